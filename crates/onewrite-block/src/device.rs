@@ -1,0 +1,354 @@
+//! Device: the contract between everything above and everything below, and what a power cut may do.
+//!
+//! A device is a state machine. [`Device::submit`] only takes a request in; state changes when an event happens, in
+//! [`Device::advance`]. So requests overlap, background work goes on between them, and a cut can fall inside anything.
+//!
+//! ```text
+//!   submit(token, request, now) ──► under way ──advance(to)──► Completion { token, result }
+//!                                       │ cut
+//!                                       ▼
+//!                        dark ──recover()──► serving again: durable content whole,
+//!                                            unflushed content as `Geometry::on_power_loss` allows
+//! ```
+
+use thiserror::Error;
+
+use crate::choices::Choices;
+use crate::counters::Counters;
+use crate::page::Page;
+use crate::request::{Operation, Request, Token};
+use crate::units::{Lpn, Nanos};
+
+/// What trimmed pages read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimRead {
+    /// TRIM is refused.
+    Unsupported,
+    /// Zeros, from completion on (the trim itself may be lost in a power cut until it is durable).
+    Zeros,
+    /// The old content, zeros, or a mixture: nothing is promised.
+    Undefined,
+}
+
+/// In which order a write buffer gives pages to the medium by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionOrder {
+    /// Least recently written first: what zero padding needs (`papers/003` §3).
+    LeastRecentlyWritten,
+    /// Anything else.
+    Unspecified,
+}
+
+/// A volatile or capacitor-backed buffer for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBuffer {
+    /// Capacity in bytes.
+    pub bytes: u64,
+    /// Which page leaves first.
+    pub eviction_order: EvictionOrder,
+    /// Bytes written after which the first page may have left (`papers/003` §3.1: 1.8 MB).
+    pub eviction_begins_bytes: u64,
+    /// Bytes written after which all earlier pages have left (`papers/003` §3.1: 2.3 MB); the eviction spot.
+    pub eviction_certain_bytes: u64,
+}
+
+/// What a power cut may do to writes, trims and shares that no FLUSH or FUA covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerLoss {
+    /// Nothing: what completed is durable (capacitor, or a medium without a buffer).
+    KeepsCompleted,
+    /// Any subset of them survives, in units of [`Geometry::atomic_write_pages`].
+    AnySubset,
+}
+
+/// What a device is and what it promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Name of the profile or path of the file.
+    pub name: String,
+    /// Logical pages of 4 KiB.
+    pub pages: u64,
+    /// Most pages in one read or write.
+    pub transfer_pages_max: u32,
+    /// Requests that may be under way at once.
+    pub queue_depth: u32,
+    /// Aligned writes of up to so many pages survive a power cut whole or not at all.
+    pub atomic_write_pages: u32,
+    /// Whether writes may carry FUA.
+    pub fua: bool,
+    /// Whether TRIM is accepted, and what it leaves.
+    pub trim_read: TrimRead,
+    /// Most pairs in one SHARE; 0 where SHARE is refused.
+    pub share_pairs_max: u32,
+    /// Whether a SHARE of several pairs is all or nothing across power loss.
+    pub share_atomic: bool,
+    /// The write buffer, if its behaviour is known.
+    pub write_buffer: Option<WriteBuffer>,
+    /// What a power cut may lose.
+    pub on_power_loss: PowerLoss,
+    /// Whether evicted pages can be found after a power cut although their map records were not yet durable.
+    pub oob_hints: bool,
+}
+
+impl Geometry {
+    /// A device of `pages` pages that refuses TRIM, SHARE and FUA and may lose any subset of unflushed pages.
+    pub fn plain(name: impl Into<String>, pages: u64) -> Geometry {
+        Geometry {
+            name: name.into(),
+            pages,
+            transfer_pages_max: 256,
+            queue_depth: 32,
+            atomic_write_pages: 1,
+            fua: false,
+            trim_read: TrimRead::Unsupported,
+            share_pairs_max: 0,
+            share_atomic: false,
+            write_buffer: None,
+            on_power_loss: PowerLoss::AnySubset,
+            oob_hints: false,
+        }
+    }
+
+    /// Checks `request` against these numbers, as every device does before it takes one in.
+    ///
+    /// # Errors
+    /// The device error that names the page, the bound or the missing feature.
+    pub fn admit(&self, request: &Request) -> Result<(), DeviceError> {
+        match &request.operation {
+            Operation::Read { start, count } => self.admit_transfer("read", *start, u64::from(*count)),
+            Operation::Write { start, pages, fua } => {
+                if *fua && !self.fua {
+                    return Err(DeviceError::Unsupported { device: self.name.clone(), operation: "FUA" });
+                }
+                self.admit_transfer("write", *start, pages.len() as u64)
+            }
+            Operation::Flush => Ok(()),
+            Operation::Trim { start, count } => {
+                if self.trim_read == TrimRead::Unsupported {
+                    return Err(DeviceError::Unsupported { device: self.name.clone(), operation: "TRIM" });
+                }
+                self.admit_range("trim", *start, *count)
+            }
+            Operation::Share(pairs) => self.admit_share(pairs),
+        }
+    }
+
+    fn admit_transfer(&self, operation: &'static str, start: Lpn, count: u64) -> Result<(), DeviceError> {
+        if count == 0 || count > u64::from(self.transfer_pages_max) {
+            let pages_max = self.transfer_pages_max;
+            return Err(DeviceError::TransferSize { operation, pages: count, pages_max });
+        }
+        self.admit_range(operation, start, count)
+    }
+
+    fn admit_range(&self, operation: &'static str, start: Lpn, count: u64) -> Result<(), DeviceError> {
+        match start.0.checked_add(count) {
+            Some(end) if end <= self.pages => Ok(()),
+            _ => Err(DeviceError::OutOfRange { operation, start, count, pages: self.pages }),
+        }
+    }
+
+    fn admit_share(&self, pairs: &[crate::request::Remap]) -> Result<(), DeviceError> {
+        if self.share_pairs_max == 0 {
+            return Err(DeviceError::Unsupported { device: self.name.clone(), operation: "SHARE" });
+        }
+        if pairs.is_empty() || pairs.len() > self.share_pairs_max as usize {
+            return Err(DeviceError::SharePairs { pairs: pairs.len(), pairs_max: self.share_pairs_max });
+        }
+        for pair in pairs {
+            self.admit_range("share", pair.target, 1)?;
+            self.admit_range("share", pair.source, 1)?;
+        }
+        let mut targets: Vec<Lpn> = pairs.iter().map(|pair| pair.target).collect();
+        targets.sort_unstable();
+        if let Some(twice) = targets.windows(2).find(|two| two[0] == two[1]) {
+            return Err(DeviceError::ShareTarget { target: twice[0] });
+        }
+        match pairs.iter().find(|pair| targets.binary_search(&pair.source).is_ok()) {
+            Some(pair) => Err(DeviceError::ShareTarget { target: pair.source }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a request failed. A failed write leaves its pages old, new, or (where tearing is allowed) torn.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DeviceError {
+    /// The request reaches beyond the device.
+    #[error("{operation} of {count} pages at {start} reaches beyond the device's {pages} pages")]
+    OutOfRange {
+        /// What was asked.
+        operation: &'static str,
+        /// First page.
+        start: Lpn,
+        /// Pages asked for.
+        count: u64,
+        /// Pages of the device.
+        pages: u64,
+    },
+    /// The request is empty or larger than the device takes.
+    #[error("{operation} of {pages} pages; this device takes 1 to {pages_max} in one request")]
+    TransferSize {
+        /// What was asked.
+        operation: &'static str,
+        /// Pages asked for.
+        pages: u64,
+        /// Pages allowed.
+        pages_max: u32,
+    },
+    /// The device lacks the operation.
+    #[error("device {device} has no {operation}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What it lacks.
+        operation: &'static str,
+    },
+    /// Too many or no pairs in one SHARE.
+    #[error("SHARE of {pairs} pairs; this device takes 1 to {pairs_max}")]
+    SharePairs {
+        /// Pairs asked for.
+        pairs: usize,
+        /// Pairs allowed.
+        pairs_max: u32,
+    },
+    /// A SHARE names a target twice, or as a source too.
+    #[error("SHARE names target {target} twice, or as a source too; split it into two requests")]
+    ShareTarget {
+        /// The page.
+        target: Lpn,
+    },
+    /// A SHARE's source holds nothing.
+    #[error("SHARE from {source_page}, which was never written or is trimmed")]
+    ShareSource {
+        /// The page.
+        source_page: Lpn,
+    },
+    /// The medium could not give a page back.
+    #[error("medium error: {page} cannot be read")]
+    ReadFailed {
+        /// The page.
+        page: Lpn,
+    },
+    /// The medium could not take a page.
+    #[error("medium error: {page} cannot be written")]
+    WriteFailed {
+        /// The page.
+        page: Lpn,
+    },
+    /// The device could not make its buffer durable; unflushed content may be lost.
+    #[error("medium error: the flush failed; content written since the last flush may be lost")]
+    FlushFailed,
+    /// The device has run out of good blocks and takes no more writes.
+    #[error("device {device} is worn out: {detail}; copy its content away")]
+    WornOut {
+        /// The device.
+        device: String,
+        /// What ran out.
+        detail: String,
+    },
+    /// The host's operating system refused.
+    #[error("{path}: {operation} failed: {message}")]
+    Host {
+        /// File or block device.
+        path: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The system's words.
+        message: String,
+    },
+    /// The power is cut; nothing will ever complete.
+    #[error("the power is cut")]
+    PowerLost,
+}
+
+/// What a finished request gives back: the pages of a read, nothing otherwise.
+pub type Outcome = Result<Vec<Page>, DeviceError>;
+
+/// A request that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The token of its submission.
+    pub token: Token,
+    /// What it gives back.
+    pub outcome: Outcome,
+}
+
+/// The one door to storage; the module's head draws its states.
+///
+/// # Contract
+/// 1. A read gives the newest write, trim or share that completed before it was submitted; with one under way on the
+///    same page, old or new content, page by page.
+/// 2. A FLUSH covers the writes completed before its submission, nothing else.
+/// 3. After a power cut each page holds its last durable content or a newer one, as [`Geometry::on_power_loss`] says.
+/// 4. The same requests at the same times give the same completions at the same times.
+pub trait Device {
+    /// What the device is and promises; constant.
+    fn geometry(&self) -> &Geometry;
+
+    /// Takes a request in. Every request that does not fit [`Geometry::admit`] completes with that error.
+    ///
+    /// # Panics
+    /// If more than [`Geometry::queue_depth`] requests are under way, or `now` is earlier than the last advance.
+    fn submit(&mut self, token: Token, request: Request, now: Nanos);
+
+    /// The moment of the next event, if anything is under way or goes on in the background. May be `now`.
+    fn next_event(&self) -> Option<Nanos>;
+
+    /// Lets every event up to and including `to` happen and appends what completed, in order.
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>);
+
+    /// What the device has counted since it was made or [`Device::reset_counters`].
+    fn counters(&self) -> Counters;
+
+    /// Starts counting anew.
+    fn reset_counters(&mut self);
+
+    /// Whether the power is cut: nothing happens any more until [`PowerCut::recover`].
+    fn is_dark(&self) -> bool {
+        false
+    }
+}
+
+/// A device whose power can be cut at any of its internal moments. Every emulated device is one.
+pub trait PowerCut: Device {
+    /// Internal state changes so far: each program, erase, map record, buffer change and request boundary is one.
+    fn cut_points(&self) -> u64;
+
+    /// Cuts the power when [`PowerCut::cut_points`] reaches `point`; from then on nothing happens.
+    fn arm(&mut self, point: u64);
+
+    /// A device in the same state, requests under way included, that shares content until either changes.
+    fn fork(&self) -> Box<dyn PowerCut>;
+
+    /// Cuts the power now; `choices` decides what of the unflushed content survives, within the promises.
+    fn cut(&mut self, choices: &mut Choices);
+
+    /// Powers up at `now` and recovers: reads the map log and whatever else it needs.
+    ///
+    /// The requests that were under way are gone without a completion. Recovery is itself made of cut points: with
+    /// [`PowerCut::arm`] it can be cut too, and then reports [`DeviceError::PowerLost`].
+    ///
+    /// # Errors
+    /// If the medium is damaged beyond what a cut can do.
+    fn recover(&mut self, now: Nanos) -> Result<RecoveryReport, DeviceError>;
+
+    /// Verifies every invariant of the device's own state, for tests.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold, with its numbers.
+    fn check(&self) -> Result<(), String>;
+}
+
+/// What a device's power-off recovery did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// How long it took.
+    pub duration: Nanos,
+    /// Pages of the map log that were read.
+    pub map_pages_read: u64,
+    /// Pages whose out-of-band area was read.
+    pub oob_pages_read: u64,
+    /// Pages found by their out-of-band area only.
+    pub pages_recovered: u64,
+}

@@ -1,0 +1,25 @@
+//! The contract below everything in Onewrite.
+//!
+//! Three types matter. [`Request`] is the only way to storage; a [`Device`] is a state machine that takes requests in
+//! and lets events happen; [`Page`] is content handed around by reference.
+//!
+//! Nothing here knows a file system or a flash cell.
+
+mod checksum;
+mod choices;
+mod counters;
+mod device;
+mod page;
+mod request;
+mod units;
+
+pub use checksum::{crc32_be, crc32c};
+pub use choices::Choices;
+pub use counters::Counters;
+pub use device::{
+    Completion, Device, DeviceError, EvictionOrder, Geometry, Outcome, PowerCut, PowerLoss, RecoveryReport, TrimRead,
+    WriteBuffer,
+};
+pub use page::{Page, PageBytes, Pattern};
+pub use request::{Cause, Operation, Remap, Request, Stream, Token};
+pub use units::{GIB, KIB, Lpn, MIB, Nanos, PAGE_SIZE};

@@ -1,0 +1,185 @@
+//! Page: the content of 4 KiB, handed around by reference.
+//!
+//! Its one idea: content moves between cache, journal and device as a handle, never as a copy. A handle is zeros, a
+//! seeded pattern (so that a 20 GB experiment needs no 20 GB), or shared bytes. Writing through a handle that somebody
+//! else holds copies the bytes first, so a clone is a frozen copy for ever: this is how a committing transaction keeps
+//! its version of a block while the next one changes it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::checksum::crc32c;
+use crate::units::PAGE_SIZE;
+
+/// The bytes of a page.
+pub type PageBytes = [u8; PAGE_SIZE];
+
+static ZERO_BYTES: PageBytes = [0; PAGE_SIZE];
+
+/// A recipe for the content of one page: the same recipe gives the same bytes on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// Selects the bytes; two seeds give unrelated bytes.
+    pub seed: u64,
+    /// Share of the page, at its end, that is zeros; 0 to 100. fio's `buffer_compress_percentage`.
+    pub compressible_percent: u8,
+}
+
+impl Pattern {
+    /// The bytes of the recipe.
+    pub fn bytes(self) -> PageBytes {
+        let mut bytes = [0; PAGE_SIZE];
+        let random = PAGE_SIZE * usize::from(100 - self.compressible_percent.min(100)) / 100;
+        let mut state = self.seed;
+        for chunk in bytes[..random].chunks_mut(8) {
+            chunk.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..chunk.len()]);
+        }
+        bytes
+    }
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[derive(Clone)]
+enum Content {
+    Zeros,
+    Pattern(Pattern),
+    Bytes(Arc<PageBytes>),
+}
+
+/// A handle on the content of one page. Cloning it costs no copy; see the module's head.
+#[derive(Clone)]
+pub struct Page(Content);
+
+impl Page {
+    /// A page of zeros.
+    pub const ZEROS: Page = Page(Content::Zeros);
+
+    /// A page of seeded bytes that takes no memory until it is changed.
+    pub const fn pattern(pattern: Pattern) -> Page {
+        Page(Content::Pattern(pattern))
+    }
+
+    /// A page of the given bytes.
+    pub fn new(bytes: PageBytes) -> Page {
+        Page(Content::Bytes(Arc::new(bytes)))
+    }
+
+    /// A page that begins with `bytes` and goes on with zeros.
+    ///
+    /// # Panics
+    /// If `bytes` is longer than a page.
+    pub fn from_slice(bytes: &[u8]) -> Page {
+        let mut whole = [0; PAGE_SIZE];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        Page::new(whole)
+    }
+
+    /// The bytes; generated for a pattern, borrowed otherwise.
+    pub fn bytes(&self) -> Cow<'_, PageBytes> {
+        match &self.0 {
+            Content::Zeros => Cow::Borrowed(&ZERO_BYTES),
+            Content::Pattern(pattern) => Cow::Owned(pattern.bytes()),
+            Content::Bytes(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+
+    /// The bytes to change; copied first if another handle shares them.
+    pub fn bytes_mut(&mut self) -> &mut PageBytes {
+        if !matches!(self.0, Content::Bytes(_)) {
+            self.0 = Content::Bytes(Arc::new(*self.bytes()));
+        }
+        match &mut self.0 {
+            Content::Bytes(bytes) => Arc::make_mut(bytes),
+            _ => unreachable!("made into bytes above"),
+        }
+    }
+
+    /// Copies `bytes` to `offset` in the page.
+    ///
+    /// # Panics
+    /// If they reach beyond the page.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Whether all bytes are zero; reads the bytes only if the handle does not know.
+    pub fn is_zeros(&self) -> bool {
+        match &self.0 {
+            Content::Zeros => true,
+            Content::Pattern(pattern) => pattern.compressible_percent >= 100,
+            Content::Bytes(bytes) => **bytes == ZERO_BYTES,
+        }
+    }
+
+    /// Whether both handles surely name the same content, without reading it.
+    pub fn same_handle(&self, other: &Page) -> bool {
+        match (&self.0, &other.0) {
+            (Content::Zeros, Content::Zeros) => true,
+            (Content::Pattern(a), Content::Pattern(b)) => a == b,
+            (Content::Bytes(a), Content::Bytes(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// CRC32C of the bytes, to compare content cheaply.
+    pub fn digest(&self) -> u32 {
+        crc32c(!0, &self.bytes()[..])
+    }
+}
+
+impl PartialEq for Page {
+    fn eq(&self, other: &Page) -> bool {
+        self.same_handle(other) || self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Page {}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Content::Zeros => write!(f, "zeros"),
+            Content::Pattern(pattern) => write!(f, "{pattern:?}"),
+            Content::Bytes(_) => write!(f, "bytes #{:08x}", self.digest()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_is_frozen() {
+        let mut page = Page::from_slice(b"old");
+        let frozen = page.clone();
+        page.write(0, b"new");
+        assert_eq!(&frozen.bytes()[..3], b"old");
+        assert_eq!(&page.bytes()[..3], b"new");
+    }
+
+    #[test]
+    fn a_pattern_equals_its_bytes() {
+        let pattern = Pattern { seed: 7, compressible_percent: 50 };
+        let page = Page::pattern(pattern);
+        assert_eq!(page, Page::new(pattern.bytes()));
+        assert_ne!(page, Page::pattern(Pattern { seed: 8, compressible_percent: 50 }));
+        assert!(page.bytes()[2048..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_fully_compressible_pattern_is_zeros() {
+        let page = Page::pattern(Pattern { seed: 7, compressible_percent: 100 });
+        assert!(page.is_zeros());
+        assert_eq!(page, Page::ZEROS);
+    }
+}

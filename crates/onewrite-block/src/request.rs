@@ -1,0 +1,179 @@
+//! Request: the one way to a device, and what comes back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::page::Page;
+use crate::units::Lpn;
+
+/// Why a request was made. Devices count by it and never act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Cause {
+    /// Content of files, written to its place.
+    Data,
+    /// Structure of the file system, written to its place without a journal (mkfs, unmount).
+    Metadata,
+    /// Log blocks: descriptors, copies of blocks, revokes, commit blocks.
+    Journal,
+    /// Committed blocks on their way home.
+    Checkpoint,
+    /// The journal's own superblock: the moving tail.
+    LogTail,
+    /// Blocks written home by recovery.
+    Recovery,
+    /// Moves by segment cleaning of a log-structured file system.
+    Cleaning,
+    /// Translation pages and map records.
+    Map,
+}
+
+impl Cause {
+    /// All causes, in the order of their numbers.
+    pub const ALL: [Cause; 8] = [
+        Cause::Data,
+        Cause::Metadata,
+        Cause::Journal,
+        Cause::Checkpoint,
+        Cause::LogTail,
+        Cause::Recovery,
+        Cause::Cleaning,
+        Cause::Map,
+    ];
+
+    /// The name used in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Data => "data",
+            Cause::Metadata => "metadata",
+            Cause::Journal => "journal",
+            Cause::Checkpoint => "checkpoint",
+            Cause::LogTail => "log-tail",
+            Cause::Recovery => "recovery",
+            Cause::Cleaning => "cleaning",
+            Cause::Map => "map",
+        }
+    }
+}
+
+/// Lifetime hint: pages of one stream are expected to die together. Stream 0 says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream(pub u8);
+
+/// One pair of a SHARE: `target` comes to read as `source` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Remap {
+    /// The page that changes.
+    pub target: Lpn,
+    /// The page whose content both then name.
+    pub source: Lpn,
+}
+
+/// What a device is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Returns `count` pages from `start` on.
+    Read {
+        /// First page.
+        start: Lpn,
+        /// Number of pages, at least one and at most [`Geometry::transfer_pages_max`](crate::Geometry).
+        count: u32,
+    },
+    /// Replaces the pages from `start` on. Durable after a FLUSH submitted later than its completion, or on completion
+    /// with `fua`.
+    Write {
+        /// First page.
+        start: Lpn,
+        /// New content, at least one page and at most [`Geometry::transfer_pages_max`](crate::Geometry).
+        pages: Vec<Page>,
+        /// Force unit access: durable, with its mapping, on completion. Refused where the device has none.
+        fua: bool,
+    },
+    /// Makes every write, trim and share that completed before its submission durable; nothing else.
+    Flush,
+    /// Drops the content of `count` pages, in the write buffer too. They then read as [`TrimRead`](crate::TrimRead)
+    /// says; durable as a write is.
+    Trim {
+        /// First page.
+        start: Lpn,
+        /// Number of pages; any length inside the device.
+        count: u64,
+    },
+    /// Makes each target read as its source does now, without moving data.
+    ///
+    /// Only the mapping changes: both pages then name one physical page, which the FTL keeps while either refers to
+    /// it. All pairs take effect or none does, across power loss too. Durable on completion. Costs one page program
+    /// in all; copying would cost a read and a program for each pair.
+    ///
+    /// Refused if a page is out of range, a source holds nothing, a target is named twice or is another pair's source,
+    /// or there are more than [`Geometry::share_pairs_max`](crate::Geometry) pairs. Source: Oh et al., SIGMOD 2016;
+    /// dissertation §3.2.
+    Share(Vec<Remap>),
+}
+
+impl Operation {
+    /// The word for error messages and traces.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Operation::Read { .. } => "read",
+            Operation::Write { .. } => "write",
+            Operation::Flush => "flush",
+            Operation::Trim { .. } => "trim",
+            Operation::Share(_) => "share",
+        }
+    }
+}
+
+/// An operation with its envelope. Owns its buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What to do.
+    pub operation: Operation,
+    /// Why, for the counters.
+    pub cause: Cause,
+    /// Lifetime hint.
+    pub stream: Stream,
+    /// Submission queue; devices with one queue ignore it.
+    pub queue: u16,
+}
+
+impl Request {
+    /// A request without hints on queue 0.
+    pub const fn new(operation: Operation, cause: Cause) -> Request {
+        Request { operation, cause, stream: Stream(0), queue: 0 }
+    }
+
+    /// Reads `count` pages from `start` on.
+    pub const fn read(start: Lpn, count: u32, cause: Cause) -> Request {
+        Request::new(Operation::Read { start, count }, cause)
+    }
+
+    /// Writes `pages` from `start` on, without FUA.
+    pub const fn write(start: Lpn, pages: Vec<Page>, cause: Cause) -> Request {
+        Request::new(Operation::Write { start, pages, fua: false }, cause)
+    }
+
+    /// Writes `pages` from `start` on with FUA.
+    pub const fn write_fua(start: Lpn, pages: Vec<Page>, cause: Cause) -> Request {
+        Request::new(Operation::Write { start, pages, fua: true }, cause)
+    }
+
+    /// A FLUSH.
+    pub const fn flush(cause: Cause) -> Request {
+        Request::new(Operation::Flush, cause)
+    }
+
+    /// Trims `count` pages from `start` on.
+    pub const fn trim(start: Lpn, count: u64, cause: Cause) -> Request {
+        Request::new(Operation::Trim { start, count }, cause)
+    }
+
+    /// Shares `pairs`.
+    pub const fn share(pairs: Vec<Remap>, cause: Cause) -> Request {
+        Request::new(Operation::Share(pairs), cause)
+    }
+}
+
+/// Names a request between submission and completion; chosen by the submitter, unique while it is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u32);

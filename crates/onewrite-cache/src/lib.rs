@@ -1,0 +1,1 @@
+//! Page cache and replacement policies.

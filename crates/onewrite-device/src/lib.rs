@@ -1,0 +1,1 @@
+//! Emulated and real devices behind the door of onewrite-block.

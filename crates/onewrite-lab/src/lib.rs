@@ -1,0 +1,1 @@
+//! Workloads, sessions, experiments, metrics, scoreboard and report.
