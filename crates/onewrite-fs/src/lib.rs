@@ -1,1 +1,13 @@
 //! File systems: the ext4 format, the jbd2 journal, the checker and the public file-system API.
+//!
+//! Start with [`FileSystem`], the API that workloads and doors use.
+
+pub mod api;
+pub mod content;
+pub mod ext4;
+
+pub use api::{
+    Allocation, AttributeChanges, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino,
+    Manner, NewNode, Position, RenameManner, Space, Timestamp,
+};
+pub use content::{Content, Data, pattern_page};

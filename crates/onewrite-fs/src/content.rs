@@ -1,0 +1,107 @@
+//! What goes into a write and comes out of a read, without copies where pages are whole.
+
+use std::borrow::Cow;
+
+use onewrite_block::{PAGE_SIZE, Page, Pattern};
+
+/// What to write.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// `length` bytes that depend only on `seed`, the share that compresses and the place in the file; whole pages of
+    /// it take no memory. [`pattern_page`] gives the page they are cut from.
+    Pattern {
+        /// Selects the bytes.
+        seed: u64,
+        /// Share of each page that is zeros, 0 to 100.
+        compressible_percent: u8,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+impl Content<'_> {
+    /// Bytes to write.
+    pub fn length(&self) -> u64 {
+        match self {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Pattern { length, .. } => *length,
+        }
+    }
+
+    /// The whole page `page_index` of the file, if this content, written at `offset`, covers all of it.
+    pub fn whole_page(&self, offset: u64, page_index: u64) -> Option<Page> {
+        let start = page_index * PAGE_SIZE as u64;
+        if start < offset || start + PAGE_SIZE as u64 > offset + self.length() {
+            return None;
+        }
+        Some(match self {
+            Content::Bytes(bytes) => Page::from_slice(&bytes[(start - offset) as usize..][..PAGE_SIZE]),
+            Content::Pattern { seed, compressible_percent, .. } => {
+                pattern_page(*seed, *compressible_percent, page_index)
+            }
+        })
+    }
+
+    /// The part of this content, written at `offset`, that falls on page `page_index`, with its place in the page.
+    pub fn part_of_page(&self, offset: u64, page_index: u64) -> (usize, Cow<'_, [u8]>) {
+        let page_start = page_index * PAGE_SIZE as u64;
+        let start = offset.max(page_start);
+        let end = (offset + self.length()).min(page_start + PAGE_SIZE as u64);
+        let place = (start - page_start) as usize;
+        let length = (end - start) as usize;
+        let bytes = match self {
+            Content::Bytes(bytes) => Cow::Borrowed(&bytes[(start - offset) as usize..][..length]),
+            Content::Pattern { seed, compressible_percent, .. } => {
+                let page = pattern_page(*seed, *compressible_percent, page_index);
+                Cow::Owned(page.bytes()[place..place + length].to_vec())
+            }
+        };
+        (place, bytes)
+    }
+}
+
+/// Page `page_index` of a file that is filled with the pattern of `seed`.
+pub const fn pattern_page(seed: u64, compressible_percent: u8, page_index: u64) -> Page {
+    let seed = seed.wrapping_add(page_index.wrapping_mul(0xd134_2543_de82_ef95));
+    Page::pattern(Pattern { seed, compressible_percent })
+}
+
+/// What a read gave: bytes cut from pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Data {
+    /// The pages that the bytes lie in.
+    pub pages: Vec<Page>,
+    /// Bytes of the first page that come before.
+    pub skip: usize,
+    /// Bytes in all.
+    pub length: usize,
+}
+
+impl Data {
+    /// The bytes, copied together.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.pages.len() * PAGE_SIZE);
+        self.pages.iter().for_each(|page| bytes.extend_from_slice(&page.bytes()[..]));
+        bytes.truncate(self.skip + self.length);
+        bytes.drain(..self.skip);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_pattern_are_cut_from_its_pages() {
+        let content = Content::Pattern { seed: 5, compressible_percent: 0, length: 6000 };
+        let (place, part) = content.part_of_page(100, 0);
+        assert_eq!((place, part.len()), (100, 3996));
+        assert_eq!(&part[..], &pattern_page(5, 0, 0).bytes()[100..]);
+        assert_eq!(content.part_of_page(100, 1).1.len(), 2004);
+        assert_eq!(content.whole_page(0, 0), Some(pattern_page(5, 0, 0)));
+        assert_eq!(content.whole_page(100, 0), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! What is wrong with bytes that should be ext4: which structure, where, and why it is refused.
+//!
+//! Errors are small and hold no allocation on the paths that a damaged image can take often; only a refused feature set
+//! spells its names out.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Where a structure lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The primary superblock.
+    Superblock,
+    /// A block group, by number.
+    Group(u32),
+    /// An inode, by number.
+    Inode(u32),
+    /// A block of the image.
+    Block(u64),
+    /// A block of an inode's content, by its number within the file.
+    FileBlock {
+        /// The inode.
+        inode: u32,
+        /// Number of the block within the file.
+        logical: u32,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Superblock => write!(f, "the superblock"),
+            Place::Group(group) => write!(f, "group {group}"),
+            Place::Inode(inode) => write!(f, "inode {inode}"),
+            Place::Block(block) => write!(f, "block {block}"),
+            Place::FileBlock { inode, logical } => write!(f, "block {logical} of inode {inode}"),
+        }
+    }
+}
+
+/// What is wrong with a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// It does not begin as such a structure does.
+    #[error("magic number {found:#x} where {expected:#x} belongs")]
+    Magic {
+        /// The number read.
+        found: u32,
+        /// The number of this structure.
+        expected: u32,
+    },
+    /// Its content and its checksum disagree.
+    #[error("checksum {found:#010x} where the content gives {expected:#010x}")]
+    Checksum {
+        /// The checksum stored.
+        found: u32,
+        /// The checksum of the content.
+        expected: u32,
+    },
+    /// A field holds a value that it may not have.
+    #[error("{field} is {value}: {rule}")]
+    Field {
+        /// The field's name.
+        field: &'static str,
+        /// What it holds.
+        value: u64,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// A field of one entry of a table holds a value that it may not have.
+    #[error("entry at offset {offset}: {field} is {value}: {rule}")]
+    Entry {
+        /// Bytes from the start of the structure to the entry.
+        offset: u32,
+        /// The field's name.
+        field: &'static str,
+        /// What it holds.
+        value: u64,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// There are too few bytes.
+    #[error("{length} bytes where at least {needed} belong")]
+    Short {
+        /// Bytes given.
+        length: usize,
+        /// Bytes of the structure.
+        needed: usize,
+    },
+}
+
+/// Why bytes cannot be taken as ext4.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// The bytes contradict the format.
+    #[error("damaged {structure} at {place}: {problem}")]
+    Damaged {
+        /// Name of the structure.
+        structure: &'static str,
+        /// Where it lies.
+        place: Place,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// The image is sound but uses what Onewrite does not have.
+    #[error("unsupported: {what}")]
+    Unsupported {
+        /// The features or sizes, by name.
+        what: String,
+    },
+}
+
+impl FormatError {
+    pub(crate) fn new(structure: &'static str, place: Place, problem: Problem) -> FormatError {
+        FormatError::Damaged { structure, place, problem }
+    }
+
+    pub(crate) fn field(
+        structure: &'static str,
+        place: Place,
+        field: &'static str,
+        value: impl Into<u64>,
+        rule: &'static str,
+    ) -> FormatError {
+        FormatError::new(structure, place, Problem::Field { field, value: value.into(), rule })
+    }
+}
+
+/// Ok if the stored checksum is the one computed.
+pub(crate) fn expect_checksum(structure: &'static str, place: Place, found: u32, expected: u32) -> Result<(), FormatError> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(FormatError::new(structure, place, Problem::Checksum { found, expected })),
+    }
+}
