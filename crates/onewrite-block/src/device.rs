@@ -308,6 +308,11 @@ pub trait Device {
     fn is_dark(&self) -> bool {
         false
     }
+
+    /// The switch for its power, if the device is emulated.
+    fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
+        None
+    }
 }
 
 /// A device whose power can be cut at any of its internal moments. Every emulated device is one.

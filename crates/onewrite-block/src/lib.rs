@@ -1,7 +1,7 @@
 //! The contract below everything in Onewrite.
 //!
-//! Three types matter. [`Request`] is the only way to storage; a [`Device`] is a state machine that takes requests in
-//! and lets events happen; [`Page`] is content handed around by reference.
+//! Four types matter. [`Request`] is the only way to storage; a [`Device`] is a state machine that takes requests in
+//! and lets events happen; [`Page`] is content handed around by reference; [`Runtime`] is time, tasks and cores.
 //!
 //! Nothing here knows a file system or a flash cell.
 
@@ -11,6 +11,8 @@ mod counters;
 mod device;
 mod page;
 mod request;
+mod runtime;
+pub mod sync;
 mod units;
 
 pub use checksum::{crc32_be, crc32c};
@@ -22,4 +24,7 @@ pub use device::{
 };
 pub use page::{Page, PageBytes, Pattern};
 pub use request::{Cause, Operation, Remap, Request, Stream, Token};
+pub use runtime::{
+    DevicePort, Executor, Halt, HostError, HostProfile, InFlight, JobCost, Runtime, Started, TaskId, Time,
+};
 pub use units::{GIB, KIB, Lpn, MIB, Nanos, PAGE_SIZE};

@@ -1,0 +1,118 @@
+//! Jobs: pure work away from the run. In wall time a few threads serve it; nothing else in the core knows of threads.
+
+use std::cell::{Cell, OnceCell};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::tasks::TaskId;
+use crate::units::Nanos;
+
+/// What a job does, for its cost on the host profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobCost {
+    /// A checksum, or a pass over the bytes that costs about as much.
+    Checksum {
+        /// Bytes read.
+        bytes: u64,
+    },
+    /// Compression.
+    Compress {
+        /// Bytes before it.
+        bytes: u64,
+    },
+    /// Decompression.
+    Decompress {
+        /// Bytes after it.
+        bytes: u64,
+    },
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The thread pool; started at the first job, ended when the run ends.
+pub(super) struct Pool {
+    threads: Option<usize>,
+    line: OnceCell<Line>,
+    under_way: Cell<usize>,
+}
+
+struct Line {
+    work: Sender<Work>,
+    done: Receiver<TaskId>,
+    done_sender: Sender<TaskId>,
+}
+
+/// Where a job's result will be.
+pub(super) struct Ticket<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Ticket<T> {
+    pub(super) fn take(&self) -> Option<T> {
+        self.0.lock().expect("a job does not panic while it holds this").take()
+    }
+}
+
+impl Pool {
+    /// A pool of `threads` threads, or none in virtual time.
+    pub(super) fn new(threads: Option<usize>) -> Pool {
+        Pool { threads, line: OnceCell::new(), under_way: Cell::new(0) }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        self.under_way.get() > 0
+    }
+
+    pub(super) fn submit<T: Send + 'static>(
+        &self,
+        task: TaskId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Ticket<T> {
+        let line = self.line.get_or_init(|| start(self.threads.expect("jobs run inline in virtual time")));
+        let result = Arc::new(Mutex::new(None));
+        let (slot, done) = (Arc::clone(&result), line.done_sender.clone());
+        self.under_way.set(self.under_way.get() + 1);
+        let whole = Box::new(move || {
+            let output = work();
+            *slot.lock().expect("nobody panics while holding this") = Some(output);
+            // The run may have ended meanwhile; then nobody waits.
+            let _ = done.send(task);
+        });
+        line.work.send(whole).expect("the pool lives as long as the run");
+        Ticket(result)
+    }
+
+    /// Waits for a job to end, at most for `patience`.
+    pub(super) fn wait(&self, patience: Option<Nanos>) -> Option<TaskId> {
+        let done = &self.line.get()?.done;
+        let task = match patience {
+            None => Some(done.recv().expect("the pool holds a sender")),
+            Some(span) => match done.recv_timeout(Duration::from_nanos(span.0)) {
+                Ok(task) => Some(task),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the pool holds a sender"),
+            },
+        };
+        self.under_way.set(self.under_way.get() - usize::from(task.is_some()));
+        task
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one thread pool; results do not depend on it")]
+fn start(threads: usize) -> Line {
+    let (work, queue) = channel::<Work>();
+    let (done_sender, done) = channel();
+    let queue = Arc::new(Mutex::new(queue));
+    for _ in 0..threads {
+        let queue = Arc::clone(&queue);
+        std::thread::spawn(move || {
+            loop {
+                let next = queue.lock().expect("no job runs under this lock").recv();
+                match next {
+                    Ok(work) => work(),
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+    Line { work, done, done_sender }
+}

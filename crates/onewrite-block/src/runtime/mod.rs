@@ -1,0 +1,430 @@
+//! Runtime: tasks, time, cores and devices of one run, on one thread.
+//!
+//! Its one idea: everything that waits, waits here. Tasks run in the order in which they became ready; when none is,
+//! the clock goes to the next event (a timer or a device's) and what happens there makes tasks ready again. In
+//! **virtual time** it jumps; in **wall time** it waits. The code above cannot tell the two apart.
+//!
+//! ```text
+//!   ready task ──poll──► waits on a timer, a device, a core, a signal
+//!        ▲                               │
+//!        └── event at the next moment ◄──┘  (timers first, then devices in order of attachment)
+//! ```
+//!
+//! # Invariants
+//! - Time never goes back; an event happens at its moment, before any later one.
+//! - Ties are broken by the order of requests, never by addresses or hashes.
+//! - No waker is needed: a future that waits leaves the number of its task where the event will find it, and accepts
+//!   being polled without need.
+
+mod clock;
+mod cores;
+mod host;
+mod jobs;
+mod port;
+mod tasks;
+mod timers;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use thiserror::Error;
+
+pub use clock::Time;
+pub use host::{HostError, HostProfile};
+pub use jobs::JobCost;
+pub use port::{DevicePort, InFlight};
+pub use tasks::TaskId;
+
+use crate::device::Device;
+use crate::units::Nanos;
+use clock::Clock;
+use cores::Cores;
+use jobs::Pool;
+use port::Port;
+use tasks::Tasks;
+use timers::Timers;
+
+/// Why a run ended before what it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Halt {
+    /// A device's power was cut.
+    #[error("the power was cut")]
+    PowerLost,
+    /// Every task waits and no event is left: a bug in what runs.
+    #[error("every task waits and nothing will ever happen")]
+    Deadlock,
+}
+
+struct Inner {
+    clock: Clock,
+    tasks: Tasks,
+    timers: RefCell<Timers>,
+    ports: RefCell<Vec<Rc<Port>>>,
+    cores: RefCell<Cores>,
+    host: HostProfile,
+    pool: Pool,
+    halted: Cell<Option<Halt>>,
+}
+
+/// Owns a run; dropping it drops every task. [`Executor::runtime`] gives the handle that tasks hold.
+pub struct Executor(Rc<Inner>);
+
+/// What tasks hold of a run: cheap to clone.
+#[derive(Clone)]
+pub struct Runtime(Rc<Inner>);
+
+impl Executor {
+    /// A run that begins now, on the machine that `host` describes.
+    pub fn new(time: Time, host: HostProfile) -> Executor {
+        let is_wall = matches!(time, Time::Wall { .. });
+        Executor(Rc::new(Inner {
+            clock: Clock::new(time),
+            tasks: Tasks::default(),
+            timers: RefCell::default(),
+            ports: RefCell::default(),
+            cores: RefCell::new(Cores::new(host.cores)),
+            pool: Pool::new(is_wall.then_some(host.cores)),
+            host,
+            halted: Cell::new(None),
+        }))
+    }
+
+    /// A run in virtual time on a host that costs nothing: for tests and for pure device work.
+    pub fn ideal() -> Executor {
+        Executor::new(Time::Virtual, HostProfile::ideal())
+    }
+
+    /// The handle for tasks.
+    pub fn runtime(&self) -> Runtime {
+        Runtime(Rc::clone(&self.0))
+    }
+
+    /// Runs until `future` is done, other tasks along with it.
+    ///
+    /// # Errors
+    /// [`Halt`] if the power is cut or nothing can go on; tasks stay where they are.
+    pub fn block_on<F: Future + 'static>(&self, future: F) -> Result<F::Output, Halt>
+    where
+        F::Output: 'static,
+    {
+        let result = Rc::new(Cell::new(None));
+        let slot = Rc::clone(&result);
+        self.runtime().spawn(async move { slot.set(Some(future.await)) });
+        loop {
+            if let Some(output) = result.take() {
+                return Ok(output);
+            }
+            self.turn()?;
+        }
+    }
+
+    /// Runs until nothing is ready and no event is left; background tasks that wait for a signal remain.
+    ///
+    /// # Errors
+    /// [`Halt::PowerLost`] if the power is cut.
+    pub fn run_until_idle(&self) -> Result<(), Halt> {
+        loop {
+            match self.turn() {
+                Err(Halt::Deadlock) => return Ok(()),
+                other => other?,
+            }
+        }
+    }
+
+    /// Runs what is due until the virtual clock stands at `moment`.
+    ///
+    /// # Errors
+    /// [`Halt::PowerLost`] if the power is cut.
+    pub fn run_until(&self, moment: Nanos) -> Result<(), Halt> {
+        let runtime = self.runtime();
+        self.block_on(async move { runtime.sleep_until(moment).await })
+    }
+
+    /// One task polled, or else the next event.
+    fn turn(&self) -> Result<(), Halt> {
+        let inner = &*self.0;
+        if let Some(task) = inner.tasks.next_ready() {
+            inner.tasks.poll(task);
+            return Ok(());
+        }
+        if let Some(halt) = inner.halted.get() {
+            return Err(halt);
+        }
+        inner.next_event()
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.0.tasks.drop_all();
+    }
+}
+
+impl Inner {
+    fn next_event(&self) -> Result<(), Halt> {
+        let timer = self.timers.borrow_mut().next();
+        let device = self.ports.borrow().iter().filter_map(|port| port.next_event()).min();
+        let next = match (timer, device) {
+            (Some(timer), Some(device)) => Some(timer.min(device)),
+            (one, other) => one.or(other),
+        };
+        if self.pool.has_work() {
+            return self.wait_for_job(next);
+        }
+        let Some(moment) = next else { return Err(Halt::Deadlock) };
+        self.clock.wait_until(moment);
+        self.happen(moment)
+    }
+
+    /// Wall time only: whichever comes first, a job's end or the next event.
+    fn wait_for_job(&self, next: Option<Nanos>) -> Result<(), Halt> {
+        let patience = next.map(|moment| moment.saturating_sub(self.clock.now()));
+        match self.pool.wait(patience) {
+            Some(task) => self.tasks.wake(task),
+            None => return self.happen(next.expect("waiting without an end ends with a job")),
+        }
+        Ok(())
+    }
+
+    fn happen(&self, moment: Nanos) -> Result<(), Halt> {
+        let mut timers = self.timers.borrow_mut();
+        while let Some(task) = timers.take_due(moment) {
+            self.tasks.wake(task);
+        }
+        drop(timers);
+        let ports = self.ports.borrow().clone();
+        for port in ports {
+            port.advance(moment, |task| self.tasks.wake(task));
+            if port.is_dark() {
+                self.halted.set(Some(Halt::PowerLost));
+                return Err(Halt::PowerLost);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Runtime {
+    /// The time since the run began.
+    pub fn now(&self) -> Nanos {
+        self.0.clock.now()
+    }
+
+    /// Civil time: nanoseconds since 1970. In virtual time a run begins at a fixed date.
+    pub fn civil_now(&self) -> Nanos {
+        self.0.clock.civil_now()
+    }
+
+    /// Whether time is virtual.
+    pub fn is_virtual(&self) -> bool {
+        self.0.clock.is_virtual()
+    }
+
+    /// The machine that this run is modelled on.
+    pub fn host(&self) -> &HostProfile {
+        &self.0.host
+    }
+
+    /// Starts a task; it runs when those that are ready before it have run.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.0.tasks.spawn(Box::pin(future))
+    }
+
+    /// Starts a task and returns a future of its result.
+    pub fn start<T, F>(&self, future: F) -> Started<T>
+    where
+        T: 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let slot: Rc<Finish<T>> = Rc::new(Finish { result: Cell::new(None), waiter: Cell::new(None) });
+        let (finish, runtime) = (Rc::clone(&slot), self.clone());
+        self.spawn(async move {
+            finish.result.set(Some(future.await));
+            if let Some(task) = finish.waiter.take() {
+                runtime.wake(task);
+            }
+        });
+        Started { runtime: self.clone(), slot }
+    }
+
+    /// The task that is running.
+    pub fn current_task(&self) -> TaskId {
+        self.0.tasks.current()
+    }
+
+    /// Makes `task` ready, if it still lives.
+    pub fn wake(&self, task: TaskId) {
+        self.0.tasks.wake(task);
+    }
+
+    /// Waits for `span`.
+    pub async fn sleep(&self, span: Nanos) {
+        self.sleep_until(self.now() + span).await;
+    }
+
+    /// Waits until the clock stands at `moment` or later.
+    pub fn sleep_until(&self, moment: Nanos) -> impl Future<Output = ()> + use<> {
+        Sleep { runtime: self.clone(), moment, is_set: false }
+    }
+
+    /// Lets every task that is ready run first.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        std::future::poll_fn(|_| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            self.wake(self.current_task());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Occupies one of the modelled cores for `cost`, after those who came before. In wall time the real cores do.
+    pub async fn cpu(&self, cost: Nanos) {
+        if cost == Nanos::ZERO || !self.is_virtual() {
+            return;
+        }
+        let end = self.0.cores.borrow_mut().occupy(self.now(), cost);
+        self.sleep_until(end).await;
+    }
+
+    /// Does pure work: owned input in, owned output out.
+    ///
+    /// In virtual time it runs at once and occupies a core for what the host profile says it costs; in wall time a
+    /// thread of the pool does it. The result depends on neither.
+    pub async fn job<T: Send + 'static>(&self, cost: JobCost, work: impl FnOnce() -> T + Send + 'static) -> T {
+        if self.is_virtual() {
+            self.cpu(self.host().cost(cost)).await;
+            return work();
+        }
+        let ticket = self.0.pool.submit(self.current_task(), work);
+        std::future::poll_fn(move |_| ticket.take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    /// Plugs a device in. Its state belongs to the run until [`DevicePort::unplug`].
+    pub fn attach(&self, device: Box<dyn Device>) -> DevicePort {
+        let port = Port::new(device);
+        self.0.ports.borrow_mut().push(Rc::clone(&port));
+        DevicePort::new(self.clone(), port)
+    }
+
+    fn detach(&self, port: &Rc<Port>) {
+        self.0.ports.borrow_mut().retain(|other| !Rc::ptr_eq(other, port));
+    }
+}
+
+struct Finish<T> {
+    result: Cell<Option<T>>,
+    waiter: Cell<Option<TaskId>>,
+}
+
+/// A task's result to come; see [`Runtime::start`]. The task goes on if this is dropped.
+pub struct Started<T> {
+    runtime: Runtime,
+    slot: Rc<Finish<T>>,
+}
+
+impl<T> Future for Started<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        if let Some(result) = self.slot.result.take() {
+            return Poll::Ready(result);
+        }
+        self.slot.waiter.set(Some(self.runtime.current_task()));
+        Poll::Pending
+    }
+}
+
+struct Sleep {
+    runtime: Runtime,
+    moment: Nanos,
+    is_set: bool,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.runtime.now() >= self.moment {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(&mut self.is_set, true) {
+            let task = self.runtime.current_task();
+            self.runtime.0.timers.borrow_mut().set(self.moment, task);
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_interleave_by_time_and_order_of_arrival() {
+        let executor = Executor::ideal();
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for (name, pace) in [("a", 3), ("b", 2)] {
+            let (log, runtime) = (Rc::clone(&log), executor.runtime());
+            executor.runtime().spawn(async move {
+                for _ in 0..3 {
+                    runtime.sleep(Nanos(pace)).await;
+                    log.borrow_mut().push((name, runtime.now().0));
+                }
+            });
+        }
+        executor.run_until_idle().unwrap();
+        assert_eq!(*log.borrow(), [("b", 2), ("a", 3), ("b", 4), ("a", 6), ("b", 6), ("a", 9)]);
+    }
+
+    #[test]
+    fn cores_are_shared_in_order_of_arrival() {
+        let executor = Executor::new(Time::Virtual, HostProfile { cores: 2, ..HostProfile::ideal() });
+        let ends: Vec<_> = (0..3)
+            .map(|_| {
+                let runtime = executor.runtime();
+                executor.runtime().start(async move {
+                    runtime.cpu(Nanos(10)).await;
+                    runtime.now().0
+                })
+            })
+            .collect();
+        let ends = executor
+            .block_on(async move {
+                let mut all = Vec::new();
+                for end in ends {
+                    all.push(end.await);
+                }
+                all
+            })
+            .unwrap();
+        assert_eq!(ends, [10, 10, 20]);
+    }
+
+    #[test]
+    fn waiting_for_nothing_is_a_deadlock() {
+        let executor = Executor::ideal();
+        assert_eq!(executor.block_on(std::future::pending::<()>()), Err(Halt::Deadlock));
+    }
+
+    #[test]
+    fn a_job_gives_the_same_in_virtual_and_in_wall_time() {
+        for time in [Time::Virtual, Time::Wall { civil_start: Nanos::ZERO }] {
+            let executor = Executor::new(time, HostProfile::default());
+            let runtime = executor.runtime();
+            let sum = executor.block_on(async move {
+                let one = runtime.start({
+                    let runtime = runtime.clone();
+                    async move { runtime.job(JobCost::Checksum { bytes: 1000 }, || (0..1000_u64).sum::<u64>()).await }
+                });
+                one.await + runtime.job(JobCost::Checksum { bytes: 1 }, || 1).await
+            });
+            assert_eq!(sum, Ok(499_501));
+        }
+    }
+}

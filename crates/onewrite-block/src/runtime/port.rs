@@ -1,0 +1,207 @@
+//! Port: where a device is plugged into a run; it keeps the device's queue full and never over-full.
+
+use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::{Runtime, TaskId};
+use crate::device::{Completion, Device, Geometry, Outcome};
+use crate::request::{Request, Token};
+use crate::units::Nanos;
+
+enum Slot {
+    Free,
+    Waiting(Option<TaskId>),
+    Done(Outcome),
+    /// Nobody waits any more; the result goes nowhere.
+    Abandoned,
+}
+
+pub(super) struct Port {
+    device: RefCell<Option<Box<dyn Device>>>,
+    queue_depth: usize,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<Token>>,
+    backlog: RefCell<VecDeque<(Token, Request)>>,
+    under_way: Cell<usize>,
+    completed: RefCell<Vec<Completion>>,
+}
+
+impl Port {
+    pub(super) fn new(device: Box<dyn Device>) -> Rc<Port> {
+        Rc::new(Port {
+            queue_depth: device.geometry().queue_depth as usize,
+            device: RefCell::new(Some(device)),
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            backlog: RefCell::default(),
+            under_way: Cell::new(0),
+            completed: RefCell::default(),
+        })
+    }
+
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        self.device.borrow().as_ref()?.next_event()
+    }
+
+    pub(super) fn is_dark(&self) -> bool {
+        self.device.borrow().as_ref().is_some_and(|device| device.is_dark())
+    }
+
+    fn device(&self) -> RefMut<'_, Box<dyn Device>> {
+        RefMut::map(self.device.borrow_mut(), |device| device.as_mut().expect("an unplugged device takes no requests"))
+    }
+
+    pub(super) fn advance(&self, now: Nanos, mut wake: impl FnMut(TaskId)) {
+        let mut completed = self.completed.take();
+        if let Some(device) = self.device.borrow_mut().as_mut() {
+            device.advance(now, &mut completed);
+        }
+        for completion in completed.drain(..) {
+            self.under_way.set(self.under_way.get() - 1);
+            self.finish(completion, &mut wake);
+            self.submit_next(now);
+        }
+        self.completed.replace(completed);
+    }
+
+    fn finish(&self, completion: Completion, wake: &mut impl FnMut(TaskId)) {
+        let slot = &mut self.slots.borrow_mut()[completion.token.0 as usize];
+        match std::mem::replace(slot, Slot::Done(completion.outcome)) {
+            Slot::Waiting(Some(task)) => wake(task),
+            Slot::Waiting(None) => (),
+            Slot::Abandoned => self.release(completion.token, slot),
+            Slot::Free | Slot::Done(_) => unreachable!("{:?} completed twice", completion.token),
+        }
+    }
+
+    fn release(&self, token: Token, slot: &mut Slot) {
+        *slot = Slot::Free;
+        self.free.borrow_mut().push(token);
+    }
+
+    fn submit_next(&self, now: Nanos) {
+        if let Some((token, request)) = self.backlog.borrow_mut().pop_front() {
+            self.under_way.set(self.under_way.get() + 1);
+            self.device().submit(token, request, now);
+        }
+    }
+
+    fn submit(&self, request: Request, now: Nanos) -> Token {
+        let mut slots = self.slots.borrow_mut();
+        let token = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push(Slot::Free);
+            Token(slots.len() as u32 - 1)
+        });
+        slots[token.0 as usize] = Slot::Waiting(None);
+        drop(slots);
+        self.backlog.borrow_mut().push_back((token, request));
+        if self.under_way.get() < self.queue_depth {
+            self.submit_next(now);
+        }
+        token
+    }
+}
+
+/// A device plugged into a run. Clones name the same device.
+#[derive(Clone)]
+pub struct DevicePort {
+    runtime: Runtime,
+    port: Rc<Port>,
+    geometry: Rc<Geometry>,
+}
+
+impl DevicePort {
+    pub(super) fn new(runtime: Runtime, port: Rc<Port>) -> DevicePort {
+        let geometry = Rc::new(port.device().geometry().clone());
+        DevicePort { runtime, port, geometry }
+    }
+
+    /// What the device is and promises.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The run that the device is plugged into.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Carries a request out and gives its result.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn request(&self, request: Request) -> Outcome {
+        self.send(request).await.await
+    }
+
+    /// Puts a request under way, once a core has spent the time for it, and does not wait for its end.
+    pub async fn send(&self, request: Request) -> InFlight {
+        self.runtime.cpu(self.runtime.host().submit()).await;
+        self.submit(request)
+    }
+
+    /// Puts a request under way at once, free of charge.
+    pub fn submit(&self, request: Request) -> InFlight {
+        let token = self.port.submit(request, self.runtime.now());
+        InFlight { runtime: self.runtime.clone(), port: Rc::clone(&self.port), token, taken: false }
+    }
+
+    /// The device itself, to look at.
+    pub fn device(&self) -> Ref<'_, dyn Device> {
+        Ref::map(self.port.device.borrow(), |device| &**device.as_ref().expect("the device is plugged in"))
+    }
+
+    /// The device itself, to set up or reset.
+    pub fn device_mut(&self) -> RefMut<'_, Box<dyn Device>> {
+        self.port.device()
+    }
+
+    /// Takes the device out of the run; what is under way will never complete.
+    pub fn unplug(&self) -> Box<dyn Device> {
+        self.runtime.detach(&self.port);
+        self.port.device.borrow_mut().take().expect("a device is unplugged once")
+    }
+}
+
+/// A request under way; a future of its result. Dropping it does not stop the request.
+pub struct InFlight {
+    runtime: Runtime,
+    port: Rc<Port>,
+    token: Token,
+    taken: bool,
+}
+
+impl Future for InFlight {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
+        let task = self.runtime.current_task();
+        let port = Rc::clone(&self.port);
+        let slot = &mut port.slots.borrow_mut()[self.token.0 as usize];
+        if !matches!(slot, Slot::Done(_)) {
+            *slot = Slot::Waiting(Some(task));
+            return Poll::Pending;
+        }
+        let Slot::Done(outcome) = std::mem::replace(slot, Slot::Free) else { unreachable!("just seen") };
+        port.free.borrow_mut().push(self.token);
+        self.taken = true;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        let slot = &mut self.port.slots.borrow_mut()[self.token.0 as usize];
+        match slot {
+            Slot::Done(_) => self.port.release(self.token, slot),
+            _ => *slot = Slot::Abandoned,
+        }
+    }
+}

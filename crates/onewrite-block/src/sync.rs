@@ -1,0 +1,227 @@
+//! Waiting for one another: a signal, a lock, a shared lock. For tasks of one run; no threads, no atomics.
+//!
+//! Those who wait are served in the order in which they came, so runs are deterministic and nobody starves.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use crate::runtime::{Runtime, TaskId};
+
+/// A bell: whoever waits is woken when it rings. Combine with a condition that is looked at again.
+pub struct Signal {
+    runtime: Runtime,
+    waiting: RefCell<Vec<TaskId>>,
+    rings: Cell<u64>,
+}
+
+impl Signal {
+    /// A bell for tasks of `runtime`.
+    pub fn new(runtime: &Runtime) -> Signal {
+        Signal { runtime: runtime.clone(), waiting: RefCell::default(), rings: Cell::new(0) }
+    }
+
+    /// Wakes everybody who waits.
+    pub fn ring(&self) {
+        self.rings.set(self.rings.get() + 1);
+        self.waiting.borrow_mut().drain(..).for_each(|task| self.runtime.wake(task));
+    }
+
+    /// Waits for the next ring.
+    pub async fn wait(&self) {
+        let heard = self.rings.get();
+        poll_fn(|_| {
+            if self.rings.get() != heard {
+                return Poll::Ready(());
+            }
+            self.enlist();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until `condition` holds; it is looked at now and after each ring.
+    pub async fn until(&self, mut condition: impl FnMut() -> bool) {
+        while !condition() {
+            self.wait().await;
+        }
+    }
+
+    fn enlist(&self) {
+        let task = self.runtime.current_task();
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.last() != Some(&task) {
+            waiting.push(task);
+        }
+    }
+}
+
+/// A lock that one task may hold alone, or several together for reading.
+///
+/// It guards no data: the code that uses it says what it means by holding it.
+pub struct SharedLock {
+    runtime: Runtime,
+    readers: Cell<usize>,
+    writer: Cell<bool>,
+    line: RefCell<VecDeque<Waiter>>,
+    tickets: Cell<u64>,
+}
+
+struct Waiter {
+    ticket: u64,
+    task: TaskId,
+    exclusive: bool,
+}
+
+impl SharedLock {
+    /// A free lock for tasks of `runtime`.
+    pub fn new(runtime: &Runtime) -> SharedLock {
+        SharedLock {
+            runtime: runtime.clone(),
+            readers: Cell::new(0),
+            writer: Cell::new(false),
+            line: RefCell::default(),
+            tickets: Cell::new(0),
+        }
+    }
+
+    /// Whether nobody holds it.
+    pub fn is_free(&self) -> bool {
+        self.readers.get() == 0 && !self.writer.get()
+    }
+
+    /// Waits until nobody else holds it and takes it alone.
+    pub async fn exclusive(&self) -> Held<'_> {
+        self.acquire(true).await
+    }
+
+    /// Waits until nobody holds it alone and takes it together with other readers.
+    pub async fn shared(&self) -> Held<'_> {
+        self.acquire(false).await
+    }
+
+    async fn acquire(&self, exclusive: bool) -> Held<'_> {
+        if self.line.borrow().is_empty() && self.admits(exclusive) {
+            return self.take(exclusive);
+        }
+        let ticket = self.tickets.replace(self.tickets.get() + 1);
+        let task = self.runtime.current_task();
+        self.line.borrow_mut().push_back(Waiter { ticket, task, exclusive });
+        let place = Place { lock: self, ticket };
+        poll_fn(|_| match self.is_next(ticket) && self.admits(exclusive) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        let held = self.take(exclusive);
+        drop(place);
+        held
+    }
+
+    fn admits(&self, exclusive: bool) -> bool {
+        !self.writer.get() && (!exclusive || self.readers.get() == 0)
+    }
+
+    fn is_next(&self, ticket: u64) -> bool {
+        self.line.borrow().front().is_some_and(|waiter| waiter.ticket == ticket)
+    }
+
+    fn take(&self, exclusive: bool) -> Held<'_> {
+        if exclusive {
+            self.writer.set(true);
+        } else {
+            self.readers.set(self.readers.get() + 1);
+        }
+        Held { lock: self, exclusive }
+    }
+
+    /// Wakes the first in line if it may go on.
+    fn call_next(&self) {
+        if let Some(waiter) = self.line.borrow().front().filter(|waiter| self.admits(waiter.exclusive)) {
+            self.runtime.wake(waiter.task);
+        }
+    }
+}
+
+/// A place in line; given up when taken or dropped.
+struct Place<'a> {
+    lock: &'a SharedLock,
+    ticket: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.lock.line.borrow_mut().retain(|waiter| waiter.ticket != self.ticket);
+        self.lock.call_next();
+    }
+}
+
+/// A lock that is held; dropping it gives it back.
+pub struct Held<'a> {
+    lock: &'a SharedLock,
+    exclusive: bool,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.exclusive {
+            self.lock.writer.set(false);
+        } else {
+            self.lock.readers.set(self.lock.readers.get() - 1);
+        }
+        self.lock.call_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::runtime::Executor;
+    use crate::units::Nanos;
+
+    /// Runs one task for each letter (capitals alone, small letters shared), each holding for 10 ns; gives when each
+    /// got the lock.
+    fn served(letters: &str) -> Vec<(char, u64)> {
+        let executor = Executor::ideal();
+        let lock = Rc::new(SharedLock::new(&executor.runtime()));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for letter in letters.chars() {
+            let (lock, log, runtime) = (Rc::clone(&lock), Rc::clone(&log), executor.runtime());
+            executor.runtime().spawn(async move {
+                let _held = if letter.is_uppercase() { lock.exclusive().await } else { lock.shared().await };
+                log.borrow_mut().push((letter, runtime.now().0));
+                runtime.sleep(Nanos(10)).await;
+            });
+        }
+        executor.run_until_idle().unwrap();
+        assert!(lock.is_free());
+        Rc::try_unwrap(log).unwrap().into_inner()
+    }
+
+    #[test]
+    fn readers_share_and_writers_wait_their_turn() {
+        assert_eq!(served("abCd"), [('a', 0), ('b', 0), ('C', 10), ('d', 20)]);
+        assert_eq!(served("ABc"), [('A', 0), ('B', 10), ('c', 20)]);
+    }
+
+    #[test]
+    fn a_signal_wakes_all() {
+        let executor = Executor::ideal();
+        let signal = Rc::new(Signal::new(&executor.runtime()));
+        let woken = Rc::new(Cell::new(0));
+        for _ in 0..3 {
+            let (signal, woken) = (Rc::clone(&signal), Rc::clone(&woken));
+            executor.runtime().spawn(async move {
+                signal.wait().await;
+                woken.set(woken.get() + 1);
+            });
+        }
+        executor.run_until_idle().unwrap();
+        signal.ring();
+        executor.run_until_idle().unwrap();
+        assert_eq!(woken.get(), 3);
+    }
+}
