@@ -9,7 +9,9 @@ mod checksum;
 mod choices;
 mod counters;
 mod device;
+pub mod layer;
 mod page;
+mod ram;
 mod request;
 mod runtime;
 pub mod sync;
@@ -23,6 +25,7 @@ pub use device::{
     WriteBuffer,
 };
 pub use page::{Page, PageBytes, Pattern};
+pub use ram::{Image, RamDisk};
 pub use request::{Cause, Operation, Remap, Request, Stream, Token};
 pub use runtime::{
     DevicePort, Executor, Halt, HostError, HostProfile, InFlight, JobCost, Runtime, Started, TaskId, Time,

@@ -1,0 +1,132 @@
+//! Fault: chosen requests fail as a failing medium would let them fail, without reaching it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::pass_on;
+use crate::device::{Completion, Device, DeviceError};
+use crate::request::{Operation, Request, Token};
+use crate::units::{Lpn, Nanos};
+
+/// Which requests fail. Requests are counted from 0, all operations together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// One request.
+    Request(u64),
+    /// Every request from this one on.
+    From(u64),
+    /// Every read or write that touches the page.
+    Page(Lpn),
+}
+
+/// What is to fail, and how many requests came by.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    /// The faults; any of them lets a request fail.
+    pub faults: Vec<Fault>,
+    /// Requests that came by.
+    pub requests: u64,
+    /// Requests that were let fail.
+    pub failed: u64,
+}
+
+impl FaultPlan {
+    /// A plan with one fault, to be shared with [`Faulty`].
+    pub fn of(fault: Fault) -> Rc<RefCell<FaultPlan>> {
+        Rc::new(RefCell::new(FaultPlan { faults: vec![fault], ..FaultPlan::default() }))
+    }
+
+    fn hits(&self, request: &Request) -> bool {
+        let touched = match &request.operation {
+            Operation::Read { start, count } => start.0..start.0 + u64::from(*count),
+            Operation::Write { start, pages, .. } => start.0..start.0 + pages.len() as u64,
+            Operation::Flush | Operation::Trim { .. } | Operation::Share(_) => 0..0,
+        };
+        self.faults.iter().any(|fault| match fault {
+            Fault::Request(number) => *number == self.requests,
+            Fault::From(number) => *number <= self.requests,
+            Fault::Page(lpn) => touched.contains(&lpn.0),
+        })
+    }
+}
+
+/// Lets requests fail by plan.
+pub struct Faulty {
+    inner: Box<dyn Device>,
+    plan: Rc<RefCell<FaultPlan>>,
+    failed: Vec<Completion>,
+    now: Nanos,
+}
+
+impl Faulty {
+    /// A layer around `inner`.
+    pub fn new(inner: Box<dyn Device>, plan: Rc<RefCell<FaultPlan>>) -> Faulty {
+        Faulty { inner, plan, failed: Vec::new(), now: Nanos::ZERO }
+    }
+}
+
+fn error(operation: &Operation) -> DeviceError {
+    match operation {
+        Operation::Read { start, .. } => DeviceError::ReadFailed { page: *start },
+        Operation::Write { start, .. } | Operation::Trim { start, .. } => DeviceError::WriteFailed { page: *start },
+        Operation::Share(pairs) => DeviceError::WriteFailed { page: pairs.first().map_or(Lpn(0), |pair| pair.target) },
+        Operation::Flush => DeviceError::FlushFailed,
+    }
+}
+
+impl Device for Faulty {
+    pass_on!();
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let mut plan = self.plan.borrow_mut();
+        let hit = plan.hits(&request);
+        plan.requests += 1;
+        if hit {
+            plan.failed += 1;
+            self.now = now;
+            self.failed.push(Completion { token, outcome: Err(error(&request.operation)) });
+        } else {
+            self.inner.submit(token, request, now);
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let failed = (!self.failed.is_empty() && !self.inner.is_dark()).then_some(self.now);
+        failed.into_iter().chain(self.inner.next_event()).min()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        completed.append(&mut self.failed);
+        self.inner.advance(to, completed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::{Recorded, RecordedEvent, Recording, Traced};
+    use crate::page::Page;
+    use crate::ram::RamDisk;
+    use crate::request::Cause;
+    use crate::runtime::Executor;
+
+    #[test]
+    fn a_fault_stops_before_the_medium_and_outer_layers_see_it() {
+        let recording = Rc::new(RefCell::new(Recording::default()));
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let inner = Recorded::new(Box::new(RamDisk::new(8)), Rc::clone(&recording));
+        let faulty = Faulty::new(Box::new(inner), FaultPlan::of(Fault::Request(1)));
+        let sink = Rc::clone(&seen);
+        let traced = Traced::new(Box::new(faulty), move |event| sink.borrow_mut().push((event.start.0, event.failed)));
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(traced));
+        let outcomes = executor.block_on(async move {
+            let write = |page| Request::write(Lpn(page), vec![Page::ZEROS], Cause::Data);
+            [port.request(write(3)).await, port.request(write(4)).await, port.request(write(5)).await]
+        });
+        assert_eq!(outcomes.unwrap()[1], Err(DeviceError::WriteFailed { page: Lpn(4) }));
+        assert_eq!(*seen.borrow(), [(3, false), (4, true), (5, false)]);
+        let submitted = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(..));
+        assert_eq!(recording.borrow().events.iter().filter(submitted).count(), 2);
+    }
+}

@@ -1,0 +1,39 @@
+//! Layers: devices around a device, each one `match` on what passes.
+//!
+//! [`Traced`] tells somebody of each request when it ends, [`Recorded`] keeps all requests so that crash states can be
+//! built from them, [`Faulty`] lets chosen requests fail. They stack in any order and leave the power switch to the
+//! device inside.
+
+mod fault;
+mod record;
+mod trace;
+
+pub use fault::{Fault, FaultPlan, Faulty};
+pub use record::{Recorded, RecordedEvent, Recording};
+pub use trace::{TraceEvent, Traced};
+
+/// Passes on to the device inside everything that a layer does not look at.
+macro_rules! pass_on {
+    () => {
+        fn geometry(&self) -> &crate::device::Geometry {
+            self.inner.geometry()
+        }
+
+        fn counters(&self) -> crate::counters::Counters {
+            self.inner.counters()
+        }
+
+        fn reset_counters(&mut self) {
+            self.inner.reset_counters();
+        }
+
+        fn is_dark(&self) -> bool {
+            self.inner.is_dark()
+        }
+
+        fn as_power_cut(&mut self) -> Option<&mut dyn crate::device::PowerCut> {
+            self.inner.as_power_cut()
+        }
+    };
+}
+use pass_on;

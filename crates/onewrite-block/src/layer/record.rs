@@ -1,0 +1,69 @@
+//! Record: keeps what passes, in order, so that every crash state of a run can be built afterwards.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::pass_on;
+use crate::device::{Completion, Device};
+use crate::request::{Operation, Request, Token};
+use crate::units::Nanos;
+
+/// One thing that happened at the door of a device.
+#[derive(Clone, Debug)]
+pub enum RecordedEvent {
+    /// A request went in. Reads are not kept.
+    Submitted(Token, Request),
+    /// It came out; `true` if it succeeded. A power cut between the two may leave it done or not.
+    Completed(Token, bool),
+    /// The one who runs put a mark here, with a number of its own.
+    Mark(u64),
+}
+
+/// What happened, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// The events.
+    pub events: Vec<RecordedEvent>,
+}
+
+/// Keeps every request to the device inside in a recording that is shared with whoever made the layer.
+pub struct Recorded {
+    inner: Box<dyn Device>,
+    recording: Rc<RefCell<Recording>>,
+    reads: Vec<Token>,
+}
+
+impl Recorded {
+    /// A layer around `inner`.
+    pub fn new(inner: Box<dyn Device>, recording: Rc<RefCell<Recording>>) -> Recorded {
+        Recorded { inner, recording, reads: Vec::new() }
+    }
+}
+
+impl Device for Recorded {
+    pass_on!();
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        match &request.operation {
+            Operation::Read { .. } => self.reads.push(token),
+            _ => self.recording.borrow_mut().events.push(RecordedEvent::Submitted(token, request.clone())),
+        }
+        self.inner.submit(token, request, now);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.inner.next_event()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        let seen = completed.len();
+        self.inner.advance(to, completed);
+        let mut recording = self.recording.borrow_mut();
+        for completion in &completed[seen..] {
+            match self.reads.iter().position(|token| *token == completion.token) {
+                Some(read) => drop(self.reads.swap_remove(read)),
+                None => recording.events.push(RecordedEvent::Completed(completion.token, completion.outcome.is_ok())),
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Trace: one event for each request, told when it completes.
+
+use std::collections::BTreeMap;
+
+use super::pass_on;
+use crate::device::{Completion, Device};
+use crate::request::{Cause, Operation, Request, Token};
+use crate::units::{Lpn, Nanos};
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// When it was submitted.
+    pub submitted: Nanos,
+    /// How long it took.
+    pub latency: Nanos,
+    /// `read`, `write`, `write-fua`, `flush`, `trim` or `share`.
+    pub operation: &'static str,
+    /// First page; a share's first target; page 0 for a flush.
+    pub start: Lpn,
+    /// Pages; a share's pairs; 0 for a flush.
+    pub count: u64,
+    /// Why it was made.
+    pub cause: Cause,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// Tells `sink` of every request to the device inside.
+pub struct Traced {
+    inner: Box<dyn Device>,
+    sink: Box<dyn FnMut(TraceEvent)>,
+    under_way: BTreeMap<Token, TraceEvent>,
+}
+
+impl Traced {
+    /// A layer around `inner`.
+    pub fn new(inner: Box<dyn Device>, sink: impl FnMut(TraceEvent) + 'static) -> Traced {
+        Traced { inner, sink: Box::new(sink), under_way: BTreeMap::new() }
+    }
+}
+
+fn event(request: &Request, now: Nanos) -> TraceEvent {
+    let (operation, start, count) = match &request.operation {
+        Operation::Read { start, count } => ("read", *start, u64::from(*count)),
+        Operation::Write { start, pages, fua: false } => ("write", *start, pages.len() as u64),
+        Operation::Write { start, pages, fua: true } => ("write-fua", *start, pages.len() as u64),
+        Operation::Flush => ("flush", Lpn(0), 0),
+        Operation::Trim { start, count } => ("trim", *start, *count),
+        Operation::Share(pairs) => ("share", pairs.first().map_or(Lpn(0), |pair| pair.target), pairs.len() as u64),
+    };
+    TraceEvent { submitted: now, latency: Nanos::ZERO, operation, start, count, cause: request.cause, failed: false }
+}
+
+impl Device for Traced {
+    pass_on!();
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        self.under_way.insert(token, event(&request, now));
+        self.inner.submit(token, request, now);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.inner.next_event()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        let seen = completed.len();
+        self.inner.advance(to, completed);
+        for completion in &completed[seen..] {
+            let event = self.under_way.remove(&completion.token).expect("what completes was submitted");
+            let latency = to.saturating_sub(event.submitted);
+            (self.sink)(TraceEvent { latency, failed: completion.outcome.is_err(), ..event });
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! RAM disk: the plainest device that keeps the contract; every crash state of a file system can be built on it.
+//!
+//! Content is a table of chunks of page handles, shared between snapshots until one of them changes: forking a disk
+//! copies one pointer for each MiB. Requests take no time.
+//!
+//! A volatile disk keeps, beside what reads see, what is durable and the list of writes in between:
+//!
+//! ```text
+//!   current = durable + unflushed, applied in order        FLUSH: durable := current, unflushed := []
+//!   cut:      current := durable + any subset of unflushed
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::choices::Choices;
+use crate::counters::Counters;
+use crate::device::{
+    Completion, Device, DeviceError, Geometry, Outcome, PowerCut, PowerLoss, RecoveryReport, TrimRead,
+};
+use crate::page::Page;
+use crate::request::{Operation, Remap, Request, Token};
+use crate::units::{Lpn, Nanos};
+
+const CHUNK_PAGES: usize = 256;
+
+type Chunk = Arc<[Page; CHUNK_PAGES]>;
+
+/// The content of a disk by page: sparse, cheap to clone, never written page by page to anywhere.
+#[derive(Clone, Debug)]
+pub struct Image {
+    chunks: Vec<Option<Chunk>>,
+    pages: u64,
+}
+
+impl Image {
+    /// `pages` pages of zeros.
+    pub fn new(pages: u64) -> Image {
+        Image { chunks: vec![None; pages.div_ceil(CHUNK_PAGES as u64) as usize], pages }
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The content of one page.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn page(&self, lpn: Lpn) -> &Page {
+        assert!(lpn.0 < self.pages, "{lpn} of {} pages", self.pages);
+        match &self.chunks[lpn.0 as usize / CHUNK_PAGES] {
+            Some(chunk) => &chunk[lpn.0 as usize % CHUNK_PAGES],
+            None => &Page::ZEROS,
+        }
+    }
+
+    /// Replaces the content of one page.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn set(&mut self, lpn: Lpn, page: Page) {
+        assert!(lpn.0 < self.pages, "{lpn} of {} pages", self.pages);
+        let chunk = &mut self.chunks[lpn.0 as usize / CHUNK_PAGES];
+        if chunk.is_none() && page.same_handle(&Page::ZEROS) {
+            return;
+        }
+        let chunk = chunk.get_or_insert_with(|| Arc::new([const { Page::ZEROS }; CHUNK_PAGES]));
+        Arc::make_mut(chunk)[lpn.0 as usize % CHUNK_PAGES] = page;
+    }
+
+    /// The pages that may hold anything but zeros, in ascending order.
+    pub fn written(&self) -> impl Iterator<Item = (Lpn, &Page)> {
+        self.chunks.iter().enumerate().flat_map(|(index, chunk)| {
+            let start = (index * CHUNK_PAGES) as u64;
+            chunk.iter().flat_map(move |chunk| (start..).map(Lpn).zip(chunk.iter()))
+        })
+    }
+}
+
+/// See the module's head.
+#[derive(Clone)]
+pub struct RamDisk {
+    geometry: Geometry,
+    current: Image,
+    /// Used only where a power cut may lose something.
+    durable: Image,
+    unflushed: Vec<(Lpn, Page)>,
+    waiting: VecDeque<(Token, Request)>,
+    now: Nanos,
+    counters: Counters,
+    cut_points: u64,
+    armed: Option<u64>,
+    is_dark: bool,
+}
+
+impl RamDisk {
+    /// A disk of zeros that loses nothing that completed.
+    pub fn new(pages: u64) -> RamDisk {
+        RamDisk::with_geometry(Geometry { on_power_loss: PowerLoss::KeepsCompleted, ..ram_geometry(pages) })
+    }
+
+    /// A disk of zeros that may lose any subset of what was not flushed.
+    pub fn volatile(pages: u64) -> RamDisk {
+        RamDisk::with_geometry(ram_geometry(pages))
+    }
+
+    /// A disk of zeros that claims `geometry` (pages, FUA, TRIM, SHARE and power loss are honoured).
+    pub fn with_geometry(geometry: Geometry) -> RamDisk {
+        let image = Image::new(geometry.pages);
+        RamDisk {
+            geometry,
+            current: image.clone(),
+            durable: image,
+            unflushed: Vec::new(),
+            waiting: VecDeque::new(),
+            now: Nanos::ZERO,
+            counters: Counters::default(),
+            cut_points: 0,
+            armed: None,
+            is_dark: false,
+        }
+    }
+
+    /// A disk with the content of `image`, all of it durable, and the promises of `geometry`.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    pub fn with_image(image: Image, geometry: Geometry) -> RamDisk {
+        assert_eq!(image.pages(), geometry.pages, "an image fills its disk");
+        let mut disk = RamDisk::with_geometry(geometry);
+        disk.current = image.clone();
+        disk.durable = image;
+        disk
+    }
+
+    /// What reads see now.
+    pub fn image(&self) -> &Image {
+        &self.current
+    }
+
+    /// The disk's content, to prepare it; what is put there counts as durable.
+    pub fn put(&mut self, lpn: Lpn, page: Page) {
+        self.current.set(lpn, page.clone());
+        self.durable.set(lpn, page);
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.geometry.on_power_loss == PowerLoss::AnySubset
+    }
+
+    fn carry_out(&mut self, operation: Operation) -> Outcome {
+        match operation {
+            Operation::Read { start, count } => {
+                return Ok((0..u64::from(count)).map(|index| self.current.page(start.offset(index)).clone()).collect());
+            }
+            Operation::Write { start, pages, fua } => {
+                (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| self.write(lpn, page, fua));
+            }
+            Operation::Flush => self.flush(),
+            Operation::Trim { start, count } => {
+                (start.0..start.0 + count).for_each(|lpn| self.write(Lpn(lpn), Page::ZEROS, false));
+            }
+            Operation::Share(pairs) => self.share(&pairs),
+        }
+        Ok(Vec::new())
+    }
+
+    fn write(&mut self, lpn: Lpn, page: Page, durable: bool) {
+        self.current.set(lpn, page.clone());
+        if !self.is_volatile() {
+            return;
+        }
+        if durable {
+            self.unflushed.retain(|(other, _)| *other != lpn);
+            self.durable.set(lpn, page);
+        } else {
+            self.unflushed.push((lpn, page));
+        }
+    }
+
+    fn flush(&mut self) {
+        for (lpn, page) in self.unflushed.drain(..) {
+            self.durable.set(lpn, page);
+        }
+    }
+
+    fn share(&mut self, pairs: &[Remap]) {
+        let sources: Vec<Page> = pairs.iter().map(|pair| self.current.page(pair.source).clone()).collect();
+        for (pair, page) in pairs.iter().zip(sources) {
+            self.write(pair.source, page.clone(), true);
+            self.write(pair.target, page, true);
+        }
+    }
+
+    fn step(&mut self) {
+        self.cut_points += 1;
+        self.is_dark |= self.armed == Some(self.cut_points);
+    }
+}
+
+fn ram_geometry(pages: u64) -> Geometry {
+    Geometry { fua: true, trim_read: TrimRead::Zeros, ..Geometry::plain("ram", pages) }
+}
+
+impl Device for RamDisk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        self.now = now;
+        self.waiting.push_back((token, request));
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (!self.is_dark && !self.waiting.is_empty()).then_some(self.now)
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        self.now = to;
+        while !self.is_dark {
+            let Some((token, request)) = self.waiting.pop_front() else { return };
+            self.step();
+            if self.is_dark {
+                return;
+            }
+            self.counters.count(&request);
+            let outcome = self.geometry.admit(&request).and_then(|()| self.carry_out(request.operation));
+            completed.push(Completion { token, outcome });
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    fn is_dark(&self) -> bool {
+        self.is_dark
+    }
+
+    fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
+        Some(self)
+    }
+}
+
+impl PowerCut for RamDisk {
+    fn cut_points(&self) -> u64 {
+        self.cut_points
+    }
+
+    fn arm(&mut self, point: u64) {
+        self.armed = Some(point);
+        self.is_dark |= self.cut_points >= point;
+    }
+
+    fn fork(&self) -> Box<dyn PowerCut> {
+        Box::new(self.clone())
+    }
+
+    fn cut(&mut self, choices: &mut Choices) {
+        self.is_dark = true;
+        self.waiting.clear();
+        if !self.is_volatile() {
+            return;
+        }
+        self.current = self.durable.clone();
+        for (lpn, page) in std::mem::take(&mut self.unflushed) {
+            if choices.chance(1, 2) {
+                self.current.set(lpn, page);
+            }
+        }
+        self.durable = self.current.clone();
+    }
+
+    fn recover(&mut self, now: Nanos) -> Result<RecoveryReport, DeviceError> {
+        self.now = now;
+        self.is_dark = false;
+        self.armed = None;
+        self.waiting.clear();
+        Ok(RecoveryReport::default())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.unflushed.is_empty() || self.is_volatile() {
+            true => Ok(()),
+            false => Err(format!("{} writes wait for a flush on a disk that needs none", self.unflushed.len())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Cause;
+    use crate::runtime::{DevicePort, Executor, Halt};
+
+    fn page(byte: u8) -> Page {
+        Page::from_slice(&[byte])
+    }
+
+    fn write(start: u64, byte: u8) -> Request {
+        Request::write(Lpn(start), vec![page(byte)], Cause::Data)
+    }
+
+    /// Runs requests one after another on `disk`; gives the disk back.
+    fn run(disk: RamDisk, requests: Vec<Request>) -> (Box<dyn Device>, Result<Outcome, Halt>) {
+        let executor = Executor::ideal();
+        let port: DevicePort = executor.runtime().attach(Box::new(disk));
+        let door = port.clone();
+        let last = executor.block_on(async move {
+            let mut last = Ok(Vec::new());
+            for request in requests {
+                last = door.request(request).await;
+            }
+            last
+        });
+        (port.unplug(), last)
+    }
+
+    #[test]
+    fn a_read_gives_what_was_written() {
+        let read = Request::read(Lpn(1), 2, Cause::Data);
+        let (_, last) = run(RamDisk::new(4), vec![write(1, 7), read]);
+        assert_eq!(last.unwrap().unwrap(), [page(7), Page::ZEROS]);
+    }
+
+    #[test]
+    fn what_was_flushed_survives_a_cut_and_the_rest_may() {
+        let mut survivors = [0; 2];
+        for seed in 0..64 {
+            let requests = vec![write(0, 1), Request::flush(Cause::Data), write(1, 2)];
+            let (mut disk, _) = run(RamDisk::volatile(4), requests);
+            let disk = disk.as_power_cut().unwrap();
+            disk.cut(&mut Choices::new(seed));
+            disk.recover(Nanos::ZERO).unwrap();
+            let executor = Executor::ideal();
+            let port = executor.runtime().attach(disk.fork());
+            let read = async move { port.request(Request::read(Lpn(0), 2, Cause::Data)).await };
+            let pages = executor.block_on(read).unwrap().unwrap();
+            survivors[0] += u32::from(pages[0] == page(1));
+            survivors[1] += u32::from(pages[1] == page(2));
+        }
+        assert_eq!(survivors[0], 64);
+        assert!((16..48).contains(&survivors[1]), "{survivors:?}");
+    }
+
+    #[test]
+    fn nothing_completes_after_the_armed_point() {
+        let mut disk = RamDisk::new(4);
+        disk.arm(2);
+        let (mut disk, last) = run(disk, vec![write(0, 1), write(1, 2)]);
+        assert_eq!(last, Err(Halt::PowerLost));
+        assert_eq!(disk.as_power_cut().unwrap().cut_points(), 2);
+    }
+
+    #[test]
+    fn a_fork_does_not_see_later_writes() {
+        let mut disk = RamDisk::new(1024);
+        disk.put(Lpn(1000), page(1));
+        let snapshot = disk.clone();
+        disk.put(Lpn(1000), page(2));
+        assert_eq!(snapshot.image().page(Lpn(1000)), &page(1));
+        assert_eq!(disk.image().page(Lpn(1000)), &page(2));
+    }
+
+    #[test]
+    fn a_request_that_does_not_fit_is_refused_with_numbers() {
+        let (_, last) = run(RamDisk::new(4), vec![write(4, 1)]);
+        let error = last.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "write of 1 pages at page 4 reaches beyond the device's 4 pages");
+    }
+}
