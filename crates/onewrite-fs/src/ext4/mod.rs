@@ -1,1 +1,3 @@
 //! The ext4 file system.
+
+pub mod format;

@@ -128,7 +128,12 @@ impl FormatError {
 }
 
 /// Ok if the stored checksum is the one computed.
-pub(crate) fn expect_checksum(structure: &'static str, place: Place, found: u32, expected: u32) -> Result<(), FormatError> {
+pub(crate) fn expect_checksum(
+    structure: &'static str,
+    place: Place,
+    found: u32,
+    expected: u32,
+) -> Result<(), FormatError> {
     match found == expected {
         true => Ok(()),
         false => Err(FormatError::new(structure, place, Problem::Checksum { found, expected })),

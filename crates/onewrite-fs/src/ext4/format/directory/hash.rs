@@ -1,0 +1,163 @@
+//! Name hashes: the keys of a directory's hash tree.
+//!
+//! Three functions, each taking bytes as signed or unsigned (a relic of `char` on the first machines that made images).
+//! The lowest bit of the key is left free: the tree uses it to mark a run of equal hashes that goes on in the next block.
+
+/// Which hash a directory uses, with the signedness of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashVersion {
+    function: Function,
+    unsigned: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Legacy,
+    HalfMd4,
+    Tea,
+}
+
+/// The hash of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NameHash {
+    /// The key in the tree; its lowest bit is 0.
+    pub major: u32,
+    /// Orders names of one key.
+    pub minor: u32,
+}
+
+impl HashVersion {
+    /// Half MD4 over signed bytes: what `mke2fs` chooses where `char` is signed.
+    pub const HALF_MD4: HashVersion = HashVersion { function: Function::HalfMd4, unsigned: false };
+
+    /// The version numbered `number` in a superblock or tree root; `unsigned_default` (the superblock's flag) settles
+    /// the signedness of the numbers that leave it open. `None` for numbers that are not known.
+    pub const fn from_disk(number: u8, unsigned_default: bool) -> Option<HashVersion> {
+        let function = match number {
+            0 | 3 => Function::Legacy,
+            1 | 4 => Function::HalfMd4,
+            2 | 5 => Function::Tea,
+            _ => return None,
+        };
+        Some(HashVersion { function, unsigned: unsigned_default || number >= 3 })
+    }
+
+    /// The number to write into a new tree's root: the one that leaves the signedness to the superblock's flag.
+    pub const fn root_number(self) -> u8 {
+        match self.function {
+            Function::Legacy => 0,
+            Function::HalfMd4 => 1,
+            Function::Tea => 2,
+        }
+    }
+
+    /// The hash of `name`, keyed by the superblock's seed.
+    pub fn hash(self, name: &[u8], seed: [u32; 4]) -> NameHash {
+        let (major, minor) = match self.function {
+            Function::Legacy => (self.legacy(name), 0),
+            Function::HalfMd4 => self.half_md4(name, start_state(seed)),
+            Function::Tea => self.tea(name, start_state(seed)),
+        };
+        // The greatest key means "end of the directory".
+        let major = if major & !1 == 0xffff_fffe { 0xffff_fffc } else { major & !1 };
+        NameHash { major, minor }
+    }
+
+    fn byte(self, byte: u8) -> u32 {
+        if self.unsigned { byte.into() } else { byte as i8 as u32 }
+    }
+
+    fn legacy(self, name: &[u8]) -> u32 {
+        let (mut newer, mut older) = (0x12a3_fe2d_u32, 0x37ab_e8f9_u32);
+        for &byte in name {
+            let mut next = older.wrapping_add(newer ^ self.byte(byte).wrapping_mul(7_152_373));
+            if next & 0x8000_0000 != 0 {
+                next = next.wrapping_sub(0x7fff_ffff);
+            }
+            (newer, older) = (next, newer);
+        }
+        newer << 1
+    }
+
+    fn half_md4(self, name: &[u8], mut state: [u32; 4]) -> (u32, u32) {
+        for start in chunk_starts(name, 32) {
+            half_md4_rounds(&mut state, &self.words(&name[start..]));
+        }
+        (state[1], state[2])
+    }
+
+    fn tea(self, name: &[u8], mut state: [u32; 4]) -> (u32, u32) {
+        for start in chunk_starts(name, 16) {
+            tea_rounds(&mut state, self.words(&name[start..]));
+        }
+        (state[0], state[1])
+    }
+
+    /// The first bytes of `rest` as words, each byte pushed into its word from the right; the remaining length fills up
+    /// what has no byte.
+    fn words<const COUNT: usize>(self, rest: &[u8]) -> [u32; COUNT] {
+        let padding = (rest.len() as u32 & 0xff) * 0x0101_0101;
+        let rest = &rest[..rest.len().min(COUNT * 4)];
+        let mut words = [padding; COUNT];
+        for (word, bytes) in words.iter_mut().zip(rest.chunks(4)) {
+            *word = bytes.iter().fold(padding, |word, &byte| (word << 8).wrapping_add(self.byte(byte)));
+        }
+        words
+    }
+}
+
+/// Where the pieces of a name begin that are hashed one after the other; none for an empty name.
+fn chunk_starts(name: &[u8], size: usize) -> impl Iterator<Item = usize> {
+    (0..name.len()).step_by(size)
+}
+
+/// The seed, or MD4's initial state where there is none.
+fn start_state(seed: [u32; 4]) -> [u32; 4] {
+    if seed == [0; 4] { [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476] } else { seed }
+}
+
+/// Three rounds of eight steps of MD4 (Rivest, RFC 1320), each over all eight words in an order of its own.
+fn half_md4_rounds(state: &mut [u32; 4], words: &[u32; 8]) {
+    let select = |x: u32, y: u32, z: u32| (x & y) | (!x & z);
+    let majority = |x: u32, y: u32, z: u32| (x & y).wrapping_add((x ^ y) & z);
+    let parity = |x: u32, y: u32, z: u32| x ^ y ^ z;
+    let mut work = *state;
+    round(&mut work, words, [0, 1, 2, 3, 4, 5, 6, 7], [3, 7, 11, 19], 0, select);
+    round(&mut work, words, [1, 3, 5, 7, 0, 2, 4, 6], [3, 5, 9, 13], 0x5a82_7999, majority);
+    round(&mut work, words, [3, 7, 2, 6, 1, 5, 0, 4], [3, 9, 11, 15], 0x6ed9_eba1, parity);
+    for (kept, new) in state.iter_mut().zip(work) {
+        *kept = kept.wrapping_add(new);
+    }
+}
+
+fn round(
+    work: &mut [u32; 4],
+    words: &[u32; 8],
+    order: [usize; 8],
+    turns: [u32; 4],
+    constant: u32,
+    mix: impl Fn(u32, u32, u32) -> u32,
+) {
+    for (step, word) in order.into_iter().enumerate() {
+        let [a, b, c, d] = *work;
+        let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(words[word]).wrapping_add(constant);
+        // Each step changes the register that the next step's `b` is.
+        *work = [d, sum.rotate_left(turns[step % 4]), b, c];
+    }
+}
+
+/// Sixteen cycles of the Tiny Encryption Algorithm (Wheeler and Needham, 1994) on the first two words of the state,
+/// keyed by `key`.
+fn tea_rounds(state: &mut [u32; 4], key: [u32; 4]) {
+    let half = |other: u32, sum: u32, first: u32, second: u32| {
+        (other << 4).wrapping_add(first) ^ other.wrapping_add(sum) ^ (other >> 5).wrapping_add(second)
+    };
+    let (mut left, mut right, mut sum) = (state[0], state[1], 0_u32);
+    for _ in 0..16 {
+        sum = sum.wrapping_add(0x9e37_79b9);
+        left = left.wrapping_add(half(right, sum, key[0], key[1]));
+        right = right.wrapping_add(half(left, sum, key[2], key[3]));
+    }
+    state[0] = state[0].wrapping_add(left);
+    state[1] = state[1].wrapping_add(right);
+}

@@ -1,0 +1,240 @@
+//! Group descriptor: where a group's bitmaps and inode table lie, and what in it is free.
+//!
+//! One type for both sizes on disk: a short descriptor (32 bytes) is read into the long record with zeros behind, and
+//! only its 32 bytes are written back. Counts of a group fit 16 bits unless a group has exactly 2^16 of something, which
+//! blocks of 4 KiB never do.
+//!
+//! Source: `filesystems/ext4/group_descr.rst`, `bitmaps.rst` of the Linux documentation.
+
+use onewrite_block::crc32c;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::crc16::crc16;
+use super::error::{FormatError, Place, Problem, expect_checksum};
+use super::features::RoCompat;
+use super::layout::Layout;
+
+/// `flags`: inode bitmap and inode table were never written.
+pub const INODE_UNINIT: u16 = 1;
+/// `flags`: the block bitmap was never written; it follows from the layout.
+pub const BLOCK_UNINIT: u16 = 2;
+/// `flags`: the inode table is zeros where it is not in use.
+pub const INODE_ZEROED: u16 = 4;
+
+const CHECKSUM_OFFSET: usize = 0x1e;
+
+/// A group descriptor as it lies on disk. Field names are those of the specification without their `bg_`.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the specification documents each field under the same name")]
+pub struct RawGroupDescriptor {
+    pub block_bitmap_lo: U32,
+    pub inode_bitmap_lo: U32,
+    pub inode_table_lo: U32,
+    pub free_blocks_count_lo: U16,
+    pub free_inodes_count_lo: U16,
+    pub used_dirs_count_lo: U16,
+    pub flags: U16,
+    pub exclude_bitmap_lo: U32,
+    pub block_bitmap_csum_lo: U16,
+    pub inode_bitmap_csum_lo: U16,
+    pub itable_unused_lo: U16,
+    pub checksum: U16,
+    pub block_bitmap_hi: U32,
+    pub inode_bitmap_hi: U32,
+    pub inode_table_hi: U32,
+    pub free_blocks_count_hi: U16,
+    pub free_inodes_count_hi: U16,
+    pub used_dirs_count_hi: U16,
+    pub itable_unused_hi: U16,
+    pub exclude_bitmap_hi: U32,
+    pub block_bitmap_csum_hi: U16,
+    pub inode_bitmap_csum_hi: U16,
+    pub reserved: U32,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<RawGroupDescriptor>() == 64);
+    assert!(offset_of!(RawGroupDescriptor, flags) == 0x12);
+    assert!(offset_of!(RawGroupDescriptor, checksum) == CHECKSUM_OFFSET);
+    assert!(offset_of!(RawGroupDescriptor, block_bitmap_hi) == 0x20);
+    assert!(offset_of!(RawGroupDescriptor, inode_bitmap_csum_hi) == 0x3a);
+};
+
+macro_rules! joined {
+    ($(#[$get_meta:meta])* $get:ident, $set:ident, $value:ty, $half:ty, $bits:expr, $low:ident, $high:ident) => {
+        $(#[$get_meta])*
+        pub fn $get(&self) -> $value {
+            <$value>::from(self.$low.get()) | <$value>::from(self.$high.get()) << $bits
+        }
+
+        #[doc = concat!("Sets what [`Self::", stringify!($get), "`] gives.")]
+        pub fn $set(&mut self, value: $value) {
+            self.$low.set(value as $half);
+            self.$high.set((value >> $bits) as $half);
+        }
+    };
+}
+
+impl RawGroupDescriptor {
+    joined! {
+        /// Block of the block bitmap.
+        block_bitmap, set_block_bitmap, u64, u32, 32, block_bitmap_lo, block_bitmap_hi
+    }
+    joined! {
+        /// Block of the inode bitmap.
+        inode_bitmap, set_inode_bitmap, u64, u32, 32, inode_bitmap_lo, inode_bitmap_hi
+    }
+    joined! {
+        /// First block of the inode table.
+        inode_table, set_inode_table, u64, u32, 32, inode_table_lo, inode_table_hi
+    }
+    joined! {
+        /// Free blocks in the group.
+        free_blocks, set_free_blocks, u32, u16, 16, free_blocks_count_lo, free_blocks_count_hi
+    }
+    joined! {
+        /// Free inodes in the group.
+        free_inodes, set_free_inodes, u32, u16, 16, free_inodes_count_lo, free_inodes_count_hi
+    }
+    joined! {
+        /// Directories among the group's inodes.
+        used_directories, set_used_directories, u32, u16, 16, used_dirs_count_lo, used_dirs_count_hi
+    }
+    joined! {
+        /// Inodes at the end of the table that were never used; counts only with descriptor checksums.
+        unused_inodes, set_unused_inodes, u32, u16, 16, itable_unused_lo, itable_unused_hi
+    }
+    joined! {
+        /// Stored checksum of the block bitmap.
+        block_bitmap_checksum, set_block_bitmap_checksum, u32, u16, 16, block_bitmap_csum_lo, block_bitmap_csum_hi
+    }
+    joined! {
+        /// Stored checksum of the inode bitmap.
+        inode_bitmap_checksum, set_inode_bitmap_checksum, u32, u16, 16, inode_bitmap_csum_lo, inode_bitmap_csum_hi
+    }
+
+    /// Reads the descriptor at the start of `bytes`.
+    ///
+    /// # Errors
+    /// If there are fewer bytes than a descriptor has.
+    pub fn read(bytes: &[u8], group: u32, layout: &Layout) -> Result<RawGroupDescriptor, FormatError> {
+        let size = usize::from(layout.descriptor_size).min(64);
+        let mut raw = RawGroupDescriptor::new_zeroed();
+        match bytes.get(..size) {
+            Some(bytes) => raw.as_mut_bytes()[..size].copy_from_slice(bytes),
+            None => {
+                let problem = Problem::Short { length: bytes.len(), needed: size };
+                return Err(FormatError::new("group descriptor", Place::Group(group), problem));
+            }
+        }
+        Ok(raw)
+    }
+
+    /// Writes the descriptor, with its checksum, to the start of `bytes`.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than a descriptor.
+    pub fn write(&mut self, bytes: &mut [u8], group: u32, layout: &Layout) {
+        self.set_checksum(group, layout);
+        let size = usize::from(layout.descriptor_size);
+        bytes[..size].copy_from_slice(&self.as_bytes()[..size]);
+    }
+
+    /// Whether `flag` is set. Without descriptor checksums the flags mean nothing and none is set.
+    pub fn has(&self, flag: u16, layout: &Layout) -> bool {
+        layout.features.group_checksums() && self.flags.get() & flag != 0
+    }
+
+    /// Inodes of the table from its start that may be in use; the rest was never used and may hold anything.
+    pub fn scanned_inodes(&self, layout: &Layout) -> u32 {
+        match layout.features.group_checksums() {
+            false => layout.inodes_per_group,
+            true if self.has(INODE_UNINIT, layout) => 0,
+            true => layout.inodes_per_group.saturating_sub(self.unused_inodes()),
+        }
+    }
+
+    /// The checksum of the descriptor of `group`; 0 in an image without descriptor checksums.
+    pub fn computed_checksum(&self, group: u32, layout: &Layout) -> u16 {
+        let bytes = &self.as_bytes()[..usize::from(layout.descriptor_size)];
+        let (before, after) = (&bytes[..CHECKSUM_OFFSET], &bytes[CHECKSUM_OFFSET + 2..]);
+        if layout.features.metadata_csum() {
+            let register = crc32c(layout.checksum_seed, &group.to_le_bytes());
+            crc32c(crc32c(crc32c(register, before), &[0; 2]), after) as u16
+        } else if layout.features.ro_compat.contains(RoCompat::GDT_CSUM) {
+            crc16(crc16(crc16(crc16(!0, &layout.uuid), &group.to_le_bytes()), before), after)
+        } else {
+            0
+        }
+    }
+
+    /// Stores the checksum. To be called after the last change.
+    pub fn set_checksum(&mut self, group: u32, layout: &Layout) {
+        self.checksum.set(self.computed_checksum(group, layout));
+    }
+
+    /// Compares the checksum, if the file system has descriptor checksums.
+    ///
+    /// # Errors
+    /// If it disagrees.
+    pub fn verify_checksum(&self, group: u32, layout: &Layout) -> Result<(), FormatError> {
+        if !layout.features.group_checksums() {
+            return Ok(());
+        }
+        let (found, expected) = (self.checksum.get(), self.computed_checksum(group, layout));
+        expect_checksum("group descriptor", Place::Group(group), found.into(), expected.into())
+    }
+
+    /// Stores the checksum of the block bitmap `bitmap` (a whole block).
+    pub fn update_block_bitmap_checksum(&mut self, bitmap: &[u8], layout: &Layout) {
+        if layout.features.metadata_csum() {
+            self.set_block_bitmap_checksum(bitmap_checksum(bitmap, layout.blocks_per_group, layout));
+        }
+    }
+
+    /// Stores the checksum of the inode bitmap `bitmap` (a whole block).
+    pub fn update_inode_bitmap_checksum(&mut self, bitmap: &[u8], layout: &Layout) {
+        if layout.features.metadata_csum() {
+            self.set_inode_bitmap_checksum(bitmap_checksum(bitmap, layout.inodes_per_group, layout));
+        }
+    }
+
+    /// Compares the checksum of the block bitmap `bitmap` (a whole block).
+    ///
+    /// # Errors
+    /// If it disagrees.
+    pub fn verify_block_bitmap(&self, bitmap: &[u8], group: u32, layout: &Layout) -> Result<(), FormatError> {
+        let expected = bitmap_checksum(bitmap, layout.blocks_per_group, layout);
+        verify_bitmap("block bitmap", self.block_bitmap_checksum(), expected, group, layout)
+    }
+
+    /// Compares the checksum of the inode bitmap `bitmap` (a whole block).
+    ///
+    /// # Errors
+    /// If it disagrees.
+    pub fn verify_inode_bitmap(&self, bitmap: &[u8], group: u32, layout: &Layout) -> Result<(), FormatError> {
+        let expected = bitmap_checksum(bitmap, layout.inodes_per_group, layout);
+        verify_bitmap("inode bitmap", self.inode_bitmap_checksum(), expected, group, layout)
+    }
+}
+
+fn bitmap_checksum(bitmap: &[u8], bits: u32, layout: &Layout) -> u32 {
+    crc32c(layout.checksum_seed, &bitmap[..bits as usize / 8])
+}
+
+fn verify_bitmap(
+    structure: &'static str,
+    found: u32,
+    expected: u32,
+    group: u32,
+    layout: &Layout,
+) -> Result<(), FormatError> {
+    let stored_bits = if layout.descriptor_size == 32 { 0xffff } else { !0 };
+    match layout.features.metadata_csum() {
+        true => expect_checksum(structure, Place::Group(group), found, expected & stored_bits),
+        false => Ok(()),
+    }
+}

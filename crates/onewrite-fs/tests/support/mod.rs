@@ -1,0 +1,114 @@
+//! Images made and judged by e2fsprogs, for the tests of the format, mkfs and the checker.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory that is removed when the test ends.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty directory, named by the test.
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("onewrite-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("scratch directory");
+        Scratch(path)
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a program to its end.
+pub fn output(program: &str, arguments: &[&str]) -> Output {
+    // The tools of e2fsprogs are not on every user's path.
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", path).env("LC_ALL", "C");
+    command.output().unwrap_or_else(|error| panic!("{program}: {error} (install e2fsprogs)"))
+}
+
+/// Runs a program that must succeed and returns what it printed.
+pub fn run(program: &str, arguments: &[&str]) -> String {
+    let output = output(program, arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {}\n{text}\n{errors}", output.status);
+    text
+}
+
+/// What `e2fsck -fn` says: its exit status and its text.
+pub fn e2fsck(image: &Path) -> (i32, String) {
+    let output = output("e2fsck", &["-fn", text(image)]);
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Fails unless `e2fsck -fn` finds nothing.
+pub fn assert_clean(image: &Path) {
+    let (status, said) = e2fsck(image);
+    assert_eq!(status, 0, "{said}");
+}
+
+/// A path as the tools want it.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8 path")
+}
+
+/// Makes a tree that uses every kind of structure: files of all map depths, links, devices, directories of
+/// one block and of several.
+pub fn populate(root: &Path) {
+    fs::create_dir_all(root.join("sub/deep/er")).expect("directories");
+    fs::write(root.join("empty"), b"").expect("file");
+    fs::write(root.join("hello"), b"hello, world\n").expect("file");
+    fs::write(root.join("large"), vec![7; 3_000_000]).expect("file");
+    fs::hard_link(root.join("hello"), root.join("sub/again")).expect("link");
+    std::os::unix::fs::symlink("hello", root.join("short-link")).expect("link");
+    std::os::unix::fs::symlink("x/".repeat(200), root.join("long-link")).expect("link");
+    run("mkfifo", &[text(&root.join("fifo"))]);
+    sparse(&root.join("holes"), 2_000);
+    many(&root.join("some"), 300, 8);
+}
+
+/// A file of `extents` blocks with a hole before each.
+fn sparse(path: &Path, extents: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = fs::File::create(path).expect("file");
+    for extent in 0..extents {
+        file.write_all_at(&[1; 4096], extent * 8192 + 4096).expect("write");
+    }
+}
+
+/// A directory of `count` empty files with names of `length` characters.
+pub fn many(path: &Path, count: u32, length: usize) {
+    fs::create_dir_all(path).expect("directory");
+    for number in 0..count {
+        fs::write(path.join(format!("{number:0length$}")), b"").expect("file");
+    }
+}
+
+/// Makes an image of blocks of 4 KiB with `mke2fs -t ext4`, filled from `tree`, its large directories indexed.
+pub fn make_image(image: &Path, tree: Option<&Path>, size: &str, extra: &[&str]) {
+    let mut arguments = vec!["-q", "-F", "-t", "ext4", "-b", "4096"];
+    arguments.extend(extra);
+    if let Some(tree) = tree {
+        arguments.extend(["-d", text(tree)]);
+    }
+    arguments.extend([text(image), size]);
+    run("mke2fs", &arguments);
+    if tree.is_some() {
+        // 1: "errors corrected", which is what it calls optimised directories.
+        let status = output("e2fsck", &["-fyD", text(image)]).status.code();
+        assert!(matches!(status, Some(0 | 1)), "e2fsck -D: {status:?}");
+    }
+}
