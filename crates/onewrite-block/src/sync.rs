@@ -4,7 +4,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
 
 use crate::runtime::{Runtime, TaskId};
@@ -55,6 +56,16 @@ impl Signal {
             waiting.push(task);
         }
     }
+}
+
+/// Waits until either future is done and drops the other; the first is looked at first.
+pub async fn either(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    poll_fn(|context| match first.as_mut().poll(context).is_ready() || second.as_mut().poll(context).is_ready() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }
 
 /// A lock that one task may hold alone, or several together for reading.

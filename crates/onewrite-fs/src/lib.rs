@@ -5,6 +5,7 @@
 pub mod api;
 pub mod content;
 pub mod ext4;
+pub mod journal;
 
 pub use api::{
     Allocation, AttributeChanges, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino,

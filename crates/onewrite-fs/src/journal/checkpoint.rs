@@ -1,0 +1,148 @@
+//! Checkpoint: committed blocks go home, and log space becomes free.
+
+use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page};
+
+use super::Journal;
+use super::log::{send_run, wait_all};
+use crate::api::{FsError, FsResult};
+
+/// Blocks that one round brings home, about.
+const ROUND_BLOCKS: usize = 1024;
+
+impl Journal {
+    /// Waits until blocks have to go home: somebody waits for log space, too much is held, or it is old.
+    /// Gives whether somebody waits.
+    pub async fn checkpoint_due(&self) -> bool {
+        loop {
+            if self.abort_reason().is_some() {
+                std::future::pending::<()>().await;
+            }
+            if self.checkpoint_wanted.get() {
+                return true;
+            }
+            let runtime = self.log.runtime();
+            match self.background_due() {
+                Some(due) if due <= runtime.now() => return false,
+                Some(due) => onewrite_block::sync::either(self.work.wait(), runtime.sleep_until(due)).await,
+                None => self.work.wait().await,
+            }
+        }
+    }
+
+    /// When background checkpointing has something to do.
+    fn background_due(&self) -> Option<Nanos> {
+        let live = self.live.borrow();
+        if live.entry_count() == 0 {
+            return None;
+        }
+        let is_full = live.used_blocks() > live.ring_blocks() / 2;
+        if is_full || live.entry_count() > self.options.retained_pages_max / 2 {
+            return Some(Nanos::ZERO);
+        }
+        live.oldest_commit().map(|committed| committed + self.options.checkpoint_age)
+    }
+
+    /// Brings about `blocks_max` blocks home, the oldest first, and moves the tail as far as it is safe; if
+    /// `is_forced`, with FLUSHes of its own, so that log space is free on return. Gives how many blocks went home.
+    ///
+    /// # Errors
+    /// What the device says; the journal is then aborted.
+    pub async fn checkpoint(&self, blocks_max: usize, is_forced: bool) -> FsResult<usize> {
+        self.check_aborted()?;
+        let outcome = self.bring_home(blocks_max).await;
+        let home = outcome.map_err(|error| self.abort_with(error))?;
+        self.count_round(home, is_forced);
+        self.move_tail(is_forced).await?;
+        if is_forced {
+            self.checkpoint_wanted.set(false);
+            self.changed.ring();
+        }
+        Ok(home)
+    }
+
+    fn count_round(&self, home: usize, is_forced: bool) {
+        let mut counters = self.counters.borrow_mut();
+        counters.checkpoints += u64::from(home > 0);
+        counters.forced_checkpoints += u64::from(home > 0 && is_forced);
+        counters.checkpoint_bytes += (home * PAGE_SIZE) as u64;
+    }
+
+    /// One round of the checkpoint task.
+    ///
+    /// # Errors
+    /// What the device says; the journal is then aborted.
+    pub async fn checkpoint_round(&self, is_forced: bool) -> FsResult<usize> {
+        self.checkpoint(ROUND_BLOCKS, is_forced).await
+    }
+
+    async fn bring_home(&self, blocks_max: usize) -> Result<usize, DeviceError> {
+        let _homeward = self.homeward.exclusive().await;
+        let batch = self.live.borrow().batch(blocks_max);
+        let mut under_way = Vec::new();
+        for run in batch.chunk_by(|one, next| one.0 + 1 == next.0) {
+            let pages = run.iter().map(|(.., page)| page.clone());
+            under_way.extend(send_run(self.log.port(), run[0].0, pages, false, Cause::Checkpoint).await);
+        }
+        wait_all(under_way).await?;
+        let home_flush = self.log.next_flush();
+        let mut live = self.live.borrow_mut();
+        batch.iter().for_each(|(block, tid, _)| live.is_home(*block, *tid, home_flush));
+        Ok(batch.len())
+    }
+
+    fn abort_with(&self, error: DeviceError) -> FsError {
+        let error = FsError::from(error);
+        self.abort(&error);
+        error
+    }
+
+    /// Moves the tail past transactions that are home: at once if `is_forced`, else when FLUSHes of others have made it
+    /// safe and it frees at least a quarter of the log.
+    async fn move_tail(&self, is_forced: bool) -> FsResult<()> {
+        self.reclaim_if_flushed();
+        if self.live.borrow().pending_tail.is_some() {
+            if !is_forced {
+                return Ok(());
+            }
+            self.log.flush().await.map_err(|error| self.abort_with(error))?;
+            self.reclaim_if_flushed();
+        }
+        let candidate = self.live.borrow().tail_candidate(self.next_unlogged());
+        let Some(candidate) = candidate else { return Ok(()) };
+        if !is_forced && candidate.log_blocks < self.live.borrow().ring_blocks() / 4 {
+            return Ok(());
+        }
+        if !self.log.is_flushed(candidate.home_flush) {
+            if !is_forced {
+                return Ok(());
+            }
+            self.log.flush().await.map_err(|error| self.abort_with(error))?;
+        }
+        self.write_superblock(candidate.start, candidate.tid).await?;
+        self.live.borrow_mut().tail_written(&candidate, self.log.next_flush());
+        if is_forced {
+            self.log.flush().await.map_err(|error| self.abort_with(error))?;
+            self.reclaim_if_flushed();
+        }
+        Ok(())
+    }
+
+    /// The transaction whose log blocks come at the head, if none is live.
+    fn next_unlogged(&self) -> super::Tid {
+        self.committed.get().next()
+    }
+
+    pub(super) fn reclaim_if_flushed(&self) {
+        let mut live = self.live.borrow_mut();
+        if live.pending_tail.as_ref().is_some_and(|pending| self.log.is_flushed(pending.flush)) {
+            live.reclaim();
+            drop(live);
+            self.changed.ring();
+        }
+    }
+
+    /// A page of the log's own superblock, for tests and tools.
+    pub fn superblock_page(&self) -> Page {
+        self.superblock_page.borrow().clone()
+    }
+}

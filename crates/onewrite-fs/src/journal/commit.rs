@@ -1,0 +1,204 @@
+//! Commit: how a sealed transaction becomes durable. The strategies, and what surrounds them.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
+
+use super::Journal;
+use super::format::{self, JournalSuperblock, Style, Tag, VersionOneSum, compat, incompat};
+use super::log::{Log, wait_all};
+use super::transaction::Sealed;
+use crate::api::{FsError, FsResult};
+
+/// What a strategy returns.
+pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), DeviceError>> + 'a>>;
+
+/// Feature bits of the log that a strategy writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFeatures {
+    /// Compatible bits.
+    pub compat: u32,
+    /// Incompatible bits.
+    pub incompat: u32,
+}
+
+/// A transaction as log blocks with their places.
+pub struct Record {
+    /// Revokes, descriptors and blocks, without the commit block; runs of (log block, pages).
+    pub runs: Vec<(u64, Vec<Page>)>,
+    /// Where the commit block goes.
+    pub commit_at: u64,
+    /// The commit block.
+    pub commit: Page,
+}
+
+/// How a sealed transaction becomes durable.
+///
+/// # Contract
+/// After a crash at any command, in any state that the device's promises allow, recovery gives
+/// 1. *atomicity*: each transaction whole, or no trace of it;
+/// 2. *order*: if a transaction survives, so does every earlier one;
+/// 3. *durability*: a transaction survives if `commit` had returned.
+///
+/// Data that was written before `commit` was called is durable when it returns, too; the last FLUSH goes through
+/// [`Log::last_flush`]. The crash explorer holds every strategy to these lines.
+pub trait Commit {
+    /// The bits that the log's superblock carries.
+    fn features(&self) -> LogFeatures;
+
+    /// Makes `record` durable.
+    ///
+    /// # Errors
+    /// What the device says; the journal is then aborted.
+    fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a>;
+}
+
+/// Blocks, FLUSH, commit block, FLUSH; with FUA the commit block needs no second FLUSH.
+pub struct Barrier;
+
+impl Commit for Barrier {
+    fn features(&self) -> LogFeatures {
+        let incompat = incompat::REVOKE | incompat::BITS_64 | incompat::CHECKSUM_V3;
+        LogFeatures { compat: 0, incompat }
+    }
+
+    fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a> {
+        Box::pin(async move {
+            send_and_wait(log, record.runs).await?;
+            if log.port().geometry().fua {
+                log.last_flush().await?;
+                return log.write_fua(record.commit_at, record.commit, Cause::Journal).await;
+            }
+            log.flush().await?;
+            log.write(record.commit_at, vec![record.commit], Cause::Journal).await?;
+            log.last_flush().await
+        })
+    }
+}
+
+/// Blocks and commit block together, one FLUSH: recovery tells a torn transaction by its checksum (jbd2's async
+/// commit). The checksum covers the log only, so nothing outside it may have to be durable first.
+pub struct Checksum;
+
+impl Commit for Checksum {
+    fn features(&self) -> LogFeatures {
+        let incompat = incompat::REVOKE | incompat::BITS_64 | incompat::ASYNC_COMMIT;
+        LogFeatures { compat: compat::CHECKSUM, incompat }
+    }
+
+    fn commit<'a>(&'a self, log: &'a Log, mut record: Record) -> CommitFuture<'a> {
+        Box::pin(async move {
+            record.runs.push((record.commit_at, vec![record.commit]));
+            send_and_wait(log, record.runs).await?;
+            log.last_flush().await
+        })
+    }
+}
+
+/// Writes runs of log blocks, all at once, and waits for all.
+///
+/// # Errors
+/// What the device says.
+pub async fn send_and_wait(log: &Log, runs: Vec<(u64, Vec<Page>)>) -> Result<(), DeviceError> {
+    let mut under_way = Vec::new();
+    for (log_block, pages) in runs {
+        under_way.extend(log.send(log_block, pages, false, Cause::Journal).await);
+    }
+    wait_all(under_way).await
+}
+
+impl Journal {
+    /// Makes a sealed transaction durable; gives back the blocks that it frees. The caller has written its ordered data.
+    ///
+    /// # Errors
+    /// What the device says; the journal is then aborted.
+    pub async fn commit(&self, sealed: Sealed) -> FsResult<Sealed> {
+        match self.write_record(&sealed).await {
+            Ok(log_place) => {
+                self.finish_commit(&sealed, log_place);
+                Ok(sealed)
+            }
+            Err(error) => {
+                let error = FsError::from(error);
+                self.abort(&error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn write_record(&self, sealed: &Sealed) -> Result<(u32, u32), DeviceError> {
+        let runtime = self.log.runtime();
+        let (style, tid, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
+        let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
+        let bytes = (blocks.len() * PAGE_SIZE) as u64;
+        let cost = JobCost::Checksum { bytes };
+        let mut pages = runtime.job(cost, move || encode(&style, tid, civil_ns, &blocks, &revokes)).await;
+        let count = pages.len() as u32;
+        let places = self.live.borrow_mut().take(count);
+        let (last_start, last_count) = *places.last().expect("a record has at least its commit block");
+        let commit = pages.pop().expect("a record ends with its commit block");
+        let mut pages = pages.into_iter();
+        let runs =
+            places.iter().map(|&(start, length)| (u64::from(start), pages.by_ref().take(length as usize).collect()));
+        let runs = runs.filter(|(_, pages): &(u64, Vec<Page>)| !pages.is_empty()).collect();
+        let commit_at = u64::from(last_start + last_count - 1);
+        self.options.commit.commit(&self.log, Record { runs, commit_at, commit }).await?;
+        self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
+        Ok((places[0].0, count))
+    }
+
+    fn finish_commit(&self, sealed: &Sealed, log_place: (u32, u32)) {
+        let mut live = self.live.borrow_mut();
+        live.add(sealed.tid, self.log.runtime().now(), log_place, sealed.blocks.clone());
+        sealed.freed.iter().for_each(|range| live.drop_entries(range.start, range.count));
+        drop(live);
+        self.committing.replace(None);
+        self.committed.set(sealed.tid);
+        self.counters.borrow_mut().commits += 1;
+        self.reclaim_if_flushed();
+        self.changed.ring();
+        self.work.ring();
+    }
+
+    /// Waits until nothing is on its way home any more, so that freed blocks can be used for anything.
+    pub async fn homeward_writes_done(&self) {
+        drop(self.homeward.exclusive().await);
+    }
+}
+
+/// The log blocks of a transaction: revokes, descriptors each with its blocks, and the commit block at the end.
+fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revokes: &[u64]) -> Vec<Page> {
+    let mut pages: Vec<Page> =
+        revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(tid, chunk))).collect();
+    let mut sum = VersionOneSum::START;
+    let sums_all = style.checksums == format::Checksums::V1;
+    for chunk in blocks.chunks(style.tags_max()) {
+        let (tags, copies): (Vec<Tag>, Vec<Page>) =
+            chunk.iter().map(|(block, page)| tag(style, tid, *block, page)).unzip();
+        let descriptor = style.descriptor(tid, &tags);
+        if sums_all {
+            sum.add(&descriptor);
+            copies.iter().for_each(|page| sum.add(&page.bytes()));
+        }
+        pages.push(Page::new(descriptor));
+        pages.extend(copies);
+    }
+    pages.push(Page::new(style.commit(tid, civil_ns, sum.0)));
+    pages
+}
+
+fn tag(style: &Style, tid: u32, home_block: u64, page: &Page) -> (Tag, Page) {
+    let (copy, is_escaped) = format::escape(page);
+    let checksum = style.block_checksum(tid, &copy.bytes());
+    (Tag { home_block, is_escaped, checksum }, copy)
+}
+
+impl JournalSuperblock {
+    /// The superblock of a clean log as Linux expects it beside metadata checksums: no bit of a strategy is left.
+    pub fn plain(mut self) -> JournalSuperblock {
+        self.compat &= !compat::CHECKSUM;
+        self.incompat &= !incompat::ASYNC_COMMIT;
+        self
+    }
+}

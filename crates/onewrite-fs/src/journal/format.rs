@@ -1,0 +1,601 @@
+//! The jbd2 log on disk: superblock, descriptor, revoke and commit blocks. Bytes only, no I/O.
+//!
+//! All numbers are big-endian. Source: the kernel's documentation, `filesystems/ext4/journal.rst`.
+//!
+//! ```text
+//!   log:          superblock | … transaction | transaction | …          (a ring from block `first` to `length`)
+//!   transaction:  descriptor, its blocks, descriptor, its blocks, …, revoke …, commit block
+//!   header (12):  magic C03B3998 | kind u32 | sequence u32
+//!   descriptor:   header | tags … | [checksum u32 in the last 4 bytes, version 3]
+//!   tag, v3 (16): block_lo u32 | flags u32 | block_hi u32 | crc32c(uuid, sequence, block) u32
+//!   tag, else:    block_lo u32 | checksum u16 = 0 | flags u16 | [block_hi u32 with 64BIT]
+//!                 the first tag of a descriptor is followed by the 16 bytes of the UUID
+//!   revoke:       header | bytes used u32 | block u64 (u32 without 64BIT) … | [checksum]
+//!   commit:       header | kind u8 | size u8 | 0 u16 | checksum [u32; 8] | seconds u64 | nanoseconds u32
+//! ```
+//!
+//! Checksums come in two kinds. **Version 3** covers each structure and each block with CRC32C. **Version 1** is one
+//! CRC32 in the commit block over descriptors and their blocks; only with it do the kernel and e2fsck end the log
+//! quietly at a torn block, so that a transaction may be written with its commit block in one go (async commit).
+
+use onewrite_block::{PAGE_SIZE, Page, PageBytes, crc32_be, crc32c};
+
+/// First four bytes of every log block that is not a copy of a block.
+pub const MAGIC: u32 = 0xc03b_3998;
+/// Bytes of the header.
+pub const HEADER_SIZE: usize = 12;
+
+const CHECKSUM_OFFSET: usize = PAGE_SIZE - 4;
+const COMMIT_CHECKSUM_OFFSET: usize = 16;
+const COMMIT_TIME_OFFSET: usize = 48;
+const UUID_SIZE: usize = 16;
+const TAG_ESCAPED: u32 = 1;
+const TAG_SAME_UUID: u32 = 2;
+const TAG_LAST: u32 = 8;
+const CRC32: u8 = 1;
+
+/// Bits of the superblock's compatible features.
+pub mod compat {
+    /// Commit blocks carry a version 1 checksum.
+    pub const CHECKSUM: u32 = 1;
+}
+
+/// Bits of the superblock's incompatible features.
+pub mod incompat {
+    /// There are revoke blocks.
+    pub const REVOKE: u32 = 1;
+    /// Block numbers have 64 bits.
+    pub const BITS_64: u32 = 2;
+    /// A commit block may reach the log before its transaction.
+    pub const ASYNC_COMMIT: u32 = 4;
+    /// Version 2 checksums.
+    pub const CHECKSUM_V2: u32 = 8;
+    /// Version 3 checksums.
+    pub const CHECKSUM_V3: u32 = 0x10;
+    /// The end of the log is a fast-commit area.
+    pub const FAST_COMMIT: u32 = 0x20;
+
+    /// What recovery understands.
+    pub const KNOWN: u32 = REVOKE | BITS_64 | ASYNC_COMMIT | CHECKSUM_V2 | CHECKSUM_V3;
+}
+
+/// What a log block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Names the blocks that follow it.
+    Descriptor,
+    /// Ends a transaction.
+    Commit,
+    /// Superblock of version 2 (1 is refused).
+    Superblock,
+    /// Names blocks whose earlier copies must not be replayed.
+    Revoke,
+}
+
+impl Kind {
+    const fn number(self) -> u32 {
+        match self {
+            Kind::Descriptor => 1,
+            Kind::Commit => 2,
+            Kind::Superblock => 4,
+            Kind::Revoke => 5,
+        }
+    }
+
+    const fn from_number(number: u32) -> Option<Kind> {
+        Some(match number {
+            1 => Kind::Descriptor,
+            2 => Kind::Commit,
+            4 => Kind::Superblock,
+            5 => Kind::Revoke,
+            _ => return None,
+        })
+    }
+}
+
+/// Which checksums a log carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// None.
+    No,
+    /// One CRC32 for each transaction, in its commit block.
+    V1,
+    /// CRC32C, the tag holding its lower half.
+    V2,
+    /// CRC32C of each block, in its tag.
+    V3,
+}
+
+/// How blocks of one log are laid out: what recovery and commits share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// 64-bit block numbers.
+    pub is_64bit: bool,
+    /// Checksums.
+    pub checksums: Checksums,
+    /// The register after the log's UUID, where versions 2 and 3 begin.
+    pub seed: u32,
+    /// The log's UUID.
+    pub uuid: [u8; UUID_SIZE],
+}
+
+fn be32(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_be_bytes(bytes[offset..offset + 4].try_into().expect("four bytes"))
+}
+
+fn put32(bytes: &mut [u8], offset: usize, value: u32) {
+    bytes[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Kind and sequence of a log block, if it begins with the magic number and a known kind.
+pub fn header(bytes: &PageBytes) -> Option<(Kind, u32)> {
+    (be32(bytes, 0) == MAGIC).then_some(())?;
+    Some((Kind::from_number(be32(bytes, 4))?, be32(bytes, 8)))
+}
+
+fn new_block(kind: Kind, sequence: u32) -> PageBytes {
+    let mut bytes = [0; PAGE_SIZE];
+    put32(&mut bytes, 0, MAGIC);
+    put32(&mut bytes, 4, kind.number());
+    put32(&mut bytes, 8, sequence);
+    bytes
+}
+
+/// One block named by a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Where the block belongs.
+    pub home_block: u64,
+    /// Its first four bytes were the magic number and are zeros in the log.
+    pub is_escaped: bool,
+    /// Checksum of the block as it lies in the log; zero where the log carries none.
+    pub checksum: u32,
+}
+
+/// The log's copy of `page`: the same, unless it begins with the magic number and has to be escaped.
+pub fn escape(page: &Page) -> (Page, bool) {
+    if be32(&page.bytes()[..], 0) != MAGIC {
+        return (page.clone(), false);
+    }
+    let mut escaped = page.clone();
+    escaped.write(0, &[0; 4]);
+    (escaped, true)
+}
+
+/// Undoes [`escape`].
+pub fn unescape(mut page: Page) -> Page {
+    page.write(0, &MAGIC.to_be_bytes());
+    page
+}
+
+impl Style {
+    fn has_tail(&self) -> bool {
+        matches!(self.checksums, Checksums::V2 | Checksums::V3)
+    }
+
+    fn end(&self) -> usize {
+        if self.has_tail() { CHECKSUM_OFFSET } else { PAGE_SIZE }
+    }
+
+    fn tag_size(&self) -> usize {
+        match (self.checksums, self.is_64bit) {
+            (Checksums::V3, _) => 16,
+            (Checksums::V2, true) => 14,
+            (Checksums::V2, false) => 10,
+            (_, true) => 12,
+            (_, false) => 8,
+        }
+    }
+
+    /// Most blocks that one descriptor can name.
+    pub fn tags_max(&self) -> usize {
+        (self.end() - HEADER_SIZE - UUID_SIZE) / self.tag_size()
+    }
+
+    /// Most blocks that one revoke block can name.
+    pub fn revokes_max(&self) -> usize {
+        (self.end() - HEADER_SIZE - 4) / self.number_size()
+    }
+
+    fn number_size(&self) -> usize {
+        if self.is_64bit { 8 } else { 4 }
+    }
+
+    /// Whether each block has a checksum of its own, in its tag.
+    pub fn sums_each_block(&self) -> bool {
+        self.has_tail()
+    }
+
+    /// Checksum of a block of transaction `sequence` as it lies in the log, for its tag.
+    pub fn block_checksum(&self, sequence: u32, bytes: &PageBytes) -> u32 {
+        match self.checksums {
+            Checksums::No | Checksums::V1 => 0,
+            Checksums::V2 => self.crc(sequence, bytes) & 0xffff,
+            Checksums::V3 => self.crc(sequence, bytes),
+        }
+    }
+
+    fn crc(&self, sequence: u32, bytes: &PageBytes) -> u32 {
+        crc32c(crc32c(self.seed, &sequence.to_be_bytes()), bytes)
+    }
+
+    /// A descriptor that names `tags`.
+    ///
+    /// # Panics
+    /// If there are none or more than [`Style::tags_max`].
+    pub fn descriptor(&self, sequence: u32, tags: &[Tag]) -> PageBytes {
+        assert!(!tags.is_empty() && tags.len() <= self.tags_max(), "{} tags", tags.len());
+        let mut bytes = new_block(Kind::Descriptor, sequence);
+        let mut offset = HEADER_SIZE;
+        for (index, tag) in tags.iter().enumerate() {
+            self.put_tag(&mut bytes[offset..], tag, index == 0, index + 1 == tags.len());
+            offset += self.tag_size();
+            if index == 0 {
+                bytes[offset..offset + UUID_SIZE].copy_from_slice(&self.uuid);
+                offset += UUID_SIZE;
+            }
+        }
+        self.put_tail(&mut bytes);
+        bytes
+    }
+
+    fn put_tag(&self, bytes: &mut [u8], tag: &Tag, is_first: bool, is_last: bool) {
+        let same_uuid = if is_first { 0 } else { TAG_SAME_UUID };
+        let escaped = if tag.is_escaped { TAG_ESCAPED } else { 0 };
+        let last = if is_last { TAG_LAST } else { 0 };
+        let flags = same_uuid | escaped | last;
+        let high = (tag.home_block >> 32) as u32;
+        put32(bytes, 0, tag.home_block as u32);
+        if self.checksums == Checksums::V3 {
+            put32(bytes, 4, flags);
+            put32(bytes, 8, high);
+            put32(bytes, 12, tag.checksum);
+            return;
+        }
+        put32(bytes, 4, (tag.checksum & 0xffff) << 16 | flags);
+        if self.is_64bit {
+            put32(bytes, 8, high);
+        }
+    }
+
+    /// The tags of a descriptor; stops at the end of the block if none is marked as the last.
+    pub fn tags(&self, bytes: &PageBytes) -> Vec<Tag> {
+        let mut tags = Vec::new();
+        let mut offset = HEADER_SIZE;
+        while offset + self.tag_size() <= self.end() {
+            let (tag, flags) = self.tag_at(&bytes[offset..]);
+            tags.push(tag);
+            offset += self.tag_size() + if flags & TAG_SAME_UUID == 0 { UUID_SIZE } else { 0 };
+            if flags & TAG_LAST != 0 {
+                break;
+            }
+        }
+        tags
+    }
+
+    fn tag_at(&self, bytes: &[u8]) -> (Tag, u32) {
+        let (flags, checksum) = match self.checksums {
+            Checksums::V3 => (be32(bytes, 4), be32(bytes, 12)),
+            _ => (be32(bytes, 4) & 0xffff, be32(bytes, 4) >> 16),
+        };
+        let high = if self.is_64bit || self.checksums == Checksums::V3 { be32(bytes, 8) } else { 0 };
+        let high = if self.is_64bit { high } else { 0 };
+        let home_block = u64::from(high) << 32 | u64::from(be32(bytes, 0));
+        (Tag { home_block, is_escaped: flags & TAG_ESCAPED != 0, checksum }, flags)
+    }
+
+    fn put_tail(&self, bytes: &mut PageBytes) {
+        if self.has_tail() {
+            let sum = crc32c(self.seed, &bytes[..]);
+            put32(bytes, CHECKSUM_OFFSET, sum);
+        }
+    }
+
+    /// Whether the checksum at the end of a descriptor or revoke block is right; true where there is none.
+    pub fn tail_holds(&self, bytes: &PageBytes) -> bool {
+        if !self.has_tail() {
+            return true;
+        }
+        let sum = crc32c(crc32c(self.seed, &bytes[..CHECKSUM_OFFSET]), &[0; 4]);
+        sum == be32(bytes, CHECKSUM_OFFSET)
+    }
+
+    /// A block that revokes `blocks`.
+    ///
+    /// # Panics
+    /// If there are more than [`Style::revokes_max`].
+    pub fn revoke(&self, sequence: u32, blocks: &[u64]) -> PageBytes {
+        assert!(blocks.len() <= self.revokes_max(), "{} revokes", blocks.len());
+        let mut bytes = new_block(Kind::Revoke, sequence);
+        let size = self.number_size();
+        for (block, place) in blocks.iter().zip(bytes[HEADER_SIZE + 4..].chunks_mut(size)) {
+            place.copy_from_slice(&block.to_be_bytes()[8 - size..]);
+        }
+        put32(&mut bytes, HEADER_SIZE, (HEADER_SIZE + 4 + blocks.len() * size) as u32);
+        self.put_tail(&mut bytes);
+        bytes
+    }
+
+    /// The blocks that a revoke block names.
+    pub fn revoked(&self, bytes: &PageBytes) -> Vec<u64> {
+        let used = (be32(bytes, HEADER_SIZE) as usize).min(self.end());
+        let numbers = bytes.get(HEADER_SIZE + 4..used).unwrap_or_default();
+        let size = self.number_size();
+        numbers
+            .chunks_exact(size)
+            .map(|chunk| chunk.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+            .collect()
+    }
+
+    /// A commit block. `sum` is the register of [`VersionOneSum`], used by version 1 logs only.
+    pub fn commit(&self, sequence: u32, civil_ns: u64, sum: u32) -> PageBytes {
+        let mut bytes = new_block(Kind::Commit, sequence);
+        bytes[COMMIT_TIME_OFFSET..COMMIT_TIME_OFFSET + 8].copy_from_slice(&(civil_ns / 1_000_000_000).to_be_bytes());
+        put32(&mut bytes, COMMIT_TIME_OFFSET + 8, (civil_ns % 1_000_000_000) as u32);
+        match self.checksums {
+            Checksums::No => (),
+            Checksums::V1 => {
+                (bytes[HEADER_SIZE], bytes[HEADER_SIZE + 1]) = (CRC32, 4);
+                put32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum);
+            }
+            Checksums::V2 | Checksums::V3 => {
+                let sum = crc32c(self.seed, &bytes);
+                put32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum);
+            }
+        }
+        bytes
+    }
+
+    /// Whether a commit block is whole and, in a version 1 log, its transaction too (`sum` as for
+    /// [`Style::commit`]).
+    pub fn commit_holds(&self, bytes: &PageBytes, sum: u32) -> bool {
+        let stored = be32(bytes, COMMIT_CHECKSUM_OFFSET);
+        match self.checksums {
+            Checksums::No => true,
+            Checksums::V1 => match (bytes[HEADER_SIZE], bytes[HEADER_SIZE + 1]) {
+                (CRC32, 4) => stored == sum,
+                (0, 0) => stored == 0,
+                _ => false,
+            },
+            Checksums::V2 | Checksums::V3 => {
+                let mut zeroed = *bytes;
+                put32(&mut zeroed, COMMIT_CHECKSUM_OFFSET, 0);
+                stored == crc32c(self.seed, &zeroed)
+            }
+        }
+    }
+}
+
+/// Version 1's running checksum over the descriptors and blocks of a transaction, in log order.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionOneSum(pub u32);
+
+impl VersionOneSum {
+    /// Before the first block.
+    pub const START: VersionOneSum = VersionOneSum(!0);
+
+    /// Goes over one more block.
+    pub fn add(&mut self, bytes: &PageBytes) {
+        self.0 = crc32_be(self.0, bytes);
+    }
+}
+
+/// The log's superblock: 1,024 bytes at the beginning of its first block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalSuperblock {
+    /// Bytes in a log block.
+    pub block_size: u32,
+    /// Blocks of the log, this one included.
+    pub length: u32,
+    /// First block that can hold a transaction.
+    pub first: u32,
+    /// Sequence of the first transaction to expect.
+    pub sequence: u32,
+    /// Where it lies; 0 when the log is empty.
+    pub start: u32,
+    /// Error with which the log was aborted; 0 for none.
+    pub error: u32,
+    /// Compatible features.
+    pub compat: u32,
+    /// Incompatible features.
+    pub incompat: u32,
+    /// UUID of the log.
+    pub uuid: [u8; UUID_SIZE],
+    /// Number of file systems that use it.
+    pub users: u32,
+}
+
+const SUPERBLOCK_SIZE: usize = 1024;
+const SUPERBLOCK_CHECKSUM_OFFSET: usize = 0xfc;
+const CHECKSUM_KIND_OFFSET: usize = 0x50;
+const USERS_OFFSET: usize = 0x100;
+const CRC32C: u8 = 4;
+
+impl JournalSuperblock {
+    /// An empty log of `length` blocks.
+    pub fn empty(length: u32, uuid: [u8; UUID_SIZE]) -> JournalSuperblock {
+        JournalSuperblock {
+            block_size: PAGE_SIZE as u32,
+            length,
+            first: 1,
+            sequence: 1,
+            start: 0,
+            error: 0,
+            compat: 0,
+            incompat: 0,
+            uuid,
+            users: 1,
+        }
+    }
+
+    /// Reads a superblock.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the number found.
+    pub fn decode(bytes: &PageBytes) -> Result<JournalSuperblock, String> {
+        match (be32(bytes, 0), be32(bytes, 4)) {
+            (MAGIC, 4) => (),
+            (MAGIC, 3) => return Err("superblock of version 1, which Linux has not written since 2000".into()),
+            (magic, kind) => return Err(format!("magic {magic:#x}, kind {kind}; expected {MAGIC:#x}, kind 4")),
+        }
+        let superblock = JournalSuperblock {
+            block_size: be32(bytes, 0x0c),
+            length: be32(bytes, 0x10),
+            first: be32(bytes, 0x14),
+            sequence: be32(bytes, 0x18),
+            start: be32(bytes, 0x1c),
+            error: be32(bytes, 0x20),
+            compat: be32(bytes, 0x24),
+            incompat: be32(bytes, 0x28),
+            uuid: bytes[0x30..0x40].try_into().expect("sixteen bytes"),
+            users: be32(bytes, 0x40),
+        };
+        superblock.validate(bytes)?;
+        Ok(superblock)
+    }
+
+    fn validate(&self, bytes: &PageBytes) -> Result<(), String> {
+        if self.block_size as usize != PAGE_SIZE {
+            return Err(format!("block size {}; expected {PAGE_SIZE}", self.block_size));
+        }
+        let unknown = self.incompat & !incompat::KNOWN;
+        if unknown != 0 {
+            return Err(format!("unsupported incompatible features {unknown:#x}"));
+        }
+        if self.first == 0 || self.first >= self.length || self.start >= self.length {
+            let JournalSuperblock { first, start, length, .. } = self;
+            return Err(format!("first block {first}, start {start} of {length} blocks"));
+        }
+        if self.has_own_checksum() && be32(bytes, SUPERBLOCK_CHECKSUM_OFFSET) != superblock_checksum(bytes) {
+            return Err("checksum of the superblock is wrong".into());
+        }
+        Ok(())
+    }
+
+    fn has_own_checksum(&self) -> bool {
+        self.incompat & (incompat::CHECKSUM_V2 | incompat::CHECKSUM_V3) != 0
+    }
+
+    /// Puts the fields into a block that holds a superblock (or zeros) and leaves its other bytes.
+    pub fn encode_into(&self, bytes: &mut PageBytes) {
+        let fields = [
+            (0, MAGIC),
+            (4, Kind::Superblock.number()),
+            (0x0c, self.block_size),
+            (0x10, self.length),
+            (0x14, self.first),
+            (0x18, self.sequence),
+            (0x1c, self.start),
+            (0x20, self.error),
+            (0x24, self.compat),
+            (0x28, self.incompat),
+            (0x40, self.users),
+        ];
+        fields.into_iter().for_each(|(offset, value)| put32(bytes, offset, value));
+        bytes[0x30..0x40].copy_from_slice(&self.uuid);
+        bytes[CHECKSUM_KIND_OFFSET] = if self.has_own_checksum() { CRC32C } else { 0 };
+        if bytes[USERS_OFFSET..USERS_OFFSET + UUID_SIZE] == [0; UUID_SIZE] {
+            bytes[USERS_OFFSET..USERS_OFFSET + UUID_SIZE].copy_from_slice(&self.uuid);
+        }
+        let sum = if self.has_own_checksum() { superblock_checksum(bytes) } else { 0 };
+        put32(bytes, SUPERBLOCK_CHECKSUM_OFFSET, sum);
+    }
+
+    /// How the log's blocks are laid out.
+    pub fn style(&self) -> Style {
+        let checksums = match (self.compat, self.incompat) {
+            (_, bits) if bits & incompat::CHECKSUM_V3 != 0 => Checksums::V3,
+            (_, bits) if bits & incompat::CHECKSUM_V2 != 0 => Checksums::V2,
+            (bits, _) if bits & compat::CHECKSUM != 0 => Checksums::V1,
+            _ => Checksums::No,
+        };
+        Style {
+            is_64bit: self.incompat & incompat::BITS_64 != 0,
+            checksums,
+            seed: crc32c(!0, &self.uuid),
+            uuid: self.uuid,
+        }
+    }
+}
+
+fn superblock_checksum(bytes: &PageBytes) -> u32 {
+    let before = crc32c(!0, &bytes[..SUPERBLOCK_CHECKSUM_OFFSET]);
+    crc32c(crc32c(before, &[0; 4]), &bytes[SUPERBLOCK_CHECKSUM_OFFSET + 4..SUPERBLOCK_SIZE])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn styles() -> impl Iterator<Item = Style> {
+        let all = [Checksums::No, Checksums::V1, Checksums::V2, Checksums::V3];
+        all.into_iter()
+            .flat_map(|checksums| [false, true].map(|is_64bit| Style { is_64bit, checksums, seed: 77, uuid: [9; 16] }))
+    }
+
+    #[test]
+    fn tags_come_back_in_every_style() {
+        for style in styles() {
+            let block = |index: u64| if style.is_64bit { index << 33 | 5 } else { index + 5 };
+            let sum = |index: u64| if style.has_tail() { index as u32 } else { 0 };
+            let tags: Vec<Tag> = (0..style.tags_max() as u64)
+                .map(|index| Tag { home_block: block(index), is_escaped: index % 3 == 0, checksum: sum(index) })
+                .collect();
+            let bytes = style.descriptor(42, &tags);
+            assert_eq!(header(&bytes), Some((Kind::Descriptor, 42)));
+            assert!(style.tail_holds(&bytes));
+            assert_eq!(style.tags(&bytes), tags, "{style:?}");
+        }
+    }
+
+    #[test]
+    fn revokes_come_back_in_every_style() {
+        for style in styles() {
+            let blocks: Vec<u64> = (0..style.revokes_max() as u64).map(|index| index * 3).collect();
+            let bytes = style.revoke(7, &blocks);
+            assert!(style.tail_holds(&bytes));
+            assert_eq!(style.revoked(&bytes), blocks);
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_breaks_the_checksum() {
+        for style in styles().filter(Style::has_tail) {
+            let mut bytes = style.descriptor(1, &[Tag { home_block: 9, is_escaped: false, checksum: 1 }]);
+            bytes[2000] ^= 1;
+            assert!(!style.tail_holds(&bytes));
+            let mut commit = style.commit(1, 5, 0);
+            assert!(style.commit_holds(&commit, 0));
+            commit[100] ^= 1;
+            assert!(!style.commit_holds(&commit, 0));
+        }
+    }
+
+    #[test]
+    fn version_one_commits_hold_with_the_right_sum_only() {
+        let style = Style { is_64bit: true, checksums: Checksums::V1, seed: 0, uuid: [0; 16] };
+        let commit = style.commit(3, 0, 0x1234);
+        assert!(style.commit_holds(&commit, 0x1234));
+        assert!(!style.commit_holds(&commit, 0x1235));
+    }
+
+    #[test]
+    fn the_magic_number_is_escaped_and_comes_back() {
+        let page = Page::from_slice(&[&MAGIC.to_be_bytes()[..], b"rest"].concat());
+        let (escaped, is_escaped) = escape(&page);
+        assert!(is_escaped && escaped != page);
+        assert_eq!(unescape(escaped), page);
+        assert!(!escape(&Page::ZEROS).1);
+    }
+
+    #[test]
+    fn a_superblock_comes_back_and_a_changed_one_is_refused() {
+        let incompat = incompat::REVOKE | incompat::BITS_64 | incompat::CHECKSUM_V3;
+        let superblock = JournalSuperblock { incompat, start: 5, ..JournalSuperblock::empty(1024, [3; 16]) };
+        let mut bytes = [0; PAGE_SIZE];
+        superblock.encode_into(&mut bytes);
+        assert_eq!(JournalSuperblock::decode(&bytes), Ok(superblock));
+        bytes[0x18] ^= 1;
+        assert!(JournalSuperblock::decode(&bytes).unwrap_err().contains("checksum"));
+    }
+}

@@ -1,0 +1,201 @@
+//! Log: where log blocks lie on the device, and writing, reading and flushing them.
+
+use std::cell::Cell;
+
+use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request, Runtime};
+
+use super::format::Style;
+use super::transaction::BlockRange;
+
+/// Which device pages the blocks of the log are, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogMap {
+    ranges: Vec<BlockRange>,
+}
+
+impl LogMap {
+    /// A log that consists of `ranges`, one after another.
+    pub fn new(ranges: Vec<BlockRange>) -> LogMap {
+        LogMap { ranges }
+    }
+
+    /// Blocks in all.
+    pub fn length(&self) -> u64 {
+        self.ranges.iter().map(|range| range.count).sum()
+    }
+
+    /// Whether `block` of the device belongs to the log.
+    pub fn contains(&self, block: u64) -> bool {
+        self.ranges.iter().any(|range| (range.start..range.start + range.count).contains(&block))
+    }
+
+    /// The runs of device pages that hold `count` log blocks from `log_block` on.
+    ///
+    /// # Panics
+    /// If the log is shorter.
+    pub fn runs(&self, log_block: u64, count: u64) -> Vec<BlockRange> {
+        let (mut skip, mut left) = (log_block, count);
+        let mut runs = Vec::new();
+        for range in &self.ranges {
+            let taken = left.min(range.count.saturating_sub(skip));
+            if taken > 0 {
+                runs.push(BlockRange { start: range.start + skip, count: taken });
+                left -= taken;
+            }
+            skip = skip.saturating_sub(range.count);
+        }
+        assert_eq!(left, 0, "log block {log_block} + {count} of {}", self.length());
+        runs
+    }
+}
+
+/// The log on its device. What commit strategies and recovery use.
+pub struct Log {
+    port: DevicePort,
+    map: LogMap,
+    /// How its blocks are laid out.
+    pub style: Style,
+    flushes_started: Cell<u64>,
+    flushes_done: Cell<u64>,
+    has_flushed: Cell<bool>,
+}
+
+impl Log {
+    /// A log on `port`.
+    pub fn new(port: DevicePort, map: LogMap, style: Style) -> Log {
+        Log {
+            port,
+            map,
+            style,
+            flushes_started: Cell::new(0),
+            flushes_done: Cell::new(0),
+            has_flushed: Cell::new(false),
+        }
+    }
+
+    /// The device.
+    pub fn port(&self) -> &DevicePort {
+        &self.port
+    }
+
+    /// The run.
+    pub fn runtime(&self) -> &Runtime {
+        self.port.runtime()
+    }
+
+    /// Puts writes of `pages` to the log from `log_block` on under way.
+    pub async fn send(&self, log_block: u64, pages: Vec<Page>, fua: bool, cause: Cause) -> Vec<InFlight> {
+        let mut under_way = Vec::new();
+        let mut pages = pages.into_iter();
+        for run in self.map.runs(log_block, pages.len() as u64) {
+            under_way
+                .extend(send_run(&self.port, run.start, pages.by_ref().take(run.count as usize), fua, cause).await);
+        }
+        under_way
+    }
+
+    /// Writes `pages` to the log from `log_block` on.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn write(&self, log_block: u64, pages: Vec<Page>, cause: Cause) -> Result<(), DeviceError> {
+        wait_all(self.send(log_block, pages, false, cause).await).await
+    }
+
+    /// Writes one block with FUA.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn write_fua(&self, log_block: u64, page: Page, cause: Cause) -> Result<(), DeviceError> {
+        wait_all(self.send(log_block, vec![page], true, cause).await).await
+    }
+
+    /// Sends a FLUSH and waits for it.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn flush(&self) -> Result<(), DeviceError> {
+        let number = self.flushes_started.get() + 1;
+        self.flushes_started.set(number);
+        self.port.request(Request::flush(Cause::Journal)).await?;
+        self.flushes_done.set(self.flushes_done.get().max(number));
+        Ok(())
+    }
+
+    /// [`Log::flush`] for the last time in a commit: from now on, data of others is not covered any more.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn last_flush(&self) -> Result<(), DeviceError> {
+        self.has_flushed.set(true);
+        self.flush().await
+    }
+
+    /// What writes that have completed by now wait for: the first FLUSH that is sent after this.
+    pub fn next_flush(&self) -> u64 {
+        self.flushes_started.get() + 1
+    }
+
+    /// Whether a FLUSH that was sent as or after number `flush` is done.
+    pub fn is_flushed(&self, flush: u64) -> bool {
+        self.flushes_done.get() >= flush
+    }
+
+    pub(super) fn begin_commit(&self) {
+        self.has_flushed.set(false);
+    }
+
+    pub(super) fn has_flushed(&self) -> bool {
+        self.has_flushed.get()
+    }
+}
+
+/// Puts writes of consecutive pages under way, as few as the device's largest transfer allows.
+pub async fn send_run(
+    port: &DevicePort,
+    start: u64,
+    pages: impl Iterator<Item = Page>,
+    fua: bool,
+    cause: Cause,
+) -> Vec<InFlight> {
+    let transfer_max = port.geometry().transfer_pages_max as usize;
+    let mut under_way = Vec::new();
+    let mut pages = pages.peekable();
+    let mut lpn = Lpn(start);
+    while pages.peek().is_some() {
+        let part: Vec<Page> = pages.by_ref().take(transfer_max).collect();
+        let next = lpn.offset(part.len() as u64);
+        let request = if fua { Request::write_fua(lpn, part, cause) } else { Request::write(lpn, part, cause) };
+        under_way.push(port.send(request).await);
+        lpn = next;
+    }
+    under_way
+}
+
+/// Waits for all; gives the first error.
+///
+/// # Errors
+/// What the device says.
+pub async fn wait_all(under_way: Vec<InFlight>) -> Result<(), DeviceError> {
+    let mut outcome = Ok(());
+    for request in under_way {
+        let one = request.await;
+        outcome = outcome.and(one.map(drop));
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_follow_the_ranges() {
+        let range = |start, count| BlockRange { start, count };
+        let map = LogMap::new(vec![range(100, 4), range(200, 2), range(300, 10)]);
+        assert_eq!(map.length(), 16);
+        assert_eq!(map.runs(0, 4), [range(100, 4)]);
+        assert_eq!(map.runs(3, 5), [range(103, 1), range(200, 2), range(300, 2)]);
+        assert_eq!(map.runs(6, 1), [range(300, 1)]);
+    }
+}

@@ -1,0 +1,261 @@
+//! The jbd2 journal: blocks and opaque owners in, atomic and durable transactions out.
+//!
+//! Its one idea: a transaction is a set of home blocks. While it runs, their content lives in the owner's page cache;
+//! when it is sealed, the journal takes a handle on each page, and the handle is the frozen copy.
+//!
+//! ```text
+//!   start ─► Handle: join, revoke, free ─► drop
+//!              │ running ──seal (no handle open)──► committing ──Commit::commit──► live ──home──► reclaimed
+//!              │    ▲                                                               │
+//!              └────┘ one at a time                 one at a time        checkpoint writes the newest version home
+//! ```
+//!
+//! # Invariants
+//! 1. At most one transaction runs and at most one commits; they commit in the order of their numbers.
+//! 2. Every block of a live transaction is in `entries` under the newest live transaction that logged it, or is home.
+//! 3. An entry is dropped only when it is home, or when the transaction that supersedes or frees it is durable.
+//! 4. Log space is used again only when the superblock that names the new tail is durable, and that is written only
+//!    when the blocks before the new tail are durably home.
+//! 5. After an error of the device nothing commits any more ([`Journal::abort_reason`]).
+//!
+//! Who drives: the file system. It seals, writes its ordered data, commits and checkpoints from tasks of its own
+//! ([`Journal::seal`], [`Journal::commit`], [`Journal::checkpoint`]); the journal holds no task and knows no inode.
+
+mod checkpoint;
+mod commit;
+pub mod format;
+mod live;
+mod log;
+mod recovery;
+mod transaction;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use onewrite_block::sync::{SharedLock, Signal};
+use onewrite_block::{Cause, DevicePort, Nanos, Page};
+
+use crate::api::{FsCounters, FsError, FsResult};
+pub use commit::{Barrier, Checksum, Commit, CommitFuture, LogFeatures, Record, send_and_wait};
+use format::JournalSuperblock;
+use live::Live;
+pub use log::{Log, LogMap, send_run, wait_all};
+pub use recovery::{Recovered, recover};
+pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, Tid};
+use transaction::{Committing, Running};
+
+/// What a journal is told when it is opened.
+pub struct JournalOptions {
+    /// How commits become durable.
+    pub commit: Box<dyn Commit>,
+    /// Committed pages held in memory until they are home, at most.
+    pub retained_pages_max: usize,
+    /// Blocks of one transaction, at most; also bounded by a quarter of the log.
+    pub transaction_blocks_max: usize,
+    /// Age at which a committed block goes home by itself.
+    pub checkpoint_age: Nanos,
+    /// Age at which a running transaction commits by itself.
+    pub commit_interval: Nanos,
+}
+
+/// See the module's head.
+pub struct Journal {
+    log: Log,
+    options: JournalOptions,
+    superblock: RefCell<JournalSuperblock>,
+    superblock_page: RefCell<Page>,
+    running: RefCell<Running>,
+    committing: RefCell<Option<Committing>>,
+    live: RefCell<Live>,
+    committed: Cell<Tid>,
+    commit_wanted: Cell<Option<Tid>>,
+    checkpoint_wanted: Cell<bool>,
+    aborted: RefCell<Option<String>>,
+    /// Rings when anything that somebody may wait for has changed.
+    changed: Signal,
+    /// Rings when there is work for the commit task or the checkpoint task.
+    work: Signal,
+    /// Held while blocks are on their way home.
+    homeward: SharedLock,
+    counters: RefCell<FsCounters>,
+}
+
+impl Journal {
+    /// Opens an empty (recovered) log and marks its first block as the place where replay begins.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn open(
+        port: DevicePort,
+        map: LogMap,
+        mut superblock: JournalSuperblock,
+        superblock_page: Page,
+        options: JournalOptions,
+    ) -> FsResult<Rc<Journal>> {
+        let features = options.commit.features();
+        superblock.compat = features.compat;
+        superblock.incompat = features.incompat;
+        let first_tid = Tid(u64::from(superblock.sequence));
+        let runtime = port.runtime().clone();
+        let style = superblock.style();
+        let live = Live::new(superblock.first, superblock.length);
+        let journal = Rc::new(Journal {
+            log: Log::new(port, map, style),
+            options,
+            superblock: RefCell::new(superblock),
+            superblock_page: RefCell::new(superblock_page),
+            running: RefCell::new(Running::new(first_tid, runtime.now())),
+            committing: RefCell::new(None),
+            live: RefCell::new(live),
+            committed: Cell::new(first_tid.previous()),
+            commit_wanted: Cell::new(None),
+            checkpoint_wanted: Cell::new(false),
+            aborted: RefCell::default(),
+            changed: Signal::new(&runtime),
+            work: Signal::new(&runtime),
+            homeward: SharedLock::new(&runtime),
+            counters: RefCell::default(),
+        });
+        let start = journal.live.borrow().head();
+        journal.write_superblock(start, first_tid).await?;
+        journal.log.flush().await?;
+        Ok(journal)
+    }
+
+    /// Writes everything home and leaves an empty log. The caller has committed what ran.
+    ///
+    /// # Errors
+    /// What the device says, or why the journal was aborted before.
+    pub async fn close(&self) -> FsResult<()> {
+        assert!(self.running.borrow().is_empty(), "a journal is closed after its last commit");
+        while self.checkpoint(usize::MAX, false).await? > 0 {}
+        self.check_aborted()?;
+        self.log.flush().await?;
+        let plain = self.superblock.borrow().plain();
+        self.superblock.replace(plain);
+        self.write_superblock(0, self.running_tid()).await?;
+        self.flush().await
+    }
+
+    /// The number of the running transaction.
+    pub fn running_tid(&self) -> Tid {
+        self.running.borrow().tid
+    }
+
+    /// Whether `tid` is durable.
+    pub fn is_committed(&self, tid: Tid) -> bool {
+        tid <= self.committed.get()
+    }
+
+    /// Whether `tid` is committing and has sent its last FLUSH, so that later writes are not covered by it.
+    pub fn has_flushed(&self, tid: Tid) -> bool {
+        self.committing.borrow().as_ref().is_some_and(|committing| committing.tid == tid) && self.log.has_flushed()
+    }
+
+    /// Whether the transaction that commits now orders data of `owner` before itself.
+    pub fn is_ordering(&self, owner: u64) -> bool {
+        self.committing.borrow().as_ref().is_some_and(|committing| committing.ordered.contains(&owner))
+    }
+
+    /// Asks the commit task to commit up to `tid`.
+    pub fn request_commit(&self, tid: Tid) {
+        if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
+            self.commit_wanted.set(Some(tid));
+        }
+        self.work.ring();
+    }
+
+    /// Waits until `tid` is durable; somebody must have asked for it.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] if the journal is aborted before.
+    pub async fn wait_committed(&self, tid: Tid) -> FsResult<()> {
+        while !self.is_committed(tid) {
+            self.check_aborted()?;
+            self.changed.wait().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the running transaction has to be committed: somebody asked, or it is old.
+    pub async fn commit_due(&self) {
+        loop {
+            let due = {
+                let running = self.running.borrow();
+                let asked = self.commit_wanted.get().is_some_and(|wanted| wanted >= running.tid);
+                if asked && !running.is_empty() {
+                    return;
+                }
+                (!running.is_empty()).then(|| running.started + self.options.commit_interval)
+            };
+            let runtime = self.log.runtime();
+            match due {
+                Some(due) if due <= runtime.now() => return,
+                Some(due) => onewrite_block::sync::either(self.work.wait(), runtime.sleep_until(due)).await,
+                None => self.work.wait().await,
+            }
+        }
+    }
+
+    /// Content of `block` that is committed and not yet home; what is on its home block is older.
+    pub fn newest(&self, block: u64) -> Option<Page> {
+        self.live.borrow().newest(block)
+    }
+
+    /// Sends a FLUSH.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn flush(&self) -> FsResult<()> {
+        Ok(self.log.flush().await?)
+    }
+
+    /// Why nothing can be changed any more, if so.
+    pub fn abort_reason(&self) -> Option<String> {
+        self.aborted.borrow().clone()
+    }
+
+    /// Stops the journal: nothing commits any more, everybody who waits is told why.
+    pub fn abort(&self, reason: &FsError) {
+        self.aborted.borrow_mut().get_or_insert_with(|| format!("{reason}; unmount and run `onewrite fsck`"));
+        self.changed.ring();
+        self.work.ring();
+    }
+
+    /// # Errors
+    /// [`FsError::ReadOnly`] with the reason, once the journal is aborted.
+    pub fn check_aborted(&self) -> FsResult<()> {
+        match &*self.aborted.borrow() {
+            Some(reason) => Err(FsError::ReadOnly(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> FsCounters {
+        *self.counters.borrow()
+    }
+
+    /// Starts counting anew.
+    pub fn reset_counters(&self) {
+        self.counters.replace(FsCounters::default());
+    }
+
+    /// Blocks that one transaction may hold.
+    fn transaction_blocks_max(&self) -> usize {
+        (self.superblock.borrow().length as usize / 4).min(self.options.transaction_blocks_max)
+    }
+
+    /// Puts tail and sequence into the superblock and writes it; it is durable after the next FLUSH.
+    async fn write_superblock(&self, start: u32, sequence: Tid) -> FsResult<()> {
+        let page = {
+            let mut superblock = self.superblock.borrow_mut();
+            superblock.start = start;
+            superblock.sequence = sequence.on_disk();
+            let mut page = self.superblock_page.borrow_mut();
+            superblock.encode_into(page.bytes_mut());
+            page.clone()
+        };
+        Ok(self.log.write(0, vec![page], Cause::LogTail).await?)
+    }
+}

@@ -1,0 +1,306 @@
+//! Transactions while they gather blocks: the running one, the handles on it, and what is sealed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use onewrite_block::{Nanos, Page};
+
+use super::Journal;
+use crate::api::{FsError, FsResult};
+
+/// Number of a transaction; grows by one for each. The log holds its lower 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tid(pub u64);
+
+impl Tid {
+    /// As the log holds it.
+    pub const fn on_disk(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The one after it.
+    pub const fn next(self) -> Tid {
+        Tid(self.0 + 1)
+    }
+
+    /// The one before it.
+    pub const fn previous(self) -> Tid {
+        Tid(self.0.wrapping_sub(1))
+    }
+}
+
+/// Names a page of the owner's cache; opaque to the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// File, or 0 for blocks of structure.
+    pub file: u64,
+    /// Page of the file.
+    pub index: u64,
+}
+
+/// A run of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockRange {
+    /// First block.
+    pub start: u64,
+    /// Number of blocks.
+    pub count: u64,
+}
+
+/// Whether a block was in the running transaction before it was joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// It was not; the owner now has to keep the page in memory until the commit.
+    First,
+    /// It was.
+    Again,
+}
+
+/// The transaction that takes changes.
+pub(super) struct Running {
+    pub(super) tid: Tid,
+    pub(super) started: Nanos,
+    pub(super) blocks: BTreeMap<u64, Owner>,
+    revokes: BTreeSet<u64>,
+    ordered: BTreeSet<u64>,
+    freed: Vec<BlockRange>,
+    handles: usize,
+    /// Blocks that open handles may still join.
+    credits: usize,
+    is_locked: bool,
+}
+
+impl Running {
+    pub(super) fn new(tid: Tid, now: Nanos) -> Running {
+        Running {
+            tid,
+            started: now,
+            blocks: BTreeMap::new(),
+            revokes: BTreeSet::new(),
+            ordered: BTreeSet::new(),
+            freed: Vec::new(),
+            handles: 0,
+            credits: 0,
+            is_locked: false,
+        }
+    }
+
+    /// Nothing in it would have to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.revokes.is_empty() && self.freed.is_empty() && self.handles == 0
+    }
+
+    /// Log blocks that it takes if `more` blocks join.
+    fn log_blocks(&self, more: usize, tags_max: usize, revokes_max: usize) -> usize {
+        let blocks = self.blocks.len() + self.credits + more;
+        blocks + blocks.div_ceil(tags_max) + self.revokes.len().div_ceil(revokes_max) + 2
+    }
+}
+
+/// What is known of the transaction that commits.
+pub(super) struct Committing {
+    pub(super) tid: Tid,
+    pub(super) ordered: BTreeSet<u64>,
+}
+
+/// A transaction that takes no more changes: frozen content, ready for the log.
+#[derive(Debug)]
+pub struct Sealed {
+    /// Its number.
+    pub tid: Tid,
+    /// Home blocks in ascending order, each with its frozen content.
+    pub blocks: Vec<(u64, Page)>,
+    /// Their owners, in the same order.
+    pub owners: Vec<Owner>,
+    /// Blocks whose earlier copies must not be replayed.
+    pub revokes: Vec<u64>,
+    /// Files whose data has to be written first.
+    pub ordered: Vec<u64>,
+    /// Blocks that it frees: free for use once it is durable.
+    pub freed: Vec<BlockRange>,
+}
+
+/// The right to change up to so many blocks in the running transaction. While one is open the transaction is not
+/// sealed, so hold it briefly and never wait for a commit, for room in the cache or for a lock with it.
+pub struct Handle {
+    journal: Rc<Journal>,
+    tid: Tid,
+    credits: usize,
+}
+
+impl Journal {
+    /// Joins the running transaction with the right to change `credits` blocks.
+    ///
+    /// Waits while the transaction is being sealed, is full, or the log has no room for it.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] once the journal is aborted; [`FsError::Invalid`] if no transaction could hold so much.
+    pub async fn start(self: &Rc<Self>, credits: usize) -> FsResult<Handle> {
+        let blocks_max = self.transaction_blocks_max();
+        if credits > blocks_max {
+            let message =
+                format!("an operation needs {credits} blocks in one transaction, the log allows {blocks_max}");
+            return Err(FsError::Invalid(message + "; make a larger log"));
+        }
+        loop {
+            self.check_aborted()?;
+            if self.admits(credits) {
+                return Ok(self.open_handle(credits));
+            }
+            self.changed.wait().await;
+        }
+    }
+
+    fn open_handle(self: &Rc<Self>, credits: usize) -> Handle {
+        let mut running = self.running.borrow_mut();
+        if running.is_empty() {
+            running.started = self.log.runtime().now();
+            drop(running);
+            self.work.ring();
+            running = self.running.borrow_mut();
+        }
+        running.handles += 1;
+        running.credits += credits;
+        Handle { journal: Rc::clone(self), tid: running.tid, credits }
+    }
+
+    /// Whether a handle can be opened now; if not, sees to it that it can be later.
+    fn admits(&self, credits: usize) -> bool {
+        let running = self.running.borrow();
+        if running.is_locked {
+            return false;
+        }
+        let gathered = running.blocks.len() + running.credits;
+        if gathered > 0 && gathered + credits > self.transaction_blocks_max() {
+            let tid = running.tid;
+            drop(running);
+            self.request_commit(tid);
+            return false;
+        }
+        let needed = running.log_blocks(credits, self.log.style.tags_max(), self.log.style.revokes_max());
+        drop(running);
+        self.has_room(needed)
+    }
+
+    /// Whether the log has room for `needed` blocks; if not, asks for a checkpoint.
+    fn has_room(&self, needed: usize) -> bool {
+        let live = self.live.borrow();
+        if live.free_blocks() >= needed {
+            return true;
+        }
+        let nothing_to_checkpoint = live.is_empty();
+        drop(live);
+        if !nothing_to_checkpoint {
+            self.checkpoint_wanted.set(true);
+            self.work.ring();
+        } else if self.committing.borrow().is_none() {
+            self.request_commit(self.running_tid());
+        }
+        false
+    }
+
+    /// Ends the running transaction once no handle is open, and opens the next one.
+    ///
+    /// `content` gives the page of an owner as it is now. `None` if there is nothing to commit.
+    pub async fn seal(&self, content: impl Fn(Owner) -> Page) -> Option<Sealed> {
+        self.running.borrow_mut().is_locked = true;
+        self.changed.until(|| self.running.borrow().handles == 0).await;
+        self.changed.until(|| self.committing.borrow().is_none()).await;
+        let mut running = self.running.borrow_mut();
+        running.is_locked = false;
+        if running.is_empty() {
+            return None;
+        }
+        let next = Running::new(running.tid.next(), self.log.runtime().now());
+        let ended = std::mem::replace(&mut *running, next);
+        drop(running);
+        self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
+        self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied());
+        self.log.begin_commit();
+        self.changed.ring();
+        Some(Sealed {
+            tid: ended.tid,
+            blocks: ended.blocks.iter().map(|(&block, &owner)| (block, content(owner))).collect(),
+            owners: ended.blocks.into_values().collect(),
+            revokes: ended.revokes.into_iter().collect(),
+            ordered: ended.ordered.into_iter().collect(),
+            freed: ended.freed,
+        })
+    }
+}
+
+impl Handle {
+    /// The transaction.
+    pub fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// Blocks that may still join.
+    pub fn credits(&self) -> usize {
+        self.credits
+    }
+
+    /// Whether so many more blocks, beyond those that were asked for, fit into the transaction; if so they may join.
+    pub fn extend(&mut self, credits: usize) -> bool {
+        let journal = Rc::clone(&self.journal);
+        let mut running = journal.running.borrow_mut();
+        let style = &journal.log.style;
+        let needed = running.log_blocks(credits, style.tags_max(), style.revokes_max());
+        let gathered = running.blocks.len() + running.credits + credits;
+        let fits = gathered <= journal.transaction_blocks_max() && needed <= journal.live.borrow().free_blocks();
+        if fits {
+            running.credits += credits;
+            self.credits += credits;
+        }
+        fits
+    }
+
+    /// Makes `block` part of the transaction; its content is the page of `owner` when the transaction is sealed.
+    ///
+    /// # Panics
+    /// If more blocks join than the handle was opened for.
+    pub fn join(&mut self, block: u64, owner: Owner) -> Joined {
+        let mut running = self.journal.running.borrow_mut();
+        debug_assert_eq!(running.tid, self.tid, "an open handle keeps its transaction running");
+        if running.blocks.insert(block, owner).is_some() {
+            return Joined::Again;
+        }
+        assert!(self.credits > 0, "block {block} exceeds the credits of its handle");
+        self.credits -= 1;
+        running.credits -= 1;
+        running.revokes.remove(&block);
+        Joined::First
+    }
+
+    /// Says that `blocks` are free from this transaction on: their copies in it are forgotten, earlier ones revoked.
+    /// They may be used again only when [`Sealed::freed`] gives them back.
+    pub fn free(&mut self, blocks: BlockRange) {
+        let mut running = self.journal.running.borrow_mut();
+        let live = self.journal.live.borrow();
+        for block in blocks.start..blocks.start + blocks.count {
+            running.blocks.remove(&block);
+            if live.is_logged(block) {
+                running.revokes.insert(block);
+            }
+        }
+        running.freed.push(blocks);
+    }
+
+    /// Orders data of `file` before the commit.
+    pub fn order(&mut self, file: u64) {
+        self.journal.running.borrow_mut().ordered.insert(file);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut running = self.journal.running.borrow_mut();
+        running.handles -= 1;
+        running.credits -= self.credits;
+        let is_last = running.handles == 0;
+        drop(running);
+        if is_last || self.credits > 0 {
+            self.journal.changed.ring();
+        }
+    }
+}
