@@ -1,3 +1,4 @@
 //! The ext4 file system.
 
 pub mod format;
+pub mod mkfs;

@@ -112,3 +112,38 @@ pub fn make_image(image: &Path, tree: Option<&Path>, size: &str, extra: &[&str])
         assert!(matches!(status, Some(0 | 1)), "e2fsck -D: {status:?}");
     }
 }
+
+/// An image mounted by the kernel on a loop device of its own; unmounted and detached when dropped.
+pub struct LoopMount {
+    device: String,
+    path: PathBuf,
+}
+
+impl LoopMount {
+    /// Mounts `image`; `None`, loudly, where that is not possible.
+    pub fn new(image: &Path) -> Option<LoopMount> {
+        let attached = output("losetup", &["-f", "--show", text(image)]);
+        if !attached.status.success() {
+            eprintln!("SKIPPED: no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
+            return None;
+        }
+        let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
+        let path = image.with_extension("mount");
+        fs::create_dir_all(&path).expect("mount point");
+        let mount = LoopMount { device, path };
+        run("mount", &["-t", "ext4", &mount.device, text(&mount.path)]);
+        Some(mount)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for LoopMount {
+    fn drop(&mut self) {
+        output("umount", &[text(&self.path)]);
+        output("losetup", &["-d", &self.device]);
+    }
+}

@@ -1,0 +1,203 @@
+//! Where everything of a new file system lies.
+//!
+//! The bitmaps and inode tables of a flex group's groups lie one after the other in its first group, behind superblock
+//! and descriptors. Content (root directory, lost+found, journal) takes the first free blocks, the journal from the
+//! middle of the device on, where seeks to it are shortest.
+
+use super::{MkfsError, MkfsOptions, geometry::Geometry};
+use crate::ext4::format::extent::{ROOT_CAPACITY, WRITTEN_LENGTH_MAX};
+use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT, INODE_ZEROED};
+use crate::ext4::format::{Extent, FIRST_INODE, Layout, RawGroupDescriptor};
+use onewrite_block::PAGE_SIZE;
+use zerocopy::FromZeros;
+
+/// Blocks of lost+found: room for names before anything is lost.
+pub(super) const LOST_AND_FOUND_BLOCKS: u32 = 4;
+/// Extents that one block below the root holds.
+const LEAF_CAPACITY: usize = (PAGE_SIZE - 12) / 12;
+
+/// A run of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub start: u64,
+    pub length: u64,
+}
+
+/// The result: descriptors without checksums, and the places of content.
+pub(super) struct Placement {
+    pub descriptors: Vec<RawGroupDescriptor>,
+    /// Everything in use, by start, without overlap.
+    pub used: Vec<Run>,
+    pub root_block: u64,
+    pub lost_and_found: u64,
+    pub journal: Vec<Extent>,
+    /// Block of the journal's extents, if they do not fit its inode.
+    pub journal_leaf: Option<u64>,
+    pub free_blocks: u64,
+}
+
+impl Placement {
+    pub fn of(geometry: &Geometry, options: &MkfsOptions) -> Result<Placement, MkfsError> {
+        let layout = &geometry.layout;
+        let mut descriptors = vec![RawGroupDescriptor::new_zeroed(); layout.group_count as usize];
+        let mut used = fixed_runs(layout, &mut descriptors);
+        let too_small = || MkfsError::TooSmall {
+            size_bytes: options.size_bytes,
+            needed_blocks: used_blocks(&fixed_runs(layout, &mut descriptors.clone()))
+                + u64::from(geometry.journal_blocks + 1 + LOST_AND_FOUND_BLOCKS + 1),
+            cure: "; a smaller journal or a larger inode_ratio would help",
+        };
+        let root_block = take_run(layout, &mut used, 1).ok_or_else(too_small)?;
+        let length = LOST_AND_FOUND_BLOCKS.into();
+        let lost_and_found = take_run(layout, &mut used, length).ok_or_else(too_small)?;
+        let journal = take_journal(layout, &mut used, geometry.journal_blocks).ok_or_else(too_small)?;
+        let journal_leaf = match journal.len() {
+            0..=ROOT_CAPACITY => None,
+            count if count <= LEAF_CAPACITY => Some(take_run(layout, &mut used, 1).ok_or_else(too_small)?),
+            _ => {
+                let rule = "it does not fit 340 extents: choose fewer blocks";
+                return Err(MkfsError::Journal { blocks: geometry.journal_blocks, rule });
+            }
+        };
+        let free_blocks = layout.block_count - used_blocks(&used);
+        describe(layout, &mut descriptors, &used, options);
+        Ok(Placement { descriptors, used, root_block, lost_and_found, journal, journal_leaf, free_blocks })
+    }
+
+    /// The runs of `group`, cut at its ends.
+    pub fn used_in<'a>(&'a self, layout: &Layout, group: u32) -> impl Iterator<Item = Run> + use<'a> {
+        let start = layout.first_block_of_group(group);
+        let end = start + u64::from(layout.blocks_in_group(group));
+        let first = self.used.partition_point(|run| run.start + run.length <= start);
+        self.used[first..].iter().take_while(move |run| run.start < end).map(move |run| {
+            let (from, to) = (run.start.max(start), (run.start + run.length).min(end));
+            Run { start: from, length: to - from }
+        })
+    }
+}
+
+/// Superblocks, descriptors, bitmaps and tables; their places go into the descriptors.
+fn fixed_runs(layout: &Layout, descriptors: &mut [RawGroupDescriptor]) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (group, own) in (0..).zip(descriptors) {
+        let start = layout.first_block_of_group(group);
+        push(&mut runs, Run { start, length: layout.base_blocks(group).into() });
+        let flex_first = group - group % layout.flex_group_size;
+        let count = u64::from(layout.flex_group_size.min(layout.group_count - flex_first));
+        let index = u64::from(group - flex_first);
+        let tables = u64::from(layout.inode_table_blocks());
+        let metadata = layout.first_block_of_group(flex_first) + u64::from(layout.base_blocks(flex_first));
+        own.set_block_bitmap(metadata + index);
+        own.set_inode_bitmap(metadata + count + index);
+        own.set_inode_table(metadata + 2 * count + index * tables);
+        if index == 0 {
+            push(&mut runs, Run { start: metadata, length: count * (2 + tables) });
+        }
+    }
+    runs
+}
+
+/// Appends a run that begins at or after the end of the last, joining the two if they touch.
+fn push(runs: &mut Vec<Run>, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.start + last.length == run.start => last.length += run.length,
+        _ if run.length == 0 => {}
+        _ => runs.push(run),
+    }
+}
+
+fn used_blocks(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| run.length).sum()
+}
+
+/// The free runs from `start` on.
+fn free_runs(layout: &Layout, used: &[Run], start: u64) -> Vec<Run> {
+    let first = used.partition_point(|run| run.start + run.length <= start);
+    let mut free = Vec::new();
+    let mut next = start;
+    for run in &used[first..] {
+        if run.start > next {
+            free.push(Run { start: next, length: run.start - next });
+        }
+        next = run.start + run.length;
+    }
+    if next < layout.block_count {
+        free.push(Run { start: next, length: layout.block_count - next });
+    }
+    free
+}
+
+/// Takes the first `length` free blocks in one piece.
+fn take_run(layout: &Layout, used: &mut Vec<Run>, length: u64) -> Option<u64> {
+    let run = free_runs(layout, used, 0).into_iter().find(|run| run.length >= length)?;
+    take(used, Run { start: run.start, length });
+    Some(run.start)
+}
+
+fn take(used: &mut Vec<Run>, taken: Run) {
+    let at = used.partition_point(|run| run.start < taken.start);
+    used.insert(at, taken);
+}
+
+/// Takes the journal's blocks, from the middle flex group on, or from the start where that is too little.
+fn take_journal(layout: &Layout, used: &mut Vec<Run>, blocks: u32) -> Option<Vec<Extent>> {
+    let middle = layout.group_count / 2;
+    let middle = layout.first_block_of_group(middle - middle % layout.flex_group_size);
+    [middle, 0].into_iter().find_map(|start| take_extents(layout, used, start, blocks))
+}
+
+fn take_extents(layout: &Layout, used: &mut Vec<Run>, start: u64, blocks: u32) -> Option<Vec<Extent>> {
+    let mut extents = Vec::new();
+    let mut logical = 0;
+    for mut run in free_runs(layout, used, start) {
+        while run.length > 0 && logical < blocks {
+            let length = run.length.min(u64::from(WRITTEN_LENGTH_MAX.min(blocks - logical)));
+            extents.push(Extent { logical, physical: run.start, length: length as u32, unwritten: false });
+            logical += length as u32;
+            run = Run { start: run.start + length, length: run.length - length };
+        }
+    }
+    if logical < blocks {
+        return None;
+    }
+    extents.iter().for_each(|extent| take(used, Run { start: extent.physical, length: extent.length.into() }));
+    Some(extents)
+}
+
+/// Counts and flags of all groups.
+fn describe(layout: &Layout, descriptors: &mut [RawGroupDescriptor], used: &[Run], options: &MkfsOptions) {
+    let mut taken = vec![0_u64; layout.group_count as usize];
+    for run in used {
+        let mut start = run.start;
+        while start < run.start + run.length {
+            let group = layout.group_of_block(start);
+            let end = (run.start + run.length).min(layout.first_block_of_group(group + 1));
+            taken[group as usize] += end - start;
+            start = end;
+        }
+    }
+    for ((group, own), taken) in (0..).zip(&mut *descriptors).zip(taken) {
+        own.set_free_blocks(layout.blocks_in_group(group) - taken as u32);
+        own.set_free_inodes(layout.inodes_per_group);
+        if layout.features.group_checksums() {
+            own.set_unused_inodes(layout.inodes_per_group);
+            own.flags.set(uninit_flags(layout, group, taken, options));
+        }
+    }
+    let (first, reserved) = (&mut descriptors[0], layout.inodes_per_group - FIRST_INODE);
+    first.set_free_inodes(reserved);
+    first.set_used_directories(2);
+    if layout.features.group_checksums() {
+        first.set_unused_inodes(reserved);
+    }
+}
+
+/// A group's bitmaps are not written where nothing is in use but what the layout itself says.
+fn uninit_flags(layout: &Layout, group: u32, taken: u64, options: &MkfsOptions) -> u16 {
+    let inodes = if group > 0 { INODE_UNINIT } else { 0 };
+    // The bitmap of the last group marks what lies beyond the end.
+    let is_last = group + 1 == layout.group_count;
+    let empty = group > 0 && !is_last && taken == u64::from(layout.base_blocks(group));
+    let blocks = if empty { BLOCK_UNINIT } else { 0 };
+    inodes | blocks | if options.device_is_zeroed { INODE_ZEROED } else { 0 }
+}
