@@ -1,0 +1,153 @@
+//! Workloads: what runs, as streams of operations.
+//!
+//! Its one idea: a fio job, a filebench thread and (later) a trace are the same thing, a [`Stream`] that gives one
+//! [`Operation`] after the other. Whoever drives them (the benchmark driver, the crash explorer) needs to know nothing
+//! of where they come from.
+//!
+//! ```text
+//!   job file ──┐                       groups, one after the other (stonewall)
+//!   varmail … ─┴─► Workload { files, groups } ──► Task { stream, concurrency } ──► Operation, Operation, …
+//! ```
+//!
+//! # Invariants
+//! - A stream draws chance from its own [`Choices`](onewrite_block::Choices) only, so one seed gives one run.
+//! - Streams of one workload may share state (a file set); they change it only in [`Stream::next`] and
+//!   [`Stream::completed`], so its order is that of the run.
+
+mod block_map;
+mod distribution;
+pub mod filebench;
+pub mod fio;
+mod operation;
+
+use onewrite_block::Nanos;
+
+pub use block_map::BlockMap;
+pub use distribution::{Gamma, Pareto, Zipf};
+pub use operation::{FileId, Operation, Slot, WriteManner};
+
+use crate::error::LabError;
+use crate::job::Fallocate;
+
+/// What runs: files and groups of tasks.
+pub struct Workload {
+    /// The name for reports.
+    pub name: String,
+    /// Directories to be made, parents first, without a leading slash.
+    pub directories: Vec<String>,
+    /// Files, by [`FileId`].
+    pub files: Vec<FilePlan>,
+    /// What reports tell apart.
+    pub jobs: Vec<JobPlan>,
+    /// Groups of tasks; one group ends before the next begins.
+    pub groups: Vec<Vec<Task>>,
+}
+
+/// A file that tasks use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlan {
+    /// Its path, without a leading slash.
+    pub path: String,
+    /// What is done to it before the tasks begin.
+    pub layout: Layout,
+    /// Whether reads are checked against what was written.
+    pub verified: bool,
+}
+
+/// What is done to a file before the tasks begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Nothing: it comes into being when it is opened.
+    None,
+    /// It is made, and room is reserved for it.
+    Reserved {
+        /// Bytes.
+        size: u64,
+        /// How.
+        fallocate: Fallocate,
+    },
+    /// It is made, filled and synced.
+    Filled {
+        /// Bytes.
+        size: u64,
+        /// How room is reserved first.
+        fallocate: Fallocate,
+        /// Bytes in each write.
+        chunk: u64,
+        /// Content.
+        seed: u64,
+        /// Share of the content that compresses.
+        compressible_percent: u8,
+        /// Whether an fsync follows.
+        synced: bool,
+    },
+}
+
+/// What a report shows as one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPlan {
+    /// Its name.
+    pub name: String,
+    /// The group it runs in.
+    pub group: usize,
+    /// Whether more than reads, writes and syncs are reported: creations, deletions and the like.
+    pub operations_count: bool,
+}
+
+/// One thread of a workload.
+pub struct Task {
+    /// Index of the job that its measurements belong to.
+    pub job: usize,
+    /// Its operations.
+    pub stream: Box<dyn Stream>,
+    /// How many of them may be under way at once.
+    pub concurrency: u32,
+    /// Time at its beginning that is not measured.
+    pub ramp_time: Nanos,
+}
+
+/// A sequence of operations.
+pub trait Stream {
+    /// The next operation; `None` at the end. `now` is the time since the task began.
+    ///
+    /// # Errors
+    /// If the workload cannot go on, for example because no file is left.
+    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError>;
+
+    /// Tells that `operation` is done.
+    fn completed(&mut self, operation: &Operation) {
+        let _ = operation;
+    }
+}
+
+/// An operation and how it relates to the others of its task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What to do.
+    pub operation: Operation,
+    /// What of the same task may be under way with it.
+    pub order: Order,
+}
+
+impl Step {
+    /// An operation that may overlap with others.
+    pub const fn overlapping(operation: Operation) -> Step {
+        Step { operation, order: Order::Overlapping }
+    }
+
+    /// An operation that waits for those before it and lets none begin before its end.
+    pub const fn alone(operation: Operation) -> Step {
+        Step { operation, order: Order::Alone }
+    }
+}
+
+/// What of the same task may be under way with an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Anything.
+    Overlapping,
+    /// What began before it; nothing begins before its end.
+    Blocking,
+    /// Nothing.
+    Alone,
+}

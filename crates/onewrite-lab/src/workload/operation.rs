@@ -1,0 +1,138 @@
+//! Operation: one step of a workload, in terms of files and descriptors.
+
+use onewrite_block::Nanos;
+use onewrite_fs::Position;
+
+use crate::job::SyncMode;
+
+/// A file of the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// A descriptor of a task: what a file is opened under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// How a write is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteManner {
+    /// Past the page cache.
+    pub direct: bool,
+    /// Durable on return.
+    pub sync: SyncMode,
+}
+
+/// One step of a workload. On a raw device only reads, writes, trims, syncs and pauses are possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Makes a file and opens it.
+    Create {
+        /// The file; it must not exist.
+        file: FileId,
+        /// Its descriptor.
+        slot: Slot,
+    },
+    /// Opens a file, and makes it first if it does not exist and `create` says so.
+    Open {
+        /// The file.
+        file: FileId,
+        /// Its descriptor.
+        slot: Slot,
+        /// Whether it may be made.
+        create: bool,
+    },
+    /// Ends an [`Operation::Open`] or [`Operation::Create`].
+    Close {
+        /// The descriptor.
+        slot: Slot,
+    },
+    /// Removes a file's name.
+    Unlink {
+        /// The file.
+        file: FileId,
+    },
+    /// Asks for a file's attributes.
+    Stat {
+        /// The file.
+        file: FileId,
+    },
+    /// Drops what the page cache holds of a file.
+    Invalidate {
+        /// The descriptor.
+        slot: Slot,
+    },
+    /// Reads a range.
+    Read {
+        /// The descriptor.
+        slot: Slot,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Past the page cache.
+        direct: bool,
+    },
+    /// Reads a file from its beginning to its end.
+    ReadWhole {
+        /// The descriptor.
+        slot: Slot,
+        /// Bytes in each read.
+        chunk: u64,
+    },
+    /// Writes the pattern of `seed`.
+    Write {
+        /// The descriptor.
+        slot: Slot,
+        /// Where.
+        position: Position,
+        /// Bytes.
+        length: u64,
+        /// Selects the content.
+        seed: u64,
+        /// Share of the content that compresses.
+        compressible_percent: u8,
+        /// How.
+        manner: WriteManner,
+    },
+    /// Frees a range (raw devices only, as in fio).
+    Trim {
+        /// The descriptor.
+        slot: Slot,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Makes a file durable.
+    Fsync {
+        /// The descriptor.
+        slot: Slot,
+    },
+    /// Makes a file's content durable.
+    Fdatasync {
+        /// The descriptor.
+        slot: Slot,
+    },
+    /// Waits.
+    Think(Nanos),
+}
+
+impl Operation {
+    /// The word for errors and reports.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Operation::Create { .. } => "create",
+            Operation::Open { .. } => "open",
+            Operation::Close { .. } => "close",
+            Operation::Unlink { .. } => "unlink",
+            Operation::Stat { .. } => "stat",
+            Operation::Invalidate { .. } => "invalidate",
+            Operation::Read { .. } | Operation::ReadWhole { .. } => "read",
+            Operation::Write { .. } => "write",
+            Operation::Trim { .. } => "trim",
+            Operation::Fsync { .. } => "fsync",
+            Operation::Fdatasync { .. } => "fdatasync",
+            Operation::Think(_) => "think",
+        }
+    }
+}
