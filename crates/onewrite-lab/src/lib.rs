@@ -1,8 +1,9 @@
 //! Workloads, sessions, experiments, metrics, scoreboard and report.
 //!
-//! Two types matter. A [`JobFile`](job::JobFile) says what to run, and a [`Workload`](workload::Workload) is that as
-//! streams of operations.
+//! A [`JobFile`](job::JobFile) says what to run, a [`Workload`](workload::Workload) is that as streams of operations,
+//! and [`driver::run`] carries it out and measures it.
 
+pub mod driver;
 pub mod error;
 pub mod job;
 pub mod workload;

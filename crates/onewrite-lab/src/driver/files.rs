@@ -1,0 +1,289 @@
+//! Files: operations carried out on a file system.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::{Nanos, Runtime};
+use onewrite_fs::api::{resolve, split_path};
+use onewrite_fs::{
+    Allocation, AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position,
+};
+
+use super::contents::{Contents, Filling};
+use super::{Failure, Target};
+use crate::error::LabError;
+use crate::job::{Fallocate, SyncMode};
+use crate::workload::{FileId, Layout, Operation, Slot, Workload, WriteManner};
+
+/// A mounted file system as a target.
+pub struct Files<F> {
+    fs: Rc<F>,
+    runtime: Runtime,
+    names: RefCell<Vec<Name>>,
+    contents: RefCell<Vec<Option<Contents>>>,
+}
+
+struct Name {
+    path: String,
+    directory: Ino,
+    name: Vec<u8>,
+}
+
+/// What one task has open, by slot.
+#[derive(Default)]
+pub struct Opened(Vec<Option<(FileId, Ino)>>);
+
+impl Opened {
+    fn at(&self, slot: Slot) -> FsResult<(FileId, Ino)> {
+        let opened = self.0.get(slot.0 as usize).copied().flatten();
+        opened.ok_or_else(|| FsError::Invalid(format!("descriptor {} is not open", slot.0)))
+    }
+
+    fn put(&mut self, slot: Slot, opened: Option<(FileId, Ino)>) {
+        let index = slot.0 as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, None);
+        }
+        self.0[index] = opened;
+    }
+}
+
+impl<F: FileSystem> Files<F> {
+    /// `fs` as a target.
+    pub fn new(runtime: &Runtime, fs: Rc<F>) -> Files<F> {
+        Files { fs, runtime: runtime.clone(), names: RefCell::default(), contents: RefCell::default() }
+    }
+
+    /// What a system call that moves `bytes` costs the host.
+    async fn system_call(&self, bytes: u64) {
+        self.runtime.cpu(self.runtime.host().syscall(bytes)).await;
+    }
+
+    async fn directory(&self, path: &str) -> FsResult<()> {
+        let (parent, name) = split_path(path.as_bytes())?;
+        let parent = resolve(&*self.fs, parent).await?;
+        match self.fs.create(parent, name, NewNode::DIRECTORY).await {
+            Err(FsError::Exists(_)) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn lay_out_file(&self, file: FileId, layout: Layout) -> FsResult<()> {
+        let (size, fallocate) = match layout {
+            Layout::None => return Ok(()),
+            Layout::Reserved { size, fallocate } | Layout::Filled { size, fallocate, .. } => (size, fallocate),
+        };
+        let ino = self.create_or_lookup(file).await?;
+        self.reserve(ino, size, fallocate).await?;
+        if let Layout::Filled { chunk, seed, compressible_percent, synced, .. } = layout {
+            self.fill(file, ino, (size, chunk), Filling { seed, compressible_percent }).await?;
+            if synced {
+                self.system_call(0).await;
+                self.fs.fsync(ino).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reserve(&self, ino: Ino, size: u64, fallocate: Fallocate) -> FsResult<()> {
+        self.system_call(0).await;
+        match fallocate {
+            Fallocate::None => Ok(()),
+            Fallocate::Extend => self.fs.allocate(ino, 0, size, Allocation::Extend).await,
+            Fallocate::KeepSize => self.fs.allocate(ino, 0, size, Allocation::KeepSize).await,
+            Fallocate::Truncate => {
+                self.fs.set_attributes(ino, AttributeChanges { size: Some(size), ..Default::default() }).await
+            }
+        }
+    }
+
+    async fn fill(&self, file: FileId, ino: Ino, (size, chunk): (u64, u64), filling: Filling) -> FsResult<()> {
+        let mut offset = 0;
+        while offset < size {
+            let length = chunk.min(size - offset);
+            self.system_call(length).await;
+            self.fs.write(ino, Position::At(offset), filling.content(length), Manner::default()).await?;
+            self.note(file, offset, length, filling);
+            offset += length;
+        }
+        Ok(())
+    }
+
+    async fn create_or_lookup(&self, file: FileId) -> FsResult<Ino> {
+        self.system_call(0).await;
+        let (directory, name) = self.place(file);
+        match self.fs.create(directory, &name, NewNode::FILE).await {
+            Err(FsError::Exists(_)) => self.fs.lookup(directory, &name).await,
+            other => other,
+        }
+    }
+
+    fn place(&self, file: FileId) -> (Ino, Vec<u8>) {
+        let names = self.names.borrow();
+        let name = &names[file.0 as usize];
+        (name.directory, name.name.clone())
+    }
+
+    fn note(&self, file: FileId, offset: u64, length: u64, filling: Filling) {
+        if let Some(contents) = &mut self.contents.borrow_mut()[file.0 as usize] {
+            contents.write(offset, length, filling);
+        }
+    }
+
+    fn check(&self, file: FileId, offset: u64, data: &onewrite_fs::Data) -> Result<(), Failure> {
+        let contents = self.contents.borrow();
+        let Some(contents) = &contents[file.0 as usize] else { return Ok(()) };
+        contents.check(offset, &data.to_vec()).map_err(|(offset, problem)| Failure::Content {
+            file: self.names.borrow()[file.0 as usize].path.clone(),
+            offset,
+            problem,
+        })
+    }
+
+    async fn open(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot, create: bool) -> FsResult<u64> {
+        let ino = match create {
+            true => self.create_or_lookup(file).await?,
+            false => {
+                self.system_call(0).await;
+                let (directory, name) = self.place(file);
+                self.fs.lookup(directory, &name).await?
+            }
+        };
+        self.fs.open(ino);
+        opened.borrow_mut().put(slot, Some((file, ino)));
+        Ok(0)
+    }
+
+    async fn create(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot) -> FsResult<u64> {
+        self.system_call(0).await;
+        let (directory, name) = self.place(file);
+        let ino = self.fs.create(directory, &name, NewNode::FILE).await?;
+        self.fs.open(ino);
+        opened.borrow_mut().put(slot, Some((file, ino)));
+        Ok(0)
+    }
+
+    async fn close(&self, opened: &RefCell<Opened>, slot: Slot) -> FsResult<u64> {
+        self.system_call(0).await;
+        let (_, ino) = opened.borrow().at(slot)?;
+        opened.borrow_mut().put(slot, None);
+        self.fs.release(ino).await?;
+        Ok(0)
+    }
+
+    async fn unlink(&self, file: FileId) -> FsResult<u64> {
+        self.system_call(0).await;
+        let (directory, name) = self.place(file);
+        self.fs.unlink(directory, &name).await?;
+        if let Some(contents) = &mut self.contents.borrow_mut()[file.0 as usize] {
+            *contents = Contents::default();
+        }
+        Ok(0)
+    }
+
+    async fn stat(&self, file: FileId) -> FsResult<u64> {
+        self.system_call(0).await;
+        let (directory, name) = self.place(file);
+        let ino = self.fs.lookup(directory, &name).await?;
+        self.fs.attributes(ino).await.map(|_| 0)
+    }
+
+    async fn read(&self, (file, ino): (FileId, Ino), offset: u64, length: u64, manner: Manner) -> Result<u64, Failure> {
+        self.system_call(if manner.direct { 0 } else { length }).await;
+        let data = self.fs.read(ino, offset, length, manner).await?;
+        self.check(file, offset, &data)?;
+        Ok(data.length as u64)
+    }
+
+    async fn read_whole(&self, opened: (FileId, Ino), chunk: u64) -> Result<u64, Failure> {
+        let mut offset = 0;
+        loop {
+            match self.read(opened, offset, chunk, Manner::default()).await? {
+                0 => return Ok(offset),
+                length => offset += length,
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        (file, ino): (FileId, Ino),
+        (position, length): (Position, u64),
+        filling: Filling,
+        manner: WriteManner,
+    ) -> FsResult<u64> {
+        self.system_call(if manner.direct { 0 } else { length }).await;
+        let how = Manner { direct: manner.direct };
+        let begin = self.fs.write(ino, position, filling.content(length), how).await?;
+        self.note(file, begin, length, filling);
+        match manner.sync {
+            SyncMode::None => (),
+            SyncMode::Sync => self.fs.fsync(ino).await?,
+            SyncMode::Dsync => self.fs.fdatasync(ino).await?,
+        }
+        Ok(length)
+    }
+
+    async fn sync(&self, (_, ino): (FileId, Ino), only_data: bool) -> FsResult<u64> {
+        self.system_call(0).await;
+        match only_data {
+            true => self.fs.fdatasync(ino).await?,
+            false => self.fs.fsync(ino).await?,
+        }
+        Ok(0)
+    }
+}
+
+impl Filling {
+    fn content(self, length: u64) -> Content<'static> {
+        let Filling { seed, compressible_percent } = self;
+        Content::Pattern { seed, compressible_percent, length }
+    }
+}
+
+impl<F: FileSystem> Target for Files<F> {
+    type Descriptors = Opened;
+
+    async fn lay_out(&self, workload: &Workload) -> Result<(), LabError> {
+        for path in &workload.directories {
+            self.directory(path).await?;
+        }
+        for plan in &workload.files {
+            let (parent, name) = split_path(plan.path.as_bytes())?;
+            let directory = resolve(&*self.fs, parent).await?;
+            self.names.borrow_mut().push(Name { path: plan.path.clone(), directory, name: name.to_vec() });
+            self.contents.borrow_mut().push(plan.verified.then(Contents::default));
+        }
+        for (index, plan) in workload.files.iter().enumerate() {
+            self.lay_out_file(FileId(index as u32), plan.layout).await?;
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&self, opened: &RefCell<Opened>, operation: &Operation) -> Result<u64, Failure> {
+        let at = |slot| opened.borrow().at(slot);
+        match *operation {
+            Operation::Create { file, slot } => Ok(self.create(opened, file, slot).await?),
+            Operation::Open { file, slot, create } => Ok(self.open(opened, file, slot, create).await?),
+            Operation::Close { slot } => Ok(self.close(opened, slot).await?),
+            Operation::Unlink { file } => Ok(self.unlink(file).await?),
+            Operation::Stat { file } => Ok(self.stat(file).await?),
+            Operation::Invalidate { slot: _ } => Ok(0),
+            Operation::Read { slot, offset, length, direct } => {
+                self.read(at(slot)?, offset, length, Manner { direct }).await
+            }
+            Operation::ReadWhole { slot, chunk } => self.read_whole(at(slot)?, chunk).await,
+            Operation::Write { slot, position, length, seed, compressible_percent, manner } => {
+                let filling = Filling { seed, compressible_percent };
+                Ok(self.write(at(slot)?, (position, length), filling, manner).await?)
+            }
+            Operation::Trim { .. } => Err(FsError::Unsupported("trim of a file".to_owned()).into()),
+            Operation::Fsync { slot } => Ok(self.sync(at(slot)?, false).await?),
+            Operation::Fdatasync { slot } => Ok(self.sync(at(slot)?, true).await?),
+            Operation::Think(span) => {
+                self.runtime.sleep(span.max(Nanos::ZERO)).await;
+                Ok(0)
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Measures: what one job did and how long it took.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use onewrite_block::Nanos;
+
+use crate::workload::{JobPlan, Operation};
+
+/// Latencies of one kind of operation: a histogram with three significant digits, and exact moments.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    sum: u128,
+    sum_of_squares: u128,
+    least: u64,
+    most: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let histogram = Histogram::new(3).expect("three digits are possible");
+        Latencies { histogram, sum: 0, sum_of_squares: 0, least: u64::MAX, most: 0 }
+    }
+}
+
+impl Latencies {
+    fn record(&mut self, span: Nanos) {
+        self.histogram.record(span.0).expect("the histogram grows");
+        self.sum += u128::from(span.0);
+        self.sum_of_squares += u128::from(span.0) * u128::from(span.0);
+        self.least = self.least.min(span.0);
+        self.most = self.most.max(span.0);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The shortest; zero if there is none.
+    pub fn least(&self) -> Nanos {
+        Nanos(if self.count() == 0 { 0 } else { self.least })
+    }
+
+    /// The longest; zero if there is none.
+    pub fn most(&self) -> Nanos {
+        Nanos(self.most)
+    }
+
+    /// The mean in nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 }
+    }
+
+    /// The standard deviation of the sample in nanoseconds.
+    pub fn deviation_ns(&self) -> f64 {
+        let count = u128::from(self.count());
+        if count < 2 {
+            return 0.0;
+        }
+        // n·Σx² − (Σx)² exactly, so that nothing cancels in floating point.
+        let spread = match count.checked_mul(self.sum_of_squares).zip(self.sum.checked_mul(self.sum)) {
+            Some((squares, square)) => (squares - square) as f64,
+            None => count as f64 * self.sum_of_squares as f64 - self.sum as f64 * self.sum as f64,
+        };
+        (spread.max(0.0) / (count as f64 * (count - 1) as f64)).sqrt()
+    }
+
+    /// The latency that `percent` of the operations do not exceed, to three digits.
+    pub fn percentile(&self, percent: f64) -> Nanos {
+        Nanos(self.histogram.value_at_percentile(percent).min(self.most))
+    }
+
+    fn add(&mut self, other: &Latencies) {
+        self.histogram.add(&other.histogram).expect("the histogram grows");
+        self.sum += other.sum;
+        self.sum_of_squares += other.sum_of_squares;
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+    }
+}
+
+/// One kind of operation of one job.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// How long each operation took.
+    pub latencies: Latencies,
+    /// Beginning of the first one and end of the last one.
+    pub span: Option<(Nanos, Nanos)>,
+}
+
+impl Series {
+    fn record(&mut self, bytes: u64, begin: Nanos, end: Nanos) {
+        self.bytes += bytes;
+        self.latencies.record(end - begin);
+        self.span = joined(self.span, Some((begin, end)));
+    }
+
+    /// Operations.
+    pub fn count(&self) -> u64 {
+        self.latencies.count()
+    }
+
+    /// Time from the beginning of the first operation to the end of the last.
+    pub fn duration(&self) -> Nanos {
+        self.span.map_or(Nanos::ZERO, |(begin, end)| end - begin)
+    }
+
+    /// Adds `other`, as if one job had done both.
+    pub fn add(&mut self, other: &Series) {
+        self.bytes += other.bytes;
+        self.latencies.add(&other.latencies);
+        self.span = joined(self.span, other.span);
+    }
+}
+
+fn joined(one: Option<(Nanos, Nanos)>, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
+}
+
+/// All that was measured of one job.
+#[derive(Clone, Debug)]
+pub struct JobMeasure {
+    /// The job.
+    pub plan: JobPlan,
+    /// Reads.
+    pub read: Series,
+    /// Writes. They end when the last sync after them ends, as fio counts.
+    pub write: Series,
+    /// Trims.
+    pub trim: Series,
+    /// Fsyncs and fdatasyncs.
+    pub sync: Series,
+    /// Every kind of operation by its name, where [`JobPlan::operations_count`] asks for it.
+    pub operations: BTreeMap<&'static str, Series>,
+}
+
+impl JobMeasure {
+    /// Nothing yet.
+    pub fn new(plan: JobPlan) -> JobMeasure {
+        let [read, write, trim, sync] = std::array::from_fn(|_| Series::default());
+        JobMeasure { plan, read, write, trim, sync, operations: BTreeMap::new() }
+    }
+
+    pub(super) fn record(&mut self, operation: &Operation, bytes: u64, begin: Nanos, end: Nanos) {
+        if self.plan.operations_count {
+            self.operations.entry(operation.name()).or_default().record(bytes, begin, end);
+        }
+        let series = match operation {
+            Operation::Read { .. } | Operation::ReadWhole { .. } => &mut self.read,
+            Operation::Write { .. } => &mut self.write,
+            Operation::Trim { .. } => &mut self.trim,
+            Operation::Fsync { .. } | Operation::Fdatasync { .. } => &mut self.sync,
+            _ => return,
+        };
+        series.record(bytes, begin, end);
+    }
+
+    /// Operations of all kinds, where they are counted; else reads, writes, trims and syncs.
+    pub fn operation_count(&self) -> u64 {
+        if self.plan.operations_count {
+            return self.operations.values().map(Series::count).sum();
+        }
+        [&self.read, &self.write, &self.trim, &self.sync].map(Series::count).iter().sum()
+    }
+
+    /// From the first operation to the end of the last.
+    pub fn duration(&self) -> Nanos {
+        let all = [&self.read, &self.write, &self.trim, &self.sync].map(|series| series.span);
+        let others = self.operations.values().map(|series| series.span);
+        let span = all.into_iter().chain(others).fold(None, joined);
+        span.map_or(Nanos::ZERO, |(begin, end)| end - begin)
+    }
+
+    /// Time in which the writes became what they are: until the last write or sync ended.
+    pub fn write_duration(&self) -> Nanos {
+        match (self.write.span, self.sync.span) {
+            (Some((begin, end)), Some((_, synced))) => end.max(synced) - begin,
+            _ => self.write.duration(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_exact_and_percentiles_have_three_digits() {
+        let mut latencies = Latencies::default();
+        (1..=1000).for_each(|micros| latencies.record(Nanos::from_micros(micros)));
+        assert_eq!((latencies.least(), latencies.most()), (Nanos::from_micros(1), Nanos::from_millis(1)));
+        assert!((latencies.mean_ns() - 500_500.0).abs() < 1e-6);
+        assert!((latencies.deviation_ns() - 288_819.436).abs() < 0.001, "{}", latencies.deviation_ns());
+        let p99 = latencies.percentile(99.0).0;
+        assert!((990_000..=991_000).contains(&p99), "{p99}");
+    }
+
+    #[test]
+    fn nothing_measured_is_zero() {
+        let latencies = Latencies::default();
+        assert_eq!((latencies.least(), latencies.most(), latencies.percentile(50.0)), (Nanos(0), Nanos(0), Nanos(0)));
+    }
+}

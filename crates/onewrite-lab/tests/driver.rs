@@ -1,0 +1,189 @@
+//! The driver on a file system in memory and on a RAM disk.
+
+mod support;
+
+use std::cell::Cell;
+use std::process::Command;
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Executor, Nanos, RamDisk};
+use onewrite_lab::LabError;
+use onewrite_lab::driver::{self, Files, JobMeasure, Raw};
+use onewrite_lab::job::JobFile;
+use onewrite_lab::workload::filebench::Personality;
+use onewrite_lab::workload::fio::{self, Target};
+
+use support::memory::MemoryFs;
+use support::{run_job, run_personality};
+
+fn measured(text: &str) -> Vec<JobMeasure> {
+    run_job(text).0.unwrap()
+}
+
+fn latencies(measures: &[JobMeasure]) -> Vec<(u64, u64, u64, f64)> {
+    let all = measures.iter().flat_map(|job| [&job.read, &job.write, &job.sync]);
+    all.map(|series| (series.count(), series.bytes, series.duration().0, series.latencies.mean_ns())).collect()
+}
+
+#[test]
+fn a_job_is_measured() {
+    let jobs = measured("[a]\nrw=write\nsize=64k\nfsync=4\n");
+    assert_eq!((jobs[0].write.count(), jobs[0].write.bytes, jobs[0].sync.count()), (16, 65536, 3));
+    assert_eq!(jobs[0].write.latencies.percentile(50.0), Nanos::from_micros(10));
+    assert_eq!(jobs[0].write_duration(), Nanos::from_micros(16 * 10 + 3 * 100));
+}
+
+#[test]
+fn depth_overlaps_and_a_blocking_engine_does_not() {
+    let duration =
+        |engine| measured(&format!("[a]\nrw=randread\nsize=64k\niodepth=4\nioengine={engine}\n"))[0].read.duration();
+    assert_eq!(duration("io_uring"), Nanos::from_micros(40));
+    assert_eq!(duration("psync"), Nanos::from_micros(160));
+}
+
+#[test]
+fn libaio_waits_for_a_sync_and_io_uring_does_not() {
+    let duration = |engine| {
+        let text = format!("[a]\nrw=write\nsize=64k\niodepth=16\nfsync=8\nioengine={engine}\n");
+        measured(&text)[0].duration()
+    };
+    assert!(duration("io_uring") < duration("libaio"));
+}
+
+#[test]
+fn groups_run_one_after_the_other() {
+    let jobs = measured("[global]\nrw=write\nsize=16k\n[a]\n[b]\n[c]\nstonewall\n");
+    let (_, first_end) = jobs[0].write.span.unwrap();
+    let (second_begin, _) = jobs[1].write.span.unwrap();
+    let (third_begin, _) = jobs[2].write.span.unwrap();
+    assert!(second_begin < first_end && third_begin >= first_end);
+}
+
+#[test]
+fn the_ramp_is_not_measured() {
+    let jobs = measured("[a]\nrw=randread\nsize=64k\ntime_based\nruntime=1ms\nramp_time=1ms\n");
+    assert_eq!(jobs[0].read.count(), 100);
+}
+
+#[test]
+fn a_verified_job_ends_well_on_a_good_file_system() {
+    let jobs = measured("[a]\nrw=randwrite\nbsrange=1k-8k\nsize=256k\nverify=crc32c\n");
+    assert_eq!(jobs[0].read.bytes, jobs[0].write.bytes);
+}
+
+#[test]
+fn verify_finds_a_spoiled_byte() {
+    let executor = Executor::ideal();
+    let runtime = executor.runtime();
+    let fs = Rc::new(MemoryFs::new(&runtime));
+    fs.spoils_writes.set(true);
+    let target = Rc::new(Files::new(&runtime, fs));
+    let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=64k\nverify=crc32c\n").unwrap();
+    let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
+    let result = executor.block_on(async move { driver::run(&runtime, target, workload, None).await }).unwrap();
+    assert!(matches!(result, Err(LabError::Verify { offset: 0, .. })), "{:?}", result.err());
+}
+
+#[test]
+fn files_end_with_their_size() {
+    let (_, fs) = run_job("[a]\nrw=randwrite\nsize=100k\nnrfiles=2\ndirectory=d\n");
+    assert_eq!(fs.files(), [("/d/a.0.0".to_owned(), 51200), ("/d/a.0.1".to_owned(), 51200)]);
+}
+
+#[test]
+fn sixteen_threads_of_varmail_interleave_identically() {
+    let run = |seed| latencies(&run_personality(Personality::Varmail, 200, 5000, seed));
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+#[test]
+fn every_personality_runs() {
+    for personality in Personality::ALL {
+        let jobs = run_personality(personality, 400, 3000, 1);
+        assert!((3000..3300).contains(&jobs[0].operation_count()), "{}", personality.name());
+    }
+}
+
+#[test]
+fn a_device_is_driven_without_a_file_system() {
+    let executor = Executor::ideal();
+    let runtime = executor.runtime();
+    let port = runtime.attach(Box::new(RamDisk::volatile(1024)));
+    let text = "[w]\nrw=randwrite\nbs=8k\nsize=1m\nfsync=16\nverify=crc32c\n[t]\nrw=trim\nsize=1m\nbs=64k\nstonewall\n";
+    let file = JobFile::parse("test.fio", text).unwrap();
+    let workload = fio::plan(&file, Target::Device { bytes: 4 << 20 }, &Choices::new(1)).unwrap();
+    let target = Rc::new(Raw::new(port.clone()));
+    let jobs = executor.block_on(async move { driver::run(&runtime, target, workload, None).await }).unwrap().unwrap();
+    assert_eq!((jobs[0].write.count(), jobs[0].read.count(), jobs[1].trim.count()), (128, 128, 16));
+    let counters = port.device().counters();
+    assert_eq!((counters.host_write_bytes(), counters.flushes, counters.trims), (1 << 20, 7, 16));
+}
+
+#[test]
+fn a_watcher_sees_the_run_go_on() {
+    let executor = Executor::ideal();
+    let runtime = executor.runtime();
+    let target = Rc::new(Files::new(&runtime, Rc::new(MemoryFs::new(&runtime))));
+    let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=16m\n").unwrap();
+    let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
+    let seen = Rc::new(Cell::new(0));
+    let watcher = Rc::clone(&seen);
+    let watch: driver::Watcher = Rc::new(move |progress| watcher.set(progress.operations));
+    executor.block_on(async move { driver::run(&runtime, target, workload, Some(watch)).await }).unwrap().unwrap();
+    assert_eq!(seen.get(), 4096);
+}
+
+/// Jobs whose accesses fio and this driver must count alike.
+const COUNTED: &[&str] = &[
+    "rw=write\nsize=1m\nfsync=8",
+    "rw=randwrite\nsize=1m\nfsync=1\nend_fsync=1",
+    "rw=randread\nsize=1m\nbs=8k",
+    "rw=write\nsize=96k\nnrfiles=3",
+    "rw=randwrite\nsize=1m\nio_size=3m\nnorandommap",
+    "rw=write\nsize=1m\nio_size=3m",
+    "rw=write\nsize=1m\nio_size=512k",
+    "rw=randwrite\nsize=1m\nnumjobs=3\ngroup_reporting\nfsync=4",
+    "rw=read\nfilesize=300k\nnrfiles=2\nbs=64k",
+    "rw=randrw\nrwmixread=100\nsize=1m",
+    "rw=write:8k\nsize=1m",
+    "rw=randwrite:4\nsize=1m\nnorandommap",
+];
+
+fn counts_of_fio(text: &str, directory: &std::path::Path) -> Option<[u64; 5]> {
+    std::fs::write(directory.join("job.fio"), text).unwrap();
+    let mut fio = Command::new("fio");
+    let output = fio.args(["--output-format=json", "job.fio"]).current_dir(directory).output().ok()?;
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let sum = |path: &str| {
+        json["jobs"].as_array().unwrap().iter().map(|job| job.pointer(path).unwrap().as_u64().unwrap()).sum()
+    };
+    Some(["/read/total_ios", "/read/io_bytes", "/write/total_ios", "/write/io_bytes", "/sync/total_ios"].map(sum))
+}
+
+#[test]
+fn fio_counts_the_same() {
+    let directory = std::env::temp_dir().join(format!("onewrite-fio-counts-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    for settings in COUNTED {
+        let text = format!("[a]\nioengine=psync\n{settings}\n");
+        let Some(expected) = counts_of_fio(&text, &directory) else {
+            eprintln!("SKIPPED: fio is not installed, so it cannot judge the driver");
+            break;
+        };
+        let jobs = measured(&text);
+        let sum = |count: fn(&JobMeasure) -> u64| jobs.iter().map(count).sum::<u64>();
+        let ours = [
+            sum(|job| job.read.count()),
+            sum(|job| job.read.bytes),
+            sum(|job| job.write.count()),
+            sum(|job| job.write.bytes),
+            sum(|job| job.sync.count()),
+        ];
+        // fio leaves the syncs of `end_fsync` out; here they are measured.
+        let ours =
+            if settings.contains("end_fsync") { [ours[0], ours[1], ours[2], ours[3], ours[4] - 1] } else { ours };
+        assert_eq!(ours, expected, "{settings}");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}

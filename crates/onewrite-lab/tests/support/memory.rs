@@ -1,0 +1,228 @@
+//! A file system in memory: the plainest that keeps the contract. Reads and writes take 10 µs, a sync 100 µs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use onewrite_block::{Nanos, PAGE_SIZE, Page, Runtime};
+use onewrite_fs::{
+    Allocation, AttributeChanges, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError,
+    FsResult, Ino, Manner, NewNode, Position, RenameManner, Space, Timestamp,
+};
+
+enum Node {
+    Directory(BTreeMap<Vec<u8>, Ino>),
+    File(Vec<u8>),
+}
+
+pub struct MemoryFs {
+    runtime: Runtime,
+    nodes: RefCell<Vec<Node>>,
+    /// Bytes to spoil: every write past this many operations loses its first byte.
+    pub spoils_writes: Cell<bool>,
+}
+
+impl MemoryFs {
+    pub fn new(runtime: &Runtime) -> MemoryFs {
+        let nodes = RefCell::new(vec![Node::Directory(BTreeMap::new())]);
+        MemoryFs { runtime: runtime.clone(), nodes, spoils_writes: Cell::new(false) }
+    }
+
+    /// Paths and sizes of all files.
+    pub fn files(&self) -> Vec<(String, usize)> {
+        let mut found = Vec::new();
+        self.walk(Ino(0), "", &mut found);
+        found
+    }
+
+    fn walk(&self, ino: Ino, path: &str, found: &mut Vec<(String, usize)>) {
+        match &self.nodes.borrow()[ino.0 as usize] {
+            Node::File(bytes) => found.push((path.to_owned(), bytes.len())),
+            Node::Directory(names) => {
+                for (name, child) in names {
+                    self.walk(*child, &format!("{path}/{}", String::from_utf8_lossy(name)), found);
+                }
+            }
+        }
+    }
+
+    fn directory<T>(&self, ino: Ino, work: impl FnOnce(&mut BTreeMap<Vec<u8>, Ino>) -> FsResult<T>) -> FsResult<T> {
+        match &mut self.nodes.borrow_mut()[ino.0 as usize] {
+            Node::Directory(names) => work(names),
+            Node::File(_) => Err(FsError::NotDirectory(ino.to_string())),
+        }
+    }
+
+    fn file<T>(&self, ino: Ino, work: impl FnOnce(&mut Vec<u8>) -> T) -> FsResult<T> {
+        match &mut self.nodes.borrow_mut()[ino.0 as usize] {
+            Node::File(bytes) => Ok(work(bytes)),
+            Node::Directory(_) => Err(FsError::IsDirectory(ino.to_string())),
+        }
+    }
+}
+
+fn not_found(name: &[u8]) -> FsError {
+    FsError::NotFound(String::from_utf8_lossy(name).into_owned())
+}
+
+impl FileSystem for MemoryFs {
+    fn root(&self) -> Ino {
+        Ino(0)
+    }
+
+    async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
+        self.directory(directory, |names| names.get(name).copied().ok_or_else(|| not_found(name)))
+    }
+
+    async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
+        let (kind, size) = match &self.nodes.borrow()[ino.0 as usize] {
+            Node::Directory(_) => (FileKind::Directory, 0),
+            Node::File(bytes) => (FileKind::Regular, bytes.len() as u64),
+        };
+        let time = Timestamp::default();
+        Ok(Attributes {
+            ino,
+            kind,
+            size,
+            permissions: 0o644,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            sectors: 0,
+            accessed: time,
+            modified: time,
+            changed: time,
+            created: time,
+            device: (0, 0),
+            generation: 0,
+        })
+    }
+
+    async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
+        let Some(size) = changes.size else { return Ok(()) };
+        self.file(ino, |bytes| bytes.resize(size as usize, 0))
+    }
+
+    async fn create(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
+        let ino = Ino(self.nodes.borrow().len() as u64);
+        self.directory(directory, |names| match names.contains_key(name) {
+            true => Err(FsError::Exists(String::from_utf8_lossy(name).into_owned())),
+            false => Ok(names.insert(name.to_vec(), ino)),
+        })?;
+        let is_directory = node.kind == FileKind::Directory;
+        self.nodes.borrow_mut().push(if is_directory {
+            Node::Directory(BTreeMap::new())
+        } else {
+            Node::File(Vec::new())
+        });
+        Ok(ino)
+    }
+
+    async fn symlink(&self, _: Ino, _: &[u8], _: &[u8]) -> FsResult<Ino> {
+        Err(FsError::Unsupported("symlinks".to_owned()))
+    }
+
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        Err(FsError::Invalid(format!("{ino} is no symlink")))
+    }
+
+    async fn link(&self, _: Ino, _: Ino, _: &[u8]) -> FsResult<()> {
+        Err(FsError::Unsupported("links".to_owned()))
+    }
+
+    async fn unlink(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
+        self.directory(directory, |names| names.remove(name).map(drop).ok_or_else(|| not_found(name)))
+    }
+
+    async fn remove_directory(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
+        self.unlink(directory, name).await
+    }
+
+    async fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameManner) -> FsResult<()> {
+        Err(FsError::Unsupported("renames".to_owned()))
+    }
+
+    fn open(&self, _: Ino) {}
+
+    async fn release(&self, _: Ino) -> FsResult<()> {
+        Ok(())
+    }
+
+    async fn read(&self, ino: Ino, offset: u64, length: u64, _: Manner) -> FsResult<Data> {
+        self.runtime.sleep(Nanos::from_micros(10)).await;
+        self.file(ino, |bytes| {
+            let start = bytes.len().min(offset as usize);
+            let found = &bytes[start..bytes.len().min((offset + length) as usize)];
+            let pages = found.chunks(PAGE_SIZE).map(Page::from_slice).collect();
+            Data { pages, skip: 0, length: found.len() }
+        })
+    }
+
+    async fn write(&self, ino: Ino, position: Position, content: Content<'_>, _: Manner) -> FsResult<u64> {
+        self.runtime.sleep(Nanos::from_micros(10)).await;
+        let spoils = self.spoils_writes.get();
+        self.file(ino, |file| {
+            let offset = if let Position::At(offset) = position { offset } else { file.len() as u64 };
+            let end = offset + content.length();
+            file.resize(file.len().max(end as usize), 0);
+            for page in offset / PAGE_SIZE as u64..end.div_ceil(PAGE_SIZE as u64) {
+                let (place, part) = content.part_of_page(offset, page);
+                let start = page as usize * PAGE_SIZE + place;
+                file[start..start + part.len()].copy_from_slice(&part);
+            }
+            if spoils {
+                file[offset as usize] ^= 1;
+            }
+            offset
+        })
+    }
+
+    async fn allocate(&self, ino: Ino, offset: u64, length: u64, allocation: Allocation) -> FsResult<()> {
+        let end = (offset + length) as usize;
+        let extends = matches!(allocation, Allocation::Extend | Allocation::ZeroRange);
+        self.file(ino, |bytes| {
+            if extends && bytes.len() < end {
+                bytes.resize(end, 0)
+            }
+        })
+    }
+
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        self.directory(directory, |names| {
+            let rest = names.iter().enumerate().skip(cursor as usize);
+            let entry = |(index, (name, ino)): (usize, (&Vec<u8>, &Ino))| DirectoryEntry {
+                name: name.clone(),
+                ino: *ino,
+                kind: FileKind::Regular,
+                next: index as u64 + 1,
+            };
+            Ok(rest.map(entry).collect())
+        })
+    }
+
+    async fn fsync(&self, _: Ino) -> FsResult<()> {
+        self.sync().await
+    }
+
+    async fn fdatasync(&self, _: Ino) -> FsResult<()> {
+        self.sync().await
+    }
+
+    async fn sync(&self) -> FsResult<()> {
+        self.runtime.sleep(Nanos::from_micros(100)).await;
+        Ok(())
+    }
+
+    async fn space(&self) -> FsResult<Space> {
+        Ok(Space { blocks: 0, blocks_free: 0, inodes: 0, inodes_free: 0 })
+    }
+
+    fn counters(&self) -> FsCounters {
+        FsCounters::default()
+    }
+
+    fn reset_counters(&self) {}
+
+    async fn unmount(&self) -> FsResult<()> {
+        Ok(())
+    }
+}
