@@ -6,6 +6,8 @@
 pub mod driver;
 pub mod error;
 pub mod job;
+pub mod report;
+pub mod results;
 pub mod workload;
 
 pub use error::LabError;

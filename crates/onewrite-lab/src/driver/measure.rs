@@ -162,6 +162,22 @@ impl JobMeasure {
         series.record(bytes, begin, end);
     }
 
+    /// All of `measures` as if one job had done it.
+    pub fn total(measures: &[JobMeasure]) -> JobMeasure {
+        let operations_count = measures.iter().any(|measure| measure.plan.operations_count);
+        let mut total = JobMeasure::new(JobPlan { name: "all".to_owned(), group: 0, operations_count });
+        for measure in measures {
+            total.read.add(&measure.read);
+            total.write.add(&measure.write);
+            total.trim.add(&measure.trim);
+            total.sync.add(&measure.sync);
+            for (kind, series) in &measure.operations {
+                total.operations.entry(kind).or_default().add(series);
+            }
+        }
+        total
+    }
+
     /// Operations of all kinds, where they are counted; else reads, writes, trims and syncs.
     pub fn operation_count(&self) -> u64 {
         if self.plan.operations_count {

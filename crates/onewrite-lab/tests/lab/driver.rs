@@ -1,7 +1,5 @@
 //! The driver on a file system in memory and on a RAM disk.
 
-mod support;
-
 use std::cell::Cell;
 use std::process::Command;
 use std::rc::Rc;
@@ -13,8 +11,8 @@ use onewrite_lab::job::JobFile;
 use onewrite_lab::workload::filebench::Personality;
 use onewrite_lab::workload::fio::{self, Target};
 
-use support::memory::MemoryFs;
-use support::{run_job, run_personality};
+use crate::memory::MemoryFs;
+use crate::support::{run_job, run_personality};
 
 fn measured(text: &str) -> Vec<JobMeasure> {
     run_job(text).0.unwrap()

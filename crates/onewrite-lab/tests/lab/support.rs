@@ -1,7 +1,5 @@
 //! Help for tests: a file system in memory, and runs on it.
 
-pub mod memory;
-
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Executor};
@@ -11,7 +9,7 @@ use onewrite_lab::job::JobFile;
 use onewrite_lab::workload::fio::{self, Target};
 use onewrite_lab::workload::{Workload, filebench};
 
-use memory::MemoryFs;
+use crate::memory::MemoryFs;
 
 /// Runs `workload` on a fresh file system in memory.
 pub fn run(workload: Workload) -> (Result<Vec<JobMeasure>, LabError>, Rc<MemoryFs>) {

@@ -1,0 +1,258 @@
+//! The page: one HTML file with everything in it, light and dark by the reader's setting, no script.
+
+use onewrite_block::Cause;
+
+use super::chart::{self, Bar, Spread, Stack, escape};
+use super::table::{promise, subject};
+use super::units::{bytes, capacity, grouped, plain};
+use super::{Compared, Comparison, SHOWN, syncs, writes};
+use crate::results::{DeviceFigures, Distribution};
+
+const STYLE: &str = include_str!("page.css");
+
+/// The whole page.
+pub fn page(comparison: &Comparison) -> String {
+    let title = escape(&subject(comparison));
+    let body =
+        [head(comparison), charts(comparison), figures(comparison), reading(comparison), foot(comparison)].concat();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+fn head(comparison: &Comparison) -> String {
+    let Some(first) = comparison.runs.first() else { return "<h1>Nothing was compared</h1>\n".to_owned() };
+    let settings = &first.result.onewrite.settings;
+    let job = escape(&first.result.onewrite.job);
+    let facts = [
+        ("device", format!("{}, {}", settings.device, capacity(settings.size_bytes))),
+        ("host", settings.host.clone()),
+        ("journal", settings.journal_bytes.map_or("none".to_owned(), capacity)),
+        ("page cache", settings.cache_bytes.map_or("none".to_owned(), capacity)),
+        ("seed", first.result.onewrite.seed.to_string()),
+    ];
+    let facts: String =
+        facts.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(value))).collect();
+    let lead = lead(&comparison.runs);
+    format!("<header>\n<p class=\"over\">Onewrite comparison</p>\n<h1>{job}</h1>\n{lead}<dl>{facts}</dl>\n</header>\n")
+}
+
+/// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked.
+fn lead(runs: &[Compared]) -> String {
+    let mut promises: Vec<String> = Vec::new();
+    for promise in runs.iter().map(promise) {
+        if !promises.contains(&promise) {
+            promises.push(promise);
+        }
+    }
+    promises.sort_by_key(|promise| {
+        std::cmp::Reverse(["metadata", "data", "version"].iter().position(|name| name == promise))
+    });
+    let sentences: String = promises.iter().map(|kept| fastest(runs, kept)).collect();
+    format!("<p class=\"lead\">{}</p>\n", sentences.trim_end())
+}
+
+fn fastest(runs: &[Compared], kept: &str) -> String {
+    let rate = |run: &&Compared| run.result.operations_per_second();
+    let mut same: Vec<&Compared> = runs.iter().filter(|run| promise(run) == kept).collect();
+    same.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let names = |run: &Compared| format!("<b>{}</b>", escape(&run.label));
+    match same[..] {
+        [] => String::new(),
+        [only] => format!("{} promises {kept}: {} operations/s. ", names(only), plain(rate(&only))),
+        [best, .., worst] => {
+            let ratio = rate(&best) / rate(&worst).max(f64::MIN_POSITIVE);
+            let rate = plain(rate(&best));
+            format!(
+                "Of those that promise {kept}, {} is fastest: {rate} operations/s, {ratio:.2}× {}. ",
+                names(best),
+                names(worst)
+            )
+        }
+    }
+}
+
+fn charts(comparison: &Comparison) -> String {
+    let runs = &comparison.runs;
+    [
+        section("Throughput", "operations a second; more is better", &throughput(runs)),
+        latencies("Write latency", runs, writes),
+        latencies("fsync latency", runs, syncs),
+        section("Bytes written to the device, by cause", &causes_note(runs), &(legend(runs) + &by_cause(runs))),
+        section(
+            "FLUSH commands",
+            "how often the device had to make its buffer durable; fewer is better",
+            &count(runs, "flushes", |device| device.flushes),
+        ),
+        flash(runs),
+    ]
+    .concat()
+}
+
+fn section(title: &str, note: &str, chart: &str) -> String {
+    if chart.is_empty() {
+        return String::new();
+    }
+    format!("<section>\n<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n{chart}</section>\n")
+}
+
+fn throughput(runs: &[Compared]) -> String {
+    let bar = |run: &Compared| {
+        let value = run.result.operations_per_second();
+        Bar { label: run.label.clone(), value, text: plain(value) }
+    };
+    chart::bars("Throughput in operations a second", &runs.iter().map(bar).collect::<Vec<_>>())
+}
+
+fn latencies(title: &str, runs: &[Compared], of: fn(&Compared) -> &Distribution) -> String {
+    let points = |run: &Compared| {
+        let [median, high, highest] = SHOWN.map(|percent| of(run).percentile.at(percent));
+        Some([median?.0, high?.0, highest?.0])
+    };
+    let spreads: Vec<Spread> =
+        runs.iter().map(|run| Spread { label: run.label.clone(), points: points(run) }).collect();
+    let note = "median <b class=\"dot\"></b>, 99 % <b class=\"hollow\"></b> and 99.9 % <b class=\"tick-mark\"></b> of the \
+                operations took no longer; logarithmic scale, further left is better";
+    section(title, note, &chart::spreads(title, &spreads))
+}
+
+/// Causes that some run wrote for.
+fn causes(runs: &[Compared]) -> Vec<(usize, Cause)> {
+    let written = |index: usize| runs.iter().any(|run| device(run).host_write_bytes_by_cause.0[index] > 0);
+    Cause::ALL.into_iter().enumerate().filter(|(index, _)| written(*index)).collect()
+}
+
+fn causes_note(runs: &[Compared]) -> String {
+    let asked: Vec<String> = runs
+        .iter()
+        .map(|run| format!("{} {}", escape(&run.label), bytes(run.result.onewrite.total.write.io_bytes)))
+        .collect();
+    format!(
+        "layout of the files, the run and the clean unmount together; the workload itself asked for {}",
+        asked.join(", ")
+    )
+}
+
+fn legend(runs: &[Compared]) -> String {
+    let item = |(_, cause): (usize, Cause)| format!("<span><i class=\"{0}\"></i>{0}</span>", cause.name());
+    format!("<p class=\"legend\">{}</p>\n", causes(runs).into_iter().map(item).collect::<String>())
+}
+
+fn by_cause(runs: &[Compared]) -> String {
+    let stack = |run: &Compared| {
+        let written = device(run).host_write_bytes_by_cause.0;
+        let part = |(index, cause): (usize, Cause)| {
+            let title = format!("{} {}: {}", run.label, cause.name(), bytes(written[index]));
+            (cause.name().to_owned(), written[index] as f64, title)
+        };
+        let parts = causes(runs).into_iter().map(part).collect();
+        Stack { label: run.label.clone(), parts, text: bytes(device(run).host_write_bytes) }
+    };
+    chart::stacked("Bytes written by cause", &runs.iter().map(stack).collect::<Vec<_>>())
+}
+
+fn count(runs: &[Compared], title: &str, of: fn(&DeviceFigures) -> u64) -> String {
+    let bar = |run: &Compared| {
+        let value = of(device(run));
+        Bar { label: run.label.clone(), value: value as f64, text: grouped(value) }
+    };
+    chart::bars(title, &runs.iter().map(bar).collect::<Vec<_>>())
+}
+
+/// Inside the flash; nothing where the device has none.
+fn flash(runs: &[Compared]) -> String {
+    if runs.iter().all(|run| device(run).waf.is_none()) {
+        return String::new();
+    }
+    let bar = |run: &Compared| {
+        let value = device(run).waf.unwrap_or(0.0);
+        Bar { label: run.label.clone(), value, text: format!("{value:.3}") }
+    };
+    let waf = chart::bars("Write amplification", &runs.iter().map(bar).collect::<Vec<_>>());
+    let note = "flash bytes programmed for each byte the host wrote: garbage collection and mapping come on top of 1";
+    let erases =
+        section("Flash blocks erased", "wear; fewer is better", &count(runs, "erases", |device| device.erases));
+    section("Write amplification", note, &waf) + &erases
+}
+
+fn device(run: &Compared) -> &DeviceFigures {
+    &run.result.onewrite.device
+}
+
+/// All figures once more as a table, for those who want to read or copy them.
+fn figures(comparison: &Comparison) -> String {
+    let runs = &comparison.runs;
+    let row = |name: &str, cell: &dyn Fn(&Compared) -> String| {
+        let cells: String = runs.iter().map(|run| format!("<td>{}</td>", escape(&cell(run)))).collect();
+        format!("<tr><th scope=\"row\">{name}</th>{cells}</tr>\n")
+    };
+    let latency = |of: fn(&Compared) -> &Distribution, percent: f64| {
+        move |run: &Compared| super::units::latency(of(run).percentile.at(percent))
+    };
+    let of_fs = |get: fn(&crate::results::FsFigures) -> u64| {
+        move |run: &Compared| run.result.onewrite.fs.as_ref().map_or("–".to_owned(), |fs| grouped(get(fs)))
+    };
+    let mut rows = row("operations/s", &|run| plain(run.result.operations_per_second()));
+    for (name, of) in [("write", writes as fn(&Compared) -> &Distribution), ("fsync", syncs)] {
+        SHOWN.iter().for_each(|&percent| rows += &row(&format!("{name} p{percent}"), &latency(of, percent)));
+    }
+    rows += &row("bytes written", &|run| bytes(device(run).host_write_bytes));
+    rows += &row("bytes read", &|run| bytes(device(run).host_read_bytes));
+    rows += &row("flushes", &|run| grouped(device(run).flushes));
+    rows += &row("FUA writes", &|run| grouped(device(run).fua_writes));
+    rows += &row("transactions", &of_fs(|fs| fs.commits));
+    rows += &row("checkpoints (waited for)", &|run| {
+        let fs = run.result.onewrite.fs.as_ref();
+        fs.map_or("–".to_owned(), |fs| format!("{} ({})", grouped(fs.checkpoints), grouped(fs.forced_checkpoints)))
+    });
+    rows += &row("WAF", &|run| device(run).waf.map_or("–".to_owned(), |waf| format!("{waf:.3}")));
+    rows += &row("erases", &|run| grouped(device(run).erases));
+    rows += &row("promise", &promise);
+    rows += &row("power cuts", &|run| run.crash.as_ref().map_or("not tried".to_owned(), super::CrashVerdict::words));
+    let heads: String = runs.iter().map(|run| format!("<th scope=\"col\">{}</th>", escape(&run.label))).collect();
+    format!(
+        "<section>\n<h2>All figures</h2>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>{heads}</tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n</section>\n"
+    )
+}
+
+/// What the figures mean, and what they do not.
+fn reading(comparison: &Comparison) -> String {
+    let is_virtual = comparison.runs.iter().all(|run| run.result.onewrite.virtual_seconds.is_some());
+    let source = match is_virtual {
+        true => {
+            "<p>The file system is real code and wrote a real ext4 image. The device under it is <b>emulated</b>, and time \
+             is virtual: the figures follow from the device profile and the host profile, are the same on every machine, \
+             and say nothing of a particular disk of yours. Read them as ratios between the columns.</p>"
+        }
+        false => {
+            "<p>Measured on a <b>real disk</b> with the machine's own clock: a second run will differ, and whatever else ran \
+             on the machine is in the figures.</p>"
+        }
+    };
+    let losses: String = comparison
+        .runs
+        .iter()
+        .filter_map(|run| run.crash.as_ref()?.first_loss.as_ref().map(|loss| (run, loss)))
+        .map(|(run, loss)| {
+            format!("<p class=\"loss\"><b>{}</b> lost something it promised: {}</p>", escape(&run.label), escape(loss))
+        })
+        .collect();
+    format!(
+        "<section class=\"reading\">\n<h2>How to read this</h2>\n{source}\n\
+         <p>The columns do not promise the same. <b>metadata</b>: the tree is whole after a crash, file content may be stale. \
+         <b>data</b>: and no file shows blocks that were never its own. <b>version</b>: the whole tree is as it was at one \
+         moment. In every mode what was synced survives. A mode that is faster and promises less has not won.</p>\n{losses}</section>\n"
+    )
+}
+
+fn foot(comparison: &Comparison) -> String {
+    let version = comparison.runs.first().map_or("", |run| run.result.version);
+    format!(
+        "<footer>\n<p>Onewrite {version}. The same command gives the same figures:</p>\n<pre>{}</pre>\n</footer>\n",
+        escape(&comparison.command)
+    )
+}

@@ -1,0 +1,404 @@
+//! Results: what a run gives, in fio's JSON shape with Onewrite's figures beside it.
+//!
+//! Fio's own fields keep fio's names, units and meaning; time stamps and everything that would differ between two runs
+//! of one seed are left out, so that in virtual time the file is the same to the byte. `docs/results-json.md` names
+//! every field.
+
+use std::collections::BTreeMap;
+
+use onewrite_block::{Cause, Counters, Nanos};
+use onewrite_fs::FsCounters;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::driver::{JobMeasure, Latencies, Series};
+
+/// The percentiles that fio prints.
+pub const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct RunResult {
+    /// Version of this program.
+    #[serde(rename = "onewrite version")]
+    pub version: &'static str,
+    /// One entry for each job, or for each group with `group_reporting`.
+    pub jobs: Vec<JobResult>,
+    /// What fio does not know.
+    pub onewrite: Figures,
+}
+
+/// The result of one job.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct JobResult {
+    /// Its name.
+    pub jobname: String,
+    /// Number of its group.
+    pub groupid: usize,
+    /// Zero: a run that fails gives no result.
+    pub error: i32,
+    /// Reads.
+    pub read: Transfers,
+    /// Writes.
+    pub write: Transfers,
+    /// Trims.
+    pub trim: Transfers,
+    /// Fsyncs and fdatasyncs.
+    pub sync: Syncs,
+    /// From the first operation to the end of the last, in milliseconds.
+    pub job_runtime: u64,
+    /// Operations of all kinds, where the workload has more than reads, writes and syncs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub onewrite: Option<Operations>,
+}
+
+/// Reads, writes or trims of a job.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Transfers {
+    /// Bytes moved.
+    pub io_bytes: u64,
+    /// The same in KiB.
+    pub io_kbytes: u64,
+    /// Bytes a second.
+    pub bw_bytes: u64,
+    /// KiB a second.
+    pub bw: u64,
+    /// Operations a second.
+    pub iops: f64,
+    /// Milliseconds from the first to the last.
+    pub runtime: u64,
+    /// Operations.
+    pub total_ios: u64,
+    /// Always zero: a short read or write is an error.
+    pub short_ios: u64,
+    /// Always zero.
+    pub drop_ios: u64,
+    /// Submission latency; part of `clat_ns` here, so always zero.
+    pub slat_ns: Moments,
+    /// Completion latency.
+    pub clat_ns: Distribution,
+    /// Total latency.
+    pub lat_ns: Moments,
+}
+
+/// Syncs of a job.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Syncs {
+    /// How many.
+    pub total_ios: u64,
+    /// How long each took.
+    pub lat_ns: Distribution,
+}
+
+/// Operations of all kinds of a job.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Operations {
+    /// How many, opens and closes among them.
+    pub operations: u64,
+    /// How many a second.
+    pub operations_per_second: f64,
+    /// Each kind.
+    pub by_kind: BTreeMap<&'static str, Syncs>,
+}
+
+/// Minimum, maximum, mean and standard deviation in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Moments {
+    /// Smallest.
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub stddev: f64,
+    /// Number of values.
+    #[serde(rename = "N")]
+    pub count: u64,
+}
+
+/// [`Moments`] and percentiles.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Distribution {
+    /// The moments.
+    #[serde(flatten)]
+    pub moments: Moments,
+    /// The percentiles; empty where there is no value.
+    #[serde(skip_serializing_if = "Percentiles::is_empty")]
+    pub percentile: Percentiles,
+}
+
+/// Pairs of percent and nanoseconds, in the order of [`PERCENTILES`]; a map in JSON.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Percentiles(pub Vec<(f64, u64)>);
+
+impl Percentiles {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value at `percent`, if there are any.
+    pub fn at(&self, percent: f64) -> Option<Nanos> {
+        self.0.iter().find(|(at, _)| *at == percent).map(|(_, value)| Nanos(*value))
+    }
+}
+
+impl Serialize for Percentiles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (percent, value) in &self.0 {
+            map.serialize_entry(&format!("{percent:.6}"), value)?;
+        }
+        map.end()
+    }
+}
+
+/// What fio does not know.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Figures {
+    /// What was run.
+    pub job: String,
+    /// The seed of all chance.
+    pub seed: u64,
+    /// Seconds on the virtual clock, from after mkfs to the end of the unmount; none on a real disk.
+    pub virtual_seconds: Option<f64>,
+    /// Seconds on the machine's clock, on a real disk only.
+    pub wall_seconds: Option<f64>,
+    /// All jobs as if they were one.
+    pub total: JobResult,
+    /// The device.
+    pub device: DeviceFigures,
+    /// The file system; none on a raw device.
+    pub fs: Option<FsFigures>,
+    /// What the run was made of, defaults included.
+    pub settings: Settings,
+}
+
+/// What the device counted.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct DeviceFigures {
+    /// Profile, or path of a real disk.
+    pub profile: String,
+    /// Bytes read by the host.
+    pub host_read_bytes: u64,
+    /// Bytes written by the host.
+    pub host_write_bytes: u64,
+    /// The same by cause, in the order of [`Cause::ALL`].
+    pub host_write_bytes_by_cause: ByCause,
+    /// Bytes read from flash.
+    pub flash_read_bytes: u64,
+    /// Bytes programmed to flash.
+    pub flash_program_bytes: u64,
+    /// Flash bytes programmed for each byte written; none where there is no flash.
+    pub waf: Option<f64>,
+    /// FLUSH commands.
+    pub flushes: u64,
+    /// Writes with FUA.
+    pub fua_writes: u64,
+    /// TRIM commands.
+    pub trims: u64,
+    /// SHARE commands.
+    pub shares: u64,
+    /// Pairs in them.
+    pub shared_pages: u64,
+    /// Flash blocks erased.
+    pub erases: u64,
+    /// Pages moved by garbage collection and wear levelling.
+    pub moved_pages: u64,
+}
+
+/// Bytes by cause; a map in JSON, every cause in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByCause(pub [u64; Cause::ALL.len()]);
+
+impl Serialize for ByCause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (cause, bytes) in Cause::ALL.iter().zip(self.0) {
+            map.serialize_entry(cause.name(), &bytes)?;
+        }
+        map.end()
+    }
+}
+
+/// What the file system counted.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct FsFigures {
+    /// Journal mode.
+    pub mode: String,
+    /// What survives a power cut besides what was synced.
+    pub promise: String,
+    /// Transactions committed.
+    pub commits: u64,
+    /// Bytes written to the log.
+    pub journal_bytes: u64,
+    /// Rounds of checkpointing.
+    pub checkpoints: u64,
+    /// Those that somebody waited for.
+    pub forced_checkpoints: u64,
+    /// Bytes brought home by checkpoints.
+    pub checkpoint_bytes: u64,
+}
+
+impl FsFigures {
+    /// The figures of a file system in `mode`.
+    pub fn new(mode: &str, promise: &str, counters: FsCounters) -> FsFigures {
+        FsFigures {
+            mode: mode.to_owned(),
+            promise: promise.to_owned(),
+            commits: counters.commits,
+            journal_bytes: counters.journal_bytes,
+            checkpoints: counters.checkpoints,
+            forced_checkpoints: counters.forced_checkpoints,
+            checkpoint_bytes: counters.checkpoint_bytes,
+        }
+    }
+}
+
+/// What a run was made of; the command that repeats it follows from this.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Settings {
+    /// `ext4` or `raw`.
+    pub fs: String,
+    /// Journal mode; none on a raw device.
+    pub mode: Option<String>,
+    /// Profile name or path.
+    pub device: String,
+    /// Name of the host profile.
+    pub host: String,
+    /// Bytes of the device.
+    pub size_bytes: u64,
+    /// Bytes of the journal; none on a raw device.
+    pub journal_bytes: Option<u64>,
+    /// Bytes of the page cache; none on a raw device.
+    pub cache_bytes: Option<u64>,
+}
+
+impl DeviceFigures {
+    /// The figures of the device called `profile`.
+    pub fn new(profile: &str, counters: &Counters) -> DeviceFigures {
+        DeviceFigures {
+            profile: profile.to_owned(),
+            host_read_bytes: counters.host_read_bytes,
+            host_write_bytes: counters.host_write_bytes(),
+            host_write_bytes_by_cause: ByCause(counters.host_write_bytes_by_cause),
+            flash_read_bytes: counters.flash_read_bytes,
+            flash_program_bytes: counters.flash_program_bytes,
+            waf: counters.write_amplification(),
+            flushes: counters.flushes,
+            fua_writes: counters.fua_writes,
+            trims: counters.trims,
+            shares: counters.shares,
+            shared_pages: counters.shared_pages,
+            erases: counters.erases,
+            moved_pages: counters.moved_pages,
+        }
+    }
+}
+
+impl From<&JobMeasure> for JobResult {
+    fn from(measure: &JobMeasure) -> JobResult {
+        JobResult {
+            jobname: measure.plan.name.clone(),
+            groupid: measure.plan.group,
+            error: 0,
+            read: Transfers::new(&measure.read, measure.read.duration()),
+            write: Transfers::new(&measure.write, measure.write_duration()),
+            trim: Transfers::new(&measure.trim, measure.trim.duration()),
+            sync: Syncs::new(&measure.sync),
+            job_runtime: milliseconds(measure.duration()),
+            onewrite: measure.plan.operations_count.then(|| Operations::new(measure)),
+        }
+    }
+}
+
+impl Transfers {
+    fn new(series: &Series, duration: Nanos) -> Transfers {
+        let bytes_per_second = per_second(series.bytes, duration) as u64;
+        Transfers {
+            io_bytes: series.bytes,
+            io_kbytes: series.bytes / 1024,
+            bw_bytes: bytes_per_second,
+            bw: bytes_per_second / 1024,
+            iops: per_second(series.count(), duration),
+            runtime: milliseconds(duration),
+            total_ios: series.count(),
+            short_ios: 0,
+            drop_ios: 0,
+            slat_ns: Moments::default(),
+            clat_ns: Distribution::new(&series.latencies),
+            lat_ns: Moments::new(&series.latencies),
+        }
+    }
+}
+
+impl Syncs {
+    fn new(series: &Series) -> Syncs {
+        Syncs { total_ios: series.count(), lat_ns: Distribution::new(&series.latencies) }
+    }
+}
+
+impl Operations {
+    fn new(measure: &JobMeasure) -> Operations {
+        let operations = measure.operation_count();
+        Operations {
+            operations,
+            operations_per_second: per_second(operations, measure.duration()),
+            by_kind: measure.operations.iter().map(|(kind, series)| (*kind, Syncs::new(series))).collect(),
+        }
+    }
+}
+
+impl Moments {
+    fn new(latencies: &Latencies) -> Moments {
+        Moments {
+            min: latencies.least().0,
+            max: latencies.most().0,
+            mean: latencies.mean_ns(),
+            stddev: latencies.deviation_ns(),
+            count: latencies.count(),
+        }
+    }
+}
+
+impl Distribution {
+    fn new(latencies: &Latencies) -> Distribution {
+        let pairs = PERCENTILES.map(|percent| (percent, latencies.percentile(percent).0));
+        let percentile = if latencies.count() == 0 { Vec::new() } else { pairs.to_vec() };
+        Distribution { moments: Moments::new(latencies), percentile: Percentiles(percentile) }
+    }
+}
+
+fn per_second(count: u64, duration: Nanos) -> f64 {
+    if duration == Nanos::ZERO { 0.0 } else { count as f64 / duration.as_secs_f64() }
+}
+
+const fn milliseconds(span: Nanos) -> u64 {
+    span.0.div_ceil(1_000_000)
+}
+
+impl RunResult {
+    /// Puts what was measured together with what was counted.
+    pub fn new(measures: &[JobMeasure], figures: impl FnOnce(JobResult) -> Figures) -> RunResult {
+        RunResult {
+            version: env!("CARGO_PKG_VERSION"),
+            jobs: measures.iter().map(JobResult::from).collect(),
+            onewrite: figures(JobResult::from(&JobMeasure::total(measures))),
+        }
+    }
+
+    /// The result as JSON with a line break at its end.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("maps have string keys") + "\n"
+    }
+
+    /// Operations a second over all jobs: what tables call throughput. Reads, writes and trims, or operations of all
+    /// kinds where the workload counts them.
+    pub fn operations_per_second(&self) -> f64 {
+        let total = &self.onewrite.total;
+        match &total.onewrite {
+            Some(all) => all.operations_per_second,
+            None => total.read.iops + total.write.iops + total.trim.iops,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The laboratory from outside: jobs, driver and reports on a file system in memory and on RAM disks.
+
+mod driver;
+mod fio_judge;
+mod memory;
+mod report;
+mod support;
