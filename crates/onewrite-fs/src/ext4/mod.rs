@@ -1,4 +1,25 @@
-//! The ext4 file system.
+//! The ext4 file system: real images, real logs, the modes of DESIGN §4.
+//!
+//! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
+//! Inside, from the top: `ops` and `rename` (operations), `write`, `read`, `truncate` and `writeback` (content), `dir`
+//! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `volume` (blocks and their cache), `mount`.
 
+mod balloc;
+mod dir;
 pub mod format;
+mod ialloc;
+mod inodes;
+mod map;
 pub mod mkfs;
+mod mode;
+mod mount;
+mod ops;
+mod read;
+mod rename;
+mod truncate;
+mod volume;
+mod write;
+mod writeback;
+
+pub use mode::{Mode, ModeError, Promise, Scope};
+pub use mount::{Ext4, MountOptions, replay};

@@ -142,6 +142,11 @@ impl Journal {
         self.running.borrow().tid
     }
 
+    /// Whether the running transaction holds nothing.
+    pub fn is_running_empty(&self) -> bool {
+        self.running.borrow().is_empty()
+    }
+
     /// Whether `tid` is durable.
     pub fn is_committed(&self, tid: Tid) -> bool {
         tid <= self.committed.get()

@@ -110,7 +110,7 @@ pub struct Sealed {
     pub tid: Tid,
     /// Home blocks in ascending order, each with its frozen content.
     pub blocks: Vec<(u64, Page)>,
-    /// Their owners, in the same order.
+    /// The owners of all blocks that joined.
     pub owners: Vec<Owner>,
     /// Blocks whose earlier copies must not be replayed.
     pub revokes: Vec<u64>,
@@ -170,11 +170,14 @@ impl Journal {
         if running.is_locked {
             return false;
         }
-        let gathered = running.blocks.len() + running.credits;
-        if gathered > 0 && gathered + credits > self.transaction_blocks_max() {
+        let blocks_max = self.transaction_blocks_max();
+        if running.blocks.len() + credits > blocks_max {
             let tid = running.tid;
             drop(running);
             self.request_commit(tid);
+            return false;
+        }
+        if running.blocks.len() + running.credits + credits > blocks_max {
             return false;
         }
         let needed = running.log_blocks(credits, self.log.style.tags_max(), self.log.style.revokes_max());
@@ -201,8 +204,9 @@ impl Journal {
 
     /// Ends the running transaction once no handle is open, and opens the next one.
     ///
-    /// `content` gives the page of an owner as it is now. `None` if there is nothing to commit.
-    pub async fn seal(&self, content: impl Fn(Owner) -> Page) -> Option<Sealed> {
+    /// `content` gives the page of an owner as it is now; a block whose owner has dropped the page (a file cut while
+    /// its blocks are not all free yet) is left out. `None` if there is nothing to commit.
+    pub async fn seal(&self, content: impl Fn(Owner) -> Option<Page>) -> Option<Sealed> {
         self.running.borrow_mut().is_locked = true;
         self.changed.until(|| self.running.borrow().handles == 0).await;
         self.changed.until(|| self.committing.borrow().is_none()).await;
@@ -218,9 +222,10 @@ impl Journal {
         self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied());
         self.log.begin_commit();
         self.changed.ring();
+        let frozen = ended.blocks.iter().filter_map(|(&block, &owner)| Some((block, content(owner)?)));
         Some(Sealed {
             tid: ended.tid,
-            blocks: ended.blocks.iter().map(|(&block, &owner)| (block, content(owner))).collect(),
+            blocks: frozen.collect(),
             owners: ended.blocks.into_values().collect(),
             revokes: ended.revokes.into_iter().collect(),
             ordered: ended.ordered.into_iter().collect(),

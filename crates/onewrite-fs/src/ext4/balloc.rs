@@ -1,0 +1,381 @@
+//! Block allocation: bitmaps and group descriptors.
+//!
+//! A block may be taken if its bit is clear in the bitmap **and** it is not waiting for the transaction that freed it:
+//! until that one is durable, a crash would bring the old owner back. The waiting blocks of a group are a second bitmap
+//! that exists only in memory.
+//!
+//! # Invariants
+//! - `free` of a descriptor counts the clear bits of the bitmap, waiting blocks included.
+//! - A group's descriptor in memory equals the one in its block of the table.
+
+use std::cell::RefCell;
+
+use onewrite_block::{PAGE_SIZE, PageBytes};
+
+use super::format::group::BLOCK_UNINIT;
+use super::format::{Layout, RawGroupDescriptor};
+use super::volume::Volume;
+use crate::api::{FsError, FsResult};
+use crate::journal::{BlockRange, Handle};
+
+/// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
+pub(super) const ALLOCATION_CREDITS: usize = 2;
+
+type Bitmap = PageBytes;
+
+#[derive(Clone)]
+pub(super) struct Group {
+    pub(super) descriptor: RawGroupDescriptor,
+    /// Freed blocks that wait for their transaction.
+    waiting: Option<Box<Bitmap>>,
+    waiting_count: u32,
+}
+
+/// All groups of the volume.
+pub(super) struct Groups {
+    pub(super) all: RefCell<Vec<Group>>,
+}
+
+impl Groups {
+    pub(super) fn new(descriptors: Vec<RawGroupDescriptor>) -> Groups {
+        let group = |descriptor| Group { descriptor, waiting: None, waiting_count: 0 };
+        Groups { all: RefCell::new(descriptors.into_iter().map(group).collect()) }
+    }
+
+    pub(super) fn free_blocks(&self) -> u64 {
+        self.all.borrow().iter().map(|group| u64::from(group.descriptor.free_blocks())).sum()
+    }
+
+    pub(super) fn free_inodes(&self) -> u64 {
+        self.all.borrow().iter().map(|group| u64::from(group.descriptor.free_inodes())).sum()
+    }
+
+    /// Freed blocks that wait for their transaction.
+    pub(super) fn waiting_blocks(&self) -> u64 {
+        self.all.borrow().iter().map(|group| u64::from(group.waiting_count)).sum()
+    }
+
+    fn available(&self, group: u32) -> u32 {
+        let groups = self.all.borrow();
+        let group = &groups[group as usize];
+        group.descriptor.free_blocks() - group.waiting_count
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.all.borrow().len() as u32
+    }
+}
+
+/// Words of a bitmap from bit 0 on.
+fn word(bitmap: &Bitmap, index: usize) -> u64 {
+    u64::from_le_bytes(bitmap[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
+}
+
+/// The first bit from `from` on, below `end`, that is clear in both (`set` false) or set in one of them.
+fn next_bit(bitmap: &Bitmap, waiting: Option<&Bitmap>, from: u32, end: u32, set: bool) -> Option<u32> {
+    let mut bit = from;
+    while bit < end {
+        let index = (bit / 64) as usize;
+        let taken = word(bitmap, index) | waiting.map_or(0, |waiting| word(waiting, index));
+        let wanted = (if set { taken } else { !taken }) >> (bit % 64);
+        if wanted != 0 {
+            let found = bit + wanted.trailing_zeros();
+            return (found < end).then_some(found);
+        }
+        bit = (bit / 64 + 1) * 64;
+    }
+    None
+}
+
+/// The first clear bit from `from` on, below `end`.
+pub(super) fn next_clear(bitmap: &Bitmap, from: u32, end: u32) -> Option<u32> {
+    next_bit(bitmap, None, from, end, false)
+}
+
+/// Sets or clears `count` bits from `start` on.
+pub(super) fn set_bits(bitmap: &mut Bitmap, start: u32, count: u32, set: bool) {
+    let mut bit = start;
+    let end = start + count;
+    while bit < end {
+        if bit.is_multiple_of(8) && end - bit >= 8 {
+            bitmap[bit as usize / 8] = if set { 0xff } else { 0 };
+            bit += 8;
+        } else {
+            let mask = 1 << (bit % 8);
+            let byte = &mut bitmap[bit as usize / 8];
+            *byte = if set { *byte | mask } else { *byte & !mask };
+            bit += 1;
+        }
+    }
+}
+
+fn count_set(bitmap: &Bitmap, start: u32, count: u32) -> u32 {
+    (start..start + count).map(|bit| u32::from(bitmap[bit as usize / 8] >> (bit % 8) & 1)).sum()
+}
+
+impl Volume {
+    /// Sees to it that the block bitmap of `group` is in memory; computes it if it was never written.
+    pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<u64> {
+        let descriptor = self.groups.all.borrow()[group as usize].descriptor.clone();
+        let block = descriptor.block_bitmap();
+        if descriptor.has(BLOCK_UNINIT, &self.layout) {
+            let initial = self.initial_bitmap(group);
+            let mut cache = self.cache.borrow_mut();
+            if cache.peek(super::volume::block_key(block)).is_none() {
+                cache.insert(super::volume::block_key(block), onewrite_block::Page::new(initial));
+            }
+            return Ok(block);
+        }
+        let verify = |bytes: &PageBytes| descriptor.verify_block_bitmap(bytes, group, &self.layout);
+        self.load(block, verify).await?;
+        Ok(block)
+    }
+
+    /// The bitmap of a group in which nothing but structure lies.
+    fn initial_bitmap(&self, group: u32) -> Bitmap {
+        let layout = &self.layout;
+        let mut bitmap = [0; PAGE_SIZE];
+        let (first, blocks) = (layout.first_block_of_group(group), layout.blocks_in_group(group));
+        set_bits(&mut bitmap, 0, layout.base_blocks(group), true);
+        set_bits(&mut bitmap, blocks, 8 * PAGE_SIZE as u32 - blocks, true);
+        let groups = self.groups.all.borrow();
+        let flex = layout.flex_group_size;
+        let flex_start = group / flex * flex;
+        for member in groups.iter().skip(flex_start as usize).take(flex as usize) {
+            let descriptor = &member.descriptor;
+            let structure = [
+                (descriptor.block_bitmap(), 1),
+                (descriptor.inode_bitmap(), 1),
+                (descriptor.inode_table(), u64::from(layout.inode_table_blocks())),
+            ];
+            for (start, count) in structure {
+                let (from, to) = (start.max(first), (start + count).min(first + u64::from(blocks)));
+                if from < to {
+                    set_bits(&mut bitmap, (from - first) as u32, (to - from) as u32, true);
+                }
+            }
+        }
+        bitmap
+    }
+
+    /// Sees to it that the block of descriptors that holds `group` is in memory.
+    pub(super) async fn load_descriptor(&self, group: u32) -> FsResult<()> {
+        self.load(self.layout.position_of_descriptor(group).0, |_| Ok(())).await
+    }
+
+    /// Changes a descriptor whose block is in memory.
+    pub(super) fn change_descriptor(
+        &self,
+        handle: &mut Handle,
+        group: u32,
+        change: impl FnOnce(&mut RawGroupDescriptor),
+    ) {
+        let mut groups = self.groups.all.borrow_mut();
+        let descriptor = &mut groups[group as usize].descriptor;
+        change(descriptor);
+        let (block, offset) = self.layout.position_of_descriptor(group);
+        self.change(handle, block, |bytes| descriptor.write(&mut bytes[offset..], group, &self.layout));
+    }
+
+    /// Takes up to `wanted` blocks in one piece, as near behind `goal` as there are; at least one.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if no block is free; [`Volume::waiting_blocks`](Groups::waiting_blocks) tells whether a
+    /// commit would free some.
+    pub(super) async fn allocate_blocks(&self, handle: &mut Handle, goal: u64, wanted: u32) -> FsResult<BlockRange> {
+        let goal = if self.layout.contains_block(goal) { goal } else { 0 };
+        let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
+        for least in [wanted.min(64), 1] {
+            for group in (goal_group..groups).chain(0..goal_group) {
+                if self.groups.available(group) < least {
+                    continue;
+                }
+                let from = if group == goal_group { self.layout.index_in_group(goal) } else { 0 };
+                if let Some(range) = self.allocate_in_group(handle, group, from, (least, wanted)).await? {
+                    return Ok(range);
+                }
+            }
+        }
+        let free = self.groups.free_blocks() - self.groups.waiting_blocks();
+        Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free })
+    }
+
+    async fn allocate_in_group(
+        &self,
+        handle: &mut Handle,
+        group: u32,
+        from: u32,
+        (least, wanted): (u32, u32),
+    ) -> FsResult<Option<BlockRange>> {
+        loop {
+            self.load_descriptor(group).await?;
+            let bitmap_block = self.load_block_bitmap(group).await?;
+            if !self.is_loaded(self.layout.position_of_descriptor(group).0) {
+                continue;
+            }
+            let end = self.layout.blocks_in_group(group);
+            let run = {
+                let cache = self.cache.borrow();
+                let page = cache.peek(super::volume::block_key(bitmap_block)).expect("just loaded");
+                let groups = self.groups.all.borrow();
+                let waiting = groups[group as usize].waiting.as_deref();
+                find_run(&page.bytes(), waiting, (from, end), (least, wanted))
+            };
+            let Some((start, count)) = run else { return Ok(None) };
+            self.mark_blocks(handle, group, (start, count), true);
+            let start = self.layout.first_block_of_group(group) + u64::from(start);
+            return Ok(Some(BlockRange { start, count: u64::from(count) }));
+        }
+    }
+
+    /// Whether a block of structure is in memory now.
+    pub(super) fn is_loaded(&self, block: u64) -> bool {
+        self.cache.borrow().peek(super::volume::block_key(block)).is_some()
+    }
+
+    /// Sets or clears bits of the bitmap of `group` and keeps its descriptor true; both are in memory.
+    fn mark_blocks(&self, handle: &mut Handle, group: u32, (start, count): (u32, u32), taken: bool) {
+        let bitmap_block = self.groups.all.borrow()[group as usize].descriptor.block_bitmap();
+        let bitmap = self.change(handle, bitmap_block, |bitmap| {
+            set_bits(bitmap, start, count, taken);
+            *bitmap
+        });
+        self.change_descriptor(handle, group, |descriptor| {
+            let free = descriptor.free_blocks();
+            descriptor.set_free_blocks(if taken { free - count } else { free + count });
+            let flags = descriptor.flags.get();
+            descriptor.flags.set(flags & !BLOCK_UNINIT);
+            descriptor.update_block_bitmap_checksum(&bitmap, &self.layout);
+        });
+    }
+
+    /// Frees blocks, which may lie in several groups. They can be taken again once the transaction is durable.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if one of them is free already or is none.
+    pub(super) async fn free_blocks(&self, handle: &mut Handle, range: BlockRange) -> FsResult<()> {
+        let end = range.start + range.count;
+        if !self.layout.contains_block(range.start) || end > self.layout.block_count {
+            let place = format!("reference to blocks {} to {}", range.start, end - 1);
+            return Err(FsError::Damaged { place, problem: "they lie beyond the file system".into() });
+        }
+        let mut start = range.start;
+        while start < end {
+            let group = self.layout.group_of_block(start);
+            let index = self.layout.index_in_group(start);
+            let count = (end - start).min(u64::from(self.layout.blocks_in_group(group) - index)) as u32;
+            self.free_in_group(handle, group, (index, count)).await?;
+            handle.free(BlockRange { start, count: u64::from(count) });
+            self.cache.borrow_mut().remove_file(0, start, start + u64::from(count));
+            start += u64::from(count);
+        }
+        Ok(())
+    }
+
+    async fn free_in_group(&self, handle: &mut Handle, group: u32, (index, count): (u32, u32)) -> FsResult<()> {
+        let bitmap_block = loop {
+            self.load_descriptor(group).await?;
+            let bitmap_block = self.load_block_bitmap(group).await?;
+            if self.is_loaded(self.layout.position_of_descriptor(group).0) {
+                break bitmap_block;
+            }
+        };
+        let set = {
+            let cache = self.cache.borrow();
+            let page = cache.peek(super::volume::block_key(bitmap_block)).expect("just loaded");
+            count_set(&page.bytes(), index, count)
+        };
+        if set != count {
+            let place = format!("block bitmap of group {group}, {count} blocks from {index} on");
+            let problem = format!("{} of them are free already", count - set);
+            return Err(FsError::Damaged { place, problem });
+        }
+        self.mark_blocks(handle, group, (index, count), false);
+        let mut groups = self.groups.all.borrow_mut();
+        let group = &mut groups[group as usize];
+        let waiting = group.waiting.get_or_insert_with(|| Box::new([0; PAGE_SIZE]));
+        set_bits(waiting, index, count, true);
+        group.waiting_count += count;
+        Ok(())
+    }
+
+    /// The transaction that freed `ranges` is durable: they can be taken.
+    pub(super) fn release_blocks(&self, ranges: &[BlockRange]) {
+        let mut groups = self.groups.all.borrow_mut();
+        for range in ranges {
+            let group = &mut groups[self.layout.group_of_block(range.start) as usize];
+            let waiting = group.waiting.as_mut().expect("freed blocks wait");
+            let (index, count) = (self.layout.index_in_group(range.start), range.count as u32);
+            set_bits(waiting, index, count, false);
+            group.waiting_count -= count;
+            if group.waiting_count == 0 {
+                group.waiting = None;
+            }
+        }
+        drop(groups);
+        self.progress.ring();
+    }
+}
+
+/// A run of at least `least` and at most `wanted` free bits, the first behind `from` or else before it.
+fn find_run(
+    bitmap: &Bitmap,
+    waiting: Option<&Bitmap>,
+    (from, end): (u32, u32),
+    (least, wanted): (u32, u32),
+) -> Option<(u32, u32)> {
+    let search = |mut bit: u32, end: u32| {
+        while let Some(start) = next_bit(bitmap, waiting, bit, end, false) {
+            let limit = end.min(start + wanted);
+            let stop = next_bit(bitmap, waiting, start, limit, true).unwrap_or(limit);
+            if stop - start >= least {
+                return Some((start, stop - start));
+            }
+            bit = stop;
+        }
+        None
+    };
+    search(from, end).or_else(|| search(0, from.min(end)))
+}
+
+/// First descriptor numbers of the table: reads all of them.
+pub(super) fn decode_descriptors(layout: &Layout, table: &[onewrite_block::Page]) -> FsResult<Vec<RawGroupDescriptor>> {
+    let first = layout.superblock_block() + 1;
+    (0..layout.group_count)
+        .map(|group| {
+            let (block, offset) = layout.position_of_descriptor(group);
+            let bytes = table[(block - first) as usize].bytes();
+            let descriptor = RawGroupDescriptor::read(&bytes[offset..], group, layout)?;
+            descriptor.verify_checksum(group, layout)?;
+            Ok(descriptor)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_found_behind_the_goal_first_and_never_over_waiting_blocks() {
+        let (mut bitmap, mut waiting) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
+        set_bits(&mut bitmap, 0, 100, true);
+        set_bits(&mut bitmap, 110, 90, true);
+        set_bits(&mut waiting, 200, 50, true);
+        let find = |from, sizes| find_run(&bitmap, Some(&waiting), (from, 1000), sizes);
+        assert_eq!(find(0, (1, 4)), Some((100, 4)));
+        assert_eq!(find(0, (1, 40)), Some((100, 10)));
+        assert_eq!(find(0, (20, 40)), Some((250, 40)));
+        assert_eq!(find(990, (1, 40)), Some((990, 10)));
+        assert_eq!(find(990, (20, 40)), Some((250, 40)));
+    }
+
+    #[test]
+    fn bits_are_set_and_cleared_across_bytes() {
+        let mut bitmap = [0; PAGE_SIZE];
+        set_bits(&mut bitmap, 3, 30, true);
+        assert_eq!((count_set(&bitmap, 0, 64), bitmap[0], bitmap[4]), (30, 0xf8, 1));
+        set_bits(&mut bitmap, 4, 28, false);
+        assert_eq!(count_set(&bitmap, 0, 64), 2);
+    }
+}

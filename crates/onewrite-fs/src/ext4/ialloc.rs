@@ -1,0 +1,224 @@
+//! Inode allocation and the orphan list.
+//!
+//! A file's inode goes to its directory's group, a directory's to the group with the most free blocks among those with
+//! free inodes (top-level directories) or near its parent: so directories spread and their files stay together.
+//!
+//! The orphan list is a chain through `dtime` from the superblock: inodes that lost their last name, or whose content is
+//! being cut, until that is done. Recovery goes through it.
+
+use std::rc::Rc;
+
+use super::balloc::{next_clear, set_bits};
+use super::format::group::INODE_UNINIT;
+use super::format::{Inode, ROOT_INODE};
+use super::inodes::Node;
+use super::volume::{Volume, block_key};
+use crate::api::{FsError, FsResult};
+use crate::journal::Handle;
+
+/// Blocks that taking or freeing an inode may change: bitmap, descriptors, table.
+pub(super) const INODE_CREDITS: usize = 3;
+/// Blocks that a change of the orphan list may change: superblock, own table block, predecessor's.
+pub(super) const ORPHAN_CREDITS: usize = 3;
+
+impl Volume {
+    /// Takes a free inode and puts `inode` into it, as part of a transaction.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if none is free.
+    pub(super) async fn allocate_inode(
+        &self,
+        handle: &mut Handle,
+        parent: u32,
+        mut inode: Inode,
+        is_directory: bool,
+    ) -> FsResult<Rc<Node>> {
+        let first = self.preferred_group(parent, is_directory);
+        let groups = self.groups.len();
+        for group in (first..groups).chain(0..first) {
+            if self.groups.all.borrow()[group as usize].descriptor.free_inodes() == 0 {
+                continue;
+            }
+            let Some(number) = self.free_inode_in(group).await? else { continue };
+            inode.generation = self.runtime.civil_now().0 as u32 ^ number.rotate_left(16);
+            self.mark_inode(handle, number, is_directory, true);
+            let node = Node::new(&self.runtime, number, inode);
+            self.save_new(handle, &node);
+            self.inodes.insert(Rc::clone(&node));
+            return Ok(node);
+        }
+        Err(FsError::NoSpace { what: "inodes", needed: 1, free: self.groups.free_inodes() })
+    }
+
+    fn preferred_group(&self, parent: u32, is_directory: bool) -> u32 {
+        let parent_group = self.layout.group_of_inode(parent);
+        if !is_directory || parent != ROOT_INODE {
+            return parent_group;
+        }
+        let groups = self.groups.all.borrow();
+        let roomy = |group: &u32| groups[*group as usize].descriptor.free_inodes() > 0;
+        let rank = |group: &u32| {
+            let descriptor = &groups[*group as usize].descriptor;
+            (descriptor.used_directories(), std::cmp::Reverse(descriptor.free_blocks()))
+        };
+        (0..groups.len() as u32).filter(roomy).min_by_key(rank).unwrap_or(parent_group)
+    }
+
+    /// A free inode of `group`, with everything in memory that taking it changes.
+    async fn free_inode_in(&self, group: u32) -> FsResult<Option<u32>> {
+        loop {
+            self.load_descriptor(group).await?;
+            let bitmap_block = self.load_inode_bitmap(group).await?;
+            let index = {
+                let cache = self.cache.borrow();
+                let Some(bitmap) = cache.peek(block_key(bitmap_block)) else { continue };
+                let reserved = if group == 0 { self.layout.first_inode - 1 } else { 0 };
+                next_clear(&bitmap.bytes(), reserved, self.layout.inodes_per_group)
+            };
+            let Some(index) = index else { return Ok(None) };
+            let number = self.layout.inode_at(group, index);
+            self.load_inode_block(number).await?;
+            if self.can_mark_inode(number) {
+                return Ok(Some(number));
+            }
+        }
+    }
+
+    /// Whether everything that [`Volume::mark_inode`] changes is in memory, and the inode still as it was.
+    fn can_mark_inode(&self, number: u32) -> bool {
+        let group = self.layout.group_of_inode(number);
+        let bitmap_block = self.groups.all.borrow()[group as usize].descriptor.inode_bitmap();
+        let index = self.layout.position_of_inode(number).index;
+        let cache = self.cache.borrow();
+        let is_free = |page: &onewrite_block::Page| page.bytes()[index as usize / 8] >> (index % 8) & 1 == 0;
+        cache.peek(block_key(bitmap_block)).is_some_and(is_free)
+            && cache.peek(block_key(self.layout.position_of_descriptor(group).0)).is_some()
+            && cache.peek(block_key(self.inode_place(number).0)).is_some()
+    }
+
+    /// Sets or clears the bit of an inode and keeps its group's descriptor true.
+    fn mark_inode(&self, handle: &mut Handle, number: u32, is_directory: bool, taken: bool) {
+        let position = self.layout.position_of_inode(number);
+        let bitmap_block = self.groups.all.borrow()[position.group as usize].descriptor.inode_bitmap();
+        let bitmap = self.change(handle, bitmap_block, |bitmap| {
+            set_bits(bitmap, position.index, 1, taken);
+            *bitmap
+        });
+        let per_group = self.layout.inodes_per_group;
+        self.change_descriptor(handle, position.group, |descriptor| {
+            let was_unused = descriptor.has(INODE_UNINIT, &self.layout);
+            let unused = if was_unused { per_group } else { descriptor.unused_inodes() };
+            if taken {
+                descriptor.set_unused_inodes(unused.min(per_group - position.index - 1));
+                descriptor.flags.set(descriptor.flags.get() & !INODE_UNINIT);
+            }
+            let (free, directories) = (descriptor.free_inodes(), descriptor.used_directories());
+            descriptor.set_free_inodes(if taken { free - 1 } else { free + 1 });
+            if is_directory {
+                descriptor.set_used_directories(if taken { directories + 1 } else { directories - 1 });
+            }
+            descriptor.update_inode_bitmap_checksum(&bitmap, &self.layout);
+        });
+    }
+
+    /// Frees an inode whose content is gone.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(super) async fn free_inode(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        let group = self.layout.group_of_inode(node.number);
+        let (bitmap_block, index) = loop {
+            self.load_descriptor(group).await?;
+            self.load_inode_block(node.number).await?;
+            let bitmap_block = self.load_inode_bitmap(group).await?;
+            let table_block = self.inode_place(node.number).0;
+            if self.is_loaded(self.layout.position_of_descriptor(group).0) && self.is_loaded(table_block) {
+                break (bitmap_block, self.layout.position_of_inode(node.number).index);
+            }
+        };
+        let is_taken = {
+            let cache = self.cache.borrow();
+            let bitmap = cache.peek(block_key(bitmap_block)).expect("just loaded");
+            bitmap.bytes()[index as usize / 8] >> (index % 8) & 1 == 1
+        };
+        if !is_taken {
+            let place = format!("inode bitmap of group {group}");
+            return Err(FsError::Damaged { place, problem: format!("inode {} in use is marked free", node.number) });
+        }
+        let is_directory = node.is_directory();
+        {
+            let mut inode = node.inode.borrow_mut();
+            inode.dtime = (self.runtime.civil_now().0 / 1_000_000_000) as u32;
+            (inode.size, inode.links) = (0, 0);
+        }
+        self.save(handle, node);
+        self.mark_inode(handle, node.number, is_directory, false);
+        node.is_deleted.set(true);
+        self.inodes.remove(node.number);
+        Ok(())
+    }
+
+    /// Whether the node is on the orphan list.
+    pub(super) fn is_orphan(&self, node: &Node) -> bool {
+        self.inodes.orphans.borrow().contains(&node.number)
+    }
+
+    /// Puts the node on the orphan list, if it is not there.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(super) async fn add_orphan(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        if self.is_orphan(node) {
+            return Ok(());
+        }
+        loop {
+            self.load_superblock().await?;
+            self.load_inode_block(node.number).await?;
+            if self.is_loaded(0) {
+                break;
+            }
+        }
+        let head = self.superblock.borrow().last_orphan.get();
+        node.inode.borrow_mut().dtime = head;
+        self.save(handle, node);
+        self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number));
+        self.inodes.orphans.borrow_mut().push(node.number);
+        Ok(())
+    }
+
+    /// Takes the node off the orphan list, if it is there; its `dtime` is then zero.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(super) async fn remove_orphan(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        let Some(place) = self.inodes.orphans.borrow().iter().position(|number| *number == node.number) else {
+            return Ok(());
+        };
+        let before = self.inodes.orphans.borrow().get(place + 1).copied();
+        let before = match before {
+            Some(number) => self.inodes.get(number),
+            None => None,
+        };
+        loop {
+            self.load_superblock().await?;
+            self.load_inode_block(node.number).await?;
+            if let Some(before) = &before {
+                self.load_inode_block(before.number).await?;
+            }
+            if self.is_loaded(0) && self.is_loaded(self.inode_place(node.number).0) {
+                break;
+            }
+        }
+        let next = std::mem::take(&mut node.inode.borrow_mut().dtime);
+        self.save(handle, node);
+        match before {
+            Some(before) => {
+                before.inode.borrow_mut().dtime = next;
+                self.save(handle, &before);
+            }
+            None => self.change_superblock(handle, |superblock| superblock.last_orphan.set(next)),
+        }
+        self.inodes.orphans.borrow_mut().retain(|number| *number != node.number);
+        Ok(())
+    }
+}

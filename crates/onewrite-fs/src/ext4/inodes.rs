@@ -1,0 +1,349 @@
+//! Inodes in memory, and their way to and from the inode table.
+//!
+//! A [`Node`] is the one copy that all tasks share; it is loaded at first use and written to its table block whenever
+//! it changes, inside the transaction of the change, so it never differs from the cache.
+//!
+//! # Invariants
+//! - At most one node exists for an inode number.
+//! - `lock` is held alone by who changes content, size or entries, shared by who relies on them.
+//! - A node without links and without openers is deleted by whoever made it so.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use onewrite_block::sync::SharedLock;
+use onewrite_block::{Nanos, PAGE_SIZE, PageBytes, Runtime};
+use rustc_hash::FxHashMap;
+
+use super::format::group::INODE_UNINIT;
+use super::format::inode::flags;
+use super::format::{FormatError, Inode, Place};
+use super::volume::Volume;
+use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
+use crate::journal::{Handle, Tid};
+
+/// Nodes kept in memory beyond those in use.
+const NODES_MAX: usize = 65_536;
+
+/// An inode in memory.
+pub(super) struct Node {
+    pub(super) number: u32,
+    pub(super) inode: RefCell<Inode>,
+    pub(super) lock: SharedLock,
+    /// The last transaction that changed the inode or its content.
+    pub(super) changed_in: Cell<Tid>,
+    /// The last transaction that changed what is needed to read its content.
+    pub(super) data_changed_in: Cell<Tid>,
+    /// Openers; see `FileSystem::open`.
+    pub(super) openers: Cell<u32>,
+    /// When the first of its dirty pages became dirty.
+    pub(super) dirty_since: Cell<Option<Nanos>>,
+    /// Pages of it that are on their way to the device.
+    pub(super) pages_writing: Cell<usize>,
+    /// Why pages could not be written, until somebody is told.
+    pub(super) write_error: RefCell<Option<FsError>>,
+    /// Changes with every change of the content map.
+    pub(super) map_version: Cell<u64>,
+    /// Where the last read ended, to tell sequential ones.
+    pub(super) read_end: Cell<u64>,
+    /// Whether it is being deleted.
+    pub(super) is_deleted: Cell<bool>,
+}
+
+impl Node {
+    pub(super) fn new(runtime: &Runtime, number: u32, inode: Inode) -> Rc<Node> {
+        Rc::new(Node {
+            number,
+            inode: RefCell::new(inode),
+            lock: SharedLock::new(runtime),
+            changed_in: Cell::default(),
+            data_changed_in: Cell::default(),
+            openers: Cell::new(0),
+            dirty_since: Cell::new(None),
+            pages_writing: Cell::new(0),
+            write_error: RefCell::new(None),
+            map_version: Cell::new(0),
+            read_end: Cell::new(0),
+            is_deleted: Cell::new(false),
+        })
+    }
+
+    pub(super) fn ino(&self) -> Ino {
+        Ino(u64::from(self.number))
+    }
+
+    pub(super) fn kind(&self) -> FileKind {
+        self.inode.borrow().kind().unwrap_or(FileKind::Regular)
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.inode.borrow().size
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.kind() == FileKind::Directory
+    }
+
+    /// # Errors
+    /// If it is no directory.
+    pub(super) fn expect_directory(&self) -> FsResult<()> {
+        match self.is_directory() {
+            true => Ok(()),
+            false => Err(FsError::NotDirectory(self.ino().to_string())),
+        }
+    }
+
+    /// # Errors
+    /// If it is no regular file.
+    pub(super) fn expect_file(&self) -> FsResult<()> {
+        match self.kind() {
+            FileKind::Regular => Ok(()),
+            FileKind::Directory => Err(FsError::IsDirectory(self.ino().to_string())),
+            _ => Err(FsError::Invalid(format!("{} is no regular file", self.ino()))),
+        }
+    }
+
+    pub(super) fn map_changed(&self) {
+        self.map_version.set(self.map_version.get() + 1);
+    }
+
+    pub(super) fn attributes(&self) -> Attributes {
+        let inode = self.inode.borrow();
+        let kind = inode.kind().unwrap_or(FileKind::Regular);
+        Attributes {
+            ino: self.ino(),
+            kind,
+            permissions: inode.mode & 0o7777,
+            links: u32::from(inode.links),
+            uid: inode.uid,
+            gid: inode.gid,
+            size: inode.size,
+            sectors: inode.sectors,
+            accessed: inode.atime,
+            modified: inode.mtime,
+            changed: inode.ctime,
+            created: inode.crtime,
+            device: device_number(kind, &inode.block),
+            generation: inode.generation,
+        }
+    }
+}
+
+/// Major and minor number as Linux keeps them in `i_block`: old form in the first word, new form in the second.
+fn device_number(kind: FileKind, block: &[u8; 60]) -> (u32, u32) {
+    if !matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+        return (0, 0);
+    }
+    let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
+    match (word(0), word(4)) {
+        (0, new) => ((new >> 8) & 0xfff, (new & 0xff) | ((new >> 12) & 0xf_ff00)),
+        (old, _) => ((old >> 8) & 0xff, old & 0xff),
+    }
+}
+
+/// The reverse of [`device_number`].
+pub(super) fn encode_device_number((major, minor): (u32, u32)) -> [u8; 60] {
+    let mut block = [0; 60];
+    if major < 256 && minor < 256 {
+        block[..4].copy_from_slice(&(major << 8 | minor).to_le_bytes());
+    } else {
+        let new = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+        block[4..8].copy_from_slice(&new.to_le_bytes());
+    }
+    block
+}
+
+/// The nodes in memory.
+#[derive(Default)]
+pub(super) struct Inodes {
+    nodes: RefCell<FxHashMap<u32, Rc<Node>>>,
+    /// Numbers in the order in which they may be forgotten.
+    queue: RefCell<VecDeque<u32>>,
+    /// Files with dirty pages, oldest first as far as known.
+    pub(super) dirty: RefCell<VecDeque<u32>>,
+    /// The orphan list, its head last.
+    pub(super) orphans: RefCell<Vec<u32>>,
+}
+
+impl Inodes {
+    pub(super) fn get(&self, number: u32) -> Option<Rc<Node>> {
+        self.nodes.borrow().get(&number).cloned()
+    }
+
+    pub(super) fn insert(&self, node: Rc<Node>) {
+        self.queue.borrow_mut().push_back(node.number);
+        self.nodes.borrow_mut().insert(node.number, node);
+        self.forget_some();
+    }
+
+    pub(super) fn remove(&self, number: u32) {
+        self.nodes.borrow_mut().remove(&number);
+    }
+
+    /// Drops a few nodes that nobody uses, if there are too many.
+    fn forget_some(&self) {
+        let (mut nodes, mut queue) = (self.nodes.borrow_mut(), self.queue.borrow_mut());
+        for _ in 0..if nodes.len() > NODES_MAX { 8 } else { 0 } {
+            let Some(number) = queue.pop_front() else { return };
+            let in_use = nodes.get(&number).is_some_and(|node| {
+                Rc::strong_count(node) > 1 || node.openers.get() > 0 || node.dirty_since.get().is_some()
+            });
+            if in_use {
+                queue.push_back(number);
+            } else {
+                nodes.remove(&number);
+            }
+        }
+    }
+}
+
+impl Volume {
+    /// The node of `ino`, read from the inode table if need be.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if the number is out of range or the inode is free.
+    pub(super) async fn node(&self, ino: Ino) -> FsResult<Rc<Node>> {
+        let number = u32::try_from(ino.0).unwrap_or(0);
+        if let Some(node) = self.inodes.get(number) {
+            return self.living(node);
+        }
+        if number == 0 || number > self.layout.inode_count {
+            return Err(FsError::NotFound(ino.to_string()));
+        }
+        let (block, offset) = self.inode_place(number);
+        if !self.is_inode_scanned(number) {
+            return Err(FsError::NotFound(ino.to_string()));
+        }
+        let page = self.block(block, |_| Ok(())).await?;
+        if let Some(node) = self.inodes.get(number) {
+            return self.living(node);
+        }
+        let inode = Inode::decode(&page.bytes()[offset..offset + self.slot_size()], number, &self.layout)?;
+        if inode.mode == 0 {
+            return Err(FsError::NotFound(ino.to_string()));
+        }
+        check_supported(number, &inode)?;
+        let node = Node::new(&self.runtime, number, inode);
+        self.inodes.insert(Rc::clone(&node));
+        Ok(node)
+    }
+
+    fn living(&self, node: Rc<Node>) -> FsResult<Rc<Node>> {
+        match node.is_deleted.get() {
+            true => Err(FsError::NotFound(node.ino().to_string())),
+            false => Ok(node),
+        }
+    }
+
+    fn slot_size(&self) -> usize {
+        usize::from(self.layout.inode_size)
+    }
+
+    /// Block of the inode table and byte in it.
+    pub(super) fn inode_place(&self, number: u32) -> (u64, usize) {
+        let position = self.layout.position_of_inode(number);
+        let table = self.groups.all.borrow()[position.group as usize].descriptor.inode_table();
+        (table + u64::from(position.table_block), position.offset)
+    }
+
+    /// Whether the inode lies in the part of its table that was ever used.
+    fn is_inode_scanned(&self, number: u32) -> bool {
+        let position = self.layout.position_of_inode(number);
+        let groups = self.groups.all.borrow();
+        position.index < groups[position.group as usize].descriptor.scanned_inodes(&self.layout)
+    }
+
+    /// Sees to it that the block of the inode table that holds `number` is in memory; a block in which no inode was
+    /// ever used is not read, for it may hold anything.
+    pub(super) async fn load_inode_block(&self, number: u32) -> FsResult<()> {
+        let position = self.layout.position_of_inode(number);
+        let scanned = {
+            let groups = self.groups.all.borrow();
+            groups[position.group as usize].descriptor.scanned_inodes(&self.layout)
+        };
+        let (block, _) = self.inode_place(number);
+        if scanned <= position.table_block * self.layout.inodes_per_block() {
+            let key = super::volume::block_key(block);
+            let mut cache = self.cache.borrow_mut();
+            if cache.peek(key).is_none() {
+                cache.insert(key, onewrite_block::Page::new([0; PAGE_SIZE]));
+            }
+            return Ok(());
+        }
+        self.load(block, |_: &PageBytes| Ok(())).await
+    }
+
+    /// Writes the node to its table block, which is in memory, as part of a transaction. Does not wait.
+    pub(super) fn save(&self, handle: &mut Handle, node: &Node) {
+        self.save_slot(handle, node, false);
+    }
+
+    /// As [`Volume::save`], for an inode that was free before.
+    pub(super) fn save_new(&self, handle: &mut Handle, node: &Node) {
+        self.save_slot(handle, node, true);
+    }
+
+    fn save_slot(&self, handle: &mut Handle, node: &Node, is_new: bool) {
+        let (block, offset) = self.inode_place(node.number);
+        let inode = node.inode.borrow();
+        let size = self.slot_size();
+        self.change(handle, block, |bytes| {
+            let slot = &mut bytes[offset..offset + size];
+            match is_new {
+                true => inode.encode_new(slot, node.number, &self.layout),
+                false => inode.encode_into(slot, node.number, &self.layout),
+            }
+        });
+        node.changed_in.set(handle.tid());
+    }
+
+    /// The seed of checksums of blocks that belong to the node.
+    pub(super) fn node_seed(&self, node: &Node) -> u32 {
+        self.layout.inode_seed(node.number, node.inode.borrow().generation)
+    }
+}
+
+/// Refuses what this version cannot read.
+fn check_supported(number: u32, inode: &Inode) -> FsResult<()> {
+    let refuse = |what: &str| Err(FsError::Unsupported(format!("inode {number} {what}")));
+    let Some(kind) = inode.kind() else {
+        let place = Place::Inode(number).to_string();
+        return Err(FsError::Damaged { place, problem: format!("mode {:#o} names no kind of file", inode.mode) });
+    };
+    if inode.has(flags::INLINE_DATA) {
+        return refuse("keeps its content in itself (inline_data)");
+    }
+    if inode.has(flags::ENCRYPT) {
+        return refuse("is encrypted");
+    }
+    let mapped = matches!(kind, FileKind::Regular | FileKind::Directory);
+    if mapped && !inode.has(flags::EXTENTS) && inode.sectors > 0 {
+        return refuse("maps its blocks without extents");
+    }
+    Ok(())
+}
+
+/// Result of decoding, for callers that verify while loading.
+pub(super) type Verified = Result<(), FormatError>;
+
+/// The inode bitmap of a group: loads or computes it.
+impl Volume {
+    pub(super) async fn load_inode_bitmap(&self, group: u32) -> FsResult<u64> {
+        let descriptor = self.groups.all.borrow()[group as usize].descriptor.clone();
+        let block = descriptor.inode_bitmap();
+        if descriptor.has(INODE_UNINIT, &self.layout) {
+            let mut initial = [0; PAGE_SIZE];
+            let (inodes, bits) = (self.layout.inodes_per_group, 8 * PAGE_SIZE as u32);
+            super::balloc::set_bits(&mut initial, inodes, bits - inodes, true);
+            let mut cache = self.cache.borrow_mut();
+            if cache.peek(super::volume::block_key(block)).is_none() {
+                cache.insert(super::volume::block_key(block), onewrite_block::Page::new(initial));
+            }
+            return Ok(block);
+        }
+        let verify = |bytes: &PageBytes| descriptor.verify_inode_bitmap(bytes, group, &self.layout);
+        self.load(block, verify).await?;
+        Ok(block)
+    }
+}

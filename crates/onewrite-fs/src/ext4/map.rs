@@ -1,0 +1,472 @@
+//! The content map: a file's extent tree, looked up and changed.
+//!
+//! A change first brings every block that it will touch into memory, then is made without waiting, so that writeback,
+//! which takes no lock, sees the tree before or after it. Looking up waits between levels and starts again if the tree
+//! changed meanwhile.
+//!
+//! # Invariant
+//! The key of an index is the first logical block of its child's first entry.
+
+use onewrite_block::{PAGE_SIZE, PageBytes};
+
+use super::balloc::ALLOCATION_CREDITS;
+use super::format::extent::{self, Index, Node as Tree, NodeMut, UNWRITTEN_LENGTH_MAX, WRITTEN_LENGTH_MAX};
+use super::format::{Extent, Place};
+use super::inodes::{Node, Verified};
+use super::volume::{Volume, block_key};
+use crate::api::{FsError, FsResult};
+use crate::journal::{BlockRange, Handle};
+
+/// Blocks that one change to a map may touch besides the blocks of content: a split at every level with the bitmaps
+/// that gives, and the inode.
+pub(super) const MAP_CREDITS: usize = 5 * (1 + ALLOCATION_CREDITS) + 2;
+
+/// What a file has at one of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mapping {
+    /// Blocks: the extent from the block asked for on.
+    Mapped(Extent),
+    /// Nothing for so many blocks.
+    Hole(u64),
+}
+
+/// One step of the way down the tree.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Block of the tree; `None` for the root in the inode.
+    block: Option<u64>,
+    /// Entry that the way goes through; in a leaf the one that begins at or before the block looked for, plus one.
+    position: usize,
+}
+
+impl Volume {
+    fn verify_node(&self, node: &Node, block: u64, bytes: &PageBytes) -> Verified {
+        let place = Place::Block(block);
+        let tree = Tree::parse(&bytes[..], place)?;
+        extent::verify_checksum(&bytes[..], self.node_seed(node), &self.layout, place)?;
+        tree.check_entries(&self.layout, place)
+    }
+
+    /// What the file has at block `logical`.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn map(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
+        loop {
+            let version = node.map_version.get();
+            let found = self.map_once(node, logical).await;
+            if node.map_version.get() == version {
+                return found;
+            }
+        }
+    }
+
+    async fn map_once(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
+        let place = Place::Inode(node.number);
+        let root = node.inode.borrow().block;
+        let tree = Tree::parse(&root, place)?;
+        let mut end = 1 << 32;
+        if tree.depth() == 0 {
+            return Ok(find(tree, logical, end));
+        }
+        let mut depth = tree.depth();
+        let mut next = descend(tree, logical, &mut end);
+        loop {
+            let Some(index) = next else { return Ok(Mapping::Hole(end - u64::from(logical))) };
+            let page = self.block(index.node, |bytes| self.verify_node(node, index.node, bytes)).await?;
+            let bytes = page.bytes();
+            let tree = Tree::parse(&bytes[..], Place::Block(index.node))?;
+            if tree.depth() + 1 != depth {
+                return Err(wrong_depth(index.node, tree.depth(), depth));
+            }
+            depth = tree.depth();
+            if depth == 0 {
+                return Ok(find(tree, logical, end));
+            }
+            next = descend(tree, logical, &mut end);
+        }
+    }
+
+    /// The way from the root to the leaf that does or would hold `logical`, every block of it in memory.
+    async fn path(&self, node: &Node, logical: u32) -> FsResult<Vec<Step>> {
+        loop {
+            match self.path_in_memory(node, logical)? {
+                Ok(path) => return Ok(path),
+                Err(missing) => self.load(missing, |bytes| self.verify_node(node, missing, bytes)).await?,
+            }
+        }
+    }
+
+    /// The way, or the first block of it that is not in memory.
+    fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<Step>, u64>> {
+        let root = node.inode.borrow().block;
+        let mut tree = Tree::parse(&root, Place::Inode(node.number))?;
+        let (mut path, mut block) = (Vec::with_capacity(2), None);
+        let mut page;
+        loop {
+            let position = tree.position(logical);
+            if tree.depth() == 0 {
+                path.push(Step { block, position });
+                return Ok(Ok(path));
+            }
+            let position = position.saturating_sub(1);
+            if tree.is_empty() {
+                let place = format!("extent tree of {}", node.ino());
+                return Err(FsError::Damaged { place, problem: "an inner node is empty".into() });
+            }
+            path.push(Step { block, position });
+            let (child, depth) = (tree.index(position).node, tree.depth());
+            page = match self.cache.borrow().peek(block_key(child)) {
+                Some(page) => page.clone(),
+                None => return Ok(Err(child)),
+            };
+            block = Some(child);
+            tree = self.parse_child(&page, child, depth)?;
+        }
+    }
+
+    fn parse_child<'a>(&self, page: &'a onewrite_block::Page, block: u64, depth: u16) -> FsResult<Tree<'a>> {
+        let std::borrow::Cow::Borrowed(bytes) = page.bytes() else {
+            return Err(wrong_depth(block, 0, depth));
+        };
+        let tree = Tree::parse(&bytes[..], Place::Block(block))?;
+        match tree.depth() + 1 == depth {
+            true => Ok(tree),
+            false => Err(wrong_depth(block, tree.depth(), depth)),
+        }
+    }
+
+    /// Reads a node of the way, which is in memory.
+    fn with_tree<R>(&self, node: &Node, step: Step, read: impl FnOnce(Tree<'_>) -> R) -> FsResult<R> {
+        match step.block {
+            None => Ok(read(Tree::parse(&node.inode.borrow().block, Place::Inode(node.number))?)),
+            Some(block) => {
+                let cache = self.cache.borrow();
+                let bytes = cache.peek(block_key(block)).expect("the way is in memory").bytes();
+                Ok(read(Tree::parse(&bytes[..], Place::Block(block))?))
+            }
+        }
+    }
+
+    /// Changes a node of the way, which is in memory. A changed root is saved with the inode by the caller.
+    fn change_tree<R>(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        step: Step,
+        change: impl FnOnce(&mut NodeMut<'_>) -> R,
+    ) -> FsResult<R> {
+        node.map_changed();
+        let Some(block) = step.block else {
+            let mut inode = node.inode.borrow_mut();
+            return Ok(change(&mut NodeMut::parse(&mut inode.block, Place::Inode(node.number))?));
+        };
+        let seed = self.node_seed(node);
+        self.change(handle, block, |bytes| {
+            let result = change(&mut NodeMut::parse(&mut bytes[..], Place::Block(block))?);
+            extent::set_checksum(&mut bytes[..], seed, &self.layout);
+            Ok(result)
+        })
+    }
+
+    /// Adds an extent where the file has a hole; joins it to its neighbours where they meet. The inode is the caller's
+    /// to save.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if the tree needs a block and there is none.
+    pub(super) async fn insert_extent(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
+        loop {
+            let path = self.path(node, extent.logical).await?;
+            let leaf = *path.last().expect("a way has a leaf");
+            if self.join_extent(handle, node, &path, extent)? {
+                return Ok(());
+            }
+            let is_full = self.with_tree(node, leaf, |tree| tree.len() == tree.capacity())?;
+            if !is_full {
+                let inserted =
+                    self.change_tree(handle, node, leaf, |tree| tree.insert_extent(leaf.position, extent))?;
+                assert!(inserted, "there was room");
+                return self.correct_keys(handle, node, &path, extent.logical);
+            }
+            self.make_room_in_tree(handle, node, &path).await?;
+        }
+    }
+
+    /// Lengthens the extent before or behind, if `extent` goes on where it ends and both are of a kind.
+    fn join_extent(&self, handle: &mut Handle, node: &Node, path: &[Step], extent: Extent) -> FsResult<bool> {
+        let leaf = *path.last().expect("a way has a leaf");
+        let (before, behind) = self.with_tree(node, leaf, |tree| {
+            let before = leaf.position.checked_sub(1).map(|position| tree.extent(position));
+            (before, (leaf.position < tree.len()).then(|| tree.extent(leaf.position)))
+        })?;
+        if let Some(joined) = before.and_then(|before| join(before, extent)) {
+            let whole = behind.and_then(|behind| join(joined, behind));
+            self.change_tree(handle, node, leaf, |tree| {
+                tree.set_extent(leaf.position - 1, whole.unwrap_or(joined));
+                if whole.is_some() {
+                    tree.remove(leaf.position);
+                }
+            })?;
+            return Ok(true);
+        }
+        if let Some(joined) = behind.and_then(|behind| join(extent, behind)) {
+            self.change_tree(handle, node, leaf, |tree| tree.set_extent(leaf.position, joined))?;
+            self.correct_keys(handle, node, path, extent.logical)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// After a change at the front of a leaf: sets the keys above to `logical`, as far as the way goes through first
+    /// entries.
+    fn correct_keys(&self, handle: &mut Handle, node: &Node, path: &[Step], logical: u32) -> FsResult<()> {
+        let mut is_first = path.last().expect("a way has a leaf").position == 0;
+        for step in path.iter().rev().skip(1) {
+            if !is_first {
+                return Ok(());
+            }
+            self.change_tree(handle, node, *step, |tree| {
+                let index = tree.node().index(step.position);
+                tree.set_index(step.position, Index { logical, ..index });
+            })?;
+            is_first = step.position == 0;
+        }
+        Ok(())
+    }
+
+    /// Splits the full node nearest below a node with room; makes the tree deeper if the root is full, too.
+    async fn make_room_in_tree(&self, handle: &mut Handle, node: &Node, path: &[Step]) -> FsResult<()> {
+        let mut roomy = None;
+        for (level, step) in path.iter().enumerate() {
+            if self.with_tree(node, *step, |tree| tree.len() < tree.capacity())? {
+                roomy = Some(level);
+            }
+        }
+        let new_block = self.allocate_tree_block(handle, node).await?;
+        let still_there = path.iter().filter_map(|step| step.block).all(|block| self.is_loaded(block));
+        assert!(still_there || self.reload_path(node, path).await?, "the way was just in memory");
+        match roomy {
+            None => self.deepen(handle, node, new_block),
+            Some(level) => self.split(handle, node, (path[level], path[level + 1]), new_block),
+        }
+    }
+
+    async fn reload_path(&self, node: &Node, path: &[Step]) -> FsResult<bool> {
+        loop {
+            for block in path.iter().filter_map(|step| step.block) {
+                self.load(block, |bytes| self.verify_node(node, block, bytes)).await?;
+            }
+            if path.iter().filter_map(|step| step.block).all(|block| self.is_loaded(block)) {
+                return Ok(true);
+            }
+        }
+    }
+
+    async fn allocate_tree_block(&self, handle: &mut Handle, node: &Node) -> FsResult<u64> {
+        let goal = self.goal(node, 0).await?;
+        let range = self.allocate_blocks(handle, goal, 1).await?;
+        node.inode.borrow_mut().sectors += SECTORS_PER_BLOCK;
+        Ok(range.start)
+    }
+
+    fn deepen(&self, handle: &mut Handle, node: &Node, new_block: u64) -> FsResult<()> {
+        node.map_changed();
+        let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
+        {
+            let mut inode = node.inode.borrow_mut();
+            let mut root = NodeMut::parse(&mut inode.block, Place::Inode(node.number))?;
+            root.grow(new_block, &mut bytes);
+        }
+        extent::set_checksum(&mut bytes, seed, &self.layout);
+        self.create_block(handle, new_block, |block| *block = bytes);
+        Ok(())
+    }
+
+    fn split(&self, handle: &mut Handle, node: &Node, (parent, child): (Step, Step), new_block: u64) -> FsResult<()> {
+        let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
+        let logical = self.change_tree(handle, node, child, |tree| {
+            let length = tree.node().len();
+            // Files mostly grow at their end: then the left node stays full.
+            let at = if child.position >= length - 1 { length - 1 } else { length / 2 };
+            let right = tree.split_into(at, &mut bytes);
+            let right = right.node();
+            if right.depth() == 0 { right.extent(0).logical } else { right.index(0).logical }
+        })?;
+        extent::set_checksum(&mut bytes, seed, &self.layout);
+        self.create_block(handle, new_block, |block| *block = bytes);
+        let index = Index { logical, node: new_block };
+        let inserted = self.change_tree(handle, node, parent, |tree| tree.insert_index(parent.position + 1, index))?;
+        assert!(inserted, "the parent had room");
+        Ok(())
+    }
+
+    /// Takes the last extent, or part of it, that lies in the blocks from `from` up to `to` out of the map; gives what
+    /// it took. The blocks are the caller's to free, the inode to save.
+    ///
+    /// # Errors
+    /// As [`Volume::insert_extent`]: cutting a piece out of the middle adds an extent.
+    pub(super) async fn take_extent(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        (from, to): (u64, u64),
+    ) -> FsResult<Option<Extent>> {
+        let Some(found) = self.last_extent_before(node, (from, to)).await? else { return Ok(None) };
+        let (start, end) = (from.max(u64::from(found.logical)), to.min(found.logical_end()));
+        let taken = cut(found, start, end);
+        let (head, tail) = (start > u64::from(found.logical), end < found.logical_end());
+        let path = self.path(node, found.logical).await?;
+        let leaf = *path.last().expect("a way has a leaf");
+        let position = leaf.position - 1;
+        match (head, tail) {
+            (true, _) => {
+                let rest = cut(found, u64::from(found.logical), start);
+                self.change_tree(handle, node, leaf, |tree| tree.set_extent(position, rest))?;
+            }
+            (false, true) => {
+                let rest = cut(found, end, found.logical_end());
+                self.change_tree(handle, node, leaf, |tree| tree.set_extent(position, rest))?;
+                let path = with_last(&path, position);
+                self.correct_keys(handle, node, &path, rest.logical)?;
+            }
+            (false, false) => self.remove_entry(handle, node, with_last(&path, position)).await?,
+        }
+        if head && tail {
+            self.insert_extent(handle, node, cut(found, end, found.logical_end())).await?;
+        }
+        Ok(Some(taken))
+    }
+
+    /// The last extent with a block in the range.
+    async fn last_extent_before(&self, node: &Node, (from, to): (u64, u64)) -> FsResult<Option<Extent>> {
+        if from >= to {
+            return Ok(None);
+        }
+        let last = (to - 1).min(u64::from(u32::MAX)) as u32;
+        let path = self.path(node, last).await?;
+        let leaf = *path.last().expect("a way has a leaf");
+        let Some(position) = leaf.position.checked_sub(1) else { return Ok(None) };
+        let extent = self.with_tree(node, leaf, |tree| tree.extent(position))?;
+        Ok((extent.logical_end() > from).then_some(extent))
+    }
+
+    /// Removes the entry that the last step names, and nodes that become empty by it.
+    async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<Step>) -> FsResult<()> {
+        for block in self.unlink_entry(handle, node, path)? {
+            node.inode.borrow_mut().sectors -= SECTORS_PER_BLOCK;
+            self.free_blocks(handle, BlockRange { start: block, count: 1 }).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the entry that the last step names; gives the blocks of nodes that became empty. Does not wait.
+    fn unlink_entry(&self, handle: &mut Handle, node: &Node, mut path: Vec<Step>) -> FsResult<Vec<u64>> {
+        let mut emptied = Vec::new();
+        while let Some(step) = path.pop() {
+            let left = self.change_tree(handle, node, step, |tree| {
+                tree.remove(step.position);
+                tree.node().len()
+            })?;
+            if left > 0 {
+                if step.position == 0 {
+                    let first = self.with_tree(node, step, first_key)?;
+                    path.push(step);
+                    self.correct_keys(handle, node, &path, first)?;
+                }
+                break;
+            }
+            match step.block {
+                Some(block) => emptied.push(block),
+                None => drop(NodeMut::init(&mut node.inode.borrow_mut().block, 0)),
+            }
+        }
+        Ok(emptied)
+    }
+
+    /// Says that blocks which were allocated unwritten hold content from now on. The inode is the caller's to save.
+    ///
+    /// # Errors
+    /// As [`Volume::insert_extent`].
+    pub(super) async fn mark_written(&self, handle: &mut Handle, node: &Node, range: (u64, u64)) -> FsResult<()> {
+        let mut end = range.1;
+        while let Some(taken) = self.take_extent(handle, node, (range.0, end)).await? {
+            end = u64::from(taken.logical);
+            self.insert_extent(handle, node, Extent { unwritten: false, ..taken }).await?;
+            if end <= range.0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a new block of the file at `logical` would best lie.
+    pub(super) async fn goal(&self, node: &Node, logical: u32) -> FsResult<u64> {
+        let path = self.path(node, logical).await?;
+        let leaf = *path.last().expect("a way has a leaf");
+        let before = self.with_tree(node, leaf, |tree| leaf.position.checked_sub(1).map(|at| tree.extent(at)))?;
+        Ok(match before {
+            Some(extent) => extent.physical + (u64::from(logical) - u64::from(extent.logical)),
+            None => self.layout.first_block_of_group(self.layout.group_of_inode(node.number)),
+        })
+    }
+}
+
+/// 512-byte sectors of a block.
+pub(super) const SECTORS_PER_BLOCK: u64 = PAGE_SIZE as u64 / 512;
+
+fn wrong_depth(block: u64, depth: u16, above: u16) -> FsError {
+    let problem = format!("depth {depth} below a node of depth {above}");
+    FsError::Damaged { place: format!("extent node at block {block}"), problem }
+}
+
+/// What a leaf says of `logical`; `end` is where the leaf's part of the file ends.
+fn find(tree: Tree<'_>, logical: u32, end: u64) -> Mapping {
+    let position = tree.position(logical);
+    if let Some(extent) = position.checked_sub(1).map(|at| tree.extent(at))
+        && extent.logical_end() > u64::from(logical)
+    {
+        return Mapping::Mapped(cut(extent, u64::from(logical), extent.logical_end()));
+    }
+    let next = if position < tree.len() { u64::from(tree.extent(position).logical) } else { end };
+    Mapping::Hole(next - u64::from(logical))
+}
+
+/// The child for `logical`; narrows `end` to where the child's part of the file ends.
+fn descend(tree: Tree<'_>, logical: u32, end: &mut u64) -> Option<Index> {
+    let position = tree.position(logical);
+    if position < tree.len() {
+        *end = u64::from(tree.index(position).logical);
+    }
+    position.checked_sub(1).map(|at| tree.index(at))
+}
+
+fn first_key(tree: Tree<'_>) -> u32 {
+    if tree.depth() == 0 { tree.extent(0).logical } else { tree.index(0).logical }
+}
+
+fn with_last(path: &[Step], position: usize) -> Vec<Step> {
+    let mut path = path.to_vec();
+    path.last_mut().expect("a way has a leaf").position = position;
+    path
+}
+
+/// The part of an extent from the file's block `start` up to `end`.
+fn cut(extent: Extent, start: u64, end: u64) -> Extent {
+    let skipped = start - u64::from(extent.logical);
+    Extent {
+        logical: start as u32,
+        physical: extent.physical + skipped,
+        length: (end - start) as u32,
+        unwritten: extent.unwritten,
+    }
+}
+
+/// Both as one extent, if the second goes on where the first ends.
+fn join(first: Extent, second: Extent) -> Option<Extent> {
+    let length_max = if first.unwritten { UNWRITTEN_LENGTH_MAX } else { WRITTEN_LENGTH_MAX };
+    let meets = first.logical_end() == u64::from(second.logical)
+        && first.physical + u64::from(first.length) == second.physical
+        && first.unwritten == second.unwritten
+        && first.length + second.length <= length_max;
+    meets.then_some(Extent { length: first.length + second.length, ..first })
+}

@@ -1,0 +1,163 @@
+//! Mode: a point in scope × commit × checkpoint, its name and what it promises.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::journal::{Barrier, Checksum, Commit};
+
+/// What goes into the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Structure; content goes to its place at any time.
+    Metadata,
+    /// Structure; content that new structure shows goes to its place before the commit.
+    OrderedMetadata,
+    /// Structure and content.
+    Full,
+}
+
+/// What survives a power cut besides what was synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// The structure is whole.
+    Metadata,
+    /// And no file shows blocks that were never its own.
+    Data,
+    /// The whole tree is as it was at some moment: the state after a prefix of the steps.
+    Version,
+}
+
+impl Promise {
+    /// The word in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Promise::Metadata => "metadata",
+            Promise::Data => "data",
+            Promise::Version => "version",
+        }
+    }
+}
+
+/// The named points of the space. DESIGN §4 gives their sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Metadata, barrier, copy.
+    Writeback,
+    /// Ordered metadata, barrier, copy: Linux's default (OJ in the papers).
+    Ordered,
+    /// Full, barrier, copy (DJ in the papers).
+    Data,
+    /// Full, checksum, copy: jbd2's async commit.
+    DataAsync,
+}
+
+impl Mode {
+    /// All modes, weakest promise first.
+    pub const ALL: [Mode; 4] = [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync];
+
+    /// The name in options, tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Writeback => "writeback",
+            Mode::Ordered => "ordered",
+            Mode::Data => "data",
+            Mode::DataAsync => "data+async",
+        }
+    }
+
+    /// What goes into the log.
+    pub const fn scope(self) -> Scope {
+        match self {
+            Mode::Writeback => Scope::Metadata,
+            Mode::Ordered => Scope::OrderedMetadata,
+            Mode::Data | Mode::DataAsync => Scope::Full,
+        }
+    }
+
+    /// What it promises beside what was synced.
+    pub const fn promise(self) -> Promise {
+        match self.scope() {
+            Scope::Metadata => Promise::Metadata,
+            Scope::OrderedMetadata => Promise::Data,
+            Scope::Full => Promise::Version,
+        }
+    }
+
+    /// How its transactions become durable.
+    pub fn commit(self) -> Box<dyn Commit> {
+        match self {
+            Mode::Writeback | Mode::Ordered | Mode::Data => Box::new(Barrier),
+            Mode::DataAsync => Box::new(Checksum),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A mode that does not exist or cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ModeError {
+    /// No such name.
+    #[error("no mode is called `{name}`; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// Two choices that contradict each other.
+    #[error("mode `{name}` cannot work: {reason}")]
+    Impossible {
+        /// What was asked for.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl FromStr for Mode {
+    type Err = ModeError;
+
+    fn from_str(name: &str) -> Result<Mode, ModeError> {
+        if name == "ordered+async" || name == "writeback+async" {
+            let reason = "one FLUSH covers the log only, and the commit's checksum does not cover data written in \
+                          place; use `data+async`";
+            return Err(ModeError::Impossible { name: name.into(), reason });
+        }
+        let known = || Mode::ALL.map(Mode::name).join(", ");
+        Mode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == name)
+            .ok_or_else(|| ModeError::Unknown { name: name.into(), known: known() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.name().parse(), Ok(mode));
+        }
+    }
+
+    #[test]
+    fn one_flush_with_metadata_scope_is_refused_with_the_reason() {
+        let error = "ordered+async".parse::<Mode>().unwrap_err().to_string();
+        assert!(error.contains("does not cover data written in place"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_mode_lists_the_known_ones() {
+        let error = "dj".parse::<Mode>().unwrap_err().to_string();
+        assert_eq!(error, "no mode is called `dj`; there are writeback, ordered, data, data+async");
+    }
+}

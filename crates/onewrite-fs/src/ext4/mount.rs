@@ -1,0 +1,386 @@
+//! Mount and unmount: from an image to a volume with its tasks, and back to a clean image.
+//!
+//! ```text
+//!   superblock ─► log replayed, if there is one ─► superblock and descriptors read ─► counts recomputed
+//!      ─► "needs recovery" written, durably ─► log opened ─► tasks started ─► orphans finished
+//!   unmount: data written ─► committed ─► everything home ─► log empty ─► "needs recovery" taken back
+//! ```
+
+use std::rc::Rc;
+
+use onewrite_block::sync::{SharedLock, either};
+use onewrite_block::{Cause, DevicePort, Lpn, Nanos, PAGE_SIZE, Page, Request};
+use onewrite_cache::{Lru, PageCache};
+
+use super::balloc::{Groups, decode_descriptors};
+use super::format::extent::Node as Tree;
+use super::format::features::{Compat, Incompat};
+use super::format::superblock::STATE_CLEAN;
+use super::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use super::mode::{Mode, Scope};
+use super::read::PAGE_BYTES;
+use super::volume::{Parts, Volume, put_superblock, take_superblock};
+use crate::api::{FsError, FsResult};
+use crate::journal::format::JournalSuperblock;
+use crate::journal::{BlockRange, Journal, JournalOptions, LogMap, Recovered, recover};
+
+/// How an image is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// How it stays consistent.
+    pub mode: Mode,
+    /// Pages of the page cache; at least [`MountOptions::CACHE_PAGES_MIN`].
+    pub cache_pages: usize,
+    /// Granularity of timestamps; Linux stamps with its tick, 4 ms.
+    pub timestamp_granularity: Nanos,
+    /// Age at which a transaction commits by itself.
+    pub commit_interval: Nanos,
+    /// Age at which a committed block goes home by itself.
+    pub checkpoint_age: Nanos,
+    /// Refuse changes. A log is replayed all the same.
+    pub read_only: bool,
+}
+
+impl MountOptions {
+    /// Smallest page cache.
+    pub const CACHE_PAGES_MIN: usize = 256;
+
+    /// The defaults with `mode`: 64 MiB of page cache, 4 ms ticks, commits every 5 s, blocks home after 30 s.
+    pub const fn new(mode: Mode) -> MountOptions {
+        MountOptions {
+            mode,
+            cache_pages: 64 * 1024 * 1024 / PAGE_SIZE,
+            timestamp_granularity: Nanos::from_millis(4),
+            commit_interval: Nanos::from_secs(5),
+            checkpoint_age: Nanos::from_secs(30),
+            read_only: false,
+        }
+    }
+}
+
+/// A mounted ext4: what the file-system API is implemented on.
+pub struct Ext4 {
+    pub(super) volume: Rc<Volume>,
+    pub(super) rename_lock: SharedLock,
+    recovered: Option<Recovered>,
+}
+
+/// What an image says of itself before it is mounted.
+struct Opened {
+    superblock: RawSuperblock,
+    layout: Layout,
+    descriptors: Vec<RawGroupDescriptor>,
+    map: LogMap,
+    log_superblock: JournalSuperblock,
+    log_page: Page,
+    recovered: Option<Recovered>,
+}
+
+impl Ext4 {
+    /// Mounts the image on `port`.
+    ///
+    /// # Errors
+    /// Damage, an unsupported feature or option by name, device errors.
+    pub async fn mount(port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+        if options.cache_pages < MountOptions::CACHE_PAGES_MIN {
+            let least = MountOptions::CACHE_PAGES_MIN;
+            let message = format!("a page cache of {} pages; at least {least} (1 MiB)", options.cache_pages);
+            return Err(FsError::Invalid(message));
+        }
+        let mut opened = open(&port).await?;
+        let groups = Groups::new(opened.descriptors);
+        settle_counts(&mut opened.superblock, &groups);
+        mark_in_use(&port, &mut opened.superblock).await?;
+        let journal_options = JournalOptions {
+            commit: options.mode.commit(),
+            retained_pages_max: options.cache_pages / 2,
+            transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
+            checkpoint_age: options.checkpoint_age,
+            commit_interval: options.commit_interval,
+        };
+        let journal =
+            Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
+        let cache = PageCache::new(options.cache_pages, Box::new(Lru::default()));
+        let (layout, superblock) = (opened.layout, opened.superblock);
+        let volume = Volume::new(Parts { port, layout, options, cache, journal, superblock, groups });
+        let rename_lock = SharedLock::new(&volume.runtime);
+        start_tasks(&volume);
+        let mounted = Ext4 { volume, rename_lock, recovered: opened.recovered };
+        mounted.volume.finish_orphans().await?;
+        Ok(mounted)
+    }
+
+    /// What replaying the log did, if it held anything at mount.
+    pub fn recovered(&self) -> Option<Recovered> {
+        self.recovered
+    }
+
+    /// How it is mounted.
+    pub fn options(&self) -> &MountOptions {
+        &self.volume.options
+    }
+
+    /// Verifies the invariants of what is in memory, for tests.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.volume.cache.borrow().check()
+    }
+}
+
+/// Replays the log of the image on `port`, if it holds anything, and takes back "needs recovery"; repairs nothing else.
+///
+/// # Errors
+/// As [`Ext4::mount`].
+pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
+    let mut opened = open(port).await?;
+    if opened.recovered.is_some() {
+        settle_counts(&mut opened.superblock, &Groups::new(opened.descriptors));
+        let features = opened.superblock.features();
+        let incompat = features.incompat.without(Incompat::RECOVER);
+        opened.superblock.set_features(super::format::Features { incompat, ..features });
+        write_superblock(port, &mut opened.superblock).await?;
+        port.request(Request::flush(Cause::Metadata)).await?;
+    }
+    Ok(opened.recovered)
+}
+
+async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
+    let mut pages = port.request(Request::read(Lpn(block), 1, Cause::Metadata)).await?;
+    Ok(pages.pop().expect("a read of one page gives one"))
+}
+
+/// Reads what a mount needs, with the log replayed.
+async fn open(port: &DevicePort) -> FsResult<Opened> {
+    let superblock = take_superblock(&read_block(port, 0).await?)?;
+    let layout = Layout::decode(&superblock)?;
+    superblock.features().check_writable()?;
+    if layout.block_count > port.geometry().pages {
+        let (blocks, pages) = (layout.block_count, port.geometry().pages);
+        let problem = format!("it has {blocks} blocks, the device only {pages}");
+        return Err(FsError::Damaged { place: "superblock".into(), problem });
+    }
+    let descriptors = read_descriptors(port, &layout).await?;
+    let map = log_map(port, &layout, &descriptors).await?;
+    let log_block = map.runs(0, 1)[0].start;
+    let mut log_page = read_block(port, log_block).await?;
+    let damage = |problem| FsError::Damaged { place: format!("journal superblock at block {log_block}"), problem };
+    let mut log_superblock = JournalSuperblock::decode(&log_page.bytes()).map_err(damage)?;
+    if u64::from(log_superblock.length) > map.length() {
+        return Err(damage(format!("{} blocks, its inode has {}", log_superblock.length, map.length())));
+    }
+    if log_superblock.start == 0 {
+        return Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered: None });
+    }
+    let recovered = Some(recover(port, &map, &mut log_superblock, &mut log_page).await?);
+    let superblock = take_superblock(&read_block(port, 0).await?)?;
+    let layout = Layout::decode(&superblock)?;
+    let descriptors = read_descriptors(port, &layout).await?;
+    Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered })
+}
+
+async fn read_descriptors(port: &DevicePort, layout: &Layout) -> FsResult<Vec<RawGroupDescriptor>> {
+    let mut table = Vec::new();
+    let (mut block, end) = (1, 1 + u64::from(layout.descriptor_blocks()));
+    while block < end {
+        let count = (end - block).min(u64::from(port.geometry().transfer_pages_max));
+        table.extend(port.request(Request::read(Lpn(block), count as u32, Cause::Metadata)).await?);
+        block += count;
+    }
+    decode_descriptors(layout, &table)
+}
+
+/// Where the log's blocks lie: the extents of the journal's inode.
+async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDescriptor]) -> FsResult<LogMap> {
+    let number = layout.journal_inode;
+    if number == 0 || !layout.features.compat.contains(Compat::HAS_JOURNAL) {
+        return Err(FsError::Unsupported("an image without a journal inside it; add one with `tune2fs -j`".into()));
+    }
+    let position = layout.position_of_inode(number);
+    let block = descriptors[position.group as usize].inode_table() + u64::from(position.table_block);
+    let page = read_block(port, block).await?;
+    let slot = &page.bytes()[position.offset..position.offset + usize::from(layout.inode_size)];
+    let inode = Inode::decode(slot, number, layout)?;
+    if !inode.has(super::format::inode::flags::EXTENTS) {
+        return Err(FsError::Unsupported("a journal mapped without extents".into()));
+    }
+    let mut ranges = Vec::new();
+    let mut pending: Vec<(u64, Vec<u8>)> = vec![(block, inode.block.to_vec())];
+    while let Some((place, bytes)) = pending.pop() {
+        let tree = Tree::parse(&bytes, Place::Block(place))?;
+        tree.check_entries(layout, Place::Block(place))?;
+        ranges.extend(tree.extents().map(|extent| (extent.logical, extent.physical, extent.length)));
+        for index in tree.indexes() {
+            let child = read_block(port, index.node).await?;
+            if Tree::parse(&child.bytes()[..], Place::Block(index.node))?.depth() >= tree.depth() {
+                let place = format!("extent tree of the journal, block {}", index.node);
+                return Err(FsError::Damaged { place, problem: "does not get flatter downwards".into() });
+            }
+            pending.push((index.node, child.bytes().to_vec()));
+        }
+    }
+    ranges.sort_unstable();
+    let gap = ranges.iter().scan(0, |next, (logical, _, length)| Some(std::mem::replace(next, logical + length)));
+    if ranges.is_empty() || gap.zip(&ranges).any(|(expected, (logical, ..))| expected != *logical) {
+        return Err(FsError::Damaged { place: "journal's inode".into(), problem: "has holes".into() });
+    }
+    let range = |&(_, start, length): &(u32, u64, u32)| BlockRange { start, count: u64::from(length) };
+    Ok(LogMap::new(ranges.iter().map(range).collect()))
+}
+
+/// The superblock's counts follow from the descriptors.
+fn settle_counts(superblock: &mut RawSuperblock, groups: &Groups) {
+    superblock.set_free_blocks(groups.free_blocks());
+    superblock.free_inodes_count.set(groups.free_inodes() as u32);
+}
+
+async fn mark_in_use(port: &DevicePort, superblock: &mut RawSuperblock) -> FsResult<()> {
+    let features = superblock.features();
+    let incompat = features.incompat.with(Incompat::RECOVER);
+    superblock.set_features(super::format::Features { incompat, ..features });
+    superblock.mnt_count.set(superblock.mnt_count.get().wrapping_add(1));
+    superblock.mtime.set((port.runtime().civil_now().0 / 1_000_000_000) as u32);
+    write_superblock(port, superblock).await?;
+    port.request(Request::flush(Cause::Metadata)).await?;
+    Ok(())
+}
+
+async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> FsResult<()> {
+    superblock.wtime.set((port.runtime().civil_now().0 / 1_000_000_000) as u32);
+    superblock.set_checksum();
+    let mut page = read_block(port, 0).await?;
+    put_superblock(page.bytes_mut(), superblock);
+    port.request(Request::write(Lpn(0), vec![page], Cause::Metadata)).await?;
+    Ok(())
+}
+
+fn start_tasks(volume: &Rc<Volume>) {
+    let spawn = |task: fn(Rc<Volume>) -> std::pin::Pin<Box<dyn Future<Output = ()>>>| {
+        let (task, volume) = (task(Rc::clone(volume)), Rc::clone(volume));
+        volume.runtime.clone().spawn(async move { either(volume.stopped.wait(), task).await });
+    };
+    spawn(|volume| Box::pin(async move { volume.commit_task().await }));
+    spawn(|volume| Box::pin(async move { volume.checkpoint_task().await }));
+    spawn(|volume| Box::pin(async move { volume.flusher().await }));
+}
+
+impl Volume {
+    /// Commits what is due, one transaction after another; ends when the journal is aborted.
+    async fn commit_task(self: &Rc<Volume>) {
+        while self.journal.abort_reason().is_none() {
+            self.journal.commit_due().await;
+            let content = |owner: crate::journal::Owner| {
+                let key = onewrite_cache::PageKey { file: owner.file, index: owner.index };
+                self.cache.borrow().peek(key).cloned()
+            };
+            let Some(sealed) = self.journal.seal(content).await else { continue };
+            if let Err(error) = self.write_ordered(&sealed.ordered).await {
+                self.journal.abort(&error);
+                return;
+            }
+            let Ok(sealed) = self.journal.commit(sealed).await else { return };
+            self.after_commit(sealed);
+        }
+    }
+
+    async fn write_ordered(&self, files: &[u64]) -> FsResult<()> {
+        for file in files {
+            if let Some(node) = self.ordered_node(*file) {
+                self.write_pages(&node, 0, u64::MAX).await?;
+                self.wait_for_writes(&node).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn after_commit(self: &Rc<Volume>, sealed: crate::journal::Sealed) {
+        {
+            let mut cache = self.cache.borrow_mut();
+            for owner in &sealed.owners {
+                cache.unpin(onewrite_cache::PageKey { file: owner.file, index: owner.index }, sealed.tid.0);
+            }
+        }
+        self.progress.ring();
+        if !sealed.freed.is_empty() {
+            let volume = Rc::clone(self);
+            self.runtime.spawn(async move {
+                volume.journal.homeward_writes_done().await;
+                volume.release_blocks(&sealed.freed);
+            });
+        }
+    }
+
+    async fn checkpoint_task(&self) {
+        loop {
+            let is_forced = self.journal.checkpoint_due().await;
+            if self.journal.checkpoint_round(is_forced).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Deletes or cuts what was being deleted or cut when the image was last in use.
+    async fn finish_orphans(self: &Rc<Volume>) -> FsResult<()> {
+        let mut nodes = Vec::new();
+        let mut next = self.superblock.borrow().last_orphan.get();
+        while next != 0 {
+            if nodes.len() as u32 >= self.layout.inode_count {
+                let problem = "the orphan list runs in a circle".into();
+                return Err(FsError::Damaged { place: format!("inode {next}"), problem });
+            }
+            let node = self.node(crate::api::Ino(u64::from(next))).await?;
+            next = node.inode.borrow().dtime;
+            nodes.push(node);
+        }
+        *self.inodes.orphans.borrow_mut() = nodes.iter().rev().map(|node| node.number).collect();
+        for node in &nodes {
+            let handle = self.journal.start(Volume::DELETE_CREDITS).await?;
+            if node.inode.borrow().links == 0 {
+                self.delete(handle, node).await?;
+            } else {
+                drop(handle);
+                self.cut_behind_end(node).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything home and marks the image clean.
+    pub(super) async fn unmount(&self) -> FsResult<()> {
+        self.check_mounted()?;
+        if self.scope != Scope::Full {
+            self.write_everything().await?;
+        }
+        while !self.journal.is_running_empty() {
+            self.commit_now().await?;
+        }
+        self.journal.check_aborted()?;
+        self.is_unmounted.set(true);
+        self.journal.close().await?;
+        let mut superblock = self.superblock.borrow().clone();
+        settle_counts(&mut superblock, &self.groups);
+        let features = superblock.features();
+        let incompat = features.incompat.without(Incompat::RECOVER);
+        superblock.set_features(super::format::Features { incompat, ..features });
+        superblock.state.set(superblock.state.get() | STATE_CLEAN);
+        write_superblock(&self.port, &mut superblock).await?;
+        self.port.request(Request::flush(Cause::Metadata)).await?;
+        self.stopped.ring();
+        Ok(())
+    }
+
+    fn check_mounted(&self) -> FsResult<()> {
+        match self.is_unmounted.get() {
+            true => Err(FsError::Invalid("it is unmounted already".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes on with a cut that was interrupted: frees what lies behind the end of the file.
+    async fn cut_behind_end(&self, node: &Rc<super::inodes::Node>) -> FsResult<()> {
+        let _held = node.lock.exclusive().await;
+        let first = node.size().div_ceil(PAGE_BYTES);
+        self.free_behind(node, first).await
+    }
+}

@@ -1,0 +1,576 @@
+//! The operations: the file-system API on a mounted ext4.
+//!
+//! Locks: a rename takes the volume's rename lock; then directories by inode number, then the inode that is named. Steps:
+//! every operation is one step, except writes (one for each 64 KiB), and cuts and deletions of files with more extents
+//! than fit a transaction (one for each extent, the inode on the orphan list meanwhile).
+
+use std::rc::Rc;
+
+use onewrite_block::sync::Held;
+
+use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
+use super::format::directory::block;
+use super::format::extent::NodeMut;
+use super::format::inode::flags;
+use super::format::{Extent, Inode};
+use super::ialloc::INODE_CREDITS;
+use super::inodes::{Node, encode_device_number};
+use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
+use super::mode::Scope;
+use super::mount::Ext4;
+use super::read::PAGE_BYTES;
+use super::volume::Volume;
+use crate::api::{
+    Allocation, AttributeChanges, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino,
+    Manner, NewNode, Position, RenameManner, Space,
+};
+use crate::content::{Content, Data};
+use crate::journal::{BlockRange, Handle};
+
+/// Names that one inode may have.
+const LINKS_MAX: u16 = 65_000;
+/// Longest target of a symbolic link that lies in the inode.
+const FAST_LINK_MAX: usize = 59;
+const CREATE_CREDITS: usize = INODE_CREDITS + ENTRY_CREDITS + MAP_CREDITS + 4;
+
+impl Volume {
+    fn new_inode(&self, node: NewNode) -> Inode {
+        let stamp = self.timestamp();
+        let mut block = [0; 60];
+        let mut inode_flags = 0;
+        match node.kind {
+            FileKind::Regular | FileKind::Directory => {
+                NodeMut::init(&mut block, 0);
+                inode_flags = flags::EXTENTS;
+            }
+            FileKind::CharacterDevice | FileKind::BlockDevice => block = encode_device_number(node.device),
+            FileKind::Symlink | FileKind::Fifo | FileKind::Socket => (),
+        }
+        Inode {
+            mode: node.kind.mode_bits() | node.permissions & 0o7777,
+            uid: node.uid,
+            gid: node.gid,
+            size: 0,
+            links: if node.kind == FileKind::Directory { 2 } else { 1 },
+            sectors: 0,
+            flags: inode_flags,
+            atime: stamp,
+            mtime: stamp,
+            ctime: stamp,
+            crtime: stamp,
+            dtime: 0,
+            generation: 0,
+            version: 0,
+            block,
+            file_acl: 0,
+            extra_isize: self.layout.new_extra_isize,
+        }
+    }
+
+    async fn directory(&self, ino: Ino) -> FsResult<Rc<Node>> {
+        let node = self.node(ino).await?;
+        node.expect_directory()?;
+        Ok(node)
+    }
+
+    /// # Errors
+    /// If the directory was removed while somebody waited for its lock.
+    fn expect_alive(&self, directory: &Node) -> FsResult<()> {
+        match directory.inode.borrow().links {
+            0 => Err(FsError::NotFound(directory.ino().to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<()> {
+        match self.find_entry(directory, name).await? {
+            Some(_) => Err(FsError::Exists(display(name))),
+            None => Ok(()),
+        }
+    }
+
+    async fn expect_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Found> {
+        self.find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
+    }
+
+    /// Stamps a directory whose entries changed, changes its links and saves it.
+    pub(super) async fn touch_directory(&self, handle: &mut Handle, directory: &Node, links: i32) -> FsResult<()> {
+        self.load_inode_block(directory.number).await?;
+        let stamp = self.timestamp();
+        {
+            let mut inode = directory.inode.borrow_mut();
+            (inode.mtime, inode.ctime) = (stamp, stamp);
+            inode.links = add_links(inode.links, links);
+        }
+        self.save(handle, directory);
+        Ok(())
+    }
+
+    pub(super) async fn touch(&self, handle: &mut Handle, node: &Node, links: i32) -> FsResult<()> {
+        self.load_inode_block(node.number).await?;
+        {
+            let mut inode = node.inode.borrow_mut();
+            inode.ctime = self.timestamp();
+            inode.links = (i32::from(inode.links) + links) as u16;
+        }
+        self.save(handle, node);
+        Ok(())
+    }
+
+    /// Makes an inode with its name; `target` is a symbolic link's.
+    async fn create_node(&self, directory: &Node, name: &[u8], node: NewNode, target: &[u8]) -> FsResult<Ino> {
+        self.expect_absent(directory, name).await?;
+        if node.kind == FileKind::Directory && directory.inode.borrow().links >= LINKS_MAX {
+            use super::format::features::RoCompat;
+            if !self.layout.features.ro_compat.contains(RoCompat::DIR_NLINK) {
+                return Err(FsError::TooManyLinks(directory.ino()));
+            }
+        }
+        let mut handle = self.journal.start(CREATE_CREDITS).await?;
+        let is_directory = node.kind == FileKind::Directory;
+        let inode = self.new_inode(node);
+        let child = self.allocate_inode(&mut handle, directory.number, inode, is_directory).await?;
+        let outcome = self.furnish(&mut handle, directory, &child, (name, target)).await;
+        if let Err(error) = outcome {
+            self.undo_create(&mut handle, &child).await?;
+            return Err(error);
+        }
+        self.touch_directory(&mut handle, directory, i32::from(is_directory)).await?;
+        child.data_changed_in.set(handle.tid());
+        Ok(child.ino())
+    }
+
+    /// Gives a new inode its first block, if it has one, and its name.
+    async fn furnish(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        child: &Rc<Node>,
+        (name, target): (&[u8], &[u8]),
+    ) -> FsResult<()> {
+        match child.kind() {
+            FileKind::Directory => self.make_first_block(handle, directory, child).await?,
+            FileKind::Symlink => self.put_target(handle, child, target).await?,
+            _ => (),
+        }
+        self.add_entry(handle, directory, name, (child.ino(), child.kind())).await
+    }
+
+    async fn make_first_block(&self, handle: &mut Handle, directory: &Node, child: &Node) -> FsResult<()> {
+        let home = self.first_block(handle, child).await?;
+        let seed = self.node_seed(child);
+        self.create_block(handle, home, |bytes| {
+            block::init_first(&mut bytes[..], child.number, directory.number, &self.layout);
+            block::set_checksum(&mut bytes[..], seed, &self.layout);
+        });
+        child.inode.borrow_mut().size = PAGE_BYTES;
+        self.load_inode_block(child.number).await?;
+        self.save(handle, child);
+        Ok(())
+    }
+
+    /// Allocates block 0 of a new inode.
+    async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<u64> {
+        let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number));
+        let home = self.allocate_blocks(handle, goal, 1).await?.start;
+        child.inode.borrow_mut().sectors = SECTORS_PER_BLOCK;
+        let extent = Extent { logical: 0, physical: home, length: 1, unwritten: false };
+        self.insert_extent(handle, child, extent).await?;
+        Ok(home)
+    }
+
+    async fn put_target(&self, handle: &mut Handle, child: &Node, target: &[u8]) -> FsResult<()> {
+        if target.len() > FAST_LINK_MAX {
+            {
+                let mut inode = child.inode.borrow_mut();
+                inode.flags |= flags::EXTENTS;
+                NodeMut::init(&mut inode.block, 0);
+            }
+            let home = self.first_block(handle, child).await?;
+            self.create_block(handle, home, |bytes| bytes[..target.len()].copy_from_slice(target));
+        } else {
+            child.inode.borrow_mut().block[..target.len()].copy_from_slice(target);
+        }
+        child.inode.borrow_mut().size = target.len() as u64;
+        self.load_inode_block(child.number).await?;
+        self.save(handle, child);
+        Ok(())
+    }
+
+    /// A full disk stopped a creation: takes back the inode and its block.
+    async fn undo_create(&self, handle: &mut Handle, child: &Rc<Node>) -> FsResult<()> {
+        if child.inode.borrow().has(flags::EXTENTS)
+            && let Some(taken) = self.take_extent(handle, child, (0, 1)).await?
+        {
+            self.free_blocks(handle, BlockRange { start: taken.physical, count: 1 }).await?;
+        }
+        child.inode.borrow_mut().sectors = 0;
+        self.free_inode(handle, child).await
+    }
+
+    /// One name of `node` less; deletes it if that was the last and nobody has it open. The name is gone already.
+    pub(super) async fn drop_link(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
+        let is_directory = node.is_directory();
+        let links = if is_directory { -i32::from(node.inode.borrow().links) } else { -1 };
+        self.touch(&mut handle, node, links).await?;
+        if node.inode.borrow().links > 0 {
+            return Ok(());
+        }
+        match node.openers.get() {
+            0 => self.delete(handle, node).await,
+            _ => self.add_orphan(&mut handle, node).await,
+        }
+    }
+
+    /// Runs out of space although freed blocks wait for their transaction: commits, so that it can be tried again.
+    /// False if that cannot help.
+    async fn wait_for_space(&self) -> FsResult<bool> {
+        let waiting = self.groups.waiting_blocks();
+        if waiting == 0 {
+            return Ok(false);
+        }
+        self.commit_now().await?;
+        self.progress.until(|| self.groups.waiting_blocks() < waiting).await;
+        Ok(true)
+    }
+}
+
+/// Links of a directory with so many subdirectories more; past the format's bound they are not counted (1).
+fn add_links(links: u16, more: i32) -> u16 {
+    match i32::from(links) + more {
+        _ if links == 1 && more != 0 => 1,
+        sum if sum > i32::from(LINKS_MAX) => 1,
+        sum => sum as u16,
+    }
+}
+
+fn display(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Tries again once what a commit frees is free.
+macro_rules! with_space {
+    ($volume:expr, $operation:expr) => {
+        loop {
+            match $operation.await {
+                Err(FsError::NoSpace { .. }) if $volume.wait_for_space().await? => (),
+                outcome => break outcome,
+            }
+        }
+    };
+}
+
+impl FileSystem for Ext4 {
+    fn root(&self) -> Ino {
+        Ino(u64::from(super::format::ROOT_INODE))
+    }
+
+    async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.shared().await;
+        Ok(volume.expect_entry(&directory, name).await?.ino)
+    }
+
+    async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
+        self.volume.syscall(0).await;
+        Ok(self.volume.node(ino).await?.attributes())
+    }
+
+    async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        let node = volume.node(ino).await?;
+        let _held = node.lock.exclusive().await;
+        if let Some(size) = changes.size {
+            node.expect_file()?;
+            volume.set_size(&node, size).await?;
+        }
+        let mut handle = volume.journal.start(1).await?;
+        volume.load_inode_block(node.number).await?;
+        apply(&mut node.inode.borrow_mut(), changes);
+        node.inode.borrow_mut().ctime = volume.timestamp();
+        volume.save(&mut handle, &node);
+        Ok(())
+    }
+
+    async fn create(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        volume.check_name(name)?;
+        if node.kind == FileKind::Symlink {
+            return Err(FsError::Invalid("a symbolic link is made by `symlink`".into()));
+        }
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.exclusive().await;
+        volume.expect_alive(&directory)?;
+        with_space!(volume, volume.create_node(&directory, name, node, b""))
+    }
+
+    async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        volume.check_name(name)?;
+        if target.is_empty() || target.len() >= PAGE_BYTES as usize {
+            return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
+        }
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.exclusive().await;
+        volume.expect_alive(&directory)?;
+        let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
+        with_space!(volume, volume.create_node(&directory, name, node, target))
+    }
+
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let node = volume.node(ino).await?;
+        if node.kind() != FileKind::Symlink {
+            return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
+        }
+        let size = node.size() as usize;
+        if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
+            let inode = node.inode.borrow();
+            return Ok(inode.block[..size.min(inode.block.len())].to_vec());
+        }
+        match volume.map(&node, 0).await? {
+            super::map::Mapping::Mapped(extent) => {
+                let page = volume.block(extent.physical, |_| Ok(())).await?;
+                Ok(page.bytes()[..size.min(PAGE_BYTES as usize)].to_vec())
+            }
+            super::map::Mapping::Hole(_) => {
+                Err(FsError::Damaged { place: ino.to_string(), problem: "the link's target is a hole".into() })
+            }
+        }
+    }
+
+    async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        volume.check_name(name)?;
+        let directory = volume.directory(directory).await?;
+        let node = volume.node(ino).await?;
+        if node.is_directory() {
+            return Err(FsError::IsDirectory(ino.to_string()));
+        }
+        let _held = directory.lock.exclusive().await;
+        let _node_held = node.lock.exclusive().await;
+        volume.expect_alive(&directory)?;
+        volume.expect_alive(&node)?;
+        volume.expect_absent(&directory, name).await?;
+        if node.inode.borrow().links >= LINKS_MAX {
+            return Err(FsError::TooManyLinks(ino));
+        }
+        let add = async || {
+            let mut handle = volume.journal.start(ENTRY_CREDITS + 2).await?;
+            volume.add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
+            volume.touch(&mut handle, &node, 1).await?;
+            volume.touch_directory(&mut handle, &directory, 0).await
+        };
+        with_space!(volume, add())
+    }
+
+    async fn unlink(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.exclusive().await;
+        let found = volume.expect_entry(&directory, name).await?;
+        let node = volume.node(found.ino).await?;
+        if node.is_directory() {
+            return Err(FsError::IsDirectory(display(name)));
+        }
+        let _node_held = node.lock.exclusive().await;
+        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + Volume::DELETE_CREDITS).await?;
+        volume.remove_entry_of(&mut handle, &directory, found).await?;
+        volume.touch_directory(&mut handle, &directory, 0).await?;
+        volume.drop_link(handle, &node).await
+    }
+
+    async fn remove_directory(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        if name == b"." || name == b".." {
+            return Err(FsError::Invalid(format!("`{}` cannot be removed", display(name))));
+        }
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.exclusive().await;
+        let found = volume.expect_entry(&directory, name).await?;
+        let node = volume.directory(found.ino).await.map_err(|error| match error {
+            FsError::NotDirectory(_) => FsError::NotDirectory(display(name)),
+            other => other,
+        })?;
+        let _node_held = node.lock.exclusive().await;
+        if !volume.is_empty_directory(&node).await? {
+            return Err(FsError::NotEmpty(display(name)));
+        }
+        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + Volume::DELETE_CREDITS).await?;
+        volume.remove_entry_of(&mut handle, &directory, found).await?;
+        volume.touch_directory(&mut handle, &directory, -1).await?;
+        volume.drop_link(handle, &node).await
+    }
+
+    async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        volume.check_name(to.1)?;
+        if [from.1, to.1].iter().any(|name| *name == b"." || *name == b"..") {
+            return Err(FsError::Invalid("`.` and `..` cannot be renamed".into()));
+        }
+        let _renames = self.rename_lock.exclusive().await;
+        let (source, target) = (volume.directory(from.0).await?, volume.directory(to.0).await?);
+        let _directories = lock_both(&source, &target).await;
+        volume.expect_alive(&target)?;
+        let rename = async || volume.rename_locked((&source, from.1), (&target, to.1), manner).await;
+        with_space!(volume, rename())
+    }
+
+    fn open(&self, ino: Ino) {
+        if let Some(node) = self.volume.inodes.get(ino.0 as u32) {
+            node.openers.set(node.openers.get() + 1);
+        }
+    }
+
+    async fn release(&self, ino: Ino) -> FsResult<()> {
+        let volume = &self.volume;
+        let Some(node) = volume.inodes.get(ino.0 as u32) else { return Ok(()) };
+        node.openers.set(node.openers.get().saturating_sub(1));
+        if node.openers.get() > 0 || node.inode.borrow().links > 0 {
+            return Ok(());
+        }
+        let _held = node.lock.exclusive().await;
+        if node.is_deleted.get() || node.openers.get() > 0 {
+            return Ok(());
+        }
+        let handle = volume.journal.start(Volume::DELETE_CREDITS).await?;
+        volume.delete(handle, &node).await
+    }
+
+    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
+        let volume = &self.volume;
+        volume.syscall(length).await;
+        let node = volume.node(ino).await?;
+        node.expect_file()?;
+        let _held = node.lock.shared().await;
+        volume.read_file(&node, offset, length, manner).await
+    }
+
+    async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64> {
+        let volume = &self.volume;
+        volume.syscall(content.length()).await;
+        volume.check_writable()?;
+        let node = volume.node(ino).await?;
+        node.expect_file()?;
+        if let (Position::At(offset), true) = (position, manner.direct && volume.scope != Scope::Full) {
+            volume.check_direct(offset, content.length())?;
+            let _held = node.lock.shared().await;
+            if volume.overwrite_direct(&node, offset, content).await? {
+                return Ok(offset);
+            }
+        }
+        let _held = node.lock.exclusive().await;
+        let offset = match position {
+            Position::At(offset) => offset,
+            Position::End => node.size(),
+        };
+        if content.length() > 0 {
+            with_space!(volume, volume.write_file(&node, offset, content, manner))?;
+        }
+        Ok(offset)
+    }
+
+    async fn allocate(&self, ino: Ino, offset: u64, length: u64, allocation: Allocation) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        let node = volume.node(ino).await?;
+        node.expect_file()?;
+        if length == 0 || offset.checked_add(length).is_none_or(|end| end > (1 << 44) - PAGE_BYTES) {
+            return Err(FsError::Invalid(format!("a range of {length} bytes at {offset}")));
+        }
+        let _held = node.lock.exclusive().await;
+        with_space!(volume, volume.allocate_file(&node, (offset, length), allocation))
+    }
+
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.shared().await;
+        volume.entries_from(&directory, cursor).await
+    }
+
+    async fn fsync(&self, ino: Ino) -> FsResult<()> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        self.volume.sync_file(&node, false).await
+    }
+
+    async fn fdatasync(&self, ino: Ino) -> FsResult<()> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        self.volume.sync_file(&node, true).await
+    }
+
+    async fn sync(&self) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        if volume.scope != Scope::Full {
+            volume.write_everything().await?;
+        }
+        volume.commit_now().await?;
+        volume.journal.flush().await
+    }
+
+    async fn space(&self) -> FsResult<Space> {
+        let volume = &self.volume;
+        let (layout, superblock) = (&volume.layout, volume.superblock.borrow());
+        let overhead = u64::from(superblock.overhead_blocks.get());
+        Ok(Space {
+            blocks: layout.block_count.saturating_sub(overhead),
+            blocks_free: volume.groups.free_blocks(),
+            inodes: u64::from(layout.inode_count),
+            inodes_free: volume.groups.free_inodes(),
+        })
+    }
+
+    fn counters(&self) -> FsCounters {
+        self.volume.journal.counters()
+    }
+
+    fn reset_counters(&self) {
+        self.volume.journal.reset_counters();
+    }
+
+    async fn unmount(&self) -> FsResult<()> {
+        self.volume.unmount().await
+    }
+}
+
+fn apply(inode: &mut Inode, changes: AttributeChanges) {
+    if let Some(permissions) = changes.permissions {
+        inode.mode = inode.mode & 0xf000 | permissions & 0o7777;
+    }
+    inode.uid = changes.uid.unwrap_or(inode.uid);
+    inode.gid = changes.gid.unwrap_or(inode.gid);
+    inode.atime = changes.accessed.unwrap_or(inode.atime);
+    inode.mtime = changes.modified.unwrap_or(inode.mtime);
+}
+
+/// Locks two directories alone, the one with the lower number first; once if they are the same.
+async fn lock_both<'a>(one: &'a Node, other: &'a Node) -> (Held<'a>, Option<Held<'a>>) {
+    if one.number == other.number {
+        return (one.lock.exclusive().await, None);
+    }
+    let (first, second) = if one.number < other.number { (one, other) } else { (other, one) };
+    let held = first.lock.exclusive().await;
+    (held, Some(second.lock.exclusive().await))
+}

@@ -1,0 +1,145 @@
+//! Rename: the one operation with two directories, two inodes and, for directories, a third name (`..`) to change.
+
+use std::rc::Rc;
+
+use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
+use super::inodes::Node;
+use super::volume::Volume;
+use crate::api::{FsError, FsResult, Ino, RenameManner};
+
+const RENAME_CREDITS: usize = ENTRY_CREDITS + 3 * REMOVE_CREDITS + 6 + Volume::DELETE_CREDITS;
+
+type Name<'a> = (&'a Rc<Node>, &'a [u8]);
+
+impl Volume {
+    /// Renames with both directories locked; see `FileSystem::rename`.
+    pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
+        let missing = || FsError::NotFound(String::from_utf8_lossy(from.1).into_owned());
+        let found = self.find_entry(from.0, from.1).await?.ok_or_else(missing)?;
+        let node = self.node(found.ino).await?;
+        let replaced = self.find_entry(to.0, to.1).await?;
+        if node.is_directory() {
+            self.expect_outside(&node, to.0).await?;
+        }
+        match (replaced, manner) {
+            (None, RenameManner::Exchange) => Err(FsError::NotFound(String::from_utf8_lossy(to.1).into_owned())),
+            (None, _) => self.move_name(from, to, (&node, found)).await,
+            (Some(_), RenameManner::NoReplace) => Err(FsError::Exists(String::from_utf8_lossy(to.1).into_owned())),
+            (Some(other), _) if other.ino == found.ino => Ok(()),
+            (Some(other), RenameManner::Exchange) => self.exchange(from, to, (&node, found), other).await,
+            (Some(other), RenameManner::Replace) => self.replace(from, to, (&node, found), other).await,
+        }
+    }
+
+    /// # Errors
+    /// [`FsError::Invalid`] if `directory` is `node` or lies below it.
+    async fn expect_outside(&self, node: &Node, directory: &Rc<Node>) -> FsResult<()> {
+        let mut above = Rc::clone(directory);
+        loop {
+            if above.number == node.number {
+                return Err(FsError::Invalid(format!("{} cannot be moved into itself", node.ino())));
+            }
+            if above.number == super::format::ROOT_INODE {
+                return Ok(());
+            }
+            above = self.parent_of(&above).await?;
+        }
+    }
+
+    async fn parent_of(&self, directory: &Node) -> FsResult<Rc<Node>> {
+        let missing = || FsError::Damaged { place: directory.ino().to_string(), problem: "has no `..`".into() };
+        let found = self.find_entry(directory, b"..").await?.ok_or_else(missing)?;
+        self.node(found.ino).await
+    }
+
+    async fn move_name(&self, from: Name<'_>, to: Name<'_>, (node, found): (&Rc<Node>, Found)) -> FsResult<()> {
+        let _held = node.lock.exclusive().await;
+        let mut handle = self.journal.start(RENAME_CREDITS).await?;
+        self.add_entry(&mut handle, to.0, to.1, (node.ino(), node.kind())).await?;
+        // Adding may have split the block that the old name was in.
+        let found =
+            if from.0.number == to.0.number { self.find_entry(from.0, from.1).await?.unwrap_or(found) } else { found };
+        self.remove_entry_of(&mut handle, from.0, found).await?;
+        let moved = i32::from(node.is_directory() && from.0.number != to.0.number);
+        self.finish(&mut handle, node, (from.0, -moved), (to.0, moved)).await
+    }
+
+    async fn replace(
+        &self,
+        from: Name<'_>,
+        to: Name<'_>,
+        (node, found): (&Rc<Node>, Found),
+        replaced: Found,
+    ) -> FsResult<()> {
+        let victim = self.node(replaced.ino).await?;
+        let name = || String::from_utf8_lossy(to.1).into_owned();
+        match (node.is_directory(), victim.is_directory()) {
+            (true, false) => return Err(FsError::NotDirectory(name())),
+            (false, true) => return Err(FsError::IsDirectory(name())),
+            (true, true) if !self.is_empty_directory(&victim).await? => return Err(FsError::NotEmpty(name())),
+            _ => (),
+        }
+        let (first, second) = if node.number < victim.number { (node, &victim) } else { (&victim, node) };
+        let _held = (first.lock.exclusive().await, second.lock.exclusive().await);
+        let mut handle = self.journal.start(RENAME_CREDITS).await?;
+        self.replace_entry(&mut handle, to.0, replaced, (node.ino(), node.kind())).await?;
+        self.remove_entry_of(&mut handle, from.0, found).await?;
+        // The victim directory's `..` goes, a moved directory's comes.
+        let gone = i32::from(victim.is_directory());
+        let moved = i32::from(node.is_directory() && from.0.number != to.0.number);
+        let (source_links, target_links) = match from.0.number == to.0.number {
+            true => (0, -gone),
+            false => (-moved, moved - gone),
+        };
+        self.finish(&mut handle, node, (from.0, source_links), (to.0, target_links)).await?;
+        self.drop_link(handle, &victim).await
+    }
+
+    async fn exchange(
+        &self,
+        from: Name<'_>,
+        to: Name<'_>,
+        (node, found): (&Rc<Node>, Found),
+        other_found: Found,
+    ) -> FsResult<()> {
+        let other = self.node(other_found.ino).await?;
+        if other.is_directory() {
+            self.expect_outside(&other, from.0).await?;
+        }
+        let (first, second) = if node.number < other.number { (node, &other) } else { (&other, node) };
+        let _held = (first.lock.exclusive().await, second.lock.exclusive().await);
+        let mut handle = self.journal.start(RENAME_CREDITS).await?;
+        self.replace_entry(&mut handle, to.0, other_found, (node.ino(), node.kind())).await?;
+        self.replace_entry(&mut handle, from.0, found, (other.ino(), other.kind())).await?;
+        let crosses = from.0.number != to.0.number;
+        let (one, two) = (i32::from(node.is_directory() && crosses), i32::from(other.is_directory() && crosses));
+        self.finish(&mut handle, node, (from.0, two - one), (to.0, one - two)).await?;
+        if two == 1 {
+            self.set_parent(&mut handle, &other, from.0.ino()).await?;
+        }
+        self.touch(&mut handle, &other, 0).await
+    }
+
+    /// Stamps what a rename touched; a directory that moved gets its new `..`.
+    async fn finish(
+        &self,
+        handle: &mut crate::journal::Handle,
+        node: &Node,
+        source: (&Node, i32),
+        target: (&Node, i32),
+    ) -> FsResult<()> {
+        let crosses = source.0.number != target.0.number;
+        if crosses && node.is_directory() {
+            self.set_parent(handle, node, target.0.ino()).await?;
+        }
+        self.touch(handle, node, 0).await?;
+        self.touch_directory(handle, target.0, target.1).await?;
+        if crosses { self.touch_directory(handle, source.0, source.1).await } else { Ok(()) }
+    }
+
+    async fn set_parent(&self, handle: &mut crate::journal::Handle, node: &Node, parent: Ino) -> FsResult<()> {
+        let missing = || FsError::Damaged { place: node.ino().to_string(), problem: "has no `..`".into() };
+        let found = self.find_entry(node, b"..").await?.ok_or_else(missing)?;
+        self.replace_entry(handle, node, found, (parent, crate::api::FileKind::Directory)).await
+    }
+}

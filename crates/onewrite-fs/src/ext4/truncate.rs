@@ -1,0 +1,224 @@
+//! Shrinking, extending, punching and deleting files.
+//!
+//! What does not fit one transaction is done in steps from the end of the file on, with the inode on the orphan list
+//! meanwhile: after a crash recovery goes on where it stopped. A step frees one extent.
+
+use std::rc::Rc;
+
+use super::balloc::ALLOCATION_CREDITS;
+use super::format::inode::flags;
+use super::ialloc::{INODE_CREDITS, ORPHAN_CREDITS};
+use super::inodes::Node;
+use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
+use super::mode::Scope;
+use super::read::PAGE_BYTES;
+use super::volume::Volume;
+use super::write::ALLOCATION_STEP_BLOCKS;
+use crate::api::{Allocation, FsError, FsResult};
+use crate::journal::{BlockRange, Handle};
+
+/// Blocks that freeing one extent may change: it may touch two groups.
+pub(super) const FREE_CREDITS: usize = MAP_CREDITS + 2 * ALLOCATION_CREDITS + 1;
+/// Steps that the transaction of the change itself is made large enough for.
+const STEPS_AT_ONCE: usize = 2;
+
+impl Volume {
+    /// Sets the size; the node's lock is held alone.
+    pub(super) async fn set_size(&self, node: &Rc<Node>, size: u64) -> FsResult<()> {
+        let old = node.size();
+        if size < old {
+            self.before_cut(node, size).await?;
+        }
+        let mut handle = self.journal.start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
+        self.zero_tail(&mut handle, node, size.min(old)).await?;
+        {
+            let stamp = self.timestamp();
+            let mut inode = node.inode.borrow_mut();
+            inode.size = size;
+            (inode.mtime, inode.ctime) = (stamp, stamp);
+        }
+        let first = size.div_ceil(PAGE_BYTES);
+        if size < old {
+            self.cache.borrow_mut().remove_file(u64::from(node.number), first, old.div_ceil(PAGE_BYTES));
+            self.wait_for_writes(node).await;
+        }
+        self.load_inode_block(node.number).await?;
+        self.save(&mut handle, node);
+        node.data_changed_in.set(handle.tid());
+        if size < old {
+            handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
+        }
+        self.remove_orphan(&mut handle, node).await
+    }
+
+    /// Before blocks go that a committing transaction shows for the first time, their content has to be there.
+    async fn before_cut(&self, node: &Node, _size: u64) -> FsResult<()> {
+        if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
+            self.write_pages(node, 0, u64::MAX).await?;
+            self.wait_for_writes(node).await;
+        }
+        Ok(())
+    }
+
+    /// Goes on with an interrupted cut: frees blocks from block `first` on and takes the file off the orphan list.
+    pub(super) async fn free_behind(&self, node: &Rc<Node>, first: u64) -> FsResult<()> {
+        let handle = self.journal.start(Volume::DELETE_CREDITS).await?;
+        let mut handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
+        self.remove_orphan(&mut handle, node).await
+    }
+
+    /// Frees the file's blocks from block `first` on, in this transaction as far as its credits allow (`steps`), then
+    /// in further ones. The inode is saved with every step.
+    async fn free_from(&self, mut handle: Handle, node: &Rc<Node>, first: u64, mut steps: usize) -> FsResult<Handle> {
+        if !node.inode.borrow().has(flags::EXTENTS) {
+            return Ok(handle);
+        }
+        loop {
+            if steps == 0 {
+                if !self.has_blocks_from(node, first).await? {
+                    return Ok(handle);
+                }
+                self.add_orphan(&mut handle, node).await?;
+                drop(handle);
+                handle = self.journal.start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
+                steps = 1;
+            }
+            let Some(taken) = self.take_extent(&mut handle, node, (first, 1 << 32)).await? else { return Ok(handle) };
+            self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
+            steps -= 1;
+        }
+    }
+
+    async fn free_taken(&self, handle: &mut Handle, node: &Node, start: u64, count: u32) -> FsResult<()> {
+        let range = BlockRange { start, count: u64::from(count) };
+        self.free_blocks(handle, range).await?;
+        node.inode.borrow_mut().sectors -= range.count * SECTORS_PER_BLOCK;
+        self.load_inode_block(node.number).await?;
+        self.save(handle, node);
+        Ok(())
+    }
+
+    async fn has_blocks_from(&self, node: &Node, first: u64) -> FsResult<bool> {
+        let mut logical = first;
+        while logical < 1 << 32 {
+            match self.map(node, logical as u32).await? {
+                super::map::Mapping::Mapped(_) => return Ok(true),
+                super::map::Mapping::Hole(length) => logical += length,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Credits that [`Volume::delete`] needs in the transaction that took the last name.
+    pub(super) const DELETE_CREDITS: usize = ORPHAN_CREDITS + INODE_CREDITS + 1 + STEPS_AT_ONCE * FREE_CREDITS;
+
+    /// Removes an inode without names and openers, and its content; begins in `handle`.
+    pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
+        self.before_cut(node, 0).await?;
+        let pages = node.size().div_ceil(PAGE_BYTES);
+        self.cache.borrow_mut().remove_file(u64::from(node.number), 0, pages);
+        self.wait_for_writes(node).await;
+        node.dirty_since.set(None);
+        handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
+        let attributes = std::mem::take(&mut node.inode.borrow_mut().file_acl);
+        if attributes != 0 {
+            self.release_attribute_block(&mut handle, attributes).await?;
+        }
+        self.remove_orphan(&mut handle, node).await?;
+        self.free_inode(&mut handle, node).await
+    }
+
+    /// One inode less refers to a block of attributes; the last one frees it.
+    async fn release_attribute_block(&self, handle: &mut Handle, block: u64) -> FsResult<()> {
+        let page = self.block(block, |_| Ok(())).await?;
+        let references = u32::from_le_bytes(page.bytes()[4..8].try_into().expect("four bytes"));
+        match references {
+            0 | 1 => self.free_blocks(handle, BlockRange { start: block, count: 1 }).await,
+            _ => Err(FsError::Unsupported(format!("attribute block {block} shared by {references} inodes"))),
+        }
+    }
+
+    /// See `FileSystem::allocate`; the node's lock is held alone.
+    pub(super) async fn allocate_file(
+        &self,
+        node: &Rc<Node>,
+        (offset, length): (u64, u64),
+        allocation: Allocation,
+    ) -> FsResult<()> {
+        let end = offset + length;
+        match allocation {
+            Allocation::Extend => self.reserve(node, (offset, end), node.size().max(end)).await,
+            Allocation::KeepSize => self.reserve(node, (offset, end), node.size()).await,
+            Allocation::PunchHole => self.punch(node, offset, end.min(node.size())).await,
+            Allocation::ZeroRange => {
+                self.punch(node, offset, end.min(node.size())).await?;
+                self.reserve(node, (offset, end), node.size().max(end)).await
+            }
+        }
+    }
+
+    async fn reserve(&self, node: &Rc<Node>, (offset, end): (u64, u64), size: u64) -> FsResult<()> {
+        let (mut first, stop) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
+        while first < stop {
+            let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
+            let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
+            let (_, outcome) = self.allocate_range(&mut handle, node, (first, next), true).await;
+            if next == stop && outcome.is_ok() {
+                let stamp = self.timestamp();
+                let mut inode = node.inode.borrow_mut();
+                if inode.size != size {
+                    (inode.size, inode.mtime) = (size, stamp);
+                }
+                inode.ctime = stamp;
+            }
+            self.load_inode_block(node.number).await?;
+            self.save(&mut handle, node);
+            node.data_changed_in.set(handle.tid());
+            outcome?;
+            first = next;
+        }
+        Ok(())
+    }
+
+    /// Makes the range a hole; parts of pages at its ends become zeros.
+    async fn punch(&self, node: &Rc<Node>, offset: u64, end: u64) -> FsResult<()> {
+        if offset >= end {
+            return Ok(());
+        }
+        self.before_cut(node, 0).await?;
+        let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
+        let zero = |start: u64, stop: u64| vec![0; (stop - start) as usize];
+        let head_end = end.min(first * PAGE_BYTES);
+        if offset < head_end {
+            self.write_zeros(node, offset, &zero(offset, head_end)).await?;
+        }
+        let tail_start = (stop * PAGE_BYTES).max(head_end);
+        if tail_start < end {
+            self.write_zeros(node, tail_start, &zero(tail_start, end)).await?;
+        }
+        if first >= stop {
+            return Ok(());
+        }
+        self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        self.wait_for_writes(node).await;
+        loop {
+            let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
+            let Some(taken) = self.take_extent(&mut handle, node, (first, stop)).await? else { return Ok(()) };
+            let stamp = self.timestamp();
+            (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
+            self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
+            node.data_changed_in.set(handle.tid());
+        }
+    }
+
+    /// Zeros part of a page, unless it is a hole.
+    async fn write_zeros(&self, node: &Rc<Node>, offset: u64, zeros: &[u8]) -> FsResult<()> {
+        match self.map(node, (offset / PAGE_BYTES) as u32).await? {
+            super::map::Mapping::Mapped(extent) if !extent.unwritten => {
+                let content = crate::content::Content::Bytes(zeros);
+                self.write_file(node, offset, content, crate::api::Manner::default()).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Writing files: into the page cache, with blocks allocated as the scope demands.
+//!
+//! A write is cut into steps of at most 64 KiB (one transaction each in full scope). A step
+//! 1. brings the pages that it changes in part into memory,
+//! 2. allocates what is a hole, and says of unwritten blocks that they are written,
+//! 3. puts the pages into the cache: into the transaction in full scope, dirty otherwise,
+//! 4. stamps and saves the inode.
+//!
+//! If nothing of the inode changes (an overwrite within one tick of the clock), a step outside full scope needs no
+//! transaction at all. The node's lock is held alone; direct overwrites share it.
+
+use std::rc::Rc;
+
+use onewrite_block::Page;
+
+use super::balloc::ALLOCATION_CREDITS;
+use super::format::Extent;
+use super::inodes::Node;
+use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
+use super::mode::Scope;
+use super::read::{PAGE_BYTES, page_key};
+use super::volume::Volume;
+use crate::api::{FsError, FsResult, Manner};
+use crate::content::Content;
+use crate::journal::Handle;
+
+/// Largest step of a write: what `write()` keeps whole in full scope.
+const STEP_BYTES: u64 = 64 * 1024;
+/// Largest file: 2³² blocks less one.
+const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
+/// Largest step of an allocation without content.
+pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
+
+impl Volume {
+    /// See `FileSystem::write`; the node's lock is held alone.
+    pub(super) async fn write_file(
+        &self,
+        node: &Rc<Node>,
+        offset: u64,
+        content: Content<'_>,
+        manner: Manner,
+    ) -> FsResult<()> {
+        let length = content.length();
+        let end = offset.checked_add(length).filter(|end| *end <= SIZE_MAX);
+        let Some(end) = end else {
+            return Err(FsError::TooLarge { ino: node.ino(), size: offset.saturating_add(length), size_max: SIZE_MAX });
+        };
+        if manner.direct && self.scope != Scope::Full {
+            self.check_direct(offset, length)?;
+            return self.write_past_cache(node, offset, content).await;
+        }
+        let mut start = offset;
+        while start < end {
+            let stop = end.min(step_end(start));
+            self.throttle().await?;
+            self.write_step(node, (start, stop), (offset, content)).await?;
+            start = stop;
+        }
+        Ok(())
+    }
+
+    async fn write_step(&self, node: &Rc<Node>, (start, end): (u64, u64), whole: (u64, Content<'_>)) -> FsResult<()> {
+        let (offset, content) = whole;
+        let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
+        self.load_partial(node, first, last, (offset, content)).await?;
+        let needs_map = !self.is_written(node, first, last + 1).await?;
+        let grows = end > node.size();
+        let stamp = self.timestamp();
+        let stamps = node.inode.borrow().mtime != stamp || node.inode.borrow().ctime != stamp;
+        if self.scope != Scope::Full && !needs_map && !grows && !stamps {
+            return self.put_dirty(node, first, last, (offset, content)).await;
+        }
+        let pages = (last - first + 1) as usize;
+        let content_credits = if self.scope == Scope::Full { pages } else { 0 };
+        let map_credits = if needs_map { map_credits(pages) } else { 0 };
+        let mut handle = self.journal.start(content_credits + map_credits + 1).await?;
+        let mut reached = last + 1;
+        let mut outcome = Ok(());
+        if needs_map {
+            (reached, outcome) = self.allocate_range(&mut handle, node, (first, last + 1), false).await;
+            if self.scope == Scope::OrderedMetadata {
+                handle.order(u64::from(node.number));
+            }
+        }
+        if reached > first {
+            // On a full disk, what has blocks is written all the same: they must not show what they held before.
+            let whole = (offset, content);
+            match self.scope {
+                Scope::Full => self.put_logged(&mut handle, node, first, reached - 1, whole).await?,
+                _ => self.put_dirty(node, first, reached - 1, whole).await?,
+            }
+            let end = end.min(reached * PAGE_BYTES);
+            self.finish_write(&mut handle, node, (grows || needs_map, end)).await?;
+        }
+        outcome
+    }
+
+    /// Stamps the inode, lets it grow to `end`, and saves it.
+    async fn finish_write(&self, handle: &mut Handle, node: &Node, (is_needed, end): (bool, u64)) -> FsResult<()> {
+        self.load_inode_block(node.number).await?;
+        let stamp = self.timestamp();
+        {
+            let mut inode = node.inode.borrow_mut();
+            (inode.mtime, inode.ctime) = (stamp, stamp);
+            inode.size = inode.size.max(end);
+        }
+        self.save(handle, node);
+        if is_needed || self.scope == Scope::Full {
+            node.data_changed_in.set(handle.tid());
+        }
+        Ok(())
+    }
+
+    /// Brings the first and last page into memory, if the content covers them only in part.
+    async fn load_partial(
+        &self,
+        node: &Node,
+        first: u64,
+        last: u64,
+        (offset, content): (u64, Content<'_>),
+    ) -> FsResult<()> {
+        let ends = if first == last { vec![first] } else { vec![first, last] };
+        for index in ends {
+            if content.whole_page(offset, index).is_none() {
+                self.file_page(node, index, index + 1).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all pages from `first` up to `end` have blocks with content.
+    async fn is_written(&self, node: &Node, first: u64, end: u64) -> FsResult<bool> {
+        let mut index = first;
+        while index < end {
+            match self.map(node, index as u32).await? {
+                Mapping::Mapped(extent) if !extent.unwritten => index += u64::from(extent.length),
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Allocates blocks for the holes among the pages from `first` up to `end`; unless `unwritten`, unwritten blocks
+    /// count as written from now on. The inode is the caller's to save. Gives the page before which all have blocks,
+    /// which is `end` unless the outcome is an error ([`FsError::NoSpace`]).
+    pub(super) async fn allocate_range(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        (first, end): (u64, u64),
+        unwritten: bool,
+    ) -> (u64, FsResult<()>) {
+        let mut index = first;
+        while index < end {
+            match self.allocate_run(handle, node, (index, end), unwritten).await {
+                Ok(next) => index = next,
+                Err(error) => return (index, Err(error)),
+            }
+        }
+        (end, Ok(()))
+    }
+
+    /// The first step of [`Volume::allocate_range`]: one extent or one hole.
+    async fn allocate_run(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        (index, end): (u64, u64),
+        unwritten: bool,
+    ) -> FsResult<u64> {
+        let hole = match self.map(node, index as u32).await? {
+            Mapping::Mapped(extent) => {
+                let stop = end.min(index + u64::from(extent.length));
+                if extent.unwritten && !unwritten {
+                    self.mark_written(handle, node, (index, stop)).await?;
+                }
+                return Ok(stop);
+            }
+            Mapping::Hole(length) => length,
+        };
+        let wanted = hole.min(end - index).min(ALLOCATION_STEP_BLOCKS) as u32;
+        let goal = self.goal(node, index as u32).await?;
+        let range = self.allocate_blocks(handle, goal, wanted).await?;
+        let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
+        if let Err(error) = self.insert_extent(handle, node, extent).await {
+            self.free_blocks(handle, range).await?;
+            return Err(error);
+        }
+        node.inode.borrow_mut().sectors += range.count * SECTORS_PER_BLOCK;
+        Ok(index + range.count)
+    }
+
+    /// The new content of one page: the whole page, or the page in memory with its part replaced.
+    async fn put_page(&self, node: &Node, index: u64, (offset, content): (u64, Content<'_>)) -> FsResult<()> {
+        let key = page_key(node, index);
+        if let Some(page) = content.whole_page(offset, index) {
+            if self.cache.borrow().peek(key).is_none() {
+                self.make_room().await?;
+            }
+            self.cache.borrow_mut().insert(key, page);
+            return Ok(());
+        }
+        self.file_page(node, index, index + 1).await?;
+        let (place, bytes) = content.part_of_page(offset, index);
+        let mut cache = self.cache.borrow_mut();
+        cache.page_mut(key).expect("just loaded").write(place, &bytes);
+        Ok(())
+    }
+
+    async fn put_dirty(&self, node: &Rc<Node>, first: u64, last: u64, whole: (u64, Content<'_>)) -> FsResult<()> {
+        for index in first..=last {
+            self.put_page(node, index, whole).await?;
+            self.cache.borrow_mut().mark_dirty(page_key(node, index));
+        }
+        self.note_dirty(node);
+        Ok(())
+    }
+
+    /// Notes that the file has dirty pages.
+    pub(super) fn note_dirty(&self, node: &Rc<Node>) {
+        if node.dirty_since.get().is_none() {
+            node.dirty_since.set(Some(self.runtime.now()));
+            self.inodes.dirty.borrow_mut().push_back(node.number);
+        }
+    }
+
+    async fn put_logged(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        first: u64,
+        last: u64,
+        whole: (u64, Content<'_>),
+    ) -> FsResult<()> {
+        for index in first..=last {
+            let Mapping::Mapped(extent) = self.map(node, index as u32).await? else {
+                unreachable!("just allocated");
+            };
+            self.put_page(node, index, whole).await?;
+            self.pin(handle, extent.physical, page_key(node, index));
+        }
+        Ok(())
+    }
+
+    /// Zeros the bytes of the file's last page from its end on, in memory and in time on the device; the caller is
+    /// about to change the size.
+    pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
+        let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
+        let Mapping::Mapped(extent) = self.map(node, index as u32).await? else { return Ok(()) };
+        if used == 0 || extent.unwritten {
+            return Ok(());
+        }
+        let page = self.file_page(node, index, index + 1).await?;
+        if page.bytes()[used..].iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        drop(page);
+        let key = page_key(node, index);
+        self.cache.borrow_mut().page_mut(key).expect("just loaded").bytes_mut()[used..].fill(0);
+        if self.scope == Scope::Full {
+            self.pin(handle, extent.physical, key);
+        } else {
+            self.cache.borrow_mut().mark_dirty(key);
+            self.note_dirty(node);
+            if self.scope == Scope::OrderedMetadata {
+                handle.order(u64::from(node.number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks first allocated as unwritten, then content, then the map says written: no crash shows stale blocks.
+    async fn write_past_cache(&self, node: &Rc<Node>, offset: u64, content: Content<'_>) -> FsResult<()> {
+        let end = offset + content.length();
+        let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
+        if first == stop {
+            return Ok(());
+        }
+        self.write_pages(node, first, stop).await?;
+        self.wait_for_writes(node).await;
+        self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        let needs_map = !self.is_written(node, first, stop).await?;
+        let credits = map_credits((stop - first) as usize);
+        if needs_map {
+            let mut handle = self.journal.start(credits + 1).await?;
+            let (_, outcome) = self.allocate_range(&mut handle, node, (first, stop), true).await;
+            self.load_inode_block(node.number).await?;
+            self.save(&mut handle, node);
+            outcome?;
+        }
+        let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
+        self.write_direct(node, first, pages).await?;
+        let stamp = self.timestamp();
+        let stamps = node.inode.borrow().mtime != stamp;
+        if needs_map || stamps || end > node.size() {
+            let mut handle = self.journal.start(credits + 1).await?;
+            if needs_map {
+                self.mark_written(&mut handle, node, (first, stop)).await?;
+            }
+            self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;
+        }
+        Ok(())
+    }
+
+    /// A direct write of whole pages that changes neither map nor size; the node's lock is shared. False if it is not
+    /// one, and nothing is done.
+    pub(super) async fn overwrite_direct(&self, node: &Rc<Node>, offset: u64, content: Content<'_>) -> FsResult<bool> {
+        let end = offset + content.length();
+        let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
+        let is_overwrite = end <= node.size() && self.is_written(node, first, stop).await?;
+        let in_cache = (first..stop).any(|index| self.cache.borrow().peek(page_key(node, index)).is_some());
+        if !is_overwrite || in_cache {
+            return Ok(false);
+        }
+        if node.inode.borrow().mtime != self.timestamp() {
+            let mut handle = self.journal.start(1).await?;
+            self.finish_write(&mut handle, node, (false, 0)).await?;
+        }
+        let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
+        self.write_direct(node, first, pages).await?;
+        Ok(true)
+    }
+}
+
+/// Where the step that begins at `start` ends: steps after the first begin at multiples of their size.
+fn step_end(start: u64) -> u64 {
+    start + STEP_BYTES - start % PAGE_BYTES
+}
+
+/// Blocks that mapping so many pages may change: in the worst case each lies apart.
+pub(super) fn map_credits(pages: usize) -> usize {
+    MAP_CREDITS + ALLOCATION_CREDITS * pages.min(4) + pages.div_ceil(64)
+}

@@ -1,0 +1,257 @@
+//! Writeback: dirty pages go to their blocks, and fsync.
+//!
+//! Who writes: the flusher every five seconds (files dirty for 30 s, or everything while much is dirty), a commit for
+//! the files that it orders, fsync, and whoever needs room. They take no lock: a page is under way at most once, and
+//! changes to a map are seen whole.
+
+use std::rc::Rc;
+
+use onewrite_block::{Cause, InFlight, Nanos};
+use onewrite_cache::PageKey;
+
+use super::inodes::Node;
+use super::map::Mapping;
+use super::mode::Scope;
+use super::read::page_key;
+use super::volume::Volume;
+use crate::api::{FsError, FsResult, Ino};
+use crate::journal::{send_run, wait_all};
+
+/// Pages that one writer has under way at a time.
+const BATCH_PAGES: u64 = 1024;
+/// Pages around a victim that are written with it.
+const CLUSTER_PAGES: u64 = 64;
+/// How often the flusher looks.
+const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
+/// Age at which dirty pages are written.
+const DIRTY_AGE: Nanos = Nanos::from_secs(30);
+
+impl Volume {
+    /// Writes the dirty pages of the file from `first` up to `end` that are not under way already, and waits.
+    pub(super) async fn write_pages(&self, node: &Node, first: u64, end: u64) -> FsResult<()> {
+        let mut index = first;
+        loop {
+            let (keys, under_way, next) = self.send_pages(node, index, end).await?;
+            let count = keys.len();
+            let outcome = wait_all(under_way).await;
+            {
+                let mut cache = self.cache.borrow_mut();
+                keys.iter().for_each(|key| cache.end_write(*key));
+            }
+            node.pages_writing.set(node.pages_writing.get() - count);
+            self.progress.ring();
+            if let Err(error) = outcome {
+                node.write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
+                return Err(error.into());
+            }
+            match next {
+                Some(next) => index = next,
+                None => break,
+            }
+        }
+        if self.cache.borrow().dirty_pages(u64::from(node.number), 0).next().is_none() {
+            node.dirty_since.set(None);
+        }
+        Ok(())
+    }
+
+    /// Puts a batch under way; gives where to go on, if there may be more.
+    async fn send_pages(
+        &self,
+        node: &Node,
+        first: u64,
+        end: u64,
+    ) -> FsResult<(Vec<PageKey>, Vec<InFlight>, Option<u64>)> {
+        let (mut keys, mut under_way, mut index) = (Vec::new(), Vec::new(), first);
+        while let Some((start, version)) = self.next_dirty(node, index, end) {
+            if keys.len() as u64 >= BATCH_PAGES {
+                return Ok((keys, under_way, Some(start)));
+            }
+            let mapping = self.map(node, start as u32).await?;
+            if node.map_version.get() != version {
+                index = start;
+                continue;
+            }
+            let Mapping::Mapped(extent) = mapping else {
+                // A hole being cut around it, or a page of a file that is going; its owner knows.
+                index = start + 1;
+                continue;
+            };
+            let stop = end.min(start + u64::from(extent.length));
+            let run = self.take_run(node, start, stop);
+            index = start + (run.len() as u64).max(1);
+            let pages = run.iter().map(|(_, page)| page.clone());
+            keys.extend(run.iter().map(|(key, _)| *key));
+            under_way.extend(send_run(&self.port, extent.physical, pages, false, Cause::Data).await);
+        }
+        Ok((keys, under_way, None))
+    }
+
+    /// The next page to write, and the version of the map that its place will have to agree with.
+    fn next_dirty(&self, node: &Node, from: u64, end: u64) -> Option<(u64, u64)> {
+        let cache = self.cache.borrow();
+        let is_free = |index: &u64| !cache.is_writing(page_key(node, *index));
+        let next = cache.dirty_pages(u64::from(node.number), from).take_while(|index| *index < end).find(is_free);
+        next.map(|index| (index, node.map_version.get()))
+    }
+
+    /// Begins to write the dirty pages that follow one another from `start` on.
+    fn take_run(&self, node: &Node, start: u64, stop: u64) -> Vec<(PageKey, onewrite_block::Page)> {
+        let mut cache = self.cache.borrow_mut();
+        let mut run = Vec::new();
+        for index in start..stop {
+            let key = page_key(node, index);
+            if !cache.is_dirty(key) || cache.is_writing(key) {
+                break;
+            }
+            run.push((key, cache.begin_write(key)));
+        }
+        node.pages_writing.set(node.pages_writing.get() + run.len());
+        run
+    }
+
+    /// Waits until no page of the file is under way.
+    pub(super) async fn wait_for_writes(&self, node: &Node) {
+        self.progress.until(|| node.pages_writing.get() == 0).await;
+    }
+
+    /// Writes all dirty pages of the file and waits, also for those that others put under way.
+    ///
+    /// # Errors
+    /// The first error since the last call: also one that nobody was told of.
+    pub(super) async fn write_all(&self, node: &Node) -> FsResult<()> {
+        let outcome = self.write_pages(node, 0, u64::MAX).await;
+        self.wait_for_writes(node).await;
+        let missed = self.write_pages(node, 0, u64::MAX).await;
+        match node.write_error.take() {
+            Some(error) => Err(error),
+            None => outcome.and(missed),
+        }
+    }
+
+    /// Writes a dirty page that has to leave, with its neighbours.
+    pub(super) async fn write_around(&self, key: PageKey) -> FsResult<()> {
+        let Some(node) = self.inodes.get(key.file as u32) else {
+            unreachable!("a file with dirty pages stays in memory");
+        };
+        let first = key.index - key.index % CLUSTER_PAGES;
+        self.write_pages(&node, first, first + CLUSTER_PAGES).await?;
+        // A page that is dirty still (changed again, or in a hole being cut) goes to the end of the line.
+        self.cache.borrow_mut().page(key);
+        Ok(())
+    }
+
+    /// Lets a writer wait while more than a fifth of the cache is dirty: it writes some itself.
+    pub(super) async fn throttle(&self) -> FsResult<()> {
+        loop {
+            let (dirty, capacity) = {
+                let cache = self.cache.borrow();
+                (cache.dirty_count(), cache.capacity())
+            };
+            if dirty * 5 <= capacity {
+                return Ok(());
+            }
+            let Some(node) = self.oldest_dirty() else { return Ok(()) };
+            if self.set_writeout(true) {
+                self.progress.wait().await;
+                continue;
+            }
+            let outcome = self.write_pages(&node, 0, u64::MAX).await;
+            self.set_writeout(false);
+            self.progress.ring();
+            outcome?;
+        }
+    }
+
+    /// The file that became dirty first.
+    fn oldest_dirty(&self) -> Option<Rc<Node>> {
+        loop {
+            let number = *self.inodes.dirty.borrow().front()?;
+            match self.inodes.get(number).filter(|node| node.dirty_since.get().is_some()) {
+                Some(node) => return Some(node),
+                None => drop(self.inodes.dirty.borrow_mut().pop_front()),
+            }
+        }
+    }
+
+    /// The flusher: never ends.
+    pub(super) async fn flusher(&self) {
+        loop {
+            self.runtime.sleep(FLUSH_INTERVAL).await;
+            loop {
+                let Some(node) = self.oldest_dirty() else { break };
+                let is_old = node.dirty_since.get().is_some_and(|since| since + DIRTY_AGE <= self.runtime.now());
+                let is_much = {
+                    let cache = self.cache.borrow();
+                    cache.dirty_count() * 10 > cache.capacity()
+                };
+                if !is_old && !is_much || self.write_pages(&node, 0, u64::MAX).await.is_err() {
+                    break;
+                }
+                if node.dirty_since.get().is_some() {
+                    // Changed while it was written: it goes to the end of the line.
+                    let mut dirty = self.inodes.dirty.borrow_mut();
+                    dirty.retain(|number| *number != node.number);
+                    dirty.push_back(node.number);
+                    node.dirty_since.set(Some(self.runtime.now()));
+                }
+            }
+        }
+    }
+
+    /// See `FileSystem::fsync`; `data_only` is fdatasync.
+    pub(super) async fn sync_file(&self, node: &Rc<Node>, data_only: bool) -> FsResult<()> {
+        if self.scope != Scope::Full {
+            // Shared, so that no hole is being cut around pages that have to be written.
+            let _held = node.lock.shared().await;
+            self.write_all(node).await?;
+        }
+        let tid = if data_only { node.data_changed_in.get() } else { node.changed_in.get() };
+        if self.journal.is_committed(tid) {
+            self.journal.check_aborted()?;
+            return self.journal.flush().await;
+        }
+        let is_late = self.journal.has_flushed(tid);
+        self.journal.request_commit(tid);
+        self.journal.wait_committed(tid).await?;
+        if is_late { self.journal.flush().await } else { Ok(()) }
+    }
+
+    /// Writes all dirty pages of all files.
+    ///
+    /// # Errors
+    /// The first error; all files are tried.
+    pub(super) async fn write_everything(&self) -> FsResult<()> {
+        let numbers: Vec<u32> = self.inodes.dirty.borrow().iter().copied().collect();
+        let mut outcome = Ok(());
+        for number in numbers {
+            if let Some(node) = self.inodes.get(number) {
+                outcome = outcome.and(self.write_all(&node).await);
+            }
+        }
+        self.inodes
+            .dirty
+            .borrow_mut()
+            .retain(|number| self.inodes.get(*number).is_some_and(|node| node.dirty_since.get().is_some()));
+        outcome
+    }
+
+    /// Commits what runs, and waits.
+    ///
+    /// # Errors
+    /// If the journal is or gets aborted.
+    pub(super) async fn commit_now(&self) -> FsResult<()> {
+        let tid = self.journal.running_tid();
+        if self.journal.is_running_empty() {
+            let before = tid.previous();
+            return self.journal.wait_committed(before).await;
+        }
+        self.journal.request_commit(tid);
+        self.journal.wait_committed(tid).await
+    }
+
+    /// The node of a file that a transaction orders.
+    pub(super) fn ordered_node(&self, file: u64) -> Option<Rc<Node>> {
+        self.inodes.get(Ino(file).0 as u32)
+    }
+}
