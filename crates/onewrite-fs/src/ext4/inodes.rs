@@ -202,8 +202,15 @@ impl Volume {
     /// The node of `ino`, read from the inode table if need be.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if the number is out of range or the inode is free.
+    /// [`FsError::NotFound`] if the number is out of range or the inode is free or an orphan of an earlier mount.
     pub(super) async fn node(&self, ino: Ino) -> FsResult<Rc<Node>> {
+        let node = self.node_or_orphan(ino).await?;
+        let is_gone = node.inode.borrow().links == 0 && node.openers.get() == 0;
+        if is_gone { Err(FsError::NotFound(ino.to_string())) } else { Ok(node) }
+    }
+
+    /// As [`Volume::node`], also of inodes that have lost their last name.
+    pub(super) async fn node_or_orphan(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let number = u32::try_from(ino.0).unwrap_or(0);
         if let Some(node) = self.inodes.get(number) {
             return self.living(node);

@@ -329,7 +329,7 @@ impl Volume {
                 let problem = "the orphan list runs in a circle".into();
                 return Err(FsError::Damaged { place: format!("inode {next}"), problem });
             }
-            let node = self.node(crate::api::Ino(u64::from(next))).await?;
+            let node = self.node_or_orphan(crate::api::Ino(u64::from(next))).await?;
             next = node.inode.borrow().dtime;
             nodes.push(node);
         }

@@ -1,6 +1,9 @@
 //! Images made and judged by e2fsprogs, for the tests of the format, mkfs and the checker.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod patient;
+pub mod volume;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
