@@ -25,6 +25,17 @@ pub enum LabError {
         /// The system's words.
         message: String,
     },
+    /// A file could not be written.
+    #[error("cannot write {path}: {message}")]
+    WriteFile {
+        /// The file.
+        path: String,
+        /// The system's words.
+        message: String,
+    },
+    /// A file system could not be made.
+    #[error("mkfs: {0}")]
+    Mkfs(#[from] onewrite_fs::ext4::mkfs::MkfsError),
     /// An option makes no sense; the text says which, and what would.
     #[error("{0}")]
     Option(String),

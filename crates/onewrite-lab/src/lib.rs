@@ -8,6 +8,7 @@ pub mod error;
 pub mod job;
 pub mod report;
 pub mod results;
+pub mod session;
 pub mod workload;
 
 pub use error::LabError;

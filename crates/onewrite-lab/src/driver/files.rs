@@ -1,9 +1,8 @@
-//! Files: operations carried out on a file system.
+//! Files: operations carried out on a file system, which charges the host for its system calls itself.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use onewrite_block::{Nanos, Runtime};
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::{
     Allocation, AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position,
@@ -18,7 +17,6 @@ use crate::workload::{FileId, Layout, Operation, Slot, Workload, WriteManner};
 /// A mounted file system as a target.
 pub struct Files<F> {
     fs: Rc<F>,
-    runtime: Runtime,
     names: RefCell<Vec<Name>>,
     contents: RefCell<Vec<Option<Contents>>>,
 }
@@ -50,13 +48,8 @@ impl Opened {
 
 impl<F: FileSystem> Files<F> {
     /// `fs` as a target.
-    pub fn new(runtime: &Runtime, fs: Rc<F>) -> Files<F> {
-        Files { fs, runtime: runtime.clone(), names: RefCell::default(), contents: RefCell::default() }
-    }
-
-    /// What a system call that moves `bytes` costs the host.
-    async fn system_call(&self, bytes: u64) {
-        self.runtime.cpu(self.runtime.host().syscall(bytes)).await;
+    pub fn new(fs: Rc<F>) -> Files<F> {
+        Files { fs, names: RefCell::default(), contents: RefCell::default() }
     }
 
     async fn directory(&self, path: &str) -> FsResult<()> {
@@ -78,7 +71,6 @@ impl<F: FileSystem> Files<F> {
         if let Layout::Filled { chunk, seed, compressible_percent, synced, .. } = layout {
             self.fill(file, ino, (size, chunk), Filling { seed, compressible_percent }).await?;
             if synced {
-                self.system_call(0).await;
                 self.fs.fsync(ino).await?;
             }
         }
@@ -86,7 +78,6 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn reserve(&self, ino: Ino, size: u64, fallocate: Fallocate) -> FsResult<()> {
-        self.system_call(0).await;
         match fallocate {
             Fallocate::None => Ok(()),
             Fallocate::Extend => self.fs.allocate(ino, 0, size, Allocation::Extend).await,
@@ -101,7 +92,6 @@ impl<F: FileSystem> Files<F> {
         let mut offset = 0;
         while offset < size {
             let length = chunk.min(size - offset);
-            self.system_call(length).await;
             self.fs.write(ino, Position::At(offset), filling.content(length), Manner::default()).await?;
             self.note(file, offset, length, filling);
             offset += length;
@@ -110,12 +100,16 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn create_or_lookup(&self, file: FileId) -> FsResult<Ino> {
-        self.system_call(0).await;
         let (directory, name) = self.place(file);
         match self.fs.create(directory, &name, NewNode::FILE).await {
             Err(FsError::Exists(_)) => self.fs.lookup(directory, &name).await,
             other => other,
         }
+    }
+
+    async fn lookup(&self, file: FileId) -> FsResult<Ino> {
+        let (directory, name) = self.place(file);
+        self.fs.lookup(directory, &name).await
     }
 
     fn place(&self, file: FileId) -> (Ino, Vec<u8>) {
@@ -143,11 +137,7 @@ impl<F: FileSystem> Files<F> {
     async fn open(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot, create: bool) -> FsResult<u64> {
         let ino = match create {
             true => self.create_or_lookup(file).await?,
-            false => {
-                self.system_call(0).await;
-                let (directory, name) = self.place(file);
-                self.fs.lookup(directory, &name).await?
-            }
+            false => self.lookup(file).await?,
         };
         self.fs.open(ino);
         opened.borrow_mut().put(slot, Some((file, ino)));
@@ -155,7 +145,6 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn create(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot) -> FsResult<u64> {
-        self.system_call(0).await;
         let (directory, name) = self.place(file);
         let ino = self.fs.create(directory, &name, NewNode::FILE).await?;
         self.fs.open(ino);
@@ -164,7 +153,6 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn close(&self, opened: &RefCell<Opened>, slot: Slot) -> FsResult<u64> {
-        self.system_call(0).await;
         let (_, ino) = opened.borrow().at(slot)?;
         opened.borrow_mut().put(slot, None);
         self.fs.release(ino).await?;
@@ -172,7 +160,6 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn unlink(&self, file: FileId) -> FsResult<u64> {
-        self.system_call(0).await;
         let (directory, name) = self.place(file);
         self.fs.unlink(directory, &name).await?;
         if let Some(contents) = &mut self.contents.borrow_mut()[file.0 as usize] {
@@ -182,14 +169,11 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn stat(&self, file: FileId) -> FsResult<u64> {
-        self.system_call(0).await;
-        let (directory, name) = self.place(file);
-        let ino = self.fs.lookup(directory, &name).await?;
+        let ino = self.lookup(file).await?;
         self.fs.attributes(ino).await.map(|_| 0)
     }
 
     async fn read(&self, (file, ino): (FileId, Ino), offset: u64, length: u64, manner: Manner) -> Result<u64, Failure> {
-        self.system_call(if manner.direct { 0 } else { length }).await;
         let data = self.fs.read(ino, offset, length, manner).await?;
         self.check(file, offset, &data)?;
         Ok(data.length as u64)
@@ -212,7 +196,6 @@ impl<F: FileSystem> Files<F> {
         filling: Filling,
         manner: WriteManner,
     ) -> FsResult<u64> {
-        self.system_call(if manner.direct { 0 } else { length }).await;
         let how = Manner { direct: manner.direct };
         let begin = self.fs.write(ino, position, filling.content(length), how).await?;
         self.note(file, begin, length, filling);
@@ -225,7 +208,6 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn sync(&self, (_, ino): (FileId, Ino), only_data: bool) -> FsResult<u64> {
-        self.system_call(0).await;
         match only_data {
             true => self.fs.fdatasync(ino).await?,
             false => self.fs.fsync(ino).await?,
@@ -280,10 +262,8 @@ impl<F: FileSystem> Target for Files<F> {
             Operation::Trim { .. } => Err(FsError::Unsupported("trim of a file".to_owned()).into()),
             Operation::Fsync { slot } => Ok(self.sync(at(slot)?, false).await?),
             Operation::Fdatasync { slot } => Ok(self.sync(at(slot)?, true).await?),
-            Operation::Think(span) => {
-                self.runtime.sleep(span.max(Nanos::ZERO)).await;
-                Ok(0)
-            }
+            // The driver itself waits.
+            Operation::Think(_) => Ok(0),
         }
     }
 }

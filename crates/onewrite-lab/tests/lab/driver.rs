@@ -75,7 +75,7 @@ fn verify_finds_a_spoiled_byte() {
     let runtime = executor.runtime();
     let fs = Rc::new(MemoryFs::new(&runtime));
     fs.spoils_writes.set(true);
-    let target = Rc::new(Files::new(&runtime, fs));
+    let target = Rc::new(Files::new(fs));
     let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=64k\nverify=crc32c\n").unwrap();
     let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
     let result = executor.block_on(async move { driver::run(&runtime, target, workload, None).await }).unwrap();
@@ -122,7 +122,7 @@ fn a_device_is_driven_without_a_file_system() {
 fn a_watcher_sees_the_run_go_on() {
     let executor = Executor::ideal();
     let runtime = executor.runtime();
-    let target = Rc::new(Files::new(&runtime, Rc::new(MemoryFs::new(&runtime))));
+    let target = Rc::new(Files::new(Rc::new(MemoryFs::new(&runtime))));
     let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=16m\n").unwrap();
     let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
     let seen = Rc::new(Cell::new(0));

@@ -4,4 +4,5 @@ mod driver;
 mod fio_judge;
 mod memory;
 mod report;
+mod session;
 mod support;

@@ -16,7 +16,7 @@ pub fn run(workload: Workload) -> (Result<Vec<JobMeasure>, LabError>, Rc<MemoryF
     let executor = Executor::ideal();
     let runtime = executor.runtime();
     let fs = Rc::new(MemoryFs::new(&runtime));
-    let target = Rc::new(Files::new(&runtime, Rc::clone(&fs)));
+    let target = Rc::new(Files::new(Rc::clone(&fs)));
     let measures = executor.block_on(async move { driver::run(&runtime, target, workload, None).await });
     (measures.unwrap(), fs)
 }

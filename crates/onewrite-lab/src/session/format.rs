@@ -1,0 +1,129 @@
+//! Format: an ext4 image written to a device.
+
+use onewrite_block::{Cause, Choices, DevicePort, Lpn, PAGE_SIZE, Page, Request};
+use onewrite_fs::ext4::mkfs::{self, MkfsOptions};
+
+use crate::error::LabError;
+
+/// What a new file system is to be, where it may be chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// Bytes of the journal; `None` as mke2fs would make it.
+    pub journal_bytes: Option<u64>,
+    /// The device reads zeros wherever it was never written.
+    pub is_zeroed: bool,
+    /// Time of making, in seconds since 1970.
+    pub unix_time: u32,
+    /// Name of the volume.
+    pub label: String,
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formatted {
+    /// Bytes of the file system.
+    pub size_bytes: u64,
+    /// Bytes of its journal.
+    pub journal_bytes: u64,
+    /// Bytes written to make it.
+    pub written_bytes: u64,
+}
+
+/// Writes an empty ext4 to the device behind `port`, durably; its UUID comes from `choices`.
+///
+/// # Errors
+/// If the device is too small for it, an option is out of range, or the device fails.
+pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Formatted, LabError> {
+    let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
+    let journal_blocks = options.journal_bytes.map(journal_blocks).transpose()?;
+    let plan = mkfs::plan(&MkfsOptions {
+        journal_blocks: Some(journal_blocks.unwrap_or_else(|| default_journal(size_bytes))),
+        unix_time: options.unix_time,
+        label: options.label.clone(),
+        device_is_zeroed: options.is_zeroed,
+        ..MkfsOptions::new(size_bytes, choices)
+    })?;
+    let written_bytes = (plan.len() * PAGE_SIZE) as u64;
+    write(port, plan).await?;
+    let blocks = journal_blocks.unwrap_or_else(|| default_journal(size_bytes));
+    Ok(Formatted { size_bytes, journal_bytes: u64::from(blocks) * PAGE_SIZE as u64, written_bytes })
+}
+
+fn default_journal(size_bytes: u64) -> u32 {
+    mkfs::default_journal_blocks(size_bytes / PAGE_SIZE as u64)
+}
+
+fn journal_blocks(bytes: u64) -> Result<u32, LabError> {
+    let refuse =
+        || LabError::Option(format!("--journal-size of {bytes} bytes; write whole blocks of 4 KiB, below 16 TiB"));
+    if !bytes.is_multiple_of(PAGE_SIZE as u64) {
+        return Err(refuse());
+    }
+    u32::try_from(bytes / PAGE_SIZE as u64).map_err(|_| refuse())
+}
+
+/// Writes blocks in ascending order, neighbours together.
+async fn write(port: &DevicePort, plan: Vec<(u64, Page)>) -> Result<(), LabError> {
+    let most = port.geometry().transfer_pages_max as usize;
+    let mut run: Vec<Page> = Vec::new();
+    let mut start = 0;
+    for (block, page) in plan {
+        if !run.is_empty() && (block != start + run.len() as u64 || run.len() == most) {
+            send(port, start, std::mem::take(&mut run)).await?;
+        }
+        if run.is_empty() {
+            start = block;
+        }
+        run.push(page);
+    }
+    if !run.is_empty() {
+        send(port, start, run).await?;
+    }
+    port.request(Request::flush(Cause::Metadata)).await.map_err(onewrite_fs::FsError::from)?;
+    Ok(())
+}
+
+async fn send(port: &DevicePort, start: u64, pages: Vec<Page>) -> Result<(), LabError> {
+    let request = Request::write(Lpn(start), pages, Cause::Metadata);
+    port.request(request).await.map_err(onewrite_fs::FsError::from)?;
+    Ok(())
+}
+
+/// What the device holds, if it seems to hold anything: a file system by its magic number, or bytes that are not zero.
+///
+/// Looks at the first MiB and at the last page, where boot sectors, partition tables and superblocks are.
+///
+/// # Errors
+/// If the device cannot be read.
+pub async fn held_by(port: &DevicePort) -> Result<Option<String>, LabError> {
+    let pages = port.geometry().pages;
+    let count = pages.min(256).min(u64::from(port.geometry().transfer_pages_max));
+    let first = read(port, 0, count as u32).await?;
+    if let Some(page) = first.first()
+        && let Some(name) = name_of(&page.bytes()[..])
+    {
+        return Ok(Some(name.to_owned()));
+    }
+    let last = read(port, pages - 1, 1).await?;
+    let is_blank = first.iter().chain(&last).all(Page::is_zeros);
+    Ok((!is_blank).then(|| "data of an unknown kind".to_owned()))
+}
+
+async fn read(port: &DevicePort, start: u64, count: u32) -> Result<Vec<Page>, LabError> {
+    let outcome = port.request(Request::read(Lpn(start), count, Cause::Metadata)).await;
+    Ok(outcome.map_err(onewrite_fs::FsError::from)?)
+}
+
+/// Magic numbers of what one would regret to lose: offset in the first page, bytes, name.
+const KNOWN: [(usize, &[u8], &str); 6] = [
+    (0x438, &[0x53, 0xef], "an ext2, ext3 or ext4 file system"),
+    (0x400, &[0x10, 0x20, 0xf5, 0xf2], "an F2FS file system"),
+    (0, b"XFSB", "an XFS file system"),
+    (0, b"LUKS", "an encrypted volume"),
+    (0x200, b"EFI PART", "a partition table"),
+    (0x1fe, &[0x55, 0xaa], "a boot sector or partition table"),
+];
+
+fn name_of(page: &[u8]) -> Option<&'static str> {
+    KNOWN.iter().find(|(offset, magic, _)| page[*offset..].starts_with(magic)).map(|(_, _, name)| *name)
+}

@@ -1,0 +1,214 @@
+//! Session: a device, a file system, options and a job put together, run, and taken apart again.
+//!
+//! ```text
+//!   device ─► mkfs ─► counters to zero ─► mount ─► layout and job ─► unmount ─► figures ─► image, if asked for
+//! ```
+//!
+//! # Invariants
+//! - Figures run from after mkfs to the end of the clean unmount: layout and the last checkpoint are in them.
+//! - On an emulated device time is virtual, and the same [`RunSpec`] gives the same [`RunResult`] to the byte.
+
+mod format;
+mod image;
+mod overlay;
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use onewrite_block::layer::{TraceEvent, Traced};
+use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Runtime, Time};
+use onewrite_fs::FileSystem;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+
+pub use format::{FormatOptions, Formatted, format, held_by};
+pub use image::save_image;
+pub use overlay::Overlay;
+
+use crate::driver::{self, Files, JobMeasure, Raw, Watcher};
+use crate::error::LabError;
+use crate::job::JobFile;
+use crate::results::{DeviceFigures, Figures, FsFigures, RunResult, Settings};
+use crate::workload::filebench::{self, Parameters, Personality};
+use crate::workload::{Workload, fio};
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobSpec {
+    /// A fio job file.
+    Fio(JobFile),
+    /// A personality of filebench.
+    Personality(Personality, Parameters),
+}
+
+impl JobSpec {
+    /// The name in reports.
+    pub fn name(&self) -> &str {
+        match self {
+            JobSpec::Fio(file) => &file.origin,
+            JobSpec::Personality(personality, _) => personality.name(),
+        }
+    }
+
+    fn plan(&self, target: fio::Target, choices: &Choices) -> Result<Workload, LabError> {
+        match self {
+            JobSpec::Fio(file) => fio::plan(file, target, choices),
+            JobSpec::Personality(personality, parameters) => filebench::plan(*personality, *parameters, choices),
+        }
+    }
+}
+
+/// What stands between job and device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// ext4 in a journal mode.
+    Ext4(Mode),
+    /// Nothing.
+    Raw,
+}
+
+/// Everything that decides a run, besides the device itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSpec {
+    /// What to run.
+    pub job: JobSpec,
+    /// What it runs on.
+    pub stack: Stack,
+    /// Name of the device in reports.
+    pub device: String,
+    /// How time passes: virtual for emulated devices, wall for real ones.
+    pub time: Time,
+    /// Name of the host profile in reports.
+    pub host_name: String,
+    /// The machine that the run is modelled on.
+    pub host: HostProfile,
+    /// Bytes of the journal; `None` as mke2fs would make it.
+    pub journal_bytes: Option<u64>,
+    /// Bytes of the page cache.
+    pub cache_bytes: u64,
+    /// The seed of all chance.
+    pub seed: u64,
+}
+
+/// What a run may do besides running.
+#[derive(Default)]
+pub struct Extras {
+    /// Told of every request when it ends.
+    pub trace: Option<Box<dyn FnMut(TraceEvent)>>,
+    /// Told now and then how far the run is.
+    pub watcher: Option<Watcher>,
+    /// Where to save the content of the device afterwards.
+    pub image: Option<PathBuf>,
+}
+
+/// Runs `spec` on `device`, whose content is lost.
+///
+/// # Errors
+/// Whatever goes wrong first: an option that cannot be, an operation that fails, an image that cannot be written.
+pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<RunResult, LabError> {
+    let executor = Executor::new(spec.time, spec.host.clone());
+    let runtime = executor.runtime();
+    let device = match extras.trace {
+        Some(sink) => Box::new(Traced::new(device, sink)),
+        None => device,
+    };
+    let port = runtime.attach(device);
+    let (spec, watcher) = (Rc::new(spec.clone()), extras.watcher);
+    let (task_port, task_spec) = (port.clone(), Rc::clone(&spec));
+    let result = executor.block_on(async move { carry_out(task_spec, task_port, watcher).await })??;
+    if let Some(path) = extras.image {
+        let port = port.clone();
+        executor.block_on(async move { save_image(&port, &path).await })??;
+    }
+    Ok(result)
+}
+
+async fn carry_out(spec: Rc<RunSpec>, port: DevicePort, watcher: Option<Watcher>) -> Result<RunResult, LabError> {
+    match spec.stack {
+        Stack::Raw => run_raw(&spec, port, watcher).await,
+        Stack::Ext4(mode) => run_ext4(&spec, mode, port, watcher).await,
+    }
+}
+
+async fn run_raw(spec: &RunSpec, port: DevicePort, watcher: Option<Watcher>) -> Result<RunResult, LabError> {
+    let runtime = port.runtime().clone();
+    let bytes = device_bytes(&port);
+    let workload = spec.job.plan(fio::Target::Device { bytes }, &Choices::new(spec.seed))?;
+    port.device_mut().reset_counters();
+    let begin = runtime.now();
+    let measures = driver::run(&runtime, Rc::new(Raw::new(port.clone())), workload, watcher).await?;
+    Ok(gather(spec, &port, &measures, runtime.now() - begin, None, None))
+}
+
+async fn run_ext4(
+    spec: &RunSpec,
+    mode: Mode,
+    port: DevicePort,
+    watcher: Option<Watcher>,
+) -> Result<RunResult, LabError> {
+    let runtime = port.runtime().clone();
+    let choices = Choices::new(spec.seed);
+    let workload = spec.job.plan(fio::Target::Files, &choices)?;
+    let options = FormatOptions {
+        journal_bytes: spec.journal_bytes,
+        is_zeroed: runtime.is_virtual(),
+        unix_time: (runtime.civil_now().0 / 1_000_000_000) as u32,
+        label: String::new(),
+    };
+    let formatted = format(&port, &options, &mut choices.stream("mkfs", 0)).await?;
+    port.device_mut().reset_counters();
+    let begin = runtime.now();
+    let fs = Rc::new(mount(spec, mode, port.clone()).await?);
+    let measures = measure(&runtime, &fs, workload, watcher).await?;
+    fs.unmount().await?;
+    let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());
+    Ok(gather(spec, &port, &measures, runtime.now() - begin, Some(figures), Some(formatted.journal_bytes)))
+}
+
+async fn mount(spec: &RunSpec, mode: Mode, port: DevicePort) -> Result<Ext4, LabError> {
+    let cache_pages = (spec.cache_bytes / PAGE_SIZE as u64) as usize;
+    Ok(Ext4::mount(port, MountOptions { cache_pages, ..MountOptions::new(mode) }).await?)
+}
+
+async fn measure(
+    runtime: &Runtime,
+    fs: &Rc<Ext4>,
+    workload: Workload,
+    watcher: Option<Watcher>,
+) -> Result<Vec<JobMeasure>, LabError> {
+    driver::run(runtime, Rc::new(Files::new(Rc::clone(fs))), workload, watcher).await
+}
+
+fn device_bytes(port: &DevicePort) -> u64 {
+    port.geometry().pages * PAGE_SIZE as u64
+}
+
+fn gather(
+    spec: &RunSpec,
+    port: &DevicePort,
+    measures: &[JobMeasure],
+    duration: Nanos,
+    fs: Option<FsFigures>,
+    journal_bytes: Option<u64>,
+) -> RunResult {
+    let seconds = Some(duration.as_secs_f64());
+    let (virtual_seconds, wall_seconds) = if spec.time == Time::Virtual { (seconds, None) } else { (None, seconds) };
+    let is_raw = spec.stack == Stack::Raw;
+    RunResult::new(measures, |total| Figures {
+        job: spec.job.name().to_owned(),
+        seed: spec.seed,
+        virtual_seconds,
+        wall_seconds,
+        total,
+        device: DeviceFigures::new(&spec.device, &port.device().counters()),
+        settings: Settings {
+            fs: if is_raw { "raw" } else { "ext4" }.to_owned(),
+            mode: fs.as_ref().map(|fs| fs.mode.clone()),
+            device: spec.device.clone(),
+            host: spec.host_name.clone(),
+            size_bytes: device_bytes(port),
+            journal_bytes,
+            cache_bytes: (!is_raw).then_some(spec.cache_bytes),
+        },
+        fs,
+    })
+}

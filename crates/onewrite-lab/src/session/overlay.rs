@@ -1,0 +1,98 @@
+//! Overlay: a device that reads from another and keeps every write to itself, so that a look changes nothing.
+//!
+//! `ls`, `cat`, `tree` and `fsck -n` mount an image through it: a log is replayed, but only in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use onewrite_block::{Completion, Counters, Device, Geometry, Lpn, Nanos, Operation, Page, Request, Token, TrimRead};
+
+/// A layer that never lets a write through. Writes last as long as it does.
+pub struct Overlay {
+    inner: Box<dyn Device>,
+    geometry: Geometry,
+    written: BTreeMap<Lpn, Page>,
+    reads: BTreeMap<Token, Lpn>,
+    done: VecDeque<Completion>,
+    now: Nanos,
+    counters: Counters,
+}
+
+impl Overlay {
+    /// A layer over `inner`.
+    pub fn new(inner: Box<dyn Device>) -> Overlay {
+        let geometry = Geometry { trim_read: TrimRead::Unsupported, share_pairs_max: 0, ..inner.geometry().clone() };
+        Overlay {
+            inner,
+            geometry,
+            written: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            done: VecDeque::new(),
+            now: Nanos::ZERO,
+            counters: Counters::default(),
+        }
+    }
+
+    fn keep(&mut self, start: Lpn, pages: Vec<Page>) {
+        for (index, page) in (0..).zip(pages) {
+            self.written.insert(start.offset(index), page);
+        }
+    }
+
+    /// Puts what was written over what the device inside gave.
+    fn lay_over(&self, start: Lpn, pages: &mut [Page]) {
+        let end = start.offset(pages.len() as u64);
+        for (lpn, page) in self.written.range(start..end) {
+            pages[(lpn.0 - start.0) as usize] = page.clone();
+        }
+    }
+}
+
+impl Device for Overlay {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        self.now = now;
+        self.counters.count(&request);
+        if let Err(error) = self.geometry.admit(&request) {
+            return self.done.push_back(Completion { token, outcome: Err(error) });
+        }
+        match request.operation {
+            Operation::Read { start, .. } => {
+                self.reads.insert(token, start);
+                self.inner.submit(token, request, now);
+            }
+            Operation::Write { start, pages, .. } => {
+                self.keep(start, pages);
+                self.done.push_back(Completion { token, outcome: Ok(Vec::new()) });
+            }
+            _ => self.done.push_back(Completion { token, outcome: Ok(Vec::new()) }),
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        if self.done.is_empty() { self.inner.next_event() } else { Some(self.now) }
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        self.now = to;
+        completed.extend(self.done.drain(..));
+        let seen = completed.len();
+        self.inner.advance(to, completed);
+        for completion in &mut completed[seen..] {
+            let start = self.reads.remove(&completion.token).expect("only reads go inside");
+            if let Ok(pages) = &mut completion.outcome {
+                self.lay_over(start, pages);
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+}
