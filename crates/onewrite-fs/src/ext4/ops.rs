@@ -222,6 +222,14 @@ impl Volume {
         }
     }
 
+    /// Blocks that structure takes whatever the files are: superblocks, descriptors, bitmaps, inode tables, the log.
+    fn overhead_blocks(&self) -> u64 {
+        let layout = &self.layout;
+        let base: u64 = (0..layout.group_count).map(|group| u64::from(layout.base_blocks(group))).sum();
+        let tables = u64::from(layout.group_count) * (2 + u64::from(layout.inode_table_blocks()));
+        base + tables + self.journal.log_blocks()
+    }
+
     /// Runs out of space although freed blocks wait for their transaction: commits, so that it can be tried again.
     /// False if that cannot help.
     async fn wait_for_space(&self) -> FsResult<bool> {
@@ -532,10 +540,9 @@ impl FileSystem for Ext4 {
 
     async fn space(&self) -> FsResult<Space> {
         let volume = &self.volume;
-        let (layout, superblock) = (&volume.layout, volume.superblock.borrow());
-        let overhead = u64::from(superblock.overhead_blocks.get());
+        let layout = &volume.layout;
         Ok(Space {
-            blocks: layout.block_count.saturating_sub(overhead),
+            blocks: layout.block_count.saturating_sub(volume.overhead_blocks()),
             blocks_free: volume.groups.free_blocks(),
             inodes: u64::from(layout.inode_count),
             inodes_free: volume.groups.free_inodes(),

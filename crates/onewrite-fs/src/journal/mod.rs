@@ -147,6 +147,11 @@ impl Journal {
         self.running.borrow().is_empty()
     }
 
+    /// Blocks of the log, its superblock included.
+    pub fn log_blocks(&self) -> u64 {
+        u64::from(self.superblock.borrow().length)
+    }
+
     /// Whether `tid` is durable.
     pub fn is_committed(&self, tid: Tid) -> bool {
         tid <= self.committed.get()

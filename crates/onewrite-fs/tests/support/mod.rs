@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod patient;
+pub mod tree;
 pub mod volume;
 
 use std::fs;
@@ -83,8 +84,8 @@ pub fn populate(root: &Path) {
     many(&root.join("some"), 300, 8);
 }
 
-/// A file of `extents` blocks with a hole before each.
-fn sparse(path: &Path, extents: u64) {
+/// Makes a file of `extents` blocks with a hole before each.
+pub fn sparse(path: &Path, extents: u64) {
     use std::os::unix::fs::FileExt;
     let file = fs::File::create(path).expect("file");
     for extent in 0..extents {
@@ -98,6 +99,13 @@ pub fn many(path: &Path, count: u32, length: usize) {
     for number in 0..count {
         fs::write(path.join(format!("{number:0length$}")), b"").expect("file");
     }
+}
+
+/// Lets the kernel fill an image, which is much faster for large directories; false, loudly, where that is not possible.
+pub fn fill_by_kernel(image: &Path, fill: impl FnOnce(&Path)) -> bool {
+    let Some(mount) = LoopMount::new(image) else { return false };
+    fill(mount.path());
+    true
 }
 
 /// Makes an image of blocks of 4 KiB with `mke2fs -t ext4`, filled from `tree`, its large directories indexed.

@@ -67,3 +67,18 @@ pub fn save(image: &Image, path: &Path) {
         }
     }
 }
+
+/// Reads an image from a file.
+pub fn load(path: &Path) -> Image {
+    let file = std::fs::File::open(path).expect("image");
+    let pages = file.metadata().expect("size").len() / PAGE_SIZE as u64;
+    let mut image = Image::new(pages);
+    let mut bytes = [0; PAGE_SIZE];
+    for page in 0..pages {
+        file.read_exact_at(&mut bytes, page * PAGE_SIZE as u64).expect("read");
+        if bytes != [0; PAGE_SIZE] {
+            image.set(Lpn(page), onewrite_block::Page::new(bytes));
+        }
+    }
+    image
+}

@@ -1,0 +1,105 @@
+//! Tidy: a test over the sources. It keeps the import rules of the crates and shows long files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each crate may import of ours, besides itself; tests and benchmarks may import everything.
+const IMPORTS: [(&str, &[&str]); 9] = [
+    ("onewrite-block", &[]),
+    ("onewrite-device", &["onewrite-block"]),
+    ("onewrite-cache", &["onewrite-block"]),
+    ("onewrite-fs", &["onewrite-block", "onewrite-cache"]),
+    ("onewrite-crash", &["onewrite-block", "onewrite-fs"]),
+    ("onewrite-host", &["onewrite-block", "onewrite-device", "onewrite-fs"]),
+    ("onewrite-lab", LAB),
+    ("onewrite", &["*"]),
+    ("onewrite-python", &["onewrite-block", "onewrite-lab", "onewrite-host"]),
+];
+const LAB: &[&str] =
+    &["onewrite-block", "onewrite-device", "onewrite-cache", "onewrite-fs", "onewrite-crash", "onewrite-host"];
+
+/// Lines past which a file is a mistake; past 300 it is worth a thought.
+const LINES_MAX: usize = 600;
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates").to_owned()
+}
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.extension() {
+            _ if path.is_dir() => found.extend(sources(&path)),
+            Some(extension) if extension == "rs" => found.push(path),
+            _ => (),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Names of our crates in the `[dependencies]` of a manifest.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
+    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+    section.lines().map(name).filter(|name| name.starts_with("onewrite")).collect()
+}
+
+#[test]
+fn crates_import_only_what_lies_below_them() {
+    for directory in fs::read_dir(crates()).expect("crates").flatten().map(|entry| entry.path()) {
+        let Some(name) = directory.file_name().and_then(|name| name.to_str()) else { continue };
+        let rule = IMPORTS.iter().find(|(crate_name, _)| *crate_name == name);
+        let (_, allowed) = rule.unwrap_or_else(|| panic!("crate {name} has no import rule in tidy.rs"));
+        for import in dependencies(&text(&directory.join("Cargo.toml"))) {
+            let is_allowed = allowed.contains(&"*") || allowed.contains(&import.as_str());
+            assert!(is_allowed, "{name} must not import {import}");
+        }
+    }
+}
+
+#[test]
+fn the_journal_knows_no_inodes_and_formats_do_no_io() {
+    let fs_sources = crates().join("onewrite-fs/src");
+    for path in sources(&fs_sources.join("journal")) {
+        assert!(!text(&path).contains("ext4::"), "{} must not know ext4", path.display());
+    }
+    let formats = sources(&fs_sources.join("ext4/format")).into_iter().chain([fs_sources.join("journal/format.rs")]);
+    for path in formats {
+        let source = text(&path);
+        let words = ["DevicePort", "async fn", ".await"];
+        let word = words.iter().find(|word| source.contains(**word));
+        assert!(word.is_none(), "{} does I/O: {word:?}", path.display());
+    }
+}
+
+#[test]
+fn unsafe_code_stays_in_its_named_modules() {
+    let allowed = ["onewrite-host/src/sys.rs", "onewrite-python/src/sys.rs", "onewrite-device/src/file/sys.rs"];
+    for path in sources(&crates()) {
+        let is_allowed = allowed.iter().any(|end| path.ends_with(end)) || path.ends_with("tidy.rs");
+        let has_unsafe =
+            text(&path).lines().any(|line| line.trim_start().starts_with("unsafe ") || line.contains(" unsafe {"));
+        assert!(is_allowed || !has_unsafe, "{} uses unsafe", path.display());
+    }
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let mut long = Vec::new();
+    for path in sources(&crates()) {
+        let lines = text(&path).lines().count();
+        if lines > 300 {
+            long.push((lines, path));
+        }
+    }
+    long.sort();
+    long.iter().rev().for_each(|(lines, path)| println!("{lines:5} lines  {}", path.display()));
+    let longest = long.last().map_or(0, |(lines, _)| *lines);
+    assert!(longest <= LINES_MAX, "the longest file has {longest} lines; at most {LINES_MAX}");
+}

@@ -1,0 +1,162 @@
+//! After a crash our log is replayed by us, by e2fsck and by the kernel: identical trees, contents, attributes and
+//! free counts.
+
+mod support;
+
+use std::path::Path;
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Executor, Halt, Image, Nanos, RamDisk, Runtime};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space};
+use support::tree::{Entry, tree};
+use support::volume::{image, load, new_disk, save, with_mount};
+use support::{LoopMount, Scratch, assert_clean, output, text};
+
+const MIB: u64 = 1024 * 1024;
+
+/// One task's random work in a directory of its own; it never ends by itself.
+async fn work(fs: Rc<Ext4>, runtime: Runtime, task: u64) -> FsResult<()> {
+    let mut choices = Choices::new(task);
+    let root = fs.root();
+    let home = fs.create(root, format!("task-{task}").as_bytes(), NewNode::DIRECTORY).await?;
+    loop {
+        let name = format!("name-{}", choices.below(12));
+        let other = format!("name-{}", choices.below(12));
+        let found = fs.lookup(home, name.as_bytes()).await.ok();
+        match (choices.below(10), found) {
+            (0, Some(_)) => drop(fs.unlink(home, name.as_bytes()).await),
+            (1, Some(_)) => drop(fs.remove_directory(home, name.as_bytes()).await),
+            (2, Some(_)) => {
+                drop(
+                    fs.rename(
+                        (home, name.as_bytes()),
+                        (root, format!("{task}-{other}").as_bytes()),
+                        RenameManner::Replace,
+                    )
+                    .await,
+                );
+            }
+            (3, None) => drop(fs.symlink(home, name.as_bytes(), &vec![b'l'; 1 + choices.index(200)]).await),
+            (4, None) => fill_directory(&fs, fs.create(home, name.as_bytes(), NewNode::DIRECTORY).await?).await?,
+            (5, Some(ino)) => drop(fs.fsync(ino).await),
+            (6, Some(ino)) => drop(fs.link(ino, root, format!("link-{task}-{other}").as_bytes()).await),
+            (_, Some(ino)) => drop(write(&fs, ino, &mut choices).await),
+            (_, None) => drop(fs.create(home, name.as_bytes(), NewNode::FILE).await),
+        }
+        runtime.sleep(Nanos::from_millis(choices.below(40))).await;
+    }
+}
+
+async fn write(fs: &Rc<Ext4>, ino: Ino, choices: &mut Choices) -> FsResult<u64> {
+    let offset = choices.below(40) * 4096 + choices.below(2) * 100;
+    if choices.chance(1, 4) {
+        // Looks like a block of the log: has to be escaped in `data`.
+        let magic = [&[0xc0, 0x3b, 0x39, 0x98][..], &[1; 5000]].concat();
+        return fs.write(ino, Position::At(offset - offset % 4096), Content::Bytes(&magic), Manner::default()).await;
+    }
+    let content = Content::Pattern { seed: choices.bits(), compressible_percent: 0, length: 1 + choices.below(60_000) };
+    fs.write(ino, Position::At(offset), content, Manner::default()).await
+}
+
+async fn fill_directory(fs: &Rc<Ext4>, directory: Ino) -> FsResult<()> {
+    for number in 0..150 {
+        fs.create(directory, format!("a-rather-long-name-{number}").as_bytes(), NewNode::FILE).await?;
+    }
+    for number in 0..150 {
+        fs.unlink(directory, format!("a-rather-long-name-{number}").as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// The content of the disk when the power is cut after so many device events.
+fn crashed(mode: Mode, events: u64) -> Image {
+    let mut disk = new_disk(64 * MIB, 1024);
+    onewrite_block::PowerCut::arm(&mut disk, events);
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(disk));
+    let (door, runtime) = (port.clone(), executor.runtime());
+    let outcome = executor.block_on(async move {
+        let fs = Rc::new(Ext4::mount(door, MountOptions::new(mode)).await.expect("mount"));
+        for task in 0..4 {
+            let (fs, runtime_of_task) = (Rc::clone(&fs), runtime.clone());
+            runtime.spawn(async move { work(fs, runtime_of_task, task).await.expect("work") });
+        }
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(outcome, Err(Halt::PowerLost));
+    drop(executor);
+    let mut device = port.unplug();
+    let switch = device.as_power_cut().expect("a RAM disk can be cut");
+    switch.recover(Nanos::ZERO).expect("a RAM disk recovers");
+    image(device)
+}
+
+type Seen = (Vec<Entry>, Space, u64);
+
+/// What we see on an image that is clean or will be made so.
+fn seen(path: &Path) -> (Seen, Image) {
+    let disk = RamDisk::with_image(load(path), onewrite_block::Geometry::plain("ram", 64 * MIB / 4096));
+    let options = MountOptions::new(Mode::Ordered);
+    let (outcome, device) = with_mount(Box::new(disk), options, |fs, _| async move {
+        let transactions = fs.recovered().map_or(0, |recovered| recovered.transactions);
+        Ok((tree(&fs).await?, fs.space().await?, transactions))
+    });
+    (outcome.expect("it mounts"), image(device))
+}
+
+/// A copy of `image`, treated by `treat`, as we see it then.
+fn after(scratch: &Scratch, name: &str, image: &Image, treat: impl FnOnce(&Path)) -> Seen {
+    let path = scratch.path(name);
+    save(image, &path);
+    treat(&path);
+    if name == "e2fsck" {
+        assert_clean(&path);
+    }
+    let (seen, unmounted) = seen(&path);
+    save(&unmounted, &path);
+    assert_clean(&path);
+    seen
+}
+
+fn assert_same_tree(one: &Seen, other: &Seen, what: &str) {
+    for (a, b) in one.0.iter().zip(&other.0) {
+        assert_eq!(a, b, "{what}");
+    }
+    assert_eq!(one.0.len(), other.0.len(), "{what}");
+    assert_eq!(one.1, other.1, "{what}");
+}
+
+fn compare_replays(mode: Mode) {
+    let scratch = Scratch::new(&format!("replay-{mode}"));
+    for events in [700, 1500, 3000, 6000, 12_000] {
+        let image = crashed(mode, events);
+        let ours = after(&scratch, "ours", &image, |_| ());
+        assert!(ours.2 > 0, "{mode}, {events} events: the log holds nothing to replay");
+        let theirs = after(&scratch, "e2fsck", &image, |path| {
+            let said = output("e2fsck", &["-fy", text(path)]);
+            assert!(said.status.code().is_some_and(|code| code <= 1), "{}", String::from_utf8_lossy(&said.stdout));
+        });
+        assert_same_tree(&ours, &theirs, &format!("{mode}, {events} events: we and e2fsck"));
+        let mut is_mounted = false;
+        let kernel = after(&scratch, "kernel", &image, |path| is_mounted = LoopMount::new(path).is_some());
+        if is_mounted {
+            assert_same_tree(&ours, &kernel, &format!("{mode}, {events} events: we and the kernel"));
+        }
+    }
+}
+
+#[test]
+fn an_ordered_log_is_replayed_by_all_alike() {
+    compare_replays(Mode::Ordered);
+}
+
+#[test]
+fn a_data_log_is_replayed_by_all_alike() {
+    compare_replays(Mode::Data);
+}
+
+#[test]
+fn an_async_log_is_replayed_by_all_alike() {
+    compare_replays(Mode::DataAsync);
+}
