@@ -3,6 +3,7 @@
 //! Start with [`FileSystem`], the API that workloads and doors use.
 
 pub mod api;
+pub mod check;
 pub mod content;
 pub mod ext4;
 pub mod journal;

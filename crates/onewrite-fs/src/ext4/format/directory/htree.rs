@@ -66,6 +66,7 @@ pub fn root_info(block: &[u8], place: Place) -> Result<RootInfo, FormatError> {
     };
     let reserved = u32::from_le_bytes([info[0], info[1], info[2], info[3]]);
     match (reserved, info[5], info[6]) {
+        (0, 8, _) if info[7] & 1 != 0 => wrong("flags", info[7].into(), "must not have bit 0"),
         (0, 8, levels) if levels <= LEVELS_MAX => Ok(RootInfo { hash_version: info[4], levels }),
         (0, 8, levels) => wrong("indirect_levels", levels.into(), "must be at most 1"),
         (0, length, _) => wrong("info_length", length.into(), "must be 8"),

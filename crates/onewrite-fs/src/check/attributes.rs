@@ -1,0 +1,61 @@
+//! Extended attributes, in inodes and in blocks that several inodes may share.
+
+use super::{Checker, ReadBlocks};
+use crate::ext4::format::attribute::{self, Attributes};
+use crate::ext4::format::{Inode, Place};
+
+const CURE: &str = "e2fsck -f; the attributes may be lost";
+
+impl<R: ReadBlocks> Checker<'_, R> {
+    /// Checks the attributes behind an inode's fields.
+    pub(super) fn check_inode_attributes(&mut self, number: u32, area: &[u8]) {
+        let place = Place::Inode(number);
+        if let Err(error) = Attributes::in_inode(area, place).check() {
+            self.report.add(place, error, CURE);
+        }
+    }
+
+    /// Counts a reference to an inode's block of attributes, checking the block at the first; returns the blocks that the
+    /// inode counts for it.
+    pub(super) async fn claim_attributes(&mut self, number: u32, inode: &Inode) -> u64 {
+        let block = inode.file_acl;
+        if block == 0 {
+            return 0;
+        }
+        match self.attribute_blocks.binary_search_by_key(&block, |&(block, _)| block) {
+            Ok(at) => self.attribute_blocks[at].1 += 1,
+            Err(at) => {
+                if self.claim(block, 1, Place::Inode(number)) {
+                    self.attribute_blocks.insert(at, (block, 1));
+                    self.check_attribute_block(block).await;
+                }
+            }
+        }
+        1
+    }
+
+    async fn check_attribute_block(&mut self, block: u64) {
+        let place = Place::Block(block);
+        let Some(page) = self.read(block, place).await else { return };
+        let bytes = page.bytes();
+        let checked = attribute::verify_checksum(&bytes[..], block, &self.layout)
+            .and_then(|()| Attributes::in_block(&bytes[..], place)?.check());
+        if let Err(error) = checked {
+            self.report.add(place, error, CURE);
+        }
+    }
+
+    /// Compares each block's count of references with the inodes that name it.
+    pub(super) async fn check_attribute_references(&mut self) {
+        for (block, found) in std::mem::take(&mut self.attribute_blocks) {
+            let place = Place::Block(block);
+            let Some(page) = self.read(block, place).await else { continue };
+            let bytes = page.bytes();
+            let Ok(header) = attribute::header(&bytes[..], place) else { continue };
+            let stored = header.refcount.get();
+            if stored != found {
+                self.report.add(place, format!("attributes of {found} inodes that count {stored}"), "e2fsck -f");
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Stage 1: group descriptors, and the blocks that the layout itself takes.
+
+use super::{Checker, ReadBlocks};
+use crate::ext4::format::features::Incompat;
+use crate::ext4::format::group::INODE_UNINIT;
+use crate::ext4::format::{Place, RawGroupDescriptor};
+
+const CURE: &str = "e2fsck -f, with a backup of the descriptors if need be: e2fsck -b 32768";
+
+impl<R: ReadBlocks> Checker<'_, R> {
+    /// Reads all descriptors and claims superblocks, descriptors, bitmaps and inode tables.
+    pub(super) async fn check_groups(&mut self) {
+        self.read_descriptors().await;
+        for group in 0..self.descriptors.len() as u32 {
+            self.check_descriptor(group);
+            let base = self.layout.base_blocks(group);
+            // The last group may be shorter than what belongs at its start.
+            let base = base.min(self.layout.blocks_in_group(group));
+            self.claim(self.layout.first_block_of_group(group), base.into(), Place::Group(group));
+        }
+        for group in 0..self.descriptors.len() as u32 {
+            self.claim_metadata(group);
+        }
+    }
+
+    async fn read_descriptors(&mut self) {
+        self.descriptors.reserve(self.layout.group_count as usize);
+        let mut page = None;
+        for group in 0..self.layout.group_count {
+            let (block, offset) = self.layout.position_of_descriptor(group);
+            if offset == 0 || page.is_none() {
+                page = self.read(block, Place::Group(group)).await;
+            }
+            let Some(page) = &page else { return };
+            match RawGroupDescriptor::read(&page.bytes()[offset..], group, &self.layout) {
+                Ok(descriptor) => self.descriptors.push(descriptor),
+                Err(error) => return self.report.add(Place::Group(group), error, CURE),
+            }
+        }
+    }
+
+    fn check_descriptor(&mut self, group: u32) {
+        let descriptor = &self.descriptors[group as usize];
+        let place = Place::Group(group);
+        if let Err(error) = descriptor.verify_checksum(group, &self.layout) {
+            self.report.add(place, error, CURE);
+        }
+        let descriptor = &self.descriptors[group as usize];
+        let (unused, per_group) = (descriptor.unused_inodes(), self.layout.inodes_per_group);
+        if self.layout.features.group_checksums() && unused > per_group {
+            self.report.add(place, format!("{unused} unused inodes of {per_group}"), CURE);
+        }
+        let descriptor = &self.descriptors[group as usize];
+        if descriptor.has(INODE_UNINIT, &self.layout) && descriptor.free_inodes() != per_group {
+            let problem = format!("{} free inodes where none was ever used", descriptor.free_inodes());
+            self.report.add(place, problem, CURE);
+        }
+    }
+
+    /// Claims bitmaps and table of a group; one that is not where it may be is taken as missing from here on.
+    fn claim_metadata(&mut self, group: u32) {
+        let descriptor = &self.descriptors[group as usize];
+        let tables = u64::from(self.layout.inode_table_blocks());
+        let parts = [
+            ("block bitmap", descriptor.block_bitmap(), 1),
+            ("inode bitmap", descriptor.inode_bitmap(), 1),
+            ("inode table", descriptor.inode_table(), tables),
+        ];
+        for (index, (name, start, length)) in parts.into_iter().enumerate() {
+            let sound =
+                self.is_possible_place(group, name, start, length) && self.claim(start, length, Place::Group(group));
+            if !sound {
+                let descriptor = &mut self.descriptors[group as usize];
+                match index {
+                    0 => descriptor.set_block_bitmap(0),
+                    1 => descriptor.set_inode_bitmap(0),
+                    _ => descriptor.set_inode_table(0),
+                }
+            }
+        }
+    }
+
+    fn is_possible_place(&mut self, group: u32, name: &str, start: u64, length: u64) -> bool {
+        let flexible = self.layout.features.incompat.contains(Incompat::FLEX_BG);
+        let (first, last) = match flexible {
+            true => (self.layout.superblock_block() + 1, self.layout.block_count),
+            false => {
+                let first = self.layout.first_block_of_group(group);
+                (first, first + u64::from(self.layout.blocks_in_group(group)))
+            }
+        };
+        let inside = start >= first && start.checked_add(length).is_some_and(|end| end <= last);
+        if !inside {
+            self.report.add(Place::Group(group), format!("{name} at block {start} lies outside its room"), CURE);
+        }
+        inside
+    }
+}

@@ -1,0 +1,183 @@
+//! The checker: reads an image and says what is wrong with it, where, and what would cure it.
+//!
+//! It writes nothing, never panics on any bytes, and ends on any image: every block of structure is claimed before it is
+//! followed, so nothing is followed twice. Its memory is a bit for each block of a group that holds something, and 20
+//! bytes for each inode that may be in use; its work is in proportion to what is in use.
+//!
+//! ```text
+//!   superblock ─► groups ─► orphans ─► inodes ─► directories ─► tree ─► counts
+//!     layout      claims     list       claims      names       paths    bitmaps, free counts
+//! ```
+//!
+//! Each stage reads what the one before it left in [`Checker`]. A stage that meets damage reports it and goes on with
+//! what it can still trust; only a superblock that makes no sense ends the check.
+//!
+//! A log that waits for replay is not damage: replay it first ([`Report::needs_recovery`]).
+
+mod attributes;
+mod blocks;
+mod counts;
+mod directories;
+mod groups;
+mod htree;
+mod indirect;
+mod inodes;
+mod map;
+mod orphans;
+mod report;
+mod special;
+mod table;
+mod tree;
+
+use onewrite_block::Page;
+use thiserror::Error;
+
+use crate::ext4::format::features::Incompat;
+use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
+use blocks::BlockUse;
+use directories::{Directory, DirectoryBlock};
+pub use report::{Finding, Report};
+use table::InodeTable;
+
+/// A block that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot read: {reason}")]
+pub struct ReadError {
+    /// What the device or file said.
+    pub reason: String,
+}
+
+/// Where the checker reads from: an image at rest, a snapshot, or a cache above them.
+#[expect(async_fn_in_trait, reason = "one task of a single-threaded executor runs a check")]
+pub trait ReadBlocks {
+    /// The content of a block of 4 KiB. A block beyond the end is an error.
+    async fn read_block(&self, block: u64) -> Result<Page, ReadError>;
+}
+
+/// How to check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Findings after which no more are kept (the check goes on to its end).
+    pub findings_max: usize,
+}
+
+impl Default for CheckOptions {
+    fn default() -> CheckOptions {
+        CheckOptions { findings_max: 1_000 }
+    }
+}
+
+/// Checks the image behind `reader`.
+pub async fn check<R: ReadBlocks>(reader: &R, options: &CheckOptions) -> Report {
+    let mut report = Report::new(options.findings_max);
+    if let Some((raw, layout)) = read_layout(reader, &mut report).await {
+        let mut checker = Checker::new(reader, raw, layout, report);
+        checker.run().await;
+        report = checker.report;
+    }
+    report
+}
+
+const SUPERBLOCK_CURE: &str = "restore the superblock from a backup: e2fsck -b 32768";
+
+async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(RawSuperblock, Layout)> {
+    let page = match reader.read_block(0).await {
+        Ok(page) => page,
+        Err(error) => {
+            report.add(Place::Superblock, error, "check the device");
+            return None;
+        }
+    };
+    let decoded = RawSuperblock::in_first_block(&page.bytes()[..])
+        .and_then(|raw| Layout::decode(raw).map(|layout| (raw.clone(), layout)));
+    let (raw, layout) = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => {
+            report.add(Place::Superblock, error, SUPERBLOCK_CURE);
+            return None;
+        }
+    };
+    if let Err(error) = reader.read_block(layout.block_count - 1).await {
+        let problem = format!("the image is shorter than the {} blocks of its superblock: {error}", layout.block_count);
+        report.add(Place::Superblock, problem, "restore the missing end of the image");
+        return None;
+    }
+    Some((raw, layout))
+}
+
+/// What the stages share.
+struct Checker<'a, R> {
+    reader: &'a R,
+    superblock: RawSuperblock,
+    layout: Layout,
+    report: Report,
+    descriptors: Vec<RawGroupDescriptor>,
+    blocks: BlockUse,
+    inodes: InodeTable,
+    /// Inodes on the orphan list, sorted.
+    orphans: Vec<u32>,
+    directories: Vec<Directory>,
+    directory_blocks: Vec<DirectoryBlock>,
+    /// Blocks of attributes with the number of inodes that name them, sorted by block.
+    attribute_blocks: Vec<(u64, u32)>,
+    large_files: bool,
+}
+
+impl<'a, R: ReadBlocks> Checker<'a, R> {
+    fn new(reader: &'a R, superblock: RawSuperblock, layout: Layout, mut report: Report) -> Checker<'a, R> {
+        report.needs_recovery = layout.features.incompat.contains(Incompat::RECOVER);
+        Checker {
+            reader,
+            superblock,
+            report,
+            descriptors: Vec::new(),
+            blocks: BlockUse::new(&layout),
+            inodes: InodeTable::new(&layout),
+            layout,
+            orphans: Vec::new(),
+            directories: Vec::new(),
+            directory_blocks: Vec::new(),
+            attribute_blocks: Vec::new(),
+            large_files: false,
+        }
+    }
+
+    async fn run(&mut self) {
+        self.check_groups().await;
+        self.check_orphans().await;
+        self.check_inodes().await;
+        self.check_attribute_references().await;
+        self.check_special().await;
+        self.check_directories().await;
+        self.check_tree();
+        self.check_counts().await;
+    }
+
+    /// Reads a block; a failure is a finding.
+    async fn read(&mut self, block: u64, place: Place) -> Option<Page> {
+        match self.reader.read_block(block).await {
+            Ok(page) => Some(page),
+            Err(error) => {
+                self.report.add(place, format!("block {block}: {error}"), "check the device");
+                None
+            }
+        }
+    }
+
+    /// Marks blocks as in use by `place`; false, with a finding, if one is outside the image or in use already.
+    fn claim(&mut self, start: u64, length: u64, place: Place) -> bool {
+        let end = start.checked_add(length);
+        if !self.layout.contains_block(start) || end.is_none_or(|end| end > self.layout.block_count) {
+            self.report.add(place, format!("block {start}, length {length}, lies beyond the image"), "e2fsck -f");
+            return false;
+        }
+        match self.blocks.claim(start, length) {
+            None => true,
+            Some(block) => {
+                let cure = "e2fsck -f gives each owner a copy of its own";
+                self.report.add(place, format!("block {block} belongs to something else too"), cure);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Stage 2: the list of inodes that wait for removal or for the end of a truncation.
+//!
+//! The superblock names the first; each names the next in its field for the time of deletion.
+
+use std::collections::BTreeSet;
+
+use super::{Checker, ReadBlocks};
+use crate::ext4::format::{Inode, Place};
+
+const CURE: &str = "e2fsck -f";
+
+impl<R: ReadBlocks> Checker<'_, R> {
+    /// Follows the list and remembers who is on it.
+    pub(super) async fn check_orphans(&mut self) {
+        let mut seen = BTreeSet::new();
+        let mut next = self.superblock.last_orphan.get();
+        while next != 0 {
+            if next < self.layout.first_inode || next > self.layout.inode_count {
+                self.report.add(Place::Superblock, format!("the orphan list names inode {next}"), CURE);
+                break;
+            }
+            if !seen.insert(next) {
+                self.report.add(Place::Inode(next), "is on the orphan list twice", CURE);
+                break;
+            }
+            let Some(inode) = self.read_inode(next).await else { break };
+            next = inode.dtime;
+        }
+        self.report.orphans = seen.len() as u64;
+        self.orphans = seen.into_iter().collect();
+    }
+
+    /// Reads one inode by number; `None`, with a finding, if that is not possible.
+    pub(super) async fn read_inode(&mut self, number: u32) -> Option<Inode> {
+        let position = self.layout.position_of_inode(number);
+        let table = self.descriptors.get(position.group as usize)?.inode_table();
+        if table == 0 {
+            return None;
+        }
+        let page = self.read(table + u64::from(position.table_block), Place::Inode(number)).await?;
+        match Inode::decode_unverified(&page.bytes()[position.offset..], number, &self.layout) {
+            Ok(inode) => Some(inode),
+            Err(error) => {
+                self.report.add(Place::Inode(number), error, CURE);
+                None
+            }
+        }
+    }
+}

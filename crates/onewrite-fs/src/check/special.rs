@@ -1,0 +1,133 @@
+//! Files that serve the file system itself: the journal, and the blocks kept for descriptors to come.
+
+use super::indirect::entry;
+use super::{Checker, ReadBlocks};
+use crate::api::FileKind;
+use crate::ext4::format::extent::Node;
+use crate::ext4::format::features::Compat;
+use crate::ext4::format::inode::flags;
+use crate::ext4::format::{Inode, Place, RESIZE_INODE};
+use crate::journal::format::JournalSuperblock;
+
+const CURE: &str = "e2fsck -f makes a new one";
+const DIND: usize = 13;
+
+impl<R: ReadBlocks> Checker<'_, R> {
+    /// Checks the journal and the resize inode.
+    pub(super) async fn check_special(&mut self) {
+        let compat = self.layout.features.compat;
+        let external = self.superblock.journal_dev.get() != 0;
+        match compat.contains(Compat::HAS_JOURNAL) {
+            true if !external => self.check_journal().await,
+            true => {}
+            false if self.superblock.journal_inum.get() != 0 || external || self.report.needs_recovery => {
+                self.report.add(Place::Superblock, "names a journal without the feature has_journal", "e2fsck -f");
+            }
+            false => {}
+        }
+        if !compat.contains(Compat::RESIZE_INODE) && self.layout.reserved_descriptor_blocks != 0 {
+            let problem = "keeps blocks for descriptors without the feature resize_inode";
+            self.report.add(Place::Superblock, problem, "e2fsck -f");
+        }
+        self.check_resize_inode().await;
+    }
+
+    async fn check_journal(&mut self) {
+        let number = self.layout.journal_inode;
+        let place = Place::Inode(number);
+        let Some(inode) = self.read_inode(number).await else { return };
+        if inode.kind() != Some(FileKind::Regular) || inode.links == 0 {
+            return self.report.add(place, "is no file that can hold the journal", CURE);
+        }
+        let Some(block) = self.first_block(&inode).await else {
+            return self.report.add(place, "the journal has no first block", CURE);
+        };
+        let Some(page) = self.read(block, place).await else { return };
+        let superblock = match JournalSuperblock::decode(&page.bytes()) {
+            Ok(superblock) => superblock,
+            Err(error) => return self.report.add(place, format!("superblock of the journal: {error}"), CURE),
+        };
+        let blocks = inode.size / u64::from(self.layout.block_size);
+        if u64::from(superblock.length) > blocks {
+            let problem = format!("the journal says it has {} blocks of {blocks}", superblock.length);
+            self.report.add(place, problem, CURE);
+        }
+        if superblock.error != 0 {
+            let problem = format!("the journal was given up with error {}", superblock.error as i32);
+            self.report.add(place, problem, "e2fsck -f");
+        }
+        if superblock.start != 0 && !self.report.needs_recovery {
+            let problem = "the journal holds something to replay but the superblock does not say so";
+            self.report.add(place, problem, "replay it");
+        }
+    }
+
+    /// Where the first block of a file lies.
+    async fn first_block(&mut self, inode: &Inode) -> Option<u64> {
+        if !inode.has(flags::EXTENTS) {
+            return Some(entry(&inode.block, 0)).filter(|&block| self.layout.contains_block(block) && block != 0);
+        }
+        let place = Place::Inode(self.layout.journal_inode);
+        let root = Node::parse(&inode.block, place).ok()?;
+        let (mut depth, mut next) = (root.depth(), child_or_block(&root)?);
+        while depth > 0 {
+            if !self.layout.contains_block(next) {
+                return None;
+            }
+            let page = self.read(next, place).await?;
+            let bytes = page.bytes();
+            let node = Node::parse(&bytes[..], place).ok().filter(|node| node.depth() + 1 == depth)?;
+            (depth, next) = (node.depth(), child_or_block(&node)?);
+        }
+        Some(next).filter(|&block| self.layout.contains_block(block))
+    }
+
+    /// Compares inode 7 with what it must be: indirect blocks that are the kept blocks themselves, each listing its copies
+    /// in the groups with backups.
+    async fn check_resize_inode(&mut self) {
+        let Some(inode) = self.read_inode(RESIZE_INODE).await else { return };
+        let place = Place::Inode(RESIZE_INODE);
+        let empty = inode.block.iter().all(|&byte| byte == 0) && inode.links == 0;
+        let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
+        if !expected || self.layout.reserved_descriptor_blocks == 0 && empty {
+            if !empty {
+                self.report.add(place, "is in use without the feature resize_inode", "e2fsck -f");
+            }
+            return;
+        }
+        let double = entry(&inode.block, DIND);
+        let sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && double != 0;
+        if !sound || !self.claim(double, 1, place) || !self.resize_map_holds(double).await {
+            self.report.add(place, "does not list the blocks kept for descriptors", CURE);
+        }
+    }
+
+    async fn resize_map_holds(&mut self, double: u64) -> bool {
+        let place = Place::Inode(RESIZE_INODE);
+        let Some(table) = self.read(double, place).await else { return false };
+        let table = table.bytes();
+        let descriptor_blocks = self.layout.descriptor_blocks();
+        let first = self.layout.superblock_block() + 1 + u64::from(descriptor_blocks);
+        let per_block = self.layout.block_size as usize / 4;
+        for index in 0..u32::from(self.layout.reserved_descriptor_blocks) {
+            let kept = first + u64::from(index);
+            if entry(&table[..], (descriptor_blocks + index) as usize % per_block) != kept {
+                return false;
+            }
+            let Some(copies) = self.read(kept, place).await else { return false };
+            let copies = copies.bytes();
+            let backups = (1..self.layout.group_count).filter(|&group| self.layout.has_superblock(group));
+            let mut places = backups.map(|group| kept + self.layout.first_block_of_group(group)).take(per_block);
+            if !(0..).zip(places.by_ref()).all(|(index, place)| entry(&copies[..], index) == place) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// What the first entry of a node names, if it maps the start of the file.
+fn child_or_block(node: &Node<'_>) -> Option<u64> {
+    let first = node.extents().next().filter(|extent| extent.logical == 0).map(|extent| extent.physical);
+    first.or(node.indexes().next().map(|index| index.node))
+}

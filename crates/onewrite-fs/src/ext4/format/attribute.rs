@@ -1,0 +1,241 @@
+//! Extended attributes: a list of names with values, behind the fields of an inode or in a block of its own.
+//!
+//! ```text
+//!   inode:  magic │ entry │ entry │ 0 …      … value │ value      offsets count from the first entry
+//!   block:  header (32) │ entry │ 0 …        … value │ value      offsets count from the block's start
+//! ```
+//!
+//! Source: `filesystems/ext4/attributes.rst` of the Linux documentation.
+
+use onewrite_block::crc32c;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::error::{FormatError, Place, Problem, expect_checksum};
+use super::layout::Layout;
+
+/// The number that marks a list.
+pub const ATTRIBUTE_MAGIC: u32 = 0xea02_0000;
+
+/// Head of a block of attributes. Field names are those of the specification without their `h_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the specification documents each field under the same name")]
+pub struct RawAttributeHeader {
+    pub magic: U32,
+    pub refcount: U32,
+    pub blocks: U32,
+    pub hash: U32,
+    pub checksum: U32,
+    pub reserved: [U32; 3],
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    name_len: u8,
+    name_index: u8,
+    value_offs: U16,
+    value_inum: U32,
+    value_size: U32,
+    hash: U32,
+}
+
+const HEADER: usize = size_of::<RawAttributeHeader>();
+const ENTRY: usize = size_of::<RawEntry>();
+const CHECKSUM: std::ops::Range<usize> = 16..20;
+
+const _: () = {
+    assert!(HEADER == 32);
+    assert!(ENTRY == 16);
+    assert!(std::mem::offset_of!(RawAttributeHeader, checksum) == CHECKSUM.start);
+};
+
+/// One attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// Bytes of the list before the entry.
+    pub offset: usize,
+    /// Number of the prefix: 1 `user.`, 4 `trusted.`, 6 `security.`, …
+    pub name_index: u8,
+    /// The name behind the prefix.
+    pub name: &'a [u8],
+    /// Bytes of the list before the value.
+    pub value_offset: usize,
+    /// The value.
+    pub value: &'a [u8],
+    /// Stored hash; 0 where none is kept.
+    pub hash: u32,
+}
+
+impl Attribute<'_> {
+    /// Whether the stored hash is that of name and value; bytes of the name count as signed or unsigned, as the machine
+    /// had them that wrote it.
+    pub fn hash_holds(&self) -> bool {
+        let of = |byte: fn(u8) -> u32| hash(self.name, self.value, byte);
+        self.hash == 0 || self.hash == of(u32::from) || self.hash == of(|byte| byte as i8 as u32)
+    }
+}
+
+fn hash(name: &[u8], value: &[u8], byte: fn(u8) -> u32) -> u32 {
+    let named = name.iter().fold(0_u32, |hash, &next| hash.rotate_left(5) ^ byte(next));
+    value.chunks(4).fold(named, |hash, bytes| {
+        let mut word = [0; 4];
+        word[..bytes.len()].copy_from_slice(bytes);
+        hash.rotate_left(16) ^ u32::from_le_bytes(word)
+    })
+}
+
+/// The attributes of a list in order, each checked before it is given out; after an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Attributes<'a> {
+    list: &'a [u8],
+    next: usize,
+    place: Place,
+}
+
+impl<'a> Attributes<'a> {
+    /// The attributes of a block.
+    ///
+    /// # Errors
+    /// If it is no block of attributes, or names more than one block.
+    pub fn in_block(block: &'a [u8], place: Place) -> Result<Attributes<'a>, FormatError> {
+        let header = header(block, place)?;
+        if header.blocks.get() != 1 {
+            let rule = "must be 1";
+            return Err(FormatError::field("attribute block", place, "blocks", header.blocks.get(), rule));
+        }
+        Ok(Attributes { list: block, next: HEADER, place })
+    }
+
+    /// The attributes in the area behind an inode's fields (see [`attribute_area`](super::inode::attribute_area)); none
+    /// if the area does not begin as a list.
+    pub fn in_inode(area: &'a [u8], place: Place) -> Attributes<'a> {
+        let list = match area.split_first_chunk() {
+            Some((magic, list)) if u32::from_le_bytes(*magic) == ATTRIBUTE_MAGIC => list,
+            _ => &[],
+        };
+        Attributes { list, next: 0, place }
+    }
+
+    /// Checks the whole list: every entry, every hash, and that no value lies on an entry or another value.
+    ///
+    /// # Errors
+    /// The first entry that is wrong.
+    pub fn check(self) -> Result<(), FormatError> {
+        let mut end = self.clone();
+        for attribute in end.by_ref() {
+            attribute?;
+        }
+        let entries_end = end.next;
+        for (index, attribute) in self.clone().flatten().enumerate() {
+            let wrong = |field, value: usize, rule| Err(self.wrong(attribute.offset, field, value as u64, rule));
+            let start = attribute.value_offset;
+            if !attribute.value.is_empty() && start < entries_end {
+                return wrong("value_offs", start, "lies on the entries");
+            }
+            let overlaps = |other: Attribute<'_>| {
+                start < other.value_offset + other.value.len() && other.value_offset < start + attribute.value.len()
+            };
+            if self.clone().flatten().take(index).any(overlaps) {
+                return wrong("value_offs", start, "lies on another value");
+            }
+            if !attribute.hash_holds() {
+                return wrong("hash", attribute.hash as usize, "is not that of name and value");
+            }
+        }
+        Ok(())
+    }
+
+    fn parse(&self, raw: &RawEntry, after: &'a [u8]) -> Result<Attribute<'a>, FormatError> {
+        let wrong = |field, value: u32, rule| Err(self.wrong(self.next, field, value.into(), rule));
+        let Some(name) = after.get(..raw.name_len.into()) else {
+            return wrong("name_len", raw.name_len.into(), "reaches beyond the list");
+        };
+        if raw.value_inum.get() != 0 {
+            return wrong("value_inum", raw.value_inum.get(), "must be 0 without the feature ea_inode");
+        }
+        let (start, length) = (usize::from(raw.value_offs.get()), raw.value_size.get());
+        let end = (start as u64 + u64::from(length)).min(self.list.len() as u64 + 1) as usize;
+        let value = if length == 0 { Some(&[][..]) } else { self.list.get(start..end) };
+        match value {
+            Some(value) if length == 0 || start.is_multiple_of(4) => Ok(Attribute {
+                offset: self.next,
+                name_index: raw.name_index,
+                name,
+                value_offset: start,
+                value,
+                hash: raw.hash.get(),
+            }),
+            Some(_) => wrong("value_offs", start as u32, "must be a multiple of 4"),
+            None => wrong("value_size", length, "reaches beyond the list"),
+        }
+    }
+
+    fn wrong(&self, offset: usize, field: &'static str, value: u64, rule: &'static str) -> FormatError {
+        FormatError::new("attributes", self.place, Problem::Entry { offset: offset as u32, field, value, rule })
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Result<Attribute<'a>, FormatError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.list.get(self.next..)?;
+        // Four zero bytes end the list, and so does its end.
+        if rest.first_chunk::<4>().is_none_or(|word| *word == [0; 4]) {
+            return None;
+        }
+        let result = match RawEntry::ref_from_prefix(rest) {
+            Ok((raw, after)) => self.parse(raw, after),
+            Err(_) => Err(self.wrong(self.next, "entry", rest.len() as u64, "reaches beyond the list")),
+        };
+        self.next = match &result {
+            Ok(attribute) => self.next + (ENTRY + attribute.name.len()).next_multiple_of(4),
+            Err(_) => self.list.len(),
+        };
+        Some(result)
+    }
+}
+
+/// The head of a block of attributes.
+///
+/// # Errors
+/// If it is none.
+pub fn header(block: &[u8], place: Place) -> Result<&RawAttributeHeader, FormatError> {
+    let wrong = |problem| FormatError::new("attribute block", place, problem);
+    let Ok((header, _)) = RawAttributeHeader::ref_from_prefix(block) else {
+        return Err(wrong(Problem::Short { length: block.len(), needed: HEADER }));
+    };
+    match header.magic.get() {
+        ATTRIBUTE_MAGIC => Ok(header),
+        found => Err(wrong(Problem::Magic { found, expected: ATTRIBUTE_MAGIC })),
+    }
+}
+
+/// Stores the checksum of block `number` of attributes, if the file system has checksums.
+pub fn set_checksum(block: &mut [u8], number: u64, layout: &Layout) {
+    if layout.features.metadata_csum() {
+        let checksum = computed_checksum(block, number, layout);
+        block[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// Compares the checksum of block `number` of attributes, if the file system has checksums.
+///
+/// # Errors
+/// If it disagrees, or the block is none of attributes.
+pub fn verify_checksum(block: &[u8], number: u64, layout: &Layout) -> Result<(), FormatError> {
+    let place = Place::Block(number);
+    let found = header(block, place)?.checksum.get();
+    match layout.features.metadata_csum() {
+        true => expect_checksum("attribute block", place, found, computed_checksum(block, number, layout)),
+        false => Ok(()),
+    }
+}
+
+fn computed_checksum(block: &[u8], number: u64, layout: &Layout) -> u32 {
+    let register = crc32c(layout.checksum_seed, &number.to_le_bytes());
+    let register = crc32c(crc32c(register, &block[..CHECKSUM.start]), &[0; 4]);
+    crc32c(register, &block[CHECKSUM.end..])
+}

@@ -1,0 +1,305 @@
+//! An image to damage: edits are kept in memory and in a file, and taken back after each case.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::future::Future;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use onewrite_block::Page;
+use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
+use onewrite_fs::ext4::format::directory::{block, htree};
+use onewrite_fs::ext4::format::extent::{self, Node};
+use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{run, text};
+
+const BLOCK: usize = 4096;
+
+/// An image in memory, for the checker.
+pub struct Memory {
+    pages: Vec<Page>,
+}
+
+impl Memory {
+    /// The pages of an image.
+    pub fn new(bytes: &[u8]) -> Memory {
+        Memory { pages: bytes.chunks(BLOCK).map(Page::from_slice).collect() }
+    }
+}
+
+impl ReadBlocks for Memory {
+    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
+        let page = usize::try_from(block).ok().and_then(|block| self.pages.get(block));
+        page.cloned().ok_or_else(|| ReadError { reason: "beyond the end".into() })
+    }
+}
+
+/// Checks an image in memory; its reads never wait.
+pub fn check_memory(memory: &Memory) -> Report {
+    let options = CheckOptions::default();
+    let mut future = pin!(check(memory, &options));
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(report) => report,
+        Poll::Pending => panic!("a read waited"),
+    }
+}
+
+/// The image.
+pub struct Patient {
+    base: Vec<u8>,
+    bytes: Vec<u8>,
+    memory: Memory,
+    touched: BTreeSet<u64>,
+    path: PathBuf,
+    file: File,
+    /// Its numbers.
+    pub layout: Layout,
+    inodes: BTreeMap<String, u32>,
+}
+
+impl Patient {
+    /// Takes a sound image.
+    pub fn new(path: &Path) -> Patient {
+        let base = std::fs::read(path).expect("image");
+        let raw = RawSuperblock::in_first_block(&base).expect("superblock");
+        let layout = Layout::decode(raw).expect("layout");
+        let file = File::options().write(true).open(path).expect("image");
+        let (bytes, memory) = (base.clone(), Memory::new(&base));
+        let (touched, inodes) = (BTreeSet::new(), BTreeMap::new());
+        Patient { base, bytes, memory, touched, path: path.to_owned(), file, layout, inodes }
+    }
+
+    /// Brings the edits to where the judges look.
+    pub fn write(&mut self) {
+        for &block in &self.touched {
+            let bytes = &self.bytes[block as usize * BLOCK..][..BLOCK];
+            self.memory.pages[block as usize] = Page::from_slice(bytes);
+            self.file.write_all_at(bytes, block * BLOCK as u64).expect("write");
+        }
+    }
+
+    /// Takes all edits back.
+    pub fn heal(&mut self) {
+        for &block in &self.touched {
+            let range = block as usize * BLOCK..(block as usize + 1) * BLOCK;
+            self.bytes[range.clone()].copy_from_slice(&self.base[range]);
+        }
+        self.write();
+        self.touched.clear();
+    }
+
+    /// What our checker says.
+    pub fn report(&self) -> Report {
+        check_memory(&self.memory)
+    }
+
+    /// The image file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The inode of a path.
+    pub fn inode_of(&mut self, path: &str) -> u32 {
+        if let Some(&inode) = self.inodes.get(path) {
+            return inode;
+        }
+        let said = run("debugfs", &["-R", &format!("stat \"{path}\""), text(&self.path)]);
+        let number = said.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        let inode = number.unwrap_or_else(|| panic!("{path}: {said}"));
+        self.inodes.insert(path.to_owned(), inode);
+        inode
+    }
+
+    /// Keeps the inode of a path that is no more.
+    pub fn remember(&mut self, path: &str, inode: u32) {
+        self.inodes.insert(path.to_owned(), inode);
+    }
+
+    /// A block to read.
+    pub fn block(&self, number: u64) -> &[u8] {
+        &self.bytes[number as usize * BLOCK..][..BLOCK]
+    }
+
+    /// A block to change.
+    pub fn block_mut(&mut self, number: u64) -> &mut [u8] {
+        self.touched.insert(number);
+        &mut self.bytes[number as usize * BLOCK..][..BLOCK]
+    }
+
+    /// Changes the superblock, its checksum too.
+    pub fn superblock(&mut self, change: impl FnOnce(&mut RawSuperblock)) {
+        let bytes = &mut self.block_mut(0)[1024..2048];
+        let raw = RawSuperblock::mut_from_bytes(bytes).expect("1024 bytes");
+        change(raw);
+        raw.checksum.set(raw.computed_checksum());
+    }
+
+    /// The descriptor of a group.
+    pub fn descriptor(&self, group: u32) -> RawGroupDescriptor {
+        let (block, offset) = self.layout.position_of_descriptor(group);
+        RawGroupDescriptor::read(&self.block(block)[offset..], group, &self.layout).expect("descriptor")
+    }
+
+    /// Changes a descriptor, its checksum too.
+    pub fn change_descriptor(&mut self, group: u32, change: impl FnOnce(&mut RawGroupDescriptor)) {
+        let (block, offset) = self.layout.position_of_descriptor(group);
+        let mut raw = self.descriptor(group);
+        change(&mut raw);
+        let layout = self.layout.clone();
+        raw.write(&mut self.block_mut(block)[offset..], group, &layout);
+    }
+
+    /// Changes a block bitmap, its checksum too.
+    pub fn block_bitmap(&mut self, group: u32, change: impl FnOnce(&mut [u8])) {
+        let number = self.descriptor(group).block_bitmap();
+        change(self.block_mut(number));
+        let (bitmap, layout) = (self.block(number).to_vec(), self.layout.clone());
+        self.change_descriptor(group, |raw| raw.update_block_bitmap_checksum(&bitmap, &layout));
+    }
+
+    /// Changes an inode bitmap, its checksum too.
+    pub fn inode_bitmap(&mut self, group: u32, change: impl FnOnce(&mut [u8])) {
+        let number = self.descriptor(group).inode_bitmap();
+        change(self.block_mut(number));
+        let (bitmap, layout) = (self.block(number).to_vec(), self.layout.clone());
+        self.change_descriptor(group, |raw| raw.update_inode_bitmap_checksum(&bitmap, &layout));
+    }
+
+    fn slot_position(&self, inode: u32) -> (u64, usize) {
+        let position = self.layout.position_of_inode(inode);
+        let table = self.descriptor(position.group).inode_table();
+        (table + u64::from(position.table_block), position.offset)
+    }
+
+    /// Changes the bytes of an inode and nothing else.
+    pub fn slot(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+        let ((block, offset), size) = (self.slot_position(inode), usize::from(self.layout.inode_size));
+        change(&mut self.block_mut(block)[offset..offset + size]);
+    }
+
+    /// Changes the bytes of an inode, then its checksum.
+    pub fn slot_sealed(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+        let layout = self.layout.clone();
+        self.slot(inode, |slot| {
+            change(slot);
+            let decoded = Inode::decode_unverified(slot, inode, &layout).expect("inode");
+            decoded.encode_into(slot, inode, &layout);
+        });
+    }
+
+    /// An inode.
+    pub fn inode(&self, inode: u32) -> Inode {
+        let (block, offset) = self.slot_position(inode);
+        Inode::decode_unverified(&self.block(block)[offset..], inode, &self.layout).expect("inode")
+    }
+
+    /// Changes an inode, its checksum too.
+    pub fn change_inode(&mut self, inode: u32, change: impl FnOnce(&mut Inode)) {
+        let mut decoded = self.inode(inode);
+        change(&mut decoded);
+        let layout = self.layout.clone();
+        self.slot(inode, |slot| decoded.encode_into(slot, inode, &layout));
+    }
+
+    fn seed(&self, inode: u32) -> u32 {
+        self.layout.inode_seed(inode, self.inode(inode).generation)
+    }
+
+    /// The block of a file's extents below its root: the first.
+    pub fn node_of(&self, inode: u32) -> u64 {
+        let decoded = self.inode(inode);
+        let root = Node::parse(&decoded.block, Place::Inode(inode)).expect("root");
+        root.indexes().next().expect("a tree of two levels").node
+    }
+
+    /// Changes the first node below a file's root, its checksum too.
+    pub fn change_node(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+        let (number, seed, layout) = (self.node_of(inode), self.seed(inode), self.layout.clone());
+        let node = self.block_mut(number);
+        change(node);
+        extent::set_checksum(node, seed, &layout);
+    }
+
+    /// Where a file's first block, or another of its first extents, lies.
+    pub fn place_of(&self, inode: u32, logical: u32) -> u64 {
+        let decoded = self.inode(inode);
+        let root = Node::parse(&decoded.block, Place::Inode(inode)).expect("root");
+        let mut node = root;
+        while node.depth() > 0 {
+            let child = node.child(logical).expect("mapped");
+            node = Node::parse(self.block(child.node), Place::Inode(inode)).expect("node");
+        }
+        node.find(logical).expect("mapped").physical_of(logical)
+    }
+
+    /// Changes a block of directory entries, its checksum too.
+    pub fn entries(&mut self, inode: u32, logical: u32, change: impl FnOnce(&mut [u8])) {
+        let (number, seed, layout) = (self.place_of(inode, logical), self.seed(inode), self.layout.clone());
+        let bytes = self.block_mut(number);
+        change(bytes);
+        block::set_checksum(bytes, seed, &layout);
+    }
+
+    /// Changes the root of a directory's tree, its checksum too if limit and count allow it.
+    pub fn tree_root(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+        let (number, seed, layout) = (self.place_of(inode, 0), self.seed(inode), self.layout.clone());
+        let bytes = self.block_mut(number);
+        change(bytes);
+        if let Ok(mut root) = htree::IndexMut::root(bytes, &layout, Place::Inode(inode)) {
+            root.set_checksum(seed, &layout);
+        }
+    }
+
+    /// Changes an index block below the root of a directory's tree, its checksum too if limit and count allow it.
+    pub fn tree_node(&mut self, inode: u32, logical: u32, change: impl FnOnce(&mut [u8])) {
+        let (number, seed, layout) = (self.place_of(inode, logical), self.seed(inode), self.layout.clone());
+        let bytes = self.block_mut(number);
+        change(bytes);
+        if let Ok(mut node) = htree::IndexMut::node(bytes, &layout, Place::Inode(inode)) {
+            node.set_checksum(seed, &layout);
+        }
+    }
+
+    /// Changes a block of attributes, its checksum too.
+    pub fn attributes(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+        let (number, layout) = (self.inode(inode).file_acl, self.layout.clone());
+        let bytes = self.block_mut(number);
+        change(bytes);
+        attribute::set_checksum(bytes, number, &layout);
+    }
+
+    /// Where an entry of a directory lies: block of the directory and offset.
+    pub fn entry(&self, directory: u32, name: &str) -> (u32, usize) {
+        let blocks = (self.inode(directory).size / BLOCK as u64) as u32;
+        let found = (0..blocks).find_map(|logical| {
+            let bytes = self.block(self.place_of(directory, logical));
+            let entry = block::find(bytes, name.as_bytes(), Place::Inode(directory)).ok()??;
+            Some((logical, entry.offset))
+        });
+        found.unwrap_or_else(|| panic!("{name} in inode {directory}"))
+    }
+
+    /// Changes the record of an entry from its start on, the block's checksum too.
+    pub fn change_entry(&mut self, directory: u32, name: &str, change: impl FnOnce(&mut [u8])) {
+        let (logical, offset) = self.entry(directory, name);
+        self.entries(directory, logical, |bytes| change(&mut bytes[offset..]));
+    }
+
+    /// The first free block of the image's last group.
+    pub fn free_block(&self) -> u64 {
+        let group = self.layout.group_count - 1;
+        let bitmap = self.block(self.descriptor(group).block_bitmap());
+        let index = (0..self.layout.blocks_in_group(group)).find(|&bit| bitmap[bit as usize / 8] >> (bit % 8) & 1 == 0);
+        self.layout.first_block_of_group(group) + u64::from(index.expect("a free block"))
+    }
+
+    /// Bytes of the superblock as they are now.
+    pub fn superblock_bytes(&self) -> Vec<u8> {
+        RawSuperblock::in_first_block(&self.bytes).expect("superblock").as_bytes().to_vec()
+    }
+}
