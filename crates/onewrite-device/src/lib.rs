@@ -1,1 +1,24 @@
-//! Emulated and real devices behind the door of onewrite-block.
+//! Devices behind the door of `onewrite-block`: the emulated SSD, and disks of the host.
+//!
+//! [`Profile`] is a device on paper: `Profile::load("sata-850pro")?.device(None)?` builds it, switched on and blank.
+//! [`FileDisk`] is a file or block device of the host.
+//!
+//! ```
+//! use onewrite_block::{Device, MIB};
+//! use onewrite_device::Profile;
+//!
+//! let profile = Profile::load("sata-850pro")?;
+//! let device = profile.device(Some(32 * MIB))?;
+//! assert_eq!(device.geometry().pages, 8192);
+//! # Ok::<(), onewrite_device::Error>(())
+//! ```
+
+mod error;
+mod file;
+mod profile;
+mod ssd;
+
+pub use error::Error;
+pub use file::FileDisk;
+pub use profile::Profile;
+pub use ssd::{Shape, Ssd};

@@ -1,0 +1,42 @@
+//! What can go wrong before a device exists; a device that exists answers with `DeviceError`.
+
+use thiserror::Error;
+
+/// Why a profile or a device could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// There is no such profile.
+    #[error("there is no device profile {name:?}; known are {known}")]
+    UnknownProfile {
+        /// The name asked for.
+        name: String,
+        /// All names, separated by commas.
+        known: String,
+    },
+    /// The text of a profile is not one.
+    #[error("device profile {name:?}: {message}")]
+    Profile {
+        /// The profile.
+        name: String,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// No flash of that size can be laid out.
+    #[error("an emulated SSD takes whole pages of 4 KiB, from 4 MiB to 4 TiB; {bytes} bytes were asked for")]
+    Capacity {
+        /// The size asked for.
+        bytes: u64,
+    },
+    /// A file or block device of the host could not be opened.
+    #[error("{path}: {operation} failed: {message}; {cure}")]
+    Host {
+        /// File or block device.
+        path: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The system's words.
+        message: String,
+        /// What to do about it.
+        cure: &'static str,
+    },
+}

@@ -1,0 +1,166 @@
+//! File disk: a file or block device of the host, with blocking calls.
+//!
+//! A request is carried out when it is submitted and completes at that moment: in wall time that is what happens, in
+//! virtual time it is a disk that takes no time. FLUSH is `fdatasync`, TRIM punches a hole (on block devices: discards),
+//! and what a power cut may lose is what the host's own storage may lose.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use onewrite_block::{
+    Completion, Counters, Device, DeviceError, Geometry, Lpn, Nanos, Operation, Outcome, PAGE_SIZE, Page, Request,
+    Token, TrimRead,
+};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::error::Error;
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct FileDisk {
+    file: File,
+    geometry: Geometry,
+    done: Vec<Completion>,
+    now: Nanos,
+    counters: Counters,
+}
+
+fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'static str) -> Error {
+    Error::Host { path: path.display().to_string(), operation, message: error.to_string(), cure }
+}
+
+impl FileDisk {
+    /// Opens an existing file or block device; its size is the disk's, less an incomplete last page.
+    ///
+    /// # Errors
+    /// If it cannot be opened for reading and writing, or holds no page.
+    pub fn open(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
+            refuse(path, "open", &error, "name an existing image or block device that you may write")
+        })?;
+        FileDisk::of(path, file)
+    }
+
+    /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
+    ///
+    /// # Errors
+    /// If it cannot be made or is shorter than a page.
+    pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let options = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = options().map_err(|error| refuse(path, "create", &error, "choose a directory you may write to"))?;
+        let metadata = file.metadata().map_err(|error| refuse(path, "stat", &error, "check the path"))?;
+        if metadata.is_file() && metadata.len() < bytes {
+            file.set_len(bytes)
+                .map_err(|error| refuse(path, "extend", &error, "free space or choose a smaller size"))?;
+        }
+        FileDisk::of(path, file)
+    }
+
+    fn of(path: &Path, file: File) -> Result<FileDisk, Error> {
+        let bytes = length(&file).map_err(|error| refuse(path, "measure", &error, "name a file or block device"))?;
+        let pages = bytes / PAGE_SIZE as u64;
+        if pages == 0 {
+            let error = io::Error::other(format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}"));
+            return Err(refuse(path, "open", &error, "give the image a size"));
+        }
+        let name = path.display().to_string();
+        let geometry = Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain(name, pages) };
+        Ok(FileDisk { file, geometry, done: Vec::new(), now: Nanos::ZERO, counters: Counters::default() })
+    }
+
+    fn carry_out(&mut self, operation: Operation) -> Outcome {
+        let name = operation.name();
+        let done = match operation {
+            Operation::Read { start, count } => return self.read(start, count),
+            Operation::Write { start, pages, .. } => self.write(start, &pages),
+            Operation::Flush => self.file.sync_data(),
+            Operation::Trim { start, count } => self.trim(start, count),
+            Operation::Share(_) => unreachable!("refused by the geometry"),
+        };
+        done.map(|()| Vec::new()).map_err(|error| self.failed(name, &error))
+    }
+
+    fn failed(&self, operation: &'static str, error: &io::Error) -> DeviceError {
+        DeviceError::Host { path: self.geometry.name.clone(), operation, message: error.to_string() }
+    }
+
+    fn read(&self, start: Lpn, count: u32) -> Outcome {
+        let mut bytes = vec![0; count as usize * PAGE_SIZE];
+        let done = self.file.read_exact_at(&mut bytes, start.0 * PAGE_SIZE as u64);
+        done.map_err(|error| self.failed("read", &error))?;
+        let pages = bytes.chunks_exact(PAGE_SIZE);
+        Ok(pages
+            .map(|page| if page.iter().all(|&byte| byte == 0) { Page::ZEROS } else { Page::from_slice(page) })
+            .collect())
+    }
+
+    fn write(&self, start: Lpn, pages: &[Page]) -> io::Result<()> {
+        let offset = start.0 * PAGE_SIZE as u64;
+        if let [page] = pages {
+            return self.file.write_all_at(&page.bytes()[..], offset);
+        }
+        let mut bytes = Vec::with_capacity(pages.len() * PAGE_SIZE);
+        pages.iter().for_each(|page| bytes.extend_from_slice(&page.bytes()[..]));
+        self.file.write_all_at(&bytes, offset)
+    }
+
+    /// Punches a hole; where the file system cannot, writes zeros, since trimmed pages read as zeros.
+    fn trim(&self, start: Lpn, count: u64) -> io::Result<()> {
+        let (offset, length) = (start.0 * PAGE_SIZE as u64, count * PAGE_SIZE as u64);
+        if length == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, flags, offset, length) {
+            Err(Errno::OPNOTSUPP) => {
+                (start.0..start.0 + count).try_for_each(|lpn| self.write(Lpn(lpn), &[Page::ZEROS]))
+            }
+            other => other.map_err(io::Error::from),
+        }
+    }
+}
+
+/// Bytes of a file or block device.
+fn length(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        return Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?);
+    }
+    Ok(metadata.len())
+}
+
+impl Device for FileDisk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        self.now = now;
+        let outcome = self.geometry.admit(&request).and_then(|()| {
+            self.counters.count(&request);
+            self.carry_out(request.operation)
+        });
+        self.done.push(Completion { token, outcome });
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (!self.done.is_empty()).then_some(self.now)
+    }
+
+    fn advance(&mut self, _to: Nanos, completed: &mut Vec<Completion>) {
+        completed.append(&mut self.done);
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+}

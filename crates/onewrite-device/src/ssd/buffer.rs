@@ -1,0 +1,363 @@
+//! Write buffer: pages that the host has written and the flash has not taken yet, in the order of their last write.
+//!
+//! ```text
+//!   written ──► waiting ──issue──► issued ──programmed──► gone
+//!                  ▲  ▲ written again │ written or trimmed again while issued
+//!                  └──┴───────────────┘ (a trimmed page becomes a tombstone: it reads as zeros)
+//! ```
+//!
+//! Every page written gets a *ticket*, one higher than the last. Invariants:
+//! 1. Both lists ascend by ticket, so the oldest ticket alive is at one of their heads: FLUSH waits for it, eviction
+//!    begins at a distance from it, and a write is let in only if it is not too far away. So the sizes of `papers/003`
+//!    §3.1 hold by construction: pages begin to leave after `begins` further pages and have left after `certain`.
+//! 2. At most one version of a page is issued; a newer one waits. So versions reach the flash in their order.
+//! 3. While a FLUSH covers a waiting page, writing it again does not move it back: its newer content pays the debt.
+
+use onewrite_block::Page;
+use rustc_hash::FxHashMap;
+
+const NIL: u32 = u32::MAX;
+
+/// A page in the buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The logical page.
+    pub(crate) lpn: u32,
+    /// Its newest content; `None` for a tombstone.
+    pub(crate) content: Option<Page>,
+    /// Its place in the order.
+    pub(crate) ticket: u64,
+    /// The ticket of its newest content.
+    pub(crate) version: u64,
+    /// The version that is on its way to flash; 0 if none.
+    pub(crate) issued: u64,
+    /// To be written to flash before its turn (FUA, source of a SHARE).
+    pub(crate) is_urgent: bool,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+    length: u32,
+}
+
+const EMPTY: List = List { first: NIL, last: NIL, length: 0 };
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    entries: Vec<Entry>,
+    unused: Vec<u32>,
+    by_lpn: FxHashMap<u32, u32>,
+    waiting: List,
+    issued: List,
+    next_ticket: u64,
+    /// Highest ticket that a FLUSH under way covers.
+    pub(crate) flush_target: u64,
+    urgent_count: u32,
+    begins: u64,
+    certain: u64,
+}
+
+impl Buffer {
+    /// An empty buffer from which pages begin to leave after `begins` further pages and have left after `certain`.
+    pub(crate) fn new(begins: u64, certain: u64) -> Buffer {
+        Buffer {
+            entries: Vec::new(),
+            unused: Vec::new(),
+            by_lpn: FxHashMap::default(),
+            waiting: EMPTY,
+            issued: EMPTY,
+            next_ticket: 1,
+            flush_target: 0,
+            urgent_count: 0,
+            begins,
+            certain,
+        }
+    }
+
+    /// The entry of a logical page.
+    #[inline]
+    pub(crate) fn find(&self, lpn: u32) -> Option<u32> {
+        if self.by_lpn.is_empty() { None } else { self.by_lpn.get(&lpn).copied() }
+    }
+
+    /// An entry.
+    pub(crate) fn entry(&self, index: u32) -> &Entry {
+        &self.entries[index as usize]
+    }
+
+    /// The ticket of the newest write.
+    pub(crate) fn newest_ticket(&self) -> u64 {
+        self.next_ticket - 1
+    }
+
+    /// The oldest ticket of a page that is not durable yet.
+    pub(crate) fn oldest_ticket(&self) -> Option<u64> {
+        let ticket = |list: &List| (list.first != NIL).then(|| self.entries[list.first as usize].ticket);
+        ticket(&self.waiting).into_iter().chain(ticket(&self.issued)).min()
+    }
+
+    /// Whether one more page may come in.
+    pub(crate) fn has_room(&self) -> bool {
+        self.oldest_ticket().is_none_or(|oldest| oldest + self.certain > self.next_ticket + 1)
+    }
+
+    /// Pages in the buffer.
+    pub(crate) fn length(&self) -> u32 {
+        self.waiting.length + self.issued.length
+    }
+
+    /// Whether the first waiting page should leave, with `slack` pages of patience to fill a whole program.
+    fn first_is_due(&self, slack: u64) -> bool {
+        self.waiting.first != NIL && {
+            let ticket = self.entries[self.waiting.first as usize].ticket;
+            ticket <= self.flush_target || ticket + self.begins + slack < self.next_ticket
+        }
+    }
+
+    /// Whether pages should leave now, `group` of them together where nobody waits for them.
+    pub(crate) fn is_due_in_groups(&self, group: u64) -> bool {
+        self.urgent_count > 0 || self.first_is_due(group - 1) || (self.first_is_due(0) && !self.has_room())
+    }
+
+    /// Takes in a write (`Some`) or a tombstone and gives its ticket.
+    pub(crate) fn put(&mut self, lpn: u32, content: Option<Page>, is_urgent: bool) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        match self.find(lpn) {
+            Some(index) => self.renew(index, content, ticket),
+            None => self.insert(lpn, content, ticket),
+        }
+        if is_urgent {
+            self.hurry(lpn);
+        }
+        ticket
+    }
+
+    fn renew(&mut self, index: u32, content: Option<Page>, ticket: u64) {
+        let flush_target = self.flush_target;
+        let entry = &mut self.entries[index as usize];
+        entry.content = content;
+        entry.version = ticket;
+        if entry.issued == 0 && entry.ticket > flush_target {
+            self.remove_from(index, false);
+            self.entries[index as usize].ticket = ticket;
+            self.append_to(index, false);
+        }
+    }
+
+    fn insert(&mut self, lpn: u32, content: Option<Page>, ticket: u64) {
+        let entry =
+            Entry { lpn, content, ticket, version: ticket, issued: 0, is_urgent: false, before: NIL, after: NIL };
+        let index = match self.unused.pop() {
+            Some(index) => {
+                self.entries[index as usize] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.by_lpn.insert(lpn, index);
+        self.append_to(index, false);
+    }
+
+    /// Lets a page leave before its turn, if it is in the buffer.
+    pub(crate) fn hurry(&mut self, lpn: u32) {
+        if let Some(index) = self.find(lpn) {
+            let entry = &mut self.entries[index as usize];
+            self.urgent_count += u32::from(!entry.is_urgent && entry.issued == 0);
+            entry.is_urgent = true;
+        }
+    }
+
+    /// The next page to leave for which `is_ready`, if any is due.
+    pub(crate) fn next_due(&self, is_ready: impl Fn(&Entry) -> bool) -> Option<u32> {
+        let mut urgent_left = self.urgent_count;
+        let mut index = self.waiting.first;
+        let mut candidate = None;
+        while index != NIL {
+            let entry = &self.entries[index as usize];
+            let is_in_turn = entry.ticket <= self.flush_target || entry.ticket + self.begins < self.next_ticket;
+            if !is_in_turn && urgent_left == 0 {
+                break;
+            }
+            if entry.is_urgent {
+                urgent_left -= 1;
+                if is_ready(entry) {
+                    return Some(index);
+                }
+            } else if is_in_turn && candidate.is_none() && is_ready(entry) {
+                candidate = Some(index);
+            }
+            if candidate.is_some() && urgent_left == 0 {
+                break;
+            }
+            index = entry.after;
+        }
+        candidate
+    }
+
+    /// Declares the newest content of a waiting page to be on its way.
+    pub(crate) fn issue(&mut self, index: u32) {
+        self.remove_from(index, false);
+        let entry = &mut self.entries[index as usize];
+        entry.issued = entry.version;
+        self.urgent_count -= u32::from(entry.is_urgent);
+        self.append_to(index, true);
+    }
+
+    /// The version on its way has arrived (or failed: `arrived` false). The page leaves unless it is newer by now.
+    ///
+    /// Gives the version and whether a tombstone has to be carried out now.
+    pub(crate) fn settle(&mut self, index: u32, arrived: bool) -> Settled {
+        self.remove_from(index, true);
+        let entry = &mut self.entries[index as usize];
+        let version = std::mem::take(&mut entry.issued);
+        let is_newest = entry.version == version;
+        let is_tombstone = entry.content.is_none();
+        if arrived && (is_newest || is_tombstone) {
+            self.forget(index);
+            return Settled { version, is_trimmed: is_tombstone };
+        }
+        self.urgent_count += u32::from(entry.is_urgent);
+        self.append_to(index, false);
+        Settled { version, is_trimmed: false }
+    }
+
+    /// Drops a waiting page.
+    pub(crate) fn drop_waiting(&mut self, index: u32) {
+        self.remove_from(index, false);
+        self.urgent_count -= u32::from(self.entries[index as usize].is_urgent);
+        self.forget(index);
+    }
+
+    fn forget(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        entry.content = None;
+        let lpn = entry.lpn;
+        self.by_lpn.remove(&lpn);
+        self.unused.push(index);
+    }
+
+    /// All pages, waiting ones first, each list in its order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let walk = |first: u32| {
+            std::iter::successors((first != NIL).then_some(first), |&index| {
+                let after = self.entries[index as usize].after;
+                (after != NIL).then_some(after)
+            })
+        };
+        walk(self.waiting.first).chain(walk(self.issued.first)).map(|index| &self.entries[index as usize])
+    }
+
+    fn list(&mut self, is_issued: bool) -> &mut List {
+        if is_issued { &mut self.issued } else { &mut self.waiting }
+    }
+
+    /// Puts an entry behind all with a lower ticket; from the end, where it nearly always belongs.
+    fn append_to(&mut self, index: u32, is_issued: bool) {
+        let ticket = self.entries[index as usize].ticket;
+        let mut before = self.list(is_issued).last;
+        while before != NIL && self.entries[before as usize].ticket > ticket {
+            before = self.entries[before as usize].before;
+        }
+        let after = match before {
+            NIL => std::mem::replace(&mut self.list(is_issued).first, index),
+            other => std::mem::replace(&mut self.entries[other as usize].after, index),
+        };
+        match after {
+            NIL => self.list(is_issued).last = index,
+            other => self.entries[other as usize].before = index,
+        }
+        let entry = &mut self.entries[index as usize];
+        (entry.before, entry.after) = (before, after);
+        self.list(is_issued).length += 1;
+    }
+
+    fn remove_from(&mut self, index: u32, is_issued: bool) {
+        let Entry { before, after, .. } = self.entries[index as usize];
+        match before {
+            NIL => self.list(is_issued).first = after,
+            other => self.entries[other as usize].after = after,
+        }
+        match after {
+            NIL => self.list(is_issued).last = before,
+            other => self.entries[other as usize].before = before,
+        }
+        self.list(is_issued).length -= 1;
+    }
+
+    /// Verifies order, lengths and the table.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let count = self.entries().count();
+        if count != self.by_lpn.len() || count != self.length() as usize {
+            return Err(format!("{count} pages in the buffer's lists, {} in its table", self.by_lpn.len()));
+        }
+        let urgent = self.entries().filter(|entry| entry.is_urgent && entry.issued == 0).count();
+        if urgent != self.urgent_count as usize {
+            return Err(format!("{urgent} urgent pages, {} counted", self.urgent_count));
+        }
+        let oldest = self.entries().map(|entry| entry.ticket).min();
+        if oldest != self.oldest_ticket() {
+            return Err(format!("the buffer's oldest ticket is {oldest:?}, not {:?}", self.oldest_ticket()));
+        }
+        Ok(())
+    }
+}
+
+/// What came of a version that was on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// Its ticket.
+    pub(crate) version: u64,
+    /// Whether the page was trimmed meanwhile.
+    pub(crate) is_trimmed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(pages: u32) -> Buffer {
+        let mut buffer = Buffer::new(4, 8);
+        (0..pages).for_each(|lpn| {
+            buffer.put(lpn, Some(Page::ZEROS), false);
+        });
+        buffer
+    }
+
+    #[test]
+    fn pages_begin_to_leave_and_have_left_at_the_stated_sizes() {
+        assert!(!filled(4).is_due_in_groups(1));
+        assert!(filled(5).is_due_in_groups(1));
+        assert!(filled(6).has_room());
+        assert!(!filled(7).has_room(), "the eighth page comes in when the first has left");
+    }
+
+    #[test]
+    fn a_page_written_again_while_issued_stays_and_waits_its_turn() {
+        let mut buffer = filled(5);
+        let index = buffer.next_due(|_| true).unwrap();
+        buffer.issue(index);
+        buffer.put(0, None, false);
+        buffer.check().unwrap();
+        assert_eq!(buffer.settle(index, true), Settled { version: 1, is_trimmed: true });
+        assert_eq!(buffer.find(0), None);
+        buffer.check().unwrap();
+    }
+
+    #[test]
+    fn a_page_that_a_flush_covers_keeps_its_place_when_written_again() {
+        let mut buffer = filled(3);
+        buffer.flush_target = buffer.newest_ticket();
+        buffer.put(0, Some(Page::ZEROS), false);
+        assert_eq!(buffer.oldest_ticket(), Some(1));
+        assert_eq!(buffer.entry(buffer.next_due(|_| true).unwrap()).lpn, 0);
+    }
+}

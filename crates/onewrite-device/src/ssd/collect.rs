@@ -1,0 +1,205 @@
+//! Collection: garbage collection of a die, one operation at a time.
+//!
+//! ```text
+//!   choose victim ─► read a row of its valid pages ─► program them to the die's block for moved pages ─► … ─► no valid
+//!   page left: emptied ─► the map log is durable as of then ─► erase ─► free
+//! ```
+//!
+//! Each die collects its own blocks and moves pages within itself, so dies never wait for each other's collection.
+//! Host and moved pages never share a block. A block is erased only when a batch of the map log that began after its last
+//! page had moved is durable: recovery never meets a map entry that points into an erased block, and the owners of a
+//! shared page are never known from its out-of-band area alone.
+
+use super::Ssd;
+use super::die::{Activity, Cargo, Victim};
+use super::mapping::NONE;
+use super::model::{RESERVED_BLOCKS, VictimPolicy};
+use super::nand::Oob;
+
+impl Ssd {
+    /// Whether the collector has, or should have, work on a die.
+    pub(super) fn wants_collector(&self, die: usize) -> bool {
+        let state = &self.dies[die];
+        state.victim.is_some() || !state.emptied.is_empty() || self.blocks.free(die).len() < self.model.collect_below
+    }
+
+    /// Takes the collector of an idle die one operation further; false if it cannot do anything now.
+    pub(super) fn collect(&mut self, die: usize) -> bool {
+        if self.begin_erase(die) || self.begin_move(die) {
+            return true;
+        }
+        if self.dies[die].victim.is_none() && !self.choose_victim(die) {
+            return false;
+        }
+        self.begin_victim_read(die) || self.begin_move(die) || self.finish_victim(die)
+    }
+
+    /// Erases a block whose emptiness the map log knows.
+    fn begin_erase(&mut self, die: usize) -> bool {
+        let Some(&(block, batch)) = self.dies[die].emptied.front() else { return false };
+        if batch > self.log.batches_durable {
+            return false;
+        }
+        self.dies[die].emptied.pop_front();
+        self.begin(die, Activity::Erase, block, self.now + self.model.timing.erase);
+        true
+    }
+
+    fn choose_victim(&mut self, die: usize) -> bool {
+        let coming = self.blocks.free(die).len() + self.dies[die].emptied.len();
+        if coming >= self.model.collect_below {
+            return false;
+        }
+        let chosen = match self.model.victim_policy {
+            VictimPolicy::Greedy => self.blocks.fewest_valid(die),
+        };
+        let Some(block) = chosen else { return false };
+        self.blocks.choose(block);
+        self.dies[die].victim = Some(Victim { block, cursor: 0 });
+        true
+    }
+
+    /// Reads the next row of the victim that has valid pages, unless enough pages wait to be programmed.
+    fn begin_victim_read(&mut self, die: usize) -> bool {
+        let planes = self.model.shape.planes;
+        let Some(mut victim) = self.dies[die].victim else { return false };
+        if self.dies[die].moves.len() >= planes as usize {
+            return false;
+        }
+        let end = self.flash.programmed(victim.block);
+        let mut sensing = 0;
+        while victim.cursor < end && sensing == 0 {
+            let row_end = (victim.cursor / planes + 1) * planes;
+            for page in victim.cursor..row_end.min(end) {
+                let ppn = self.model.shape.ppn(victim.block, page);
+                if self.map.is_valid(ppn) {
+                    self.dies[die].moves.push(ppn);
+                    sensing += 1;
+                }
+            }
+            victim.cursor = row_end.min(end);
+        }
+        self.dies[die].victim = Some(victim);
+        self.dies[die].sensing = sensing;
+        if sensing > 0 {
+            self.begin(die, Activity::ReadArray, NONE, self.now + self.model.timing.read);
+        }
+        sensing > 0
+    }
+
+    /// Programs pages that were read, once they fill a row or the victim has no more.
+    fn begin_move(&mut self, die: usize) -> bool {
+        let Some(victim) = self.dies[die].victim else { return false };
+        let is_exhausted = victim.cursor >= self.flash.programmed(victim.block);
+        let count = self.dies[die].moves.len();
+        if count == 0 || (count < self.model.shape.planes as usize && !is_exhausted) {
+            return false;
+        }
+        let Some(block) = self.open_front(die, true) else { return false };
+        self.load_moves(die, self.room_in_row(block));
+        self.dies[die].is_moving = true;
+        self.begin_program(die, block)
+    }
+
+    fn load_moves(&mut self, die: usize, count: u32) {
+        let mut moves = std::mem::take(&mut self.dies[die].moves);
+        moves.retain(|&ppn| {
+            if !self.map.is_valid(ppn) {
+                return false;
+            }
+            if self.dies[die].cargo.len() >= count as usize {
+                return true;
+            }
+            let Some(name) = self.owner_to_name(ppn) else { return true };
+            self.load_move(die, ppn, name);
+            false
+        });
+        self.dies[die].moves = moves;
+    }
+
+    fn load_move(&mut self, die: usize, ppn: u32, name: u32) {
+        let (block, page) = self.model.shape.place(ppn);
+        let found = self.flash.page(block, page).expect("a valid page is programmed");
+        let oob = Oob { lpn: name, sequence: found.oob.sequence };
+        let content = found.content.clone();
+        self.locked.insert(name);
+        self.dies[die].cargo.push(Cargo { content, oob, source: ppn, entry: NONE });
+    }
+
+    /// The owner to name in the out-of-band area of a copy; none if the page cannot be moved at the moment.
+    fn owner_to_name(&self, ppn: u32) -> Option<u32> {
+        if let Some(owner) = self.map.only_owner(ppn) {
+            return (!self.locked.contains(owner)).then_some(owner);
+        }
+        if self.log.has_share {
+            return None;
+        }
+        let mut owners = Vec::new();
+        self.map.owners(ppn, &mut owners);
+        owners.into_iter().find(|&owner| !self.locked.contains(owner))
+    }
+
+    /// A copy is in flash at `ppn`.
+    pub(super) fn moved(&mut self, name: u32, source: u32, ppn: u32) {
+        self.locked.remove(name);
+        self.counters.moved_pages += 1;
+        if self.map.is_valid(source) {
+            self.map.move_all(source, ppn);
+            self.blocks.gain(self.model.shape.place(ppn).0);
+            self.blocks.lose(self.model.shape.place(source).0);
+        }
+    }
+
+    /// Hands an exhausted victim over to be erased; then begins that or the next victim.
+    fn finish_victim(&mut self, die: usize) -> bool {
+        let Some(victim) = self.dies[die].victim else { return false };
+        let is_exhausted = victim.cursor >= self.flash.programmed(victim.block) && self.dies[die].moves.is_empty();
+        if !is_exhausted || self.blocks.valid(victim.block) > 0 {
+            return false;
+        }
+        self.dies[die].victim = None;
+        self.blocks.empty(victim.block);
+        let batch = self.log.batches_begun + 1;
+        self.dies[die].emptied.push_back((victim.block, batch));
+        self.log.is_wanted = true;
+        self.write_log();
+        self.collect(die)
+    }
+
+    /// The block that takes pages of a stream on a die, the next one if the last is full; none if none is announced.
+    pub(super) fn open_front(&mut self, die: usize, is_moved: bool) -> Option<u32> {
+        let front = if is_moved { self.dies[die].moved } else { self.dies[die].host };
+        let mut front = front;
+        if front.active != NONE && self.flash.is_full(front.active) {
+            self.blocks.close(front.active);
+            front.active = NONE;
+        }
+        if front.active == NONE && front.is_announced {
+            front = super::die::Front { active: front.next, ..super::die::Front::NOTHING };
+        }
+        *self.front(die, is_moved) = front;
+        if front.next == NONE {
+            self.choose_next(die, is_moved);
+            self.write_log();
+        }
+        (front.active != NONE).then_some(front.active)
+    }
+
+    fn front(&mut self, die: usize, is_moved: bool) -> &mut super::die::Front {
+        if is_moved { &mut self.dies[die].moved } else { &mut self.dies[die].host }
+    }
+
+    /// Chooses the block that will take pages of a stream next, and has the map log announce it.
+    pub(super) fn choose_next(&mut self, die: usize, is_moved: bool) {
+        let reserved = if is_moved { 0 } else { RESERVED_BLOCKS };
+        if self.blocks.free(die).len() <= reserved {
+            return;
+        }
+        let flash = &self.flash;
+        let block = self.blocks.take_free(die, |block| flash.erase_count(block));
+        let front = self.front(die, is_moved);
+        front.next = block.expect("there is a free block");
+        front.is_announced = false;
+        self.log.is_wanted = true;
+    }
+}

@@ -1,0 +1,103 @@
+//! Tables that a fork shares with its origin until either changes a piece of them.
+//!
+//! One idea: a table is a vector of counted pieces. Forking copies the counted handles, writing copies one piece if
+//! somebody else holds it. A piece that was never written takes no memory.
+
+use std::rc::Rc;
+
+const PIECE_LENGTH: usize = 1024;
+
+type Piece = Rc<[u32; PIECE_LENGTH]>;
+
+/// A table of `u32` with one value wherever nothing was written.
+#[derive(Clone, Debug)]
+pub(crate) struct CowTable {
+    pieces: Vec<Option<Piece>>,
+    length: usize,
+    blank: u32,
+}
+
+impl CowTable {
+    /// `length` entries of `blank`.
+    pub(crate) fn new(length: usize, blank: u32) -> CowTable {
+        CowTable { pieces: vec![None; length.div_ceil(PIECE_LENGTH)], length, blank }
+    }
+
+    /// Number of entries.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// One entry.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> u32 {
+        match &self.pieces[index as usize / PIECE_LENGTH] {
+            Some(piece) => piece[index as usize % PIECE_LENGTH],
+            None => self.blank,
+        }
+    }
+
+    /// Changes one entry.
+    #[inline]
+    pub(crate) fn set(&mut self, index: u32, value: u32) {
+        let blank = self.blank;
+        let piece = &mut self.pieces[index as usize / PIECE_LENGTH];
+        let piece = piece.get_or_insert_with(|| Rc::new([blank; PIECE_LENGTH]));
+        Rc::make_mut(piece)[index as usize % PIECE_LENGTH] = value;
+    }
+
+    /// The first index of each written piece and its entries; the last piece may reach beyond the table.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (u32, &[u32; PIECE_LENGTH])> {
+        let indexed = self.pieces.iter().enumerate();
+        indexed.filter_map(|(index, piece)| Some(((index * PIECE_LENGTH) as u32, &**piece.as_ref()?)))
+    }
+}
+
+/// A set of small numbers, one bit each.
+#[derive(Clone, Debug)]
+pub(crate) struct BitSet {
+    words: Vec<u64>,
+}
+
+impl BitSet {
+    /// An empty set of numbers below `bound`.
+    pub(crate) fn new(bound: usize) -> BitSet {
+        BitSet { words: vec![0; bound.div_ceil(64)] }
+    }
+
+    /// Whether `number` is in the set.
+    #[inline]
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        self.words[number as usize / 64] >> (number % 64) & 1 == 1
+    }
+
+    /// Puts `number` in; false if it was there.
+    #[inline]
+    pub(crate) fn insert(&mut self, number: u32) -> bool {
+        let word = &mut self.words[number as usize / 64];
+        let was_out = *word >> (number % 64) & 1 == 0;
+        *word |= 1 << (number % 64);
+        was_out
+    }
+
+    /// Takes `number` out.
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.words[number as usize / 64] &= !(1 << (number % 64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_does_not_see_later_changes() {
+        let mut table = CowTable::new(3000, 7);
+        table.set(2999, 1);
+        let fork = table.clone();
+        table.set(2999, 2);
+        assert_eq!((fork.get(2999), table.get(2999), table.get(0)), (1, 2, 7));
+        assert_eq!(table.written().count(), 1);
+    }
+}

@@ -1,0 +1,115 @@
+//! Host side: requests under way, the controller's processor and the link to the host.
+//!
+//! ```text
+//!   submitted ──command──► decoded ──► read: flash or buffer ──link──► done
+//!                                  ──► write: link ──► arrived ──► in the buffer ──► done (FUA: durable first)
+//!                                  ──► flush, trim, share ──► done
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use onewrite_block::{DeviceError, Page, Request, Token};
+
+/// What happens to a request next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// The controller has understood it.
+    Decoded,
+    /// The content to be written is in the controller.
+    Arrived,
+    /// The host learns that it has ended.
+    Done,
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Active {
+    pub(crate) token: Token,
+    pub(crate) request: Request,
+    /// Pages that a read gives back.
+    pub(crate) pages: Vec<Page>,
+    /// Pages that it waits for: to be read, or to become durable.
+    pub(crate) pending: u32,
+    /// Pages that were let into the buffer.
+    pub(crate) admitted: u32,
+    pub(crate) error: Option<DeviceError>,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Host {
+    slots: Vec<Option<Active>>,
+    unused: Vec<u32>,
+    under_way: u32,
+    steps: BinaryHeap<Reverse<(u64, u64, u32, Step)>>,
+    steps_set: u64,
+    /// The controller takes no command before.
+    pub(crate) processor_free: u64,
+    /// The link carries nothing to the controller before.
+    pub(crate) inbound_free: u64,
+    /// The link carries nothing to the host before.
+    pub(crate) outbound_free: u64,
+    /// Writes whose content is in the controller, in order of arrival, not wholly in the buffer yet.
+    pub(crate) arriving: VecDeque<u32>,
+    /// FLUSH requests, each with the newest ticket that it covers.
+    pub(crate) flushes: VecDeque<(u32, u64)>,
+}
+
+impl Host {
+    /// Takes a request in and gives its slot.
+    pub(crate) fn insert(&mut self, token: Token, request: Request) -> u32 {
+        self.under_way += 1;
+        let active = Some(Active { token, request, pages: Vec::new(), pending: 0, admitted: 0, error: None });
+        match self.unused.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = active;
+                slot
+            }
+            None => {
+                self.slots.push(active);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Number of requests under way.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// A request under way.
+    pub(crate) fn active(&mut self, slot: u32) -> &mut Active {
+        self.slots[slot as usize].as_mut().expect("a slot is used while its request is under way")
+    }
+
+    /// Ends a request.
+    pub(crate) fn remove(&mut self, slot: u32) -> Active {
+        self.under_way -= 1;
+        self.unused.push(slot);
+        self.slots[slot as usize].take().expect("a request ends once")
+    }
+
+    /// Lets `step` happen to a request at `moment`.
+    pub(crate) fn at(&mut self, moment: u64, slot: u32, step: Step) {
+        self.steps_set += 1;
+        self.steps.push(Reverse((moment, self.steps_set, slot, step)));
+    }
+
+    /// The moment of the next step.
+    #[inline]
+    pub(crate) fn next_moment(&self) -> Option<u64> {
+        self.steps.peek().map(|Reverse((moment, ..))| *moment)
+    }
+
+    /// Takes the next step off.
+    pub(crate) fn next_step(&mut self) -> (u32, Step) {
+        let Reverse((_, _, slot, step)) = self.steps.pop().expect("a step was seen");
+        (slot, step)
+    }
+
+    /// Forgets every request, as a power cut does.
+    pub(crate) fn clear(&mut self) {
+        *self = Host::default();
+    }
+}

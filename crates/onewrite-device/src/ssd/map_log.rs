@@ -1,0 +1,146 @@
+//! Map log: the ring of blocks that makes the map durable, seen as state; what happens with it is in `mapping_flow`.
+//!
+//! ```text
+//!            oldest                       head
+//!   blank │ ▓▓▓▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓___ │ blank
+//!            └ erased once every segment was written whole behind it, and a seal too
+//! ```
+//!
+//! Pages are programmed one at a time, each numbered one higher than the last, so a cut can tear the last one only and
+//! a page is made from what all earlier pages, being durable, already say. Segments are rewritten in turn, as many for
+//! each page of records that a round of the ring sees all of them: there is no checkpoint to wait for.
+
+use std::collections::VecDeque;
+
+use super::log_page::{Content, OpenBlock};
+
+/// Segments need rewriting at a pace of `segments` in this share of the ring.
+const ROUNDS: u64 = 2;
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub(crate) struct MapLog {
+    /// Blocks with pages, oldest first, each with the number of its first page; the last is the head.
+    pub(crate) used: VecDeque<(u32, u64)>,
+    /// Blank blocks.
+    pub(crate) blank: Vec<u32>,
+    /// The block that is being erased.
+    pub(crate) erasing: Option<u32>,
+    /// Number of the next page.
+    pub(crate) next_number: u64,
+    /// Number of the newest sealed page.
+    pub(crate) sealed_number: u64,
+    /// Number of the newest whole copy of each segment; 0 if there is none.
+    pub(crate) copied: Vec<u64>,
+    /// Whether the log holds anything of a segment.
+    pub(crate) touched: Vec<bool>,
+    /// Pages of the batch under way that are still to come.
+    pub(crate) pages: VecDeque<Content>,
+    /// Segments that must be written before the oldest block can go.
+    pub(crate) forced: VecDeque<u32>,
+    /// Whether a page is on its way.
+    pub(crate) is_writing: bool,
+    /// Whether a batch is under way.
+    pub(crate) has_batch: bool,
+    /// Whether somebody needs a batch that begins later than now.
+    pub(crate) is_wanted: bool,
+    /// Batches begun so far.
+    pub(crate) batches_begun: u64,
+    /// Batches that are durable.
+    pub(crate) batches_durable: u64,
+    /// The open blocks that the batch under way announces.
+    pub(crate) announcing: Vec<OpenBlock>,
+    /// Requests that the batch under way will complete.
+    pub(crate) waiters: Vec<u32>,
+    /// Requests that the next batch will complete.
+    pub(crate) joiners: Vec<u32>,
+    /// SHARE requests that wait for their targets and the next batch.
+    pub(crate) shares: Vec<u32>,
+    /// Whether the batch under way holds a SHARE.
+    pub(crate) has_share: bool,
+    debt: u64,
+    cursor: u32,
+    pace: u64,
+}
+
+impl MapLog {
+    /// A log over `blocks`, all blank.
+    pub(crate) fn new(blocks: std::ops::Range<u32>, segments: u32, pages_per_block: u32) -> MapLog {
+        let pace = (u64::from(blocks.end - blocks.start) - 3) * u64::from(pages_per_block) / ROUNDS;
+        MapLog {
+            used: VecDeque::new(),
+            blank: blocks.rev().collect(),
+            erasing: None,
+            next_number: 1,
+            sealed_number: 0,
+            copied: vec![0; segments as usize],
+            touched: vec![false; segments as usize],
+            pages: VecDeque::new(),
+            forced: VecDeque::new(),
+            is_writing: false,
+            has_batch: false,
+            is_wanted: false,
+            batches_begun: 0,
+            batches_durable: 0,
+            announcing: Vec::new(),
+            waiters: Vec::new(),
+            joiners: Vec::new(),
+            shares: Vec::new(),
+            has_share: false,
+            debt: 0,
+            cursor: 0,
+            pace,
+        }
+    }
+
+    /// The block that takes the next page, if one is open.
+    pub(crate) fn head(&self) -> Option<u32> {
+        self.used.back().map(|(block, _)| *block)
+    }
+
+    /// Notes that a page of records was written; segments have to follow at their pace.
+    pub(crate) fn owe(&mut self) {
+        self.debt += self.copied.len() as u64;
+    }
+
+    /// The segment whose turn it is to be written whole, if one is owed.
+    pub(crate) fn take_owed(&mut self) -> Option<u32> {
+        if let Some(segment) = self.forced.pop_front() {
+            return Some(segment);
+        }
+        while self.debt >= self.pace {
+            self.debt -= self.pace;
+            let segment = self.cursor;
+            self.cursor = (self.cursor + 1) % self.copied.len() as u32;
+            if self.touched[segment as usize] {
+                return Some(segment);
+            }
+        }
+        None
+    }
+
+    /// The segments of which the oldest block may still hold something.
+    pub(crate) fn held_by_oldest(&self) -> Vec<u32> {
+        let Some(&(_, second)) = self.used.get(1) else { return Vec::new() };
+        let is_held = |segment: &u32| self.touched[*segment as usize] && self.copied[*segment as usize] < second;
+        (0..self.copied.len() as u32).filter(is_held).collect()
+    }
+
+    /// Whether the newest seal is still in the oldest block.
+    pub(crate) fn seal_is_in_oldest(&self) -> bool {
+        self.used.get(1).is_none_or(|&(_, second)| self.sealed_number < second)
+    }
+
+    /// Verifies that every block of the ring is in exactly one place.
+    pub(crate) fn check(&self, blocks: std::ops::Range<u32>) -> Result<(), String> {
+        let used = self.used.iter().map(|(block, _)| *block);
+        let mut all: Vec<u32> = used.chain(self.blank.iter().copied()).chain(self.erasing).collect();
+        all.sort_unstable();
+        all.dedup();
+        let numbers_ascend = self.used.iter().zip(self.used.iter().skip(1)).all(|(a, b)| a.1 < b.1);
+        if !all.iter().all(|block| blocks.contains(block)) || !numbers_ascend {
+            return Err(format!("the map log's blocks are {:?}, blank {:?}", self.used, self.blank));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! Map flow: how changes of the map become durable.
+//!
+//! A *batch* is everything that the map log has to learn at one moment: the dirty map, the open blocks with their
+//! numbers of programmed pages (the *seal*), and the SHAREs that are ready. Whoever needs durability joins the next
+//! batch, so that requests of one moment share its pages. Segments that are due follow a batch.
+//!
+//! ```text
+//!   wanted ──begin──► records, records, …, sealed (+ shares) ──all durable──► waiters end, blocks are announced,
+//!                                                                             emptied blocks may be erased
+//! ```
+
+use onewrite_block::PAGE_SIZE;
+
+use super::Ssd;
+use super::log_page::{Content, LogPage, OpenBlock, Record, SEGMENT_ENTRIES, records_max};
+use super::mapping::NONE;
+
+impl Ssd {
+    /// Makes a blank device into one that recovery understands, before it is first switched on.
+    pub(super) fn format(&mut self) {
+        for die in 0..self.dies.len() {
+            self.choose_next(die, false);
+            self.choose_next(die, true);
+        }
+        let open = self.open_blocks();
+        let content = Content::Sealed(open.clone(), Vec::new());
+        let page = LogPage { number: 1, sequence: 1, content }.encode();
+        self.advance_head();
+        self.flash.program(self.log.head().expect("a blank log opens a block"), page, super::nand::Oob::map(1));
+        (self.log.next_number, self.log.sealed_number) = (2, 1);
+        self.announced(&open);
+        self.log.is_wanted = false;
+    }
+
+    /// The open blocks in the order of the seal, with their numbers of programmed pages.
+    pub(super) fn open_blocks(&self) -> Vec<OpenBlock> {
+        let fronts = self.dies.iter().flat_map(|die| [die.host, die.moved]);
+        let blocks = fronts.flat_map(|front| [front.active, front.next]);
+        let covered = |block| if block == NONE { 0 } else { self.flash.programmed(block) };
+        blocks.map(|block| OpenBlock { block, covered: covered(block) }).collect()
+    }
+
+    /// Notes that the log durably names these open blocks.
+    pub(super) fn announced(&mut self, open: &[OpenBlock]) {
+        for (die, open) in self.dies.iter_mut().zip(open.chunks_exact(4)) {
+            die.host.is_announced |= die.host.next != NONE && die.host.next == open[1].block;
+            die.moved.is_announced |= die.moved.next != NONE && die.moved.next == open[3].block;
+        }
+    }
+
+    /// Opens a further block of the log.
+    fn advance_head(&mut self) {
+        let block = self.log.blank.pop().expect("a blank block was seen");
+        self.log.used.push_back((block, self.log.next_number));
+    }
+
+    fn head_is_full(&self) -> bool {
+        self.log.head().is_none_or(|head| self.flash.is_full(head))
+    }
+
+    /// Lets the next page of the log be programmed, if there is one and nothing is in the way.
+    pub(super) fn write_log(&mut self) {
+        if self.log.is_writing || (self.head_is_full() && self.log.blank.is_empty()) {
+            return;
+        }
+        let Some(content) = self.next_log_content() else { return };
+        if self.head_is_full() {
+            self.advance_head();
+        }
+        self.log.is_writing = true;
+        let page = LogPage { number: self.log.next_number, sequence: self.sequence, content };
+        let head = self.log.head().expect("the head is open");
+        let die = self.model.shape.die_of(head);
+        self.dies[die].map_page = Some(page.encode());
+        self.kicked |= 1 << die;
+    }
+
+    fn next_log_content(&mut self) -> Option<Content> {
+        if self.log.pages.is_empty() {
+            if let Some(segment) = self.log.take_owed() {
+                return Some(self.segment(segment));
+            }
+            if self.log.is_wanted {
+                self.begin_batch();
+            }
+        }
+        self.log.pages.pop_front()
+    }
+
+    fn segment(&self, segment: u32) -> Content {
+        let start = segment * SEGMENT_ENTRIES as u32;
+        let end = (start + SEGMENT_ENTRIES as u32).min(self.map.logical_pages());
+        Content::Segment(segment, (start..end).map(|lpn| self.map.get(lpn)).collect())
+    }
+
+    fn begin_batch(&mut self) {
+        self.log.is_wanted = false;
+        self.log.has_batch = true;
+        self.log.batches_begun += 1;
+        let open = self.open_blocks();
+        let sealed_max = records_max(open.len());
+        let mut records = self.map.take_dirty();
+        while records.len() > sealed_max {
+            let rest = records.split_off(records.len().min(records_max(0)));
+            self.log.pages.push_back(Content::Records(std::mem::replace(&mut records, rest)));
+        }
+        self.log.waiters = std::mem::take(&mut self.log.joiners);
+        self.add_shares(&open, &mut records);
+        self.log.pages.push_back(Content::Sealed(open.clone(), records));
+        self.log.announcing = open;
+        self.note_touched();
+    }
+
+    /// Adds the SHAREs that are ready behind the last records, each whole on one page.
+    fn add_shares(&mut self, open: &[OpenBlock], records: &mut Vec<Record>) {
+        for (slot, pairs) in self.take_ready_shares() {
+            match self.apply_share(&pairs) {
+                Err(error) => {
+                    self.host.active(slot).error = Some(error);
+                    self.finish(slot);
+                }
+                Ok(shared) => {
+                    if records.len() + shared.len() > records_max(open.len()) {
+                        let full = std::mem::take(records);
+                        self.log.pages.push_back(Content::Sealed(open.to_vec(), full));
+                    }
+                    records.extend(shared);
+                    self.log.waiters.push(slot);
+                    self.log.has_share = true;
+                }
+            }
+        }
+    }
+
+    fn note_touched(&mut self) {
+        for page in &self.log.pages {
+            let (Content::Records(records) | Content::Sealed(_, records)) = page else { continue };
+            for (lpn, _) in records {
+                self.log.touched[*lpn as usize / SEGMENT_ENTRIES] = true;
+            }
+        }
+    }
+
+    /// A page of the log is durable.
+    pub(super) fn log_page_written(&mut self, content: &Content) {
+        self.log.is_writing = false;
+        self.counters.map_program_bytes += PAGE_SIZE as u64;
+        let number = self.log.next_number;
+        self.log.next_number += 1;
+        match content {
+            Content::Segment(segment, _) => self.log.copied[*segment as usize] = number,
+            Content::Records(_) => self.log.owe(),
+            Content::Sealed(..) => {
+                self.log.owe();
+                self.log.sealed_number = number;
+                if self.log.pages.is_empty() {
+                    self.end_batch();
+                }
+            }
+        }
+        self.reclaim_log();
+    }
+
+    fn end_batch(&mut self) {
+        self.log.has_batch = false;
+        self.log.has_share = false;
+        self.log.batches_durable = self.log.batches_begun;
+        let open = std::mem::take(&mut self.log.announcing);
+        self.announced(&open);
+        for slot in std::mem::take(&mut self.log.waiters) {
+            let is_flush = self.host.active(slot).request.operation == onewrite_block::Operation::Flush;
+            let delay = if is_flush { self.model.timing.flush } else { 0 };
+            self.host.at(self.now + delay, slot, super::host::Step::Done);
+        }
+    }
+
+    /// Keeps two blank blocks in the ring: erases the oldest block, or has copied what it still holds.
+    pub(super) fn reclaim_log(&mut self) {
+        if self.log.blank.len() >= 2 || self.log.erasing.is_some() || self.log.used.len() < 2 {
+            return;
+        }
+        let held = self.log.held_by_oldest();
+        if held.is_empty() && !self.log.seal_is_in_oldest() {
+            let (block, _) = self.log.used.pop_front().expect("there are two");
+            self.log.erasing = Some(block);
+            let die = self.model.shape.die_of(block);
+            self.dies[die].log_erase = Some(block);
+            self.kicked |= 1 << die;
+            return;
+        }
+        if self.log.blank.is_empty() && self.log.forced.is_empty() {
+            self.log.forced.extend(held);
+            self.log.is_wanted |= self.log.seal_is_in_oldest();
+        }
+    }
+}

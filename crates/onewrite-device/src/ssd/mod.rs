@@ -1,0 +1,226 @@
+//! The emulated SSD. `docs/device-model.md` describes the whole; the parts are
+//!
+//! ```text
+//!   host        requests, controller, link              durable:   nand (pages, OOB, erase counts)
+//!   buffer      written, not yet in flash                          capacitor dump, if there is one
+//!   write_flow  admission, eviction, FLUSH, FUA, TRIM   volatile:  everything else; `recover` makes it anew
+//!   mapping     logical page ↔ flash page, SHARE
+//!   mapping_flow  map log: batches, seals, segments
+//!   blocks, collect     garbage collection
+//!   schedule, die       what each die does next, and how long it takes
+//! ```
+//!
+//! Its one idea: state changes when an event happens and at no other time, and every event is a cut point. A power cut
+//! therefore only has to decide what the dies' operations under way leave behind, and to forget all but the flash.
+
+mod blocks;
+mod buffer;
+mod check;
+mod collect;
+mod cow;
+mod cut;
+mod die;
+mod events;
+mod host;
+mod log_page;
+mod map_log;
+mod mapping;
+mod mapping_flow;
+pub(crate) mod model;
+mod nand;
+mod read_flow;
+mod recover;
+mod schedule;
+pub(crate) mod shape;
+mod share_flow;
+mod write_flow;
+
+use std::rc::Rc;
+
+use onewrite_block::{Completion, Counters, Device, Geometry, Nanos, PowerCut, Request, Token};
+use rustc_hash::FxHashMap;
+
+use blocks::Blocks;
+use buffer::Buffer;
+use cow::BitSet;
+use cut::Dump;
+use die::Die;
+use events::{NEVER, Timeline};
+use host::{Host, Step};
+use map_log::MapLog;
+use mapping::Mapping;
+use model::Model;
+use nand::Flash;
+pub use shape::Shape;
+
+/// An emulated SSD; see the module's head and [`Profile::device`](crate::Profile::device).
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    model: Rc<Model>,
+    flash: Flash,
+    dump: Option<Dump>,
+
+    map: Mapping,
+    blocks: Blocks,
+    log: MapLog,
+    buffer: Buffer,
+    /// Logical pages of which a version is being programmed: they cannot be trimmed or shared over meanwhile.
+    locked: BitSet,
+    /// Requests that wait until a version of a logical page, or a newer one, is in flash.
+    waiting_for: FxHashMap<u32, Vec<(u32, u64)>>,
+    /// Number of the next version written to flash.
+    sequence: u64,
+
+    host: Host,
+    dies: Vec<Die>,
+    channels: Vec<u64>,
+    timeline: Timeline,
+    /// The die that was last given pages of the host.
+    last_die: usize,
+    /// Dies that do nothing, one bit each.
+    idle: u64,
+    /// Dies that got work while another one was being started, one bit each.
+    kicked: u64,
+
+    now: u64,
+    counters: Counters,
+    cut_points: u64,
+    armed: Option<u64>,
+    is_dark: bool,
+    is_cut: bool,
+}
+
+impl Ssd {
+    /// A blank device.
+    pub(crate) fn new(model: Model) -> Ssd {
+        let shape = model.shape;
+        let mut ssd = Ssd {
+            flash: Flash::new(shape.blocks(), shape.pages_per_block),
+            dump: None,
+            map: Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block),
+            blocks: Blocks::new(shape.data_blocks, shape.dies, shape.pages_per_block),
+            log: MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block),
+            buffer: Buffer::new(model.eviction_begins, model.eviction_certain),
+            locked: BitSet::new(shape.logical_pages as usize),
+            waiting_for: FxHashMap::default(),
+            sequence: 1,
+            host: Host::default(),
+            dies: (0..shape.dies).map(|_| Die::new()).collect(),
+            channels: vec![0; shape.channels as usize],
+            timeline: Timeline::new(shape.dies as usize),
+            last_die: 0,
+            idle: u64::MAX >> (64 - shape.dies),
+            kicked: 0,
+            now: 0,
+            counters: Counters::default(),
+            cut_points: 0,
+            armed: None,
+            is_dark: false,
+            is_cut: false,
+            model: Rc::new(model),
+        };
+        ssd.format();
+        ssd
+    }
+
+    /// Its flash, for reports.
+    pub fn shape(&self) -> Shape {
+        self.model.shape
+    }
+
+    /// Passes a cut point; true if the power goes there.
+    fn passes_cut_point(&mut self) -> bool {
+        self.cut_points += 1;
+        self.is_dark |= self.armed == Some(self.cut_points);
+        self.is_dark
+    }
+
+    fn next_moment(&self) -> Option<u64> {
+        let die = self.timeline.next().0;
+        let moment = self.host.next_moment().map_or(die, |host| host.min(die));
+        (moment != NEVER && !self.is_dark).then_some(moment)
+    }
+
+    fn host_step(&mut self, completed: &mut Vec<Completion>) {
+        let (slot, step) = self.host.next_step();
+        match step {
+            Step::Decoded => self.decoded(slot),
+            Step::Arrived => self.arrived(slot),
+            Step::Done => {
+                let active = self.host.remove(slot);
+                let outcome = active.error.map_or(Ok(active.pages), Err);
+                completed.push(Completion { token: active.token, outcome });
+            }
+        }
+    }
+
+    /// Lets the host learn now that a request has ended.
+    fn finish(&mut self, slot: u32) {
+        self.host.at(self.now, slot, Step::Done);
+    }
+}
+
+impl Device for Ssd {
+    fn geometry(&self) -> &Geometry {
+        &self.model.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        assert!(now.0 >= self.now, "submitted at {now}, after {}", Nanos(self.now));
+        let depth = self.model.geometry.queue_depth;
+        assert!(self.host.under_way() < depth, "more than {depth} requests under way");
+        self.now = now.0;
+        let start = self.host.processor_free.max(self.now);
+        self.host.processor_free = start + self.model.timing.command_interval;
+        let slot = self.host.insert(token, request);
+        self.host.at(start + self.model.timing.command, slot, Step::Decoded);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.next_moment().map(|moment| Nanos(moment.max(self.now)))
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        while let Some(moment) = self.next_moment() {
+            if moment > to.0 {
+                break;
+            }
+            self.now = self.now.max(moment);
+            if self.passes_cut_point() {
+                return;
+            }
+            let (die_moment, die) = self.timeline.next();
+            if self.host.next_moment().is_some_and(|host| host <= die_moment) {
+                self.host_step(completed);
+            } else {
+                self.die_event(die);
+            }
+            if self.log.is_wanted {
+                self.write_log();
+            }
+            self.start_kicked();
+        }
+        self.now = self.now.max(to.0);
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    fn is_dark(&self) -> bool {
+        self.is_dark
+    }
+
+    fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
+        Some(self)
+    }
+}
+
+/// Pairs that fit a sealed page of the map log: the bound of one SHARE.
+pub(crate) fn share_pairs_max(shape: &Shape) -> u32 {
+    log_page::records_max(shape.dies as usize * 4) as u32
+}

@@ -1,0 +1,65 @@
+//! Model: what an SSD is, in the units in which it computes; made from a profile, never changed afterwards.
+
+use onewrite_block::Geometry;
+
+use super::shape::Shape;
+
+/// How long things take, in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Timing {
+    /// From submission until the controller has understood a command.
+    pub(crate) command: u64,
+    /// From one command to the next at least; the controller's processor.
+    pub(crate) command_interval: u64,
+    /// A page over the host link.
+    pub(crate) link_page: u64,
+    /// Whether the link carries both directions at once.
+    pub(crate) link_is_duplex: bool,
+    /// Sensing a page.
+    pub(crate) read: u64,
+    /// Programming, by kind of page in turn: one number for SLC, two for MLC, three for TLC, four for QLC.
+    pub(crate) program: Vec<u64>,
+    /// Erasing a block.
+    pub(crate) erase: u64,
+    /// A page over a channel.
+    pub(crate) channel_page: u64,
+    /// A TRIM, whatever its length.
+    pub(crate) trim: u64,
+    /// A FLUSH beside the programs that it needs.
+    pub(crate) flush: u64,
+}
+
+/// How the FTL chooses what to collect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VictimPolicy {
+    /// Fewest valid pages.
+    Greedy,
+}
+
+/// Everything that stays the same during the life of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) geometry: Geometry,
+    pub(crate) shape: Shape,
+    pub(crate) timing: Timing,
+    /// Pages written after which the first may have left the buffer.
+    pub(crate) eviction_begins: u64,
+    /// Pages written after which all earlier ones have left the buffer.
+    pub(crate) eviction_certain: u64,
+    /// Whether a capacitor saves the buffer and the map in a power cut.
+    pub(crate) has_capacitor: bool,
+    /// A die collects while it has no more free blocks than this.
+    pub(crate) collect_below: usize,
+    pub(crate) victim_policy: VictimPolicy,
+}
+
+/// Free blocks of a die that only the collector may take.
+pub(crate) const RESERVED_BLOCKS: usize = 1;
+
+impl Model {
+    /// Time to program the pages from `page` on.
+    pub(crate) fn program_time(&self, page: u32) -> u64 {
+        let row = (page / self.shape.planes) as usize;
+        self.timing.program[row % self.timing.program.len()]
+    }
+}

@@ -1,0 +1,158 @@
+//! Flash: what stays when the power goes. Blocks of pages with their out-of-band areas and erase counts.
+//!
+//! Invariants, asserted here because the layers above must never break them:
+//! 1. Pages of a block are programmed in ascending order, each once between two erases.
+//! 2. What a page's out-of-band area says was written together with the page.
+//!
+//! ```text
+//!   blank ──program──► good ──erase──► blank        a cut during a program: good, torn or blank
+//!                      torn ──erase──► blank        a cut during an erase: the old pages, all torn, or blank
+//! ```
+//!
+//! A block that was never programmed takes no memory for its pages; forks share blocks until either changes one.
+
+use std::rc::Rc;
+
+use onewrite_block::Page;
+
+/// What the out-of-band area of a page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Oob {
+    /// The logical page, [`Oob::MAP`] or [`Oob::TORN`].
+    pub(crate) lpn: u32,
+    /// Version of the content: higher is newer. A moved page keeps the number it was first written with.
+    pub(crate) sequence: u64,
+}
+
+impl Oob {
+    /// In place of a logical page: the page belongs to the map log.
+    pub(crate) const MAP: u32 = u32::MAX - 1;
+    /// In place of a logical page: the page cannot be read, its program or erase was interrupted.
+    pub(crate) const TORN: u32 = u32::MAX;
+
+    /// The area of page `number` of the map log.
+    pub(crate) const fn map(number: u64) -> Oob {
+        Oob { lpn: Oob::MAP, sequence: number }
+    }
+
+    /// The area of a page whose program was interrupted.
+    pub(crate) const fn torn() -> Oob {
+        Oob { lpn: Oob::TORN, sequence: 0 }
+    }
+}
+
+/// A programmed page.
+#[derive(Clone, Debug)]
+pub(crate) struct FlashPage {
+    /// The content.
+    pub(crate) content: Page,
+    /// Its out-of-band area.
+    pub(crate) oob: Oob,
+}
+
+#[derive(Clone, Debug, Default)]
+struct FlashBlock {
+    pages: Vec<FlashPage>,
+    erase_count: u32,
+    is_bad: bool,
+}
+
+/// All blocks of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Flash {
+    blocks: Vec<Rc<FlashBlock>>,
+    pages_per_block: u32,
+}
+
+impl Flash {
+    /// Blank flash.
+    pub(crate) fn new(blocks: u32, pages_per_block: u32) -> Flash {
+        let blank = Rc::new(FlashBlock::default());
+        Flash { blocks: vec![blank; blocks as usize], pages_per_block }
+    }
+
+    fn block_mut(&mut self, block: u32) -> &mut FlashBlock {
+        Rc::make_mut(&mut self.blocks[block as usize])
+    }
+
+    /// Pages of a block that are no longer blank.
+    #[inline]
+    pub(crate) fn programmed(&self, block: u32) -> u32 {
+        self.blocks[block as usize].pages.len() as u32
+    }
+
+    /// Whether a block takes no more pages before it is erased.
+    pub(crate) fn is_full(&self, block: u32) -> bool {
+        self.programmed(block) == self.pages_per_block
+    }
+
+    /// How often a block was erased.
+    pub(crate) fn erase_count(&self, block: u32) -> u32 {
+        self.blocks[block as usize].erase_count
+    }
+
+    /// Whether a block carries the mark of a bad one.
+    pub(crate) fn is_bad(&self, block: u32) -> bool {
+        self.blocks[block as usize].is_bad
+    }
+
+    /// A programmed page, if it is not blank.
+    #[inline]
+    pub(crate) fn page(&self, block: u32, page: u32) -> Option<&FlashPage> {
+        self.blocks[block as usize].pages.get(page as usize)
+    }
+
+    /// Programs the next blank page of a block.
+    ///
+    /// # Panics
+    /// If the block is full or bad: the layer above broke the order.
+    #[inline]
+    pub(crate) fn program(&mut self, block: u32, content: Page, oob: Oob) {
+        let capacity = self.pages_per_block as usize;
+        let flash_block = self.block_mut(block);
+        assert!(flash_block.pages.len() < capacity, "block {block} is programmed beyond its end");
+        assert!(!flash_block.is_bad, "block {block} is bad and was programmed");
+        if flash_block.pages.capacity() == 0 {
+            flash_block.pages.reserve_exact(capacity);
+        }
+        flash_block.pages.push(FlashPage { content, oob });
+    }
+
+    /// Makes every page of a block blank.
+    pub(crate) fn erase(&mut self, block: u32) {
+        let flash_block = self.block_mut(block);
+        assert!(!flash_block.is_bad, "block {block} is bad and was erased");
+        flash_block.pages.clear();
+        flash_block.erase_count += 1;
+    }
+
+    /// Leaves every page of a block unreadable, as an interrupted erase does.
+    pub(crate) fn tear_block(&mut self, block: u32) {
+        for page in &mut self.block_mut(block).pages {
+            *page = FlashPage { content: Page::ZEROS, oob: Oob::torn() };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OOB: Oob = Oob { lpn: 3, sequence: 1 };
+
+    #[test]
+    #[should_panic(expected = "beyond its end")]
+    fn a_full_block_takes_no_page_before_it_is_erased() {
+        let mut flash = Flash::new(1, 2);
+        (0..3).for_each(|_| flash.program(0, Page::ZEROS, OOB));
+    }
+
+    #[test]
+    fn an_erase_makes_pages_blank_and_is_counted() {
+        let mut flash = Flash::new(2, 2);
+        flash.program(1, Page::ZEROS, OOB);
+        let fork = flash.clone();
+        flash.erase(1);
+        assert_eq!((flash.programmed(1), flash.erase_count(1), fork.programmed(1)), (0, 1, 1));
+    }
+}

@@ -1,0 +1,287 @@
+//! Recovery: makes everything volatile anew from what the flash says, and writes nothing but erases of torn log blocks.
+//!
+//! 1. All pages of the map log, in the order of their numbers: records change the map, a segment replaces a piece of it,
+//!    the last seal names the open blocks.
+//! 2. The out-of-band areas of the open blocks' pages that the seal does not cover: a page counts if its version is
+//!    newer than that of the page which the map names.
+//! 3. What a capacitor saved.
+//!
+//! That the scan cannot undo a durable trim or half a SHARE is the work of the running device: while a version of a
+//! logical page is being programmed, that page is neither trimmed nor shared over, so every page beyond a seal is newer
+//! than what the seal says (or a moved copy of it, which has the same version and loses).
+//!
+//! Since nothing is written, a cut at any step leaves recovery to begin again.
+
+use onewrite_block::{DeviceError, Nanos, RecoveryReport};
+
+use super::Ssd;
+use super::blocks::{BlockState, Blocks};
+use super::buffer::Buffer;
+use super::cow::BitSet;
+use super::die::{Die, Front};
+use super::events::Timeline;
+use super::log_page::{Content, LogPage, OpenBlock, SEGMENT_ENTRIES};
+use super::map_log::MapLog;
+use super::mapping::{LOST, Mapping, NONE, is_mapped};
+use super::nand::Oob;
+
+/// What the flash says, before it becomes the state of a device.
+struct Found {
+    entries: Vec<u32>,
+    changed: Vec<u32>,
+    open: Vec<OpenBlock>,
+    sequence: u64,
+    report: RecoveryReport,
+    erases: u64,
+}
+
+impl Ssd {
+    /// See the module's head.
+    pub(super) fn power_up(&mut self, now: Nanos) -> Result<RecoveryReport, DeviceError> {
+        self.now = self.now.max(now.0);
+        self.is_dark = false;
+        self.armed = self.armed.filter(|point| *point > self.cut_points);
+        let mut found = self.found_nothing();
+        self.reset_volatile();
+        self.replay_log(&mut found)?;
+        self.scan_open_blocks(&mut found)?;
+        self.take_on(&found);
+        self.is_cut = false;
+        found.report.duration = self.recovery_time(&found);
+        self.host.processor_free = self.now + found.report.duration.0;
+        if self.dies.iter().any(|die| !die.emptied.is_empty()) {
+            self.log.is_wanted = true;
+        }
+        self.reclaim_log();
+        self.write_log();
+        self.start_kicked();
+        Ok(found.report)
+    }
+
+    fn found_nothing(&self) -> Found {
+        Found {
+            entries: vec![NONE; self.model.shape.logical_pages as usize],
+            changed: Vec::new(),
+            open: Vec::new(),
+            sequence: 1,
+            report: RecoveryReport::default(),
+            erases: 0,
+        }
+    }
+
+    fn reset_volatile(&mut self) {
+        let shape = self.model.shape;
+        self.map = Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block);
+        self.blocks = Blocks::without_free(shape.data_blocks, shape.dies, shape.pages_per_block);
+        self.log = MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block);
+        self.buffer = Buffer::new(self.model.eviction_begins, self.model.eviction_certain);
+        self.locked = BitSet::new(shape.logical_pages as usize);
+        self.waiting_for.clear();
+        self.host.clear();
+        self.dies = (0..shape.dies).map(|_| Die::new()).collect();
+        self.channels = vec![self.now; shape.channels as usize];
+        self.timeline = Timeline::new(shape.dies as usize);
+        self.idle = u64::MAX >> (64 - shape.dies);
+    }
+
+    /// A step of recovery is a cut point.
+    fn recovery_step(&mut self) -> Result<(), DeviceError> {
+        if self.passes_cut_point() { Err(DeviceError::PowerLost) } else { Ok(()) }
+    }
+
+    fn replay_log(&mut self, found: &mut Found) -> Result<(), DeviceError> {
+        let shape = self.model.shape;
+        let mut blocks = Vec::new();
+        self.log.blank.clear();
+        for block in shape.data_blocks..shape.blocks() {
+            self.recovery_step()?;
+            let pages = self.log_pages(block, found);
+            match pages.first() {
+                Some(first) => blocks.push((first.number, block, pages)),
+                None => self.blank_log_block(block, found),
+            }
+        }
+        blocks.sort_by_key(|(number, ..)| *number);
+        let Some(mut expected) = blocks.first().map(|(number, ..)| *number) else {
+            return Err(self.damaged("the map log is gone".into()));
+        };
+        for (number, block, pages) in blocks {
+            self.log.used.push_back((block, number));
+            for page in pages {
+                if page.number != expected {
+                    return Err(self.damaged(format!("page {expected} of the map log is missing")));
+                }
+                expected += 1;
+                self.replay(page, found);
+            }
+        }
+        self.log.next_number = expected;
+        Ok(())
+    }
+
+    fn damaged(&self, detail: String) -> DeviceError {
+        DeviceError::WornOut { device: self.model.geometry.name.clone(), detail }
+    }
+
+    fn log_pages(&self, block: u32, found: &mut Found) -> Vec<LogPage> {
+        let count = self.flash.programmed(block);
+        found.report.map_pages_read += u64::from(count.max(1));
+        let pages = (0..count).filter_map(|page| self.flash.page(block, page));
+        let whole = pages.filter(|page| page.oob.lpn == Oob::MAP);
+        whole.filter_map(|page| LogPage::decode(&page.content.bytes())).collect()
+    }
+
+    fn blank_log_block(&mut self, block: u32, found: &mut Found) {
+        if self.flash.programmed(block) > 0 {
+            self.flash.erase(block);
+            self.counters.erases += 1;
+            found.erases += 1;
+        }
+        self.log.blank.push(block);
+    }
+
+    fn replay(&mut self, page: LogPage, found: &mut Found) {
+        found.sequence = found.sequence.max(page.sequence);
+        match page.content {
+            Content::Records(records) => self.replay_records(&records, found),
+            Content::Sealed(open, records) => {
+                self.replay_records(&records, found);
+                found.open = open;
+                self.log.sealed_number = page.number;
+            }
+            Content::Segment(segment, entries) => {
+                let start = segment as usize * SEGMENT_ENTRIES;
+                found.entries[start..start + entries.len()].copy_from_slice(&entries);
+                self.log.copied[segment as usize] = page.number;
+                self.log.touched[segment as usize] = true;
+            }
+        }
+    }
+
+    fn replay_records(&mut self, records: &[(u32, u32)], found: &mut Found) {
+        for &(lpn, entry) in records {
+            found.entries[lpn as usize] = entry;
+            self.log.touched[lpn as usize / SEGMENT_ENTRIES] = true;
+        }
+    }
+
+    fn scan_open_blocks(&mut self, found: &mut Found) -> Result<(), DeviceError> {
+        let mut candidates = Vec::new();
+        for open in found.open.clone() {
+            if open.block == NONE {
+                continue;
+            }
+            self.recovery_step()?;
+            found.report.oob_pages_read += 1;
+            for page in open.covered..self.flash.programmed(open.block) {
+                found.report.oob_pages_read += 1;
+                let oob = self.flash.page(open.block, page).expect("below the number of programmed pages").oob;
+                if oob.lpn < self.model.shape.logical_pages {
+                    candidates.push((oob.sequence, self.model.shape.ppn(open.block, page), oob.lpn));
+                }
+            }
+        }
+        candidates.sort_unstable();
+        for (sequence, ppn, lpn) in candidates {
+            self.consider(sequence, ppn, lpn, found);
+        }
+        Ok(())
+    }
+
+    /// Takes a page beyond the seal for the newest of its logical page, if its version says so.
+    fn consider(&self, sequence: u64, ppn: u32, lpn: u32, found: &mut Found) {
+        found.sequence = found.sequence.max(sequence + 1);
+        let entry = found.entries[lpn as usize];
+        if is_mapped(entry) {
+            found.report.oob_pages_read += 1;
+            let (block, page) = self.model.shape.place(entry);
+            let mapped = self.flash.page(block, page).expect("the map log names programmed pages only");
+            if mapped.oob.sequence >= sequence {
+                return;
+            }
+        }
+        found.entries[lpn as usize] = ppn;
+        found.changed.push(lpn);
+        found.report.pages_recovered += 1;
+    }
+
+    /// Makes what was found the state of the device.
+    fn take_on(&mut self, found: &Found) {
+        self.sequence = found.sequence;
+        for (lpn, &entry) in (0..).zip(&found.entries) {
+            if entry == NONE {
+                continue;
+            }
+            let is_first = entry != LOST && !self.map.is_valid(entry);
+            self.map.point(lpn, entry);
+            if is_first {
+                self.blocks.gain(self.model.shape.place(entry).0);
+            }
+        }
+        found.changed.iter().for_each(|&lpn| self.map.mark_dirty(lpn));
+        self.load_dump();
+        self.take_fronts(&found.open);
+        for block in 0..self.model.shape.data_blocks {
+            self.sort_out(block);
+        }
+    }
+
+    fn take_fronts(&mut self, open: &[OpenBlock]) {
+        for (die, open) in open.chunks_exact(4).enumerate() {
+            self.dies[die].host = self.take_front(open[0].block, open[1].block);
+            self.dies[die].moved = self.take_front(open[2].block, open[3].block);
+        }
+    }
+
+    fn take_front(&mut self, active: u32, next: u32) -> Front {
+        let usable = |block: u32| block != NONE && !self.flash.is_full(block) && !self.flash.is_bad(block);
+        let (active, next) = (usable(active).then_some(active), usable(next).then_some(next));
+        active.into_iter().chain(next).for_each(|block| self.blocks.open(block));
+        let is_begun = next.is_some_and(|block| self.flash.programmed(block) > 0);
+        match (active, next) {
+            (None, Some(block)) if is_begun => Front { active: block, ..Front::NOTHING },
+            _ => Front { active: active.unwrap_or(NONE), next: next.unwrap_or(NONE), is_announced: next.is_some() },
+        }
+    }
+
+    /// Finds out what a block is for that is not open.
+    fn sort_out(&mut self, block: u32) {
+        if self.flash.is_bad(block) {
+            return self.blocks.retire(block);
+        }
+        if self.blocks.state(block) == BlockState::Open {
+            return;
+        }
+        if self.blocks.valid(block) > 0 {
+            return self.blocks.close(block);
+        }
+        if self.flash.programmed(block) == 0 {
+            return self.blocks.release(block);
+        }
+        self.blocks.empty(block);
+        self.dies[self.model.shape.die_of(block)].emptied.push_back((block, 1));
+    }
+
+    fn load_dump(&mut self) {
+        let Some(dump) = self.dump.take() else { return };
+        for (lpn, entry) in dump.dirty {
+            if is_mapped(entry) && !self.map.is_valid(entry) {
+                self.blocks.gain(self.model.shape.place(entry).0);
+            }
+            if let Some(stale) = self.map.change(lpn, entry) {
+                self.blocks.lose(self.model.shape.place(stale).0);
+            }
+        }
+        for (lpn, content) in dump.buffered {
+            self.buffer.put(lpn, content, false);
+        }
+    }
+
+    /// Log pages are read one after another, out-of-band areas on all dies at once.
+    fn recovery_time(&self, found: &Found) -> Nanos {
+        let timing = &self.model.timing;
+        let one = timing.read + timing.channel_page;
+        let scan = found.report.oob_pages_read.div_ceil(u64::from(self.model.shape.dies)) * one;
+        Nanos(found.report.map_pages_read * one + scan + found.erases * timing.erase)
+    }
+}

@@ -1,0 +1,228 @@
+//! Schedule: what a die does next, and what happens when it has done it.
+//!
+//! Order at an idle die: pages of the map log (others wait for them), reads of the host, then collector and host
+//! programs in turn; the collector alone when free blocks run out. Each operation holds the die to its end; pages cross
+//! the channel one operation after another.
+
+use super::Ssd;
+use super::die::{Activity, Cargo};
+use super::log_page::LogPage;
+use super::mapping::NONE;
+use super::model::RESERVED_BLOCKS;
+use super::nand::Oob;
+
+impl Ssd {
+    /// Gives every idle die something to do; the die after the one that was last given host pages comes first.
+    pub(super) fn start_dies(&mut self) {
+        let count = self.dies.len();
+        for step in 1..=count {
+            let die = (self.last_die + step) % count;
+            if self.idle >> die & 1 == 1 {
+                self.start_die(die);
+            }
+        }
+    }
+
+    /// Starts the dies that got a page or an erase of the map log meanwhile.
+    pub(super) fn start_kicked(&mut self) {
+        while self.kicked != 0 {
+            let die = self.kicked.trailing_zeros() as usize;
+            self.kicked &= self.kicked - 1;
+            self.start_die(die);
+        }
+    }
+
+    /// Gives a die something to do, if it is idle and anything is to be done.
+    pub(super) fn start_die(&mut self, die: usize) {
+        if self.idle >> die & 1 == 0 {
+            return;
+        }
+        if self.dies[die].map_page.is_some() {
+            return self.begin_map_program(die);
+        }
+        if let Some(block) = self.dies[die].log_erase.take() {
+            return self.begin(die, Activity::LogErase, block, self.now + self.model.timing.erase);
+        }
+        if !self.dies[die].reads.is_empty() {
+            return self.begin_host_read(die);
+        }
+        let wants_collector = self.wants_collector(die);
+        let collector_first = !self.dies[die].collector_went_last || self.blocks.free(die).len() <= RESERVED_BLOCKS;
+        if wants_collector && collector_first && self.collect(die) {
+            self.dies[die].collector_went_last = true;
+        } else if self.begin_host_program(die) {
+            self.dies[die].collector_went_last = false;
+        } else if wants_collector && !collector_first {
+            self.collect(die);
+        }
+    }
+
+    /// Lets a die begin an operation that ends (or goes on) at `moment`.
+    pub(super) fn begin(&mut self, die: usize, activity: Activity, block: u32, moment: u64) {
+        self.idle &= !(1 << die);
+        self.dies[die].activity = activity;
+        self.dies[die].block = block;
+        self.timeline.set(die, moment);
+    }
+
+    fn rest(&mut self, die: usize) {
+        self.idle |= 1 << die;
+        self.dies[die].activity = Activity::Idle;
+        self.timeline.set(die, super::events::NEVER);
+    }
+
+    /// Reserves the channel of a die for `pages` pages; gives the moment when they have crossed it.
+    fn cross_channel(&mut self, die: usize, pages: usize) -> u64 {
+        let channel = &mut self.channels[self.model.shape.channel_of(die)];
+        *channel = (*channel).max(self.now) + pages as u64 * self.model.timing.channel_page;
+        *channel
+    }
+
+    fn begin_map_program(&mut self, die: usize) {
+        let head = self.log.head().expect("a map page waits for the head");
+        let end = self.cross_channel(die, 1) + self.model.program_time(self.flash.programmed(head));
+        self.begin(die, Activity::MapProgram, head, end);
+    }
+
+    /// Senses the next host page and those behind it that lie in the same row of all planes.
+    fn begin_host_read(&mut self, die: usize) {
+        let planes = self.model.shape.planes;
+        let die_state = &mut self.dies[die];
+        let row = die_state.reads[0].ppn / planes;
+        while let Some(job) = die_state.reads.front() {
+            if job.ppn / planes != row || die_state.reading.len() == planes as usize {
+                break;
+            }
+            die_state.reading.push(*job);
+            die_state.reads.pop_front();
+        }
+        self.begin(die, Activity::ReadArray, NONE, self.now + self.model.timing.read);
+    }
+
+    /// Programs pages that are due to leave the buffer; false if there are none or no block takes them.
+    fn begin_host_program(&mut self, die: usize) -> bool {
+        let planes = u64::from(self.model.shape.planes);
+        if !self.buffer.is_due_in_groups(planes) {
+            return false;
+        }
+        let Some(block) = self.open_front(die, false) else { return false };
+        let room = self.room_in_row(block);
+        self.load_from_buffer(die, room);
+        self.dies[die].is_moving = false;
+        if self.begin_program(die, block) {
+            self.last_die = die;
+            return true;
+        }
+        // Tombstones may have left, and nothing else will tell those who wait for that.
+        self.advance_flushes();
+        self.admit_arrived();
+        self.write_log();
+        false
+    }
+
+    /// Pages that fit the current row of a block.
+    pub(super) fn room_in_row(&self, block: u32) -> u32 {
+        let planes = self.model.shape.planes;
+        planes - self.flash.programmed(block) % planes
+    }
+
+    /// Programs what the die has been loaded with; false if that is nothing.
+    pub(super) fn begin_program(&mut self, die: usize, block: u32) -> bool {
+        let pages = self.dies[die].cargo.len();
+        if pages == 0 {
+            return false;
+        }
+        let end = self.cross_channel(die, pages) + self.model.program_time(self.flash.programmed(block));
+        self.begin(die, Activity::Program, block, end);
+        true
+    }
+
+    /// The moment set for a die has come.
+    pub(super) fn die_event(&mut self, die: usize) {
+        match self.dies[die].activity {
+            Activity::Idle => unreachable!("an idle die has no event"),
+            Activity::ReadArray => self.sensed(die),
+            Activity::ReadBus => self.read_ended(die),
+            Activity::Program => self.program_ended(die),
+            Activity::MapProgram => self.map_program_ended(die),
+            Activity::Erase => self.erase_ended(die),
+            Activity::LogErase => self.log_erase_ended(die),
+        }
+    }
+
+    fn sensed(&mut self, die: usize) {
+        let pages = self.dies[die].reading.len() + self.dies[die].sensing as usize;
+        let end = self.cross_channel(die, pages);
+        self.begin(die, Activity::ReadBus, NONE, end);
+    }
+
+    fn read_ended(&mut self, die: usize) {
+        let pages = self.dies[die].reading.len() + std::mem::take(&mut self.dies[die].sensing) as usize;
+        self.count_flash_reads(pages as u64);
+        self.rest(die);
+        let mut jobs = std::mem::take(&mut self.dies[die].reading);
+        jobs.drain(..).for_each(|job| self.page_read(job.slot));
+        self.dies[die].reading = jobs;
+        self.start_die(die);
+    }
+
+    fn program_ended(&mut self, die: usize) {
+        let block = self.dies[die].block;
+        let mut cargo = std::mem::take(&mut self.dies[die].cargo);
+        self.count_programs(cargo.len() as u64);
+        self.rest(die);
+        for Cargo { content, oob, source, entry } in cargo.drain(..) {
+            let ppn = self.model.shape.ppn(block, self.flash.programmed(block));
+            self.flash.program(block, content, oob);
+            if source == NONE {
+                self.evicted(oob.lpn, entry, ppn);
+            } else {
+                self.moved(oob.lpn, source, ppn);
+            }
+        }
+        self.dies[die].cargo = cargo;
+        if self.flash.is_full(block) {
+            self.open_front(die, self.dies[die].is_moving);
+        }
+        if !self.dies[die].is_moving {
+            self.advance_flushes();
+            self.admit_arrived();
+        }
+        self.log.is_wanted |= !self.log.shares.is_empty();
+        self.write_log();
+        self.start_dies();
+    }
+
+    fn map_program_ended(&mut self, die: usize) {
+        let block = self.dies[die].block;
+        let page = self.dies[die].map_page.take().expect("a map page is being programmed");
+        let decoded = LogPage::decode(&page.bytes()).expect("our own log page");
+        self.flash.program(block, page, Oob::map(decoded.number));
+        self.count_programs(1);
+        self.rest(die);
+        self.log_page_written(&decoded.content);
+        self.write_log();
+        self.start_dies();
+    }
+
+    fn erase_ended(&mut self, die: usize) {
+        let block = self.dies[die].block;
+        self.flash.erase(block);
+        self.blocks.release(block);
+        self.counters.erases += 1;
+        self.rest(die);
+        self.start_dies();
+    }
+
+    fn log_erase_ended(&mut self, die: usize) {
+        let block = self.dies[die].block;
+        self.flash.erase(block);
+        self.counters.erases += 1;
+        self.log.erasing = None;
+        self.log.blank.insert(0, block);
+        self.rest(die);
+        self.reclaim_log();
+        self.write_log();
+        self.start_dies();
+    }
+}

@@ -1,0 +1,232 @@
+//! Writes: link, buffer, eviction to flash; and what waits for them: FLUSH, FUA, TRIM.
+//!
+//! ```text
+//!   arrived ─► let in while the oldest page is near enough ─► done
+//!                             │ due (buffer.rs says when)
+//!                             ▼
+//!   locked, on a die ─► programmed: map changed, unlocked ─► dirty map ─► batch of the map log (mapping_flow.rs)
+//! ```
+
+use onewrite_block::{Operation, PAGE_SIZE};
+
+use super::Ssd;
+use super::die::Cargo;
+use super::host::Step;
+use super::mapping::NONE;
+use super::nand::Oob;
+
+impl Ssd {
+    /// Lets the content of a write come over the link.
+    pub(super) fn receive(&mut self, slot: u32, pages: u64) {
+        let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
+        self.host.inbound_free = end;
+        if !self.model.timing.link_is_duplex {
+            self.host.outbound_free = end;
+        }
+        self.host.at(end, slot, Step::Arrived);
+    }
+
+    /// The content of a write is in the controller.
+    pub(super) fn arrived(&mut self, slot: u32) {
+        self.host.arriving.push_back(slot);
+        self.admit_arrived();
+        self.start_dies();
+    }
+
+    /// Lets arrived pages into the buffer, in order, as far as there is room.
+    pub(super) fn admit_arrived(&mut self) {
+        while let Some(&slot) = self.host.arriving.front() {
+            if !self.admit_pages(slot) {
+                return;
+            }
+            self.host.arriving.pop_front();
+            if self.host.active(slot).pending == 0 {
+                self.finish(slot);
+            }
+        }
+    }
+
+    /// Lets pages of one write in; false if some have to wait.
+    fn admit_pages(&mut self, slot: u32) -> bool {
+        let must_persist = !self.model.has_capacitor;
+        loop {
+            if !self.buffer.has_room() {
+                return false;
+            }
+            let active = self.host.active(slot);
+            let Operation::Write { start, pages, fua } = &mut active.request.operation else {
+                unreachable!("only writes arrive")
+            };
+            let lpn = start.0 as u32 + active.admitted;
+            let page = std::mem::replace(&mut pages[active.admitted as usize], onewrite_block::Page::ZEROS);
+            let waits = *fua && must_persist;
+            active.admitted += 1;
+            active.pending += u32::from(waits);
+            let is_last = active.admitted as usize == pages.len();
+            let ticket = self.buffer.put(lpn, Some(page), waits);
+            if waits {
+                self.waiting_for.entry(lpn).or_default().push((slot, ticket));
+            }
+            if is_last {
+                return true;
+            }
+        }
+    }
+
+    /// A page that should leave the buffer now and can.
+    fn next_to_leave(&self) -> Option<u32> {
+        self.buffer.next_due(|entry| !self.locked.contains(entry.lpn))
+    }
+
+    /// Takes up to `count` pages that should leave the buffer into the hold of a die.
+    pub(super) fn load_from_buffer(&mut self, die: usize, count: u32) {
+        while self.dies[die].cargo.len() < count as usize {
+            let Some(index) = self.next_to_leave() else { return };
+            let entry = self.buffer.entry(index);
+            let (lpn, content) = (entry.lpn, entry.content.clone());
+            let Some(content) = content else {
+                self.carry_out_tombstone(index, lpn);
+                continue;
+            };
+            self.buffer.issue(index);
+            self.locked.insert(lpn);
+            let oob = Oob { lpn, sequence: self.sequence };
+            self.sequence += 1;
+            self.dies[die].cargo.push(Cargo { content, oob, source: NONE, entry: index });
+        }
+    }
+
+    /// A trim that had to wait for a program under way.
+    fn carry_out_tombstone(&mut self, index: u32, lpn: u32) {
+        let version = self.buffer.entry(index).version;
+        self.buffer.drop_waiting(index);
+        self.unmap(lpn);
+        self.satisfy(lpn, version);
+    }
+
+    /// A page from the buffer, its `entry` there, is in flash at `ppn`.
+    pub(super) fn evicted(&mut self, lpn: u32, entry: u32, ppn: u32) {
+        self.locked.remove(lpn);
+        self.remap(lpn, ppn);
+        let settled = self.buffer.settle(entry, true);
+        if settled.is_trimmed {
+            self.unmap(lpn);
+        }
+        self.satisfy(lpn, if settled.is_trimmed { u64::MAX } else { settled.version });
+    }
+
+    /// Makes `lpn` read from `ppn`, a page just programmed.
+    pub(super) fn remap(&mut self, lpn: u32, ppn: u32) {
+        self.blocks.gain(self.model.shape.place(ppn).0);
+        if let Some(stale) = self.map.change(lpn, ppn) {
+            self.blocks.lose(self.model.shape.place(stale).0);
+        }
+    }
+
+    /// Makes `lpn` hold nothing.
+    pub(super) fn unmap(&mut self, lpn: u32) {
+        if self.map.get(lpn) == NONE {
+            return;
+        }
+        if let Some(stale) = self.map.change(lpn, NONE) {
+            self.blocks.lose(self.model.shape.place(stale).0);
+        }
+    }
+
+    /// Tells those who wait for `lpn` that `version` of it is in flash.
+    pub(super) fn satisfy(&mut self, lpn: u32, version: u64) {
+        if self.waiting_for.is_empty() {
+            return;
+        }
+        let Some(mut waiters) = self.waiting_for.remove(&lpn) else { return };
+        let is_ready = |waiter: &(u32, u64)| waiter.1 <= version;
+        let ready: Vec<u32> = waiters.iter().filter(|waiter| is_ready(waiter)).map(|waiter| waiter.0).collect();
+        waiters.retain(|waiter| !is_ready(waiter));
+        if !waiters.is_empty() {
+            self.waiting_for.insert(lpn, waiters);
+        }
+        ready.into_iter().for_each(|slot| self.page_durable(slot));
+    }
+
+    /// A page that a FUA write or a SHARE waits for is in flash.
+    fn page_durable(&mut self, slot: u32) {
+        let active = self.host.active(slot);
+        active.pending -= 1;
+        if active.pending > 0 {
+            return;
+        }
+        match &active.request.operation {
+            Operation::Write { pages, .. } if (active.admitted as usize) < pages.len() => (),
+            Operation::Write { .. } => self.log.joiners.push(slot),
+            _ => self.log.shares.push(slot),
+        }
+        self.log.is_wanted = true;
+    }
+
+    /// FLUSH: drains what is in the buffer now, then persists the map.
+    pub(super) fn flush(&mut self, slot: u32) {
+        if self.model.has_capacitor {
+            self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
+            return;
+        }
+        let target = self.buffer.newest_ticket();
+        self.buffer.flush_target = target;
+        self.host.flushes.push_back((slot, target));
+        self.advance_flushes();
+        self.start_dies();
+    }
+
+    /// Hands on the FLUSH requests whose pages have all left the buffer.
+    pub(super) fn advance_flushes(&mut self) {
+        while let Some(&(slot, target)) = self.host.flushes.front() {
+            if self.buffer.oldest_ticket().is_some_and(|oldest| oldest <= target) {
+                return;
+            }
+            self.host.flushes.pop_front();
+            self.persist_map_for(slot);
+        }
+    }
+
+    /// Lets a FLUSH end when the map of this moment is durable.
+    fn persist_map_for(&mut self, slot: u32) {
+        if self.map.dirty_count() > 0 {
+            self.log.joiners.push(slot);
+            self.log.is_wanted = true;
+        } else if self.log.has_batch {
+            self.log.waiters.push(slot);
+        } else {
+            self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
+        }
+    }
+
+    /// TRIM: drops what it covers, in the buffer too.
+    pub(super) fn trim(&mut self, slot: u32, start: u32, count: u32) {
+        for lpn in start..start + count {
+            self.trim_page(lpn);
+        }
+        self.advance_flushes();
+        self.admit_arrived();
+        self.host.at(self.now + self.model.timing.trim, slot, Step::Done);
+        self.start_dies();
+    }
+
+    /// A page that is being programmed cannot be trimmed at once: recovery would find it in its out-of-band area. It
+    /// leaves a tombstone that reads as zeros and is carried out when the program has ended.
+    fn trim_page(&mut self, lpn: u32) {
+        if self.locked.contains(lpn) {
+            self.buffer.put(lpn, None, false);
+            return;
+        }
+        if let Some(index) = self.buffer.find(lpn) {
+            self.buffer.drop_waiting(index);
+            self.unmap(lpn);
+            return self.satisfy(lpn, u64::MAX);
+        }
+        self.unmap(lpn);
+    }
+
+    /// Counts pages programmed.
+    pub(super) fn count_programs(&mut self, pages: u64) {
+        self.counters.flash_program_bytes += pages * PAGE_SIZE as u64;
+    }
+}
