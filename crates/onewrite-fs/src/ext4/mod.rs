@@ -1,10 +1,11 @@
 //! The ext4 file system: real images, real logs, the modes of DESIGN §4.
 //!
 //! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
-//! Inside, from the top: `ops` and `rename` (operations), `write`, `read`, `truncate` and `writeback` (content), `dir`
+//! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate` and `writeback` (content), `dir`
 //! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `volume` (blocks and their cache), `mount`.
 
 mod balloc;
+mod create;
 mod dir;
 pub mod format;
 mod ialloc;

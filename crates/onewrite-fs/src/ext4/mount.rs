@@ -256,13 +256,16 @@ async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> 
 }
 
 fn start_tasks(volume: &Rc<Volume>) {
-    let spawn = |task: fn(Rc<Volume>) -> std::pin::Pin<Box<dyn Future<Output = ()>>>| {
-        let (task, volume) = (task(Rc::clone(volume)), Rc::clone(volume));
-        volume.runtime.clone().spawn(async move { either(volume.stopped.wait(), task).await });
-    };
-    spawn(|volume| Box::pin(async move { volume.commit_task().await }));
-    spawn(|volume| Box::pin(async move { volume.checkpoint_task().await }));
-    spawn(|volume| Box::pin(async move { volume.flusher().await }));
+    let (committer, checkpointer, flusher) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
+    start_task(volume, async move { committer.commit_task().await });
+    start_task(volume, async move { checkpointer.checkpoint_task().await });
+    start_task(volume, async move { flusher.flusher().await });
+}
+
+/// Starts a task that ends with the mount.
+fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
+    let owner = Rc::clone(volume);
+    volume.runtime.spawn(async move { either(owner.stopped.wait(), task).await });
 }
 
 impl Volume {

@@ -9,13 +9,9 @@ use std::rc::Rc;
 use onewrite_block::sync::Held;
 
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
-use super::format::directory::block;
-use super::format::extent::NodeMut;
+use super::format::Inode;
 use super::format::inode::flags;
-use super::format::{Extent, Inode};
-use super::ialloc::INODE_CREDITS;
-use super::inodes::{Node, encode_device_number};
-use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
+use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
 use super::read::PAGE_BYTES;
@@ -25,48 +21,12 @@ use crate::api::{
     Manner, NewNode, Position, RenameManner, Space,
 };
 use crate::content::{Content, Data};
-use crate::journal::{BlockRange, Handle};
+use crate::journal::Handle;
 
 /// Names that one inode may have.
-const LINKS_MAX: u16 = 65_000;
-/// Longest target of a symbolic link that lies in the inode.
-const FAST_LINK_MAX: usize = 59;
-const CREATE_CREDITS: usize = INODE_CREDITS + ENTRY_CREDITS + MAP_CREDITS + 4;
+pub(super) const LINKS_MAX: u16 = 65_000;
 
 impl Volume {
-    fn new_inode(&self, node: NewNode) -> Inode {
-        let stamp = self.timestamp();
-        let mut block = [0; 60];
-        let mut inode_flags = 0;
-        match node.kind {
-            FileKind::Regular | FileKind::Directory => {
-                NodeMut::init(&mut block, 0);
-                inode_flags = flags::EXTENTS;
-            }
-            FileKind::CharacterDevice | FileKind::BlockDevice => block = encode_device_number(node.device),
-            FileKind::Symlink | FileKind::Fifo | FileKind::Socket => (),
-        }
-        Inode {
-            mode: node.kind.mode_bits() | node.permissions & 0o7777,
-            uid: node.uid,
-            gid: node.gid,
-            size: 0,
-            links: if node.kind == FileKind::Directory { 2 } else { 1 },
-            sectors: 0,
-            flags: inode_flags,
-            atime: stamp,
-            mtime: stamp,
-            ctime: stamp,
-            crtime: stamp,
-            dtime: 0,
-            generation: 0,
-            version: 0,
-            block,
-            file_acl: 0,
-            extra_isize: self.layout.new_extra_isize,
-        }
-    }
-
     async fn directory(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let node = self.node(ino).await?;
         node.expect_directory()?;
@@ -82,7 +42,7 @@ impl Volume {
         }
     }
 
-    async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<()> {
+    pub(super) async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<()> {
         match self.find_entry(directory, name).await? {
             Some(_) => Err(FsError::Exists(display(name))),
             None => Ok(()),
@@ -115,97 +75,6 @@ impl Volume {
         }
         self.save(handle, node);
         Ok(())
-    }
-
-    /// Makes an inode with its name; `target` is a symbolic link's.
-    async fn create_node(&self, directory: &Node, name: &[u8], node: NewNode, target: &[u8]) -> FsResult<Ino> {
-        self.expect_absent(directory, name).await?;
-        if node.kind == FileKind::Directory && directory.inode.borrow().links >= LINKS_MAX {
-            use super::format::features::RoCompat;
-            if !self.layout.features.ro_compat.contains(RoCompat::DIR_NLINK) {
-                return Err(FsError::TooManyLinks(directory.ino()));
-            }
-        }
-        let mut handle = self.journal.start(CREATE_CREDITS).await?;
-        let is_directory = node.kind == FileKind::Directory;
-        let inode = self.new_inode(node);
-        let child = self.allocate_inode(&mut handle, directory.number, inode, is_directory).await?;
-        let outcome = self.furnish(&mut handle, directory, &child, (name, target)).await;
-        if let Err(error) = outcome {
-            self.undo_create(&mut handle, &child).await?;
-            return Err(error);
-        }
-        self.touch_directory(&mut handle, directory, i32::from(is_directory)).await?;
-        child.data_changed_in.set(handle.tid());
-        Ok(child.ino())
-    }
-
-    /// Gives a new inode its first block, if it has one, and its name.
-    async fn furnish(
-        &self,
-        handle: &mut Handle,
-        directory: &Node,
-        child: &Rc<Node>,
-        (name, target): (&[u8], &[u8]),
-    ) -> FsResult<()> {
-        match child.kind() {
-            FileKind::Directory => self.make_first_block(handle, directory, child).await?,
-            FileKind::Symlink => self.put_target(handle, child, target).await?,
-            _ => (),
-        }
-        self.add_entry(handle, directory, name, (child.ino(), child.kind())).await
-    }
-
-    async fn make_first_block(&self, handle: &mut Handle, directory: &Node, child: &Node) -> FsResult<()> {
-        let home = self.first_block(handle, child).await?;
-        let seed = self.node_seed(child);
-        self.create_block(handle, home, |bytes| {
-            block::init_first(&mut bytes[..], child.number, directory.number, &self.layout);
-            block::set_checksum(&mut bytes[..], seed, &self.layout);
-        });
-        child.inode.borrow_mut().size = PAGE_BYTES;
-        self.load_inode_block(child.number).await?;
-        self.save(handle, child);
-        Ok(())
-    }
-
-    /// Allocates block 0 of a new inode.
-    async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<u64> {
-        let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number));
-        let home = self.allocate_blocks(handle, goal, 1).await?.start;
-        child.inode.borrow_mut().sectors = SECTORS_PER_BLOCK;
-        let extent = Extent { logical: 0, physical: home, length: 1, unwritten: false };
-        self.insert_extent(handle, child, extent).await?;
-        Ok(home)
-    }
-
-    async fn put_target(&self, handle: &mut Handle, child: &Node, target: &[u8]) -> FsResult<()> {
-        if target.len() > FAST_LINK_MAX {
-            {
-                let mut inode = child.inode.borrow_mut();
-                inode.flags |= flags::EXTENTS;
-                NodeMut::init(&mut inode.block, 0);
-            }
-            let home = self.first_block(handle, child).await?;
-            self.create_block(handle, home, |bytes| bytes[..target.len()].copy_from_slice(target));
-        } else {
-            child.inode.borrow_mut().block[..target.len()].copy_from_slice(target);
-        }
-        child.inode.borrow_mut().size = target.len() as u64;
-        self.load_inode_block(child.number).await?;
-        self.save(handle, child);
-        Ok(())
-    }
-
-    /// A full disk stopped a creation: takes back the inode and its block.
-    async fn undo_create(&self, handle: &mut Handle, child: &Rc<Node>) -> FsResult<()> {
-        if child.inode.borrow().has(flags::EXTENTS)
-            && let Some(taken) = self.take_extent(handle, child, (0, 1)).await?
-        {
-            self.free_blocks(handle, BlockRange { start: taken.physical, count: 1 }).await?;
-        }
-        child.inode.borrow_mut().sectors = 0;
-        self.free_inode(handle, child).await
     }
 
     /// One name of `node` less; deletes it if that was the last and nobody has it open. The name is gone already.

@@ -1,0 +1,150 @@
+//! Entries added, removed and replaced.
+
+use onewrite_block::PAGE_SIZE;
+
+use super::{DirectoryBlock, Found, place};
+use crate::api::{FileKind, FsResult, Ino};
+use crate::ext4::format::directory::Entries;
+use crate::ext4::format::directory::block::{self, record_length};
+use crate::ext4::format::directory::htree::IndexMut;
+use crate::ext4::format::features::Compat;
+use crate::ext4::format::{Extent, Place};
+use crate::ext4::inodes::Node;
+use crate::ext4::map::SECTORS_PER_BLOCK;
+use crate::ext4::volume::Volume;
+use crate::journal::Handle;
+
+impl Volume {
+    /// Changes a block of entries that is in memory, and its checksum.
+    pub(super) fn change_entries<R>(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        block: DirectoryBlock,
+        change: impl FnOnce(&mut [u8], Place) -> R,
+    ) -> R {
+        let seed = self.node_seed(directory);
+        let place = place(directory, block.logical);
+        let is_root = block.logical == 0 && self.is_indexed(directory);
+        self.change(handle, block.home, |bytes| {
+            let result = change(&mut bytes[..], place);
+            if is_root {
+                if let Ok(mut root) = IndexMut::root(&mut bytes[..], &self.layout, place) {
+                    root.set_checksum(seed, &self.layout);
+                }
+            } else {
+                block::set_checksum(&mut bytes[..], seed, &self.layout);
+            }
+            result
+        })
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(in crate::ext4) async fn remove_entry_of(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        found: Found,
+    ) -> FsResult<()> {
+        self.load_directory_blocks(directory, &[found.block]).await?;
+        self.change_entries(handle, directory, found.block, |bytes, place| block::remove(bytes, found.offset, place))?;
+        Ok(())
+    }
+
+    /// Makes an entry name another inode.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(in crate::ext4) async fn replace_entry(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        found: Found,
+        (ino, kind): (Ino, FileKind),
+    ) -> FsResult<()> {
+        self.load_directory_blocks(directory, &[found.block]).await?;
+        let kind = block::entry_kind(kind, &self.layout);
+        self.change_entries(handle, directory, found.block, |bytes, _| {
+            block::replace(bytes, found.offset, ino.0 as u32, kind);
+        });
+        Ok(())
+    }
+
+    /// Adds an entry; the name must not be there. The directory's inode is saved if it grew.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if the directory needs a block and there is none, or its tree is full.
+    pub(in crate::ext4) async fn add_entry(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        name: &[u8],
+        (ino, kind): (Ino, FileKind),
+    ) -> FsResult<()> {
+        let kind = block::entry_kind(kind, &self.layout);
+        let entry = (name, ino.0 as u32, kind);
+        if self.is_indexed(directory) {
+            return self.add_to_tree(handle, directory, entry).await;
+        }
+        for logical in 0..self.block_count(directory) {
+            let block = self.load_directory_block(directory, logical).await?;
+            if self.has_room(directory, block, name)? {
+                return self.put_entry(handle, directory, block, entry);
+            }
+        }
+        if self.layout.features.compat.contains(Compat::DIR_INDEX) && self.block_count(directory) == 1 {
+            self.make_tree(handle, directory).await?;
+            return self.add_to_tree(handle, directory, entry).await;
+        }
+        let block = self.append_block(handle, directory).await?;
+        self.create_block(handle, block.home, |bytes| block::init(&mut bytes[..], &self.layout));
+        self.put_entry(handle, directory, block, entry)
+    }
+
+    pub(super) fn has_room(&self, directory: &Node, block: DirectoryBlock, name: &[u8]) -> FsResult<bool> {
+        let (needed, place) = (record_length(name.len()), place(directory, block.logical));
+        self.with_block(block, |bytes| {
+            for entry in Entries::new(&bytes[..], place) {
+                let entry = entry?;
+                let used = if entry.is_used() { record_length(entry.name.len()) } else { 0 };
+                if entry.record_length >= used + needed && !entry.is_tail() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    pub(super) fn put_entry(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        block: DirectoryBlock,
+        (name, inode, kind): (&[u8], u32, Option<FileKind>),
+    ) -> FsResult<()> {
+        let put = |bytes: &mut [u8], place| block::insert(bytes, name, inode, kind, place);
+        let place = self.change_entries(handle, directory, block, put)?;
+        assert!(place.is_some(), "the block had room for {:?}", String::from_utf8_lossy(name));
+        Ok(())
+    }
+
+    /// Gives the directory one more block; its content is the caller's to make. The inode is saved.
+    pub(super) async fn append_block(&self, handle: &mut Handle, directory: &Node) -> FsResult<DirectoryBlock> {
+        let logical = self.block_count(directory);
+        let goal = self.goal(directory, logical).await?;
+        let home = self.allocate_blocks(handle, goal, 1).await?.start;
+        let extent = Extent { logical, physical: home, length: 1, unwritten: false };
+        self.insert_extent(handle, directory, extent).await?;
+        {
+            let mut inode = directory.inode.borrow_mut();
+            inode.size += PAGE_SIZE as u64;
+            inode.sectors += SECTORS_PER_BLOCK;
+        }
+        self.load_inode_block(directory.number).await?;
+        self.save(handle, directory);
+        Ok(DirectoryBlock { logical, home })
+    }
+}

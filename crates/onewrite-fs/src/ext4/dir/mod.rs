@@ -1,0 +1,205 @@
+//! Directories: names looked up, added and removed, in one block, in a row of blocks, or in a hash tree.
+//!
+//! A directory starts as one block. When that is full and the image has `dir_index`, its entries move to a second block
+//! and the first becomes the root of a hash tree. Callers hold the directory's lock.
+//!
+//! As everywhere, what a change touches is brought into memory first and then changed without waiting.
+//!
+//! Here: reading. `change` adds and removes entries, `tree` goes through hash trees.
+
+mod change;
+mod tree;
+
+use onewrite_block::{PAGE_SIZE, PageBytes};
+
+use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
+use crate::ext4::balloc::ALLOCATION_CREDITS;
+use crate::ext4::format::directory::block;
+use crate::ext4::format::directory::htree::Index;
+use crate::ext4::format::directory::{Entries, NAME_LENGTH_MAX};
+use crate::ext4::format::features::Compat;
+use crate::ext4::format::inode::flags;
+use crate::ext4::format::{FormatError, Place};
+use crate::ext4::inodes::{Node, Verified};
+use crate::ext4::map::{MAP_CREDITS, Mapping};
+use crate::ext4::volume::{Volume, block_key};
+
+/// Blocks that adding an entry may change: two leaves, two index blocks and their bitmaps, the map, the inode.
+pub(in crate::ext4) const ENTRY_CREDITS: usize = 5 + 2 * ALLOCATION_CREDITS + 2 * MAP_CREDITS;
+/// Blocks that removing or replacing an entry may change.
+pub(in crate::ext4) const REMOVE_CREDITS: usize = 2;
+
+/// A block of a directory: its number in the directory and on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirectoryBlock {
+    pub(super) logical: u32,
+    pub(super) home: u64,
+}
+
+/// An entry that was found.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ext4) struct Found {
+    pub(in crate::ext4) ino: Ino,
+    pub(super) block: DirectoryBlock,
+    pub(super) offset: usize,
+}
+
+impl Volume {
+    /// # Errors
+    /// If it cannot be the name of an entry.
+    pub(in crate::ext4) fn check_name(&self, name: &[u8]) -> FsResult<()> {
+        match name {
+            name if name.len() > NAME_LENGTH_MAX => Err(FsError::NameTooLong(name.len())),
+            b"" => Err(FsError::Invalid("an empty name".into())),
+            name if name.contains(&b'/') || name.contains(&0) => {
+                Err(FsError::Invalid(format!("name {:?} holds a slash or zero byte", String::from_utf8_lossy(name))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn block_count(&self, directory: &Node) -> u32 {
+        directory.size().div_ceil(PAGE_SIZE as u64) as u32
+    }
+
+    pub(super) fn is_indexed(&self, directory: &Node) -> bool {
+        directory.inode.borrow().has(flags::INDEX) && self.layout.features.compat.contains(Compat::DIR_INDEX)
+    }
+
+    /// Sees to it that block `logical` of the directory is in memory.
+    pub(super) async fn load_directory_block(&self, directory: &Node, logical: u32) -> FsResult<DirectoryBlock> {
+        let home = match self.map(directory, logical).await? {
+            Mapping::Mapped(extent) if !extent.unwritten => extent.physical,
+            _ => {
+                let place = format!("directory {}, block {logical}", directory.ino());
+                return Err(FsError::Damaged { place, problem: "is a hole".into() });
+            }
+        };
+        self.load(home, |bytes| self.verify_directory_block(directory, logical, bytes)).await?;
+        Ok(DirectoryBlock { logical, home })
+    }
+
+    /// Sees to it that several blocks are in memory at once.
+    pub(super) async fn load_directory_blocks(&self, directory: &Node, blocks: &[DirectoryBlock]) -> FsResult<()> {
+        while !blocks.iter().all(|block| self.is_loaded(block.home)) {
+            for block in blocks {
+                let verify = |bytes: &PageBytes| self.verify_directory_block(directory, block.logical, bytes);
+                self.load(block.home, verify).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn verify_directory_block(&self, directory: &Node, logical: u32, bytes: &PageBytes) -> Verified {
+        let (seed, place) = (self.node_seed(directory), place(directory, logical));
+        let index = match logical {
+            0 if self.is_indexed(directory) => Some(Index::root(&bytes[..], &self.layout, place)),
+            _ if self.is_indexed(directory) => Index::node(&bytes[..], &self.layout, place).ok().map(Ok),
+            _ => None,
+        };
+        match index {
+            Some(index) => index?.verify_checksum(seed, &self.layout, place),
+            None => block::verify_checksum(&bytes[..], seed, &self.layout, place),
+        }
+    }
+
+    /// Reads a block that is in memory.
+    pub(super) fn with_block<R>(&self, block: DirectoryBlock, read: impl FnOnce(&PageBytes) -> R) -> R {
+        let mut cache = self.cache.borrow_mut();
+        let page = cache.page(block_key(block.home)).expect("the block was just loaded");
+        read(&page.bytes())
+    }
+
+    /// The entry of `name`.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(in crate::ext4) async fn find_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Found>> {
+        if self.is_indexed(directory) && name != b"." && name != b".." {
+            return self.find_in_tree(directory, name).await;
+        }
+        for logical in 0..self.block_count(directory) {
+            let block = self.load_directory_block(directory, logical).await?;
+            if let Some(found) = self.find_in_block(directory, block, name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn find_in_block(
+        &self,
+        directory: &Node,
+        block: DirectoryBlock,
+        name: &[u8],
+    ) -> FsResult<Option<Found>> {
+        let place = place(directory, block.logical);
+        let found = self.with_block(block, |bytes| {
+            let entry = block::find(&bytes[..], name, place)?;
+            Ok::<_, FormatError>(entry.map(|entry| (entry.inode, entry.offset)))
+        })?;
+        Ok(found.map(|(inode, offset)| Found { ino: Ino(u64::from(inode)), block, offset }))
+    }
+
+    /// Whether the directory holds nothing but `.` and `..`.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(in crate::ext4) async fn is_empty_directory(&self, directory: &Node) -> FsResult<bool> {
+        for logical in 0..self.block_count(directory) {
+            let block = self.load_directory_block(directory, logical).await?;
+            let is_empty = self.with_block(block, |bytes| {
+                for entry in Entries::new(&bytes[..], place(directory, logical)) {
+                    let entry = entry?;
+                    if entry.is_used() && entry.name != b"." && entry.name != b".." {
+                        return Ok::<bool, FormatError>(false);
+                    }
+                }
+                Ok(true)
+            })?;
+            if !is_empty {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Entries from byte `cursor` of the directory on: those of one block.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(in crate::ext4) async fn entries_from(&self, directory: &Node, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        let mut logical = (cursor / PAGE_SIZE as u64) as u32;
+        let mut skip = (cursor % PAGE_SIZE as u64) as usize;
+        while logical < self.block_count(directory) {
+            let block = self.load_directory_block(directory, logical).await?;
+            let entries = self.with_block(block, |bytes| entries_of(&bytes[..], directory, logical, skip))?;
+            if !entries.is_empty() {
+                return Ok(entries);
+            }
+            (logical, skip) = (logical + 1, 0);
+        }
+        Ok(Vec::new())
+    }
+}
+
+pub(super) fn place(directory: &Node, logical: u32) -> Place {
+    Place::FileBlock { inode: directory.number, logical }
+}
+
+fn entries_of(bytes: &[u8], directory: &Node, logical: u32, skip: usize) -> FsResult<Vec<DirectoryEntry>> {
+    let start = u64::from(logical) * PAGE_SIZE as u64;
+    let mut entries = Vec::new();
+    for entry in Entries::new(bytes, place(directory, logical)) {
+        let entry = entry?;
+        if entry.is_used() && entry.offset >= skip {
+            entries.push(DirectoryEntry {
+                name: entry.name.to_vec(),
+                ino: Ino(u64::from(entry.inode)),
+                kind: FileKind::from_entry_byte(entry.kind).unwrap_or(FileKind::Regular),
+                next: start + (entry.offset + entry.record_length) as u64,
+            });
+        }
+    }
+    Ok(entries)
+}

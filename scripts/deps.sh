@@ -1,0 +1,29 @@
+#!/bin/sh
+# What Onewrite needs from the system. Installs missing Debian packages where it can, else names them.
+set -u
+PATH="$PATH:/usr/sbin:/sbin"
+
+missing=""
+need() { # command, Debian package
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+need cc gcc
+need e2fsck e2fsprogs
+need losetup util-linux
+need mount mount
+need fio fio
+
+if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing:$missing"
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null && missing=""
+fi
+if [ -n "$missing" ]; then
+    echo "missing packages (Debian names):$missing" >&2
+    echo "cure: sudo apt-get install$missing" >&2
+    exit 1
+fi
+if ! command -v "${CARGO:-cargo}" >/dev/null 2>&1; then
+    echo "missing: cargo, the Rust toolchain of version 1.95 or later (Debian 12's is older)" >&2
+    echo "cure: install rustup (package rustup on newer Debian, else from rustup.rs), then: rustup toolchain install stable" >&2
+    exit 1
+fi
