@@ -1,0 +1,84 @@
+//! The whole stack in virtual time: file-system operations per CPU second, `ordered` and `data`, on a device that costs
+//! nothing, so that what is measured is our code. DESIGN §10, row 4: at least 300,000.
+//!
+//! `cargo bench --package onewrite-fs --bench stack`
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use onewrite_block::{Choices, Executor, Lpn, PAGE_SIZE, RamDisk};
+use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
+
+const SIZE_BYTES: u64 = 1 << 30;
+const OPERATIONS: u64 = 200_000;
+const FILES: u64 = 20_000;
+
+fn disk() -> RamDisk {
+    let mut options = MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
+    options.device_is_zeroed = true;
+    let mut disk = RamDisk::new(SIZE_BYTES / PAGE_SIZE as u64);
+    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    disk
+}
+
+/// Runs `work` on a fresh mount; gives operations per second of this thread.
+fn measure<F: Future<Output = FsResult<()>> + 'static>(mode: Mode, operations: u64, work: impl FnOnce(Rc<Ext4>) -> F + 'static) -> f64 {
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(disk()));
+    let seconds = executor.block_on(async move {
+        let fs = Rc::new(Ext4::mount(port, MountOptions::new(mode)).await.expect("mount"));
+        let start = now();
+        work(Rc::clone(&fs)).await.expect("work");
+        let seconds = start.elapsed().as_secs_f64();
+        fs.unmount().await.expect("unmount");
+        seconds
+    });
+    operations as f64 / seconds.expect("nothing halts")
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures wall time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+async fn page(fs: &Ext4, file: Ino, index: u64) -> FsResult<()> {
+    let content = Content::Pattern { seed: index, compressible_percent: 0, length: PAGE_SIZE as u64 };
+    fs.write(file, Position::At(index * PAGE_SIZE as u64), content, Manner::default()).await.map(drop)
+}
+
+async fn overwrite(fs: Rc<Ext4>, fsync_every: u64) -> FsResult<()> {
+    let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+    let pages = 8192;
+    let mut choices = Choices::new(2);
+    for operation in 0..OPERATIONS {
+        page(&fs, file, choices.below(pages)).await?;
+        if operation % fsync_every == fsync_every - 1 {
+            fs.fsync(file).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn create(fs: Rc<Ext4>) -> FsResult<()> {
+    let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+    for number in 0..FILES {
+        let file = fs.create(directory, format!("file-{number}").as_bytes(), NewNode::FILE).await?;
+        page(&fs, file, 0).await?;
+    }
+    for number in 0..FILES {
+        fs.unlink(directory, format!("file-{number}").as_bytes()).await?;
+    }
+    Ok(())
+}
+
+fn main() {
+    println!("{:12} {:>14} {:>14} {:>14}", "operations/s", "overwrite", "fsync each 8", "create-unlink");
+    for mode in [Mode::Ordered, Mode::Data] {
+        let plain = measure(mode, OPERATIONS, |fs| overwrite(fs, u64::MAX));
+        let synced = measure(mode, OPERATIONS, |fs| overwrite(fs, 8));
+        let created = measure(mode, 3 * FILES, create);
+        println!("{:12} {plain:14.0} {synced:14.0} {created:14.0}", mode.name());
+    }
+}
