@@ -24,7 +24,11 @@ fn disk() -> RamDisk {
 }
 
 /// Runs `work` on a fresh mount; gives operations per second of this thread.
-fn measure<F: Future<Output = FsResult<()>> + 'static>(mode: Mode, operations: u64, work: impl FnOnce(Rc<Ext4>) -> F + 'static) -> f64 {
+fn measure<F: Future<Output = FsResult<()>> + 'static>(
+    mode: Mode,
+    operations: u64,
+    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+) -> f64 {
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(disk()));
     let seconds = executor.block_on(async move {
