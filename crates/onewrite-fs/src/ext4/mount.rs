@@ -154,8 +154,8 @@ async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
 /// Reads what a mount needs, with the log replayed.
 async fn open(port: &DevicePort) -> FsResult<Opened> {
     let superblock = take_superblock(&read_block(port, 0).await?)?;
-    let layout = Layout::decode(&superblock)?;
     superblock.features().check_writable()?;
+    let layout = Layout::decode(&superblock)?;
     if layout.block_count > port.geometry().pages {
         let (blocks, pages) = (layout.block_count, port.geometry().pages);
         let problem = format!("it has {blocks} blocks, the device only {pages}");

@@ -133,6 +133,11 @@ pub struct LoopMount {
 impl LoopMount {
     /// Mounts `image`; `None`, loudly, where that is not possible.
     pub fn new(image: &Path) -> Option<LoopMount> {
+        LoopMount::with_options(image, "rw")
+    }
+
+    /// Mounts `image` with the options `options` of mount(8).
+    pub fn with_options(image: &Path, options: &str) -> Option<LoopMount> {
         let attached = output("losetup", &["-f", "--show", text(image)]);
         if !attached.status.success() {
             eprintln!("SKIPPED: no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
@@ -142,7 +147,7 @@ impl LoopMount {
         let path = image.with_extension("mount");
         fs::create_dir_all(&path).expect("mount point");
         let mount = LoopMount { device, path };
-        run("mount", &["-t", "ext4", &mount.device, text(&mount.path)]);
+        run("mount", &["-t", "ext4", "-o", options, &mount.device, text(&mount.path)]);
         Some(mount)
     }
 

@@ -1,0 +1,135 @@
+//! Interchange with Linux: images and logs of the kernel's ext4, mounted and replayed here.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use onewrite_block::{Geometry, PAGE_SIZE, RamDisk};
+use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position, Space};
+use support::tree::{Entry, tree};
+use support::volume::{image, load, save, with_mount};
+use support::{LoopMount, Scratch, assert_clean, make_image, output, populate, run, text};
+
+/// What we see on the image in `path`, which is then as we left it; and how many transactions we replayed.
+fn seen(path: &Path, mode: Mode) -> (Vec<Entry>, Space, u64) {
+    let content = load(path);
+    let geometry = Geometry { fua: true, ..Geometry::plain("ram", content.pages()) };
+    let disk = RamDisk::with_image(content, geometry);
+    let (outcome, device) = with_mount(Box::new(disk), MountOptions::new(mode), |fs, _| async move {
+        let transactions = fs.recovered().map_or(0, |recovered| recovered.transactions);
+        Ok((tree(&fs).await?, fs.space().await?, transactions))
+    });
+    save(&image(device), path);
+    outcome.expect("it mounts")
+}
+
+/// Ends the mount at once, as a power cut would, with the log written but nothing of it home.
+fn shut_down(mount: &Path) {
+    const SHUTDOWN: &str = "open(F, '<', $ARGV[0]) or die; $flag = pack('L', 1); ioctl(F, 0x8004587d, $flag) or die $!";
+    run("perl", &["-e", SHUTDOWN, text(mount)]);
+}
+
+/// Changes of all kinds, in an order that leaves revokes and overwritten blocks in the log.
+fn change(root: &Path) {
+    for round in 0..6 {
+        for number in 0..120 {
+            fs::write(root.join(format!("file-{number}")), vec![round; 500 * (number % 9 + 1)]).expect("write");
+        }
+        fs::create_dir(root.join(format!("directory-{round}"))).expect("mkdir");
+        for number in 0..60 {
+            fs::write(root.join(format!("directory-{round}/name-{number}")), b"x").expect("write");
+        }
+        if round % 2 == 1 {
+            fs::remove_dir_all(root.join(format!("directory-{}", round - 1))).expect("rm -r");
+        }
+        let magic = [&[0xc0, 0x3b, 0x39, 0x98][..], &[round; 4092]].concat();
+        fs::write(root.join("looks-like-a-log"), magic).expect("write");
+        fs::rename(root.join("file-7"), root.join(format!("renamed-{round}"))).expect("rename");
+        run("sync", &["-f", text(root)]);
+    }
+}
+
+fn kernel_log_is_replayed_as_by_e2fsck(options: &str) {
+    let scratch = Scratch::new(&format!("kernel-log-{}", options.replace(['=', ','], "-")));
+    let ours = scratch.path("ours");
+    make_image(&ours, None, "64M", &[]);
+    let Some(mount) = LoopMount::with_options(&ours, options) else { return };
+    change(mount.path());
+    shut_down(mount.path());
+    drop(mount);
+    let theirs = scratch.path("theirs");
+    fs::copy(&ours, &theirs).expect("copy");
+    let status = output("e2fsck", &["-fy", text(&theirs)]).status.code();
+    assert!(matches!(status, Some(0 | 1)), "e2fsck: {status:?}");
+    let by_us = seen(&ours, Mode::Ordered);
+    assert!(by_us.2 > 0, "the kernel left no log to replay");
+    let by_e2fsck = seen(&theirs, Mode::Ordered);
+    assert_eq!((by_us.0, by_us.1), (by_e2fsck.0, by_e2fsck.1));
+    assert_clean(&ours);
+}
+
+#[test]
+fn a_kernel_log_in_ordered_mode_is_replayed() {
+    kernel_log_is_replayed_as_by_e2fsck("data=ordered");
+}
+
+#[test]
+fn a_kernel_log_in_journal_mode_is_replayed() {
+    kernel_log_is_replayed_as_by_e2fsck("data=journal");
+}
+
+#[test]
+fn a_kernel_log_with_async_commits_is_replayed() {
+    kernel_log_is_replayed_as_by_e2fsck("data=journal,journal_async_commit");
+}
+
+#[test]
+fn images_of_mke2fs_are_read_and_written_here() {
+    let scratch = Scratch::new("mke2fs");
+    let root = scratch.path("root");
+    populate(&root);
+    for (name, extra) in [("default", &[][..]), ("no-csum", &["-O", "^metadata_csum"]), ("no-64bit", &["-O", "^64bit"])]
+    {
+        let path = scratch.path(name);
+        make_image(&path, Some(&root), "64M", extra);
+        let content = load(&path);
+        let disk = RamDisk::with_image(content.clone(), Geometry::plain("ram", content.pages()));
+        let work = |fs: std::rc::Rc<onewrite_fs::ext4::Ext4>, _| async move {
+            let hello = onewrite_fs::api::resolve(&*fs, b"/sub/again").await?;
+            assert_eq!(fs.read(hello, 0, 100, Manner::default()).await?.to_vec(), b"hello, world\n");
+            let new = fs.create(fs.root(), b"from-here", NewNode::FILE).await?;
+            let content = Content::Pattern { seed: 1, compressible_percent: 0, length: 100 * PAGE_SIZE as u64 };
+            fs.write(new, Position::At(0), content, Manner::default()).await?;
+            fs.unlink(fs.root(), b"large").await
+        };
+        let (outcome, device) = with_mount(Box::new(disk), MountOptions::new(Mode::Data), work);
+        outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        save(&image(device), &path);
+        assert_clean(&path);
+        let Some(mount) = LoopMount::new(&path) else { continue };
+        assert_eq!(fs::metadata(mount.path().join("from-here")).expect("stat").len(), 100 * PAGE_SIZE as u64);
+        assert!(!mount.path().join("large").exists());
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    let scratch = Scratch::new("refused");
+    let cases = [
+        ("1k", &["-b", "1024"][..], "blocks of 1024 bytes"),
+        ("inline", &["-O", "inline_data"], "inline_data"),
+        ("no-journal", &["-O", "^has_journal"], "without a journal"),
+        ("bigalloc", &["-O", "bigalloc"], "bigalloc"),
+    ];
+    for (name, extra, word) in cases {
+        let path = scratch.path(name);
+        run("mke2fs", &[&["-q", "-F", "-t", "ext4", "-b", "4096"], extra, &[text(&path), "64M"]].concat());
+        let content = load(&path);
+        let disk = RamDisk::with_image(content.clone(), Geometry::plain("ram", content.pages()));
+        let (outcome, _) = with_mount(Box::new(disk), MountOptions::new(Mode::Data), |_, _| async { Ok(()) });
+        let error = outcome.expect_err(name).to_string();
+        assert!(error.contains(word), "{name}: {error}");
+    }
+}
