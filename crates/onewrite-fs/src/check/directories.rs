@@ -90,6 +90,10 @@ impl<R: ReadBlocks> Checker<'_, R> {
             };
             if at.logical == 0 && position < 2 {
                 self.check_dots(directory, &entry, position, place);
+                let end = entry.offset + block::RECORD_HEADER + entry.name.len();
+                if bytes.get(end).is_some_and(|&byte| byte != 0) {
+                    self.report.add(place, "the name of `.` or `..` does not end in a zero byte", CURE);
+                }
             } else if entry.is_used() {
                 names.push(NameSpot { hash: spot_hash(entry.name), block: number, offset: entry.offset as u32 });
                 self.check_entry(directory, &entry, place);

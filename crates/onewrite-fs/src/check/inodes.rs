@@ -12,6 +12,7 @@ use crate::ext4::format::{Inode, Place, RESIZE_INODE, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f";
 const LINKS: usize = 0x1a;
+const FRAGMENT: usize = 0x70;
 /// Content shorter than this lies in a symbolic link's inode.
 const FAST_LINK_MAX: u64 = 60;
 /// Bytes from which a file is called large.
@@ -99,6 +100,9 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if used {
             self.mark_used(number, inode.kind(), inode.links);
         }
+        if used && slot.bytes[FRAGMENT..FRAGMENT + 4] != [0; 4] {
+            self.report.add(place, "has the address of a fragment, which ext4 does not know", CURE);
+        }
         if used && !blank {
             self.check_fields(number, &inode, orphan);
             self.check_content(number, &inode).await;
@@ -155,13 +159,19 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 
     fn check_kind(&mut self, place: Place, inode: &Inode, kind: FileKind) {
-        if matches!(kind, FileKind::Directory | FileKind::Symlink) {
+        if kind == FileKind::Directory {
+            return;
+        }
+        if inode.flags & (flags::IMMUTABLE | flags::APPEND) != 0 {
+            self.report.add(place, format!("a {kind:?} that may not change"), CURE);
+        }
+        if kind == FileKind::Symlink {
             return;
         }
         if inode.size != 0 {
             self.report.add(place, format!("a {kind:?} of {} bytes", inode.size), CURE);
         }
-        if inode.flags & (flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND) != 0 {
+        if inode.flags & (flags::EXTENTS | flags::INDEX) != 0 {
             self.report.add(place, format!("a {kind:?} with flags {:#x}", inode.flags), CURE);
         }
         if inode.block[16..].iter().any(|&byte| byte != 0) {
@@ -205,6 +215,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if inode.size < last_start {
             let problem = format!("has {} bytes but data at byte {last_start}", inode.size);
             self.report.add(Place::Inode(number), problem, CURE);
+        } else if number == self.layout.journal_inode
+            && inode.size != mapped.data_blocks * u64::from(self.layout.block_size)
+        {
+            let problem = format!("a journal of {} bytes in {} blocks", inode.size, mapped.data_blocks);
+            self.report.add(Place::Inode(number), problem, CURE);
         } else if inode.size > size_max {
             self.report.add(Place::Inode(number), format!("has {} bytes, more than a file can", inode.size), CURE);
         }
@@ -242,7 +257,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
 
     async fn check_slow_link(&mut self, number: u32, inode: &Inode, mapped: &Mapped) {
         let place = Place::Inode(number);
-        let (Some(block), true) = (mapped.first_block, mapped.data_blocks == 1) else {
+        let (Some(block), true) = (mapped.first_block, mapped.data_blocks == 1 && mapped.last == Some(0)) else {
             if mapped.sound {
                 self.report.add(place, "a symbolic link without the one block of its target", CURE);
             }

@@ -165,8 +165,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
             self.report.add(Place::Inode(number), "a directory with blocks that were never written", CURE);
         }
         if is_directory {
-            let blocks = (extent.logical..).zip(extent.physical..).take(extent.length as usize);
-            self.directory_blocks.extend(blocks.map(|(logical, physical)| DirectoryBlock { logical, physical }));
+            let block = |index: u32| DirectoryBlock {
+                logical: extent.logical + index,
+                physical: extent.physical + u64::from(index),
+            };
+            self.directory_blocks.extend((0..extent.length).map(block));
         }
     }
 

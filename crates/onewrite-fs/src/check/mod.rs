@@ -97,6 +97,11 @@ async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(
             return None;
         }
     };
+    let known = layout.features.check_writable().and_then(|()| layout.features.check_known());
+    if let Err(error) = known {
+        report.add(Place::Superblock, error, "check it with a tool that knows the features");
+        return None;
+    }
     if let Err(error) = reader.read_block(layout.block_count - 1).await {
         let problem = format!("the image is shorter than the {} blocks of its superblock: {error}", layout.block_count);
         report.add(Place::Superblock, problem, "restore the missing end of the image");

@@ -11,6 +11,8 @@ use crate::journal::format::JournalSuperblock;
 
 const CURE: &str = "e2fsck -f makes a new one";
 const DIND: usize = 13;
+/// Where the journal's superblock keeps features of a kind that has no members.
+const JOURNAL_RO_COMPAT: std::ops::Range<usize> = 0x2c..0x30;
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Checks the journal and the resize inode.
@@ -35,6 +37,10 @@ impl<R: ReadBlocks> Checker<'_, R> {
     async fn check_journal(&mut self) {
         let number = self.layout.journal_inode;
         let place = Place::Inode(number);
+        if self.superblock.journal_uuid != [0; 16] {
+            let problem = "names a journal on another device beside its own";
+            self.report.add(Place::Superblock, problem, "e2fsck -f");
+        }
         let Some(inode) = self.read_inode(number).await else { return };
         if inode.kind() != Some(FileKind::Regular) || inode.links == 0 {
             return self.report.add(place, "is no file that can hold the journal", CURE);
@@ -43,6 +49,9 @@ impl<R: ReadBlocks> Checker<'_, R> {
             return self.report.add(place, "the journal has no first block", CURE);
         };
         let Some(page) = self.read(block, place).await else { return };
+        if page.bytes()[JOURNAL_RO_COMPAT] != [0; 4] {
+            self.report.add(place, "the journal has unknown features that forbid writing", CURE);
+        }
         let superblock = match JournalSuperblock::decode(&page.bytes()) {
             Ok(superblock) => superblock,
             Err(error) => return self.report.add(place, format!("superblock of the journal: {error}"), CURE),
@@ -50,6 +59,10 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let blocks = inode.size / u64::from(self.layout.block_size);
         if u64::from(superblock.length) > blocks {
             let problem = format!("the journal says it has {} blocks of {blocks}", superblock.length);
+            self.report.add(place, problem, CURE);
+        }
+        if superblock.users != 1 || superblock.compat & !1 != 0 {
+            let problem = format!("{} users of the journal, features {:#x}", superblock.users, superblock.compat);
             self.report.add(place, problem, CURE);
         }
         if superblock.error != 0 {

@@ -2,6 +2,7 @@
 
 use super::{Checker, ReadBlocks};
 use crate::api::FileKind;
+use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Place, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f connects it to lost+found";
@@ -59,11 +60,15 @@ impl<R: ReadBlocks> Checker<'_, R> {
 
     fn check_links(&mut self) {
         let journal = self.layout.journal_inode;
+        let orphans = match self.layout.features.compat.contains(Compat::ORPHAN_FILE) {
+            true => self.superblock.orphan_file_inum.get(),
+            false => 0,
+        };
         let first = self.layout.first_inode;
         let wrong: Vec<_> = self
             .inodes
             .used()
-            .filter(|&(number, _)| number != journal && (number >= first || number == ROOT_INODE))
+            .filter(|&(number, _)| ![journal, orphans].contains(&number) && (number >= first || number == ROOT_INODE))
             .filter(|(_, record)| record.names != u32::from(record.links))
             .filter(|(_, record)| !(record.orphan && record.links == 0 && record.kind == Some(FileKind::Directory)))
             .collect();

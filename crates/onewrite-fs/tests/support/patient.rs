@@ -76,21 +76,50 @@ impl Patient {
 
     /// Brings the edits to where the judges look.
     pub fn write(&mut self) {
+        self.write_to_memory();
         for &block in &self.touched {
             let bytes = &self.bytes[block as usize * BLOCK..][..BLOCK];
-            self.memory.pages[block as usize] = Page::from_slice(bytes);
             self.file.write_all_at(bytes, block * BLOCK as u64).expect("write");
         }
     }
 
+    /// Brings the edits to where the checker looks, not to the file.
+    pub fn write_to_memory(&mut self) {
+        for &block in &self.touched {
+            let bytes = &self.bytes[block as usize * BLOCK..][..BLOCK];
+            self.memory.pages[block as usize] = Page::from_slice(bytes);
+        }
+    }
+
+    /// The first bytes that differ from the sound image: block, offset, before, now.
+    pub fn changes(&self) -> Vec<(u64, usize, u8, u8)> {
+        let differing = |&block: &u64| {
+            let start = block as usize * BLOCK;
+            let pairs = self.base[start..start + BLOCK].iter().zip(&self.bytes[start..start + BLOCK]).enumerate();
+            pairs.filter(|(_, (before, now))| before != now).map(move |(at, (before, now))| (block, at, *before, *now))
+        };
+        self.touched.iter().flat_map(differing).take(12).collect()
+    }
+
     /// Takes all edits back.
     pub fn heal(&mut self) {
+        self.restore();
+        self.write();
+        self.touched.clear();
+    }
+
+    /// Takes all edits back that were not written to the file.
+    pub fn heal_in_memory(&mut self) {
+        self.restore();
+        self.write_to_memory();
+        self.touched.clear();
+    }
+
+    fn restore(&mut self) {
         for &block in &self.touched {
             let range = block as usize * BLOCK..(block as usize + 1) * BLOCK;
             self.bytes[range.clone()].copy_from_slice(&self.base[range]);
         }
-        self.write();
-        self.touched.clear();
     }
 
     /// What our checker says.
@@ -125,6 +154,21 @@ impl Patient {
         &self.bytes[number as usize * BLOCK..][..BLOCK]
     }
 
+    /// A block as it was before any damage: where things lie is asked there.
+    fn sound_block(&self, number: u64) -> &[u8] {
+        &self.base[number as usize * BLOCK..][..BLOCK]
+    }
+
+    fn sound_descriptor(&self, group: u32) -> RawGroupDescriptor {
+        let (block, offset) = self.layout.position_of_descriptor(group);
+        RawGroupDescriptor::read(&self.sound_block(block)[offset..], group, &self.layout).expect("descriptor")
+    }
+
+    fn sound_inode(&self, inode: u32) -> Inode {
+        let (block, offset) = self.slot_position(inode);
+        Inode::decode_unverified(&self.sound_block(block)[offset..], inode, &self.layout).expect("inode")
+    }
+
     /// A block to change.
     pub fn block_mut(&mut self, number: u64) -> &mut [u8] {
         self.touched.insert(number);
@@ -156,7 +200,7 @@ impl Patient {
 
     /// Changes a block bitmap, its checksum too.
     pub fn block_bitmap(&mut self, group: u32, change: impl FnOnce(&mut [u8])) {
-        let number = self.descriptor(group).block_bitmap();
+        let number = self.sound_descriptor(group).block_bitmap();
         change(self.block_mut(number));
         let (bitmap, layout) = (self.block(number).to_vec(), self.layout.clone());
         self.change_descriptor(group, |raw| raw.update_block_bitmap_checksum(&bitmap, &layout));
@@ -164,7 +208,7 @@ impl Patient {
 
     /// Changes an inode bitmap, its checksum too.
     pub fn inode_bitmap(&mut self, group: u32, change: impl FnOnce(&mut [u8])) {
-        let number = self.descriptor(group).inode_bitmap();
+        let number = self.sound_descriptor(group).inode_bitmap();
         change(self.block_mut(number));
         let (bitmap, layout) = (self.block(number).to_vec(), self.layout.clone());
         self.change_descriptor(group, |raw| raw.update_inode_bitmap_checksum(&bitmap, &layout));
@@ -172,7 +216,7 @@ impl Patient {
 
     fn slot_position(&self, inode: u32) -> (u64, usize) {
         let position = self.layout.position_of_inode(inode);
-        let table = self.descriptor(position.group).inode_table();
+        let table = self.sound_descriptor(position.group).inode_table();
         (table + u64::from(position.table_block), position.offset)
     }
 
@@ -187,8 +231,10 @@ impl Patient {
         let layout = self.layout.clone();
         self.slot(inode, |slot| {
             change(slot);
-            let decoded = Inode::decode_unverified(slot, inode, &layout).expect("inode");
-            decoded.encode_into(slot, inode, &layout);
+            // Without a sound size of fields there is no checksum to make good.
+            if let Ok(decoded) = Inode::decode_unverified(slot, inode, &layout) {
+                decoded.encode_into(slot, inode, &layout);
+            }
         });
     }
 
@@ -207,12 +253,12 @@ impl Patient {
     }
 
     fn seed(&self, inode: u32) -> u32 {
-        self.layout.inode_seed(inode, self.inode(inode).generation)
+        self.layout.inode_seed(inode, self.sound_inode(inode).generation)
     }
 
     /// The block of a file's extents below its root: the first.
     pub fn node_of(&self, inode: u32) -> u64 {
-        let decoded = self.inode(inode);
+        let decoded = self.sound_inode(inode);
         let root = Node::parse(&decoded.block, Place::Inode(inode)).expect("root");
         root.indexes().next().expect("a tree of two levels").node
     }
@@ -227,12 +273,12 @@ impl Patient {
 
     /// Where a file's first block, or another of its first extents, lies.
     pub fn place_of(&self, inode: u32, logical: u32) -> u64 {
-        let decoded = self.inode(inode);
+        let decoded = self.sound_inode(inode);
         let root = Node::parse(&decoded.block, Place::Inode(inode)).expect("root");
         let mut node = root;
         while node.depth() > 0 {
             let child = node.child(logical).expect("mapped");
-            node = Node::parse(self.block(child.node), Place::Inode(inode)).expect("node");
+            node = Node::parse(self.sound_block(child.node), Place::Inode(inode)).expect("node");
         }
         node.find(logical).expect("mapped").physical_of(logical)
     }
@@ -267,7 +313,7 @@ impl Patient {
 
     /// Changes a block of attributes, its checksum too.
     pub fn attributes(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
-        let (number, layout) = (self.inode(inode).file_acl, self.layout.clone());
+        let (number, layout) = (self.sound_inode(inode).file_acl, self.layout.clone());
         let bytes = self.block_mut(number);
         change(bytes);
         attribute::set_checksum(bytes, number, &layout);
@@ -275,9 +321,9 @@ impl Patient {
 
     /// Where an entry of a directory lies: block of the directory and offset.
     pub fn entry(&self, directory: u32, name: &str) -> (u32, usize) {
-        let blocks = (self.inode(directory).size / BLOCK as u64) as u32;
+        let blocks = (self.sound_inode(directory).size / BLOCK as u64) as u32;
         let found = (0..blocks).find_map(|logical| {
-            let bytes = self.block(self.place_of(directory, logical));
+            let bytes = self.sound_block(self.place_of(directory, logical));
             let entry = block::find(bytes, name.as_bytes(), Place::Inode(directory)).ok()??;
             Some((logical, entry.offset))
         });

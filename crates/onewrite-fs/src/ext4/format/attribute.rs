@@ -73,7 +73,7 @@ impl Attribute<'_> {
     /// had them that wrote it.
     pub fn hash_holds(&self) -> bool {
         let of = |byte: fn(u8) -> u32| hash(self.name, self.value, byte);
-        self.hash == 0 || self.hash == of(u32::from) || self.hash == of(|byte| byte as i8 as u32)
+        self.hash == of(u32::from) || self.hash == of(|byte| byte as i8 as u32)
     }
 }
 
@@ -92,6 +92,8 @@ pub struct Attributes<'a> {
     list: &'a [u8],
     next: usize,
     place: Place,
+    /// A block keeps hashes and prefixes; an inode need not.
+    in_block: bool,
 }
 
 impl<'a> Attributes<'a> {
@@ -105,7 +107,7 @@ impl<'a> Attributes<'a> {
             let rule = "must be 1";
             return Err(FormatError::field("attribute block", place, "blocks", header.blocks.get(), rule));
         }
-        Ok(Attributes { list: block, next: HEADER, place })
+        Ok(Attributes { list: block, next: HEADER, place, in_block: true })
     }
 
     /// The attributes in the area behind an inode's fields (see [`attribute_area`](super::inode::attribute_area)); none
@@ -115,7 +117,7 @@ impl<'a> Attributes<'a> {
             Some((magic, list)) if u32::from_le_bytes(*magic) == ATTRIBUTE_MAGIC => list,
             _ => &[],
         };
-        Attributes { list, next: 0, place }
+        Attributes { list, next: 0, place, in_block: false }
     }
 
     /// Checks the whole list: every entry, every hash, and that no value lies on an entry or another value.
@@ -140,7 +142,11 @@ impl<'a> Attributes<'a> {
             if self.clone().flatten().take(index).any(overlaps) {
                 return wrong("value_offs", start, "lies on another value");
             }
-            if !attribute.hash_holds() {
+            if attribute.name_index == 0 && self.in_block {
+                return wrong("name_index", 0, "names no prefix");
+            }
+            let unhashed = attribute.hash == 0 && !self.in_block;
+            if !unhashed && !attribute.hash_holds() {
                 return wrong("hash", attribute.hash as usize, "is not that of name and value");
             }
         }
@@ -157,7 +163,7 @@ impl<'a> Attributes<'a> {
         }
         let (start, length) = (usize::from(raw.value_offs.get()), raw.value_size.get());
         let end = (start as u64 + u64::from(length)).min(self.list.len() as u64 + 1) as usize;
-        let value = if length == 0 { Some(&[][..]) } else { self.list.get(start..end) };
+        let value = self.list.get(start..end);
         match value {
             Some(value) if length == 0 || start.is_multiple_of(4) => Ok(Attribute {
                 offset: self.next,

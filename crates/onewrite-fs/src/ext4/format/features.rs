@@ -202,6 +202,18 @@ impl Features {
         }
     }
 
+    /// Refuses an image with features that have no name here, compatible ones too: what a checker must do.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] with the bits.
+    pub fn check_known(&self) -> Result<(), FormatError> {
+        let known = Compat::NAMES.iter().fold(0, |bits, (bit, _)| bits | bit);
+        match self.compat.without(Compat(known)) {
+            Compat(0) => Ok(()),
+            unknown => Err(FormatError::Unsupported { what: format!("compatible features {unknown}") }),
+        }
+    }
+
     /// Refuses an image that cannot be written.
     ///
     /// # Errors
