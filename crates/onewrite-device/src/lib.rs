@@ -17,8 +17,9 @@ mod error;
 mod file;
 mod profile;
 mod ssd;
+pub mod waf;
 
 pub use error::Error;
 pub use file::FileDisk;
-pub use profile::Profile;
-pub use ssd::{Shape, Ssd};
+pub use profile::{BufferSide, FlashSide, HostSide, Profile, Victim};
+pub use ssd::{MediumFaults, MediumOperation, Rules, Shape, Sound, Ssd, Wear};

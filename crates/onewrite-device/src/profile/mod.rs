@@ -15,6 +15,7 @@ use crate::ssd::{Ssd, share_pairs_max};
 const PROFILES: &[(&str, &str)] = &[
     ("sata-850pro", include_str!("../../profiles/sata-850pro.toml")),
     ("nvme-share", include_str!("../../profiles/nvme-share.toml")),
+    ("ftl-16g", include_str!("../../profiles/ftl-16g.toml")),
     ("ideal", include_str!("../../profiles/ideal.toml")),
 ];
 
@@ -97,6 +98,31 @@ pub struct FlashSide {
     pub channel_mb_s: f64,
     /// A die collects while it has fewer free blocks than this.
     pub collect_below_blocks: usize,
+    /// How a die chooses what to collect.
+    #[serde(default)]
+    pub victim: Victim,
+    /// Blocks that `windowed` looks at.
+    #[serde(default)]
+    pub victim_window_blocks: usize,
+    /// Static wear levelling begins where the erase counts of a die differ by more; 0 for none.
+    #[serde(default)]
+    pub wear_spread_max: u32,
+    /// Interrupting a program or erase for a read, in microseconds; 0 if the flash cannot.
+    #[serde(default)]
+    pub suspend_us: f64,
+}
+
+/// How a die chooses what to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Victim {
+    /// Fewest valid pages.
+    #[default]
+    Greedy,
+    /// Most gain for its cost (Kawaguchi et al., USENIX 1995).
+    CostBenefit,
+    /// Fewest valid pages among the blocks closed first (Hu et al., SYSTOR 2009).
+    Windowed,
 }
 
 /// Microseconds in whole nanoseconds.
@@ -158,6 +184,9 @@ impl Profile {
         if flash.program_us.is_empty() || flash.collect_below_blocks < 2 {
             return Some("program_us needs a number, collect_below_blocks two blocks");
         }
+        if flash.victim == Victim::Windowed && flash.victim_window_blocks == 0 {
+            return Some("windowed victims need victim_window_blocks");
+        }
         if self.buffer.eviction_certain_bytes < self.buffer.eviction_begins_bytes + 64 * PAGE_SIZE as u64 {
             return Some("eviction_certain_bytes must be 256 KiB beyond eviction_begins_bytes");
         }
@@ -194,7 +223,12 @@ impl Profile {
             eviction_certain: self.buffer.eviction_certain_bytes / PAGE_SIZE as u64,
             has_capacitor: self.buffer.capacitor,
             collect_below: flash.collect_below_blocks,
-            victim_policy: VictimPolicy::Greedy,
+            victim_policy: match flash.victim {
+                Victim::Greedy => VictimPolicy::Greedy,
+                Victim::CostBenefit => VictimPolicy::CostBenefit,
+                Victim::Windowed => VictimPolicy::Windowed(flash.victim_window_blocks),
+            },
+            wear_spread_max: (flash.wear_spread_max > 0).then_some(flash.wear_spread_max),
         }))
     }
 
@@ -227,6 +261,7 @@ impl Profile {
             link_is_duplex: self.host.link_is_duplex,
             read: nanos(self.flash.read_us),
             program: self.flash.program_us.iter().copied().map(nanos).collect(),
+            suspend: (self.flash.suspend_us > 0.0).then(|| nanos(self.flash.suspend_us)),
             erase: nanos(self.flash.erase_us),
             channel_page: page_nanos(self.flash.channel_mb_s),
             trim: nanos(self.host.trim_us),

@@ -41,6 +41,9 @@ pub(crate) struct Blocks {
     /// No closed block of a die has fewer valid pages.
     fewest: Vec<u32>,
     free: Vec<Vec<u32>>,
+    /// When a block was closed, counted in closings: its age.
+    closed_at: Vec<u64>,
+    closings: u64,
     dies: u32,
     pages_per_block: u32,
 }
@@ -64,6 +67,8 @@ impl Blocks {
             heads: vec![NIL; dies as usize * (pages_per_block as usize + 1)],
             fewest: vec![0; dies as usize],
             free: vec![Vec::new(); dies as usize],
+            closed_at: vec![0; count],
+            closings: 0,
             dies,
             pages_per_block,
         }
@@ -153,10 +158,19 @@ impl Blocks {
         Some(block)
     }
 
+    /// Takes one free block off its list, if it is there.
+    pub(crate) fn take_block(&mut self, block: u32) -> bool {
+        let list = &mut self.free[(block % self.dies) as usize];
+        let place = list.iter().position(|&other| other == block);
+        place.is_some_and(|index| list.swap_remove(index) == block)
+    }
+
     /// Declares an open block full.
     pub(crate) fn close(&mut self, block: u32) {
         assert_ne!(self.state[block as usize], BlockState::Closed, "block {block} is closed twice");
         self.state[block as usize] = BlockState::Closed;
+        self.closings += 1;
+        self.closed_at[block as usize] = self.closings;
         self.link(block);
     }
 
@@ -197,6 +211,28 @@ impl Blocks {
             self.fewest[die] += 1;
         }
         None
+    }
+
+    /// The closed block of a die that scores highest, each one asked; the lowest number of several.
+    pub(crate) fn best(&self, die: usize, score: impl Fn(u32) -> Option<u64>) -> Option<u32> {
+        let scored = self.closed(die).filter_map(|block| Some((score(block)?, std::cmp::Reverse(block))));
+        scored.max().map(|(_, block)| block.0)
+    }
+
+    /// The closed blocks of a die.
+    pub(crate) fn closed(&self, die: usize) -> impl Iterator<Item = u32> {
+        let own = (die as u32..self.state.len() as u32).step_by(self.dies as usize);
+        own.filter(|&block| self.state[block as usize] == BlockState::Closed)
+    }
+
+    /// Closings since a block was closed.
+    pub(crate) fn age(&self, block: u32) -> u64 {
+        self.closings - self.closed_at[block as usize]
+    }
+
+    /// Blocks that are not bad.
+    pub(crate) fn usable(&self) -> u32 {
+        self.state.iter().filter(|&&state| state != BlockState::Bad).count() as u32
     }
 
     /// Declares a closed block the victim of a collection.

@@ -17,6 +17,9 @@ impl Ssd {
                     problem =
                         Err(format!("page {lpn} is mapped to page {page} of block {block}, which is {:?}", found.oob));
                 }
+                Some(found) if found.oob.lpn >= self.model.shape.logical_pages => {
+                    problem = Err(format!("page {lpn} is mapped to a page of nobody: {:?}", found.oob));
+                }
                 Some(_) => (),
             }
         });

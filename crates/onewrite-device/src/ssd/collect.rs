@@ -12,6 +12,7 @@
 
 use super::Ssd;
 use super::die::{Activity, Cargo, Victim};
+use super::faults::MediumOperation;
 use super::mapping::NONE;
 use super::model::{RESERVED_BLOCKS, VictimPolicy};
 use super::nand::Oob;
@@ -20,7 +21,8 @@ impl Ssd {
     /// Whether the collector has, or should have, work on a die.
     pub(super) fn wants_collector(&self, die: usize) -> bool {
         let state = &self.dies[die];
-        state.victim.is_some() || !state.emptied.is_empty() || self.blocks.free(die).len() < self.model.collect_below
+        let has_begun = state.victim.is_some() || !state.emptied.is_empty() || !state.failing.is_empty();
+        has_begun || self.blocks.free(die).len() < self.model.collect_below
     }
 
     /// Takes the collector of an idle die one operation further; false if it cannot do anything now.
@@ -37,7 +39,7 @@ impl Ssd {
     /// Erases a block whose emptiness the map log knows.
     fn begin_erase(&mut self, die: usize) -> bool {
         let Some(&(block, batch)) = self.dies[die].emptied.front() else { return false };
-        if batch > self.log.batches_durable {
+        if !self.rules.may_erase(batch, self.log.batches_durable) {
             return false;
         }
         self.dies[die].emptied.pop_front();
@@ -47,16 +49,39 @@ impl Ssd {
 
     fn choose_victim(&mut self, die: usize) -> bool {
         let coming = self.blocks.free(die).len() + self.dies[die].emptied.len();
-        if coming >= self.model.collect_below {
+        let failing = self.dies[die].failing.pop();
+        if failing.is_none() && coming >= self.model.collect_below {
             return false;
         }
-        let chosen = match self.model.victim_policy {
-            VictimPolicy::Greedy => self.blocks.fewest_valid(die),
-        };
+        let chosen = failing.or_else(|| self.least_worn_victim(die)).or_else(|| self.best_victim(die));
         let Some(block) = chosen else { return false };
         self.blocks.choose(block);
         self.dies[die].victim = Some(Victim { block, cursor: 0 });
         true
+    }
+
+    fn best_victim(&mut self, die: usize) -> Option<u32> {
+        match self.model.victim_policy {
+            VictimPolicy::Greedy => self.blocks.fewest_valid(die),
+            VictimPolicy::CostBenefit => self.blocks.best(die, |block| self.benefit(block)),
+            VictimPolicy::Windowed(window) => {
+                let mut closed: Vec<u32> = self.blocks.closed(die).collect();
+                closed.sort_by_key(|&block| std::cmp::Reverse(self.blocks.age(block)));
+                let oldest = closed.into_iter().take(window).min_by_key(|&block| self.blocks.valid(block));
+                let gains = |block: &u32| self.blocks.valid(*block) < self.model.shape.pages_per_block;
+                oldest.filter(gains).or_else(|| self.blocks.fewest_valid(die))
+            }
+        }
+    }
+
+    /// Gain for cost of collecting a block; none if it gains nothing.
+    fn benefit(&self, block: u32) -> Option<u64> {
+        let (pages, valid) = (u64::from(self.model.shape.pages_per_block), u64::from(self.blocks.valid(block)));
+        match valid {
+            0 => Some(u64::MAX),
+            _ if valid == pages => None,
+            _ => Some((self.blocks.age(block) + 1) * (pages - valid) * 1024 / (2 * valid)),
+        }
     }
 
     /// Reads the next row of the victim that has valid pages, unless enough pages wait to be programmed.
@@ -111,6 +136,10 @@ impl Ssd {
                 return true;
             }
             let Some(name) = self.owner_to_name(ppn) else { return true };
+            if self.fails(MediumOperation::Read) {
+                self.read_failed(ppn);
+                return false;
+            }
             self.load_move(die, ppn, name);
             false
         });
@@ -158,6 +187,10 @@ impl Ssd {
             return false;
         }
         self.dies[die].victim = None;
+        if self.flash.is_bad(victim.block) {
+            self.blocks.retire(victim.block);
+            return self.collect(die);
+        }
         self.blocks.empty(victim.block);
         let batch = self.log.batches_begun + 1;
         self.dies[die].emptied.push_back((victim.block, batch));
@@ -196,7 +229,8 @@ impl Ssd {
             return;
         }
         let flash = &self.flash;
-        let block = self.blocks.take_free(die, |block| flash.erase_count(block));
+        let wear = |block| if is_moved { u32::MAX - flash.erase_count(block) } else { flash.erase_count(block) };
+        let block = self.blocks.take_free(die, wear);
         let front = self.front(die, is_moved);
         front.next = block.expect("there is a free block");
         front.is_announced = false;

@@ -54,8 +54,12 @@ impl Ssd {
     }
 
     fn interrupt(&mut self, die: usize, choices: &mut Choices) {
-        let block = self.dies[die].block;
-        match std::mem::replace(&mut self.dies[die].activity, Activity::Idle) {
+        let mut block = self.dies[die].block;
+        let mut activity = std::mem::replace(&mut self.dies[die].activity, Activity::Idle);
+        if let Some((interrupted, its_block, _)) = self.dies[die].suspended.take() {
+            (activity, block) = (interrupted, its_block);
+        }
+        match activity {
             Activity::Idle | Activity::ReadArray | Activity::ReadBus => (),
             Activity::Program => {
                 let cargo = std::mem::take(&mut self.dies[die].cargo);

@@ -92,6 +92,14 @@ pub(crate) struct Die {
     pub(crate) cargo: Vec<Cargo>,
     /// Whether the pages being programmed are moved ones.
     pub(crate) is_moving: bool,
+    /// The moment when the array begins; before that, pages cross the channel.
+    pub(crate) array_start: u64,
+    /// The moment when the activity ends.
+    pub(crate) end: u64,
+    /// A program or erase that is interrupted: what, on which block, and how long it still takes.
+    pub(crate) suspended: Option<(Activity, u32, u64)>,
+    /// How often the program or erase was interrupted.
+    pub(crate) suspensions: u32,
     /// Host pages being read; empty while the collector reads.
     pub(crate) reading: Vec<ReadJob>,
     /// Host pages to be read.
@@ -112,6 +120,10 @@ pub(crate) struct Die {
     pub(crate) moves: Vec<u32>,
     /// Blocks to be erased, each with the batch of the map log that must be durable first.
     pub(crate) emptied: VecDeque<(u32, u64)>,
+    /// Bad blocks whose valid pages must be moved.
+    pub(crate) failing: Vec<u32>,
+    /// Erases until static wear levelling may choose a victim again.
+    pub(crate) wear_pause: u32,
     /// Whether the collector had the last turn.
     pub(crate) collector_went_last: bool,
 }
@@ -124,6 +136,10 @@ impl Die {
             block: NONE,
             cargo: Vec::new(),
             is_moving: false,
+            array_start: 0,
+            end: 0,
+            suspended: None,
+            suspensions: 0,
             reading: Vec::new(),
             reads: VecDeque::new(),
             map_page: None,
@@ -134,6 +150,8 @@ impl Die {
             sensing: 0,
             moves: Vec::new(),
             emptied: VecDeque::new(),
+            failing: Vec::new(),
+            wear_pause: 0,
             collector_went_last: false,
         }
     }

@@ -83,6 +83,11 @@ impl Host {
         self.slots[slot as usize].as_mut().expect("a slot is used while its request is under way")
     }
 
+    /// What was asked by a request under way.
+    pub(crate) fn request(&self, slot: u32) -> &Request {
+        &self.slots[slot as usize].as_ref().expect("a slot is used while its request is under way").request
+    }
+
     /// Ends a request.
     pub(crate) fn remove(&mut self, slot: u32) -> Active {
         self.under_way -= 1;

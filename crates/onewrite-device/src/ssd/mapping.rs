@@ -31,6 +31,7 @@ pub(crate) struct Mapping {
     several: FxHashMap<u32, Vec<u32>>,
     dirty: Vec<u32>,
     is_dirty: BitSet,
+    tracks_dirty: bool,
 }
 
 impl Mapping {
@@ -42,7 +43,13 @@ impl Mapping {
             several: FxHashMap::default(),
             dirty: Vec::new(),
             is_dirty: BitSet::new(logical_pages as usize),
+            tracks_dirty: true,
         }
+    }
+
+    /// An empty map that keeps no dirty list, for a run without a map log.
+    pub(crate) fn untracked(logical_pages: u32, flash_pages: u32) -> Mapping {
+        Mapping { tracks_dirty: false, ..Mapping::new(logical_pages, flash_pages) }
     }
 
     /// Number of logical pages.
@@ -70,6 +77,21 @@ impl Mapping {
             SEVERAL => owners.extend_from_slice(&self.several[&ppn]),
             one => owners.push(one),
         }
+    }
+
+    /// How many logical pages read from a flash page.
+    pub(crate) fn owner_count(&self, ppn: u32) -> usize {
+        match self.owner.get(ppn) {
+            NONE => 0,
+            SEVERAL => self.several[&ppn].len(),
+            _ => 1,
+        }
+    }
+
+    /// Takes every owner off a page although they go on reading from it: what a broken rule asks for.
+    pub(crate) fn disown(&mut self, ppn: u32) {
+        self.several.remove(&ppn);
+        self.owner.set(ppn, NONE);
     }
 
     /// The owner of a page that has exactly one.
@@ -149,7 +171,7 @@ impl Mapping {
     /// Puts a logical page on the dirty list.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, lpn: u32) {
-        if self.is_dirty.insert(lpn) {
+        if self.tracks_dirty && self.is_dirty.insert(lpn) {
             self.dirty.push(lpn);
         }
     }

@@ -119,7 +119,14 @@ impl Ssd {
                     self.host.active(slot).error = Some(error);
                     self.finish(slot);
                 }
-                Ok(shared) => {
+                Ok(mut shared) => {
+                    let together = self.rules.share_pairs_together(shared.len());
+                    if together < shared.len() {
+                        let rest = shared.split_off(together);
+                        records.extend(shared);
+                        self.log.pages.push_back(Content::Sealed(open.to_vec(), std::mem::take(records)));
+                        shared = rest;
+                    }
                     if records.len() + shared.len() > records_max(open.len()) {
                         let full = std::mem::take(records);
                         self.log.pages.push_back(Content::Sealed(open.to_vec(), full));

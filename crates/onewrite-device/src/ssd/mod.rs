@@ -13,7 +13,7 @@
 //! Its one idea: state changes when an event happens and at no other time, and every event is a cut point. A power cut
 //! therefore only has to decide what the dies' operations under way leave behind, and to forget all but the flash.
 
-mod blocks;
+pub(crate) mod blocks;
 mod buffer;
 mod check;
 mod collect;
@@ -21,18 +21,21 @@ mod cow;
 mod cut;
 mod die;
 mod events;
+mod faults;
 mod host;
 mod log_page;
 mod map_log;
-mod mapping;
+pub(crate) mod mapping;
 mod mapping_flow;
 pub(crate) mod model;
 mod nand;
 mod read_flow;
 mod recover;
+mod rules;
 mod schedule;
 pub(crate) mod shape;
 mod share_flow;
+mod wear;
 mod write_flow;
 
 use std::rc::Rc;
@@ -46,12 +49,15 @@ use cow::BitSet;
 use cut::Dump;
 use die::Die;
 use events::{NEVER, Timeline};
+pub use faults::{MediumFaults, MediumOperation};
 use host::{Host, Step};
 use map_log::MapLog;
 use mapping::Mapping;
 use model::Model;
 use nand::Flash;
+pub use rules::{Rules, Sound};
 pub use shape::Shape;
+pub use wear::Wear;
 
 /// An emulated SSD; see the module's head and [`Profile::device`](crate::Profile::device).
 #[derive(Clone, Debug)]
@@ -82,6 +88,10 @@ pub struct Ssd {
     /// Dies that got work while another one was being started, one bit each.
     kicked: u64,
 
+    rules: Rc<dyn Rules>,
+    faults: Option<MediumFaults>,
+    is_worn_out: bool,
+
     now: u64,
     counters: Counters,
     cut_points: u64,
@@ -111,6 +121,9 @@ impl Ssd {
             last_die: 0,
             idle: u64::MAX >> (64 - shape.dies),
             kicked: 0,
+            rules: Rc::new(Sound),
+            faults: None,
+            is_worn_out: false,
             now: 0,
             counters: Counters::default(),
             cut_points: 0,
@@ -126,6 +139,11 @@ impl Ssd {
     /// Its flash, for reports.
     pub fn shape(&self) -> Shape {
         self.model.shape
+    }
+
+    /// The same device under other rules, for tests that show what a broken rule does.
+    pub fn with_rules(self, rules: Rc<dyn Rules>) -> Ssd {
+        Ssd { rules, ..self }
     }
 
     /// Passes a cut point; true if the power goes there.

@@ -19,6 +19,8 @@ pub(crate) struct Timing {
     pub(crate) read: u64,
     /// Programming, by kind of page in turn: one number for SLC, two for MLC, three for TLC, four for QLC.
     pub(crate) program: Vec<u64>,
+    /// Interrupting a program or an erase for a read, and going on afterwards; none if the flash cannot.
+    pub(crate) suspend: Option<u64>,
     /// Erasing a block.
     pub(crate) erase: u64,
     /// A page over a channel.
@@ -34,6 +36,10 @@ pub(crate) struct Timing {
 pub(crate) enum VictimPolicy {
     /// Fewest valid pages.
     Greedy,
+    /// Most gain for its cost: age × free share / (2 × valid share). Source: Kawaguchi et al., USENIX 1995.
+    CostBenefit,
+    /// Fewest valid pages among the so many blocks that were closed first. Source: Hu et al., SYSTOR 2009.
+    Windowed(usize),
 }
 
 /// Everything that stays the same during the life of a device.
@@ -51,7 +57,12 @@ pub(crate) struct Model {
     /// A die collects while it has no more free blocks than this.
     pub(crate) collect_below: usize,
     pub(crate) victim_policy: VictimPolicy,
+    /// Static wear levelling begins where the erase counts of a die differ by more; none without it.
+    pub(crate) wear_spread_max: Option<u32>,
 }
+
+/// A program or erase is interrupted so many times at most.
+pub(crate) const SUSPENSIONS_MAX: u32 = 8;
 
 /// Free blocks of a die that only the collector may take.
 pub(crate) const RESERVED_BLOCKS: usize = 1;

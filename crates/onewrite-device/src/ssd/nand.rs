@@ -96,6 +96,11 @@ impl Flash {
         self.blocks[block as usize].is_bad
     }
 
+    /// Marks a block bad; it is never programmed or erased again.
+    pub(crate) fn mark_bad(&mut self, block: u32) {
+        self.block_mut(block).is_bad = true;
+    }
+
     /// A programmed page, if it is not blank.
     #[inline]
     pub(crate) fn page(&self, block: u32, page: u32) -> Option<&FlashPage> {
@@ -131,6 +136,11 @@ impl Flash {
         for page in &mut self.block_mut(block).pages {
             *page = FlashPage { content: Page::ZEROS, oob: Oob::torn() };
         }
+    }
+
+    /// Leaves one page unreadable.
+    pub(crate) fn tear_page(&mut self, block: u32, page: u32) {
+        self.block_mut(block).pages[page as usize] = FlashPage { content: Page::ZEROS, oob: Oob::torn() };
     }
 }
 

@@ -3,10 +3,11 @@
 //! The content of a page is settled when the command is understood; the die then only takes its time. So a page that
 //! moves meanwhile needs no pin, and a read under way may give old or new content, as the contract allows.
 
-use onewrite_block::{DeviceError, Lpn, Operation, PAGE_SIZE, Page};
+use onewrite_block::{Operation, PAGE_SIZE, Page};
 
 use super::Ssd;
 use super::die::ReadJob;
+use super::faults::MediumOperation;
 use super::host::Step;
 use super::mapping::{LOST, NONE};
 use super::nand::Oob;
@@ -21,26 +22,18 @@ enum Found {
 impl Ssd {
     /// The controller has understood a request.
     pub(super) fn decoded(&mut self, slot: u32) {
-        let request = &self.host.active(slot).request;
-        if let Err(error) = self.model.geometry.admit(request) {
+        let request = self.host.request(slot);
+        let refused = self.model.geometry.admit(request).err().or_else(|| self.refusal(&request.operation));
+        if let Some(error) = refused {
             self.host.active(slot).error = Some(error);
             return self.finish(slot);
         }
         self.counters.count(request);
-        match &request.operation {
-            Operation::Read { start, count } => {
-                let (start, count) = (start.0 as u32, *count);
-                self.read(slot, start, count);
-            }
-            Operation::Write { pages, .. } => {
-                let count = pages.len() as u64;
-                self.receive(slot, count);
-            }
+        match request.operation {
+            Operation::Read { start, count } => self.read(slot, start.0 as u32, count),
+            Operation::Write { ref pages, .. } => self.receive(slot, pages.len() as u64),
             Operation::Flush => self.flush(slot),
-            Operation::Trim { start, count } => {
-                let (start, count) = (start.0 as u32, *count as u32);
-                self.trim(slot, start, count);
-            }
+            Operation::Trim { start, count } => self.trim(slot, start.0 as u32, count as u32),
             Operation::Share(_) => self.share(slot),
         }
     }
@@ -68,7 +61,7 @@ impl Ssd {
                 }
                 Found::Lost => {
                     pages.push(Page::ZEROS);
-                    self.host.active(slot).error = Some(DeviceError::ReadFailed { page: Lpn(u64::from(lpn)) });
+                    self.host.active(slot).error = Some(Ssd::unreadable(lpn));
                 }
             }
         }
@@ -89,6 +82,11 @@ impl Ssd {
         let content = found.content.clone();
         let die = self.model.shape.die_of(block);
         self.dies[die].reads.push_back(ReadJob { slot, ppn });
+        self.suspend(die);
+        if self.fails(MediumOperation::Read) {
+            self.read_failed(ppn);
+            self.host.active(slot).error = Some(Ssd::unreadable(lpn));
+        }
         content
     }
 

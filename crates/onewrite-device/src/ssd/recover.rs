@@ -45,7 +45,7 @@ impl Ssd {
         self.reset_volatile();
         self.replay_log(&mut found)?;
         self.scan_open_blocks(&mut found)?;
-        self.take_on(&found);
+        self.take_on(&mut found);
         self.is_cut = false;
         found.report.duration = self.recovery_time(&found);
         self.host.processor_free = self.now + found.report.duration.0;
@@ -93,7 +93,8 @@ impl Ssd {
         let shape = self.model.shape;
         let mut blocks = Vec::new();
         self.log.blank.clear();
-        for block in shape.data_blocks..shape.blocks() {
+        for block in (shape.data_blocks..shape.blocks()).filter(|&block| !self.flash.is_bad(block)).collect::<Vec<_>>()
+        {
             self.recovery_step()?;
             let pages = self.log_pages(block, found);
             match pages.first() {
@@ -173,7 +174,7 @@ impl Ssd {
             }
             self.recovery_step()?;
             found.report.oob_pages_read += 1;
-            for page in open.covered..self.flash.programmed(open.block) {
+            for page in self.rules.scan_start(open.covered)..self.flash.programmed(open.block) {
                 found.report.oob_pages_read += 1;
                 let oob = self.flash.page(open.block, page).expect("below the number of programmed pages").oob;
                 if oob.lpn < self.model.shape.logical_pages {
@@ -195,8 +196,7 @@ impl Ssd {
         if is_mapped(entry) {
             found.report.oob_pages_read += 1;
             let (block, page) = self.model.shape.place(entry);
-            let mapped = self.flash.page(block, page).expect("the map log names programmed pages only");
-            if mapped.oob.sequence >= sequence {
+            if self.flash.page(block, page).is_some_and(|mapped| mapped.oob.sequence >= sequence) {
                 return;
             }
         }
@@ -206,12 +206,18 @@ impl Ssd {
     }
 
     /// Makes what was found the state of the device.
-    fn take_on(&mut self, found: &Found) {
+    fn take_on(&mut self, found: &mut Found) {
         self.sequence = found.sequence;
-        for (lpn, &entry) in (0..).zip(&found.entries) {
+        for (lpn, entry) in (0..).zip(std::mem::take(&mut found.entries)) {
             if entry == NONE {
                 continue;
             }
+            let entry = if entry != LOST && self.is_torn(entry) {
+                found.changed.push(lpn);
+                LOST
+            } else {
+                entry
+            };
             let is_first = entry != LOST && !self.map.is_valid(entry);
             self.map.point(lpn, entry);
             if is_first {
@@ -224,6 +230,12 @@ impl Ssd {
         for block in 0..self.model.shape.data_blocks {
             self.sort_out(block);
         }
+    }
+
+    /// A page that failed to be read after the map log named it.
+    fn is_torn(&self, ppn: u32) -> bool {
+        let (block, page) = self.model.shape.place(ppn);
+        self.flash.page(block, page).is_none_or(|found| found.oob.lpn >= self.model.shape.logical_pages)
     }
 
     fn take_fronts(&mut self, open: &[OpenBlock]) {
@@ -247,7 +259,7 @@ impl Ssd {
     /// Finds out what a block is for that is not open.
     fn sort_out(&mut self, block: u32) {
         if self.flash.is_bad(block) {
-            return self.blocks.retire(block);
+            return self.sort_out_bad(block);
         }
         if self.blocks.state(block) == BlockState::Open {
             return;
@@ -260,6 +272,14 @@ impl Ssd {
         }
         self.blocks.empty(block);
         self.dies[self.model.shape.die_of(block)].emptied.push_back((block, 1));
+    }
+
+    fn sort_out_bad(&mut self, block: u32) {
+        if self.blocks.valid(block) == 0 {
+            return self.blocks.retire(block);
+        }
+        self.blocks.close(block);
+        self.dies[self.model.shape.die_of(block)].failing.push(block);
     }
 
     fn load_dump(&mut self) {

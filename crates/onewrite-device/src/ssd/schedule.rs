@@ -4,11 +4,14 @@
 //! programs in turn; the collector alone when free blocks run out. Each operation holds the die to its end; pages cross
 //! the channel one operation after another.
 
+use onewrite_block::Page;
+
 use super::Ssd;
 use super::die::{Activity, Cargo};
+use super::faults::MediumOperation;
 use super::log_page::LogPage;
 use super::mapping::NONE;
-use super::model::RESERVED_BLOCKS;
+use super::model::{RESERVED_BLOCKS, SUSPENSIONS_MAX};
 use super::nand::Oob;
 
 impl Ssd {
@@ -37,10 +40,15 @@ impl Ssd {
         if self.idle >> die & 1 == 0 {
             return;
         }
-        if self.dies[die].map_page.is_some() {
+        if self.dies[die].suspended.is_some() && self.dies[die].reads.is_empty() {
+            return self.resume(die);
+        }
+        if self.dies[die].suspended.is_none() && self.dies[die].map_page.is_some() {
             return self.begin_map_program(die);
         }
-        if let Some(block) = self.dies[die].log_erase.take() {
+        if self.dies[die].suspended.is_none()
+            && let Some(block) = self.dies[die].log_erase.take()
+        {
             return self.begin(die, Activity::LogErase, block, self.now + self.model.timing.erase);
         }
         if !self.dies[die].reads.is_empty() {
@@ -57,11 +65,33 @@ impl Ssd {
         }
     }
 
+    /// Interrupts a program or erase of a die for a read that waits there, if its flash can.
+    pub(super) fn suspend(&mut self, die: usize) {
+        let state = &mut self.dies[die];
+        let can =
+            matches!(state.activity, Activity::Program | Activity::Erase | Activity::MapProgram | Activity::LogErase)
+                && state.array_start <= self.now
+                && self.now < state.end
+                && state.suspensions < SUSPENSIONS_MAX;
+        if self.model.timing.suspend.is_none() || !can {
+            return;
+        }
+        state.suspended = Some((state.activity, state.block, state.end - self.now));
+        state.suspensions += 1;
+        self.rest(die);
+    }
+
+    fn resume(&mut self, die: usize) {
+        let (activity, block, left) = self.dies[die].suspended.take().expect("something is interrupted");
+        let overhead = self.model.timing.suspend.unwrap_or(0);
+        self.begin(die, activity, block, self.now + overhead + left);
+    }
+
     /// Lets a die begin an operation that ends (or goes on) at `moment`.
     pub(super) fn begin(&mut self, die: usize, activity: Activity, block: u32, moment: u64) {
         self.idle &= !(1 << die);
-        self.dies[die].activity = activity;
-        self.dies[die].block = block;
+        let state = &mut self.dies[die];
+        (state.activity, state.block, state.end) = (activity, block, moment);
         self.timeline.set(die, moment);
     }
 
@@ -75,6 +105,7 @@ impl Ssd {
     fn cross_channel(&mut self, die: usize, pages: usize) -> u64 {
         let channel = &mut self.channels[self.model.shape.channel_of(die)];
         *channel = (*channel).max(self.now) + pages as u64 * self.model.timing.channel_page;
+        self.dies[die].array_start = *channel;
         *channel
     }
 
@@ -139,6 +170,9 @@ impl Ssd {
 
     /// The moment set for a die has come.
     pub(super) fn die_event(&mut self, die: usize) {
+        if !matches!(self.dies[die].activity, Activity::ReadArray | Activity::ReadBus) {
+            self.dies[die].suspensions = 0;
+        }
         match self.dies[die].activity {
             Activity::Idle => unreachable!("an idle die has no event"),
             Activity::ReadArray => self.sensed(die),
@@ -171,17 +205,19 @@ impl Ssd {
         let mut cargo = std::mem::take(&mut self.dies[die].cargo);
         self.count_programs(cargo.len() as u64);
         self.rest(die);
-        for Cargo { content, oob, source, entry } in cargo.drain(..) {
-            let ppn = self.model.shape.ppn(block, self.flash.programmed(block));
-            self.flash.program(block, content, oob);
-            if source == NONE {
-                self.evicted(oob.lpn, entry, ppn);
+        let mut has_failed = false;
+        for cargo in cargo.drain(..) {
+            if self.fails(MediumOperation::Program) {
+                has_failed = true;
+                self.put_back(die, block, &cargo);
             } else {
-                self.moved(oob.lpn, source, ppn);
+                self.land(block, cargo);
             }
         }
         self.dies[die].cargo = cargo;
-        if self.flash.is_full(block) {
+        if has_failed {
+            self.program_failed(die, block);
+        } else if self.flash.is_full(block) {
             self.open_front(die, self.dies[die].is_moving);
         }
         if !self.dies[die].is_moving {
@@ -193,34 +229,71 @@ impl Ssd {
         self.start_dies();
     }
 
+    /// A page is in flash.
+    fn land(&mut self, block: u32, Cargo { content, oob, source, entry }: Cargo) {
+        let ppn = self.model.shape.ppn(block, self.flash.programmed(block));
+        self.flash.program(block, content, oob);
+        if source == NONE {
+            self.evicted(oob.lpn, entry, ppn);
+        } else {
+            self.moved(oob.lpn, source, ppn);
+        }
+    }
+
+    /// A page could not be programmed: it is torn, and what it came from is still there.
+    fn put_back(&mut self, die: usize, block: u32, cargo: &Cargo) {
+        self.flash.program(block, Page::ZEROS, Oob::torn());
+        self.locked.remove(cargo.oob.lpn);
+        if cargo.source == NONE {
+            self.buffer.settle(cargo.entry, false);
+        } else {
+            self.dies[die].moves.push(cargo.source);
+        }
+    }
+
     fn map_program_ended(&mut self, die: usize) {
         let block = self.dies[die].block;
         let page = self.dies[die].map_page.take().expect("a map page is being programmed");
         let decoded = LogPage::decode(&page.bytes()).expect("our own log page");
-        self.flash.program(block, page, Oob::map(decoded.number));
         self.count_programs(1);
         self.rest(die);
-        self.log_page_written(&decoded.content);
+        if self.fails(MediumOperation::Program) {
+            self.flash.program(block, Page::ZEROS, Oob::torn());
+            self.log.is_writing = false;
+            self.log.pages.push_front(decoded.content);
+        } else {
+            self.flash.program(block, page, Oob::map(decoded.number));
+            self.log_page_written(&decoded.content);
+        }
         self.write_log();
         self.start_dies();
     }
 
     fn erase_ended(&mut self, die: usize) {
         let block = self.dies[die].block;
-        self.flash.erase(block);
-        self.blocks.release(block);
-        self.counters.erases += 1;
         self.rest(die);
+        if self.fails(MediumOperation::Erase) {
+            self.erase_failed(block);
+        } else {
+            self.flash.erase(block);
+            self.blocks.release(block);
+            self.counters.erases += 1;
+            self.note_erase(die);
+        }
         self.start_dies();
     }
 
     fn log_erase_ended(&mut self, die: usize) {
         let block = self.dies[die].block;
-        self.flash.erase(block);
-        self.counters.erases += 1;
-        self.log.erasing = None;
-        self.log.blank.insert(0, block);
         self.rest(die);
+        self.log.erasing = None;
+        if self.fails(MediumOperation::Erase) {
+            self.erase_failed(block);
+        } else {
+            self.flash.erase(block);
+            self.counters.erases += 1;
+            self.log.blank.insert(0, block);
+        }
         self.reclaim_log();
         self.write_log();
         self.start_dies();

@@ -13,8 +13,9 @@ use onewrite_block::PAGE_SIZE;
 use super::log_page::SEGMENT_ENTRIES;
 use crate::error::Error;
 
-/// Spare blocks that a die needs: two open and two announced, one being emptied, three in reserve.
-pub(crate) const SPARE_BLOCKS_MIN: u32 = 8;
+/// Blocks that a die works with: two open and two announced, one being emptied, one free. They come on top of the spare
+/// share, so that a small device amplifies writes as the large one does of which it is a part.
+pub(crate) const WORKING_BLOCKS: u32 = 6;
 const DATA_BLOCKS_MIN: u32 = 48;
 const BLOCK_PAGES_MIN: u32 = 32;
 const DIES_MIN: u32 = 2;
@@ -75,7 +76,7 @@ impl Shape {
             dies,
             planes: plan.planes,
             pages_per_block: block_pages,
-            data_blocks: dies * (data_per_die + spare_per_die.max(SPARE_BLOCKS_MIN)),
+            data_blocks: dies * (data_per_die + spare_per_die.max(2) + WORKING_BLOCKS),
             log_blocks: log_blocks(pages, block_pages),
             logical_pages: pages,
         })
@@ -137,7 +138,7 @@ mod tests {
             let data_pages = u64::from(shape.data_blocks) * u64::from(shape.pages_per_block);
             let spare = data_pages as f64 / f64::from(shape.logical_pages) - 1.0;
             assert!(spare >= 0.07, "{bytes}: {spare}");
-            assert!(shape.data_blocks / shape.dies >= 16 + SPARE_BLOCKS_MIN, "{bytes}: {shape:?}");
+            assert!(shape.data_blocks / shape.dies >= 16 + WORKING_BLOCKS, "{bytes}: {shape:?}");
             assert!((shape.log_blocks - 3) * shape.pages_per_block >= 3 * shape.segments());
         }
     }

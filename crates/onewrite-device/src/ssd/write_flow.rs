@@ -12,7 +12,7 @@ use onewrite_block::{Operation, PAGE_SIZE};
 use super::Ssd;
 use super::die::Cargo;
 use super::host::Step;
-use super::mapping::NONE;
+use super::mapping::{NONE, is_mapped};
 use super::nand::Oob;
 
 impl Ssd {
@@ -28,6 +28,10 @@ impl Ssd {
 
     /// The content of a write is in the controller.
     pub(super) fn arrived(&mut self, slot: u32) {
+        if self.is_worn_out {
+            self.host.active(slot).error = Some(self.worn_out());
+            return self.finish(slot);
+        }
         self.host.arriving.push_back(slot);
         self.admit_arrived();
         self.start_dies();
@@ -118,9 +122,9 @@ impl Ssd {
     /// Makes `lpn` read from `ppn`, a page just programmed.
     pub(super) fn remap(&mut self, lpn: u32, ppn: u32) {
         self.blocks.gain(self.model.shape.place(ppn).0);
-        if let Some(stale) = self.map.change(lpn, ppn) {
-            self.blocks.lose(self.model.shape.place(stale).0);
-        }
+        let before = self.map.get(lpn);
+        let garbage = self.map.change(lpn, ppn);
+        self.drop_garbage(before, garbage);
     }
 
     /// Makes `lpn` hold nothing.
@@ -128,8 +132,21 @@ impl Ssd {
         if self.map.get(lpn) == NONE {
             return;
         }
-        if let Some(stale) = self.map.change(lpn, NONE) {
+        let before = self.map.get(lpn);
+        let garbage = self.map.change(lpn, NONE);
+        self.drop_garbage(before, garbage);
+    }
+
+    /// Counts the page that a logical page read from `before` as garbage, if it has lost its last owner.
+    fn drop_garbage(&mut self, before: u32, garbage: Option<u32>) {
+        if let Some(stale) = garbage {
             self.blocks.lose(self.model.shape.place(stale).0);
+        } else if is_mapped(before) && self.map.is_valid(before) {
+            let owners_left = self.map.owner_count(before);
+            if self.rules.is_garbage(owners_left) {
+                self.map.disown(before);
+                self.blocks.lose(self.model.shape.place(before).0);
+            }
         }
     }
 
@@ -189,7 +206,9 @@ impl Ssd {
 
     /// Lets a FLUSH end when the map of this moment is durable.
     fn persist_map_for(&mut self, slot: u32) {
-        if self.map.dirty_count() > 0 {
+        if !self.rules.flush_persists_map() {
+            self.finish(slot);
+        } else if self.map.dirty_count() > 0 {
             self.log.joiners.push(slot);
             self.log.is_wanted = true;
         } else if self.log.has_batch {

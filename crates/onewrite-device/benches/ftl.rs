@@ -1,0 +1,34 @@
+//! FTL replay: map and garbage collection only. Prints host pages per second of processor time and memory per page.
+
+use std::time::Instant;
+
+use onewrite_block::GIB;
+use onewrite_device::waf;
+
+/// Resident bytes of this process.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures wall time")]
+fn main() {
+    let before = resident_bytes();
+    let mut ftl = waf::Replay::new(4 << 20, 1024, 15);
+    (0..4 << 20).for_each(|lpn| ftl.write(lpn));
+    println!("ftl-replay bytes/page={:.2}", (resident_bytes() - before) as f64 / f64::from(4 << 20));
+    ftl.check().expect("a sound FTL");
+    drop(ftl);
+    for (percent, range) in [(25, 16 * GIB), (25, GIB), (100, 16 * GIB)] {
+        let start = Instant::now();
+        let found = waf::run(percent, range, 1);
+        let seconds = start.elapsed().as_secs_f64();
+        println!(
+            "ftl-replay utilization={percent}% range={}GiB waf={:.4} host_pages={} Mpages/s={:.2}",
+            range / GIB,
+            found.waf,
+            found.host_pages,
+            found.host_pages as f64 / seconds / 1e6
+        );
+    }
+}

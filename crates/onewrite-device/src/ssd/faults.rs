@@ -1,0 +1,189 @@
+//! Faults: which programs, erases and reads of the medium fail, and what the device does about it.
+//!
+//! | fault   | the medium                     | the device                                                           |
+//! |---------|--------------------------------|----------------------------------------------------------------------|
+//! | program | page torn, block marked bad    | programs the page elsewhere, moves the block's pages away, retires it |
+//! | erase   | block marked bad               | retires it                                                           |
+//! | read    | page lost for good             | reads of it fail by name until it is written again                   |
+//!
+//! A log page that fails is written again behind it; a log block that cannot be erased leaves the ring. When bad blocks
+//! have used up what the device works with, it takes no more writes and says so; reads go on.
+
+use onewrite_block::{Choices, DeviceError, Lpn, Operation};
+
+use super::Ssd;
+use super::blocks::BlockState;
+use super::mapping::{LOST, NONE};
+use super::shape::WORKING_BLOCKS;
+
+/// An operation of the medium that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediumOperation {
+    /// Programming a page, counted by page.
+    Program,
+    /// Erasing a block.
+    Erase,
+    /// Reading a page of content, counted by page.
+    Read,
+}
+
+/// Which operations of the medium fail: chosen ones, and one in so many by chance.
+#[derive(Clone, Debug)]
+pub struct MediumFaults {
+    /// Operations that fail by number, counted from 0 for each kind.
+    pub chosen: Vec<(MediumOperation, u64)>,
+    /// One program in so many fails; 0 for none.
+    pub program_one_in: u64,
+    /// One erase in so many fails; 0 for none.
+    pub erase_one_in: u64,
+    /// One read in so many fails; 0 for none.
+    pub read_one_in: u64,
+    choices: Choices,
+    counts: [u64; 3],
+}
+
+impl MediumFaults {
+    /// No faults yet; chance, where rates are set, comes from `seed`.
+    pub fn new(seed: u64) -> MediumFaults {
+        let choices = Choices::new(seed).stream("medium faults", 0);
+        MediumFaults { chosen: Vec::new(), program_one_in: 0, erase_one_in: 0, read_one_in: 0, choices, counts: [0; 3] }
+    }
+
+    fn strikes(&mut self, operation: MediumOperation) -> bool {
+        let count = &mut self.counts[operation as usize];
+        let number = *count;
+        *count += 1;
+        let one_in = [self.program_one_in, self.erase_one_in, self.read_one_in][operation as usize];
+        let by_chance = one_in > 0 && self.choices.chance(1, one_in);
+        by_chance || self.chosen.contains(&(operation, number))
+    }
+}
+
+impl Ssd {
+    /// Lets operations of the medium fail from now on.
+    pub fn set_faults(&mut self, faults: MediumFaults) {
+        self.faults = Some(faults);
+    }
+
+    /// Marks a free block bad, as blocks are that leave the factory so; does nothing if it is in use.
+    pub fn mark_block_bad(&mut self, block: u32) {
+        if block < self.model.shape.data_blocks && self.blocks.take_block(block) {
+            self.flash.mark_bad(block);
+            self.blocks.retire(block);
+            self.judge_wear();
+        }
+    }
+
+    /// Whether bad blocks have used up what the device works with.
+    pub fn is_worn_out(&self) -> bool {
+        self.is_worn_out
+    }
+
+    /// Whether an operation of the medium fails now.
+    #[inline]
+    pub(super) fn fails(&mut self, operation: MediumOperation) -> bool {
+        self.faults.as_mut().is_some_and(|faults| faults.strikes(operation))
+    }
+
+    /// Takes a block that failed to program out of use; its valid pages are moved away as soon as possible.
+    pub(super) fn program_failed(&mut self, die: usize, block: u32) {
+        if self.flash.is_bad(block) {
+            return;
+        }
+        self.flash.mark_bad(block);
+        let state = &mut self.dies[die];
+        for front in [&mut state.host, &mut state.moved] {
+            if front.active == block {
+                front.active = NONE;
+            }
+        }
+        self.blocks.close(block);
+        self.dies[die].failing.push(block);
+        self.judge_wear();
+    }
+
+    /// Takes a block that failed to erase out of use.
+    pub(super) fn erase_failed(&mut self, block: u32) {
+        self.flash.mark_bad(block);
+        if block < self.model.shape.data_blocks {
+            self.blocks.retire(block);
+        }
+        self.judge_wear();
+    }
+
+    /// A page could not be read: nobody will ever read it again.
+    pub(super) fn read_failed(&mut self, ppn: u32) {
+        let (block, page) = self.model.shape.place(ppn);
+        self.flash.tear_page(block, page);
+        let mut owners = Vec::new();
+        self.map.owners(ppn, &mut owners);
+        for lpn in owners {
+            if self.map.change(lpn, LOST).is_some() {
+                self.blocks.lose(block);
+            }
+        }
+    }
+
+    /// Finds out whether the device can still work.
+    pub(super) fn judge_wear(&mut self) {
+        let shape = self.model.shape;
+        let failing: usize = self.dies.iter().map(|die| die.failing.len()).sum();
+        let usable = u64::from(self.blocks.usable()) - failing as u64;
+        let needed =
+            u64::from(shape.logical_pages.div_ceil(shape.pages_per_block)) + u64::from(shape.dies * WORKING_BLOCKS);
+        let log_left = (shape.data_blocks..shape.blocks()).filter(|&block| !self.flash.is_bad(block)).count() as u32;
+        if (usable < needed || log_left < shape.log_blocks.div_ceil(2).max(4)) && !self.is_worn_out {
+            self.is_worn_out = true;
+            self.fail_writers();
+        }
+    }
+
+    /// The error of a device that takes no more writes.
+    pub(super) fn worn_out(&self) -> DeviceError {
+        let bad = (0..self.model.shape.blocks()).filter(|&block| self.flash.is_bad(block)).count();
+        DeviceError::WornOut { device: self.model.geometry.name.clone(), detail: format!("{bad} blocks are bad") }
+    }
+
+    /// Ends everything that waits for the medium to take something.
+    fn fail_writers(&mut self) {
+        let error = self.worn_out();
+        let mut slots: Vec<u32> = self.host.arriving.drain(..).collect();
+        slots.extend(self.host.flushes.drain(..).map(|(slot, _)| slot));
+        slots.append(&mut self.log.joiners);
+        slots.append(&mut self.log.shares);
+        slots.append(&mut self.log.waiters);
+        let mut lpns: Vec<u32> = self.waiting_for.keys().copied().collect();
+        lpns.sort_unstable();
+        for lpn in lpns {
+            slots.extend(self.waiting_for.remove(&lpn).into_iter().flatten().map(|(slot, _)| slot));
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        for slot in slots {
+            let active = self.host.active(slot);
+            let is_flush = active.request.operation == Operation::Flush;
+            active.error = Some(if is_flush { DeviceError::FlushFailed } else { error.clone() });
+            self.finish(slot);
+        }
+    }
+
+    /// The error of a request that a worn-out device refuses.
+    pub(super) fn refusal(&self, operation: &Operation) -> Option<DeviceError> {
+        match operation {
+            _ if !self.is_worn_out => None,
+            Operation::Read { .. } => None,
+            Operation::Flush => Some(DeviceError::FlushFailed),
+            Operation::Write { .. } | Operation::Trim { .. } | Operation::Share(_) => Some(self.worn_out()),
+        }
+    }
+
+    /// The error of a page that cannot be read.
+    pub(super) fn unreadable(lpn: u32) -> DeviceError {
+        DeviceError::ReadFailed { page: Lpn(u64::from(lpn)) }
+    }
+
+    /// Whether a block still counts for wear and collection.
+    pub(super) fn is_in_use(&self, block: u32) -> bool {
+        self.blocks.state(block) != BlockState::Bad
+    }
+}

@@ -1,0 +1,67 @@
+//! Wear: erase counts, and static wear levelling.
+//!
+//! Dynamic levelling is in the choice of free blocks: host pages, which die young, get the least worn block, moved pages,
+//! which live long, the most worn one. Static levelling moves what never dies: when the erase counts of a die lie too far
+//! apart, its least worn block is collected although others would gain more, once in so many erases.
+
+use serde::Serialize;
+
+use super::Ssd;
+
+/// Erases of a die between two victims of static wear levelling.
+const PAUSE_ERASES: u32 = 8;
+
+/// How evenly the blocks of a device are worn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Wear {
+    /// Fewest erases of a block.
+    pub erases_min: u32,
+    /// Most erases of a block.
+    pub erases_max: u32,
+    /// Erases of a block on average.
+    pub erases_mean: f64,
+    /// Standard deviation of the erases of a block.
+    pub erases_deviation: f64,
+    /// Blocks that failed.
+    pub bad_blocks: u32,
+}
+
+impl Ssd {
+    /// How evenly the blocks for content are worn; bad blocks do not count.
+    pub fn wear(&self) -> Wear {
+        let blocks = || (0..self.model.shape.data_blocks).filter(|&block| self.is_in_use(block));
+        let counts = || blocks().map(|block| self.flash.erase_count(block));
+        let number = counts().count().max(1) as f64;
+        let mean = counts().map(f64::from).sum::<f64>() / number;
+        let variance = counts().map(|count| (f64::from(count) - mean).powi(2)).sum::<f64>() / number;
+        Wear {
+            erases_min: counts().min().unwrap_or(0),
+            erases_max: counts().max().unwrap_or(0),
+            erases_mean: mean,
+            erases_deviation: variance.sqrt(),
+            bad_blocks: self.model.shape.data_blocks - blocks().count() as u32,
+        }
+    }
+
+    /// A block of the die was erased: the pause of static levelling grows shorter.
+    pub(super) fn note_erase(&mut self, die: usize) {
+        self.dies[die].wear_pause = self.dies[die].wear_pause.saturating_sub(1);
+    }
+
+    /// The block that static levelling wants collected on a die, if the counts lie too far apart.
+    pub(super) fn least_worn_victim(&mut self, die: usize) -> Option<u32> {
+        let spread_max = self.model.wear_spread_max?;
+        if self.dies[die].wear_pause > 0 {
+            return None;
+        }
+        let count = |block| self.flash.erase_count(block);
+        let own = (die as u32..self.model.shape.data_blocks).step_by(self.model.shape.dies as usize);
+        let most = own.filter(|&block| self.is_in_use(block)).map(count).max()?;
+        let least = self.blocks.best(die, |block| Some(u64::from(u32::MAX - count(block))))?;
+        if most - count(least) <= spread_max {
+            return None;
+        }
+        self.dies[die].wear_pause = PAUSE_ERASES;
+        Some(least)
+    }
+}

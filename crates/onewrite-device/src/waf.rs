@@ -1,0 +1,249 @@
+//! Write amplification: the page-level FTL alone, without time, content or map log.
+//!
+//! The experiment of the dissertation's section 2.2.2: how many pages flash programs for each page of the host, when the
+//! host writes random flash-block-sized ranges but only a share of the pages in each. [`Replay`] is the FTL for any
+//! trace: the very map and block lists of the emulated SSD on a single die, greedy, host and moved pages apart.
+
+use onewrite_block::{Choices, GIB, PAGE_SIZE};
+use serde::Serialize;
+
+use crate::ssd::blocks::Blocks;
+use crate::ssd::mapping::{Mapping, NONE, is_mapped};
+
+/// Pages of 4 KiB in a block of `ftl-16g`: 4 MiB.
+const BLOCK_PAGES: u32 = 1024;
+/// Capacity of `ftl-16g`.
+const CAPACITY_BYTES: u64 = 16 * GIB;
+/// Spare blocks of `ftl-16g`, in percent of its capacity.
+const SPARE_PERCENT: u64 = 15;
+/// Collection begins with so many free blocks.
+const FREE_BLOCKS_MIN: usize = 2;
+
+/// What the experiment found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Waf {
+    /// Flash pages programmed for each host page, over the second half of the random phase.
+    pub waf: f64,
+    /// Host pages written in all.
+    pub host_pages: u64,
+}
+
+/// One stream's block and how many of its pages are programmed.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    block: u32,
+    filled: u32,
+}
+
+/// A page-level FTL without time.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    map: Mapping,
+    blocks: Blocks,
+    host: Open,
+    moved: Open,
+    block_pages: u32,
+    host_programs: u64,
+    move_programs: u64,
+}
+
+impl Replay {
+    /// A blank FTL for `logical_pages` pages in blocks of `block_pages`, a power of two, with `spare_percent` percent of
+    /// further blocks.
+    ///
+    /// # Panics
+    /// If there are fewer than four spare blocks: the two streams and their collection need them.
+    pub fn new(logical_pages: u32, block_pages: u32, spare_percent: u64) -> Replay {
+        assert!(block_pages.is_power_of_two(), "blocks of {block_pages} pages; a power of two is needed");
+        let data_blocks = logical_pages.div_ceil(block_pages);
+        let spare_blocks = (u64::from(data_blocks) * spare_percent).div_ceil(100) as u32;
+        assert!(spare_blocks >= 4, "{spare_blocks} spare blocks; four are needed");
+        let count = data_blocks + spare_blocks;
+        let blocks = Blocks::new(count, 1, block_pages);
+        let closed = Open { block: NONE, filled: block_pages };
+        Replay {
+            map: Mapping::untracked(logical_pages, count * block_pages),
+            blocks,
+            host: closed,
+            moved: closed,
+            block_pages,
+            host_programs: 0,
+            move_programs: 0,
+        }
+    }
+
+    /// Pages written by the host so far.
+    pub fn host_pages(&self) -> u64 {
+        self.host_programs
+    }
+
+    /// Pages moved by garbage collection so far.
+    pub fn moved_pages(&self) -> u64 {
+        self.move_programs
+    }
+
+    /// The host writes a page.
+    #[inline]
+    pub fn write(&mut self, lpn: u32) {
+        if self.host.filled == self.block_pages {
+            self.host = self.next_block(self.host);
+            while self.blocks.free(0).len() < FREE_BLOCKS_MIN {
+                self.collect();
+            }
+        }
+        let ppn = self.host.block * self.block_pages + self.host.filled;
+        self.host.filled += 1;
+        self.host_programs += 1;
+        self.blocks.gain(self.host.block);
+        if let Some(stale) = self.map.point(lpn, ppn) {
+            self.blocks.lose(stale / self.block_pages);
+        }
+    }
+
+    /// The host drops a page.
+    pub fn trim(&mut self, lpn: u32) {
+        if let Some(stale) = is_mapped(self.map.get(lpn)).then(|| self.map.point(lpn, NONE)).flatten() {
+            self.blocks.lose(stale / self.block_pages);
+        }
+    }
+
+    fn next_block(&mut self, full: Open) -> Open {
+        if full.block != NONE {
+            self.blocks.close(full.block);
+        }
+        let block = self.blocks.take_free(0, |_| 0).expect("collection keeps free blocks");
+        Open { block, filled: 0 }
+    }
+
+    /// Empties the block with the fewest valid pages.
+    fn collect(&mut self) {
+        let victim = self.blocks.fewest_valid(0).expect("spare blocks leave something to collect");
+        self.blocks.choose(victim);
+        let start = victim * self.block_pages;
+        for source in start..start + self.block_pages {
+            if self.map.is_valid(source) {
+                self.carry(source);
+            }
+        }
+        let count = self.blocks.valid(victim);
+        (0..count).for_each(|_| self.blocks.lose(victim));
+        self.blocks.release(victim);
+    }
+
+    #[inline]
+    fn carry(&mut self, source: u32) {
+        if self.moved.filled == self.block_pages {
+            self.moved = self.next_block(self.moved);
+        }
+        let target = self.moved.block * self.block_pages + self.moved.filled;
+        self.moved.filled += 1;
+        self.move_programs += 1;
+        self.map.move_all(source, target);
+        self.blocks.gain(self.moved.block);
+    }
+
+    /// Verifies map, counts and lists.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.map.check(self.blocks.valid_counts(), self.block_pages.trailing_zeros())?;
+        self.blocks.check()
+    }
+}
+
+/// Runs the experiment on `ftl-16g`: its capacity once in order, then three capacities of random 4 MiB blocks of the
+/// first `range_bytes`, of each block `block_utilization_percent` percent of the pages, chosen at random, in ascending
+/// order.
+///
+/// # Panics
+/// If the share is not 1 to 100 percent, or the range is smaller than a block or larger than the device.
+pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
+    assert!(
+        (1..=100).contains(&block_utilization_percent),
+        "a share of 1 to 100 percent, not {block_utilization_percent}"
+    );
+    let block_bytes = u64::from(BLOCK_PAGES) * PAGE_SIZE as u64;
+    assert!(
+        (block_bytes..=CAPACITY_BYTES).contains(&range_bytes),
+        "a range of 4 MiB to 16 GiB, not {range_bytes} bytes"
+    );
+    let pages = (CAPACITY_BYTES / PAGE_SIZE as u64) as u32;
+    let mut ftl = Replay::new(pages, BLOCK_PAGES, SPARE_PERCENT);
+    (0..pages).for_each(|lpn| ftl.write(lpn));
+    let mut writer = Writer::new(block_utilization_percent, range_bytes / block_bytes, seed);
+    let half = 3 * u64::from(pages) / 2;
+    writer.write(&mut ftl, half);
+    let (host, moved) = (ftl.host_pages(), ftl.moved_pages());
+    writer.write(&mut ftl, half);
+    let (host, moved) = (ftl.host_pages() - host, ftl.moved_pages() - moved);
+    Waf { waf: (host + moved) as f64 / host as f64, host_pages: ftl.host_pages() }
+}
+
+/// Writes random blocks.
+struct Writer {
+    choices: Choices,
+    range_blocks: u64,
+    pages_per_block: usize,
+    order: Vec<u32>,
+    chosen: Vec<bool>,
+}
+
+impl Writer {
+    fn new(percent: u32, range_blocks: u64, seed: u64) -> Writer {
+        Writer {
+            choices: Choices::new(seed).stream("waf", 0),
+            range_blocks,
+            pages_per_block: (BLOCK_PAGES * percent).div_ceil(100) as usize,
+            order: (0..BLOCK_PAGES).collect(),
+            chosen: vec![false; BLOCK_PAGES as usize],
+        }
+    }
+
+    /// Writes whole blocks until `pages` pages or a few more are written.
+    fn write(&mut self, ftl: &mut Replay, pages: u64) {
+        let end = ftl.host_pages() + pages;
+        while ftl.host_pages() < end {
+            let start = self.choices.below(self.range_blocks) as u32 * BLOCK_PAGES;
+            self.choose_pages();
+            (0..BLOCK_PAGES).filter(|page| self.chosen[*page as usize]).for_each(|page| ftl.write(start + page));
+        }
+    }
+
+    /// The first steps of a shuffle choose the pages.
+    fn choose_pages(&mut self) {
+        self.chosen.fill(false);
+        for place in 0..self.pages_per_block {
+            let other = place + self.choices.index(self.order.len() - place);
+            self.order.swap(place, other);
+            self.chosen[self.order[place] as usize] = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_blocks_are_written_once() {
+        let mut ftl = Replay::new(64 * BLOCK_PAGES, BLOCK_PAGES, 15);
+        let mut writer = Writer::new(100, 64, 1);
+        (0..64 * BLOCK_PAGES).for_each(|lpn| ftl.write(lpn));
+        writer.write(&mut ftl, 300 * u64::from(BLOCK_PAGES));
+        assert_eq!(ftl.moved_pages(), 0);
+        ftl.check().unwrap();
+    }
+
+    #[test]
+    fn a_trimmed_page_is_not_moved() {
+        let mut ftl = Replay::new(64 * 64, 64, 15);
+        (0..64 * 64).for_each(|lpn| ftl.write(lpn));
+        (0..32 * 64).for_each(|lpn| ftl.trim(lpn));
+        let mut choices = Choices::new(3);
+        (0..100_000).for_each(|_| ftl.write(2048 + choices.below(2048) as u32));
+        ftl.check().unwrap();
+        let amplification = 1.0 + ftl.moved_pages() as f64 / 100_000.0;
+        assert!(amplification < 1.3, "half of the device is free: {amplification}");
+    }
+}
