@@ -22,4 +22,4 @@ pub mod waf;
 pub use error::Error;
 pub use file::FileDisk;
 pub use profile::{BufferSide, FlashSide, HostSide, Profile, Victim};
-pub use ssd::{MediumFaults, MediumOperation, Rules, Shape, Sound, Ssd, Wear};
+pub use ssd::{MediumFaults, MediumOperation, Rules, Shape, Sound, Ssd, UnderWay, Wear};

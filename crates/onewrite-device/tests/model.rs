@@ -3,15 +3,15 @@
 #[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
 mod support;
 
-use onewrite_block::{Choices, MIB};
-use onewrite_device::Profile;
+use onewrite_block::{Choices, Device, MIB};
+use onewrite_device::{MediumFaults, Profile};
 use support::{Driver, Mix};
 
 const BALANCED: Mix =
     Mix { write: 40, fua: 6, flush: 6, trim: 6, share: 12, read: 8, pages_max: 24, range: 900, depth: 8 };
 
 fn torture(profile: &str, mix: Mix, seed: u64, requests: u64, pace: u64) -> Driver {
-    let device = Profile::load(profile).unwrap().device(Some(4 * MIB)).unwrap();
+    let device = Profile::load(profile).unwrap().ssd(Some(4 * MIB)).unwrap();
     let mut driver = Driver::new(device);
     driver.torture(&mix, requests, pace, &mut Choices::new(seed));
     driver
@@ -34,4 +34,50 @@ fn rare_cuts_find_a_device_deep_in_garbage_collection_whole() {
         let counters = driver.device.counters();
         assert!(counters.moved_pages > 1000, "{profile}: {} pages moved", counters.moved_pages);
     }
+}
+
+/// Requests of the deep run, over all its seeds.
+const DEEP_REQUESTS: u64 = 10_000_000;
+
+/// The mixes of the deep run: balanced, full of SHAREs, full of trims, overlapping writes on few pages.
+const DEEP_MIXES: [Mix; 4] = [
+    Mix { range: 1024, ..BALANCED },
+    Mix { write: 25, fua: 3, flush: 3, trim: 5, share: 60, read: 4, pages_max: 8, range: 1024, depth: 16 },
+    Mix { write: 40, fua: 2, flush: 8, trim: 45, share: 10, read: 5, pages_max: 40, range: 1024, depth: 8 },
+    Mix { write: 80, fua: 8, flush: 6, trim: 8, share: 4, read: 8, pages_max: 6, range: 48, depth: 24 },
+];
+
+#[test]
+#[ignore = "deep: ten million requests, some minutes in a release build"]
+fn ten_million_requests_with_cuts_everywhere_keep_every_promise() {
+    let each = 25_000;
+    let mut totals = [0; 7];
+    for seed in 0.. {
+        let mix = DEEP_MIXES[seed as usize % DEEP_MIXES.len()];
+        let profile = ["sata-850pro", "nvme-share", "ideal"][seed as usize % 3];
+        let mut device = Profile::load(profile).unwrap().ssd(Some(4 * MIB)).unwrap();
+        if seed % 5 == 4 {
+            let mut faults = MediumFaults::new(seed);
+            (faults.program_one_in, faults.erase_one_in) = (200_000, 20_000);
+            device.set_faults(faults);
+        }
+        let mut driver = Driver::new(device);
+        let pace = [100, 1000, 10_000][seed as usize / 3 % 3];
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            driver.torture(&mix, each, pace, &mut Choices::new(seed));
+        }));
+        assert!(run.is_ok(), "replay: seed {seed}, {profile}, {mix:?}, {each} requests, a cut every {pace} events");
+        let inside = [driver.cuts_in_collection, driver.cuts_in_map_log, driver.cuts_in_share, driver.cuts_in_erase];
+        let all = [driver.requests, driver.cuts, driver.cuts_in_recovery].into_iter().chain(inside);
+        totals.iter_mut().zip(all).for_each(|(total, count)| *total += count);
+        if totals[0] >= DEEP_REQUESTS {
+            break;
+        }
+    }
+    let [requests, cuts, recovery, collection, map_log, share, erase] = totals;
+    println!(
+        "{requests} requests, {cuts} cuts: {collection} in collection, {map_log} in the map log, {share} in SHARE, \
+         {erase} in an erase; {recovery} in recovery"
+    );
+    assert!([recovery, collection, map_log, share].iter().all(|&count| count > 1000), "{totals:?}");
 }

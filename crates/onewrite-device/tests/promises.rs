@@ -4,7 +4,8 @@
 mod support;
 
 use onewrite_block::{
-    Cause, Choices, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, PAGE_SIZE, Page, PowerCut, Remap, Request, Token,
+    Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, PAGE_SIZE, Page, PowerCut, Remap,
+    Request, Token,
 };
 use onewrite_device::Profile;
 
@@ -246,7 +247,7 @@ fn requests_overlap_on_dies_and_not_beyond_them() {
 #[test]
 fn the_same_requests_give_the_same_run() {
     let run_once = || {
-        let mut driver = support::Driver::new(device("sata-850pro"));
+        let mut driver = support::Driver::new(Profile::load("sata-850pro").unwrap().ssd(Some(16 * MIB)).unwrap());
         let mix = support::Mix {
             write: 30,
             fua: 0,

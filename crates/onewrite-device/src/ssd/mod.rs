@@ -146,6 +146,18 @@ impl Ssd {
         Ssd { rules, ..self }
     }
 
+    /// What goes on inside at the moment, for statistics of cuts.
+    pub fn under_way(&self) -> UnderWay {
+        let is_doing = |activity| self.dies.iter().any(|die| die.activity == activity);
+        UnderWay {
+            collection: self.dies.iter().any(|die| die.victim.is_some() && die.activity != die::Activity::Idle),
+            map_log: is_doing(die::Activity::MapProgram) || is_doing(die::Activity::LogErase),
+            share: self.log.has_share && is_doing(die::Activity::MapProgram),
+            erase: is_doing(die::Activity::Erase) || is_doing(die::Activity::LogErase),
+            eviction: self.dies.iter().any(|die| die.activity == die::Activity::Program && !die.is_moving),
+        }
+    }
+
     /// Passes a cut point; true if the power goes there.
     fn passes_cut_point(&mut self) -> bool {
         self.cut_points += 1;
@@ -236,6 +248,21 @@ impl Device for Ssd {
     fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
         Some(self)
     }
+}
+
+/// What goes on inside a device; see [`Ssd::under_way`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Valid pages of a victim are being moved.
+    pub collection: bool,
+    /// A page of the map log is being programmed, or a block of it erased.
+    pub map_log: bool,
+    /// The map-log page of a SHARE is being programmed.
+    pub share: bool,
+    /// A block is being erased.
+    pub erase: bool,
+    /// Pages of the buffer are being programmed.
+    pub eviction: bool,
 }
 
 /// Pairs that fit a sealed page of the map log: the bound of one SHARE.

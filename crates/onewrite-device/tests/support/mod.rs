@@ -9,9 +9,10 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::{
-    Cause, Choices, Completion, DeviceError, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap, Request,
-    Token,
+    Cause, Choices, Completion, Device, DeviceError, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap,
+    Request, Token,
 };
+use onewrite_device::Ssd;
 
 /// Content of a page: 0 for zeros, else the seed of a pattern.
 pub type Value = u64;
@@ -45,7 +46,7 @@ struct UnderWay {
 
 /// A device under test with its model.
 pub struct Driver {
-    pub device: Box<dyn PowerCut>,
+    pub device: Ssd,
     pages: Vec<Vec<Put>>,
     under_way: BTreeMap<u32, UnderWay>,
     clock: u64,
@@ -55,10 +56,14 @@ pub struct Driver {
     pub requests: u64,
     pub cuts: u64,
     pub cuts_in_recovery: u64,
+    pub cuts_in_collection: u64,
+    pub cuts_in_map_log: u64,
+    pub cuts_in_share: u64,
+    pub cuts_in_erase: u64,
 }
 
 impl Driver {
-    pub fn new(device: Box<dyn PowerCut>) -> Driver {
+    pub fn new(device: Ssd) -> Driver {
         let count = device.geometry().pages as usize;
         let blank = Put { value: 0, submitted: 0, completed: Some(0), is_durable: true };
         Driver {
@@ -72,6 +77,10 @@ impl Driver {
             requests: 0,
             cuts: 0,
             cuts_in_recovery: 0,
+            cuts_in_collection: 0,
+            cuts_in_map_log: 0,
+            cuts_in_share: 0,
+            cuts_in_erase: 0,
         }
     }
 
@@ -177,7 +186,10 @@ impl Driver {
     fn completed(&mut self, completion: Completion) {
         let request = self.under_way.remove(&completion.token.0).expect("completes once");
         let moment = self.tick();
-        let content = completion.outcome.unwrap_or_else(|error| panic!("{:?}: {error}", request.operation));
+        let content = match completion.outcome {
+            Err(DeviceError::WornOut { .. } | DeviceError::FlushFailed) if self.device.is_worn_out() => return,
+            outcome => outcome.unwrap_or_else(|error| panic!("{:?}: {error}", request.operation)),
+        };
         match &request.operation {
             Operation::Read { start, .. } => {
                 for ((lpn, page), before) in (start.0..).zip(&content).zip(&request.before) {
@@ -227,6 +239,11 @@ impl Driver {
     /// Cuts the power, recovers (cut again up to `recovery_cuts` times), and judges every page.
     pub fn cut_and_recover(&mut self, choices: &mut Choices, recovery_cuts: u32) {
         self.cuts += 1;
+        let inside = self.device.under_way();
+        self.cuts_in_collection += u64::from(inside.collection);
+        self.cuts_in_map_log += u64::from(inside.map_log);
+        self.cuts_in_share += u64::from(inside.share);
+        self.cuts_in_erase += u64::from(inside.erase);
         self.device.cut(choices);
         for _ in 0..recovery_cuts {
             let point = self.device.cut_points() + 1 + choices.below(8);

@@ -1,0 +1,175 @@
+//! Failing media, victims, wear and suspension.
+
+#[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
+mod support;
+
+use onewrite_block::{
+    Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, Request, Token,
+};
+use onewrite_device::{MediumFaults, MediumOperation, Profile, Ssd, Victim};
+use support::{Driver, Mix};
+
+const MIX: Mix = Mix { write: 50, fua: 4, flush: 6, trim: 6, share: 12, read: 8, pages_max: 24, range: 1024, depth: 8 };
+
+fn run(device: &mut Ssd, now: &mut Nanos, operation: Operation) -> Outcome {
+    device.submit(Token(1), Request::new(operation, Cause::Data), *now);
+    let mut completed = Vec::new();
+    while completed.is_empty() {
+        *now = device.next_event().expect("a request goes on");
+        device.advance(*now, &mut completed);
+    }
+    completed.pop().unwrap().outcome
+}
+
+fn write(start: u64, count: u64) -> Operation {
+    let page = |lpn: u64| Page::from_slice(&(lpn + 1).to_le_bytes());
+    Operation::Write { start: Lpn(start), pages: (start..start + count).map(page).collect(), fua: false }
+}
+
+fn read(start: u64) -> Operation {
+    Operation::Read { start: Lpn(start), count: 1 }
+}
+
+#[test]
+fn failing_programs_and_erases_lose_nothing() {
+    for seed in 0..3 {
+        for profile in ["sata-850pro", "nvme-share"] {
+            let mut device = Profile::load(profile).unwrap().ssd(Some(4 * MIB)).unwrap();
+            let mut faults = MediumFaults::new(seed);
+            (faults.program_one_in, faults.erase_one_in) = (6_000, 400);
+            device.set_faults(faults);
+            let mut driver = Driver::new(device);
+            let mut choices = Choices::new(seed);
+            while !driver.device.is_worn_out() && driver.requests < 4000 {
+                driver.torture(&MIX, 50, 4000, &mut choices);
+            }
+            assert!(driver.device.wear().bad_blocks > 0, "no fault struck");
+        }
+    }
+}
+
+#[test]
+fn an_unreadable_page_is_named_until_it_is_written_again() {
+    let mut device = Profile::load("nvme-share").unwrap().ssd(Some(4 * MIB)).unwrap();
+    let mut now = Nanos::ZERO;
+    run(&mut device, &mut now, write(0, 8)).unwrap();
+    run(&mut device, &mut now, Operation::Flush).unwrap();
+    let mut faults = MediumFaults::new(1);
+    faults.chosen.push((MediumOperation::Read, 1));
+    device.set_faults(faults);
+    assert!(run(&mut device, &mut now, read(3)).is_ok());
+    let lost = Err(DeviceError::ReadFailed { page: Lpn(4) });
+    assert_eq!(run(&mut device, &mut now, read(4)), lost);
+    assert_eq!(run(&mut device, &mut now, read(4)), lost, "it stays lost");
+    device.cut(&mut Choices::new(1));
+    device.recover(now).unwrap();
+    device.check().unwrap();
+    now += Nanos::from_secs(1);
+    assert_eq!(run(&mut device, &mut now, read(4)), lost, "after recovery too");
+    run(&mut device, &mut now, write(4, 1)).unwrap();
+    assert!(run(&mut device, &mut now, read(4)).is_ok());
+}
+
+#[test]
+fn a_worn_out_device_refuses_writes_and_still_reads() {
+    let mut device = Profile::load("nvme-share").unwrap().ssd(Some(4 * MIB)).unwrap();
+    let mut now = Nanos::ZERO;
+    run(&mut device, &mut now, write(0, 8)).unwrap();
+    run(&mut device, &mut now, Operation::Flush).unwrap();
+    let mut faults = MediumFaults::new(1);
+    faults.erase_one_in = 1;
+    device.set_faults(faults);
+    let mut choices = Choices::new(1);
+    let refused = (0..200_000).find_map(|_| run(&mut device, &mut now, write(8 + choices.below(1000), 8)).err());
+    assert!(matches!(refused, Some(DeviceError::WornOut { .. })), "{refused:?}");
+    assert_eq!(run(&mut device, &mut now, Operation::Flush), Err(DeviceError::FlushFailed));
+    assert_eq!(run(&mut device, &mut now, read(3)).unwrap(), [Page::from_slice(&4_u64.to_le_bytes())]);
+    device.cut(&mut Choices::new(1));
+    device.recover(now).unwrap();
+    now += Nanos::from_secs(1);
+    assert_eq!(run(&mut device, &mut now, read(3)).unwrap(), [Page::from_slice(&4_u64.to_le_bytes())]);
+}
+
+#[test]
+fn factory_bad_blocks_are_never_used() {
+    let mut device = Profile::load("ideal").unwrap().ssd(Some(4 * MIB)).unwrap();
+    (20..24).for_each(|block| device.mark_block_bad(block));
+    let mut driver = Driver::new(device);
+    driver.torture(&MIX, 3000, 3000, &mut Choices::new(5));
+    assert_eq!(driver.device.wear().bad_blocks, 4);
+}
+
+/// Pages moved for each page written when nine writes in ten hit a tenth of the device.
+fn amplification(victim: Victim, window: usize) -> f64 {
+    let mut profile = Profile::load("ideal").unwrap();
+    (profile.flash.victim, profile.flash.victim_window_blocks) = (victim, window);
+    let mut device = profile.ssd(Some(16 * MIB)).unwrap();
+    let (mut now, mut choices) = (Nanos::ZERO, Choices::new(3));
+    let mut skewed = || if choices.chance(9, 10) { choices.below(400) } else { choices.below(4088) };
+    for _ in 0..30_000 {
+        run(&mut device, &mut now, write(skewed(), 1)).unwrap();
+    }
+    device.reset_counters();
+    for _ in 0..60_000 {
+        run(&mut device, &mut now, write(skewed(), 1)).unwrap();
+    }
+    device.check().unwrap();
+    device.counters().write_amplification().unwrap()
+}
+
+#[test]
+fn every_victim_policy_works_and_they_differ() {
+    let found =
+        [amplification(Victim::Greedy, 0), amplification(Victim::CostBenefit, 0), amplification(Victim::Windowed, 16)];
+    assert!(found.iter().all(|waf| (0.5..8.0).contains(waf)), "{found:?}");
+    assert!(found[0] != found[1] && found[1] != found[2], "{found:?}");
+}
+
+/// Spread of the erase counts after writing a twentieth of a full device again and again.
+fn erase_spread(wear_spread_max: u32) -> u32 {
+    let mut profile = Profile::load("ideal").unwrap();
+    profile.flash.wear_spread_max = wear_spread_max;
+    let mut device = profile.ssd(Some(4 * MIB)).unwrap();
+    let mut now = Nanos::ZERO;
+    for start in (0..1024).step_by(64) {
+        run(&mut device, &mut now, write(start, 64)).unwrap();
+    }
+    let mut choices = Choices::new(3);
+    for _ in 0..20_000 {
+        run(&mut device, &mut now, write(choices.below(600), 8)).unwrap();
+    }
+    device.check().unwrap();
+    let wear = device.wear();
+    wear.erases_max - wear.erases_min
+}
+
+#[test]
+fn static_wear_levelling_narrows_the_spread() {
+    let (without, with) = (erase_spread(0), erase_spread(16));
+    assert!(with * 2 < without, "spread {without} without, {with} with");
+}
+
+#[test]
+fn a_read_interrupts_a_program_where_the_flash_can() {
+    let slowest_read = |suspend_us: f64| {
+        let mut profile = Profile::load("nvme-share").unwrap();
+        profile.flash.suspend_us = suspend_us;
+        let mut device = profile.ssd(Some(16 * MIB)).unwrap();
+        let mut now = Nanos::ZERO;
+        for start in (0..2048).step_by(64) {
+            run(&mut device, &mut now, write(start, 64)).unwrap();
+        }
+        let mut choices = Choices::new(2);
+        let mut slowest = Nanos::ZERO;
+        for _ in 0..300 {
+            run(&mut device, &mut now, write(choices.below(1984), 64)).unwrap();
+            let start = now;
+            run(&mut device, &mut now, read(choices.below(2048))).unwrap();
+            slowest = slowest.max(now - start);
+        }
+        device.check().unwrap();
+        slowest
+    };
+    let (without, with) = (slowest_read(0.0), slowest_read(20.0));
+    assert!(with < without, "slowest read {without} without suspension, {with} with");
+}
