@@ -6,7 +6,7 @@ use std::path::Path;
 
 use onewrite_block::{Choices, MIB};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
-use support::patient::{Memory, check_memory};
+use support::patient::{Memory, Patient, check_memory};
 use support::{LoopMount, Scratch, assert_clean, fill_by_kernel, make_image, many, populate, run, text};
 
 fn assert_no_finding(path: &Path) -> onewrite_fs::check::Report {
@@ -86,4 +86,55 @@ fn new_file_systems_give_no_finding() {
         std::fs::write(&path, bytes).expect("image");
         assert_eq!(assert_no_finding(&path).directories, 2);
     }
+}
+
+#[test]
+fn a_log_to_replay_is_no_finding() {
+    use std::io::Write;
+    let scratch = Scratch::new("clean-replay");
+    let (path, cut) = (scratch.path("image"), scratch.path("cut"));
+    make_image(&path, None, "32M", &[]);
+    let Some(mount) = LoopMount::new(&path) else { return };
+    let mut file = std::fs::File::create(mount.path().join("orphan")).expect("file");
+    file.write_all(&[1; 50_000]).expect("write");
+    file.sync_all().expect("sync");
+    std::fs::remove_file(mount.path().join("orphan")).expect("unlink");
+    run("sync", &["-f", text(mount.path())]);
+    // What a power cut would leave now.
+    std::fs::copy(&path, &cut).expect("copy");
+    drop((file, mount));
+    let report = check_memory(&Memory::new(&std::fs::read(&cut).expect("image")));
+    assert!(report.needs_recovery, "{report:?}");
+    run("e2fsck", &["-E", "journal_only", "-y", text(&cut)]);
+    let report = check_memory(&Memory::new(&std::fs::read(&cut).expect("image")));
+    assert!(report.is_clean() && !report.needs_recovery, "{report:?}");
+}
+
+#[test]
+fn unlinked_files_on_the_orphan_list_are_no_findings() {
+    let scratch = Scratch::new("clean-orphan");
+    let (tree, path) = (scratch.path("tree"), scratch.path("image"));
+    many(&tree, 3, 5);
+    std::fs::create_dir(tree.join("removed")).expect("directory");
+    std::fs::write(tree.join("truncated"), vec![1; 20_000]).expect("file");
+    make_image(&path, Some(&tree), "32M", &[]);
+    let mut patient = Patient::new(&path);
+    let (removed, truncated) = (patient.inode_of("/removed"), patient.inode_of("/truncated"));
+    patient.change_entry(2, "removed", |record| record[..4].fill(0));
+    patient.change_inode(2, |root| root.links -= 1);
+    patient.change_inode(removed, |inode| (inode.links, inode.size, inode.dtime) = (0, 0, truncated));
+    patient.change_inode(truncated, |inode| inode.size = 100);
+    let names = ["00000", "00001"];
+    let orphans = names.map(|name| patient.inode_of(&format!("/{name}")));
+    for (name, inode, next) in [(names[0], orphans[0], orphans[1]), (names[1], orphans[1], removed)] {
+        patient.change_entry(2, name, |record| record[..4].fill(0));
+        patient.change_inode(inode, |inode| (inode.links, inode.dtime) = (0, next));
+    }
+    patient.superblock(|raw| raw.last_orphan.set(orphans[0]));
+    patient.write();
+    let report = patient.report();
+    assert!(report.is_clean() && report.orphans == 4, "{report:?}");
+    patient.change_inode(orphans[1], |inode| inode.dtime = orphans[0]);
+    patient.write();
+    assert!(patient.report().findings[0].problem.contains("twice"), "a list that turns in a circle");
 }

@@ -56,7 +56,8 @@ pub(super) struct Owner {
 
 impl Owner {
     pub fn new(number: u32, inode: &Inode, layout: &Layout) -> Owner {
-        let is_directory = inode.kind() == Some(FileKind::Directory);
+        // A directory that was removed while open has no size and no names any more.
+        let is_directory = inode.kind() == Some(FileKind::Directory) && inode.links > 0;
         Owner { number, is_directory, seed: layout.inode_seed(number, inode.generation) }
     }
 }
