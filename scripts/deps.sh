@@ -12,6 +12,8 @@ need e2fsck e2fsprogs
 need losetup util-linux
 need mount mount
 need fio fio
+need setfattr attr
+need perl perl
 
 if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "installing:$missing"

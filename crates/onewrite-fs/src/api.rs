@@ -170,6 +170,27 @@ pub enum RenameManner {
     Exchange,
 }
 
+/// How an extended attribute is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AttributeManner {
+    /// Whether it is there or not.
+    #[default]
+    Either,
+    /// It must not be there (`XATTR_CREATE`).
+    Create,
+    /// It must be there (`XATTR_REPLACE`).
+    Replace,
+}
+
+/// What [`FileSystem::seek`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeekTarget {
+    /// `SEEK_DATA`.
+    Data,
+    /// `SEEK_HOLE`.
+    Hole,
+}
+
 /// What `fallocate` does to a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
@@ -239,6 +260,9 @@ pub enum FsError {
         /// How many were free.
         free: u64,
     },
+    /// No such extended attribute, or nothing to seek to.
+    #[error("no data: {0}")]
+    NoData(String),
     /// The file would be larger than the format allows.
     #[error("{ino} would grow to {size} bytes; at most {size_max} are possible")]
     TooLarge {
@@ -293,6 +317,7 @@ impl FsError {
             FsError::TooLarge { .. } => 27,
             FsError::NoSpace { .. } => 28,
             FsError::ReadOnly(_) => 30,
+            FsError::NoData(_) => 61,
             FsError::TooManyLinks(_) => 31,
             FsError::NameTooLong(_) => 36,
             FsError::NotEmpty(_) => 39,
@@ -362,6 +387,24 @@ pub trait FileSystem {
 
     /// Entries of `directory` from `cursor` on (0 is the beginning), `.` and `..` among them; empty at the end.
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>>;
+
+    /// The value of an extended attribute, by its full name (`user.colour`).
+    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>>;
+
+    /// Sets or (`None`) removes an extended attribute. One step.
+    async fn set_extended_attribute(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: Option<&[u8]>,
+        manner: AttributeManner,
+    ) -> FsResult<()>;
+
+    /// The full names of all extended attributes.
+    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>>;
+
+    /// The next byte from `offset` on that is data or a hole; the end of the file is a hole.
+    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64>;
 
     /// Makes content and attributes of `ino` durable.
     async fn fsync(&self, ino: Ino) -> FsResult<()>;

@@ -9,7 +9,7 @@ pub mod ext4;
 pub mod journal;
 
 pub use api::{
-    Allocation, AttributeChanges, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino,
-    Manner, NewNode, Position, RenameManner, Space, Timestamp,
+    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters,
+    FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
 };
 pub use content::{Content, Data, pattern_page};

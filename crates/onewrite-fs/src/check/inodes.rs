@@ -148,6 +148,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             (flags::INLINE_DATA, features.incompat.contains(Incompat::INLINE_DATA), "inline data"),
             (flags::ENCRYPT, features.incompat.contains(Incompat::ENCRYPT), "encryption"),
             (flags::EA_INODE, features.incompat.contains(Incompat::EA_INODE), "the value of an attribute"),
+            (flags::IMAGIC, features.compat.contains(Compat::IMAGIC_INODES), "one of AFS"),
             (flags::CASEFOLD, features.incompat.contains(Incompat::CASEFOLD), "folded case"),
             (flags::VERITY, features.ro_compat.contains(RoCompat::VERITY), "verity"),
         ];

@@ -122,21 +122,28 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let descriptor_blocks = self.layout.descriptor_blocks();
         let first = self.layout.superblock_block() + 1 + u64::from(descriptor_blocks);
         let per_block = self.layout.block_size as usize / 4;
-        for index in 0..u32::from(self.layout.reserved_descriptor_blocks) {
-            let kept = first + u64::from(index);
-            if entry(&table[..], (descriptor_blocks + index) as usize % per_block) != kept {
-                return false;
-            }
-            let Some(copies) = self.read(kept, place).await else { return false };
-            let copies = copies.bytes();
+        let kept = u32::from(self.layout.reserved_descriptor_blocks);
+        if entries(&table[..]).filter(|&block| block != 0).count() != kept as usize {
+            return false;
+        }
+        for index in 0..kept {
+            let block = first + u64::from(index);
+            let listed = entry(&table[..], (descriptor_blocks + index) as usize % per_block);
+            let Some(copies) = self.read(block, place).await else { return false };
             let backups = (1..self.layout.group_count).filter(|&group| self.layout.has_superblock(group));
-            let mut places = backups.map(|group| kept + self.layout.first_block_of_group(group)).take(per_block);
-            if !(0..).zip(places.by_ref()).all(|(index, place)| entry(&copies[..], index) == place) {
+            let places = backups.map(|group| block + self.layout.first_block_of_group(group));
+            let copies = copies.bytes();
+            if listed != block || !entries(&copies[..]).eq(places.chain(std::iter::repeat(0)).take(per_block)) {
                 return false;
             }
         }
         true
     }
+}
+
+/// The block numbers of a table.
+fn entries(table: &[u8]) -> impl Iterator<Item = u64> {
+    (0..table.len() / 4).map(|index| entry(table, index))
 }
 
 /// What the first entry of a node names, if it maps the start of the file.

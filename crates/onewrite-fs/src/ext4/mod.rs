@@ -4,6 +4,7 @@
 //! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate` and `writeback` (content), `dir`
 //! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `volume` (blocks and their cache), `mount`.
 
+mod attributes;
 mod balloc;
 mod create;
 mod dir;

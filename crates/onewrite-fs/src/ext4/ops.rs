@@ -17,8 +17,8 @@ use super::mount::Ext4;
 use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use crate::api::{
-    Allocation, AttributeChanges, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino,
-    Manner, NewNode, Position, RenameManner, Space,
+    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters,
+    FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
 };
 use crate::content::{Content, Data};
 use crate::journal::Handle;
@@ -383,6 +383,43 @@ impl FileSystem for Ext4 {
         let directory = volume.directory(directory).await?;
         let _held = directory.lock.shared().await;
         volume.entries_from(&directory, cursor).await
+    }
+
+    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        let _held = node.lock.shared().await;
+        self.volume.get_attribute(&node, name).await
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: Option<&[u8]>,
+        manner: AttributeManner,
+    ) -> FsResult<()> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        let node = volume.node(ino).await?;
+        let _held = node.lock.exclusive().await;
+        with_space!(volume, volume.set_attribute(&node, name, value, manner))
+    }
+
+    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        let _held = node.lock.shared().await;
+        self.volume.list_attributes(&node).await
+    }
+
+    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        node.expect_file()?;
+        let _held = node.lock.shared().await;
+        self.volume.seek_in_map(&node, offset, target).await
     }
 
     async fn fsync(&self, ino: Ino) -> FsResult<()> {

@@ -8,7 +8,7 @@ use onewrite_cache::PageKey;
 use super::inodes::Node;
 use super::map::Mapping;
 use super::volume::Volume;
-use crate::api::{FsError, FsResult, Manner};
+use crate::api::{FsError, FsResult, Manner, SeekTarget};
 use crate::content::Data;
 use crate::journal::wait_all;
 
@@ -133,6 +133,28 @@ impl Volume {
             };
         }
         Ok(())
+    }
+
+    /// See `FileSystem::seek`. Unwritten blocks are holes.
+    pub(super) async fn seek_in_map(&self, node: &Node, offset: u64, target: SeekTarget) -> FsResult<u64> {
+        let size = node.size();
+        let beyond = || FsError::NoData(format!("{} from byte {offset} on", node.ino()));
+        let mut at = offset;
+        while at < size {
+            let index = at / PAGE_BYTES;
+            let (is_data, length) = match self.map(node, index as u32).await? {
+                Mapping::Mapped(extent) => (!extent.unwritten, u64::from(extent.length)),
+                Mapping::Hole(length) => (false, length),
+            };
+            if is_data == (target == SeekTarget::Data) {
+                return Ok(at);
+            }
+            at = (index + length) * PAGE_BYTES;
+        }
+        match target {
+            SeekTarget::Hole if offset < size => Ok(size),
+            _ => Err(beyond()),
+        }
     }
 
     /// Writes pages past the cache to where they are mapped; all of them are mapped and written.

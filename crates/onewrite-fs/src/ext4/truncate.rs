@@ -14,7 +14,7 @@ use super::mode::Scope;
 use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use super::write::ALLOCATION_STEP_BLOCKS;
-use crate::api::{Allocation, FsError, FsResult};
+use crate::api::{Allocation, FsResult};
 use crate::journal::{BlockRange, Handle};
 
 /// Blocks that freeing one extent may change: it may touch two groups.
@@ -120,22 +120,9 @@ impl Volume {
         self.wait_for_writes(node).await;
         node.dirty_since.set(None);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
-        let attributes = std::mem::take(&mut node.inode.borrow_mut().file_acl);
-        if attributes != 0 {
-            self.release_attribute_block(&mut handle, attributes).await?;
-        }
+        self.release_attribute_block(&mut handle, node).await?;
         self.remove_orphan(&mut handle, node).await?;
         self.free_inode(&mut handle, node).await
-    }
-
-    /// One inode less refers to a block of attributes; the last one frees it.
-    async fn release_attribute_block(&self, handle: &mut Handle, block: u64) -> FsResult<()> {
-        let page = self.block(block, |_| Ok(())).await?;
-        let references = u32::from_le_bytes(page.bytes()[4..8].try_into().expect("four bytes"));
-        match references {
-            0 | 1 => self.free_blocks(handle, BlockRange { start: block, count: 1 }).await,
-            _ => Err(FsError::Unsupported(format!("attribute block {block} shared by {references} inodes"))),
-        }
     }
 
     /// See `FileSystem::allocate`; the node's lock is held alone.

@@ -199,6 +199,28 @@ impl FileSystem for MemoryFs {
         })
     }
 
+    async fn extended_attribute(&self, _: Ino, _: &[u8]) -> FsResult<Vec<u8>> {
+        Err(FsError::Unsupported("extended attributes in memory".into()))
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        _: Ino,
+        _: &[u8],
+        _: Option<&[u8]>,
+        _: onewrite_fs::AttributeManner,
+    ) -> FsResult<()> {
+        Err(FsError::Unsupported("extended attributes in memory".into()))
+    }
+
+    async fn extended_attributes(&self, _: Ino) -> FsResult<Vec<Vec<u8>>> {
+        Err(FsError::Unsupported("extended attributes in memory".into()))
+    }
+
+    async fn seek(&self, _: Ino, _: u64, _: onewrite_fs::SeekTarget) -> FsResult<u64> {
+        Err(FsError::Unsupported("seeking in memory".into()))
+    }
+
     async fn fsync(&self, _: Ino) -> FsResult<()> {
         self.sync().await
     }

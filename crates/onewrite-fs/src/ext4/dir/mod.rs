@@ -5,14 +5,16 @@
 //!
 //! As everywhere, what a change touches is brought into memory first and then changed without waiting.
 //!
-//! Here: reading. `change` adds and removes entries, `tree` goes through hash trees.
+//! Here: reading. `change` adds and removes entries, `list` gives them in order, `tree` goes through hash
+//! trees.
 
 mod change;
+mod list;
 mod tree;
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
-use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
+use crate::api::{FsError, FsResult, Ino};
 use crate::ext4::balloc::ALLOCATION_CREDITS;
 use crate::ext4::format::directory::block;
 use crate::ext4::format::directory::htree::Index;
@@ -163,43 +165,8 @@ impl Volume {
         }
         Ok(true)
     }
-
-    /// Entries from byte `cursor` of the directory on: those of one block.
-    ///
-    /// # Errors
-    /// Device errors and damage.
-    pub(in crate::ext4) async fn entries_from(&self, directory: &Node, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
-        let mut logical = (cursor / PAGE_SIZE as u64) as u32;
-        let mut skip = (cursor % PAGE_SIZE as u64) as usize;
-        while logical < self.block_count(directory) {
-            let block = self.load_directory_block(directory, logical).await?;
-            let entries = self.with_block(block, |bytes| entries_of(&bytes[..], directory, logical, skip))?;
-            if !entries.is_empty() {
-                return Ok(entries);
-            }
-            (logical, skip) = (logical + 1, 0);
-        }
-        Ok(Vec::new())
-    }
 }
 
 pub(super) fn place(directory: &Node, logical: u32) -> Place {
     Place::FileBlock { inode: directory.number, logical }
-}
-
-fn entries_of(bytes: &[u8], directory: &Node, logical: u32, skip: usize) -> FsResult<Vec<DirectoryEntry>> {
-    let start = u64::from(logical) * PAGE_SIZE as u64;
-    let mut entries = Vec::new();
-    for entry in Entries::new(bytes, place(directory, logical)) {
-        let entry = entry?;
-        if entry.is_used() && entry.offset >= skip {
-            entries.push(DirectoryEntry {
-                name: entry.name.to_vec(),
-                ino: Ino(u64::from(entry.inode)),
-                kind: FileKind::from_entry_byte(entry.kind).unwrap_or(FileKind::Regular),
-                next: start + (entry.offset + entry.record_length) as u64,
-            });
-        }
-    }
-    Ok(entries)
 }

@@ -16,11 +16,11 @@ use crate::ext4::volume::Volume;
 use crate::journal::Handle;
 
 /// The way to a leaf of a hash tree.
-struct TreePath {
+pub(super) struct TreePath {
     hash: HashVersion,
     /// Index blocks from the root on, each with the number of the pair that the way goes through.
     indexes: Vec<(DirectoryBlock, usize)>,
-    leaf: DirectoryBlock,
+    pub(super) leaf: DirectoryBlock,
     major: u32,
 }
 
@@ -32,14 +32,14 @@ impl Volume {
             if let Some(found) = self.find_in_block(directory, leaf, name)? {
                 return Ok(Some(found));
             }
-            if !self.next_leaf(directory, &mut path).await? {
+            if !self.next_leaf(directory, &mut path, true).await? {
                 return Ok(None);
             }
         }
     }
 
-    /// The way to the leaf that takes `name`; the index blocks are in memory, the leaf need not be.
-    async fn tree_path(&self, directory: &Node, name: &[u8]) -> FsResult<TreePath> {
+    /// The hash of a tree and its index levels below the root.
+    pub(super) async fn tree_shape(&self, directory: &Node) -> FsResult<(HashVersion, u8)> {
         let root = self.load_directory_block(directory, 0).await?;
         let info = self.with_block(root, |bytes| htree::root_info(&bytes[..], place(directory, 0)))?;
         let unsigned = self.superblock.borrow().flags.get() & FLAG_UNSIGNED_HASH != 0;
@@ -47,17 +47,33 @@ impl Volume {
             let place = format!("directory {}", directory.ino());
             return Err(FsError::Damaged { place, problem: format!("hash version {}", info.hash_version) });
         };
+        Ok((hash, info.levels))
+    }
+
+    async fn tree_path(&self, directory: &Node, name: &[u8]) -> FsResult<TreePath> {
+        let (hash, levels) = self.tree_shape(directory).await?;
         let major = hash.hash(name, self.layout.hash_seed).major;
+        self.tree_path_to(directory, (hash, levels), major).await
+    }
+
+    /// The way to the leaf that takes names of hash `major`; the index blocks are in memory, the leaf need not be.
+    pub(super) async fn tree_path_to(
+        &self,
+        directory: &Node,
+        (hash, levels): (HashVersion, u8),
+        major: u32,
+    ) -> FsResult<TreePath> {
+        let root = self.load_directory_block(directory, 0).await?;
         let mut path = TreePath { hash, indexes: Vec::new(), leaf: root, major };
         let mut next = root;
-        for level in 0..=info.levels {
+        for level in 0..=levels {
             let (position, child) = self.with_block(next, |bytes| {
                 let index = self.parse_index(directory, next, bytes)?;
                 let position = index.position(major);
                 Ok::<_, FormatError>((position, index.pair(position).block))
             })?;
             path.indexes.push((next, position));
-            if level == info.levels {
+            if level == levels {
                 path.leaf = self.directory_block_place(directory, child).await?;
             } else {
                 next = self.load_directory_block(directory, child).await?;
@@ -93,8 +109,8 @@ impl Volume {
         }
     }
 
-    /// Goes on to the leaf behind, if names of the same hash may go on there.
-    async fn next_leaf(&self, directory: &Node, path: &mut TreePath) -> FsResult<bool> {
+    /// Goes on to the leaf behind, if there is one; if `same_hash`, only if names of the same hash may go on there.
+    pub(super) async fn next_leaf(&self, directory: &Node, path: &mut TreePath, same_hash: bool) -> FsResult<bool> {
         let mut level = path.indexes.len() - 1;
         let child = loop {
             let (block, position) = path.indexes[level];
@@ -103,7 +119,7 @@ impl Volume {
                 let index = self.parse_index(directory, block, bytes)?;
                 let next = position + 1;
                 Ok::<_, FormatError>(
-                    (next < index.len()).then(|| (index.continues(next, path.major), index.pair(next))),
+                    (next < index.len()).then(|| (!same_hash || index.continues(next, path.major), index.pair(next))),
                 )
             })?;
             match (next, level) {

@@ -204,6 +204,126 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
+/// Attributes in memory, to be changed and written back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttributeList {
+    /// Prefix number, name behind it, value; in the order of a block: by prefix, length of name, name.
+    entries: Vec<(u8, Vec<u8>, Vec<u8>)>,
+}
+
+impl AttributeList {
+    /// Takes in what `attributes` hold.
+    ///
+    /// # Errors
+    /// The first entry that is wrong.
+    pub fn read(&mut self, attributes: Attributes<'_>) -> Result<(), FormatError> {
+        for attribute in attributes {
+            let attribute = attribute?;
+            self.set(attribute.name_index, attribute.name, attribute.value.to_vec());
+        }
+        Ok(())
+    }
+
+    /// The attributes: prefix number, name behind it, value.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &[u8], &[u8])> {
+        self.entries.iter().map(|(index, name, value)| (*index, &name[..], &value[..]))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The value of a name.
+    pub fn value(&self, name_index: u8, name: &[u8]) -> Option<&[u8]> {
+        self.iter().find(|entry| (entry.0, entry.1) == (name_index, name)).map(|(.., value)| value)
+    }
+
+    /// Sets a value; the name may be there or not.
+    pub fn set(&mut self, name_index: u8, name: &[u8], value: Vec<u8>) {
+        self.remove(name_index, name);
+        let key = (name_index, name.len(), name);
+        let place = self.entries.partition_point(|(index, name, _)| (*index, name.len(), &name[..]) < key);
+        self.entries.insert(place, (name_index, name.to_vec(), value));
+    }
+
+    /// Takes a name out; false if it was not there.
+    pub fn remove(&mut self, name_index: u8, name: &[u8]) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|(index, other, _)| (*index, &other[..]) != (name_index, name));
+        self.entries.len() < before
+    }
+
+    /// Writes as many as fit, in order, to the area behind an inode's fields; gives those that do not.
+    pub fn write_in_inode(&self, area: &mut [u8]) -> AttributeList {
+        area.fill(0);
+        let Some((magic, list)) = area.split_first_chunk_mut::<4>() else { return self.clone() };
+        let (mut inside, mut outside) = (AttributeList::default(), AttributeList::default());
+        for entry in &self.entries {
+            inside.entries.push(entry.clone());
+            if inside.needed() > list.len() {
+                outside.entries.extend(inside.entries.pop());
+            }
+        }
+        if !inside.is_empty() {
+            *magic = ATTRIBUTE_MAGIC.to_le_bytes();
+            inside.write(list, 0, false);
+        }
+        outside
+    }
+
+    /// Makes `block` a block of these attributes, referred to once, without checksum; false if they do not fit.
+    #[must_use]
+    pub fn write_in_block(&self, block: &mut [u8]) -> bool {
+        if HEADER + self.needed() > block.len() {
+            return false;
+        }
+        block.fill(0);
+        let hash = self.write(block, HEADER, true);
+        let header = RawAttributeHeader {
+            magic: U32::new(ATTRIBUTE_MAGIC),
+            refcount: U32::new(1),
+            blocks: U32::new(1),
+            hash: U32::new(hash),
+            checksum: U32::ZERO,
+            reserved: [U32::ZERO; 3],
+        };
+        block[..HEADER].copy_from_slice(header.as_bytes());
+        true
+    }
+
+    /// Bytes of entries, values and the end mark.
+    fn needed(&self) -> usize {
+        let entry = |(_, name, value): &(u8, Vec<u8>, Vec<u8>)| {
+            (ENTRY + name.len()).next_multiple_of(4) + value.len().next_multiple_of(4)
+        };
+        self.entries.iter().map(entry).sum::<usize>() + 4
+    }
+
+    /// Entries from byte `at` on, values from the end backwards; gives the hash over all entries.
+    fn write(&self, list: &mut [u8], mut at: usize, hashed: bool) -> u32 {
+        let (mut value_at, mut all) = (list.len() / 4 * 4, 0_u32);
+        for (name_index, name, value) in &self.entries {
+            value_at -= value.len().next_multiple_of(4);
+            list[value_at..value_at + value.len()].copy_from_slice(value);
+            let own = if hashed { hash(name, value, u32::from) } else { 0 };
+            let raw = RawEntry {
+                name_len: name.len() as u8,
+                name_index: *name_index,
+                value_offs: U16::new(if value.is_empty() { 0 } else { value_at as u16 }),
+                value_inum: U32::ZERO,
+                value_size: U32::new(value.len() as u32),
+                hash: U32::new(own),
+            };
+            list[at..at + ENTRY].copy_from_slice(raw.as_bytes());
+            list[at + ENTRY..at + ENTRY + name.len()].copy_from_slice(name);
+            at += (ENTRY + name.len()).next_multiple_of(4);
+            all = all.rotate_left(16) ^ own;
+        }
+        all
+    }
+}
+
 /// The head of a block of attributes.
 ///
 /// # Errors

@@ -47,6 +47,8 @@ feature_set! {
     Compat {
         /// Directories may be preallocated.
         DIR_PREALLOC = 0x1, "dir_prealloc";
+        /// May hold inodes of AFS.
+        IMAGIC_INODES = 0x2, "imagic_inodes";
         /// Has a journal.
         HAS_JOURNAL = 0x4, "has_journal";
         /// Has extended attributes.

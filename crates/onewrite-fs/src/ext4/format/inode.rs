@@ -29,6 +29,8 @@ pub mod flags {
     pub const ENCRYPT: u32 = 0x800;
     /// The directory has a hash tree.
     pub const INDEX: u32 = 0x1000;
+    /// Made by AFS.
+    pub const IMAGIC: u32 = 0x2000;
     /// Data goes through the journal.
     pub const JOURNAL_DATA: u32 = 0x4000;
     /// Block counts are in file-system blocks.

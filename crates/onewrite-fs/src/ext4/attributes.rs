@@ -1,0 +1,193 @@
+//! Extended attributes of mounted inodes: first in the inode, the rest in one block.
+//!
+//! A change reads all attributes of the inode, changes the list and writes it back: what fits goes behind the inode's
+//! fields, the rest into a block of its own. A block that several inodes share (Linux does that) is never changed here:
+//! the inode gets a copy.
+
+use std::rc::Rc;
+
+use onewrite_block::{PAGE_SIZE, PageBytes};
+
+use super::balloc::ALLOCATION_CREDITS;
+use super::format::Place;
+use super::format::attribute::{self, AttributeList, Attributes};
+use super::format::inode::{attribute_area, attribute_area_mut};
+use super::inodes::Node;
+use super::map::SECTORS_PER_BLOCK;
+use super::volume::{Volume, block_key};
+use crate::api::{AttributeManner, FsError, FsResult};
+use crate::journal::{BlockRange, Handle};
+
+/// Blocks that a change of attributes may change: old and new block, their bitmaps, the inode.
+const ATTRIBUTE_CREDITS: usize = 3 + 2 * ALLOCATION_CREDITS;
+
+/// Prefixes of names, with their numbers.
+const PREFIXES: [(u8, &[u8]); 4] = [(1, b"user."), (4, b"trusted."), (6, b"security."), (7, b"system.")];
+/// Names that have a number of their own.
+const WHOLE_NAMES: [(u8, &[u8]); 2] = [(2, b"system.posix_acl_access"), (3, b"system.posix_acl_default")];
+
+/// Number of the prefix and the name behind it.
+fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
+    if let Some((index, _)) = WHOLE_NAMES.iter().find(|(_, whole)| *whole == name) {
+        return Ok((*index, b""));
+    }
+    let found = PREFIXES.iter().find_map(|(index, prefix)| Some((*index, name.strip_prefix(*prefix)?)));
+    match found {
+        Some((_, rest)) if rest.len() > 255 => Err(FsError::NameTooLong(name.len())),
+        Some((index, rest)) if !rest.is_empty() => Ok((index, rest)),
+        _ => {
+            let name = String::from_utf8_lossy(name);
+            Err(FsError::Unsupported(format!(
+                "extended attribute `{name}`; names begin with user., trusted., security. or system."
+            )))
+        }
+    }
+}
+
+fn full_name(index: u8, name: &[u8]) -> Option<Vec<u8>> {
+    if let Some((_, whole)) = WHOLE_NAMES.iter().find(|(number, _)| *number == index) {
+        return Some(whole.to_vec());
+    }
+    let (_, prefix) = PREFIXES.iter().find(|(number, _)| *number == index)?;
+    Some([*prefix, name].concat())
+}
+
+impl Volume {
+    /// All attributes of the inode.
+    async fn attribute_list(&self, node: &Node) -> FsResult<AttributeList> {
+        let mut list = AttributeList::default();
+        self.load_inode_block(node.number).await?;
+        {
+            let (block, offset) = self.inode_place(node.number);
+            let cache = self.cache.borrow();
+            let bytes = cache.peek(block_key(block)).expect("just loaded").bytes();
+            let slot = &bytes[offset..offset + usize::from(self.layout.inode_size)];
+            list.read(Attributes::in_inode(attribute_area(slot, &node.inode.borrow()), Place::Inode(node.number)))?;
+        }
+        let home = node.inode.borrow().file_acl;
+        if home != 0 {
+            let page = self.attribute_block(home).await?;
+            list.read(Attributes::in_block(&page.bytes()[..], Place::Block(home))?)?;
+        }
+        Ok(list)
+    }
+
+    async fn attribute_block(&self, home: u64) -> FsResult<onewrite_block::Page> {
+        self.block(home, |bytes: &PageBytes| attribute::verify_checksum(&bytes[..], home, &self.layout)).await
+    }
+
+    /// See `FileSystem::extended_attribute`.
+    pub(super) async fn get_attribute(&self, node: &Node, name: &[u8]) -> FsResult<Vec<u8>> {
+        let (index, rest) = split_name(name)?;
+        let list = self.attribute_list(node).await?;
+        let missing = || FsError::NoData(format!("extended attribute `{}`", String::from_utf8_lossy(name)));
+        list.value(index, rest).map(<[u8]>::to_vec).ok_or_else(missing)
+    }
+
+    /// See `FileSystem::extended_attributes`.
+    pub(super) async fn list_attributes(&self, node: &Node) -> FsResult<Vec<Vec<u8>>> {
+        let list = self.attribute_list(node).await?;
+        Ok(list.iter().filter_map(|(index, name, _)| full_name(index, name)).collect())
+    }
+
+    /// See `FileSystem::set_extended_attribute`; the node's lock is held alone.
+    pub(super) async fn set_attribute(
+        &self,
+        node: &Rc<Node>,
+        name: &[u8],
+        value: Option<&[u8]>,
+        manner: AttributeManner,
+    ) -> FsResult<()> {
+        let (index, rest) = split_name(name)?;
+        let mut list = self.attribute_list(node).await?;
+        let (is_there, shown) = (list.value(index, rest).is_some(), String::from_utf8_lossy(name).into_owned());
+        match (is_there, manner, value) {
+            (true, AttributeManner::Create, _) => return Err(FsError::Exists(shown)),
+            (false, AttributeManner::Replace, _) | (false, _, None) => return Err(FsError::NoData(shown)),
+            (_, _, Some(value)) => list.set(index, rest, value.to_vec()),
+            (_, _, None) => drop(list.remove(index, rest)),
+        }
+        self.write_attributes(node, &list).await
+    }
+
+    async fn write_attributes(&self, node: &Rc<Node>, list: &AttributeList) -> FsResult<()> {
+        let mut slot = vec![0; usize::from(self.layout.inode_size)];
+        let outside = list.write_in_inode(attribute_area_mut(&mut slot, &node.inode.borrow()));
+        let mut bytes = [0; PAGE_SIZE];
+        if !outside.is_empty() && !outside.write_in_block(&mut bytes) {
+            let what = "bytes for extended attributes (the inode and one block hold them all)";
+            return Err(FsError::NoSpace { what, needed: 1, free: 0 });
+        }
+        let mut handle = self.journal.start(ATTRIBUTE_CREDITS).await?;
+        self.replace_attribute_block(&mut handle, node, (!outside.is_empty()).then_some(bytes)).await?;
+        self.load_inode_block(node.number).await?;
+        let (block, offset) = self.inode_place(node.number);
+        self.change(&mut handle, block, |bytes| {
+            let inode = node.inode.borrow();
+            let area = attribute_area_mut(&mut bytes[offset..offset + slot.len()], &inode);
+            area.copy_from_slice(attribute_area(&slot, &inode));
+        });
+        node.inode.borrow_mut().ctime = self.timestamp();
+        self.save(&mut handle, node);
+        Ok(())
+    }
+
+    /// Gives the inode a block of attributes with this content, or none. Its old block is freed, or changed in place
+    /// if nobody else refers to it.
+    async fn replace_attribute_block(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        content: Option<PageBytes>,
+    ) -> FsResult<()> {
+        let old = node.inode.borrow().file_acl;
+        let is_own = old != 0 && references(&self.attribute_block(old).await?.bytes()) == 1;
+        let fill = |home: u64, mut bytes: PageBytes| {
+            attribute::set_checksum(&mut bytes[..], home, &self.layout);
+            bytes
+        };
+        match content {
+            None if old != 0 => self.release_attribute_block(handle, node).await,
+            None => Ok(()),
+            Some(bytes) if is_own => {
+                self.change(handle, old, |block| *block = fill(old, bytes));
+                Ok(())
+            }
+            Some(bytes) => {
+                let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number));
+                let home = self.allocate_blocks(handle, goal, 1).await?.start;
+                if old != 0 {
+                    self.release_attribute_block(handle, node).await?;
+                }
+                self.create_block(handle, home, |block| *block = fill(home, bytes));
+                let mut inode = node.inode.borrow_mut();
+                inode.file_acl = home;
+                inode.sectors += SECTORS_PER_BLOCK;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the block of attributes from the inode: one inode less refers to it, and the last one frees it.
+    pub(super) async fn release_attribute_block(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        let home = std::mem::take(&mut node.inode.borrow_mut().file_acl);
+        if home == 0 {
+            return Ok(());
+        }
+        let count = references(&self.attribute_block(home).await?.bytes());
+        node.inode.borrow_mut().sectors -= SECTORS_PER_BLOCK;
+        if count <= 1 {
+            return self.free_blocks(handle, BlockRange { start: home, count: 1 }).await;
+        }
+        self.change(handle, home, |bytes| {
+            bytes[4..8].copy_from_slice(&(count - 1).to_le_bytes());
+            attribute::set_checksum(&mut bytes[..], home, &self.layout);
+        });
+        Ok(())
+    }
+}
+
+/// How many inodes refer to a block of attributes.
+fn references(bytes: &PageBytes) -> u32 {
+    u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"))
+}

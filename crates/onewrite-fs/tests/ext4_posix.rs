@@ -1,0 +1,211 @@
+//! What Linux programs expect beyond plain files: extended attributes, holes, device nodes, reading a directory that
+//! changes, large directories and files.
+
+mod support;
+
+use std::fs;
+use std::rc::Rc;
+
+use onewrite_block::{Geometry, RamDisk};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{
+    Allocation, AttributeManner, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position,
+    SeekTarget,
+};
+use support::volume::{image, load, new_disk, save, with_mount};
+use support::{LoopMount, Scratch, assert_clean, output, run, text};
+
+const MIB: u64 = 1024 * 1024;
+
+/// Runs `work` on a new disk in ordered mode and lets e2fsck judge; gives the image's directory and path.
+fn judged<F: Future<Output = FsResult<()>> + 'static>(
+    name: &str,
+    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+) -> (Scratch, std::path::PathBuf) {
+    let options = MountOptions::new(Mode::Ordered);
+    let (outcome, device) = with_mount(Box::new(new_disk(128 * MIB, 1024)), options, |fs, _| work(fs));
+    outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let scratch = Scratch::new(name);
+    let path = scratch.path("image");
+    save(&image(device), &path);
+    assert_clean(&path);
+    (scratch, path)
+}
+
+async fn names(fs: &Ext4, directory: Ino, mut cursor: u64) -> FsResult<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    loop {
+        let entries = fs.read_directory(directory, cursor).await?;
+        let Some(last) = entries.last() else { return Ok(names) };
+        cursor = last.next;
+        names.extend(entries.into_iter().map(|entry| entry.name));
+    }
+}
+
+#[test]
+fn extended_attributes_are_kept_in_the_inode_and_in_a_block() {
+    let (_scratch, path) = judged("xattr", |fs| async move {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        let set = async |name: &[u8], value: &[u8]| {
+            fs.set_extended_attribute(file, name, Some(value), AttributeManner::Either).await
+        };
+        set(b"user.small", b"in the inode").await?;
+        set(b"user.large", &[b'v'; 3000]).await?;
+        set(b"security.other", b"").await?;
+        set(b"user.gone", b"x").await?;
+        fs.set_extended_attribute(file, b"user.gone", None, AttributeManner::Replace).await?;
+        assert_eq!(fs.extended_attribute(file, b"user.large").await?, [b'v'; 3000]);
+        let gone = fs.extended_attribute(file, b"user.gone").await;
+        assert!(matches!(gone, Err(FsError::NoData(_))), "{gone:?}");
+        let again = fs.set_extended_attribute(file, b"user.small", Some(b""), AttributeManner::Create).await;
+        assert!(matches!(again, Err(FsError::Exists(_))), "{again:?}");
+        let huge = set(b"user.huge", &[0; 5000]).await;
+        assert!(matches!(huge, Err(FsError::NoSpace { .. })), "{huge:?}");
+        let odd = set(b"colour", b"red").await;
+        assert!(matches!(odd, Err(FsError::Unsupported(_))), "{odd:?}");
+        let deleted = fs.create(fs.root(), b"deleted", NewNode::FILE).await?;
+        fs.set_extended_attribute(deleted, b"user.x", Some(&[1; 2000]), AttributeManner::Either).await?;
+        fs.unlink(fs.root(), b"deleted").await
+    });
+    let listed = run("debugfs", &["-R", "ea_list /file", text(&path)]);
+    assert!(listed.contains("user.small (12)") && listed.contains("user.large (3000)"), "{listed}");
+    assert!(!listed.contains("gone"), "{listed}");
+}
+
+#[test]
+fn attributes_set_by_the_kernel_are_read_and_shared_blocks_copied() {
+    let (_scratch, path) = judged("xattr-kernel", |_| async { Ok(()) });
+    let Some(mount) = LoopMount::new(&path) else { return };
+    for name in ["one", "two"] {
+        fs::write(mount.path().join(name), b"").expect("write");
+        let value = "w".repeat(2000);
+        let file = mount.path().join(name);
+        let set = output("setfattr", &["-n", "user.shared", "-v", &value, text(&file)]);
+        if !set.status.success() {
+            eprintln!("SKIPPED: setfattr (package attr) is not installed");
+            return;
+        }
+    }
+    drop(mount);
+    let content = load(&path);
+    let disk = RamDisk::with_image(content.clone(), Geometry::plain("ram", content.pages()));
+    let work = |fs: Rc<Ext4>, _| async move {
+        let (one, two) = (fs.lookup(fs.root(), b"one").await?, fs.lookup(fs.root(), b"two").await?);
+        fs.set_extended_attribute(one, b"user.own", Some(&[b'o'; 500]), AttributeManner::Either).await?;
+        assert_eq!(fs.extended_attribute(one, b"user.shared").await?, [b'w'; 2000]);
+        assert_eq!(fs.extended_attributes(two).await?, [b"user.shared"]);
+        fs.unlink(fs.root(), b"one").await?;
+        assert_eq!(fs.extended_attribute(two, b"user.shared").await?, [b'w'; 2000]);
+        Ok(())
+    };
+    let (outcome, device) = with_mount(Box::new(disk), MountOptions::new(Mode::Data), work);
+    outcome.expect("no error");
+    save(&image(device), &path);
+    assert_clean(&path);
+}
+
+#[test]
+fn seeking_tells_data_from_holes() {
+    judged("seek", |fs| async move {
+        let file = fs.create(fs.root(), b"sparse", NewNode::FILE).await?;
+        fs.write(file, Position::At(5 * MIB), Content::Bytes(b"data"), Manner::default()).await?;
+        fs.allocate(file, 6 * MIB, MIB, Allocation::Extend).await?;
+        assert_eq!(fs.seek(file, 0, SeekTarget::Data).await?, 5 * MIB);
+        assert_eq!(fs.seek(file, 5 * MIB + 1, SeekTarget::Data).await?, 5 * MIB + 1);
+        assert_eq!(fs.seek(file, 5 * MIB, SeekTarget::Hole).await?, 5 * MIB + 4096);
+        assert!(matches!(fs.seek(file, 6 * MIB, SeekTarget::Data).await, Err(FsError::NoData(_))));
+        assert_eq!(fs.seek(file, 6 * MIB, SeekTarget::Hole).await?, 6 * MIB);
+        assert!(matches!(fs.seek(file, 7 * MIB, SeekTarget::Hole).await, Err(FsError::NoData(_))));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_directory_that_changes_while_it_is_read_gives_each_old_name_once() {
+    judged("cursor", |fs| async move {
+        let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+        let name = |number: u32| format!("a-name-of-some-length-{number:06}").into_bytes();
+        for number in 0..100 {
+            fs.create(directory, &name(number), NewNode::FILE).await?;
+        }
+        let first = fs.read_directory(directory, 0).await?;
+        let (seen, cursor) = (first.iter().map(|entry| entry.name.clone()), first.last().expect("entries").next);
+        let mut seen: Vec<Vec<u8>> = seen.collect();
+        // Leaves are split again and again behind the reader's back.
+        for number in 100..3000 {
+            fs.create(directory, &name(number), NewNode::FILE).await?;
+        }
+        seen.extend(names(&fs, directory, cursor).await?);
+        for number in 0..100 {
+            let times = seen.iter().filter(|seen| **seen == name(number)).count();
+            assert_eq!(times, 1, "name {number}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn device_nodes_and_pipes_look_right_to_the_kernel() {
+    let (_scratch, path) = judged("nodes", |fs| async move {
+        let node = |kind, device| NewNode { kind, device, ..NewNode::FILE };
+        fs.create(fs.root(), b"null", node(FileKind::CharacterDevice, (1, 3))).await?;
+        fs.create(fs.root(), b"big", node(FileKind::BlockDevice, (259, 70_000))).await?;
+        fs.create(fs.root(), b"pipe", node(FileKind::Fifo, (0, 0))).await?;
+        fs.create(fs.root(), b"socket", node(FileKind::Socket, (0, 0))).await?;
+        let big = fs.lookup(fs.root(), b"big").await?;
+        assert_eq!(fs.attributes(big).await?.device, (259, 70_000));
+        Ok(())
+    });
+    let Some(mount) = LoopMount::new(&path) else { return };
+    let shape = |name: &str| run("stat", &["-c", "%F %t %T", text(&mount.path().join(name))]);
+    assert_eq!(shape("null"), "character special file 1 3\n");
+    assert_eq!(shape("big"), format!("block special file {:x} {:x}\n", 259, 70_000));
+    assert_eq!(shape("pipe"), "fifo 0 0\n");
+    assert_eq!(shape("socket"), "socket 0 0\n");
+}
+
+#[test]
+fn a_hundred_thousand_files_fit_one_directory_and_go_again() {
+    judged("hundred-thousand", |fs| async move {
+        let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+        let mut made = 0;
+        for number in 0..100_000_u32 {
+            match fs.create(directory, format!("file-{number}").as_bytes(), NewNode::FILE).await {
+                Ok(_) => made += 1,
+                // 128 MiB have 32,768 inodes: hard links make up the rest.
+                Err(FsError::NoSpace { what: "inodes", .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let target = fs.lookup(directory, b"file-0").await?;
+        for number in made..100_000_u32 {
+            if number % 60_000 == 0 {
+                continue;
+            }
+            let linked =
+                fs.lookup(directory, format!("file-{}", number % made.max(1)).as_bytes()).await.unwrap_or(target);
+            fs.link(linked, directory, format!("link-{number}").as_bytes()).await?;
+        }
+        let all = names(&fs, directory, 0).await?;
+        assert!(all.len() > 99_900, "{} names", all.len());
+        for name in all.iter().filter(|name| !name.starts_with(b".")) {
+            fs.unlink(directory, name).await?;
+        }
+        assert_eq!(names(&fs, directory, 0).await?.len(), 2);
+        fs.remove_directory(fs.root(), b"directory").await
+    });
+}
+
+#[test]
+fn a_file_beyond_four_gibibytes_is_sparse_and_read_back() {
+    judged("large", |fs| async move {
+        let file = fs.create(fs.root(), b"large", NewNode::FILE).await?;
+        for far in [5, 300, 16_000] {
+            fs.write(file, Position::At(far << 30), Content::Bytes(b"far"), Manner::default()).await?;
+            assert_eq!(fs.read(file, (far << 30) - 1, 4, Manner::default()).await?.to_vec(), b"\0far");
+        }
+        let beyond = fs.write(file, Position::At(16 << 40), Content::Bytes(b"x"), Manner::default()).await;
+        assert!(matches!(beyond, Err(FsError::TooLarge { .. })), "{beyond:?}");
+        Ok(())
+    });
+}
