@@ -33,6 +33,9 @@ pub enum LabError {
         /// The system's words.
         message: String,
     },
+    /// A device could not be made or opened.
+    #[error(transparent)]
+    DeviceSetup(#[from] onewrite_device::Error),
     /// A file system could not be made.
     #[error("mkfs: {0}")]
     Mkfs(#[from] onewrite_fs::ext4::mkfs::MkfsError),

@@ -5,10 +5,13 @@
 
 pub mod driver;
 pub mod error;
+pub mod host;
 pub mod job;
+pub mod paper;
 pub mod report;
 pub mod results;
 pub mod session;
+pub mod transfer;
 pub mod workload;
 
 pub use error::LabError;

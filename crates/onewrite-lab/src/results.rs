@@ -401,4 +401,16 @@ impl RunResult {
             None => total.read.iops + total.write.iops + total.trim.iops,
         }
     }
+
+    /// Bytes written to the device for each byte that the workload wrote; `None` if it wrote none.
+    pub fn written_per_byte(&self) -> Option<f64> {
+        let asked = self.onewrite.total.write.io_bytes;
+        (asked > 0).then(|| self.onewrite.device.host_write_bytes as f64 / asked as f64)
+    }
+
+    /// FLUSH commands for each fsync and fdatasync; `None` if there was none.
+    pub fn flushes_per_sync(&self) -> Option<f64> {
+        let syncs = self.onewrite.total.sync.total_ios;
+        (syncs > 0).then(|| self.onewrite.device.flushes as f64 / syncs as f64)
+    }
 }

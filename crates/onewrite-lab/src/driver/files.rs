@@ -8,7 +8,8 @@ use onewrite_fs::{
     Allocation, AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position,
 };
 
-use super::contents::{Contents, Filling};
+use super::contents::Filling;
+use super::ledger::Ledger;
 use super::{Failure, Target};
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
@@ -18,11 +19,11 @@ use crate::workload::{FileId, Layout, Operation, Slot, Workload, WriteManner};
 pub struct Files<F> {
     fs: Rc<F>,
     names: RefCell<Vec<Name>>,
-    contents: RefCell<Vec<Option<Contents>>>,
+    ledger: RefCell<Rc<Ledger>>,
+    follows_all: bool,
 }
 
 struct Name {
-    path: String,
     directory: Ino,
     name: Vec<u8>,
 }
@@ -49,7 +50,25 @@ impl Opened {
 impl<F: FileSystem> Files<F> {
     /// `fs` as a target.
     pub fn new(fs: Rc<F>) -> Files<F> {
-        Files { fs, names: RefCell::default(), contents: RefCell::default() }
+        Files { fs, names: RefCell::default(), ledger: RefCell::default(), follows_all: false }
+    }
+
+    /// `fs` as a target that follows the content of every file, so that it can be checked after a power cut.
+    pub fn followed(fs: Rc<F>) -> Files<F> {
+        Files { follows_all: true, ..Files::new(fs) }
+    }
+
+    /// What the files hold; there is nothing in it before the layout.
+    pub fn ledger(&self) -> Rc<Ledger> {
+        Rc::clone(&self.ledger.borrow())
+    }
+
+    /// Carries out a change of `file`, which is not settled from its beginning on.
+    async fn change<T>(&self, file: FileId, change: impl Future<Output = FsResult<T>>) -> FsResult<T> {
+        self.ledger().begin(file);
+        let done = change.await;
+        self.ledger().end(file);
+        done
     }
 
     async fn directory(&self, path: &str) -> FsResult<()> {
@@ -67,17 +86,20 @@ impl<F: FileSystem> Files<F> {
             Layout::Reserved { size, fallocate } | Layout::Filled { size, fallocate, .. } => (size, fallocate),
         };
         let ino = self.create_or_lookup(file).await?;
-        self.reserve(ino, size, fallocate).await?;
+        self.change(file, self.reserve(file, ino, size, fallocate)).await?;
         if let Layout::Filled { chunk, seed, compressible_percent, synced, .. } = layout {
             self.fill(file, ino, (size, chunk), Filling { seed, compressible_percent }).await?;
             if synced {
-                self.fs.fsync(ino).await?;
+                self.sync((file, ino), false).await?;
             }
         }
         Ok(())
     }
 
-    async fn reserve(&self, ino: Ino, size: u64, fallocate: Fallocate) -> FsResult<()> {
+    async fn reserve(&self, file: FileId, ino: Ino, size: u64, fallocate: Fallocate) -> FsResult<()> {
+        if matches!(fallocate, Fallocate::Extend | Fallocate::Truncate) {
+            self.ledger().extended(file, size);
+        }
         match fallocate {
             Fallocate::None => Ok(()),
             Fallocate::Extend => self.fs.allocate(ino, 0, size, Allocation::Extend).await,
@@ -92,17 +114,22 @@ impl<F: FileSystem> Files<F> {
         let mut offset = 0;
         while offset < size {
             let length = chunk.min(size - offset);
-            self.fs.write(ino, Position::At(offset), filling.content(length), Manner::default()).await?;
-            self.note(file, offset, length, filling);
+            self.put((file, ino), (Position::At(offset), length), filling, Manner::default()).await?;
             offset += length;
         }
         Ok(())
     }
 
-    async fn create_or_lookup(&self, file: FileId) -> FsResult<Ino> {
+    async fn make(&self, file: FileId) -> FsResult<Ino> {
         let (directory, name) = self.place(file);
-        match self.fs.create(directory, &name, NewNode::FILE).await {
-            Err(FsError::Exists(_)) => self.fs.lookup(directory, &name).await,
+        let ino = self.change(file, self.fs.create(directory, &name, NewNode::FILE)).await?;
+        self.ledger().emptied(file);
+        Ok(ino)
+    }
+
+    async fn create_or_lookup(&self, file: FileId) -> FsResult<Ino> {
+        match self.make(file).await {
+            Err(FsError::Exists(_)) => self.lookup(file).await,
             other => other,
         }
     }
@@ -118,20 +145,18 @@ impl<F: FileSystem> Files<F> {
         (name.directory, name.name.clone())
     }
 
-    fn note(&self, file: FileId, offset: u64, length: u64, filling: Filling) {
-        if let Some(contents) = &mut self.contents.borrow_mut()[file.0 as usize] {
-            contents.write(offset, length, filling);
-        }
-    }
-
-    fn check(&self, file: FileId, offset: u64, data: &onewrite_fs::Data) -> Result<(), Failure> {
-        let contents = self.contents.borrow();
-        let Some(contents) = &contents[file.0 as usize] else { return Ok(()) };
-        contents.check(offset, &data.to_vec()).map_err(|(offset, problem)| Failure::Content {
-            file: self.names.borrow()[file.0 as usize].path.clone(),
-            offset,
-            problem,
-        })
+    /// Writes, and notes what was written.
+    async fn put(
+        &self,
+        (file, ino): (FileId, Ino),
+        (position, length): (Position, u64),
+        filling: Filling,
+        how: Manner,
+    ) -> FsResult<()> {
+        let write = self.fs.write(ino, position, filling.content(length), how);
+        let begin = self.change(file, write).await?;
+        self.ledger().written(file, begin, length, filling);
+        Ok(())
     }
 
     async fn open(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot, create: bool) -> FsResult<u64> {
@@ -145,8 +170,7 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn create(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot) -> FsResult<u64> {
-        let (directory, name) = self.place(file);
-        let ino = self.fs.create(directory, &name, NewNode::FILE).await?;
+        let ino = self.make(file).await?;
         self.fs.open(ino);
         opened.borrow_mut().put(slot, Some((file, ino)));
         Ok(0)
@@ -161,10 +185,8 @@ impl<F: FileSystem> Files<F> {
 
     async fn unlink(&self, file: FileId) -> FsResult<u64> {
         let (directory, name) = self.place(file);
-        self.fs.unlink(directory, &name).await?;
-        if let Some(contents) = &mut self.contents.borrow_mut()[file.0 as usize] {
-            *contents = Contents::default();
-        }
+        self.change(file, self.fs.unlink(directory, &name)).await?;
+        self.ledger().emptied(file);
         Ok(0)
     }
 
@@ -175,7 +197,8 @@ impl<F: FileSystem> Files<F> {
 
     async fn read(&self, (file, ino): (FileId, Ino), offset: u64, length: u64, manner: Manner) -> Result<u64, Failure> {
         let data = self.fs.read(ino, offset, length, manner).await?;
-        self.check(file, offset, &data)?;
+        let checked = self.ledger().check(file, offset, || data.to_vec());
+        checked.map_err(|(file, offset, problem)| Failure::Content { file, offset, problem })?;
         Ok(data.length as u64)
     }
 
@@ -191,27 +214,25 @@ impl<F: FileSystem> Files<F> {
 
     async fn write(
         &self,
-        (file, ino): (FileId, Ino),
+        opened: (FileId, Ino),
         (position, length): (Position, u64),
         filling: Filling,
         manner: WriteManner,
     ) -> FsResult<u64> {
-        let how = Manner { direct: manner.direct };
-        let begin = self.fs.write(ino, position, filling.content(length), how).await?;
-        self.note(file, begin, length, filling);
-        match manner.sync {
-            SyncMode::None => (),
-            SyncMode::Sync => self.fs.fsync(ino).await?,
-            SyncMode::Dsync => self.fs.fdatasync(ino).await?,
+        self.put(opened, (position, length), filling, Manner { direct: manner.direct }).await?;
+        if manner.sync != SyncMode::None {
+            self.sync(opened, manner.sync == SyncMode::Dsync).await?;
         }
         Ok(length)
     }
 
-    async fn sync(&self, (_, ino): (FileId, Ino), only_data: bool) -> FsResult<u64> {
+    async fn sync(&self, (file, ino): (FileId, Ino), only_data: bool) -> FsResult<u64> {
+        let ticket = self.ledger().begin_sync(file);
         match only_data {
             true => self.fs.fdatasync(ino).await?,
             false => self.fs.fsync(ino).await?,
         }
+        self.ledger().synced(file, ticket);
         Ok(0)
     }
 }
@@ -233,9 +254,10 @@ impl<F: FileSystem> Target for Files<F> {
         for plan in &workload.files {
             let (parent, name) = split_path(plan.path.as_bytes())?;
             let directory = resolve(&*self.fs, parent).await?;
-            self.names.borrow_mut().push(Name { path: plan.path.clone(), directory, name: name.to_vec() });
-            self.contents.borrow_mut().push(plan.verified.then(Contents::default));
+            self.names.borrow_mut().push(Name { directory, name: name.to_vec() });
         }
+        let files = workload.files.iter().map(|plan| (plan.path.clone(), plan.verified || self.follows_all));
+        self.ledger.replace(Rc::new(Ledger::new(files)));
         for (index, plan) in workload.files.iter().enumerate() {
             self.lay_out_file(FileId(index as u32), plan.layout).await?;
         }

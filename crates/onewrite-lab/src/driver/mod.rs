@@ -16,6 +16,7 @@
 
 mod contents;
 mod files;
+mod ledger;
 mod measure;
 mod raw;
 
@@ -25,7 +26,9 @@ use std::rc::Rc;
 use onewrite_block::sync::SharedLock;
 use onewrite_block::{Nanos, Runtime};
 
+pub use contents::Contents;
 pub use files::Files;
+pub use ledger::{Ledger, Settled};
 pub use measure::{JobMeasure, Latencies, Series};
 pub use raw::Raw;
 
@@ -100,6 +103,15 @@ pub type Watcher = Rc<dyn Fn(Progress)>;
 /// Operations between two calls of a [`Watcher`].
 const WATCH_EVERY: u64 = 1024;
 
+/// What a run may be told besides its workload.
+#[derive(Clone, Default)]
+pub struct RunOptions {
+    /// Told now and then how far the run is.
+    pub watcher: Option<Watcher>,
+    /// Operations after which no task begins another.
+    pub operations_max: Option<u64>,
+}
+
 /// Carries `workload` out on `target`.
 ///
 /// # Errors
@@ -108,7 +120,7 @@ pub async fn run<T: Target + 'static>(
     runtime: &Runtime,
     target: Rc<T>,
     workload: Workload,
-    watcher: Option<Watcher>,
+    options: RunOptions,
 ) -> Result<Vec<JobMeasure>, LabError> {
     target.lay_out(&workload).await?;
     let names: Vec<Rc<str>> = workload.jobs.iter().map(|job| job.name.as_str().into()).collect();
@@ -118,7 +130,7 @@ pub async fn run<T: Target + 'static>(
         measures: workload.jobs.into_iter().map(JobMeasure::new).map(RefCell::new).collect(),
         failure: RefCell::new(None),
         operations: Cell::new(0),
-        watcher,
+        options,
     });
     for group in workload.groups {
         run_group(&crew, group, &names).await;
@@ -136,7 +148,7 @@ struct Crew<T> {
     measures: Vec<RefCell<JobMeasure>>,
     failure: RefCell<Option<LabError>>,
     operations: Cell<u64>,
-    watcher: Option<Watcher>,
+    options: RunOptions,
 }
 
 /// What the workers of one task share.
@@ -209,7 +221,8 @@ impl<T: Target> Crew<T> {
     }
 
     fn next(&self, post: &Post<T::Descriptors>) -> Option<Step> {
-        if self.failure.borrow().is_some() {
+        let is_enough = self.options.operations_max.is_some_and(|most| self.operations.get() >= most);
+        if is_enough || self.failure.borrow().is_some() {
             return None;
         }
         let now = self.runtime.now().saturating_sub(post.begin);
@@ -244,7 +257,7 @@ impl<T: Target> Crew<T> {
 
     fn watch(&self) {
         self.operations.set(self.operations.get() + 1);
-        if let Some(watcher) = &self.watcher
+        if let Some(watcher) = &self.options.watcher
             && self.operations.get().is_multiple_of(WATCH_EVERY)
         {
             watcher(Progress { operations: self.operations.get(), now: self.runtime.now() });

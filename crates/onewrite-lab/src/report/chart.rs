@@ -9,7 +9,7 @@ const WIDTH: f64 = 720.0;
 /// Room for the labels of runs.
 const LABELS: f64 = 132.0;
 /// Room for the value after a bar.
-const VALUES: f64 = 96.0;
+const VALUES: f64 = 152.0;
 /// Height of a line.
 const LINE: f64 = 34.0;
 /// Height of a bar.
@@ -198,7 +198,7 @@ mod tests {
     fn the_longest_bar_takes_all_the_room() {
         let bar = |label: &str, value| Bar { label: label.into(), value, text: String::new() };
         let svg = bars("t", &[bar("a", 50.0), bar("b", 100.0)]);
-        assert!(svg.contains(r#"width="490.5""#) && svg.contains(r#"width="244.5""#), "{svg}");
+        assert!(svg.contains(r#"width="434.5""#) && svg.contains(r#"width="216.5""#), "{svg}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use onewrite_block::Cause;
 
 use super::chart::{self, Bar, Spread, Stack, escape};
 use super::table::{promise, subject};
-use super::units::{bytes, capacity, grouped, plain};
+use super::units::{bytes, capacity, grouped, plain, ratio};
 use super::{Compared, Comparison, SHOWN, syncs, writes};
 use crate::results::{DeviceFigures, Distribution};
 
@@ -81,16 +81,16 @@ fn charts(comparison: &Comparison) -> String {
         section("Throughput", "operations a second; more is better", &throughput(runs)),
         latencies("Write latency", runs, writes),
         latencies("fsync latency", runs, syncs),
-        section("Bytes written to the device, by cause", &causes_note(runs), &(legend(runs) + &by_cause(runs))),
-        section(
-            "FLUSH commands",
-            "how often the device had to make its buffer durable; fewer is better",
-            &count(runs, "flushes", |device| device.flushes),
-        ),
+        section(BYTES, BYTES_NOTE, &(legend(runs) + &by_cause(runs))),
+        flushes(runs),
         flash(runs),
     ]
     .concat()
 }
+
+const BYTES: &str = "Bytes written to the device, by cause";
+const BYTES_NOTE: &str = "for each byte that the workload wrote; layout of the files, the run and the clean unmount \
+                          together; less is better";
 
 fn section(title: &str, note: &str, chart: &str) -> String {
     if chart.is_empty() {
@@ -125,17 +125,6 @@ fn causes(runs: &[Compared]) -> Vec<(usize, Cause)> {
     Cause::ALL.into_iter().enumerate().filter(|(index, _)| written(*index)).collect()
 }
 
-fn causes_note(runs: &[Compared]) -> String {
-    let asked: Vec<String> = runs
-        .iter()
-        .map(|run| format!("{} {}", escape(&run.label), bytes(run.result.onewrite.total.write.io_bytes)))
-        .collect();
-    format!(
-        "layout of the files, the run and the clean unmount together; the workload itself asked for {}",
-        asked.join(", ")
-    )
-}
-
 fn legend(runs: &[Compared]) -> String {
     let item = |(_, cause): (usize, Cause)| format!("<span><i class=\"{0}\"></i>{0}</span>", cause.name());
     format!("<p class=\"legend\">{}</p>\n", causes(runs).into_iter().map(item).collect::<String>())
@@ -144,22 +133,34 @@ fn legend(runs: &[Compared]) -> String {
 fn by_cause(runs: &[Compared]) -> String {
     let stack = |run: &Compared| {
         let written = device(run).host_write_bytes_by_cause.0;
+        let asked = run.result.onewrite.total.write.io_bytes.max(1) as f64;
         let part = |(index, cause): (usize, Cause)| {
             let title = format!("{} {}: {}", run.label, cause.name(), bytes(written[index]));
-            (cause.name().to_owned(), written[index] as f64, title)
+            (cause.name().to_owned(), written[index] as f64 / asked, title)
         };
         let parts = causes(runs).into_iter().map(part).collect();
-        Stack { label: run.label.clone(), parts, text: bytes(device(run).host_write_bytes) }
+        let text = format!("{}× · {}", ratio(run.result.written_per_byte()), bytes(device(run).host_write_bytes));
+        Stack { label: run.label.clone(), parts, text }
     };
-    chart::stacked("Bytes written by cause", &runs.iter().map(stack).collect::<Vec<_>>())
+    chart::stacked(BYTES, &runs.iter().map(stack).collect::<Vec<_>>())
 }
 
-fn count(runs: &[Compared], title: &str, of: fn(&DeviceFigures) -> u64) -> String {
+/// For each fsync where there are some, in all where not.
+fn flushes(runs: &[Compared]) -> String {
+    let has_syncs = runs.iter().all(|run| run.result.flushes_per_sync().is_some());
     let bar = |run: &Compared| {
-        let value = of(device(run));
-        Bar { label: run.label.clone(), value: value as f64, text: grouped(value) }
+        let count = device(run).flushes;
+        let (value, text) = match run.result.flushes_per_sync() {
+            Some(each) if has_syncs => (each, format!("{each:.3} · {}", grouped(count))),
+            _ => (count as f64, grouped(count)),
+        };
+        Bar { label: run.label.clone(), value, text }
     };
-    chart::bars(title, &runs.iter().map(bar).collect::<Vec<_>>())
+    let note = match has_syncs {
+        true => "for each fsync of the workload: how often the device had to make its buffer durable; fewer is better",
+        false => "how often the device had to make its buffer durable; fewer is better",
+    };
+    section("FLUSH commands", note, &chart::bars("FLUSH commands", &runs.iter().map(bar).collect::<Vec<_>>()))
 }
 
 /// Inside the flash; nothing where the device has none.
@@ -167,15 +168,23 @@ fn flash(runs: &[Compared]) -> String {
     if runs.iter().all(|run| device(run).waf.is_none()) {
         return String::new();
     }
-    let bar = |run: &Compared| {
-        let value = device(run).waf.unwrap_or(0.0);
-        Bar { label: run.label.clone(), value, text: format!("{value:.3}") }
+    let bars = |bar: &dyn Fn(&Compared) -> (f64, String)| {
+        let bars = runs.iter().map(|run| (run.label.clone(), bar(run)));
+        bars.map(|(label, (value, text))| Bar { label, value, text }).collect::<Vec<_>>()
     };
-    let waf = chart::bars("Write amplification", &runs.iter().map(bar).collect::<Vec<_>>());
-    let note = "flash bytes programmed for each byte the host wrote: garbage collection and mapping come on top of 1";
-    let erases =
-        section("Flash blocks erased", "wear; fewer is better", &count(runs, "erases", |device| device.erases));
-    section("Write amplification", note, &waf) + &erases
+    let waf = bars(&|run| (device(run).waf.unwrap_or(0.0), ratio(device(run).waf)));
+    let erases = bars(&|run| {
+        let asked = run.result.onewrite.total.write.io_bytes.max(1) as f64 / 1e9;
+        let each = device(run).erases as f64 / asked;
+        (each, format!("{} · {}", plain(each), grouped(device(run).erases)))
+    });
+    let note = "flash bytes programmed for each byte written to the device; garbage collection and mapping add to 1";
+    section("Write amplification", note, &chart::bars("Write amplification", &waf))
+        + &section(
+            "Flash blocks erased",
+            "for each GB that the workload wrote; fewer is better",
+            &chart::bars("Erases", &erases),
+        )
 }
 
 fn device(run: &Compared) -> &DeviceFigures {
@@ -200,15 +209,17 @@ fn figures(comparison: &Comparison) -> String {
         SHOWN.iter().for_each(|&percent| rows += &row(&format!("{name} p{percent}"), &latency(of, percent)));
     }
     rows += &row("bytes written", &|run| bytes(device(run).host_write_bytes));
+    rows += &row("for each byte asked", &|run| ratio(run.result.written_per_byte()));
     rows += &row("bytes read", &|run| bytes(device(run).host_read_bytes));
     rows += &row("flushes", &|run| grouped(device(run).flushes));
+    rows += &row("for each fsync", &|run| ratio(run.result.flushes_per_sync()));
     rows += &row("FUA writes", &|run| grouped(device(run).fua_writes));
     rows += &row("transactions", &of_fs(|fs| fs.commits));
     rows += &row("checkpoints (waited for)", &|run| {
         let fs = run.result.onewrite.fs.as_ref();
         fs.map_or("–".to_owned(), |fs| format!("{} ({})", grouped(fs.checkpoints), grouped(fs.forced_checkpoints)))
     });
-    rows += &row("WAF", &|run| device(run).waf.map_or("–".to_owned(), |waf| format!("{waf:.3}")));
+    rows += &row("WAF", &|run| ratio(device(run).waf));
     rows += &row("erases", &|run| grouped(device(run).erases));
     rows += &row("promise", &promise);
     rows += &row("power cuts", &|run| run.crash.as_ref().map_or("not tried".to_owned(), super::CrashVerdict::words));

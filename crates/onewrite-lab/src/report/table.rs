@@ -1,6 +1,6 @@
 //! The table for a terminal: a line for each figure, a column for each run.
 
-use super::units::{bytes, capacity, grouped, latency, plain};
+use super::units::{bytes, capacity, grouped, latency, plain, ratio};
 use super::{Compared, Comparison, SHOWN, syncs, writes};
 use crate::results::Distribution;
 
@@ -59,8 +59,10 @@ fn lines(comparison: &Comparison) -> Vec<Line> {
     lines.extend(latencies(runs, "fsync", syncs));
     let device = |run: &Compared| run.result.onewrite.device.clone();
     lines.push(line("bytes written", &|run| bytes(device(run).host_write_bytes)));
+    lines.push(line("  for each byte asked", &|run| ratio(run.result.written_per_byte())));
     lines.push(line("flushes", &|run| grouped(device(run).flushes)));
-    lines.push(line("WAF", &|run| device(run).waf.map_or("–".to_owned(), |waf| format!("{waf:.3}"))));
+    lines.push(line("  for each fsync", &|run| ratio(run.result.flushes_per_sync())));
+    lines.push(line("WAF", &|run| ratio(device(run).waf)));
     lines.push(line("erases", &|run| grouped(device(run).erases)));
     lines.push(line("promise", &promise));
     lines

@@ -51,6 +51,11 @@ pub fn latency(span: Option<Nanos>) -> String {
     span.map_or_else(|| "–".to_owned(), |span| span.to_string())
 }
 
+/// A ratio to three decimals, or a dash.
+pub fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,11 @@
 //! - Figures run from after mkfs to the end of the clean unmount: layout and the last checkpoint are in them.
 //! - On an emulated device time is virtual, and the same [`RunSpec`] gives the same [`RunResult`] to the byte.
 
+mod cuts;
+mod device;
 mod format;
 mod image;
+mod judge;
 mod overlay;
 
 use std::path::PathBuf;
@@ -20,11 +23,14 @@ use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, 
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 
+pub use cuts::try_cuts;
+pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
 pub use format::{FormatOptions, Formatted, format, held_by};
 pub use image::save_image;
+pub use judge::{Judgement, judge};
 pub use overlay::Overlay;
 
-use crate::driver::{self, Files, JobMeasure, Raw, Watcher};
+use crate::driver::{self, Files, JobMeasure, Raw, RunOptions, Watcher};
 use crate::error::LabError;
 use crate::job::JobFile;
 use crate::results::{DeviceFigures, Figures, FsFigures, RunResult, Settings};
@@ -135,7 +141,8 @@ async fn run_raw(spec: &RunSpec, port: DevicePort, watcher: Option<Watcher>) -> 
     let workload = spec.job.plan(fio::Target::Device { bytes }, &Choices::new(spec.seed))?;
     port.device_mut().reset_counters();
     let begin = runtime.now();
-    let measures = driver::run(&runtime, Rc::new(Raw::new(port.clone())), workload, watcher).await?;
+    let options = RunOptions { watcher, ..RunOptions::default() };
+    let measures = driver::run(&runtime, Rc::new(Raw::new(port.clone())), workload, options).await?;
     Ok(gather(spec, &port, &measures, runtime.now() - begin, None, None))
 }
 
@@ -175,7 +182,8 @@ async fn measure(
     workload: Workload,
     watcher: Option<Watcher>,
 ) -> Result<Vec<JobMeasure>, LabError> {
-    driver::run(runtime, Rc::new(Files::new(Rc::clone(fs))), workload, watcher).await
+    let options = RunOptions { watcher, ..RunOptions::default() };
+    driver::run(runtime, Rc::new(Files::new(Rc::clone(fs))), workload, options).await
 }
 
 fn device_bytes(port: &DevicePort) -> u64 {

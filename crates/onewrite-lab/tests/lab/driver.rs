@@ -78,7 +78,9 @@ fn verify_finds_a_spoiled_byte() {
     let target = Rc::new(Files::new(fs));
     let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=64k\nverify=crc32c\n").unwrap();
     let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
-    let result = executor.block_on(async move { driver::run(&runtime, target, workload, None).await }).unwrap();
+    let result = executor
+        .block_on(async move { driver::run(&runtime, target, workload, driver::RunOptions::default()).await })
+        .unwrap();
     assert!(matches!(result, Err(LabError::Verify { offset: 0, .. })), "{:?}", result.err());
 }
 
@@ -112,7 +114,10 @@ fn a_device_is_driven_without_a_file_system() {
     let file = JobFile::parse("test.fio", text).unwrap();
     let workload = fio::plan(&file, Target::Device { bytes: 4 << 20 }, &Choices::new(1)).unwrap();
     let target = Rc::new(Raw::new(port.clone()));
-    let jobs = executor.block_on(async move { driver::run(&runtime, target, workload, None).await }).unwrap().unwrap();
+    let jobs = executor
+        .block_on(async move { driver::run(&runtime, target, workload, driver::RunOptions::default()).await })
+        .unwrap()
+        .unwrap();
     assert_eq!((jobs[0].write.count(), jobs[0].read.count(), jobs[1].trim.count()), (128, 128, 16));
     let counters = port.device().counters();
     assert_eq!((counters.host_write_bytes(), counters.flushes, counters.trims), (1 << 20, 7, 16));
@@ -128,7 +133,13 @@ fn a_watcher_sees_the_run_go_on() {
     let seen = Rc::new(Cell::new(0));
     let watcher = Rc::clone(&seen);
     let watch: driver::Watcher = Rc::new(move |progress| watcher.set(progress.operations));
-    executor.block_on(async move { driver::run(&runtime, target, workload, Some(watch)).await }).unwrap().unwrap();
+    executor
+        .block_on(async move {
+            driver::run(&runtime, target, workload, driver::RunOptions { watcher: Some(watch), ..Default::default() })
+                .await
+        })
+        .unwrap()
+        .unwrap();
     assert_eq!(seen.get(), 4096);
 }
 

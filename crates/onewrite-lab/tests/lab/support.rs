@@ -17,7 +17,8 @@ pub fn run(workload: Workload) -> (Result<Vec<JobMeasure>, LabError>, Rc<MemoryF
     let runtime = executor.runtime();
     let fs = Rc::new(MemoryFs::new(&runtime));
     let target = Rc::new(Files::new(Rc::clone(&fs)));
-    let measures = executor.block_on(async move { driver::run(&runtime, target, workload, None).await });
+    let measures =
+        executor.block_on(async move { driver::run(&runtime, target, workload, driver::RunOptions::default()).await });
     (measures.unwrap(), fs)
 }
 

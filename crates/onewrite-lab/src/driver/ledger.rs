@@ -1,0 +1,172 @@
+//! Ledger: what each file of a run holds, and which files must survive a power cut as they are.
+//!
+//! ```text
+//!   settled ──create, write, unlink begins──► changing ──fsync, nothing else under way──► settled
+//! ```
+//!
+//! # Invariants
+//! - A settled file has not been touched since an fsync of it returned: content, size and name must survive.
+//! - Content is followed only where [`Ledger::new`] was asked to; the rest costs a few words for each file.
+
+use std::cell::RefCell;
+
+use super::contents::{Contents, Filling};
+use crate::workload::FileId;
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    path: String,
+    /// `None` where nobody wants to know.
+    contents: Option<Contents>,
+    size: u64,
+    /// Changes begun so far, and those under way.
+    changes: u64,
+    under_way: u32,
+    settled: bool,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    entries: RefCell<Vec<Entry>>,
+}
+
+/// A file that must survive as it is.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// Its path.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it holds.
+    pub contents: Contents,
+}
+
+impl Ledger {
+    /// A ledger for files at these paths; `true` for those whose content is followed.
+    pub fn new(files: impl Iterator<Item = (String, bool)>) -> Ledger {
+        let entry = |(path, followed): (String, bool)| Entry {
+            path,
+            contents: followed.then(Contents::default),
+            ..Entry::default()
+        };
+        Ledger { entries: RefCell::new(files.map(entry).collect()) }
+    }
+
+    /// The files that must survive, among those whose content is followed.
+    pub fn settled(&self) -> Vec<Settled> {
+        let entries = self.entries.borrow();
+        let settled = entries.iter().filter(|entry| entry.settled);
+        let file = |entry: &Entry| {
+            let contents = entry.contents.clone()?;
+            Some(Settled { path: entry.path.clone(), size: entry.size, contents })
+        };
+        settled.filter_map(file).collect()
+    }
+
+    /// A change of `file` begins.
+    pub fn begin(&self, file: FileId) {
+        self.with(file, |entry| {
+            entry.changes += 1;
+            entry.under_way += 1;
+            entry.settled = false;
+        });
+    }
+
+    /// A change that has begun is done, whatever it was.
+    pub fn end(&self, file: FileId) {
+        self.with(file, |entry| entry.under_way -= 1);
+    }
+
+    /// `length` bytes at `offset` now hold `filling`.
+    pub fn written(&self, file: FileId, offset: u64, length: u64, filling: Filling) {
+        self.with(file, |entry| {
+            entry.size = entry.size.max(offset + length);
+            if let Some(contents) = &mut entry.contents {
+                contents.write(offset, length, filling);
+            }
+        });
+    }
+
+    /// The file is as long as this, with zeros or nothing known behind what was written.
+    pub fn extended(&self, file: FileId, size: u64) {
+        self.with(file, |entry| entry.size = entry.size.max(size));
+    }
+
+    /// The file is gone or new: it holds nothing.
+    pub fn emptied(&self, file: FileId) {
+        self.with(file, |entry| {
+            entry.size = 0;
+            entry.contents = entry.contents.take().map(|_| Contents::default());
+        });
+    }
+
+    /// A sync of `file` begins; hand the result to [`Ledger::synced`]. `None` if a change is under way.
+    pub fn begin_sync(&self, file: FileId) -> Option<u64> {
+        self.with(file, |entry| (entry.under_way == 0).then_some(entry.changes))
+    }
+
+    /// A sync that began with `ticket` has returned.
+    pub fn synced(&self, file: FileId, ticket: Option<u64>) {
+        self.with(file, |entry| entry.settled |= ticket == Some(entry.changes));
+    }
+
+    /// Compares `bytes`, read at `offset`, with what `file` must hold.
+    ///
+    /// # Errors
+    /// The path, the first byte of the part that differs, and how.
+    pub fn check(
+        &self,
+        file: FileId,
+        offset: u64,
+        bytes: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), (String, u64, String)> {
+        self.with(file, |entry| {
+            let Some(contents) = &entry.contents else { return Ok(()) };
+            contents.check(offset, &bytes()).map_err(|(at, problem)| (entry.path.clone(), at, problem))
+        })
+    }
+
+    fn with<T>(&self, file: FileId, work: impl FnOnce(&mut Entry) -> T) -> T {
+        work(&mut self.entries.borrow_mut()[file.0 as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileId = FileId(0);
+
+    fn changed() -> Ledger {
+        let ledger = Ledger::new(std::iter::once(("a".to_owned(), true)));
+        ledger.begin(FILE);
+        ledger.written(FILE, 0, 10, Filling { seed: 1, compressible_percent: 0 });
+        ledger.end(FILE);
+        ledger
+    }
+
+    #[test]
+    fn a_sync_settles_what_was_changed_before_it() {
+        let ledger = changed();
+        assert!(ledger.settled().is_empty());
+        let ticket = ledger.begin_sync(FILE);
+        ledger.synced(FILE, ticket);
+        assert_eq!(ledger.settled()[0].size, 10);
+    }
+
+    #[test]
+    fn a_change_during_a_sync_settles_nothing() {
+        let ledger = changed();
+        let ticket = ledger.begin_sync(FILE);
+        ledger.begin(FILE);
+        ledger.end(FILE);
+        ledger.synced(FILE, ticket);
+        assert!(ledger.settled().is_empty());
+        ledger.begin(FILE);
+        let ticket = ledger.begin_sync(FILE);
+        ledger.end(FILE);
+        ledger.synced(FILE, ticket);
+        assert!(ledger.settled().is_empty());
+    }
+}

@@ -1,0 +1,142 @@
+//! Host: measures what this machine costs, for a host profile. The only part of the laboratory that looks at the
+//! machine's own clocks.
+//!
+//! Figures are processor time, so that waiting for a disk does not count: the clock of this process is read before and
+//! after many repetitions.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use onewrite_block::{HostProfile, PAGE_SIZE, crc32c};
+use rustix::fs::OFlags;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::LabError;
+
+const SCRATCH_BYTES: usize = 16 << 20;
+
+/// Measures this machine; block requests go to a scratch file in `directory`.
+///
+/// # Errors
+/// If the scratch file cannot be made, or its file system has no O_DIRECT.
+pub fn measure(directory: &Path) -> Result<HostProfile, LabError> {
+    let scratch = Scratch::new(directory)?;
+    let syscall_ns = scratch.syscall()?;
+    Ok(HostProfile {
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        syscall_ns,
+        submit_ns: scratch.request()?.saturating_sub(syscall_ns).max(1),
+        copy_page_ns: copy_page().max(1),
+        checksum_mb_per_s: rate(|bytes| u64::from(crc32c(!0, bytes))),
+        compress_mb_per_s: rate(|bytes| lz4_flex::compress(bytes).len() as u64),
+        decompress_mb_per_s: decompression(),
+    })
+}
+
+/// Processor time of this process in nanoseconds.
+fn processor_ns() -> u64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Processor time of one of `count` repetitions, in nanoseconds.
+fn time_of(count: u64, mut work: impl FnMut(u64)) -> u64 {
+    let begin = processor_ns();
+    (0..count).for_each(&mut work);
+    (processor_ns() - begin) / count
+}
+
+/// A file that is removed in the end.
+struct Scratch {
+    path: PathBuf,
+    file: File,
+}
+
+impl Scratch {
+    fn new(directory: &Path) -> Result<Scratch, LabError> {
+        let path = directory.join(format!(".onewrite-measure-{}", std::process::id()));
+        let failed = |error: std::io::Error| LabError::WriteFile {
+            path: path.display().to_string(),
+            message: error.to_string(),
+        };
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
+        file.write_all_at(&incompressible(SCRATCH_BYTES), 0).and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(Scratch { path: path.clone(), file })
+    }
+
+    fn failed(&self, error: impl std::fmt::Display) -> LabError {
+        LabError::ReadFile { path: self.path.display().to_string(), message: error.to_string() }
+    }
+
+    /// A system call with its way through the file-system switch: reading one byte from the page cache.
+    fn syscall(&self) -> Result<u64, LabError> {
+        let mut byte = [0];
+        self.file.read_at(&mut byte, 0).map_err(|error| self.failed(error))?;
+        Ok(time_of(200_000, |_| drop(black_box(self.file.read_at(&mut byte, 0)))))
+    }
+
+    /// A system call that goes to the disk: reading a page past the page cache.
+    fn request(&self) -> Result<u64, LabError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECT;
+        let direct = rustix::fs::open(&self.path, flags, rustix::fs::Mode::empty());
+        let direct =
+            File::from(direct.map_err(|error| self.failed(format!("O_DIRECT: {error}; take --directory on a disk")))?);
+        let mut buffer = vec![0; 2 * PAGE_SIZE];
+        let start = buffer.as_ptr().align_offset(PAGE_SIZE);
+        let page = &mut buffer[start..start + PAGE_SIZE];
+        direct.read_exact_at(page, 0).map_err(|error| self.failed(error))?;
+        let pages = (SCRATCH_BYTES / PAGE_SIZE) as u64;
+        Ok(time_of(10_000, |index| drop(black_box(direct.read_at(page, index * 7 % pages * PAGE_SIZE as u64)))))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It may be gone already; then there is nothing to remove.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn copy_page() -> u64 {
+    let source = incompressible(SCRATCH_BYTES);
+    let mut target = vec![0_u8; SCRATCH_BYTES];
+    let pages = SCRATCH_BYTES / PAGE_SIZE;
+    time_of(20 * pages as u64, |index| {
+        let place = index as usize * 7 % pages * PAGE_SIZE;
+        target[place..place + PAGE_SIZE].copy_from_slice(black_box(&source[place..place + PAGE_SIZE]));
+    })
+}
+
+/// MB a second of `work` on half-compressible pages.
+fn rate(work: impl Fn(&[u8]) -> u64) -> u64 {
+    let bytes = half_compressible();
+    let time = time_of(20, |_| {
+        black_box(work(black_box(&bytes)));
+    });
+    per_second(bytes.len(), time)
+}
+
+fn decompression() -> u64 {
+    let bytes = half_compressible();
+    let packed = lz4_flex::compress(&bytes);
+    per_second(bytes.len(), time_of(20, |_| drop(black_box(lz4_flex::decompress(black_box(&packed), bytes.len())))))
+}
+
+fn per_second(bytes: usize, nanoseconds: u64) -> u64 {
+    (bytes as u64 * 1000 / nanoseconds.max(1)).max(1)
+}
+
+fn incompressible(length: usize) -> Vec<u8> {
+    patterned(length, 0)
+}
+
+fn half_compressible() -> Vec<u8> {
+    patterned(4 << 20, 50)
+}
+
+fn patterned(length: usize, compressible_percent: u8) -> Vec<u8> {
+    let pages = 0..(length / PAGE_SIZE) as u64;
+    pages.flat_map(|page| onewrite_fs::pattern_page(1, compressible_percent, page).bytes().to_vec()).collect()
+}

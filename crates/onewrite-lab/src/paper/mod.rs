@@ -1,0 +1,211 @@
+//! Paper: what the papers report, row by row, beside what this program measures.
+//!
+//! The rows stand in `scoreboard.toml`, one claim each; an experiment belongs to a row by its id. A row without an
+//! experiment is listed and cannot be run. Nothing here decides what comes out: experiments run the same sessions,
+//! devices and file systems as everything else.
+
+mod blocks;
+mod calibration;
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::error::LabError;
+
+const SCOREBOARD: &str = include_str!("../../scoreboard.toml");
+
+/// How paper and measurement are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A device figure that a profile may be fitted to.
+    Calibration,
+    /// Follows from the algorithm alone; must be equal.
+    Exact,
+    /// Follows from the model; expected within [`Row::within`].
+    Near,
+    /// The winner must agree.
+    Shape,
+    /// The paper's best case over a sweep.
+    Upto,
+}
+
+/// One claim of a paper.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Stable name.
+    pub id: String,
+    /// Paper and place in it.
+    pub source: String,
+    /// Device profile.
+    #[serde(default)]
+    pub device: String,
+    /// What ran.
+    #[serde(default)]
+    pub workload: String,
+    /// What is compared.
+    pub metric: String,
+    /// The two sides whose ratio is meant; a plain figure without them.
+    pub a: Option<String>,
+    /// The other side.
+    pub b: Option<String>,
+    /// The paper's figure.
+    pub paper: f64,
+    /// Unit of a plain figure.
+    #[serde(default)]
+    pub unit: String,
+    /// Which way is good.
+    pub better: Option<String>,
+    /// How paper and measurement are compared.
+    pub kind: Kind,
+    /// Largest relative difference, for [`Kind::Near`].
+    pub within: Option<f64>,
+    /// What a sweep goes over.
+    pub over: Option<String>,
+    /// Other figures for the same claim in the same paper.
+    pub also: Option<String>,
+}
+
+/// Measures a row's figure, in the row's unit.
+type Experiment = fn() -> Result<f64, LabError>;
+
+const EXPERIMENTS: &[(&str, Experiment)] = &[
+    ("afs-blocks-oj", blocks::ordered),
+    ("afs-blocks-dj", blocks::data),
+    ("cal-zp-buffer-read", calibration::buffer_read_ms),
+    ("cal-zp-flash-read", calibration::flash_read_ms),
+    ("cal-zp-eviction-begins", calibration::eviction_begins_mb),
+    ("cal-zp-eviction-certain", calibration::eviction_certain_mb),
+    ("cal-fsync-drop-ssd", calibration::fsync_drop),
+    ("cal-share-ssd", calibration::share_write_kiops),
+    ("cal-share-read", calibration::share_read_kiops),
+];
+
+#[derive(Deserialize)]
+struct Scoreboard {
+    row: Vec<Row>,
+}
+
+/// All rows, in the order of the file.
+///
+/// # Errors
+/// If the built-in file is not what it should be.
+pub fn scoreboard() -> Result<Vec<Row>, LabError> {
+    let scoreboard: Result<Scoreboard, _> = toml::from_str(SCOREBOARD);
+    Ok(scoreboard.map_err(|error| LabError::Option(format!("scoreboard.toml: {error}")))?.row)
+}
+
+impl Row {
+    fn experiment(&self) -> Option<Experiment> {
+        EXPERIMENTS.iter().find(|(id, _)| *id == self.id).map(|(_, experiment)| *experiment)
+    }
+
+    /// Whether there is an experiment for it.
+    pub fn can_run(&self) -> bool {
+        self.experiment().is_some()
+    }
+}
+
+/// A row with what was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The row.
+    pub row: Row,
+    /// The figure, in the row's unit.
+    pub measured: f64,
+}
+
+/// Measures `row`.
+///
+/// # Errors
+/// If there is no experiment for it, or the experiment fails.
+pub fn run(row: &Row) -> Result<Measured, LabError> {
+    let Some(experiment) = row.experiment() else {
+        return Err(LabError::Option(format!("row `{}` has no experiment yet", row.id)));
+    };
+    Ok(Measured { row: row.clone(), measured: experiment()? })
+}
+
+impl Measured {
+    /// The measured figure over the paper's.
+    pub fn ratio(&self) -> f64 {
+        self.measured / self.row.paper
+    }
+
+    /// Whether the row's kind is met; `None` where the kind asks for a report only.
+    pub fn agrees(&self) -> Option<bool> {
+        match self.row.kind {
+            Kind::Exact => Some(self.measured == self.row.paper),
+            Kind::Near => Some((self.ratio() - 1.0).abs() <= self.row.within.unwrap_or(0.0)),
+            Kind::Shape => Some((self.measured > 1.0) == (self.row.paper > 1.0)),
+            Kind::Calibration | Kind::Upto => None,
+        }
+    }
+
+    fn verdict(&self) -> String {
+        let percent = (self.ratio() - 1.0) * 100.0;
+        match self.agrees() {
+            Some(true) => "agrees".to_owned(),
+            Some(false) => format!("DIFFERS by {percent:+.1} %"),
+            None => format!("{percent:+.1} %"),
+        }
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Row { id, source, metric, unit, paper, .. } = &self.row;
+        let measured = rounded(self.measured);
+        write!(f, "{id:26} paper {paper:>8}   measured {measured:>8} {unit}   {}", self.verdict())?;
+        write!(f, "\n{:26} {metric} ({source})", "")
+    }
+}
+
+/// Four significant digits.
+fn rounded(value: f64) -> String {
+    let decimals = match value.abs() {
+        value if value >= 1000.0 || value.fract() == 0.0 => 0,
+        value if value >= 100.0 => 1,
+        value if value >= 10.0 => 2,
+        value if value >= 1.0 => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: &str) -> Row {
+        scoreboard().unwrap().into_iter().find(|row| row.id == id).unwrap()
+    }
+
+    #[test]
+    fn every_experiment_has_its_row() {
+        let rows = scoreboard().unwrap();
+        assert_eq!(rows.len(), 112);
+        assert!(EXPERIMENTS.iter().all(|(id, _)| rows.iter().any(|row| row.id == *id)));
+    }
+
+    #[test]
+    fn ordered_and_data_write_the_blocks_of_the_paper() {
+        for id in ["afs-blocks-oj", "afs-blocks-dj"] {
+            let measured = run(&row(id)).unwrap();
+            assert_eq!(measured.agrees(), Some(true), "{measured}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_an_experiment_says_so() {
+        assert!(run(&row("afs-blocks-sdj")).unwrap_err().to_string().contains("afs-blocks-sdj"));
+    }
+
+    #[test]
+    fn what_differs_is_called_different() {
+        let measured = Measured { measured: 7.0, row: row("afs-blocks-oj") };
+        assert!(measured.to_string().contains("DIFFERS by +16.7 %"), "{measured}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Cuts: the power cut in the middle of a run, the image recovered, and what was promised looked for.
+//!
+//! A short run of the job is repeated from the same seed and each time cut at another of the device's own cut points,
+//! spread evenly over the run. What must then hold: the device recovers; the log replays; every structure checks; and
+//! every file that had not been touched since an fsync of it returned is there, with its size and its content.
+//!
+//! This is the crash test of `compare`, a sample. The crash explorer tries every state and every promise.
+
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Device, DevicePort, Executor, Halt, Nanos, Runtime};
+use onewrite_fs::api::resolve;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{FileSystem, FsResult, Manner};
+
+use super::{DeviceChoice, RunSpec, Stack, format, judge, mount};
+use crate::driver::{self, Files, Ledger, RunOptions, Settled};
+use crate::error::LabError;
+use crate::report::CrashVerdict;
+use crate::session::FormatOptions;
+use crate::workload::filebench::Personality;
+use crate::workload::fio;
+
+/// Operations of the run that is cut.
+const OPERATIONS: u64 = 2000;
+/// Files of a personality in that run; a fio job keeps its own.
+const FILES: u32 = 200;
+
+/// Cuts the power `count` times in runs of `spec` on the device that `choice` names.
+///
+/// # Errors
+/// If the run fails without a cut, or the device is real. What a cut breaks is in the verdict.
+pub fn try_cuts(spec: &RunSpec, choice: &DeviceChoice, count: u64) -> Result<CrashVerdict, LabError> {
+    let Stack::Ext4(mode) = spec.stack else {
+        return Err(LabError::Option("power cuts need a file system that promises something".to_owned()));
+    };
+    let spec = Rc::new(short(spec));
+    let device = || choice.emulated(Some(bytes(&spec)));
+    let (begin, end) = Attempt::start(&spec, mode, device()?)?.run_to_the_end()?;
+    let mut chance = Choices::new(spec.seed).stream("power cuts", 0);
+    let mut verdict = CrashVerdict { cuts: count, losses: 0, first_loss: None };
+    for cut in 0..count {
+        let length = (end - begin).max(1);
+        let point = begin + (length * cut + chance.below(length)) / count;
+        let attempt = Attempt::start(&spec, mode, device()?)?;
+        if let Err(loss) = attempt.cut_at(point, &mut chance)? {
+            verdict.losses += 1;
+            let place = format!("{loss} (seed {}, cut point {point} of {end})", spec.seed);
+            verdict.first_loss.get_or_insert(place);
+        }
+    }
+    Ok(verdict)
+}
+
+fn short(spec: &RunSpec) -> RunSpec {
+    let mut short = spec.clone();
+    if let super::JobSpec::Personality(personality, parameters) = &mut short.job {
+        let least = if *personality == Personality::Varmail { FILES } else { FILES.max(parameters.threads * 5) };
+        parameters.files = parameters.files.min(least);
+    }
+    short
+}
+
+/// Small, unless a fio job may need more.
+fn bytes(spec: &RunSpec) -> u64 {
+    match spec.job {
+        super::JobSpec::Personality(..) => super::DEFAULT_BYTES / 4,
+        super::JobSpec::Fio(_) => super::DEFAULT_BYTES,
+    }
+}
+
+/// One run up to the moment at which its file system is mounted.
+struct Attempt {
+    spec: Rc<RunSpec>,
+    mode: Mode,
+    executor: Executor,
+    port: DevicePort,
+    files: Rc<Files<Ext4>>,
+    fs: Rc<Ext4>,
+}
+
+impl Attempt {
+    fn start(spec: &Rc<RunSpec>, mode: Mode, device: Box<dyn Device>) -> Result<Attempt, LabError> {
+        let executor = Executor::new(spec.time, spec.host.clone());
+        let port = executor.runtime().attach(device);
+        let (task_spec, task_port) = (Rc::clone(spec), port.clone());
+        let fs = executor.block_on(async move {
+            let options =
+                FormatOptions { journal_bytes: task_spec.journal_bytes, is_zeroed: true, ..FormatOptions::default() };
+            format(&task_port, &options, &mut Choices::new(task_spec.seed).stream("mkfs", 0)).await?;
+            mount(&task_spec, mode, task_port).await
+        })??;
+        let fs = Rc::new(fs);
+        let files = Rc::new(Files::followed(Rc::clone(&fs)));
+        Ok(Attempt { spec: Rc::clone(spec), mode, executor, port, files, fs })
+    }
+
+    fn cut_points(&self) -> u64 {
+        self.port.device_mut().as_power_cut().expect("an emulated device").cut_points()
+    }
+
+    /// Cut points before and after the run and the unmount.
+    fn run_to_the_end(self) -> Result<(u64, u64), LabError> {
+        let begin = self.cut_points();
+        self.work()??;
+        Ok((begin, self.cut_points()))
+    }
+
+    /// The run and the unmount, which may end in a power cut.
+    fn work(&self) -> Result<Result<(), LabError>, Halt> {
+        let runtime: Runtime = self.executor.runtime();
+        let (spec, files, fs) = (Rc::clone(&self.spec), Rc::clone(&self.files), Rc::clone(&self.fs));
+        self.executor.block_on(async move {
+            let workload = spec.job.plan(fio::Target::Files, &Choices::new(spec.seed))?;
+            let options = RunOptions { operations_max: Some(OPERATIONS), ..RunOptions::default() };
+            driver::run(&runtime, files, workload, options).await?;
+            Ok(fs.unmount().await?)
+        })
+    }
+
+    /// Runs to the cut point, and tells what was lost there.
+    fn cut_at(self, point: u64, chance: &mut Choices) -> Result<Result<(), String>, LabError> {
+        self.port.device_mut().as_power_cut().expect("an emulated device").arm(point);
+        match self.work() {
+            Ok(finished) => finished?,
+            Err(Halt::PowerLost) => (),
+            Err(halt) => return Err(halt.into()),
+        }
+        let (now, ledger) = (self.executor.runtime().now(), self.files.ledger());
+        let mut device = self.port.unplug();
+        let power = device.as_power_cut().expect("an emulated device");
+        power.cut(chance);
+        match power.recover(now) {
+            Err(error) => Ok(Err(format!("the device did not recover: {error}"))),
+            Ok(report) => recovered(device, now + report.duration, &self.spec, (self.mode, &ledger)),
+        }
+    }
+}
+
+/// Looks for what was promised on a device that has its power back since `now`.
+fn recovered(
+    device: Box<dyn Device>,
+    now: Nanos,
+    spec: &RunSpec,
+    (mode, ledger): (Mode, &Ledger),
+) -> Result<Result<(), String>, LabError> {
+    let executor = Executor::new(spec.time, spec.host.clone());
+    executor.run_until(now)?;
+    let port = executor.runtime().attach(device);
+    let settled = ledger.settled();
+    let looked = executor.block_on(async move { look(port, mode, settled).await })?;
+    Ok(looked.unwrap_or_else(|error| Err(format!("recovery failed: {error}"))))
+}
+
+async fn look(port: DevicePort, mode: Mode, settled: Vec<Settled>) -> FsResult<Result<(), String>> {
+    let judgement = judge(&port).await?;
+    if let Some(finding) = judgement.report.findings.first() {
+        return Ok(Err(finding.to_string()));
+    }
+    let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
+    for file in &settled {
+        if let Err(loss) = survives(&fs, file).await {
+            return Ok(Err(format!("{}, synced before: {loss}", file.path)));
+        }
+    }
+    fs.unmount().await?;
+    Ok(Ok(()))
+}
+
+async fn survives(fs: &Ext4, file: &Settled) -> Result<(), String> {
+    let ino = resolve(fs, file.path.as_bytes()).await.map_err(|error| error.to_string())?;
+    let size = fs.attributes(ino).await.map_err(|error| error.to_string())?.size;
+    if size != file.size {
+        return Err(format!("{size} bytes, not {}", file.size));
+    }
+    let data = fs.read(ino, 0, size, Manner::default()).await.map_err(|error| error.to_string())?;
+    file.contents.check(0, &data.to_vec()).map_err(|(offset, problem)| format!("at byte {offset}: {problem}"))
+}

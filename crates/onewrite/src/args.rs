@@ -1,0 +1,260 @@
+//! Arguments: what can be said on the command line. Help, errors and completions come from these definitions.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::size;
+
+/// Crash-consistent file systems on flash, and the laboratory in which they are proved.
+#[derive(Debug, Parser)]
+#[command(name = "onewrite", version, max_term_width = 110, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make an ext4 file system in an image or on a disk.
+    Mkfs(Mkfs),
+    /// Replay the log of an image and check every structure; repairs nothing else. Exits 0 if clean, 4 on errors.
+    Fsck(Fsck),
+    /// List a directory of an image.
+    Ls(Ls),
+    /// Print a file of an image.
+    Cat(Cat),
+    /// Show the tree of an image.
+    Tree(Tree),
+    /// Copy files and trees into an image, out of one, or between two.
+    Cp(Cp),
+    /// Run a fio job file or a filebench personality, on an emulated device in virtual time or on a real disk.
+    Run(Run),
+    /// Run one job in several modes and set them side by side, as a table and as an HTML report.
+    Compare(Compare),
+    /// List device profiles, or print one.
+    Device(Device),
+    /// Measure what this machine costs, or print a host profile.
+    #[command(subcommand)]
+    Host(Host),
+    /// Set what the papers report beside what this program measures.
+    Paper(Paper),
+}
+
+/// `onewrite mkfs`
+#[derive(Debug, Args)]
+pub struct Mkfs {
+    /// Image file or block device.
+    pub image: PathBuf,
+    /// Size of a file that does not exist yet [default: 1GiB]; one that exists keeps its own.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub size: Option<u64>,
+    /// Copy this directory's content into the new file system.
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// Size of the journal [default: as mke2fs makes it].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub journal_size: Option<u64>,
+    /// Name of the volume, at most 16 bytes.
+    #[arg(long, default_value = "")]
+    pub label: String,
+    /// Draw the UUID from this seed and take a fixed date, so that the image is the same each time.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Format even what holds something.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `onewrite fsck`
+#[derive(Debug, Args)]
+pub struct Fsck {
+    /// Write nothing: replay the log in memory.
+    #[arg(short = 'n')]
+    pub no_changes: bool,
+    /// Image file or block device.
+    pub image: PathBuf,
+}
+
+/// `onewrite ls`
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// With kinds, permissions, owners, sizes and dates.
+    #[arg(short, long)]
+    pub long: bool,
+    /// IMAGE or IMAGE:/PATH.
+    pub place: String,
+}
+
+/// `onewrite cat`
+#[derive(Debug, Args)]
+pub struct Cat {
+    /// IMAGE:/PATH of a file.
+    pub place: String,
+}
+
+/// `onewrite tree`
+#[derive(Debug, Args)]
+pub struct Tree {
+    /// IMAGE or IMAGE:/PATH of a directory.
+    pub place: String,
+}
+
+/// `onewrite cp`
+#[derive(Debug, Args)]
+pub struct Cp {
+    /// What to copy, each PATH or IMAGE:/PATH, and where to: into a directory that exists, or under a new name.
+    #[arg(required = true, num_args = 2..)]
+    pub places: Vec<String>,
+}
+
+/// What stands between a job and the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FsKind {
+    /// ext4 with a journal.
+    Ext4,
+    /// No file system: the device itself.
+    Raw,
+}
+
+/// What to run, and on what.
+#[derive(Debug, Args)]
+pub struct JobArgs {
+    /// A fio job file, or varmail, fileserver, webserver or webproxy.
+    pub job: String,
+    /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
+    #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]
+    pub device: String,
+    /// Host profile: `default`, `ideal` (nothing costs time) or a file written by `onewrite host measure`.
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    pub host: String,
+    /// Size of an emulated device or a new image [default: 1GiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub size: Option<u64>,
+    /// Size of the journal [default: as mke2fs makes it].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub journal_size: Option<u64>,
+    /// Size of the page cache.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
+    pub cache_size: u64,
+    /// Seed of all chance; a job's randseed is mixed in.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Format a real disk that holds something.
+    #[arg(long)]
+    pub force: bool,
+    /// Options of the personalities.
+    #[command(flatten)]
+    pub personality: PersonalityArgs,
+}
+
+/// Options of the personalities; a fio job says these things itself.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of varmail, fileserver, webserver and webproxy")]
+pub struct PersonalityArgs {
+    /// Files in the file set.
+    #[arg(long)]
+    pub files: Option<u32>,
+    /// Threads.
+    #[arg(long)]
+    pub threads: Option<u32>,
+    /// Mean size of a file.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub file_size: Option<u64>,
+    /// Share of the content that compresses, 0 to 100.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub compressible: Option<u8>,
+    /// How long to run [default: 60s].
+    #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
+    pub runtime: Option<Duration>,
+    /// Run so many operations instead.
+    #[arg(long, value_name = "COUNT")]
+    pub operations: Option<u64>,
+}
+
+/// `onewrite run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What to run, and on what.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// What stands between the job and the device.
+    #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
+    pub fs: FsKind,
+    /// Journal mode: writeback, ordered, data or data+async [default: ordered].
+    #[arg(long)]
+    pub mode: Option<String>,
+    /// Write the result as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write every request to the device to this file, as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Save the content of the device after the run as an image that Linux mounts.
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
+}
+
+/// `onewrite compare`
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// What to run, and on what.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Journal modes, with commas between them.
+    #[arg(long, value_delimiter = ',', default_value = "ordered,data,data+async")]
+    pub modes: Vec<String>,
+    /// Where to write the report.
+    #[arg(long, value_name = "FILE", default_value = "onewrite-report.html")]
+    pub html: PathBuf,
+    /// Write all results as a JSON array to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Save the image of each mode as DIR/MODE.img.
+    #[arg(long, value_name = "DIR")]
+    pub images: Option<PathBuf>,
+    /// Power cuts to try in each mode, on a small run of the same job; 0 tries none.
+    #[arg(long, value_name = "COUNT", default_value_t = 16)]
+    pub cuts: u64,
+}
+
+/// `onewrite device`
+#[derive(Debug, Args)]
+pub struct Device {
+    /// The profile; without it all are listed.
+    pub profile: Option<String>,
+}
+
+/// `onewrite host`
+#[derive(Debug, Subcommand)]
+pub enum Host {
+    /// Measure system calls, block requests, copies, checksums and compression on this machine; prints a host profile.
+    Measure(HostMeasure),
+    /// Print a host profile: `default`, `ideal` or a file.
+    Show {
+        /// Name or file.
+        #[arg(default_value = "default")]
+        host: String,
+    },
+}
+
+/// `onewrite host measure`
+#[derive(Debug, Args)]
+pub struct HostMeasure {
+    /// Directory on the disk to measure with; a scratch file of 16 MiB is made there and removed.
+    #[arg(long, default_value = ".")]
+    pub directory: PathBuf,
+}
+
+/// `onewrite paper`
+#[derive(Debug, Args)]
+pub struct Paper {
+    /// Rows of the scoreboard; without any, every row that can be run.
+    pub ids: Vec<String>,
+    /// List the rows instead, and say which can be run.
+    #[arg(long)]
+    pub list: bool,
+}

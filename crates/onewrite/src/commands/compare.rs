@@ -1,0 +1,84 @@
+//! `onewrite compare`
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use onewrite_fs::ext4::Mode;
+use onewrite_lab::report::{Compared, Comparison};
+use onewrite_lab::results::RunResult;
+use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack, try_cuts};
+
+use super::job;
+use super::run::{is_stdout, operations, write_json};
+use crate::args::Compare;
+use crate::progress::Spinner;
+
+/// Runs one job in several modes.
+pub fn compare(args: &Compare) -> anyhow::Result<()> {
+    let choice = DeviceChoice::named(&args.job.device)?;
+    if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
+        bail!("on a real disk each mode formats it anew; --force compares all the same");
+    }
+    let modes = args.modes.iter().map(|name| job::mode(name)).collect::<anyhow::Result<Vec<Mode>>>()?;
+    if let Some(directory) = &args.images {
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
+    let mut runs = Vec::new();
+    for mode in modes {
+        runs.push(one(args, &choice, mode)?);
+    }
+    let comparison = Comparison { command: command(), runs };
+    std::fs::write(&args.html, comparison.html()).with_context(|| args.html.display().to_string())?;
+    eprintln!("report: {}", args.html.display());
+    if let Some(path) = &args.json {
+        write_json(path, &json(&comparison)?)?;
+    }
+    if !args.json.as_deref().is_some_and(is_stdout) {
+        print!("{}", comparison.table());
+    }
+    Ok(())
+}
+
+fn one(args: &Compare, choice: &DeviceChoice, mode: Mode) -> anyhow::Result<Compared> {
+    let spec = job::spec(&args.job, choice, Stack::Ext4(mode))?;
+    let device = job::device(&args.job, choice)?;
+    job::announce(&spec, &*device);
+    let spinner = Spinner::new(mode.name());
+    let image = args.images.as_ref().map(|directory| directory.join(format!("{mode}.img")));
+    let extras = Extras { watcher: Some(spinner.watcher()), image, ..Extras::default() };
+    let result = session::run(&spec, device, extras)?;
+    spinner.finish(mode.name(), operations(&result));
+    let crash = crash(args, choice, &spec)?;
+    Ok(Compared { label: mode.name().to_owned(), result, crash })
+}
+
+/// Power cuts are for emulated devices.
+fn crash(
+    args: &Compare,
+    choice: &DeviceChoice,
+    spec: &RunSpec,
+) -> anyhow::Result<Option<onewrite_lab::report::CrashVerdict>> {
+    if args.cuts == 0 || !choice.is_emulated() {
+        return Ok(None);
+    }
+    let spinner = Spinner::new(&format!("{} with power cuts", spec.job.name()));
+    let verdict = try_cuts(spec, choice, args.cuts)?;
+    spinner.finish("power cuts", verdict.cuts);
+    Ok(Some(verdict))
+}
+
+fn json(comparison: &Comparison) -> anyhow::Result<String> {
+    let results: Vec<&RunResult> = comparison.runs.iter().map(|run| &run.result).collect();
+    Ok(serde_json::to_string_pretty(&results)? + "\n")
+}
+
+/// The command as it was given, with the program's plain name.
+fn command() -> String {
+    let quoted = |argument: String| {
+        let is_plain = argument.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./=,+:@%".contains(letter));
+        if is_plain && !argument.is_empty() { argument } else { format!("'{}'", argument.replace('\'', "'\\''")) }
+    };
+    let program = std::iter::once("onewrite".to_owned());
+    let arguments = std::env::args_os().skip(1).map(|argument| Path::new(&argument).display().to_string());
+    program.chain(arguments.map(quoted)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,21 @@
+//! `onewrite host`
+
+use onewrite_lab::host;
+
+use super::job;
+use crate::args::HostMeasure;
+
+/// Measures this machine and prints a host profile.
+pub fn measure(args: &HostMeasure) -> anyhow::Result<()> {
+    eprintln!("measuring for some seconds; let nothing else run");
+    let profile = host::measure(&args.directory)?;
+    println!("# Measured by `onewrite host measure`; use with --host FILE.");
+    print!("{}", toml::to_string(&profile)?);
+    Ok(())
+}
+
+/// Prints a host profile.
+pub fn show(name: &str) -> anyhow::Result<()> {
+    print!("{}", toml::to_string(&job::host(name)?.1)?);
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! What `run` and `compare` have in common: from arguments to a [`RunSpec`].
+
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use onewrite_block::{Device, HostProfile, Nanos, PAGE_SIZE, Time};
+use onewrite_fs::ext4::Mode;
+use onewrite_lab::job::JobFile;
+use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by};
+use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
+
+use crate::args::{JobArgs, PersonalityArgs};
+use crate::open::{on_device, wall_time};
+
+/// The journal mode called `name`.
+pub fn mode(name: &str) -> anyhow::Result<Mode> {
+    Ok(Mode::from_str(name)?)
+}
+
+/// The run that `args` describe, with `stack` under it.
+pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Result<RunSpec> {
+    let (host_name, host) = host(&args.host)?;
+    Ok(RunSpec {
+        job: job(args)?,
+        stack,
+        device: device.name(),
+        time: if device.is_emulated() { Time::Virtual } else { wall_time() },
+        host_name,
+        host,
+        journal_bytes: args.journal_size,
+        cache_bytes: args.cache_size,
+        seed: args.seed,
+    })
+}
+
+fn job(args: &JobArgs) -> anyhow::Result<JobSpec> {
+    if let Some(personality) = Personality::from_name(&args.job) {
+        let parameters = parameters(personality, &args.personality);
+        return Ok(JobSpec::Personality(personality, parameters));
+    }
+    if !Path::new(&args.job).exists() {
+        let known = Personality::ALL.map(Personality::name).join(", ");
+        bail!("{}: neither a job file nor one of {known}", args.job);
+    }
+    if let Some(option) = given(&args.personality) {
+        bail!(
+            "{option} is for {}; a job file says such things itself",
+            Personality::ALL.map(Personality::name).join(", ")
+        );
+    }
+    Ok(JobSpec::Fio(JobFile::load(Path::new(&args.job))?))
+}
+
+fn given(args: &PersonalityArgs) -> Option<&'static str> {
+    let options = [
+        ("--files", args.files.is_some()),
+        ("--threads", args.threads.is_some()),
+        ("--file-size", args.file_size.is_some()),
+        ("--compressible", args.compressible.is_some()),
+        ("--runtime", args.runtime.is_some()),
+        ("--operations", args.operations.is_some()),
+    ];
+    options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+}
+
+fn parameters(personality: Personality, args: &PersonalityArgs) -> Parameters {
+    let published = personality.parameters();
+    let length = match (args.runtime, args.operations) {
+        (Some(span), _) => Length::Time(Nanos(span.as_nanos() as u64)),
+        (None, Some(count)) => Length::Operations(count),
+        (None, None) => published.length,
+    };
+    Parameters {
+        files: args.files.unwrap_or(published.files),
+        threads: args.threads.unwrap_or(published.threads),
+        file_size: args.file_size.unwrap_or(published.file_size),
+        compressible_percent: args.compressible.unwrap_or(published.compressible_percent),
+        length,
+        ..published
+    }
+}
+
+/// The host profile called `name`, or the one in that file.
+pub fn host(name: &str) -> anyhow::Result<(String, HostProfile)> {
+    let profile = match name {
+        "default" => HostProfile::default(),
+        "ideal" => HostProfile::ideal(),
+        path if Path::new(path).exists() => {
+            let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+            HostProfile::from_toml(&text).with_context(|| path.to_owned())?
+        }
+        other => bail!(
+            "host profile `{other}`: neither `default` nor `ideal` nor a file; `onewrite host measure` writes one"
+        ),
+    };
+    Ok((name.to_owned(), profile))
+}
+
+/// The device, after making sure that nothing is lost without `force`.
+pub fn device(args: &JobArgs, choice: &DeviceChoice) -> anyhow::Result<Box<dyn Device>> {
+    if !args.force
+        && let DeviceChoice::Disk(path) = choice
+        && path.exists()
+    {
+        let name = path.display().to_string();
+        let held = on_device(choice.open(args.size)?, async move |port| Ok(held_by(&port).await?))?;
+        if let Some(held) = held {
+            bail!("{name}: it holds {held}, which the run would destroy; --force runs all the same");
+        }
+    }
+    Ok(choice.open(args.size)?)
+}
+
+/// Everything that was decided, defaults included, on standard error.
+pub fn announce(spec: &RunSpec, device: &dyn Device) {
+    let size = device.geometry().pages * PAGE_SIZE as u64;
+    let stack = match spec.stack {
+        Stack::Ext4(mode) => {
+            let journal = spec.journal_bytes.map_or("as mke2fs makes it".to_owned(), |bytes| format!("{bytes} bytes"));
+            format!(
+                "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes",
+                mode.promise().name(),
+                spec.cache_bytes
+            )
+        }
+        Stack::Raw => "no file system".to_owned(),
+    };
+    let time = if spec.time == Time::Virtual { "virtual time" } else { "real disk, wall time" };
+    eprintln!(
+        "{}: {stack}; device {}, {size} bytes, {time}; host {}; seed {}",
+        spec.job.name(),
+        spec.device,
+        spec.host_name,
+        spec.seed
+    );
+}

@@ -1,0 +1,12 @@
+//! The commands, one file each (`ls`, `cat` and `tree` share one).
+
+pub mod compare;
+pub mod cp;
+pub mod device;
+pub mod fsck;
+pub mod host;
+pub mod job;
+pub mod look;
+pub mod mkfs;
+pub mod paper;
+pub mod run;

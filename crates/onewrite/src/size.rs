@@ -1,0 +1,68 @@
+//! Sizes and spans on the command line: `64M`, `1GiB`, `500MB`, `60s`.
+//!
+//! Bare letters and `iB` are powers of 1024, `B` with a letter powers of 1000, as `ls --block-size` and `numfmt` have it.
+
+use std::time::Duration;
+
+/// Parses a number of bytes.
+///
+/// # Errors
+/// What would have been right.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = (&text[..end], text[end..].to_ascii_lowercase());
+    let factor = factor(&unit).ok_or_else(|| format!("`{text}` is not a size; write 4096, 64M, 1GiB or 500MB"))?;
+    let count: u64 = digits.parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    count.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+fn factor(unit: &str) -> Option<u64> {
+    if matches!(unit, "" | "b") {
+        return Some(1);
+    }
+    let power = "kmgt".find(unit.chars().next()?)? as u32 + 1;
+    match &unit[1..] {
+        "" | "ib" => Some(1024_u64.pow(power)),
+        "b" => Some(1000_u64.pow(power)),
+        _ => None,
+    }
+}
+
+/// Parses a span of time; seconds without a unit.
+///
+/// # Errors
+/// What would have been right.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let count: u64 = text[..end].parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    match &text[end..] {
+        "ms" => Ok(Duration::from_millis(count)),
+        "" | "s" => Ok(Duration::from_secs(count)),
+        "m" => Ok(Duration::from_secs(count.saturating_mul(60))),
+        "h" => Ok(Duration::from_secs(count.saturating_mul(3600))),
+        _ => Err(format!("`{text}` is not a span of time; write 500ms, 60s or 2m")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_unless_they_say_otherwise() {
+        assert_eq!(
+            (bytes("4096"), bytes("64M"), bytes("1GiB"), bytes("1gb")),
+            (Ok(4096), Ok(64 << 20), Ok(1 << 30), Ok(1_000_000_000))
+        );
+        assert!(["", "M", "1X", "1.5G", "-1", "99999999999T"].iter().all(|text| bytes(text).is_err()));
+    }
+
+    #[test]
+    fn spans_have_units() {
+        assert_eq!(
+            (span("60"), span("2m"), span("500ms")),
+            (Ok(Duration::from_secs(60)), Ok(Duration::from_secs(120)), Ok(Duration::from_millis(500)))
+        );
+        assert!(span("1y").is_err());
+    }
+}
