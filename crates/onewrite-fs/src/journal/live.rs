@@ -48,6 +48,8 @@ pub(super) struct Live {
     length: u32,
     head: u32,
     used: u32,
+    /// Blocks that the committing transaction will take at most, until it does.
+    promised: u32,
     transactions: VecDeque<LiveTransaction>,
     entries: BTreeMap<u64, Entry>,
     /// Newest transaction in the log, live or committing, that logged a block.
@@ -63,6 +65,7 @@ impl Live {
             length,
             head: first,
             used: 0,
+            promised: 0,
             transactions: VecDeque::new(),
             entries: BTreeMap::new(),
             logged: FxHashMap::default(),
@@ -78,8 +81,9 @@ impl Live {
         self.length - self.first
     }
 
+    /// Blocks that no transaction uses and the committing one will not take.
     pub(super) fn free_blocks(&self) -> usize {
-        (self.ring_blocks() - self.used) as usize
+        (self.ring_blocks() - self.used).saturating_sub(self.promised) as usize
     }
 
     pub(super) fn used_blocks(&self) -> u32 {
@@ -106,17 +110,19 @@ impl Live {
         self.logged.contains_key(&block)
     }
 
-    /// Notes that `tid`, about to commit, logs `blocks`.
-    pub(super) fn note_logged(&mut self, tid: Tid, blocks: impl Iterator<Item = u64>) {
+    /// Notes that `tid`, about to commit, logs `blocks` and will take at most `log_blocks` of the ring.
+    pub(super) fn note_logged(&mut self, tid: Tid, blocks: impl Iterator<Item = u64>, log_blocks: u32) {
+        self.promised = log_blocks;
         self.logged.extend(blocks.map(|block| (block, tid)));
     }
 
     /// Takes `count` log blocks at the head; gives the runs, two if the ring wraps.
     ///
     /// # Panics
-    /// If the ring has no room: handles are opened only where it has.
+    /// If they are more than [`Live::note_logged`] promised: handles are opened only where the ring has room for it.
     pub(super) fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
-        assert!(count as usize <= self.free_blocks(), "{count} log blocks of {} free", self.free_blocks());
+        assert!(count <= self.promised, "{count} log blocks taken, {} promised", self.promised);
+        self.promised = 0;
         let until_end = (self.length - self.head).min(count);
         let mut runs = vec![(self.head, until_end)];
         if count > until_end {

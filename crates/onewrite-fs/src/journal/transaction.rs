@@ -90,10 +90,10 @@ impl Running {
         self.blocks.is_empty() && self.revokes.is_empty() && self.freed.is_empty() && self.handles == 0
     }
 
-    /// Log blocks that it takes if `more` blocks join.
-    fn log_blocks(&self, more: usize, tags_max: usize, revokes_max: usize) -> usize {
+    /// Log blocks that it takes at most if `more` blocks join, revokes not counted.
+    fn log_blocks(&self, more: usize, tags_max: usize) -> usize {
         let blocks = self.blocks.len() + self.credits + more;
-        blocks + blocks.div_ceil(tags_max) + self.revokes.len().div_ceil(revokes_max) + 2
+        blocks + blocks.div_ceil(tags_max) + 2
     }
 }
 
@@ -180,9 +180,14 @@ impl Journal {
         if running.blocks.len() + running.credits + credits > blocks_max {
             return false;
         }
-        let needed = running.log_blocks(credits, self.log.style.tags_max(), self.log.style.revokes_max());
+        let needed = running.log_blocks(credits, self.log.style.tags_max()) + self.revoke_blocks_max();
         drop(running);
         self.has_room(needed)
+    }
+
+    /// Revoke blocks of one transaction, at most: only blocks that lie in the log are revoked.
+    fn revoke_blocks_max(&self) -> usize {
+        self.live.borrow().ring_blocks() as usize / self.log.style.revokes_max() + 1
     }
 
     /// Whether the log has room for `needed` blocks; if not, asks for a checkpoint.
@@ -219,7 +224,8 @@ impl Journal {
         let ended = std::mem::replace(&mut *running, next);
         drop(running);
         self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
-        self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied());
+        let log_blocks = ended.log_blocks(0, self.log.style.tags_max()) + self.revoke_blocks_max();
+        self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied(), log_blocks as u32);
         self.log.begin_commit();
         self.changed.ring();
         let frozen = ended.blocks.iter().filter_map(|(&block, &owner)| Some((block, content(owner)?)));
@@ -238,26 +244,6 @@ impl Handle {
     /// The transaction.
     pub fn tid(&self) -> Tid {
         self.tid
-    }
-
-    /// Blocks that may still join.
-    pub fn credits(&self) -> usize {
-        self.credits
-    }
-
-    /// Whether so many more blocks, beyond those that were asked for, fit into the transaction; if so they may join.
-    pub fn extend(&mut self, credits: usize) -> bool {
-        let journal = Rc::clone(&self.journal);
-        let mut running = journal.running.borrow_mut();
-        let style = &journal.log.style;
-        let needed = running.log_blocks(credits, style.tags_max(), style.revokes_max());
-        let gathered = running.blocks.len() + running.credits + credits;
-        let fits = gathered <= journal.transaction_blocks_max() && needed <= journal.live.borrow().free_blocks();
-        if fits {
-            running.credits += credits;
-            self.credits += credits;
-        }
-        fits
     }
 
     /// Makes `block` part of the transaction; its content is the page of `owner` when the transaction is sealed.
