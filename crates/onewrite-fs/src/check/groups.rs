@@ -10,6 +10,10 @@ const CURE: &str = "e2fsck -f, with a backup of the descriptors if need be: e2fs
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Reads all descriptors and claims superblocks, descriptors, bitmaps and inode tables.
     pub(super) async fn check_groups(&mut self) {
+        let size = self.superblock.desc_size.get();
+        if size > 1024 || size != 0 && !size.is_power_of_two() {
+            self.report.add(Place::Superblock, format!("desc_size is {size}, which no descriptor has"), "e2fsck -f");
+        }
         self.read_descriptors().await;
         for group in 0..self.descriptors.len() as u32 {
             self.check_descriptor(group);
