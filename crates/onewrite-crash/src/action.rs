@@ -1,0 +1,207 @@
+//! Action: one operation of a workload, and the text form in which a failure is handed on.
+//!
+//! A workload is plain data, so that a minimiser can leave parts out and a command line can carry it. Its text is what
+//! one would write down: `create /a; write /a 0 100 7; fsync /a | mkdir /b`: actions of a task are separated by `;`,
+//! tasks by `|`. What is done before the first crash state (`setup`) comes first, ended by `>>`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use onewrite_block::Nanos;
+
+use crate::error::CrashError;
+
+/// One operation. Paths begin with a slash; a file may also be `#3`, the descriptor 3 of the task (see `Open`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// Makes an empty file.
+    Create(String),
+    /// Writes `length` bytes of the pattern of `seed` at `offset`.
+    Write {
+        /// The file.
+        file: String,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Selects the content.
+        seed: u64,
+    },
+    /// Writes `length` bytes of the pattern of `seed` at the end.
+    Append {
+        /// The file.
+        file: String,
+        /// Bytes.
+        length: u64,
+        /// Selects the content.
+        seed: u64,
+    },
+    /// Cuts or extends a file.
+    Truncate {
+        /// The file.
+        file: String,
+        /// Bytes afterwards.
+        size: u64,
+    },
+    /// Removes a name.
+    Unlink(String),
+    /// Makes a directory.
+    MakeDirectory(String),
+    /// Removes an empty directory.
+    RemoveDirectory(String),
+    /// Moves a name, replacing the target if there is one.
+    Rename(String, String),
+    /// Swaps two names.
+    Exchange(String, String),
+    /// Gives the file of the first path the second as a further name.
+    Link(String, String),
+    /// Makes a symbolic link; the content comes first.
+    Symlink(String, String),
+    /// Opens a file as a descriptor of the task; it lives on without a name until it is closed.
+    Open(String, u32),
+    /// Closes a descriptor.
+    Close(u32),
+    /// Makes a file or directory durable.
+    Fsync(String),
+    /// Makes a file's content durable.
+    Fdatasync(String),
+    /// Makes everything durable.
+    Sync,
+    /// Waits for so many milliseconds of virtual time: commits and checkpoints by age happen.
+    Pause(u64),
+}
+
+impl Action {
+    /// How long it waits, if it does nothing else.
+    pub fn pause(&self) -> Option<Nanos> {
+        match self {
+            Action::Pause(millis) => Some(Nanos::from_millis(*millis)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Create(path) => write!(f, "create {path}"),
+            Action::Write { file, offset, length, seed } => write!(f, "write {file} {offset} {length} {seed}"),
+            Action::Append { file, length, seed } => write!(f, "append {file} {length} {seed}"),
+            Action::Truncate { file, size } => write!(f, "truncate {file} {size}"),
+            Action::Unlink(path) => write!(f, "unlink {path}"),
+            Action::MakeDirectory(path) => write!(f, "mkdir {path}"),
+            Action::RemoveDirectory(path) => write!(f, "rmdir {path}"),
+            Action::Rename(from, to) => write!(f, "rename {from} {to}"),
+            Action::Exchange(from, to) => write!(f, "exchange {from} {to}"),
+            Action::Link(from, to) => write!(f, "link {from} {to}"),
+            Action::Symlink(target, path) => write!(f, "symlink {target} {path}"),
+            Action::Open(path, slot) => write!(f, "open {path} {slot}"),
+            Action::Close(slot) => write!(f, "close {slot}"),
+            Action::Fsync(file) => write!(f, "fsync {file}"),
+            Action::Fdatasync(file) => write!(f, "fdatasync {file}"),
+            Action::Sync => write!(f, "sync"),
+            Action::Pause(millis) => write!(f, "pause {millis}"),
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = CrashError;
+
+    fn from_str(text: &str) -> Result<Action, CrashError> {
+        let refuse = |reason: &str| CrashError::Workload { text: text.into(), reason: reason.into() };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let number = |at: usize| words[at].parse::<u64>().map_err(|_| refuse("a number is needed"));
+        let word = |at: usize| words[at].to_owned();
+        Ok(match (words.first().copied().unwrap_or(""), words.len()) {
+            ("create", 2) => Action::Create(word(1)),
+            ("write", 5) => Action::Write { file: word(1), offset: number(2)?, length: number(3)?, seed: number(4)? },
+            ("append", 4) => Action::Append { file: word(1), length: number(2)?, seed: number(3)? },
+            ("truncate", 3) => Action::Truncate { file: word(1), size: number(2)? },
+            ("unlink", 2) => Action::Unlink(word(1)),
+            ("mkdir", 2) => Action::MakeDirectory(word(1)),
+            ("rmdir", 2) => Action::RemoveDirectory(word(1)),
+            ("rename", 3) => Action::Rename(word(1), word(2)),
+            ("exchange", 3) => Action::Exchange(word(1), word(2)),
+            ("link", 3) => Action::Link(word(1), word(2)),
+            ("symlink", 3) => Action::Symlink(word(1), word(2)),
+            ("open", 3) => Action::Open(word(1), number(2)? as u32),
+            ("close", 2) => Action::Close(number(1)? as u32),
+            ("fsync", 2) => Action::Fsync(word(1)),
+            ("fdatasync", 2) => Action::Fdatasync(word(1)),
+            ("sync", 1) => Action::Sync,
+            ("pause", 2) => Action::Pause(number(1)?),
+            _ => return Err(refuse("no such action, or the wrong number of words")),
+        })
+    }
+}
+
+/// What runs: tasks side by side, after a setup that no cut falls into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Workload {
+    /// Done first, by one task, then unmounted cleanly.
+    pub setup: Vec<Action>,
+    /// The actions of each task.
+    pub tasks: Vec<Vec<Action>>,
+}
+
+impl Workload {
+    /// One task without a setup.
+    pub fn of(actions: Vec<Action>) -> Workload {
+        Workload { setup: Vec::new(), tasks: vec![actions] }
+    }
+
+    /// Actions of all tasks.
+    pub fn action_count(&self) -> usize {
+        self.tasks.iter().map(Vec::len).sum()
+    }
+}
+
+fn joined(actions: &[Action]) -> String {
+    actions.iter().map(Action::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn parsed(text: &str) -> Result<Vec<Action>, CrashError> {
+    text.split(';').map(str::trim).filter(|part| !part.is_empty()).map(Action::from_str).collect()
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.setup.is_empty() {
+            write!(f, "{} >> ", joined(&self.setup))?;
+        }
+        let tasks: Vec<String> = self.tasks.iter().map(|task| joined(task)).collect();
+        write!(f, "{}", tasks.join(" | "))
+    }
+}
+
+impl FromStr for Workload {
+    type Err = CrashError;
+
+    fn from_str(text: &str) -> Result<Workload, CrashError> {
+        let (setup, tasks) = text.split_once(">>").unwrap_or(("", text));
+        let tasks = tasks.split('|').map(parsed).collect::<Result<_, _>>()?;
+        Ok(Workload { setup: parsed(setup)?, tasks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_comes_back_from_its_text() {
+        let text = "mkdir /d >> create /a; write /a 0 100 7; append #1 5 6; truncate /a 3; open /a 1; close 1; fsync /a \
+                    | link /a /b; rename /b /d/c; exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; \
+                    sync; pause 5";
+        let workload: Workload = text.parse().unwrap();
+        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 16));
+        assert_eq!(workload.to_string().parse(), Ok(workload));
+    }
+
+    #[test]
+    fn what_is_no_action_is_refused_with_its_text() {
+        let error = "create /a; frob /b".parse::<Workload>().unwrap_err().to_string();
+        assert!(error.contains("frob /b"), "{error}");
+    }
+}

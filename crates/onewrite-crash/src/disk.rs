@@ -1,0 +1,121 @@
+//! Disk: memory that a run or a recovery works on, whose content the explorer can look at and take away.
+//!
+//! It loses nothing by itself: what a cut would lose is worked out from the recording of what passed. Requests either
+//! take no time (recovery) or a seeded time each (runs), so that they overlap and complete out of order.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use onewrite_block::{
+    Choices, Completion, Counters, Device, Geometry, Image, Lpn, Nanos, Operation, Outcome, Page, Request, Token,
+};
+
+/// The content of a disk, shared with whoever made it.
+#[derive(Debug)]
+pub(crate) struct Medium {
+    pub(crate) image: Image,
+    /// Pages written since it was made, in order, with repetitions.
+    pub(crate) written: Vec<Lpn>,
+}
+
+impl Medium {
+    /// A medium that holds `image`.
+    pub(crate) fn new(image: Image) -> Rc<RefCell<Medium>> {
+        Rc::new(RefCell::new(Medium { image, written: Vec::new() }))
+    }
+
+    /// A medium without pages, to leave behind where another was taken.
+    pub(crate) fn empty() -> Medium {
+        Medium { image: Image::new(0), written: Vec::new() }
+    }
+
+    fn set(&mut self, lpn: Lpn, page: Page) {
+        self.image.set(lpn, page);
+        self.written.push(lpn);
+    }
+}
+
+/// See the module's head.
+pub(crate) struct Disk {
+    geometry: Geometry,
+    medium: Rc<RefCell<Medium>>,
+    /// By the moment of completion, then by the order of submission.
+    under_way: BTreeMap<(Nanos, u64), (Token, Request)>,
+    submitted: u64,
+    pace: Option<Choices>,
+    counters: Counters,
+}
+
+impl Disk {
+    /// A disk that takes no time.
+    pub(crate) fn instant(medium: &Rc<RefCell<Medium>>, geometry: &Geometry) -> Disk {
+        Disk {
+            geometry: geometry.clone(),
+            medium: Rc::clone(medium),
+            under_way: BTreeMap::new(),
+            submitted: 0,
+            pace: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A disk whose requests take 20 to 120 µs each, as `choices` has it.
+    pub(crate) fn paced(medium: &Rc<RefCell<Medium>>, geometry: &Geometry, choices: Choices) -> Disk {
+        Disk { pace: Some(choices), ..Disk::instant(medium, geometry) }
+    }
+
+    fn carry_out(&self, operation: Operation) -> Outcome {
+        let mut medium = self.medium.borrow_mut();
+        match operation {
+            Operation::Read { start, count } => {
+                return Ok((0..u64::from(count)).map(|at| medium.image.page(start.offset(at)).clone()).collect());
+            }
+            Operation::Write { start, pages, .. } => {
+                (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| medium.set(lpn, page));
+            }
+            Operation::Flush => (),
+            Operation::Trim { start, count } => {
+                (start.0..start.0 + count).for_each(|lpn| medium.set(Lpn(lpn), Page::ZEROS));
+            }
+            Operation::Share(pairs) => {
+                let sources: Vec<Page> = pairs.iter().map(|pair| medium.image.page(pair.source).clone()).collect();
+                pairs.iter().zip(sources).for_each(|(pair, page)| medium.set(pair.target, page));
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Device for Disk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let span = self.pace.as_mut().map_or(0, |pace| 20_000 + pace.below(100_000));
+        self.counters.count(&request);
+        self.under_way.insert((now + Nanos(span), self.submitted), (token, request));
+        self.submitted += 1;
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.under_way.first_key_value().map(|((moment, _), _)| *moment)
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        while self.next_event().is_some_and(|moment| moment <= to) {
+            let (_, (token, request)) = self.under_way.pop_first().expect("just seen");
+            let outcome = self.geometry.admit(&request).and_then(|()| self.carry_out(request.operation));
+            completed.push(Completion { token, outcome });
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+}

@@ -1,0 +1,68 @@
+//! e2fsck: a stranger's judgement on some of the states.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use onewrite_block::{Image, PAGE_SIZE};
+
+use crate::error::CrashError;
+
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// Lets `e2fsck -fn` look at every so-many-th state.
+pub(crate) struct E2fsck {
+    every: u64,
+    path: PathBuf,
+}
+
+impl Drop for E2fsck {
+    fn drop(&mut self) {
+        // It may never have been written.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl E2fsck {
+    /// `every` 0 asks nobody.
+    pub(crate) fn new(every: u64) -> E2fsck {
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("onewrite-crash-{}-{number}.img", std::process::id());
+        E2fsck { every, path: std::env::temp_dir().join(name) }
+    }
+
+    /// Whether it is asked about state number `state`.
+    pub(crate) fn is_asked(&self, state: u64) -> bool {
+        self.every > 0 && state.is_multiple_of(self.every)
+    }
+
+    /// What it finds wrong with a recovered state.
+    pub(crate) fn finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
+        let failed = |error: io::Error| CrashError::Tool { tool: "e2fsck", reason: error.to_string() };
+        save(image, &self.path).map_err(failed)?;
+        check(&self.path).map_err(failed)
+    }
+}
+
+/// Writes an image to a file, holes where it has none.
+fn save(image: &Image, path: &Path) -> io::Result<()> {
+    let file = File::create(path)?;
+    file.set_len(image.pages() * PAGE_SIZE as u64)?;
+    for (lpn, page) in image.written() {
+        if !page.is_zeros() {
+            file.write_all_at(&page.bytes()[..], lpn.0 * PAGE_SIZE as u64)?;
+        }
+    }
+    Ok(())
+}
+
+fn check(path: &Path) -> io::Result<Option<String>> {
+    // The tools of e2fsprogs are not on every user's path.
+    let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("e2fsck").arg("-fn").arg(path).env("PATH", search).env("LC_ALL", "C").output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((!output.status.success()).then(|| format!("e2fsck: {said}")))
+}

@@ -1,0 +1,356 @@
+//! Explore: every state of a run, recovered and judged.
+//!
+//! ```text
+//!   workload ─► run, recorded ─► for each event: states ─► recovered ─► judged at that place
+//!                                        │                     └─► cuts inside the recovery: states again
+//!                                        └─ after each sync that ends: the same states again, more is promised now
+//! ```
+//!
+//! # Invariants
+//! - A state is counted once, however often it is reached or judged.
+//! - The same workload, options and seed give the same report.
+
+use std::rc::Rc;
+
+use onewrite_block::layer::RecordedEvent;
+use onewrite_block::{Choices, Image, Lpn};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::action::Workload;
+use crate::e2fsck::E2fsck;
+use crate::error::CrashError;
+use crate::hash::{bytes_hash, mixed};
+use crate::history::{Happening, Syncs};
+use crate::judge::{Breach, Judge};
+use crate::nested::record_recovery;
+use crate::options::ExploreOptions;
+use crate::recovery::{Found, Recoverer};
+use crate::report::{Report, Violation};
+use crate::run::{Run, run};
+use crate::state_id::{Cut, StateId};
+use crate::states::{Choice, Sum, Walker, log_pages};
+use crate::subject::{Sound, Subject};
+
+/// States whose verdict is remembered; then memory starts anew.
+const VERDICTS_MAX: usize = 200_000;
+
+/// Explores workload after workload and counts.
+pub struct Explorer<'a, S: Subject> {
+    subject: Rc<S>,
+    options: &'a ExploreOptions,
+    recoverer: Recoverer<'a>,
+    seen: FxHashSet<u64>,
+    verdicts: FxHashMap<u64, Rc<Found>>,
+    e2fsck: E2fsck,
+    replaying: u64,
+    report: Report,
+    /// Only this state is judged, if one is named.
+    only: Option<Vec<Cut>>,
+}
+
+/// What a walk along one recording needs to know.
+struct Walk<'w> {
+    judge: &'w Judge<'w>,
+    log: &'w FxHashSet<Lpn>,
+    /// Tells images of different setups apart.
+    base: u64,
+    workload: &'w Workload,
+    /// The cuts that led here: none in the run itself.
+    above: Vec<Cut>,
+}
+
+/// A place of a walk.
+#[derive(Clone, Copy)]
+struct Place {
+    event: usize,
+    happened: usize,
+    has_forced: bool,
+}
+
+/// Explores `workload` on the sound file system.
+///
+/// # Errors
+/// If the workload cannot be run at all.
+pub fn explore(workload: &Workload, options: &ExploreOptions) -> Result<Report, CrashError> {
+    explore_subject(Sound, workload, options)
+}
+
+/// Explores `workload` on `subject`.
+///
+/// # Errors
+/// If the workload cannot be run at all.
+pub fn explore_subject<S: Subject>(
+    subject: S,
+    workload: &Workload,
+    options: &ExploreOptions,
+) -> Result<Report, CrashError> {
+    let mut explorer = Explorer::new(subject, options);
+    explorer.explore(workload)?;
+    Ok(explorer.into_report())
+}
+
+impl<'a, S: Subject> Explorer<'a, S> {
+    /// An explorer that has seen nothing.
+    pub fn new(subject: S, options: &'a ExploreOptions) -> Explorer<'a, S> {
+        Explorer {
+            subject: Rc::new(subject),
+            options,
+            recoverer: Recoverer::new(options),
+            seen: FxHashSet::default(),
+            verdicts: FxHashMap::default(),
+            e2fsck: E2fsck::new(options.e2fsck_every),
+            replaying: 0,
+            report: Report::default(),
+            only: None,
+        }
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// What was found.
+    pub fn into_report(self) -> Report {
+        self.report
+    }
+
+    /// Whether as many states or violations were found as were asked for.
+    pub fn is_done(&self) -> bool {
+        self.report.states >= self.options.states_max || self.report.violations.len() >= self.options.violations_max
+    }
+
+    /// Explores one workload.
+    ///
+    /// # Errors
+    /// If it cannot be run at all.
+    pub fn explore(&mut self, workload: &Workload) -> Result<(), CrashError> {
+        let run = run(&self.subject, workload, self.options)?;
+        self.explore_run(workload, &run)
+    }
+
+    /// Judges one state of one workload.
+    ///
+    /// # Errors
+    /// If there is no such state.
+    pub fn replay(&mut self, workload: &Workload, state: &str) -> Result<(), CrashError> {
+        let StateId::Door(cuts) = state.parse()? else {
+            let reason = "a cut inside a device is replayed with that device".into();
+            return Err(CrashError::State { text: state.into(), reason });
+        };
+        self.only = Some(cuts);
+        let outcome = self.explore(workload);
+        self.only = None;
+        let reason = || "there is no such state in this run".into();
+        match self.report.judged {
+            0 => outcome.and(Err(CrashError::State { text: state.into(), reason: reason() })),
+            _ => outcome,
+        }
+    }
+
+    pub(crate) fn explore_run(&mut self, workload: &Workload, run: &Run) -> Result<(), CrashError> {
+        self.report.workloads += 1;
+        let judge = Judge::new(&run.history, self.options.mode);
+        let log = log_pages(&run.events);
+        let setup: Vec<String> = workload.setup.iter().map(ToString::to_string).collect();
+        let base = bytes_hash(setup.join(";").as_bytes());
+        let walk = Walk { judge: &judge, log: &log, base, workload, above: Vec::new() };
+        let mut walker = Walker::new(run.base.clone(), Sum::default(), &log, self.options.geometry.atomic_write_pages);
+        let mut place = Place { event: 0, happened: 0, has_forced: false };
+        for (event, entry) in run.events.iter().enumerate() {
+            let joined = walker.pass(entry);
+            place.event = event;
+            let mut again = false;
+            if let RecordedEvent::Mark(mark) = entry {
+                place.happened = *mark as usize + 1;
+                place.has_forced = run.history.has_forced_checkpoint(place.happened);
+                again = match run.history.happenings[*mark as usize] {
+                    Happening::End(operation) => run.history.operations[operation].syncs != Syncs::Nothing,
+                    Happening::Begin(_) => false,
+                };
+            }
+            if joined > 0 || again || event == 0 {
+                self.states_at(&walk, &walker, place, if again { 0 } else { joined })?;
+            }
+            if self.is_done() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The states of one place; those only that hold one of the last `joined` units, unless that is 0.
+    fn states_at(
+        &mut self,
+        walk: &Walk<'_>,
+        walker: &Walker<'_>,
+        place: Place,
+        joined: usize,
+    ) -> Result<(), CrashError> {
+        if let Some(only) = &self.only {
+            let depth = walk.above.len();
+            return match only.get(depth) {
+                Some(cut) if cut.event == place.event => {
+                    let cut = cut.clone();
+                    self.one_named(walk, walker, place, cut)
+                }
+                _ => Ok(()),
+            };
+        }
+        let is_small = walker.pending.len() <= self.options.exhaustive_writes_max;
+        for choice in self.choices(walk, walker, place, joined) {
+            self.one(walk, walker, place, (choice, is_small))?;
+            if self.is_done() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn one_named(&mut self, walk: &Walk<'_>, walker: &Walker<'_>, place: Place, cut: Cut) -> Result<(), CrashError> {
+        if cut.choice.kept.iter().any(|unit| *unit >= walker.pending.len()) {
+            return Ok(());
+        }
+        self.one(walk, walker, place, (cut.choice, true))
+    }
+
+    fn choices(&self, walk: &Walk<'_>, walker: &Walker<'_>, place: Place, joined: usize) -> Vec<Choice> {
+        let count = walker.pending.len();
+        if !self.options.loses() {
+            return crate::sampling::completed_only(count, joined);
+        }
+        let depth = walk.above.len() as u64;
+        let mut chance = Choices::new(self.options.seed ^ walk.base).stream("states", place.event as u64 ^ depth << 48);
+        let (limit, samples) = match depth {
+            0 => (self.options.exhaustive_writes_max, self.options.samples),
+            _ => (2, 3),
+        };
+        let mut choices = match count <= limit {
+            true => crate::sampling::subsets(count, joined),
+            false => crate::sampling::samples(count, joined, samples, &mut chance),
+        };
+        if self.options.tears() && depth == 0 {
+            choices.extend(crate::sampling::torn(&choices, &mut chance));
+        }
+        choices
+    }
+
+    fn one(
+        &mut self,
+        walk: &Walk<'_>,
+        walker: &Walker<'_>,
+        place: Place,
+        (choice, is_small): (Choice, bool),
+    ) -> Result<(), CrashError> {
+        let sum = walker.sum_of(&choice);
+        let key = mixed(sum.all, walk.base);
+        let is_new = self.seen.insert(key);
+        let found = match self.verdicts.get(&key) {
+            Some(found) if !is_new && self.only.is_none() => Rc::clone(found),
+            _ => {
+                let image = walker.image_of(&choice);
+                let outcome = self.recoverer.recover(image.clone(), sum, walk.log);
+                if is_new {
+                    self.count(walk, walker, place, (&choice, is_small), &outcome);
+                }
+                if self.verdicts.len() >= VERDICTS_MAX {
+                    self.verdicts.clear();
+                }
+                self.verdicts.insert(key, Rc::clone(&outcome.found));
+                if is_new && self.e2fsck.is_asked(self.report.states) {
+                    self.ask_e2fsck(walk, place, &choice, &outcome.image)?;
+                }
+                if self.wants_nested(walk, outcome.replayed.is_some(), is_new) {
+                    self.nest(walk, (image, sum), place, &choice)?;
+                }
+                outcome.found
+            }
+        };
+        self.report.judged += 1;
+        if let Some(breach) = walk.judge.judge(&found, place.happened) {
+            self.violate(walk, place, choice, breach);
+        }
+        Ok(())
+    }
+
+    fn wants_nested(&mut self, walk: &Walk<'_>, replays: bool, is_new: bool) -> bool {
+        let depth = walk.above.len();
+        if let Some(only) = &self.only {
+            return only.len() > depth + 1;
+        }
+        if !replays || !is_new || self.options.nested_every == 0 || depth >= self.options.nested_depth as usize {
+            return false;
+        }
+        self.replaying += 1;
+        self.replaying.is_multiple_of(self.options.nested_every)
+    }
+
+    /// Cuts inside the recovery of a state.
+    fn nest(
+        &mut self,
+        walk: &Walk<'_>,
+        (image, sum): (Image, Sum),
+        place: Place,
+        choice: &Choice,
+    ) -> Result<(), CrashError> {
+        let mut above = walk.above.clone();
+        above.push(Cut { event: place.event, choice: choice.clone() });
+        let events = record_recovery(&self.subject, &image, self.options);
+        let mut walker = Walker::new(image, sum, walk.log, self.options.geometry.atomic_write_pages);
+        let inner = Walk { judge: walk.judge, log: walk.log, base: walk.base, workload: walk.workload, above };
+        for (event, entry) in events.iter().enumerate() {
+            let joined = walker.pass(entry);
+            if joined > 0 {
+                self.states_at(&inner, &walker, Place { event, ..place }, joined)?;
+            }
+            if self.is_done() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(
+        &mut self,
+        walk: &Walk<'_>,
+        walker: &Walker<'_>,
+        place: Place,
+        (choice, is_small): (&Choice, bool),
+        outcome: &crate::recovery::Outcome,
+    ) {
+        self.report.states += 1;
+        let kinds = &mut self.report.states_by_kind;
+        match (walk.above.len(), is_small) {
+            (0, true) => kinds.subset += 1,
+            (0, false) => kinds.sampled += 1,
+            (1, _) => kinds.inside_recovery += 1,
+            _ => kinds.inside_nested_recovery += 1,
+        }
+        let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
+        kinds.torn_page += u64::from(choice.torn.is_some());
+        kinds.log_not_empty += u64::from(replayed.is_some());
+        kinds.torn_commit += u64::from(walker.tears_commit(choice));
+        kinds.log_wrapped += u64::from(walk.above.is_empty() && walker.has_wrapped);
+        kinds.forced_checkpoint += u64::from(place.has_forced);
+        kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
+    }
+
+    fn ask_e2fsck(&mut self, walk: &Walk<'_>, place: Place, choice: &Choice, image: &Image) -> Result<(), CrashError> {
+        self.report.e2fsck_runs += 1;
+        if let Some(what) = self.e2fsck.finding(image)? {
+            let breach = Breach { promise: crate::judge::Promise::Structure, what, difference: Vec::new() };
+            self.violate(walk, place, choice.clone(), breach);
+        }
+        Ok(())
+    }
+
+    fn violate(&mut self, walk: &Walk<'_>, place: Place, choice: Choice, breach: Breach) {
+        let mut cuts = walk.above.clone();
+        cuts.push(Cut { event: place.event, choice });
+        let state = StateId::Door(cuts).to_string();
+        let replay = self.options.replay_command(walk.workload, &state);
+        let Breach { promise, what, difference } = breach;
+        let workload = walk.workload.to_string();
+        self.report.violations.push(Violation { promise, what, workload, state, difference, replay });
+    }
+}

@@ -1,0 +1,415 @@
+//! Judge: holds a recovered tree to what the mode promises at a place of the run.
+//!
+//! # What is held
+//! 1. *Steps*: names, kinds, links and sizes are those after a prefix of the steps in their order, in every mode; in
+//!    full scope the contents too. Operations that were under way may be done in part, step by step.
+//! 2. *Durability*: the prefix holds at least what the last completed syncs cover.
+//! 3. *Content*, outside full scope: a page holds what it held when its file was last synced, or anything it was given
+//!    since. `ordered`: a page that got its block since holds what it was given with it, or later; never what the block
+//!    held before. `writeback`: such a page may hold anything.
+//!
+//! The order of steps is that of the operations' ends; `history` says why.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_fs::ext4::{Mode, Scope};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::hash::{ZEROS, page_hash};
+use crate::history::{Happening, History, Operation, Syncs};
+use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
+use crate::recovery::{Found, Problem};
+
+/// Most ways to combine operations that are under way at one place.
+const COMBINATIONS_MAX: usize = 256;
+/// Listings of candidates remembered; then memory starts anew.
+const LISTINGS_MAX: usize = 512;
+
+/// What was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Recovery succeeds.
+    Recovery,
+    /// The checkers find nothing.
+    Structure,
+    /// The tree is the one after a prefix of the steps.
+    Steps,
+    /// What was synced is there.
+    Durability,
+    /// No page shows what was never given to it.
+    Content,
+    /// The device gives back what it promised to keep.
+    Device,
+    /// An error reaches the caller and nothing acknowledged is lost.
+    Faults,
+}
+
+/// A way the tree may be: after `prefix` ended operations, and `partial` steps of those under way.
+struct Candidate {
+    prefix: usize,
+    partial: Vec<(usize, usize)>,
+    full: u64,
+}
+
+/// A content that a page was given.
+struct Version {
+    /// Place of its operation among the ended ones.
+    order: usize,
+    begin: usize,
+    page: Page,
+    hash: u64,
+    allocates: bool,
+}
+
+/// What has to be there, as of a happening.
+#[derive(Clone, Debug, Default)]
+struct Obligations {
+    /// Ended operations that must be in the prefix.
+    prefix: usize,
+    /// Ended operations whose content must be there, for all files and for some.
+    all: usize,
+    nodes: BTreeMap<NodeId, usize>,
+}
+
+impl Obligations {
+    fn of(&self, node: NodeId) -> usize {
+        self.nodes.get(&node).copied().unwrap_or(0).max(self.all)
+    }
+}
+
+/// See the module's head.
+pub(crate) struct Judge<'a> {
+    mode: Mode,
+    history: &'a History,
+    /// After each number of ended operations.
+    trees: Vec<Tree>,
+    candidates: Vec<Candidate>,
+    listings: RefCell<FxHashMap<usize, Rc<Listing>>>,
+    by_full: FxHashMap<u64, Vec<usize>>,
+    by_shape: FxHashMap<u64, Vec<usize>>,
+    /// By number of happenings.
+    obligations: Vec<Rc<Obligations>>,
+    /// By number of happenings.
+    ended_count: Vec<usize>,
+    versions: BTreeMap<(NodeId, u64), Vec<Version>>,
+}
+
+/// A broken promise, with what was expected.
+pub(crate) struct Breach {
+    pub(crate) promise: Promise,
+    pub(crate) what: String,
+    /// The difference between the nearest tree that would have been right and the one that was found.
+    pub(crate) difference: Vec<String>,
+}
+
+impl<'a> Judge<'a> {
+    /// Works out everything that is allowed anywhere in the run.
+    pub(crate) fn new(history: &'a History, mode: Mode) -> Judge<'a> {
+        let mut judge = Judge {
+            mode,
+            history,
+            trees: Vec::new(),
+            candidates: Vec::new(),
+            listings: RefCell::default(),
+            by_full: FxHashMap::default(),
+            by_shape: FxHashMap::default(),
+            obligations: Vec::new(),
+            ended_count: Vec::new(),
+            versions: BTreeMap::new(),
+        };
+        let joins = judge.walk();
+        judge.oblige(&joins);
+        judge
+    }
+
+    fn operation(&self, index: usize) -> &'a Operation {
+        &self.history.operations[index]
+    }
+
+    /// Goes through the prefixes; gives for each ended operation whether it joined a transaction.
+    fn walk(&mut self) -> Vec<bool> {
+        let ended = self.history.ended();
+        let mut tree = self.history.initial.clone();
+        let mut joins = Vec::new();
+        for prefix in 0..=ended.len() {
+            let next_end = ended.get(prefix).and_then(|operation| self.operation(*operation).end);
+            let stop = next_end.unwrap_or(self.history.happenings.len());
+            let under_way = self.under_way(stop, prefix, &ended);
+            self.add_candidates(&tree, prefix, &under_way);
+            self.trees.push(tree.clone());
+            if let Some(operation) = ended.get(prefix) {
+                joins.push(self.take_steps(&mut tree, *operation, prefix));
+            }
+        }
+        let history = self.history;
+        for operation in (0..history.operations.len()).filter(|index| history.operations[*index].end.is_none()) {
+            self.take_steps(&mut tree.clone(), operation, usize::MAX);
+        }
+        self.versions.values_mut().for_each(|versions| versions.sort_by_key(|version| version.order));
+        joins
+    }
+
+    /// Operations with steps that begin before happening `stop` and are not among the first `prefix` ended ones.
+    fn under_way(&self, stop: usize, prefix: usize, ended: &[usize]) -> Vec<usize> {
+        let later = &ended[prefix..];
+        let begun = |index: &usize| self.operation(*index).begin < stop && !self.operation(*index).steps.is_empty();
+        let never = (0..self.history.operations.len()).filter(|index| self.operation(*index).end.is_none());
+        later.iter().copied().chain(never).filter(begun).collect()
+    }
+
+    fn add_candidates(&mut self, tree: &Tree, prefix: usize, under_way: &[usize]) {
+        for partial in combinations(&under_way.iter().map(|op| self.operation(*op).steps.len()).collect::<Vec<_>>()) {
+            let mut tree = tree.clone();
+            let partial: Vec<(usize, usize)> = under_way.iter().copied().zip(partial).collect();
+            let mut steps = partial.iter().flat_map(|(op, count)| &self.operation(*op).steps[..*count]);
+            if !steps.all(|step| tree.apply(step).is_some()) {
+                continue;
+            }
+            let partial: Vec<_> = partial.into_iter().filter(|(_, count)| *count > 0).collect();
+            let listing = tree.listing();
+            let (full, shape, index) = (listing.full_hash(), listing.shape_hash(), self.candidates.len());
+            self.by_full.entry(full).or_default().push(index);
+            self.by_shape.entry(shape).or_default().push(index);
+            self.candidates.push(Candidate { prefix, partial, full });
+        }
+    }
+
+    fn listing(&self, index: usize) -> Rc<Listing> {
+        let mut listings = self.listings.borrow_mut();
+        if listings.len() >= LISTINGS_MAX {
+            listings.clear();
+        }
+        let listing = listings.entry(index).or_insert_with(|| {
+            let candidate = &self.candidates[index];
+            let mut tree = self.trees[candidate.prefix].clone();
+            let steps = candidate.partial.iter().flat_map(|(op, count)| &self.operation(*op).steps[..*count]);
+            steps.for_each(|step| drop(tree.apply(step)));
+            Rc::new(tree.listing())
+        });
+        Rc::clone(listing)
+    }
+
+    /// Applies the steps of an operation and keeps the versions of pages; gives whether it joined a transaction.
+    fn take_steps(&mut self, tree: &mut Tree, operation: usize, order: usize) -> bool {
+        let entry = self.operation(operation);
+        let mut joins = self.mode.scope() == Scope::Full;
+        for step in &entry.steps {
+            let size = sized(tree, step);
+            let touched = tree.apply(step).unwrap_or_default();
+            joins |= !matches!(step, Step::Write { .. })
+                || sized(tree, step) != size
+                || touched.iter().any(|page| page.allocates);
+            for Touched { node, index, page, hash, allocates } in touched {
+                let version = Version { order, begin: entry.begin, page, hash, allocates };
+                self.versions.entry((node, index)).or_default().push(version);
+            }
+        }
+        joins
+    }
+
+    fn oblige(&mut self, joins: &[bool]) {
+        let mut current = Rc::new(Obligations::default());
+        let (mut ended, mut ended_before) = (Vec::new(), vec![0]);
+        self.obligations.push(Rc::clone(&current));
+        for happening in &self.history.happenings {
+            if let Happening::End(operation) = happening {
+                let entry = self.operation(*operation);
+                let known = ended_before[entry.begin];
+                match entry.syncs {
+                    Syncs::Nothing => (),
+                    Syncs::Everything => {
+                        let now = Rc::make_mut(&mut current);
+                        (now.prefix, now.all) = (now.prefix.max(known), now.all.max(known));
+                    }
+                    Syncs::Node(node) => {
+                        let now = Rc::make_mut(&mut current);
+                        let last = self.last_change(&ended[..known], joins, node);
+                        now.prefix = now.prefix.max(last);
+                        let synced = now.nodes.entry(node).or_default();
+                        *synced = known.max(*synced);
+                    }
+                }
+                ended.push(*operation);
+            }
+            ended_before.push(ended.len());
+            self.obligations.push(Rc::clone(&current));
+        }
+        self.ended_count = ended_before;
+    }
+
+    /// How long a prefix has to be to hold the last transaction that changed `node`.
+    fn last_change(&self, ended: &[usize], joins: &[bool], node: NodeId) -> usize {
+        let changes = |(place, operation): &(usize, &usize)| {
+            joins[*place] && self.operation(**operation).steps.iter().any(|step| changes(step, node))
+        };
+        ended.iter().enumerate().rfind(changes).map_or(0, |(place, _)| place + 1)
+    }
+
+    /// Judges what was found of a state whose cut came after `happened` happenings.
+    pub(crate) fn judge(&self, found: &Found, happened: usize) -> Option<Breach> {
+        match &found.problem {
+            Some(Problem::Recovery(error)) => return Some(breach(Promise::Recovery, error.clone())),
+            Some(Problem::Structure(finding)) => return Some(breach(Promise::Structure, finding.clone())),
+            None => (),
+        }
+        let is_full = self.mode.scope() == Scope::Full;
+        let matching = if is_full { self.by_full.get(&found.full) } else { self.by_shape.get(&found.shape) };
+        let matching = matching.map_or(&[][..], Vec::as_slice);
+        let begun = |index: &&usize| self.is_begun(&self.candidates[**index], happened);
+        let obligations = &self.obligations[happened];
+        let (long, short): (Vec<&usize>, Vec<&usize>) =
+            matching.iter().filter(begun).partition(|index| self.candidates[**index].prefix >= obligations.prefix);
+        let mut worst = None;
+        for index in &long {
+            let stale = if is_full { None } else { self.stale(**index, found, happened) };
+            match stale {
+                None => return None,
+                Some(stale) => worst = worst.or(Some(stale)),
+            }
+        }
+        worst.or_else(|| Some(self.unmatched(found, happened, short.first().map(|index| **index))))
+    }
+
+    fn is_begun(&self, candidate: &Candidate, happened: usize) -> bool {
+        candidate.prefix <= self.ended_count[happened]
+            && candidate.partial.iter().all(|(operation, _)| self.operation(*operation).begin < happened)
+    }
+
+    fn unmatched(&self, found: &Found, happened: usize, short: Option<usize>) -> Breach {
+        let needed = self.obligations[happened].prefix;
+        let (promise, what) = match short {
+            Some(index) => {
+                let prefix = self.candidates[index].prefix;
+                let last = self.history.ended()[needed - 1];
+                let last = &self.operation(last).action;
+                let what = format!("the tree after {prefix} operations, but {needed}, up to `{last}`, were synced");
+                (Promise::Durability, what)
+            }
+            None => (Promise::Steps, format!("the tree is that of no prefix of at least {needed} operations")),
+        };
+        let allowed = self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.prefix >= needed);
+        let allowed = allowed.filter(|(_, candidate)| self.is_begun(candidate, happened));
+        let differences = allowed.map(|(index, _)| self.listing(index).difference(&found.listing));
+        Breach { promise, what, difference: differences.min_by_key(Vec::len).unwrap_or_default() }
+    }
+
+    /// The first page that holds what it may not.
+    fn stale(&self, index: usize, found: &Found, happened: usize) -> Option<Breach> {
+        let candidate = &self.candidates[index];
+        if candidate.full == found.full && self.mode.scope() == Scope::OrderedMetadata && candidate.partial.is_empty() {
+            return None;
+        }
+        let (listing, mut wrong) = (self.listing(index), Vec::new());
+        for (path, item) in found.listing.items() {
+            let ItemKind::File(content) = &item.kind else { continue };
+            let node = NodeId(listing.owner(path).expect("shapes are equal") as u32);
+            let pages: Vec<String> = (0..content.size.div_ceil(PAGE_SIZE as u64))
+                .filter(|index| !self.is_allowed(candidate, (node, *index), content, happened))
+                .map(|index| index.to_string())
+                .collect();
+            if !pages.is_empty() {
+                wrong.push(format!("! {path}: page {} holds what was never given to it, or what a sync replaced", {
+                    pages.join(", ")
+                }));
+            }
+        }
+        let what = "content that the mode does not allow".into();
+        (!wrong.is_empty()).then_some(Breach { promise: Promise::Content, what, difference: wrong })
+    }
+
+    fn is_allowed(
+        &self,
+        candidate: &Candidate,
+        (node, index): (NodeId, u64),
+        content: &FileContent,
+        happened: usize,
+    ) -> bool {
+        let found = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
+        let found = found.map_or(ZEROS, |place| content.pages[place].2);
+        let visible = (content.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
+        let none = Vec::new();
+        let versions = self.versions.get(&(node, index)).unwrap_or(&none);
+        let synced = self.obligations[happened].of(node);
+        let allocated = versions.iter().rfind(|version| version.allocates && version.order < candidate.prefix);
+        if self.mode.scope() == Scope::Metadata {
+            let since = |version: &&Version| version.allocates && version.order >= synced && version.begin < happened;
+            if versions.iter().any(|version| since(&version)) {
+                return true;
+            }
+        }
+        let lower = allocated.map_or(0, |version| version.order + 1).max(synced);
+        let before = versions.iter().rfind(|version| version.order < lower);
+        let in_force = match before {
+            Some(version) => (version.page.clone(), version.hash),
+            None => self.history.initial.page(node, index).unwrap_or((Page::ZEROS, ZEROS)),
+        };
+        let later = versions.iter().filter(|version| version.order >= lower && version.begin < happened);
+        let mut allowed = std::iter::once(in_force).chain(later.map(|version| (version.page.clone(), version.hash)));
+        allowed.any(|(page, hash)| hash == found || visible < PAGE_SIZE && cut(page, visible) == found)
+    }
+}
+
+/// The hash of a page of which only the first bytes are in the file.
+fn cut(mut page: Page, visible: usize) -> u64 {
+    page.bytes_mut()[visible..].fill(0);
+    page_hash(&page)
+}
+
+fn breach(promise: Promise, what: String) -> Breach {
+    Breach { promise, what, difference: Vec::new() }
+}
+
+fn sized(tree: &Tree, step: &Step) -> u64 {
+    match step {
+        Step::Write { node, .. } | Step::Truncate { node, .. } => tree.size(*node),
+        _ => 0,
+    }
+}
+
+/// Whether a sync of `node` has to make `step` durable: its content, its creation, its names if it is a directory.
+fn changes(step: &Step, node: NodeId) -> bool {
+    match step {
+        Step::Create { directory, node: made, .. } => *made == node || *directory == node,
+        Step::Write { node: written, .. } | Step::Truncate { node: written, .. } => *written == node,
+        Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
+        Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
+    }
+}
+
+/// All ways to take 0 to `count` of each; if there are too many, each alone, and all or nothing.
+fn combinations(counts: &[usize]) -> Vec<Vec<usize>> {
+    let all = counts.iter().try_fold(1_usize, |product, count| product.checked_mul(count + 1));
+    if all.is_some_and(|all| all <= COMBINATIONS_MAX) {
+        return counts.iter().fold(vec![Vec::new()], |ways, count| {
+            let more = |way: &Vec<usize>| (0..=*count).map(|taken| [&way[..], &[taken]].concat()).collect::<Vec<_>>();
+            ways.iter().flat_map(more).collect()
+        });
+    }
+    let none = vec![0; counts.len()];
+    let alone = (0..counts.len()).flat_map(|at| {
+        let none = none.clone();
+        (1..=counts[at]).map(move |taken| {
+            let mut way = none.clone();
+            way[at] = taken;
+            way
+        })
+    });
+    [none.clone(), counts.to_vec()].into_iter().chain(alone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations_are_all_of_them() {
+        assert_eq!(combinations(&[]), [Vec::<usize>::new()]);
+        assert_eq!(combinations(&[1, 2]), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
+        assert_eq!(combinations(&[40; 4]).len(), 2 + 4 * 40);
+    }
+}

@@ -1,0 +1,193 @@
+//! Listing: every path of a tree with what it names; two listings have a hash each and a difference.
+
+use std::collections::BTreeMap;
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use crate::hash::{bytes_hash, mixed};
+
+/// The content of a file: its size and the pages that are not zeros, in order, each with its hash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileContent {
+    pub(crate) size: u64,
+    pub(crate) pages: Vec<(u64, Page, u64)>,
+}
+
+impl FileContent {
+    fn hash(&self) -> u64 {
+        self.pages.iter().fold(self.size, |sum, (index, _, hash)| mixed(sum, mixed(*index, *hash)))
+    }
+}
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ItemKind {
+    Directory,
+    File(FileContent),
+    Symlink(String),
+    /// Nothing that a workload makes.
+    Other(String),
+}
+
+/// One path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) kind: ItemKind,
+    /// Equal for the names of one inode; see [`Listing::number_groups`].
+    pub(crate) group: u64,
+}
+
+impl Item {
+    /// An item that belongs to no group yet.
+    pub(crate) fn new(kind: ItemKind) -> Item {
+        Item { kind, group: 0 }
+    }
+
+    fn shape_hash(&self) -> u64 {
+        let kind = match &self.kind {
+            ItemKind::Directory => 1,
+            ItemKind::File(content) => mixed(2, content.size),
+            ItemKind::Symlink(target) => mixed(3, bytes_hash(target.as_bytes())),
+            ItemKind::Other(what) => mixed(4, bytes_hash(what.as_bytes())),
+        };
+        mixed(kind, self.group)
+    }
+
+    fn full_hash(&self) -> u64 {
+        match &self.kind {
+            ItemKind::File(content) => mixed(self.shape_hash(), content.hash()),
+            _ => self.shape_hash(),
+        }
+    }
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listing {
+    items: BTreeMap<String, Item>,
+    /// The number of the inode or node behind each path.
+    owners: BTreeMap<String, u64>,
+}
+
+impl Listing {
+    /// Adds a path; `owner` is equal for the names of one inode.
+    pub(crate) fn insert(&mut self, path: String, owner: u64, item: Item) {
+        self.owners.insert(path.clone(), owner);
+        self.items.insert(path, item);
+    }
+
+    /// Gives the names of one inode one number: the place of the first of them in the order of paths.
+    pub(crate) fn number_groups(&mut self) {
+        let mut first: BTreeMap<u64, u64> = BTreeMap::new();
+        for (place, (item, owner)) in (0..).zip(self.items.values_mut().zip(self.owners.values())) {
+            item.group = *first.entry(*owner).or_insert(place);
+        }
+    }
+
+    /// The item at `path`.
+    pub(crate) fn item(&self, path: &str) -> Option<&Item> {
+        self.items.get(path)
+    }
+
+    /// The number of what `path` names.
+    pub(crate) fn owner(&self, path: &str) -> Option<u64> {
+        self.owners.get(path).copied()
+    }
+
+    /// Every path in order.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&str, &Item)> {
+        self.items.iter().map(|(path, item)| (path.as_str(), item))
+    }
+
+    fn hash(&self, of: impl Fn(&Item) -> u64) -> u64 {
+        self.items.iter().fold(0, |sum, (path, item)| mixed(sum, mixed(bytes_hash(path.as_bytes()), of(item))))
+    }
+
+    /// Names, kinds, sizes, links: everything but content.
+    pub(crate) fn shape_hash(&self) -> u64 {
+        self.hash(Item::shape_hash)
+    }
+
+    /// Everything.
+    pub(crate) fn full_hash(&self) -> u64 {
+        self.hash(Item::full_hash)
+    }
+
+    /// The difference to what was found, a line for each path: `-` expected only, `+` found only.
+    pub(crate) fn difference(&self, found: &Listing) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (path, item) in self.items() {
+            match found.item(path) {
+                None => lines.push(format!("- {path}: {}", described(item))),
+                Some(other) if other != item => lines.push(change(path, item, other)),
+                Some(_) => (),
+            }
+        }
+        let extra = found.items().filter(|(path, _)| self.item(path).is_none());
+        lines.extend(extra.map(|(path, item)| format!("+ {path}: {}", described(item))));
+        lines
+    }
+}
+
+fn described(item: &Item) -> String {
+    match &item.kind {
+        ItemKind::Directory => "directory".into(),
+        ItemKind::File(content) => format!("file of {} bytes", content.size),
+        ItemKind::Symlink(target) => format!("link to {target}"),
+        ItemKind::Other(what) => what.clone(),
+    }
+}
+
+fn change(path: &str, expected: &Item, found: &Item) -> String {
+    if let (ItemKind::File(one), ItemKind::File(other)) = (&expected.kind, &found.kind)
+        && one.size == other.size
+        && expected.group == found.group
+    {
+        return format!("! {path}: content differs in {}", differing_pages(one, other));
+    }
+    if expected.kind == found.kind {
+        return format!("! {path}: names the inode of another path than expected");
+    }
+    format!("! {path}: expected {}, found {}", described(expected), described(found))
+}
+
+fn differing_pages(one: &FileContent, other: &FileContent) -> String {
+    let page = |content: &FileContent, index: u64| {
+        content.pages.iter().find(|(at, ..)| *at == index).map_or(crate::hash::ZEROS, |(.., hash)| *hash)
+    };
+    let indexes: Vec<String> = (0..one.size.div_ceil(PAGE_SIZE as u64))
+        .filter(|&index| page(one, index) != page(other, index))
+        .map(|index| index.to_string())
+        .collect();
+    format!("page {}", indexes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(entries: &[(&str, u64, u64)]) -> Listing {
+        let mut listing = Listing::default();
+        for (path, owner, size) in entries {
+            let content = FileContent { size: *size, pages: Vec::new() };
+            listing.insert((*path).into(), *owner, Item::new(ItemKind::File(content)));
+        }
+        listing.number_groups();
+        listing
+    }
+
+    #[test]
+    fn inode_numbers_do_not_matter_but_links_do() {
+        let one = listing(&[("/a", 5, 1), ("/b", 5, 1)]);
+        assert_eq!(one.full_hash(), listing(&[("/a", 9, 1), ("/b", 9, 1)]).full_hash());
+        assert_ne!(one.full_hash(), listing(&[("/a", 5, 1), ("/b", 6, 1)]).full_hash());
+    }
+
+    #[test]
+    fn the_difference_names_paths() {
+        let (one, other) = (listing(&[("/a", 1, 1), ("/b", 2, 1)]), listing(&[("/a", 1, 2), ("/c", 2, 1)]));
+        let lines = one.difference(&other);
+        assert_eq!(lines[0], "! /a: expected file of 1 bytes, found file of 2 bytes");
+        assert_eq!(lines[1..], ["- /b: file of 1 bytes", "+ /c: file of 1 bytes"]);
+    }
+}

@@ -1,0 +1,295 @@
+//! Tree: the plain model, changed step by step.
+//!
+//! # Invariants
+//! - Nodes are never given up: one without a name is not seen from the root, but whoever has it open still changes it.
+//! - A page of a file that is absent reads as zeros and has no block; one that is present has a block.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_fs::Content;
+
+use super::listing::{FileContent, Item, ItemKind, Listing};
+use crate::hash::{ZEROS, page_hash};
+
+const PAGE_BYTES: u64 = PAGE_SIZE as u64;
+/// Largest step of a `write()`.
+const WRITE_STEP_BYTES: u64 = 64 * 1024;
+
+/// Pages of a file that have a block, each with its hash.
+type Pages = BTreeMap<u64, (Page, u64)>;
+
+/// Names a node of the model for ever; inode numbers are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId(pub(crate) u32);
+
+/// What a step makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NewKind {
+    File,
+    Directory,
+    Symlink(String),
+}
+
+/// One atomic change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Create { directory: NodeId, name: String, node: NodeId, kind: NewKind },
+    Write { node: NodeId, offset: u64, length: u64, seed: u64 },
+    Truncate { node: NodeId, size: u64 },
+    Remove { directory: NodeId, name: String },
+    Rename { from: (NodeId, String), to: (NodeId, String), exchange: bool },
+    Link { node: NodeId, directory: NodeId, name: String },
+}
+
+/// The steps of one `write()`: the first ends at the page boundary within 64 KiB, the others follow.
+pub(crate) fn steps_of_write(node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
+    let (mut steps, mut start, end) = (Vec::new(), offset, offset + length);
+    while start < end {
+        let stop = end.min(start + WRITE_STEP_BYTES - start % PAGE_BYTES);
+        steps.push(Step::Write { node, offset: start, length: stop - start, seed });
+        start = stop;
+    }
+    steps
+}
+
+/// A page that a step gave new content.
+#[derive(Clone, Debug)]
+pub(crate) struct Touched {
+    pub(crate) node: NodeId,
+    pub(crate) index: u64,
+    pub(crate) page: Page,
+    pub(crate) hash: u64,
+    /// It had no block before.
+    pub(crate) allocates: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    File { size: u64, pages: Pages },
+    Directory(BTreeMap<String, NodeId>),
+    Symlink(String),
+}
+
+/// See the module's head. Clones share what they do not change.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    nodes: BTreeMap<NodeId, Rc<Node>>,
+}
+
+impl Tree {
+    /// The root.
+    pub(crate) const ROOT: NodeId = NodeId(0);
+
+    /// The tree of a new file system: the root and `lost+found`.
+    pub(crate) fn new() -> Tree {
+        let names = BTreeMap::from([("lost+found".to_owned(), NodeId(1))]);
+        let nodes = BTreeMap::from([
+            (Tree::ROOT, Rc::new(Node::Directory(names))),
+            (NodeId(1), Rc::new(Node::Directory(BTreeMap::new()))),
+        ]);
+        Tree { nodes }
+    }
+
+    /// Bytes of a file; 0 for anything else.
+    pub(crate) fn size(&self, node: NodeId) -> u64 {
+        match self.nodes.get(&node).map(|node| &**node) {
+            Some(Node::File { size, .. }) => *size,
+            _ => 0,
+        }
+    }
+
+    /// A page of a file with its hash, if it has a block.
+    pub(crate) fn page(&self, node: NodeId, index: u64) -> Option<(Page, u64)> {
+        match self.nodes.get(&node).map(|node| &**node) {
+            Some(Node::File { pages, .. }) => pages.get(&index).cloned(),
+            _ => None,
+        }
+    }
+
+    /// The node that `name` names in `directory`.
+    pub(crate) fn child(&self, directory: NodeId, name: &str) -> Option<NodeId> {
+        match self.nodes.get(&directory).map(|node| &**node) {
+            Some(Node::Directory(names)) => names.get(name).copied(),
+            _ => None,
+        }
+    }
+
+    /// Carries a step out and gives the pages with new content; `None`, with nothing changed, if it is impossible.
+    pub(crate) fn apply(&mut self, step: &Step) -> Option<Vec<Touched>> {
+        match step {
+            Step::Create { directory, name, node, kind } => self.create(*directory, name, *node, kind)?,
+            Step::Write { node, offset, length, seed } => return self.write(*node, *offset, *length, *seed),
+            Step::Truncate { node, size } => return self.truncate(*node, *size),
+            Step::Remove { directory, name } => drop(self.names(*directory)?.remove(name)?),
+            Step::Rename { from, to, exchange } => self.rename(from, to, *exchange)?,
+            Step::Link { node, directory, name } => {
+                let node = *node;
+                self.names(*directory)?.insert(name.clone(), node);
+            }
+        }
+        Some(Vec::new())
+    }
+
+    fn names(&mut self, directory: NodeId) -> Option<&mut BTreeMap<String, NodeId>> {
+        match Rc::make_mut(self.nodes.get_mut(&directory)?) {
+            Node::Directory(names) => Some(names),
+            _ => None,
+        }
+    }
+
+    fn create(&mut self, directory: NodeId, name: &str, node: NodeId, kind: &NewKind) -> Option<()> {
+        let names = self.names(directory)?;
+        if names.contains_key(name) {
+            return None;
+        }
+        names.insert(name.to_owned(), node);
+        let made = match kind {
+            NewKind::File => Node::File { size: 0, pages: BTreeMap::new() },
+            NewKind::Directory => Node::Directory(BTreeMap::new()),
+            NewKind::Symlink(target) => Node::Symlink(target.clone()),
+        };
+        self.nodes.insert(node, Rc::new(made));
+        Some(())
+    }
+
+    fn rename(&mut self, from: &(NodeId, String), to: &(NodeId, String), exchange: bool) -> Option<()> {
+        let (moved, other) = (self.child(from.0, &from.1)?, self.child(to.0, &to.1));
+        if !exchange && other == Some(moved) {
+            return Some(());
+        }
+        if exchange {
+            let other = other?;
+            self.names(from.0)?.insert(from.1.clone(), other);
+        } else {
+            self.names(from.0)?.remove(&from.1);
+        }
+        self.names(to.0)?.insert(to.1.clone(), moved);
+        Some(())
+    }
+
+    fn file(&mut self, node: NodeId) -> Option<(&mut u64, &mut Pages)> {
+        match Rc::make_mut(self.nodes.get_mut(&node)?) {
+            Node::File { size, pages } => Some((size, pages)),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, node: NodeId, offset: u64, length: u64, seed: u64) -> Option<Vec<Touched>> {
+        let content = Content::Pattern { seed, compressible_percent: 0, length };
+        let (size, pages) = self.file(node)?;
+        *size = (*size).max(offset + length);
+        let mut touched = Vec::new();
+        for index in offset / PAGE_BYTES..=(offset + length - 1) / PAGE_BYTES {
+            let allocates = !pages.contains_key(&index);
+            let page = content.whole_page(offset, index).unwrap_or_else(|| {
+                let mut page = pages.get(&index).map_or(Page::ZEROS, |(page, _)| page.clone());
+                let (place, bytes) = content.part_of_page(offset, index);
+                page.write(place, &bytes);
+                page
+            });
+            touched.push(put(pages, node, index, page, allocates));
+        }
+        Some(touched)
+    }
+
+    fn truncate(&mut self, node: NodeId, to: u64) -> Option<Vec<Touched>> {
+        let (size, pages) = self.file(node)?;
+        let end = std::mem::replace(size, to).min(to);
+        let gone = pages.split_off(&to.div_ceil(PAGE_BYTES));
+        let zeros = |index| Touched { node, index, page: Page::ZEROS, hash: ZEROS, allocates: false };
+        let mut touched: Vec<Touched> = gone.into_keys().map(zeros).collect();
+        let (last, used) = (end / PAGE_BYTES, (end % PAGE_BYTES) as usize);
+        if let Some((page, _)) = pages.get(&last)
+            && page.bytes()[used..].iter().any(|byte| *byte != 0)
+        {
+            let mut page = page.clone();
+            page.bytes_mut()[used..].fill(0);
+            touched.push(put(pages, node, last, page, false));
+        }
+        Some(touched)
+    }
+
+    /// What it looks like from outside.
+    pub(crate) fn listing(&self) -> Listing {
+        let mut listing = Listing::default();
+        let mut pending = vec![(String::new(), Tree::ROOT)];
+        while let Some((path, id)) = pending.pop() {
+            let Node::Directory(names) = &*self.nodes[&id] else { continue };
+            for (name, child) in names {
+                let path = format!("{path}/{name}");
+                listing.insert(path.clone(), u64::from(child.0), self.item(*child));
+                pending.push((path, *child));
+            }
+        }
+        listing.number_groups();
+        listing
+    }
+
+    fn item(&self, id: NodeId) -> Item {
+        match &*self.nodes[&id] {
+            Node::Directory(_) => Item::new(ItemKind::Directory),
+            Node::Symlink(target) => Item::new(ItemKind::Symlink(target.clone())),
+            Node::File { size, pages } => {
+                let pages = pages.iter().filter(|(_, (_, hash))| *hash != ZEROS);
+                let pages = pages.map(|(index, (page, hash))| (*index, page.clone(), *hash)).collect();
+                Item::new(ItemKind::File(FileContent { size: *size, pages }))
+            }
+        }
+    }
+}
+
+fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page, allocates: bool) -> Touched {
+    let hash = page_hash(&page);
+    pages.insert(index, (page.clone(), hash));
+    Touched { node, index, page, hash, allocates }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file_tree() -> (Tree, NodeId) {
+        let (mut tree, node) = (Tree::new(), NodeId(7));
+        let create = Step::Create { directory: Tree::ROOT, name: "a".into(), node, kind: NewKind::File };
+        tree.apply(&create).unwrap();
+        (tree, node)
+    }
+
+    #[test]
+    fn a_write_of_200_kib_is_four_steps_cut_at_pages() {
+        let steps = steps_of_write(NodeId(3), 100, 200 * 1024, 1);
+        let ends: Vec<u64> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Write { offset, length, .. } => offset + length,
+                _ => unreachable!(),
+            })
+            .collect();
+        assert_eq!(ends, [65_536, 131_072, 196_608, 100 + 200 * 1024]);
+    }
+
+    #[test]
+    fn what_is_cut_off_reads_as_zeros_when_the_file_grows_again() {
+        let (mut tree, node) = file_tree();
+        tree.apply(&Step::Write { node, offset: 0, length: 5000, seed: 3 }).unwrap();
+        let short = tree.apply(&Step::Truncate { node, size: 100 }).unwrap();
+        assert_eq!(short.len(), 2);
+        tree.apply(&Step::Truncate { node, size: 5000 }).unwrap();
+        let listing = tree.listing();
+        let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
+        assert_eq!((content.size, content.pages.len()), (5000, 1));
+        assert!(content.pages[0].1.bytes()[100..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_rename_onto_another_name_of_the_same_file_changes_nothing() {
+        let (mut tree, node) = file_tree();
+        tree.apply(&Step::Link { node, directory: Tree::ROOT, name: "b".into() }).unwrap();
+        let before = tree.listing().full_hash();
+        let (from, to) = ((Tree::ROOT, "a".to_owned()), (Tree::ROOT, "b".to_owned()));
+        tree.apply(&Step::Rename { from, to, exchange: false }).unwrap();
+        assert_eq!(tree.listing().full_hash(), before);
+    }
+}

@@ -1,0 +1,33 @@
+//! Nested: what a recovery writes, so that it can be cut, too.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::{Choices, Executor, Image};
+use onewrite_fs::FileSystem;
+use onewrite_fs::ext4::{Ext4, MountOptions};
+
+use crate::disk::{Disk, Medium};
+use crate::options::ExploreOptions;
+use crate::subject::Subject;
+
+/// Recovers `image` by a mount, unmounts it, and gives what passed to the disk. If it cannot be recovered, that is
+/// for the judge of `image` to say; what passed until then is given.
+pub(crate) fn record_recovery<S: Subject>(
+    subject: &Rc<S>,
+    image: &Image,
+    options: &ExploreOptions,
+) -> Vec<RecordedEvent> {
+    let recording = Rc::new(RefCell::new(Recording::default()));
+    let medium = Medium::new(image.clone());
+    let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("recovery", 0));
+    let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(subject.recovery_layer(recorded));
+    let mount = MountOptions { cache_pages: MountOptions::CACHE_PAGES_MIN, ..options.mount() };
+    let ended = executor.block_on(async move { Ext4::mount(port, mount).await?.unmount().await });
+    // Whatever it says: the state that it began with is judged by itself.
+    drop((ended, executor));
+    std::mem::take(&mut recording.borrow_mut().events)
+}

@@ -1,0 +1,104 @@
+//! Options: what an exploration is told. All of it is in the command that replays a failure.
+
+use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, PowerLoss, TrimRead};
+use onewrite_fs::ext4::{Mode, MountOptions};
+
+/// How to explore. [`ExploreOptions::new`] gives the defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExploreOptions {
+    /// How the file system stays consistent.
+    pub mode: Mode,
+    /// Bytes of the image.
+    pub size_bytes: u64,
+    /// Blocks of the log.
+    pub journal_blocks: u32,
+    /// Pages of the page cache during the run.
+    pub cache_pages: usize,
+    /// Age at which a transaction commits by itself.
+    pub commit_interval: Nanos,
+    /// Age at which a committed block goes home by itself.
+    pub checkpoint_age: Nanos,
+    /// Promises of the disk that is modelled: FUA, what a cut may lose, whether pages tear.
+    pub geometry: Geometry,
+    /// The seed of all chance.
+    pub seed: u64,
+    /// Unflushed writes up to which every subset is a state.
+    pub exhaustive_writes_max: usize,
+    /// States drawn at a place with more unflushed writes than that.
+    pub samples: usize,
+    /// States after which the exploration ends.
+    pub states_max: u64,
+    /// Let `e2fsck -fn` judge every so-many-th recovered state; 0 for none.
+    pub e2fsck_every: u64,
+    /// Cut inside the recovery of every so-many-th state whose log holds something, 0 for none.
+    pub nested_every: u64,
+    /// How deep cuts inside recoveries are nested.
+    pub nested_depth: u32,
+    /// Violations after which the exploration ends.
+    pub violations_max: usize,
+}
+
+impl ExploreOptions {
+    /// A 32 MiB image with a log of 4 MiB on a disk with FUA that may lose any subset of unflushed pages.
+    pub fn new(mode: Mode) -> ExploreOptions {
+        let size_bytes = 32 * MIB;
+        let plain = Geometry::plain("memory", size_bytes / PAGE_SIZE as u64);
+        let mount = MountOptions::new(mode);
+        ExploreOptions {
+            mode,
+            size_bytes,
+            journal_blocks: 1024,
+            cache_pages: 1024,
+            commit_interval: mount.commit_interval,
+            checkpoint_age: mount.checkpoint_age,
+            geometry: Geometry { fua: true, trim_read: TrimRead::Zeros, ..plain },
+            seed: 1,
+            exhaustive_writes_max: 8,
+            samples: 24,
+            states_max: u64::MAX,
+            e2fsck_every: 1_000,
+            nested_every: 50,
+            nested_depth: 2,
+            violations_max: 1,
+        }
+    }
+
+    /// The same on a disk that promises what `geometry` says, in the size of the image.
+    pub fn on(self, geometry: &Geometry) -> ExploreOptions {
+        let pages = self.size_bytes / PAGE_SIZE as u64;
+        ExploreOptions { geometry: Geometry { pages, ..geometry.clone() }, ..self }
+    }
+
+    /// How the workload's run is mounted.
+    pub(crate) fn mount(&self) -> MountOptions {
+        MountOptions {
+            cache_pages: self.cache_pages,
+            commit_interval: self.commit_interval,
+            checkpoint_age: self.checkpoint_age,
+            ..MountOptions::new(self.mode)
+        }
+    }
+
+    /// Whether a cut may lose anything that completed.
+    pub(crate) fn loses(&self) -> bool {
+        self.geometry.on_power_loss == PowerLoss::AnySubset
+    }
+
+    /// Whether a cut may leave half a page.
+    pub(crate) fn tears(&self) -> bool {
+        self.geometry.atomic_write_pages == 0
+    }
+}
+
+impl ExploreOptions {
+    /// The command that judges one state of one workload again.
+    pub(crate) fn replay_command(&self, workload: &crate::action::Workload, state: &str) -> String {
+        let (mode, size, seed) = (self.mode, self.size_bytes / MIB, self.seed);
+        let journal = self.journal_blocks;
+        format!(
+            "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
+             --cache-pages {} --seed {seed} --state '{state}'",
+            self.cache_pages
+        )
+    }
+}

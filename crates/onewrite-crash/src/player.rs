@@ -1,0 +1,266 @@
+//! Player: carries actions out on a mounted file system and writes the history.
+//!
+//! Paths are resolved to inodes when an action begins; what is written down names nodes of the model, which the player
+//! binds to inodes as they are made. So two tasks that move each other's files do not confuse the model.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use onewrite_block::Runtime;
+use onewrite_block::layer::{RecordedEvent, Recording};
+use onewrite_fs::{
+    AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    api::split_path,
+};
+
+use crate::action::Action;
+use crate::history::{History, Syncs};
+use crate::model::{NewKind, NodeId, Step, Tree, steps_of_write};
+
+type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
+
+struct State {
+    history: History,
+    /// The tree as of the last end.
+    tree: Tree,
+    bound: BTreeMap<Ino, NodeId>,
+    next_node: u32,
+}
+
+/// See the module's head.
+pub(crate) struct Player<F> {
+    fs: Rc<F>,
+    runtime: Runtime,
+    state: RefCell<State>,
+    recording: Rc<RefCell<Recording>>,
+}
+
+/// What an action is about to do, and the inode that it makes known.
+#[derive(Default)]
+struct Plan {
+    steps: Vec<Step>,
+    syncs: Option<Syncs>,
+    made: Option<(Ino, NodeId)>,
+}
+
+impl<F: FileSystem> Player<F> {
+    pub(crate) fn new(
+        fs: Rc<F>,
+        runtime: Runtime,
+        history: History,
+        recording: Rc<RefCell<Recording>>,
+    ) -> Rc<Player<F>> {
+        let tree = history.initial.clone();
+        let state = State { history, tree, bound: BTreeMap::new(), next_node: 1 << 16 };
+        Rc::new(Player { fs, runtime, state: RefCell::new(state), recording })
+    }
+
+    pub(crate) fn history(&self) -> History {
+        self.state.borrow().history.clone()
+    }
+
+    /// Binds the nodes of the initial tree to the inodes of the mounted one.
+    pub(crate) async fn bind_all(&self) -> FsResult<()> {
+        let listing = self.state.borrow().tree.listing();
+        let paths: Vec<String> = listing.items().map(|(path, _)| path.to_owned()).collect();
+        self.bind(self.fs.root(), Tree::ROOT);
+        for path in paths {
+            let ino = onewrite_fs::api::resolve(&*self.fs, path.as_bytes()).await?;
+            let node = NodeId(listing.owner(&path).expect("listed") as u32);
+            self.bind(ino, node);
+        }
+        let mut state = self.state.borrow_mut();
+        let last = state.bound.values().map(|node| node.0).max().unwrap_or(0);
+        state.next_node = last.max(state.next_node) + 1;
+        Ok(())
+    }
+
+    fn bind(&self, ino: Ino, node: NodeId) {
+        self.state.borrow_mut().bound.insert(ino, node);
+    }
+
+    /// Carries the actions of one task out, one after another.
+    pub(crate) async fn play(&self, actions: Vec<Action>) {
+        let mut open = Descriptors::new();
+        for action in actions {
+            if let Some(span) = action.pause() {
+                self.runtime.sleep(span).await;
+                continue;
+            }
+            self.perform(action, &mut open).await;
+        }
+        for (ino, _) in open.into_values() {
+            // A file that cannot be released is for recovery; the history does not mind.
+            let _ = self.fs.release(ino).await;
+        }
+    }
+
+    async fn perform(&self, action: Action, open: &mut Descriptors) {
+        let operation = self.state.borrow_mut().history.begin(action.clone());
+        self.mark();
+        let mut plan = Plan::default();
+        let outcome = self.carry_out(&action, open, &mut plan).await;
+        let mut state = self.state.borrow_mut();
+        let entry = &mut state.history.operations[operation];
+        entry.syncs = if outcome.is_ok() { plan.syncs.unwrap_or(Syncs::Nothing) } else { Syncs::Nothing };
+        entry.error = outcome.as_ref().err().map(ToString::to_string);
+        let may_be_half = matches!(
+            outcome,
+            Err(FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
+        );
+        if outcome.is_ok() || may_be_half {
+            entry.steps = plan.steps.clone();
+        }
+        if may_be_half {
+            return;
+        }
+        if outcome.is_ok() {
+            let possible = plan.steps.iter().all(|step| state.tree.apply(step).is_some());
+            assert!(possible, "`{action}` succeeded, but the model cannot follow: {:?}", plan.steps);
+            if let Some((ino, node)) = plan.made {
+                state.bound.insert(ino, node);
+            }
+        }
+        state.history.end(operation);
+        drop(state);
+        self.mark();
+    }
+
+    fn mark(&self) {
+        let mut state = self.state.borrow_mut();
+        let mark = state.history.last_mark();
+        state.history.forced_checkpoints.push(self.fs.counters().forced_checkpoints);
+        self.recording.borrow_mut().events.push(RecordedEvent::Mark(mark));
+    }
+
+    /// The inode and node that a path or descriptor (`#3`) names.
+    async fn target(&self, text: &str, open: &Descriptors) -> FsResult<(Ino, NodeId)> {
+        if let Some(slot) = text.strip_prefix('#') {
+            let known = slot.parse().ok().and_then(|slot: u32| open.get(&slot));
+            return known.copied().ok_or_else(|| FsError::NotFound(text.into()));
+        }
+        let ino = onewrite_fs::api::resolve(&*self.fs, text.as_bytes()).await?;
+        let node = self.state.borrow().bound.get(&ino).copied();
+        Ok((ino, node.ok_or_else(|| FsError::NotFound(text.into()))?))
+    }
+
+    /// The directory of a path, and the last name.
+    async fn place<'a>(&self, path: &'a str) -> FsResult<(Ino, NodeId, &'a str)> {
+        let (directory, name) = split_path(path.as_bytes())?;
+        let name = std::str::from_utf8(name).map_err(|_| FsError::Invalid(path.into()))?;
+        let directory = std::str::from_utf8(directory).map_err(|_| FsError::Invalid(path.into()))?;
+        let (ino, node) = self.target(directory, &Descriptors::new()).await?;
+        Ok((ino, node, name))
+    }
+
+    fn new_node(&self) -> NodeId {
+        let mut state = self.state.borrow_mut();
+        state.next_node += 1;
+        NodeId(state.next_node)
+    }
+
+    async fn carry_out(&self, action: &Action, open: &mut Descriptors, plan: &mut Plan) -> FsResult<()> {
+        let fs = &*self.fs;
+        match action {
+            Action::Create(path) => self.make(path, NewKind::File, plan).await,
+            Action::MakeDirectory(path) => self.make(path, NewKind::Directory, plan).await,
+            Action::Symlink(target, path) => self.make(path, NewKind::Symlink(target.clone()), plan).await,
+            Action::Write { file, offset, length, seed } => {
+                let target = self.target(file, open).await?;
+                self.write(target, Some(*offset), (*length, *seed), plan).await
+            }
+            Action::Append { file, length, seed } => {
+                let target = self.target(file, open).await?;
+                self.write(target, None, (*length, *seed), plan).await
+            }
+            Action::Truncate { file, size } => {
+                let (ino, node) = self.target(file, open).await?;
+                plan.steps = vec![Step::Truncate { node, size: *size }];
+                fs.set_attributes(ino, AttributeChanges { size: Some(*size), ..AttributeChanges::default() }).await
+            }
+            Action::Unlink(path) => {
+                let (ino, directory, name) = self.place(path).await?;
+                plan.steps = vec![Step::Remove { directory, name: name.into() }];
+                fs.unlink(ino, name.as_bytes()).await
+            }
+            Action::RemoveDirectory(path) => {
+                let (ino, directory, name) = self.place(path).await?;
+                plan.steps = vec![Step::Remove { directory, name: name.into() }];
+                fs.remove_directory(ino, name.as_bytes()).await
+            }
+            Action::Rename(from, to) => self.rename(from, to, RenameManner::Replace, plan).await,
+            Action::Exchange(from, to) => self.rename(from, to, RenameManner::Exchange, plan).await,
+            Action::Link(from, to) => {
+                let ((ino, node), (at, directory, name)) = (self.target(from, open).await?, self.place(to).await?);
+                plan.steps = vec![Step::Link { node, directory, name: name.into() }];
+                fs.link(ino, at, name.as_bytes()).await
+            }
+            Action::Open(path, slot) => {
+                let target = self.target(path, open).await?;
+                fs.open(target.0);
+                match open.insert(*slot, target) {
+                    Some((before, _)) => fs.release(before).await,
+                    None => Ok(()),
+                }
+            }
+            Action::Close(slot) => match open.remove(slot) {
+                Some((ino, _)) => fs.release(ino).await,
+                None => Err(FsError::NotFound(format!("#{slot}"))),
+            },
+            Action::Fsync(file) => {
+                let (ino, node) = self.target(file, open).await?;
+                plan.syncs = Some(Syncs::Node(node));
+                fs.fsync(ino).await
+            }
+            Action::Fdatasync(file) => {
+                let (ino, node) = self.target(file, open).await?;
+                plan.syncs = Some(Syncs::Node(node));
+                fs.fdatasync(ino).await
+            }
+            Action::Sync => {
+                plan.syncs = Some(Syncs::Everything);
+                fs.sync().await
+            }
+            Action::Pause(_) => Ok(()),
+        }
+    }
+
+    async fn make(&self, path: &str, kind: NewKind, plan: &mut Plan) -> FsResult<()> {
+        let (at, directory, name) = self.place(path).await?;
+        let node = self.new_node();
+        plan.steps = vec![Step::Create { directory, name: name.into(), node, kind: kind.clone() }];
+        let ino = match &kind {
+            NewKind::File => self.fs.create(at, name.as_bytes(), NewNode::FILE).await?,
+            NewKind::Directory => self.fs.create(at, name.as_bytes(), NewNode::DIRECTORY).await?,
+            NewKind::Symlink(target) => self.fs.symlink(at, name.as_bytes(), target.as_bytes()).await?,
+        };
+        plan.made = Some((ino, node));
+        Ok(())
+    }
+
+    /// Writes at `offset`, or at the end.
+    async fn write(
+        &self,
+        (ino, node): (Ino, NodeId),
+        offset: Option<u64>,
+        (length, seed): (u64, u64),
+        plan: &mut Plan,
+    ) -> FsResult<()> {
+        let expected = offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
+        plan.steps = steps_of_write(node, expected, length, seed);
+        let position = offset.map_or(Position::End, Position::At);
+        let content = Content::Pattern { seed, compressible_percent: 0, length };
+        let start = self.fs.write(ino, position, content, Manner::default()).await?;
+        plan.steps = steps_of_write(node, start, length, seed);
+        Ok(())
+    }
+
+    async fn rename(&self, from: &str, to: &str, manner: RenameManner, plan: &mut Plan) -> FsResult<()> {
+        let (source, target) = (self.place(from).await?, self.place(to).await?);
+        let exchange = manner == RenameManner::Exchange;
+        let step = Step::Rename { from: (source.1, source.2.into()), to: (target.1, target.2.into()), exchange };
+        plan.steps = vec![step];
+        self.fs.rename((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()), manner).await
+    }
+}

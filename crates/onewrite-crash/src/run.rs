@@ -1,0 +1,130 @@
+//! Run: a workload on a file system, with everything recorded that passed to the disk and everything that was done.
+//!
+//! ```text
+//!   garbage on every page ─► mkfs ─► setup, unmounted ─► base image
+//!   base image ─► mount ─► tasks side by side ─► unmount       (recorded: requests, and marks of the history)
+//! ```
+//!
+//! The image is full of recognisable garbage before mkfs, so that a block that shows what it held before is seen.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::{Choices, Device, Executor, Image, Lpn, PAGE_SIZE, Page, Pattern};
+use onewrite_fs::FileSystem;
+use onewrite_fs::ext4::MountOptions;
+use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+
+use crate::action::{Action, Workload};
+use crate::disk::{Disk, Medium};
+use crate::error::CrashError;
+use crate::history::History;
+use crate::model::Tree;
+use crate::options::ExploreOptions;
+use crate::player::Player;
+use crate::subject::Subject;
+
+/// What a run left behind.
+pub(crate) struct Run {
+    /// The image before it.
+    pub(crate) base: Image,
+    /// What passed to the disk, with the marks of the history.
+    pub(crate) events: Vec<RecordedEvent>,
+    /// What was done.
+    pub(crate) history: History,
+}
+
+/// A new image, with garbage wherever mkfs leaves what was there.
+pub(crate) fn new_image(options: &ExploreOptions) -> Result<Image, CrashError> {
+    let choices = Choices::new(options.seed);
+    let mut image = Image::new(options.size_bytes / PAGE_SIZE as u64);
+    let garbage = choices.stream("garbage", 0).bits();
+    for lpn in 0..image.pages() {
+        image.set(Lpn(lpn), Page::pattern(Pattern { seed: garbage ^ lpn << 32, compressible_percent: 0 }));
+    }
+    let mkfs = MkfsOptions {
+        journal_blocks: Some(options.journal_blocks),
+        unix_time: 1_496_000_000,
+        ..MkfsOptions::new(options.size_bytes, &mut choices.stream("mkfs", 0))
+    };
+    plan(&mkfs)?.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
+    Ok(image)
+}
+
+/// Runs `workload` on a new image.
+pub(crate) fn run<S: Subject>(
+    subject: &Rc<S>,
+    workload: &Workload,
+    options: &ExploreOptions,
+) -> Result<Run, CrashError> {
+    let (base, tree) = prepare(subject, workload, options)?;
+    let recording = Rc::new(RefCell::new(Recording::default()));
+    let medium = Medium::new(base.clone());
+    let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("pace", 0));
+    let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
+    let history =
+        perform(subject, subject.layer(recorded), (tree, &recording), workload.tasks.clone(), options.mount())?;
+    let events = std::mem::take(&mut recording.borrow_mut().events);
+    Ok(Run { base, events, history })
+}
+
+/// The image and the tree after the setup.
+pub(crate) fn prepare<S: Subject>(
+    subject: &Rc<S>,
+    workload: &Workload,
+    options: &ExploreOptions,
+) -> Result<(Image, Tree), CrashError> {
+    let image = new_image(options)?;
+    if workload.setup.is_empty() {
+        return Ok((image, Tree::new()));
+    }
+    let medium = Medium::new(image);
+    let disk = Box::new(Disk::instant(&medium, &options.geometry));
+    let recording = Rc::default();
+    let history = perform(subject, disk, (Tree::new(), &recording), vec![workload.setup.clone()], options.mount())?;
+    let mut tree = history.initial.clone();
+    for operation in history.ended() {
+        history.operations[operation].steps.iter().for_each(|step| drop(tree.apply(step)));
+    }
+    let image = medium.borrow().image.clone();
+    Ok((image, tree))
+}
+
+/// Mounts, plays the tasks side by side, unmounts.
+pub(crate) fn perform<S: Subject>(
+    subject: &Rc<S>,
+    device: Box<dyn Device>,
+    (tree, recording): (Tree, &Rc<RefCell<Recording>>),
+    tasks: Vec<Vec<Action>>,
+    mount: MountOptions,
+) -> Result<History, CrashError> {
+    let executor = Executor::ideal();
+    let runtime = executor.runtime();
+    let port = runtime.attach(device);
+    let (subject, recording) = (Rc::clone(subject), Rc::clone(recording));
+    let work = async move {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |error| CrashError::FileSystem { what, error }
+        };
+        let fs = Rc::new(subject.mount(port, mount).await.map_err(failed("mount"))?);
+        let player = Player::new(Rc::clone(&fs), runtime.clone(), History::new(tree), recording);
+        player.bind_all().await.map_err(failed("reading the tree"))?;
+        let started: Vec<_> = tasks
+            .into_iter()
+            .map(|actions| {
+                let player = Rc::clone(&player);
+                runtime.start(async move { player.play(actions).await })
+            })
+            .collect();
+        for task in started {
+            task.await;
+        }
+        fs.unmount().await.map_err(failed("unmount"))?;
+        Ok(player.history())
+    };
+    let outcome = executor.block_on(work);
+    drop(executor);
+    outcome.map_err(|halt| CrashError::Halted { what: "the run".into(), halt })?
+}

@@ -1,0 +1,107 @@
+//! State id: the address of a state in a run, short enough for a command line.
+//!
+//! `57:0,2,5` is the cut after event 57 of the recording at which the unflushed units 0, 2 and 5 survived; `57:0-3` is
+//! short for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of that state.
+//! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::CrashError;
+use crate::states::Choice;
+
+/// A cut at the door of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) event: usize,
+    pub(crate) choice: Choice,
+}
+
+/// The address of a state; see the module's head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StateId {
+    /// A cut in the run, and cuts in the recoveries that follow.
+    Door(Vec<Cut>),
+    /// A cut at an internal point of a device.
+    Device { point: u64, chance: u64 },
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.event)?;
+        let kept = &self.choice.kept;
+        let runs = kept.chunk_by(|one, next| one + 1 == *next).map(|run| match (run.first(), run.last()) {
+            (Some(first), Some(last)) if first < last => format!("{first}-{last}"),
+            _ => run[0].to_string(),
+        });
+        write!(f, "{}", runs.collect::<Vec<_>>().join(","))?;
+        match self.choice.torn {
+            Some((unit, sectors)) => write!(f, "~{unit}/{sectors:02x}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateId::Device { point, chance } => write!(f, "cut:{point}:{chance}"),
+            StateId::Door(cuts) => {
+                write!(f, "{}", cuts.iter().map(Cut::to_string).collect::<Vec<_>>().join(">"))
+            }
+        }
+    }
+}
+
+fn numbers(text: &str) -> Option<Vec<usize>> {
+    let mut kept = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        kept.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(kept)
+}
+
+fn cut(text: &str) -> Option<Cut> {
+    let (event, choice) = text.split_once(':')?;
+    let (kept, torn) = choice.split_once('~').map_or((choice, None), |(kept, torn)| (kept, Some(torn)));
+    let torn = match torn {
+        None => None,
+        Some(torn) => {
+            let (unit, sectors) = torn.split_once('/')?;
+            Some((unit.parse().ok()?, u8::from_str_radix(sectors, 16).ok()?))
+        }
+    };
+    Some(Cut { event: event.parse().ok()?, choice: Choice { kept: numbers(kept)?, torn } })
+}
+
+fn device(text: &str) -> Option<StateId> {
+    let (point, chance) = text.split_once(':')?;
+    Some(StateId::Device { point: point.parse().ok()?, chance: chance.parse().ok()? })
+}
+
+impl FromStr for StateId {
+    type Err = CrashError;
+
+    fn from_str(text: &str) -> Result<StateId, CrashError> {
+        let id = match text.strip_prefix("cut:") {
+            Some(rest) => device(rest),
+            None => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
+        };
+        let reason = "an address looks like 57:0,2-5 or 57:0>12:1 or cut:981:4";
+        id.ok_or_else(|| CrashError::State { text: text.into(), reason: reason.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back_from_their_text() {
+        for text in ["57:0,2-5", "0:", "57:0-1~1/0f>12:1>3:", "cut:981:4"] {
+            assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
+        }
+        assert!("57".parse::<StateId>().is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! States: what a power cut may leave on a disk, worked out from the recording of what passed.
+//!
+//! Walking along the recording, the walker keeps what is durable for certain and the units that may or may not survive:
+//!
+//! ```text
+//!   submitted write ─► its units join `pending`          (a unit: pages that survive together)
+//!   completed FLUSH ─► units completed before its submission become durable, in the order of their completion
+//!   completed FUA   ─► its own units become durable
+//!   state = durable + any subset of pending, applied in order
+//! ```
+//!
+//! A state is built only if it is wanted: its content hash comes first, from the terms of the pages that differ.
+
+use std::collections::BTreeMap;
+
+use onewrite_block::layer::RecordedEvent;
+use onewrite_block::{Cause, Image, Lpn, Operation, PAGE_SIZE, Page, Request, Token};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::hash::{page_hash, term};
+
+/// Bytes that a device never tears.
+pub(crate) const SECTOR: usize = 512;
+
+/// Hash of an image, relative to the one that the walk began with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    /// All pages.
+    pub(crate) all: u64,
+    /// Pages outside the log.
+    pub(crate) home: u64,
+}
+
+impl Sum {
+    /// Page `lpn` changes from one content to another.
+    pub(crate) fn replace(&mut self, lpn: Lpn, (old, new): (u64, u64), in_log: bool) {
+        let change = term(lpn, new).wrapping_sub(term(lpn, old));
+        self.all = self.all.wrapping_add(change);
+        if !in_log {
+            self.home = self.home.wrapping_add(change);
+        }
+    }
+}
+
+/// Pages that survive together or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pages: Vec<(Lpn, Page, u64)>,
+    token: Token,
+    pub(crate) cause: Cause,
+    /// The FLUSH that covers it, once it has completed and that FLUSH is submitted.
+    covered_by: Option<Token>,
+    completed: bool,
+    /// FUA and SHARE.
+    durable_on_completion: bool,
+}
+
+/// Which pending units survive, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Indexes of the survivors in `pending`, in order.
+    pub(crate) kept: Vec<usize>,
+    /// One of them survives in part: the sectors whose bits are set are new.
+    pub(crate) torn: Option<(usize, u8)>,
+}
+
+/// See the module's head.
+pub(crate) struct Walker<'a> {
+    durable: Image,
+    hashes: FxHashMap<Lpn, u64>,
+    sum: Sum,
+    pub(crate) pending: Vec<Unit>,
+    log: &'a FxHashSet<Lpn>,
+    atomic_pages: u64,
+    last_log_page: u64,
+    /// Whether the log has gone round its end.
+    pub(crate) has_wrapped: bool,
+}
+
+/// The pages of the log: those that were ever written as such.
+pub(crate) fn log_pages(events: &[RecordedEvent]) -> FxHashSet<Lpn> {
+    let mut log = FxHashSet::default();
+    for event in events {
+        if let RecordedEvent::Submitted(_, request) = event
+            && matches!(request.cause, Cause::Journal | Cause::LogTail)
+            && let Operation::Write { start, pages, .. } = &request.operation
+        {
+            log.extend((start.0..start.0 + pages.len() as u64).map(Lpn));
+        }
+    }
+    log
+}
+
+impl<'a> Walker<'a> {
+    /// A walk that begins with `image`, whose hash is `sum`.
+    pub(crate) fn new(image: Image, sum: Sum, log: &'a FxHashSet<Lpn>, atomic_write_pages: u32) -> Walker<'a> {
+        Walker {
+            durable: image,
+            hashes: FxHashMap::default(),
+            sum,
+            pending: Vec::new(),
+            log,
+            atomic_pages: u64::from(atomic_write_pages.max(1)),
+            last_log_page: 0,
+            has_wrapped: false,
+        }
+    }
+
+    /// Goes past one event; gives how many units joined `pending`, at its end.
+    pub(crate) fn pass(&mut self, event: &RecordedEvent) -> usize {
+        let before = self.pending.len();
+        match event {
+            RecordedEvent::Submitted(token, request) => self.submit(*token, request),
+            RecordedEvent::Completed(token, true) => self.complete(*token),
+            RecordedEvent::Completed(token, false) => self.fail(*token),
+            RecordedEvent::Mark(_) => (),
+        }
+        self.pending.len().saturating_sub(before)
+    }
+
+    fn submit(&mut self, token: Token, request: &Request) {
+        match &request.operation {
+            Operation::Read { .. } => (),
+            Operation::Write { start, pages, fua } => {
+                self.note_log(request.cause, start.0);
+                let pages: Vec<_> = (start.0..).map(Lpn).zip(pages.iter().cloned()).collect();
+                self.join(token, request.cause, &pages, *fua);
+            }
+            Operation::Trim { start, count } => {
+                let pages: Vec<_> = (start.0..start.0 + count).map(|lpn| (Lpn(lpn), Page::ZEROS)).collect();
+                self.join(token, request.cause, &pages, false);
+            }
+            Operation::Share(pairs) => {
+                let pages: Vec<_> = pairs.iter().map(|pair| (pair.target, self.newest(pair.source))).collect();
+                self.push(token, request.cause, &pages, true);
+            }
+            Operation::Flush => {
+                let open = self.pending.iter_mut().filter(|unit| unit.completed && unit.covered_by.is_none());
+                open.for_each(|unit| unit.covered_by = Some(token));
+            }
+        }
+    }
+
+    fn note_log(&mut self, cause: Cause, start: u64) {
+        if cause == Cause::Journal {
+            self.has_wrapped |= start < self.last_log_page;
+            self.last_log_page = start;
+        }
+    }
+
+    /// The pages join as units of the device's atomic size.
+    fn join(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], fua: bool) {
+        let atomic = self.atomic_pages;
+        for part in pages.chunk_by(|one, next| one.0.0 / atomic == next.0.0 / atomic) {
+            self.push(token, cause, part, fua);
+        }
+    }
+
+    fn push(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], durable_on_completion: bool) {
+        let pages = pages.iter().map(|(lpn, page)| (*lpn, page.clone(), page_hash(page))).collect();
+        self.pending.push(Unit { pages, token, cause, covered_by: None, completed: false, durable_on_completion });
+    }
+
+    fn newest(&self, lpn: Lpn) -> Page {
+        let newer = self.pending.iter().rev().flat_map(|unit| &unit.pages).find(|(other, ..)| *other == lpn);
+        newer.map_or_else(|| self.durable.page(lpn).clone(), |(_, page, _)| page.clone())
+    }
+
+    fn complete(&mut self, token: Token) {
+        for mut unit in std::mem::take(&mut self.pending) {
+            unit.completed |= unit.token == token;
+            if unit.covered_by == Some(token) || unit.token == token && unit.durable_on_completion {
+                self.settle(&unit);
+                self.supersede(&unit);
+            } else {
+                self.pending.push(unit);
+            }
+        }
+    }
+
+    /// What failed may have happened in part, and a FLUSH that failed covers nothing.
+    fn fail(&mut self, token: Token) {
+        let covered = self.pending.iter_mut().filter(|unit| unit.covered_by == Some(token));
+        covered.for_each(|unit| unit.covered_by = None);
+    }
+
+    /// Older content of the pages of `unit` cannot come back.
+    fn supersede(&mut self, unit: &Unit) {
+        let is_older = |lpn: &Lpn| unit.pages.iter().any(|(other, ..)| other == lpn);
+        self.pending.iter_mut().for_each(|older| older.pages.retain(|(lpn, ..)| !is_older(lpn)));
+        self.pending.retain(|older| !older.pages.is_empty());
+    }
+
+    fn settle(&mut self, unit: &Unit) {
+        for (lpn, page, hash) in &unit.pages {
+            let old = self.hash_of(*lpn);
+            self.sum.replace(*lpn, (old, *hash), self.log.contains(lpn));
+            self.hashes.insert(*lpn, *hash);
+            self.durable.set(*lpn, page.clone());
+        }
+    }
+
+    fn hash_of(&self, lpn: Lpn) -> u64 {
+        self.hashes.get(&lpn).copied().unwrap_or_else(|| page_hash(self.durable.page(lpn)))
+    }
+
+    /// What the survivors leave, newest for each page.
+    fn final_pages(&self, choice: &Choice) -> BTreeMap<Lpn, (Page, u64)> {
+        let mut pages: BTreeMap<Lpn, (Page, u64)> = BTreeMap::new();
+        for index in &choice.kept {
+            for (lpn, page, hash) in &self.pending[*index].pages {
+                let torn = choice.torn.filter(|(unit, _)| unit == index);
+                let content = match torn {
+                    None => (page.clone(), *hash),
+                    Some((_, sectors)) => {
+                        let old = pages.get(lpn).map_or_else(|| self.durable.page(*lpn), |(page, _)| page);
+                        let page = merged(old, page, sectors);
+                        let hash = page_hash(&page);
+                        (page, hash)
+                    }
+                };
+                pages.insert(*lpn, content);
+            }
+        }
+        pages
+    }
+
+    /// The hash of a state.
+    pub(crate) fn sum_of(&self, choice: &Choice) -> Sum {
+        let mut sum = self.sum;
+        for (lpn, (_, hash)) in self.final_pages(choice) {
+            sum.replace(lpn, (self.hash_of(lpn), hash), self.log.contains(&lpn));
+        }
+        sum
+    }
+
+    /// The image of a state.
+    pub(crate) fn image_of(&self, choice: &Choice) -> Image {
+        let mut image = self.durable.clone();
+        for (lpn, (page, _)) in self.final_pages(choice) {
+            image.set(lpn, page);
+        }
+        image
+    }
+
+    /// Whether a state keeps some, but not all, of the log blocks that are pending.
+    pub(crate) fn tears_commit(&self, choice: &Choice) -> bool {
+        let in_log = |index: &&usize| self.pending[**index].cause == Cause::Journal;
+        let kept = choice.kept.iter().filter(in_log).count();
+        kept > 0 && kept < self.pending.iter().filter(|unit| unit.cause == Cause::Journal).count()
+    }
+}
+
+/// The old page with some sectors of the new one.
+fn merged(old: &Page, new: &Page, sectors: u8) -> Page {
+    let mut page = old.clone();
+    for sector in (0..PAGE_SIZE / SECTOR).filter(|sector| sectors & (1 << sector) != 0) {
+        let at = sector * SECTOR;
+        page.write(at, &new.bytes()[at..at + SECTOR]);
+    }
+    page
+}
