@@ -1,5 +1,6 @@
 //! The laboratory from outside: jobs, driver and reports on a file system in memory and on RAM disks.
 
+mod docs;
 mod driver;
 mod fio_judge;
 mod memory;

@@ -1,0 +1,171 @@
+//! Images made, filled, looked at and checked; e2fsck and the kernel judge them where they are at hand.
+
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use onewrite_block::{Executor, HostProfile, Nanos, Time};
+use onewrite_device::FileDisk;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+
+use crate::support::Scratch;
+
+/// A directory tree with most kinds of entries.
+fn tree(scratch: &Scratch) {
+    scratch.write("tree/a.txt", "alpha\n");
+    scratch.write("tree/empty", "");
+    scratch.write("tree/deep/er/b.bin", vec![7; 300_000]);
+    scratch.write("tree/name with blanks", "x");
+    std::os::unix::fs::symlink("../a.txt", scratch.path("tree/deep/link")).unwrap();
+    std::fs::hard_link(scratch.path("tree/a.txt"), scratch.path("tree/deep/same")).unwrap();
+}
+
+fn e2fsck_is_content(scratch: &Scratch, image: &str) {
+    if let Some(judged) = scratch.other("e2fsck", &format!("-fn {image}")) {
+        judged.ok();
+    }
+}
+
+#[test]
+fn a_new_image_is_clean() {
+    let scratch = Scratch::new();
+    let said = scratch.onewrite("mkfs a.img --size 64M --label test").ok();
+    assert!(said.contains("ext4 of 64 MiB with a journal of 4 MiB"), "{said}");
+    assert!(scratch.onewrite("fsck -n a.img").ok().contains("clean"));
+    e2fsck_is_content(&scratch, "a.img");
+}
+
+#[test]
+fn what_holds_something_is_not_formatted_without_force() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    let refusal = scratch.onewrite("mkfs a.img").fails_with(1);
+    assert!(refusal.contains("a.img") && refusal.contains("ext4") && refusal.contains("--force"), "{refusal}");
+    scratch.onewrite("mkfs a.img --force").ok();
+    scratch.write("b.img", vec![1; 64 << 20]);
+    assert!(scratch.onewrite("mkfs b.img").fails_with(1).contains("data of an unknown kind"));
+}
+
+#[test]
+fn an_image_that_cannot_be_made_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let refusal = scratch.onewrite("mkfs a.img --size 16k").fails_with(1);
+    assert!(refusal.contains("too few"), "{refusal}");
+    assert!(!scratch.path("a.img").exists());
+}
+
+#[test]
+fn one_seed_makes_one_image() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64M --seed 5").ok();
+    scratch.onewrite("mkfs b.img --size 64M --seed 5").ok();
+    assert!(std::fs::read(scratch.path("a.img")).unwrap() == std::fs::read(scratch.path("b.img")).unwrap());
+}
+
+#[test]
+fn a_tree_goes_in_and_comes_out_again() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
+    e2fsck_is_content(&scratch, "a.img");
+    scratch.onewrite("cp a.img:/ out").ok();
+    scratch.other("diff", "-r --no-dereference --exclude=lost+found tree out").unwrap().ok();
+    assert_eq!(std::fs::read_link(scratch.path("out/deep/link")).unwrap().to_str(), Some("../a.txt"));
+}
+
+#[test]
+fn looks_show_what_is_there_and_change_nothing() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
+    let before = std::fs::read(scratch.path("a.img")).unwrap();
+    assert_eq!(scratch.onewrite("ls a.img").ok(), "a.txt\ndeep\nempty\nlost+found\nname with blanks\n");
+    assert_eq!(scratch.onewrite("cat a.img:/deep/same").ok(), "alpha\n");
+    assert_eq!(
+        scratch.onewrite("tree a.img:/deep").ok(),
+        "/deep\n├── er\n│   └── b.bin\n├── link -> ../a.txt\n└── same\n"
+    );
+    assert!(scratch.onewrite("ls -l a.img:/deep/er").ok().contains("      300000 "));
+    assert!(std::fs::read(scratch.path("a.img")).unwrap() == before);
+}
+
+#[test]
+fn copies_go_into_directories_that_exist() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    scratch.onewrite("cp tree a.img:/").ok();
+    scratch.onewrite("cp tree/a.txt tree/empty a.img:/tree/deep").ok();
+    scratch.onewrite("cp tree/a.txt a.img:/renamed").ok();
+    assert_eq!(scratch.onewrite("cat a.img:/tree/deep/a.txt").ok(), "alpha\n");
+    assert_eq!(scratch.onewrite("cat a.img:/renamed").ok(), "alpha\n");
+    e2fsck_is_content(&scratch, "a.img");
+}
+
+#[test]
+fn places_that_are_not_there_are_named() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    assert!(scratch.onewrite("cat a.img:/nope").fails_with(1).contains("nope"));
+    assert!(scratch.onewrite("ls b.img").fails_with(1).contains("b.img: no such image"));
+    assert!(scratch.onewrite("cp x y").fails_with(1).contains("IMAGE:/PATH"));
+}
+
+/// An image whose log holds a synced file that is not home yet.
+fn unclean(scratch: &Scratch) {
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    let executor = Executor::new(Time::Wall { civil_start: Nanos::ZERO }, HostProfile::default());
+    let disk = FileDisk::open(scratch.path("a.img")).unwrap();
+    let port = executor.runtime().attach(Box::new(disk));
+    let written = executor.block_on(async move {
+        let fs = Rc::new(Ext4::mount(port, MountOptions::new(Mode::Data)).await?);
+        let ino = fs.create(fs.root(), b"kept", NewNode::FILE).await?;
+        fs.write(ino, Position::At(0), Content::Bytes(b"content"), Manner::default()).await?;
+        fs.fsync(ino).await
+    });
+    written.unwrap().unwrap();
+}
+
+#[test]
+fn fsck_replays_the_log_and_with_n_only_in_memory() {
+    let scratch = Scratch::new();
+    unclean(&scratch);
+    let before = std::fs::read(scratch.path("a.img")).unwrap();
+    assert!(scratch.onewrite("fsck -n a.img").ok().contains("log replayed in memory"));
+    assert_eq!(scratch.onewrite("cat a.img:/kept").ok(), "content");
+    assert!(std::fs::read(scratch.path("a.img")).unwrap() == before);
+    assert!(scratch.onewrite("fsck a.img").ok().contains("log replayed: "));
+    assert!(!scratch.onewrite("fsck a.img").ok().contains("replayed"));
+    e2fsck_is_content(&scratch, "a.img");
+}
+
+#[test]
+fn fsck_ends_with_four_on_errors_and_says_where() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    let image = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
+    image.write_all_at(&[0xff; 64], 4096).unwrap();
+    let judged = scratch.onewrite("fsck -n a.img");
+    assert_eq!(judged.code(), 4, "{}{}", judged.out(), judged.err());
+    assert!(judged.out().contains("group"), "{}", judged.out());
+    scratch.onewrite("fsck -n nowhere.img").fails_with(8);
+}
+
+#[test]
+fn the_kernel_reads_what_was_copied_in_and_is_read_back() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
+    std::fs::create_dir(scratch.path("mnt")).unwrap();
+    let mounted = scratch.other("mount", "-o loop a.img mnt");
+    if mounted.is_none_or(|mounted| mounted.code() != 0) {
+        eprintln!("SKIPPED: this machine does not mount images");
+        return;
+    }
+    let compared = scratch.other("diff", "-r --no-dereference --exclude=lost+found tree mnt");
+    std::fs::write(scratch.path("mnt/by-the-kernel"), "hello\n").unwrap();
+    scratch.other("umount", "mnt").unwrap().ok();
+    compared.unwrap().ok();
+    assert_eq!(scratch.onewrite("cat a.img:/by-the-kernel").ok(), "hello\n");
+    assert_eq!(scratch.onewrite("fsck a.img").code(), 0);
+}

@@ -1,0 +1,5 @@
+//! The program from outside: what it prints, what it leaves behind, and how it ends.
+
+mod images;
+mod runs;
+mod support;

@@ -1,0 +1,91 @@
+//! A scratch directory, and the program run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A directory that is removed in the end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("onewrite-cli-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Runs the program here, with arguments separated by blanks.
+    pub fn onewrite(&self, arguments: &str) -> Outcome {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        Outcome::of(program.args(arguments.split_whitespace()).current_dir(&self.0))
+    }
+
+    /// Runs another program here; `None`, loudly, if it is not installed.
+    pub fn other(&self, program: &str, arguments: &str) -> Option<Outcome> {
+        let mut command = Command::new(program);
+        match command.args(arguments.split_whitespace()).current_dir(&self.0).output() {
+            Ok(output) => Some(Outcome(output)),
+            Err(error) => {
+                eprintln!("SKIPPED: {program}: {error}");
+                None
+            }
+        }
+    }
+
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// How a program ended.
+pub struct Outcome(Output);
+
+impl Outcome {
+    fn of(command: &mut Command) -> Outcome {
+        Outcome(command.output().unwrap())
+    }
+
+    pub fn code(&self) -> i32 {
+        self.0.status.code().unwrap()
+    }
+
+    pub fn out(&self) -> String {
+        String::from_utf8(self.0.stdout.clone()).unwrap()
+    }
+
+    pub fn err(&self) -> String {
+        String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+
+    /// Standard output of a program that must have succeeded.
+    pub fn ok(&self) -> String {
+        assert_eq!(self.code(), 0, "{}{}", self.out(), self.err());
+        self.out()
+    }
+
+    /// Standard error of a program that must have ended with `code`.
+    pub fn fails_with(&self, code: i32) -> String {
+        assert_eq!(self.code(), code, "{}{}", self.out(), self.err());
+        self.err()
+    }
+}
