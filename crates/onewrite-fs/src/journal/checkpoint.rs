@@ -35,7 +35,7 @@ impl Journal {
         if live.entry_count() == 0 {
             return None;
         }
-        let is_full = live.used_blocks() > live.ring_blocks() / 2;
+        let is_full = live.burden_blocks() > live.ring_blocks() / 2;
         if is_full || live.entry_count() > self.options.retained_pages_max / 2 {
             return Some(Nanos::ZERO);
         }

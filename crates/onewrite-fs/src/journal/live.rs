@@ -86,8 +86,10 @@ impl Live {
         (self.ring_blocks() - self.used).saturating_sub(self.promised) as usize
     }
 
-    pub(super) fn used_blocks(&self) -> u32 {
-        self.used
+    /// Log blocks from the oldest transaction that is not home on: what bringing blocks home could free.
+    pub(super) fn burden_blocks(&self) -> u32 {
+        let home = self.transactions.iter().take_while(|live| live.not_home == 0);
+        self.used - home.map(|live| live.length).sum::<u32>()
     }
 
     pub(super) fn is_empty(&self) -> bool {
