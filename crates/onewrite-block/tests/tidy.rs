@@ -69,7 +69,8 @@ fn the_journal_knows_no_inodes_and_formats_do_no_io() {
     for path in sources(&fs_sources.join("journal")) {
         assert!(!text(&path).contains("ext4::"), "{} must not know ext4", path.display());
     }
-    let formats = sources(&fs_sources.join("ext4/format")).into_iter().chain([fs_sources.join("journal/format/mod.rs")]);
+    let formats =
+        sources(&fs_sources.join("ext4/format")).into_iter().chain([fs_sources.join("journal/format/mod.rs")]);
     for path in formats {
         let source = text(&path);
         let words = ["DevicePort", "async fn", ".await"];
