@@ -23,7 +23,7 @@ test: deps
 check: deps
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 ## bench: benchmarks, each beside its rival where there is one
 bench: deps
@@ -31,7 +31,7 @@ bench: deps
 
 ## doc: the API documentation
 doc: deps
-	$(CARGO) doc --workspace --no-deps
+	$(CARGO) doc --workspace --no-deps --document-private-items
 
 ## deps: what the system has to have; installs it as root on Debian, else names it
 deps:
