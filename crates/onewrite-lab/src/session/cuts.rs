@@ -13,7 +13,7 @@ use onewrite_fs::api::resolve;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FsResult, Manner};
 
-use super::{DeviceChoice, RunSpec, Stack, format, judge, mount};
+use super::{RunSpec, Stack, format, judge, mount};
 use crate::driver::{self, Files, Ledger, RunOptions, Settled};
 use crate::error::LabError;
 use crate::report::CrashVerdict;
@@ -26,17 +26,24 @@ const OPERATIONS: u64 = 2000;
 /// Files of a personality in that run; a fio job keeps its own.
 const FILES: u32 = 200;
 
-/// Cuts the power `count` times in runs of `spec` on the device that `choice` names.
+/// Cuts the power `count` times in runs of `spec`, each on a blank device that `device` gives, always the same.
 ///
 /// # Errors
-/// If the run fails without a cut, or the device is real. What a cut breaks is in the verdict.
-pub fn try_cuts(spec: &RunSpec, choice: &DeviceChoice, count: u64) -> Result<CrashVerdict, LabError> {
+/// If the run fails without a cut, or the device has no power switch. What a cut breaks is in the verdict.
+pub fn try_cuts(
+    spec: &RunSpec,
+    device: impl Fn() -> Result<Box<dyn Device>, LabError>,
+    count: u64,
+) -> Result<CrashVerdict, LabError> {
     let Stack::Ext4(mode) = spec.stack else {
         return Err(LabError::Option("power cuts need a file system that promises something".to_owned()));
     };
+    let mut first = device()?;
+    if first.as_power_cut().is_none() {
+        return Err(LabError::Option(format!("{} is real; only an emulated device can lose its power", spec.device)));
+    }
     let spec = Rc::new(short(spec));
-    let device = || choice.emulated(Some(bytes(&spec)));
-    let (begin, end) = Attempt::start(&spec, mode, device()?)?.run_to_the_end()?;
+    let (begin, end) = Attempt::start(&spec, mode, first)?.run_to_the_end()?;
     let mut chance = Choices::new(spec.seed).stream("power cuts", 0);
     let mut verdict = CrashVerdict { cuts: count, losses: 0, first_loss: None };
     for cut in 0..count {
@@ -59,14 +66,6 @@ fn short(spec: &RunSpec) -> RunSpec {
         parameters.files = parameters.files.min(least);
     }
     short
-}
-
-/// Small, unless a fio job may need more.
-fn bytes(spec: &RunSpec) -> u64 {
-    match spec.job {
-        super::JobSpec::Personality(..) => super::DEFAULT_BYTES / 4,
-        super::JobSpec::Fio(_) => super::DEFAULT_BYTES,
-    }
 }
 
 /// One run up to the moment at which its file system is mounted.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onewrite_block::{Device, MIB, PAGE_SIZE, PowerCut};
+use onewrite_block::{Device, MIB, PAGE_SIZE};
 use onewrite_device::{FileDisk, Profile};
 
 use super::Overlay;
@@ -51,25 +51,11 @@ impl DeviceChoice {
     /// If it cannot be made or opened, or `bytes` contradicts what is there.
     pub fn open(&self, bytes: Option<u64>) -> Result<Box<dyn Device>, LabError> {
         match self {
-            DeviceChoice::Emulated(_) => Ok(self.emulated(bytes)?),
+            DeviceChoice::Emulated(profile) => Ok(profile.device(Some(bytes.unwrap_or(DEFAULT_BYTES)))?),
             DeviceChoice::Disk(path) if path.exists() => existing(path, bytes),
             DeviceChoice::Disk(path) => {
                 let bytes = bytes.unwrap_or(DEFAULT_BYTES);
                 Ok(Box::new(FileDisk::create(path, bytes)?))
-            }
-        }
-    }
-
-    /// The device with its power switch; only emulated ones have one.
-    ///
-    /// # Errors
-    /// If it cannot be made, or is real.
-    pub fn emulated(&self, bytes: Option<u64>) -> Result<Box<dyn PowerCut>, LabError> {
-        match self {
-            DeviceChoice::Emulated(profile) => Ok(profile.device(Some(bytes.unwrap_or(DEFAULT_BYTES)))?),
-            DeviceChoice::Disk(path) => {
-                let path = path.display();
-                Err(LabError::Option(format!("{path} is a real disk; only an emulated device can lose its power")))
             }
         }
     }

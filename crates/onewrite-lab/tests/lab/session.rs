@@ -4,7 +4,10 @@ use std::cell::RefCell;
 use std::process::Command;
 use std::rc::Rc;
 
-use onewrite_block::{HostProfile, MIB, RamDisk, Time};
+use onewrite_block::{
+    Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, Operation, PowerCut, RamDisk, Request, Time,
+    Token,
+};
 use onewrite_fs::ext4::Mode;
 use onewrite_lab::LabError;
 use onewrite_lab::job::JobFile;
@@ -90,6 +93,61 @@ fn a_full_image_is_an_error_that_names_the_job() {
     );
     let text = error.unwrap_err().to_string();
     assert!(text.contains("no space"), "{text}");
+}
+
+/// A disk that says a FLUSH is done and does nothing of the kind.
+struct Liar(RamDisk);
+
+impl Device for Liar {
+    fn geometry(&self) -> &Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let is_flush = request.operation == Operation::Flush;
+        self.0.submit(token, if is_flush { Request::read(Lpn(0), 1, request.cause) } else { request }, now);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.0.next_event()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        self.0.advance(to, completed);
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.0.reset_counters();
+    }
+
+    fn is_dark(&self) -> bool {
+        self.0.is_dark()
+    }
+
+    fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
+        Some(&mut self.0)
+    }
+}
+
+#[test]
+fn power_cuts_take_nothing_that_was_synced() {
+    for mode in Mode::ALL {
+        let disk = || Ok(Box::new(RamDisk::volatile(64 * MIB / 4096)) as Box<dyn Device>);
+        let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(mode)), disk, 8).unwrap();
+        assert_eq!((verdict.cuts, verdict.losses), (8, 0), "{mode}: {:?}", verdict.first_loss);
+    }
+}
+
+#[test]
+fn a_disk_that_lies_about_flushes_is_caught() {
+    let disk = || Ok(Box::new(Liar(RamDisk::volatile(64 * MIB / 4096))) as Box<dyn Device>);
+    let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(Mode::Ordered)), disk, 8).unwrap();
+    assert!(verdict.losses > 0);
+    assert!(verdict.first_loss.unwrap().contains("seed 1, cut point"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn crash(
         return Ok(None);
     }
     let spinner = Spinner::new(&format!("{} with power cuts", spec.job.name()));
-    let verdict = try_cuts(spec, choice, args.cuts)?;
+    let verdict = try_cuts(spec, || choice.open(args.job.size), args.cuts)?;
     spinner.finish("power cuts", verdict.cuts);
     Ok(Some(verdict))
 }
