@@ -1,7 +1,7 @@
 //! The crash explorer: every state a power cut may leave, recovered and judged.
 //!
 //! Three types matter. A [`Workload`] is what runs: tasks of plain actions that have a text form. [`ExploreOptions`]
-//! say on what and how far. An [`Explorer`] (or [`explore`] for one workload) gives a [`Report`]: how many distinct
+//! say on what and how far. An [`Explorer`] (or [`explore()`] for one workload) gives a [`Report`]: how many distinct
 //! states of which kind, and every promise that was broken, with the command that replays it.
 //!
 //! ```
@@ -18,6 +18,7 @@
 //! It knows requests, promises and power cuts, no device; and file systems by their public API alone.
 
 mod action;
+mod crash;
 mod disk;
 mod e2fsck;
 mod error;
@@ -25,6 +26,7 @@ mod explore;
 mod hash;
 mod history;
 mod judge;
+mod minimise;
 mod model;
 mod nested;
 mod options;
@@ -36,11 +38,15 @@ mod sampling;
 mod state_id;
 mod states;
 mod subject;
+mod workload;
 
 pub use action::{Action, Workload};
+pub use crash::{crash, replay};
 pub use error::CrashError;
 pub use explore::{Explorer, explore, explore_subject};
 pub use judge::Promise;
+pub use minimise::minimise;
 pub use options::ExploreOptions;
 pub use report::{Report, StatesByKind, Violation};
 pub use subject::{Sound, Subject};
+pub use workload::{RandomShape, WorkloadSpec};
