@@ -250,3 +250,22 @@ fn an_unmounted_volume_takes_nothing() {
     assert!(matches!(outcome, Err(FsError::Invalid(_))), "{outcome:?}");
     in_every_mode("nothing", nothing, nothing);
 }
+
+#[test]
+fn a_sync_beside_an_operation_that_changes_nothing_returns() {
+    let work = |fs: Rc<onewrite_fs::ext4::Ext4>| async move {
+        let fill = fs.create(fs.root(), b"fill", NewNode::FILE).await?;
+        let all = Content::Pattern { seed: 2, compressible_percent: 0, length: 200 * MIB };
+        assert!(fs.write(fill, Position::At(0), all, Manner::default()).await.is_err());
+        fs.sync().await?;
+        // The disk is full: this opens a handle, waits for a commit that holds nothing, and fails.
+        for number in 0..200 {
+            let name = format!("a-long-name-so-that-the-directory-needs-another-block-{number}");
+            if fs.create(fs.root(), name.as_bytes(), NewNode::DIRECTORY).await.is_err() {
+                break;
+            }
+        }
+        fs.sync().await
+    };
+    in_every_mode("sync-beside", work, nothing);
+}

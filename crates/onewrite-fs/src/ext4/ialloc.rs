@@ -44,7 +44,7 @@ impl Volume {
             self.mark_inode(handle, number, is_directory, true);
             let node = Node::new(&self.runtime, number, inode);
             self.save_new(handle, &node);
-            self.inodes.insert(Rc::clone(&node));
+            self.inodes.insert(Rc::clone(&node), |tid| self.journal.is_committed(tid));
             return Ok(node);
         }
         Err(FsError::NoSpace { what: "inodes", needed: 1, free: self.groups.free_inodes() })

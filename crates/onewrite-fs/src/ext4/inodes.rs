@@ -171,10 +171,11 @@ impl Inodes {
         self.nodes.borrow().get(&number).cloned()
     }
 
-    pub(super) fn insert(&self, node: Rc<Node>) {
+    /// Takes a node in; others that are not in use and whose changes are durable may be forgotten.
+    pub(super) fn insert(&self, node: Rc<Node>, is_committed: impl Fn(Tid) -> bool) {
         self.queue.borrow_mut().push_back(node.number);
         self.nodes.borrow_mut().insert(node.number, node);
-        self.forget_some();
+        self.forget_some(is_committed);
     }
 
     pub(super) fn remove(&self, number: u32) {
@@ -182,12 +183,13 @@ impl Inodes {
     }
 
     /// Drops a few nodes that nobody uses, if there are too many.
-    fn forget_some(&self) {
+    fn forget_some(&self, is_committed: impl Fn(Tid) -> bool) {
         let (mut nodes, mut queue) = (self.nodes.borrow_mut(), self.queue.borrow_mut());
         for _ in 0..if nodes.len() > NODES_MAX { 8 } else { 0 } {
             let Some(number) = queue.pop_front() else { return };
             let in_use = nodes.get(&number).is_some_and(|node| {
-                Rc::strong_count(node) > 1 || node.openers.get() > 0 || node.dirty_since.get().is_some()
+                let is_held = Rc::strong_count(node) > 1 || node.openers.get() > 0;
+                is_held || node.dirty_since.get().is_some() || !is_committed(node.changed_in.get())
             });
             if in_use {
                 queue.push_back(number);
@@ -232,7 +234,7 @@ impl Volume {
         }
         check_supported(number, &inode)?;
         let node = Node::new(&self.runtime, number, inode);
-        self.inodes.insert(Rc::clone(&node));
+        self.inodes.insert(Rc::clone(&node), |tid| self.journal.is_committed(tid));
         Ok(node)
     }
 

@@ -175,12 +175,16 @@ impl Journal {
         self.work.ring();
     }
 
-    /// Waits until `tid` is durable; somebody must have asked for it.
+    /// Waits until `tid` is durable, or turns out to hold nothing; somebody must have asked for it.
     ///
     /// # Errors
     /// [`FsError::ReadOnly`] if the journal is aborted before.
     pub async fn wait_committed(&self, tid: Tid) -> FsResult<()> {
-        while !self.is_committed(tid) {
+        let holds_nothing = || {
+            let running = self.running.borrow();
+            running.tid == tid && running.is_empty()
+        };
+        while !self.is_committed(tid) && !holds_nothing() {
             self.check_aborted()?;
             self.changed.wait().await;
         }

@@ -218,6 +218,8 @@ impl Journal {
         let mut running = self.running.borrow_mut();
         running.is_locked = false;
         if running.is_empty() {
+            drop(running);
+            self.changed.ring();
             return None;
         }
         let next = Running::new(running.tid.next(), self.log.runtime().now());
