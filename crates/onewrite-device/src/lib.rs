@@ -15,11 +15,18 @@
 
 mod error;
 mod file;
+mod hdd;
+mod latency;
+pub mod micro;
 mod profile;
 mod ssd;
 pub mod waf;
 
 pub use error::Error;
 pub use file::FileDisk;
-pub use profile::{BufferSide, FlashSide, HostSide, Profile, Victim};
-pub use ssd::{MediumFaults, MediumOperation, Rules, Shape, Sound, Ssd, UnderWay, Wear};
+pub use hdd::HardDisk;
+pub use latency::{Latencies, Latency, LatencyStep};
+pub use profile::{BufferSide, DiskSide, FlashSide, HostSide, Profile, Victim};
+pub use ssd::{
+    DieOperation, MediumFaults, MediumOperation, OperationKind, Rules, Shape, Sound, Ssd, UnderWay, Wear, timeline_svg,
+};

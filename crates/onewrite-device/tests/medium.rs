@@ -102,7 +102,8 @@ fn factory_bad_blocks_are_never_used() {
 /// Pages moved for each page written when nine writes in ten hit a tenth of the device.
 fn amplification(victim: Victim, window: usize) -> f64 {
     let mut profile = Profile::load("ideal").unwrap();
-    (profile.flash.victim, profile.flash.victim_window_blocks) = (victim, window);
+    let flash = profile.flash.as_mut().unwrap();
+    (flash.victim, flash.victim_window_blocks) = (victim, window);
     let mut device = profile.ssd(Some(16 * MIB)).unwrap();
     let (mut now, mut choices) = (Nanos::ZERO, Choices::new(3));
     let mut skewed = || if choices.chance(9, 10) { choices.below(400) } else { choices.below(4088) };
@@ -127,8 +128,8 @@ fn every_victim_policy_works_and_they_differ() {
 
 /// Spread of the erase counts after writing a twentieth of a full device again and again.
 fn erase_spread(wear_spread_max: u32) -> u32 {
-    let mut profile = Profile::load("ideal").unwrap();
-    profile.flash.wear_spread_max = wear_spread_max;
+    let mut profile = Profile::load("sata-850pro").unwrap();
+    profile.flash.as_mut().unwrap().wear_spread_max = wear_spread_max;
     let mut device = profile.ssd(Some(4 * MIB)).unwrap();
     let mut now = Nanos::ZERO;
     for start in (0..1024).step_by(64) {
@@ -153,7 +154,7 @@ fn static_wear_levelling_narrows_the_spread() {
 fn a_read_interrupts_a_program_where_the_flash_can() {
     let slowest_read = |suspend_us: f64| {
         let mut profile = Profile::load("nvme-share").unwrap();
-        profile.flash.suspend_us = suspend_us;
+        profile.flash.as_mut().unwrap().suspend_us = suspend_us;
         let mut device = profile.ssd(Some(16 * MIB)).unwrap();
         let mut now = Nanos::ZERO;
         for start in (0..2048).step_by(64) {

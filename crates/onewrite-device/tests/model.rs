@@ -4,13 +4,13 @@
 mod support;
 
 use onewrite_block::{Choices, Device, MIB};
-use onewrite_device::{MediumFaults, Profile};
+use onewrite_device::{MediumFaults, Profile, Ssd};
 use support::{Driver, Mix};
 
 const BALANCED: Mix =
     Mix { write: 40, fua: 6, flush: 6, trim: 6, share: 12, read: 8, pages_max: 24, range: 900, depth: 8 };
 
-fn torture(profile: &str, mix: Mix, seed: u64, requests: u64, pace: u64) -> Driver {
+fn torture(profile: &str, mix: Mix, seed: u64, requests: u64, pace: u64) -> Driver<Ssd> {
     let device = Profile::load(profile).unwrap().ssd(Some(4 * MIB)).unwrap();
     let mut driver = Driver::new(device);
     driver.torture(&mix, requests, pace, &mut Choices::new(seed));
@@ -19,7 +19,7 @@ fn torture(profile: &str, mix: Mix, seed: u64, requests: u64, pace: u64) -> Driv
 
 #[test]
 fn random_requests_with_cuts_keep_every_promise() {
-    for profile in ["sata-850pro", "nvme-share", "ideal"] {
+    for profile in ["sata-850pro", "nvme-share", "ideal", "nvme-960pro", "nvme-750"] {
         for seed in 0..6 {
             let driver = torture(profile, BALANCED, seed, 4000, 400);
             assert!(driver.cuts > 5 && driver.cuts_in_recovery > 0, "{} cuts", driver.cuts);
@@ -33,6 +33,15 @@ fn rare_cuts_find_a_device_deep_in_garbage_collection_whole() {
         let driver = torture(profile, Mix { range: 1024, ..BALANCED }, 77, 12_000, 20_000);
         let counters = driver.device.counters();
         assert!(counters.moved_pages > 1000, "{profile}: {} pages moved", counters.moved_pages);
+    }
+}
+
+#[test]
+fn a_hard_disk_keeps_every_promise_too() {
+    for seed in 0..4 {
+        let mut driver = Driver::new(Profile::load("hdd-barracuda").unwrap().hard_disk(Some(4 * MIB)).unwrap());
+        driver.torture(&BALANCED, 3000, 300, &mut Choices::new(seed));
+        assert!(driver.cuts > 5);
     }
 }
 

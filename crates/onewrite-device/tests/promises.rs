@@ -131,10 +131,10 @@ fn evicted_pages_survive_by_their_oob_alone() {
 
 #[test]
 fn a_durable_trim_is_not_undone_by_the_oob_scan() {
-    for profile in Profile::names() {
+    for profile in Profile::names().filter(|name| !name.starts_with("hdd")) {
         let (mut device, mut now) = (device(profile), Nanos::ZERO);
-        for start in (0..640).step_by(64) {
-            run(&mut *device, &mut now, write(start, vec![page(1); 64])).0.unwrap();
+        for start in (0..640).step_by(32) {
+            run(&mut *device, &mut now, write(start, vec![page(1); 32])).0.unwrap();
         }
         run(&mut *device, &mut now, Operation::Trim { start: Lpn(0), count: 640 }).0.unwrap();
         assert_eq!(run(&mut *device, &mut now, read(1)).0.unwrap(), [Page::ZEROS]);

@@ -3,10 +3,17 @@
 //! A profile is fitted to the calibration rows of the scoreboard; the rest is from data sheets and published
 //! measurements. A number that is uncertain carries the range in which it lies as a comment, so that a sweep can vary it.
 
-use onewrite_block::{EvictionOrder, GIB, Geometry, MIB, PAGE_SIZE, PowerCut, PowerLoss, TrimRead, WriteBuffer};
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use onewrite_block::{
+    EvictionOrder, GIB, Geometry, MIB, PAGE_SIZE, PowerCut, PowerLoss, RecoveryReport, TrimRead, WriteBuffer,
+};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::hdd::{DiskModel, HardDisk, Mechanics};
+use crate::ssd::backing::Backing;
 use crate::ssd::model::{Model, Timing, VictimPolicy};
 use crate::ssd::shape::{FlashPlan, Shape};
 use crate::ssd::{Ssd, share_pairs_max};
@@ -14,6 +21,11 @@ use crate::ssd::{Ssd, share_pairs_max};
 /// Name and text of every profile, in the order in which they are listed.
 const PROFILES: &[(&str, &str)] = &[
     ("sata-850pro", include_str!("../../profiles/sata-850pro.toml")),
+    ("nvme-960pro", include_str!("../../profiles/nvme-960pro.toml")),
+    ("nvme-750", include_str!("../../profiles/nvme-750.toml")),
+    ("nvme-p3600", include_str!("../../profiles/nvme-p3600.toml")),
+    ("sata-530", include_str!("../../profiles/sata-530.toml")),
+    ("hdd-barracuda", include_str!("../../profiles/hdd-barracuda.toml")),
     ("nvme-share", include_str!("../../profiles/nvme-share.toml")),
     ("ftl-16g", include_str!("../../profiles/ftl-16g.toml")),
     ("ideal", include_str!("../../profiles/ideal.toml")),
@@ -30,10 +42,30 @@ pub struct Profile {
     pub description: String,
     /// The door to the host.
     pub host: HostSide,
-    /// The write buffer.
-    pub buffer: BufferSide,
-    /// The flash.
-    pub flash: FlashSide,
+    /// The write buffer of an SSD.
+    pub buffer: Option<BufferSide>,
+    /// The flash of an SSD.
+    pub flash: Option<FlashSide>,
+    /// The mechanics of a hard disk; a profile has either flash and a buffer, or these.
+    pub disk: Option<DiskSide>,
+}
+
+/// The mechanics of a hard disk, on paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSide {
+    /// Capacity of the real disk; a smaller one is its outer edge.
+    pub full_bytes: u64,
+    /// Turns of the platter per minute.
+    pub turns_per_minute: f64,
+    /// A seek to the next track, in microseconds.
+    pub track_seek_us: f64,
+    /// A seek over all tracks, in microseconds.
+    pub full_seek_us: f64,
+    /// Speed of the platter under the head in MB/s.
+    pub media_mb_s: f64,
+    /// Bytes of the write cache.
+    pub cache_bytes: u64,
 }
 
 /// The door to the host, on paper.
@@ -173,24 +205,11 @@ impl Profile {
     }
 
     fn refusal(&self) -> Option<&'static str> {
-        let flash = &self.flash;
-        let is_whole = flash.planes.is_power_of_two() && flash.pages_per_block.is_power_of_two();
-        if !is_whole || flash.planes > flash.pages_per_block || flash.planes > 32 {
-            return Some("planes (up to 32) and pages_per_block must be powers of two, planes the smaller one");
+        match (&self.flash, &self.buffer, &self.disk) {
+            (Some(flash), Some(buffer), None) => flash.refusal().or_else(|| buffer.refusal()),
+            (None, None, Some(disk)) => disk.refusal(),
+            _ => Some("a profile has either [flash] and [buffer] or [disk]"),
         }
-        if !(1..=64).contains(&flash.dies) || !flash.dies.is_power_of_two() || flash.channels == 0 {
-            return Some("dies must be a power of two up to 64, on at least one channel");
-        }
-        if flash.program_us.is_empty() || flash.collect_below_blocks < 2 {
-            return Some("program_us needs a number, collect_below_blocks two blocks");
-        }
-        if flash.victim == Victim::Windowed && flash.victim_window_blocks == 0 {
-            return Some("windowed victims need victim_window_blocks");
-        }
-        if self.buffer.eviction_certain_bytes < self.buffer.eviction_begins_bytes + 64 * PAGE_SIZE as u64 {
-            return Some("eviction_certain_bytes must be 256 KiB beyond eviction_begins_bytes");
-        }
-        None
     }
 
     /// A device of this kind, blank and switched on; `capacity_bytes` defaults to [`Profile::RUN_BYTES`].
@@ -198,46 +217,120 @@ impl Profile {
     /// # Errors
     /// If the capacity has no whole pages or is out of bounds.
     pub fn device(&self, capacity_bytes: Option<u64>) -> Result<Box<dyn PowerCut>, Error> {
-        Ok(Box::new(self.ssd(capacity_bytes)?))
+        Ok(match &self.disk {
+            Some(_) => Box::new(self.hard_disk(capacity_bytes)?),
+            None => Box::new(self.ssd(capacity_bytes)?),
+        })
     }
 
     /// [`Profile::device`] as the SSD that it is, for those who look inside.
     ///
     /// # Errors
-    /// As there.
+    /// As there, or if the profile is a hard disk's.
     pub fn ssd(&self, capacity_bytes: Option<u64>) -> Result<Ssd, Error> {
-        let flash = &self.flash;
-        let plan = FlashPlan {
-            channels: flash.channels,
-            dies: flash.dies,
-            planes: flash.planes,
-            pages_per_block: flash.pages_per_block,
-            spare_percent: flash.spare_percent,
+        let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else {
+            let message = "it is a hard disk, not an SSD".into();
+            return Err(Error::Profile { name: self.name.clone(), message });
         };
-        let shape = Shape::new(plan, capacity_bytes.unwrap_or(Profile::RUN_BYTES))?;
-        Ok(Ssd::new(Model {
-            geometry: self.geometry(shape),
-            shape,
-            timing: self.timing(),
-            eviction_begins: self.buffer.eviction_begins_bytes / PAGE_SIZE as u64,
-            eviction_certain: self.buffer.eviction_certain_bytes / PAGE_SIZE as u64,
-            has_capacitor: self.buffer.capacitor,
-            collect_below: flash.collect_below_blocks,
-            victim_policy: match flash.victim {
-                Victim::Greedy => VictimPolicy::Greedy,
-                Victim::CostBenefit => VictimPolicy::CostBenefit,
-                Victim::Windowed => VictimPolicy::Windowed(flash.victim_window_blocks),
-            },
-            wear_spread_max: (flash.wear_spread_max > 0).then_some(flash.wear_spread_max),
-        }))
+        Ok(Ssd::new(self.model(flash, buffer, capacity_bytes)?))
     }
 
-    fn geometry(&self, shape: Shape) -> Geometry {
+    /// An SSD whose flash is in the file at `path`: made if there is none, else as it was when its process ended, even by
+    /// `kill -9`; then there is a report of its recovery. Reads and programs go to the file, so memory stays small.
+    ///
+    /// # Errors
+    /// If the file is in use, damaged, of another profile or size, or cannot be read and written; or if the profile has
+    /// a capacitor, whose promise a killed process cannot keep.
+    pub fn ssd_in_file(
+        &self,
+        path: impl AsRef<Path>,
+        capacity_bytes: Option<u64>,
+    ) -> Result<(Ssd, Option<RecoveryReport>), Error> {
+        let (Some(flash), Some(buffer), false) = (&self.flash, &self.buffer, self.has_capacitor()) else {
+            let message = "only an SSD without a capacitor can keep its flash in a file".into();
+            return Err(Error::Profile { name: self.name.clone(), message });
+        };
+        let path = path.as_ref();
+        let refuse = |operation, message: String, cure| {
+            Err(Error::Host { path: path.display().to_string(), operation, message, cure })
+        };
+        let file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) {
+            Ok(file) => file,
+            Err(error) => return refuse("open", error.to_string(), "name a file that you may read and write"),
+        };
+        if let Err(error) = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            return refuse("lock", error.to_string(), "another process uses it; stop that one first");
+        }
+        let model = self.model(flash, buffer, capacity_bytes)?;
+        let (backing, is_blank) = match Backing::new(file, &model.shape, &self.name) {
+            Ok(backing) => backing,
+            Err(error) => {
+                return refuse("open", error.to_string(), "name a new file, or the profile and size it was made with");
+            }
+        };
+        match Ssd::with_backing(model, backing, is_blank) {
+            Ok(opened) => Ok(opened),
+            Err(message) => refuse("recover", message, "restore the file from a copy"),
+        }
+    }
+
+    fn has_capacitor(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| buffer.capacitor)
+    }
+
+    fn model(&self, flash: &FlashSide, buffer: &BufferSide, capacity_bytes: Option<u64>) -> Result<Model, Error> {
+        let shape = Shape::new(flash.plan(), capacity_bytes.unwrap_or(Profile::RUN_BYTES))?;
+        Ok(Model {
+            geometry: self.geometry(shape, buffer),
+            shape,
+            timing: self.timing(flash),
+            eviction_begins: buffer.eviction_begins_bytes / PAGE_SIZE as u64,
+            eviction_certain: buffer.eviction_certain_bytes / PAGE_SIZE as u64,
+            has_capacitor: buffer.capacitor,
+            collect_below: flash.collect_below_blocks,
+            victim_policy: flash.victim_policy(),
+            wear_spread_max: (flash.wear_spread_max > 0).then_some(flash.wear_spread_max),
+        })
+    }
+
+    /// [`Profile::device`] as the hard disk that it is.
+    ///
+    /// # Errors
+    /// As there, or if the profile is an SSD's.
+    pub fn hard_disk(&self, capacity_bytes: Option<u64>) -> Result<HardDisk, Error> {
+        let Some(disk) = &self.disk else {
+            return Err(Error::Profile { name: self.name.clone(), message: "it is an SSD, not a hard disk".into() });
+        };
+        Ok(HardDisk::new(self.disk_model(disk, capacity_bytes)?))
+    }
+
+    fn disk_model(&self, disk: &DiskSide, capacity_bytes: Option<u64>) -> Result<DiskModel, Error> {
+        let bytes = capacity_bytes.unwrap_or(Profile::RUN_BYTES);
+        if bytes < 4 * MIB || !bytes.is_multiple_of(PAGE_SIZE as u64) || bytes > disk.full_bytes {
+            return Err(Error::Capacity { bytes });
+        }
+        let pages = bytes / PAGE_SIZE as u64;
+        let geometry = Geometry {
+            transfer_pages_max: self.host.transfer_pages_max,
+            queue_depth: self.host.queue_depth,
+            ..Geometry::plain(self.name.clone(), pages)
+        };
+        Ok(DiskModel {
+            geometry,
+            mechanics: disk.mechanics(pages),
+            command: nanos(self.host.command_us),
+            flush: nanos(self.host.flush_us),
+            link_page: page_nanos(self.host.link_mb_s),
+            cache_pages: (disk.cache_bytes / PAGE_SIZE as u64) as usize,
+        })
+    }
+
+    fn geometry(&self, shape: Shape, side: &BufferSide) -> Geometry {
         let buffer = WriteBuffer {
-            bytes: self.buffer.eviction_certain_bytes,
+            bytes: side.eviction_certain_bytes,
             eviction_order: EvictionOrder::LeastRecentlyWritten,
-            eviction_begins_bytes: self.buffer.eviction_begins_bytes,
-            eviction_certain_bytes: self.buffer.eviction_certain_bytes,
+            eviction_begins_bytes: side.eviction_begins_bytes,
+            eviction_certain_bytes: side.eviction_certain_bytes,
         };
         Geometry {
             transfer_pages_max: self.host.transfer_pages_max,
@@ -247,25 +340,88 @@ impl Profile {
             share_pairs_max: if self.host.share { share_pairs_max(&shape) } else { 0 },
             share_atomic: self.host.share,
             write_buffer: Some(buffer),
-            on_power_loss: if self.buffer.capacitor { PowerLoss::KeepsCompleted } else { PowerLoss::AnySubset },
+            on_power_loss: if side.capacitor { PowerLoss::KeepsCompleted } else { PowerLoss::AnySubset },
             oob_hints: true,
             ..Geometry::plain(self.name.clone(), u64::from(shape.logical_pages))
         }
     }
 
-    fn timing(&self) -> Timing {
+    fn timing(&self, flash: &FlashSide) -> Timing {
         Timing {
             command: nanos(self.host.command_us),
             command_interval: nanos(self.host.command_interval_us),
             link_page: page_nanos(self.host.link_mb_s),
             link_is_duplex: self.host.link_is_duplex,
-            read: nanos(self.flash.read_us),
-            program: self.flash.program_us.iter().copied().map(nanos).collect(),
-            suspend: (self.flash.suspend_us > 0.0).then(|| nanos(self.flash.suspend_us)),
-            erase: nanos(self.flash.erase_us),
-            channel_page: page_nanos(self.flash.channel_mb_s),
+            read: nanos(flash.read_us),
+            program: flash.program_us.iter().copied().map(nanos).collect(),
+            suspend: (flash.suspend_us > 0.0).then(|| nanos(flash.suspend_us)),
+            erase: nanos(flash.erase_us),
+            channel_page: page_nanos(flash.channel_mb_s),
             trim: nanos(self.host.trim_us),
             flush: nanos(self.host.flush_us),
+        }
+    }
+}
+
+impl FlashSide {
+    fn refusal(&self) -> Option<&'static str> {
+        let is_whole = self.planes.is_power_of_two() && self.pages_per_block.is_power_of_two();
+        if !is_whole || self.planes > self.pages_per_block || self.planes > 32 {
+            return Some("planes (up to 32) and pages_per_block must be powers of two, planes the smaller one");
+        }
+        if !(1..=64).contains(&self.dies) || !self.dies.is_power_of_two() || self.channels == 0 {
+            return Some("dies must be a power of two up to 64, on at least one channel");
+        }
+        if self.program_us.is_empty() || self.collect_below_blocks < 2 {
+            return Some("program_us needs a number, collect_below_blocks two blocks");
+        }
+        let lacks_window = self.victim == Victim::Windowed && self.victim_window_blocks == 0;
+        lacks_window.then_some("windowed victims need victim_window_blocks")
+    }
+
+    fn plan(&self) -> FlashPlan {
+        FlashPlan {
+            channels: self.channels,
+            dies: self.dies,
+            planes: self.planes,
+            pages_per_block: self.pages_per_block,
+            spare_percent: self.spare_percent,
+        }
+    }
+
+    fn victim_policy(&self) -> VictimPolicy {
+        match self.victim {
+            Victim::Greedy => VictimPolicy::Greedy,
+            Victim::CostBenefit => VictimPolicy::CostBenefit,
+            Victim::Windowed => VictimPolicy::Windowed(self.victim_window_blocks),
+        }
+    }
+}
+
+impl BufferSide {
+    fn refusal(&self) -> Option<&'static str> {
+        let is_narrow = self.eviction_certain_bytes < self.eviction_begins_bytes + 64 * PAGE_SIZE as u64;
+        is_narrow.then_some("eviction_certain_bytes must be 256 KiB beyond eviction_begins_bytes")
+    }
+}
+
+impl DiskSide {
+    fn refusal(&self) -> Option<&'static str> {
+        let positive = self.turns_per_minute > 0.0 && self.media_mb_s > 0.0 && self.track_seek_us > 0.0;
+        let has_track = positive && self.mechanics(1024).track_pages > 1;
+        let is_whole = has_track && self.full_seek_us >= self.track_seek_us && self.cache_bytes >= MIB;
+        (!is_whole).then_some("turns, speeds and seeks must be positive, the cache at least 1 MiB")
+    }
+
+    fn mechanics(&self, pages: u64) -> Mechanics {
+        let turn = nanos(60.0e6 / self.turns_per_minute);
+        Mechanics {
+            turn,
+            track_seek: nanos(self.track_seek_us),
+            full_seek: nanos(self.full_seek_us),
+            track_pages: turn / page_nanos(self.media_mb_s).max(1),
+            pages,
+            stroke: (pages * PAGE_SIZE as u64) as f64 / self.full_bytes as f64,
         }
     }
 }

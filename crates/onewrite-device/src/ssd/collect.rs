@@ -150,7 +150,7 @@ impl Ssd {
         let (block, page) = self.model.shape.place(ppn);
         let found = self.flash.page(block, page).expect("a valid page is programmed");
         let oob = Oob { lpn: name, sequence: found.oob.sequence };
-        let content = found.content.clone();
+        let content = self.flash.content(block, page);
         self.locked.insert(name);
         self.dies[die].cargo.push(Cargo { content, oob, source: ppn, entry: NONE });
     }

@@ -8,6 +8,7 @@ use onewrite_block::{Choices, Page};
 
 use super::Ssd;
 use super::die::{Activity, Cargo};
+use super::log_page::{Content, LogPage, Record};
 use super::mapping::NONE;
 use super::nand::Oob;
 
@@ -50,7 +51,23 @@ impl Ssd {
         let mut entries: Vec<_> = self.buffer.entries().collect();
         entries.sort_by_key(|entry| entry.ticket);
         let buffered = entries.into_iter().map(|entry| (entry.lpn, entry.content.clone())).collect();
-        Dump { buffered, dirty: self.map.dirty().collect() }
+        let mut lpns: Vec<u32> = self.map.dirty().map(|(lpn, _)| lpn).collect();
+        lpns.extend(self.unlogged().into_iter().map(|(lpn, _)| lpn));
+        lpns.sort_unstable();
+        lpns.dedup();
+        Dump { buffered, dirty: lpns.into_iter().map(|lpn| (lpn, self.map.get(lpn))).collect() }
+    }
+
+    /// Records of the batch under way that are not durable yet.
+    fn unlogged(&self) -> Vec<Record> {
+        let decode = |page: &Page| LogPage::decode(&page.bytes()).map(|page| page.content);
+        let writing = self.dies.iter().filter_map(|die| die.map_page.as_ref()).filter_map(decode);
+        let contents = writing.chain(self.log.pages.iter().cloned());
+        let records = contents.map(|content| match content {
+            Content::Records(records) | Content::Sealed(_, records) => records,
+            Content::Segment(..) => Vec::new(),
+        });
+        records.flatten().collect()
     }
 
     fn interrupt(&mut self, die: usize, choices: &mut Choices) {

@@ -138,8 +138,20 @@ impl Ssd {
         }
     }
 
+    /// Takes no more writes once the file behind the flash has failed.
+    pub(super) fn notice_file_errors(&mut self) {
+        let Some(message) = self.flash.take_error() else { return };
+        let path = self.model.geometry.name.clone();
+        self.file_error = Some(DeviceError::Host { path, operation: "flash in a file", message });
+        self.is_worn_out = true;
+        self.fail_writers();
+    }
+
     /// The error of a device that takes no more writes.
     pub(super) fn worn_out(&self) -> DeviceError {
+        if let Some(error) = &self.file_error {
+            return error.clone();
+        }
         let bad = (0..self.model.shape.blocks()).filter(|&block| self.flash.is_bad(block)).count();
         DeviceError::WornOut { device: self.model.geometry.name.clone(), detail: format!("{bad} blocks are bad") }
     }

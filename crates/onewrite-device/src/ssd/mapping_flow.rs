@@ -174,6 +174,9 @@ impl Ssd {
         self.log.batches_durable = self.log.batches_begun;
         let open = std::mem::take(&mut self.log.announcing);
         self.announced(&open);
+        if !self.log.waiters.is_empty() {
+            self.flash.sync();
+        }
         for slot in std::mem::take(&mut self.log.waiters) {
             let is_flush = self.host.active(slot).request.operation == onewrite_block::Operation::Flush;
             let delay = if is_flush { self.model.timing.flush } else { 0 };

@@ -13,8 +13,10 @@
 //! Its one idea: state changes when an event happens and at no other time, and every event is a cut point. A power cut
 //! therefore only has to decide what the dies' operations under way leave behind, and to forget all but the flash.
 
+pub(crate) mod backing;
 pub(crate) mod blocks;
 mod buffer;
+mod chart;
 mod check;
 mod collect;
 mod cow;
@@ -40,11 +42,15 @@ mod write_flow;
 
 use std::rc::Rc;
 
-use onewrite_block::{Completion, Counters, Device, Geometry, Nanos, PowerCut, Request, Token};
+use onewrite_block::{
+    Completion, Counters, Device, DeviceError, Geometry, Nanos, PowerCut, RecoveryReport, Request, Token,
+};
 use rustc_hash::FxHashMap;
 
+use backing::Backing;
 use blocks::Blocks;
 use buffer::Buffer;
+pub use chart::{DieOperation, OperationKind, timeline_svg};
 use cow::BitSet;
 use cut::Dump;
 use die::Die;
@@ -91,6 +97,8 @@ pub struct Ssd {
     rules: Rc<dyn Rules>,
     faults: Option<MediumFaults>,
     is_worn_out: bool,
+    file_error: Option<DeviceError>,
+    recorded: Option<Vec<DieOperation>>,
 
     now: u64,
     counters: Counters,
@@ -103,9 +111,16 @@ pub struct Ssd {
 impl Ssd {
     /// A blank device.
     pub(crate) fn new(model: Model) -> Ssd {
+        let flash = Flash::new(model.shape.blocks(), model.shape.pages_per_block);
+        let mut ssd = Ssd::unformatted(model, flash);
+        ssd.format();
+        ssd
+    }
+
+    fn unformatted(model: Model, flash: Flash) -> Ssd {
         let shape = model.shape;
-        let mut ssd = Ssd {
-            flash: Flash::new(shape.blocks(), shape.pages_per_block),
+        Ssd {
+            flash,
             dump: None,
             map: Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block),
             blocks: Blocks::new(shape.data_blocks, shape.dies, shape.pages_per_block),
@@ -124,6 +139,8 @@ impl Ssd {
             rules: Rc::new(Sound),
             faults: None,
             is_worn_out: false,
+            file_error: None,
+            recorded: None,
             now: 0,
             counters: Counters::default(),
             cut_points: 0,
@@ -131,9 +148,28 @@ impl Ssd {
             is_dark: false,
             is_cut: false,
             model: Rc::new(model),
-        };
-        ssd.format();
-        ssd
+        }
+    }
+
+    /// The device whose flash `backing` holds: formatted if the file was blank, else recovered as after a power cut.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or why its content cannot be recovered.
+    pub(crate) fn with_backing(
+        model: Model,
+        backing: Backing,
+        is_blank: bool,
+    ) -> Result<(Ssd, Option<RecoveryReport>), String> {
+        let pages_per_block = model.shape.pages_per_block;
+        let flash = Flash::backed(backing, pages_per_block).map_err(|error| error.to_string())?;
+        let mut ssd = Ssd::unformatted(model, flash);
+        if is_blank {
+            ssd.format();
+            return Ok((ssd, None));
+        }
+        ssd.is_cut = true;
+        let report = ssd.recover(Nanos::ZERO).map_err(|error| error.to_string())?;
+        Ok((ssd, Some(report)))
     }
 
     /// Its flash, for reports.
@@ -229,6 +265,7 @@ impl Device for Ssd {
                 self.write_log();
             }
             self.start_kicked();
+            self.notice_file_errors();
         }
         self.now = self.now.max(to.0);
     }

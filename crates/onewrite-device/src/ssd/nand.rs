@@ -11,9 +11,12 @@
 //!
 //! A block that was never programmed takes no memory for its pages; forks share blocks until either changes one.
 
+use std::io;
 use std::rc::Rc;
 
 use onewrite_block::Page;
+
+use super::backing::{Backing, BlockEntry};
 
 /// What the out-of-band area of a page says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,18 +60,81 @@ struct FlashBlock {
     is_bad: bool,
 }
 
-/// All blocks of a device.
-#[derive(Clone, Debug)]
+/// All blocks of a device. A clone lives in memory, whatever its origin is backed by.
+#[derive(Debug)]
 pub(crate) struct Flash {
     blocks: Vec<Rc<FlashBlock>>,
     pages_per_block: u32,
+    backing: Option<Backing>,
+}
+
+impl Clone for Flash {
+    fn clone(&self) -> Flash {
+        let mut blocks = self.blocks.clone();
+        if self.backing.is_some() {
+            for (number, block) in (0..).zip(&mut blocks) {
+                for (page, flash_page) in (0..).zip(&mut Rc::make_mut(block).pages) {
+                    flash_page.content = self.content(number, page);
+                }
+            }
+        }
+        Flash { blocks, pages_per_block: self.pages_per_block, backing: None }
+    }
 }
 
 impl Flash {
     /// Blank flash.
     pub(crate) fn new(blocks: u32, pages_per_block: u32) -> Flash {
         let blank = Rc::new(FlashBlock::default());
-        Flash { blocks: vec![blank; blocks as usize], pages_per_block }
+        Flash { blocks: vec![blank; blocks as usize], pages_per_block, backing: None }
+    }
+
+    /// The flash that a file holds; content stays there until it is read.
+    ///
+    /// # Errors
+    /// What the system says, or what is damaged.
+    pub(crate) fn backed(backing: Backing, pages_per_block: u32) -> io::Result<Flash> {
+        let mut blocks = Vec::new();
+        for (number, entry) in (0..).zip(backing.blocks()?) {
+            let areas = backing.areas(number, entry)?;
+            let pages = areas.into_iter().map(|oob| FlashPage { content: Page::ZEROS, oob }).collect();
+            blocks.push(Rc::new(FlashBlock { pages, erase_count: entry.erase_count, is_bad: entry.is_bad }));
+        }
+        Ok(Flash { blocks, pages_per_block, backing: Some(backing) })
+    }
+
+    /// What went wrong with the file behind the flash, once.
+    pub(crate) fn take_error(&self) -> Option<String> {
+        self.backing.as_ref()?.take_error()
+    }
+
+    /// Makes what was programmed survive a crash of the host.
+    pub(crate) fn sync(&self) {
+        self.backing.iter().for_each(Backing::sync);
+    }
+
+    /// The content of a programmed page.
+    ///
+    /// # Panics
+    /// If the page is blank.
+    pub(crate) fn content(&self, block: u32, page: u32) -> Page {
+        match &self.backing {
+            Some(backing) => backing.content(block, page),
+            None => self.blocks[block as usize].pages[page as usize].content.clone(),
+        }
+    }
+
+    fn write_entry(&self, block: u32) {
+        let FlashBlock { erase_count, is_bad, .. } = *self.blocks[block as usize];
+        self.backing.iter().for_each(|backing| backing.set_block(block, BlockEntry { erase_count, is_bad }));
+    }
+
+    fn write_page(&mut self, block: u32, page: u32) {
+        let Some(backing) = &self.backing else { return };
+        let flash_block = Rc::make_mut(&mut self.blocks[block as usize]);
+        let flash_page = &mut flash_block.pages[page as usize];
+        let content = std::mem::replace(&mut flash_page.content, Page::ZEROS);
+        backing.program(block, page, flash_block.erase_count, &content, flash_page.oob);
     }
 
     fn block_mut(&mut self, block: u32) -> &mut FlashBlock {
@@ -99,6 +165,7 @@ impl Flash {
     /// Marks a block bad; it is never programmed or erased again.
     pub(crate) fn mark_bad(&mut self, block: u32) {
         self.block_mut(block).is_bad = true;
+        self.write_entry(block);
     }
 
     /// A programmed page, if it is not blank.
@@ -121,6 +188,9 @@ impl Flash {
             flash_block.pages.reserve_exact(capacity);
         }
         flash_block.pages.push(FlashPage { content, oob });
+        if self.backing.is_some() {
+            self.write_page(block, self.programmed(block) - 1);
+        }
     }
 
     /// Makes every page of a block blank.
@@ -129,18 +199,18 @@ impl Flash {
         assert!(!flash_block.is_bad, "block {block} is bad and was erased");
         flash_block.pages.clear();
         flash_block.erase_count += 1;
+        self.write_entry(block);
     }
 
     /// Leaves every page of a block unreadable, as an interrupted erase does.
     pub(crate) fn tear_block(&mut self, block: u32) {
-        for page in &mut self.block_mut(block).pages {
-            *page = FlashPage { content: Page::ZEROS, oob: Oob::torn() };
-        }
+        (0..self.programmed(block)).for_each(|page| self.tear_page(block, page));
     }
 
     /// Leaves one page unreadable.
     pub(crate) fn tear_page(&mut self, block: u32, page: u32) {
         self.block_mut(block).pages[page as usize] = FlashPage { content: Page::ZEROS, oob: Oob::torn() };
+        self.write_page(block, page);
     }
 }
 

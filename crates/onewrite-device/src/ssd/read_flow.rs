@@ -79,7 +79,7 @@ impl Ssd {
         let (block, page) = self.model.shape.place(ppn);
         let found = self.flash.page(block, page).expect("a mapped page is programmed");
         assert_ne!(found.oob.lpn, Oob::TORN, "page {lpn} is mapped to a torn flash page");
-        let content = found.content.clone();
+        let content = self.flash.content(block, page);
         let die = self.model.shape.die_of(block);
         self.dies[die].reads.push_back(ReadJob { slot, ppn });
         self.suspend(die);

@@ -127,9 +127,9 @@ impl Ssd {
     fn log_pages(&self, block: u32, found: &mut Found) -> Vec<LogPage> {
         let count = self.flash.programmed(block);
         found.report.map_pages_read += u64::from(count.max(1));
-        let pages = (0..count).filter_map(|page| self.flash.page(block, page));
-        let whole = pages.filter(|page| page.oob.lpn == Oob::MAP);
-        whole.filter_map(|page| LogPage::decode(&page.content.bytes())).collect()
+        let is_whole = |page: &u32| self.flash.page(block, *page).is_some_and(|page| page.oob.lpn == Oob::MAP);
+        let whole = (0..count).filter(is_whole);
+        whole.filter_map(|page| LogPage::decode(&self.flash.content(block, page).bytes())).collect()
     }
 
     fn blank_log_block(&mut self, block: u32, found: &mut Found) {

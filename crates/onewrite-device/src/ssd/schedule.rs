@@ -89,6 +89,9 @@ impl Ssd {
 
     /// Lets a die begin an operation that ends (or goes on) at `moment`.
     pub(super) fn begin(&mut self, die: usize, activity: Activity, block: u32, moment: u64) {
+        if self.recorded.is_some() {
+            self.note_operation(die, activity, moment);
+        }
         self.idle &= !(1 << die);
         let state = &mut self.dies[die];
         (state.activity, state.block, state.end) = (activity, block, moment);

@@ -214,7 +214,7 @@ impl Ssd {
         } else if self.log.has_batch {
             self.log.waiters.push(slot);
         } else {
-            self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
+            self.finish(slot);
         }
     }
 

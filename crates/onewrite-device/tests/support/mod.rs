@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::{
-    Cause, Choices, Completion, Device, DeviceError, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap,
-    Request, Token,
+    Cause, Choices, Completion, DeviceError, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap, Request,
+    Token, TrimRead,
 };
-use onewrite_device::Ssd;
+use onewrite_device::{HardDisk, Ssd, UnderWay as Inside};
 
 /// Content of a page: 0 for zeros, else the seed of a pattern.
 pub type Value = u64;
@@ -44,9 +44,34 @@ struct UnderWay {
     before: Vec<Vec<Put>>,
 }
 
+/// A device that can be held to the model.
+pub trait Subject: PowerCut {
+    /// What goes on inside.
+    fn inside(&self) -> Inside {
+        Inside::default()
+    }
+
+    /// Whether it may refuse writes.
+    fn gave_up(&self) -> bool {
+        false
+    }
+}
+
+impl Subject for Ssd {
+    fn inside(&self) -> Inside {
+        self.under_way()
+    }
+
+    fn gave_up(&self) -> bool {
+        self.is_worn_out()
+    }
+}
+
+impl Subject for HardDisk {}
+
 /// A device under test with its model.
-pub struct Driver {
-    pub device: Ssd,
+pub struct Driver<D: Subject> {
+    pub device: D,
     pages: Vec<Vec<Put>>,
     under_way: BTreeMap<u32, UnderWay>,
     clock: u64,
@@ -62,8 +87,8 @@ pub struct Driver {
     pub cuts_in_erase: u64,
 }
 
-impl Driver {
-    pub fn new(device: Ssd) -> Driver {
+impl<D: Subject> Driver<D> {
+    pub fn new(device: D) -> Driver<D> {
         let count = device.geometry().pages as usize;
         let blank = Put { value: 0, submitted: 0, completed: Some(0), is_durable: true };
         Driver {
@@ -187,7 +212,7 @@ impl Driver {
         let request = self.under_way.remove(&completion.token.0).expect("completes once");
         let moment = self.tick();
         let content = match completion.outcome {
-            Err(DeviceError::WornOut { .. } | DeviceError::FlushFailed) if self.device.is_worn_out() => return,
+            Err(DeviceError::WornOut { .. } | DeviceError::FlushFailed) if self.device.gave_up() => return,
             outcome => outcome.unwrap_or_else(|error| panic!("{:?}: {error}", request.operation)),
         };
         match &request.operation {
@@ -239,7 +264,7 @@ impl Driver {
     /// Cuts the power, recovers (cut again up to `recovery_cuts` times), and judges every page.
     pub fn cut_and_recover(&mut self, choices: &mut Choices, recovery_cuts: u32) {
         self.cuts += 1;
-        let inside = self.device.under_way();
+        let inside = self.device.inside();
         self.cuts_in_collection += u64::from(inside.collection);
         self.cuts_in_map_log += u64::from(inside.map_log);
         self.cuts_in_share += u64::from(inside.share);
@@ -349,7 +374,7 @@ pub struct Mix {
     pub depth: usize,
 }
 
-impl Driver {
+impl<D: Subject> Driver<D> {
     /// Submits one random request of `mix`.
     pub fn submit_random(&mut self, mix: &Mix, choices: &mut Choices) {
         let geometry = self.device.geometry().clone();
@@ -361,14 +386,14 @@ impl Driver {
             draw = draw.wrapping_sub(weight);
             hit
         };
-        let is_free = |driver: &Driver| !(start..start + count).any(|lpn| driver.is_being_shared(lpn));
+        let is_free = |driver: &Driver<D>| !(start..start + count).any(|lpn| driver.is_being_shared(lpn));
         if is_drawn(mix.write) && is_free(self) {
             self.write(start, count, false);
         } else if is_drawn(mix.fua) && is_free(self) && geometry.fua {
             self.write(start, count, true);
         } else if is_drawn(mix.flush) {
             self.flush();
-        } else if is_drawn(mix.trim) && is_free(self) {
+        } else if is_drawn(mix.trim) && is_free(self) && geometry.trim_read != TrimRead::Unsupported {
             self.trim(start, count);
         } else if is_drawn(mix.share) && geometry.share_pairs_max > 0 {
             self.share_random(mix, count.min(u64::from(geometry.share_pairs_max)), choices);

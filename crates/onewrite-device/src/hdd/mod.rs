@@ -1,0 +1,451 @@
+//! Hard disk: one arm, a turning platter, a volatile write cache.
+//!
+//! ```text
+//!   write ──link──► cache ──arm──► platter        read ──► cache or look-ahead, else arm ──link──► host
+//! ```
+//!
+//! The arm does one thing at a time: the read or the cached run of pages that comes under the head first, reads before
+//! cached pages. Cached pages leave when nothing else is to be done, when the cache is full or when a FLUSH covers them.
+//! After a read the disk goes on reading: what follows comes from the look-ahead at the speed of the platter.
+//!
+//! A power cut loses the cache, in whatever order it would have left; a page is written whole or not at all.
+
+mod mechanics;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use onewrite_block::{
+    Choices, Completion, Counters, Device, DeviceError, Geometry, Image, Lpn, Nanos, Operation, Page, PowerCut,
+    RecoveryReport, Request, Token,
+};
+
+pub(crate) use mechanics::Mechanics;
+
+/// Most pages that the arm writes in one go.
+const RUN_PAGES_MAX: u64 = 256;
+/// Cached runs that the arm compares before it chooses one.
+const CANDIDATES: usize = 32;
+/// Pages that the disk reads ahead at most.
+const LOOK_AHEAD_PAGES: u64 = 512;
+/// A read that waited for so many others goes first.
+const PATIENCE: usize = 64;
+
+/// Everything that stays the same during the life of a disk, in nanoseconds and pages.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskModel {
+    pub(crate) geometry: Geometry,
+    pub(crate) mechanics: Mechanics,
+    pub(crate) command: u64,
+    /// A FLUSH that had pages to write, beside writing them.
+    pub(crate) flush: u64,
+    pub(crate) link_page: u64,
+    pub(crate) cache_pages: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Decoded,
+    Arrived,
+    Done,
+}
+
+#[derive(Clone, Debug)]
+struct Cached {
+    page: Page,
+    ticket: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Arm {
+    Rests,
+    Reads { token: Token, end: u64 },
+    Writes { start: u64, pages: Vec<Cached>, end: u64 },
+}
+
+/// An emulated hard disk; see the module's head.
+#[derive(Clone, Debug)]
+pub struct HardDisk {
+    model: DiskModel,
+    platter: Image,
+    cache: BTreeMap<u64, Cached>,
+    next_ticket: u64,
+    arm: Arm,
+    head: u64,
+    /// Where the look-ahead begins and since when it goes on.
+    look_ahead: Option<(u64, u64)>,
+    active: BTreeMap<u32, (Request, Vec<Page>)>,
+    steps: BinaryHeap<Reverse<(u64, u64, u32, Step)>>,
+    steps_set: u64,
+    reads: VecDeque<Token>,
+    arriving: VecDeque<Token>,
+    flushes: VecDeque<(Token, u64)>,
+    failed: BTreeMap<u32, DeviceError>,
+    link_free: u64,
+    now: u64,
+    counters: Counters,
+    cut_points: u64,
+    armed: Option<u64>,
+    is_dark: bool,
+    is_cut: bool,
+}
+
+impl HardDisk {
+    pub(crate) fn new(model: DiskModel) -> HardDisk {
+        HardDisk {
+            platter: Image::new(model.geometry.pages),
+            model,
+            cache: BTreeMap::new(),
+            next_ticket: 1,
+            arm: Arm::Rests,
+            head: 0,
+            look_ahead: None,
+            active: BTreeMap::new(),
+            steps: BinaryHeap::new(),
+            steps_set: 0,
+            reads: VecDeque::new(),
+            arriving: VecDeque::new(),
+            flushes: VecDeque::new(),
+            failed: BTreeMap::new(),
+            link_free: 0,
+            now: 0,
+            counters: Counters::default(),
+            cut_points: 0,
+            armed: None,
+            is_dark: false,
+            is_cut: false,
+        }
+    }
+
+    fn at(&mut self, moment: u64, token: Token, step: Step) {
+        self.steps_set += 1;
+        self.steps.push(Reverse((moment, self.steps_set, token.0, step)));
+    }
+
+    fn cross_link(&mut self, pages: u64) -> u64 {
+        self.link_free = self.link_free.max(self.now) + pages * self.model.link_page;
+        self.link_free
+    }
+
+    fn arm_moment(&self) -> u64 {
+        match &self.arm {
+            Arm::Rests => u64::MAX,
+            Arm::Reads { end, .. } | Arm::Writes { end, .. } => *end,
+        }
+    }
+
+    fn next_moment(&self) -> Option<u64> {
+        let step = self.steps.peek().map_or(u64::MAX, |Reverse((moment, ..))| *moment);
+        let moment = step.min(self.arm_moment());
+        (moment < u64::MAX && !self.is_dark).then_some(moment)
+    }
+
+    fn decoded(&mut self, token: Token) {
+        let request = &self.active[&token.0].0;
+        if let Err(error) = self.model.geometry.admit(request) {
+            self.failed.insert(token.0, error);
+            return self.at(self.now, token, Step::Done);
+        }
+        self.counters.count(request);
+        match &request.operation {
+            Operation::Read { start, count } => self.read(token, start.0, u64::from(*count)),
+            Operation::Write { pages, .. } => {
+                let end = self.cross_link(pages.len() as u64);
+                self.at(end, token, Step::Arrived);
+            }
+            Operation::Flush if self.cache.is_empty() && !matches!(self.arm, Arm::Writes { .. }) => {
+                self.at(self.now, token, Step::Done);
+            }
+            Operation::Flush => {
+                self.flushes.push_back((token, self.next_ticket - 1));
+                self.advance_flushes();
+            }
+            Operation::Trim { .. } | Operation::Share(_) => unreachable!("refused by the geometry"),
+        }
+    }
+
+    fn current(&self, lpn: u64) -> Page {
+        let cached = self.cache.get(&lpn).map(|cached| cached.page.clone());
+        let written = || match &self.arm {
+            Arm::Writes { start, pages, .. } if (*start..*start + pages.len() as u64).contains(&lpn) => {
+                Some(pages[(lpn - start) as usize].page.clone())
+            }
+            _ => None,
+        };
+        cached.or_else(written).unwrap_or_else(|| self.platter.page(Lpn(lpn)).clone())
+    }
+
+    fn read(&mut self, token: Token, start: u64, count: u64) {
+        let pages = (start..start + count).map(|lpn| self.current(lpn)).collect();
+        self.active.get_mut(&token.0).expect("under way").1 = pages;
+        if (start..start + count).all(|lpn| self.cache.contains_key(&lpn)) {
+            return self.send(token, self.now, count);
+        }
+        match self.look_ahead {
+            Some((from, since)) if start >= from && start + count <= from + LOOK_AHEAD_PAGES => {
+                let ready = since + self.model.mechanics.transfer(from, start + count - from);
+                self.look_ahead = Some((start + count, ready));
+                self.send(token, ready.max(self.now), count);
+            }
+            _ => self.reads.push_back(token),
+        }
+    }
+
+    fn send(&mut self, token: Token, ready: u64, count: u64) {
+        let end = self.link_free.max(ready) + count * self.model.link_page;
+        self.link_free = end;
+        self.at(end, token, Step::Done);
+    }
+
+    /// Lets arrived writes into the cache, in order, as far as there is room.
+    fn admit_arrived(&mut self) {
+        while let Some(&token) = self.arriving.front() {
+            let (request, _) = &self.active[&token.0];
+            let Operation::Write { start, pages, .. } = &request.operation else { unreachable!("only writes arrive") };
+            if self.cache.len() + pages.len() > self.model.cache_pages && !self.cache.is_empty() {
+                return;
+            }
+            for (lpn, page) in (start.0..).zip(pages.clone()) {
+                self.keep(lpn, page);
+            }
+            self.arriving.pop_front();
+            self.at(self.now, token, Step::Done);
+        }
+    }
+
+    /// Puts a page into the cache; what a FLUSH covers goes on being covered.
+    fn keep(&mut self, lpn: u64, page: Page) {
+        let target = self.flushes.back().map_or(0, |(_, target)| *target);
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let before = self.cache.get(&lpn).map(|cached| cached.ticket).filter(|before| *before <= target);
+        self.cache.insert(lpn, Cached { page, ticket: before.unwrap_or(ticket) });
+        if self.look_ahead.is_some_and(|(from, _)| (from..from + LOOK_AHEAD_PAGES).contains(&lpn)) {
+            self.look_ahead = None;
+        }
+    }
+
+    fn advance_flushes(&mut self) {
+        let Some(&(_, last)) = self.flushes.back() else { return };
+        let writing = match &self.arm {
+            Arm::Writes { pages, .. } => pages.iter().map(|cached| cached.ticket).min(),
+            _ => None,
+        };
+        let cached = self.cache.values().map(|cached| cached.ticket).filter(|ticket| *ticket <= last).min();
+        let oldest = writing.into_iter().chain(cached).min().unwrap_or(u64::MAX);
+        while let Some(&(token, target)) = self.flushes.front() {
+            if oldest <= target {
+                return;
+            }
+            self.flushes.pop_front();
+            self.at(self.now + self.model.flush, token, Step::Done);
+        }
+    }
+
+    /// Gives a resting arm something to do.
+    fn start_arm(&mut self) {
+        if !matches!(self.arm, Arm::Rests) || self.is_dark {
+            return;
+        }
+        if let Some(index) = self.nearest_read() {
+            let token = self.reads.remove(index).expect("it was seen");
+            return self.begin_read(token);
+        }
+        if let Some(start) = self.nearest_run() {
+            self.begin_write(start);
+        }
+    }
+
+    fn read_range(&self, token: Token) -> (u64, u64) {
+        match self.active[&token.0].0.operation {
+            Operation::Read { start, count } => (start.0, u64::from(count)),
+            _ => unreachable!("only reads wait for the arm"),
+        }
+    }
+
+    fn nearest_read(&self) -> Option<usize> {
+        if self.reads.len() > PATIENCE {
+            return Some(0);
+        }
+        let arrival = |index: &usize| {
+            let start = self.read_range(self.reads[*index]).0;
+            self.model.mechanics.arrival(self.now, self.head, start)
+        };
+        (0..self.reads.len()).min_by_key(arrival)
+    }
+
+    fn begin_read(&mut self, token: Token) {
+        let (start, count) = self.read_range(token);
+        let arrival = self.model.mechanics.arrival(self.now, self.head, start);
+        let end = arrival + self.model.mechanics.transfer(start, count);
+        self.arm = Arm::Reads { token, end };
+    }
+
+    /// The first page of the cached run that comes under the head first, of those on both sides of it.
+    fn nearest_run(&self) -> Option<u64> {
+        let target = self.flushes.back().map(|(_, target)| *target);
+        let is_wanted = |cached: &Cached| target.is_none_or(|target| cached.ticket <= target);
+        let begins_run = |lpn: &u64| *lpn == 0 || !self.cache.contains_key(&(lpn - 1));
+        let above = self.cache.range(self.head..).filter(|(lpn, cached)| is_wanted(cached) && begins_run(lpn));
+        let below = self.cache.range(..self.head).rev().filter(|(lpn, cached)| is_wanted(cached) && begins_run(lpn));
+        let near = above.take(CANDIDATES).chain(below.take(CANDIDATES)).map(|(lpn, _)| *lpn);
+        let nearest = near.min_by_key(|lpn| self.model.mechanics.arrival(self.now, self.head, *lpn));
+        // A covered page may lie inside a run that began with others.
+        nearest.or_else(|| self.cache.iter().find(|(_, cached)| is_wanted(cached)).map(|(lpn, _)| *lpn))
+    }
+
+    fn begin_write(&mut self, start: u64) {
+        let mut pages = Vec::new();
+        while let Some(cached) = self.cache.remove(&(start + pages.len() as u64)) {
+            pages.push(cached);
+            if pages.len() as u64 == RUN_PAGES_MAX {
+                break;
+            }
+        }
+        let arrival = self.model.mechanics.arrival(self.now, self.head, start);
+        let end = arrival + self.model.mechanics.transfer(start, pages.len() as u64);
+        self.look_ahead = None;
+        self.arm = Arm::Writes { start, pages, end };
+    }
+
+    fn arm_ended(&mut self) {
+        match std::mem::replace(&mut self.arm, Arm::Rests) {
+            Arm::Rests => unreachable!("a resting arm has no event"),
+            Arm::Reads { token, .. } => {
+                let (start, count) = self.read_range(token);
+                self.head = start + count - 1;
+                self.look_ahead = Some((start + count, self.now));
+                self.send(token, self.now, count);
+            }
+            Arm::Writes { start, pages, .. } => {
+                self.head = start + pages.len() as u64 - 1;
+                for (lpn, cached) in (start..).zip(pages) {
+                    self.platter.set(Lpn(lpn), cached.page);
+                }
+                self.admit_arrived();
+                self.advance_flushes();
+            }
+        }
+    }
+
+    fn step(&mut self, completed: &mut Vec<Completion>) {
+        let Reverse((_, _, number, step)) = self.steps.pop().expect("a step was seen");
+        let token = Token(number);
+        match step {
+            Step::Decoded => self.decoded(token),
+            Step::Arrived => {
+                self.arriving.push_back(token);
+                self.admit_arrived();
+            }
+            Step::Done => {
+                let (_, pages) = self.active.remove(&number).expect("a request ends once");
+                let outcome = self.failed.remove(&number).map_or(Ok(pages), Err);
+                completed.push(Completion { token, outcome });
+            }
+        }
+    }
+}
+
+impl Device for HardDisk {
+    fn geometry(&self) -> &Geometry {
+        &self.model.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        assert!(now.0 >= self.now, "submitted at {now}, after {}", Nanos(self.now));
+        let depth = self.model.geometry.queue_depth as usize;
+        assert!(self.active.len() < depth, "more than {depth} requests under way");
+        self.now = now.0;
+        self.active.insert(token.0, (request, Vec::new()));
+        self.at(self.now + self.model.command, token, Step::Decoded);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.next_moment().map(|moment| Nanos(moment.max(self.now)))
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        while let Some(moment) = self.next_moment().filter(|moment| *moment <= to.0) {
+            self.now = self.now.max(moment);
+            self.cut_points += 1;
+            self.is_dark |= self.armed == Some(self.cut_points);
+            if self.is_dark {
+                return;
+            }
+            if self.arm_moment() <= moment {
+                self.arm_ended();
+            } else {
+                self.step(completed);
+            }
+            self.start_arm();
+        }
+        self.now = self.now.max(to.0);
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    fn is_dark(&self) -> bool {
+        self.is_dark
+    }
+
+    fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
+        Some(self)
+    }
+}
+
+impl PowerCut for HardDisk {
+    fn cut_points(&self) -> u64 {
+        self.cut_points
+    }
+
+    fn arm(&mut self, point: u64) {
+        self.armed = Some(point);
+        self.is_dark |= self.cut_points >= point;
+    }
+
+    fn fork(&self) -> Box<dyn PowerCut> {
+        Box::new(self.clone())
+    }
+
+    fn cut(&mut self, choices: &mut Choices) {
+        (self.is_dark, self.is_cut) = (true, true);
+        if let Arm::Writes { start, pages, .. } = std::mem::replace(&mut self.arm, Arm::Rests) {
+            let reached = choices.index(pages.len() + 1);
+            for (lpn, cached) in (start..).zip(pages).take(reached) {
+                self.platter.set(Lpn(lpn), cached.page);
+            }
+        }
+        self.cache.clear();
+        self.active.clear();
+        self.steps.clear();
+        self.reads.clear();
+        self.arriving.clear();
+        self.flushes.clear();
+        self.failed.clear();
+        self.look_ahead = None;
+    }
+
+    fn recover(&mut self, now: Nanos) -> Result<RecoveryReport, DeviceError> {
+        if !self.is_cut {
+            self.cut(&mut Choices::new(self.cut_points));
+        }
+        self.now = self.now.max(now.0);
+        (self.is_dark, self.is_cut) = (false, false);
+        self.armed = self.armed.filter(|point| *point > self.cut_points);
+        (self.head, self.link_free) = (0, self.now);
+        Ok(RecoveryReport::default())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.cache.len() > self.model.cache_pages + self.model.geometry.transfer_pages_max as usize {
+            true => Err(format!("{} pages in a cache of {}", self.cache.len(), self.model.cache_pages)),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Chart: what every die did when, as events and as a picture.
+//!
+//! [`Ssd::record_operations`] switches recording on; [`Ssd::take_operations`] hands over what was recorded.
+//! [`timeline_svg`] draws it: a row for each die, rows of a channel side by side, a colour for each kind of operation, so
+//! that garbage collection is visible between the work of the host.
+
+use std::fmt::Write as _;
+
+use onewrite_block::Nanos;
+use serde::Serialize;
+
+use super::Ssd;
+use super::die::Activity;
+use super::shape::Shape;
+
+/// What a die was busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationKind {
+    /// Senses pages for the host and sends them over the channel.
+    HostRead,
+    /// Programs pages of the host.
+    HostProgram,
+    /// Senses pages of a victim and sends them over the channel.
+    MoveRead,
+    /// Programs moved pages.
+    MoveProgram,
+    /// Programs a page of the map log.
+    MapProgram,
+    /// Erases a block.
+    Erase,
+}
+
+impl OperationKind {
+    /// All kinds, in the order of the legend.
+    pub const ALL: [OperationKind; 6] = [
+        OperationKind::HostRead,
+        OperationKind::HostProgram,
+        OperationKind::MoveRead,
+        OperationKind::MoveProgram,
+        OperationKind::MapProgram,
+        OperationKind::Erase,
+    ];
+
+    /// The name in legends.
+    pub const fn name(self) -> &'static str {
+        ["host read", "host program", "move: read", "move: program", "map program", "erase"][self as usize]
+    }
+
+    const fn colour(self) -> &'static str {
+        ["#4e9fd1", "#2f6db3", "#f2b661", "#e07b39", "#7a5ea8", "#c23b3b"][self as usize]
+    }
+}
+
+/// One operation of a die, or one stretch of it where it was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DieOperation {
+    /// The die.
+    pub die: u32,
+    /// The channel that the die is on.
+    pub channel: u32,
+    /// What it did.
+    pub kind: OperationKind,
+    /// When it began.
+    pub start: Nanos,
+    /// When it ended (or would have, if interrupted).
+    pub end: Nanos,
+    /// When its pages had crossed the channel, for programs.
+    pub channel_until: Nanos,
+    /// Pages read or programmed.
+    pub pages: u32,
+}
+
+impl Ssd {
+    /// Records every operation of every die from now on, or stops; what was recorded before is dropped.
+    pub fn record_operations(&mut self, on: bool) {
+        self.recorded = on.then(Vec::new);
+    }
+
+    /// Hands over what was recorded; recording goes on.
+    pub fn take_operations(&mut self) -> Vec<DieOperation> {
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes that a die begins something that ends at `end`.
+    pub(super) fn note_operation(&mut self, die: usize, activity: Activity, end: u64) {
+        let Some(kind) = self.kind_of(die, activity) else { return };
+        let state = &self.dies[die];
+        let is_program = matches!(activity, Activity::Program | Activity::MapProgram);
+        let pages = match activity {
+            Activity::Program => state.cargo.len() as u32,
+            Activity::MapProgram => 1,
+            Activity::ReadArray | Activity::ReadBus => state.reading.len() as u32 + state.sensing,
+            _ => 0,
+        };
+        let operation = DieOperation {
+            die: die as u32,
+            channel: self.model.shape.channel_of(die) as u32,
+            kind,
+            start: Nanos(self.now),
+            end: Nanos(end),
+            channel_until: Nanos(if is_program { state.array_start } else { self.now }),
+            pages,
+        };
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(operation);
+        }
+    }
+
+    fn kind_of(&self, die: usize, activity: Activity) -> Option<OperationKind> {
+        let state = &self.dies[die];
+        Some(match activity {
+            Activity::Idle => return None,
+            Activity::ReadArray | Activity::ReadBus if state.reading.is_empty() => OperationKind::MoveRead,
+            Activity::ReadArray | Activity::ReadBus => OperationKind::HostRead,
+            Activity::Program if state.is_moving => OperationKind::MoveProgram,
+            Activity::Program => OperationKind::HostProgram,
+            Activity::MapProgram => OperationKind::MapProgram,
+            Activity::Erase | Activity::LogErase => OperationKind::Erase,
+        })
+    }
+}
+
+const ROW_HEIGHT: u64 = 14;
+const LABEL_WIDTH: u64 = 90;
+const CHART_WIDTH: u64 = 1200;
+const LEGEND_HEIGHT: u64 = 34;
+
+/// Draws operations as SVG: a row for each die, time from left to right from the first operation to the last.
+pub fn timeline_svg(shape: &Shape, operations: &[DieOperation]) -> String {
+    let start = operations.iter().map(|operation| operation.start.0).min().unwrap_or(0);
+    let end = operations.iter().map(|operation| operation.end.0).max().unwrap_or(1).max(start + 1);
+    let x = |moment: u64| LABEL_WIDTH as f64 + (moment - start) as f64 * CHART_WIDTH as f64 / (end - start) as f64;
+    let (width, height) = (LABEL_WIDTH + CHART_WIDTH + 10, LEGEND_HEIGHT + u64::from(shape.dies) * ROW_HEIGHT + 24);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
+         font-size=\"10\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    draw_legend(&mut svg);
+    let rows = rows_by_channel(shape);
+    for (row, &(channel, die)) in rows.iter().enumerate() {
+        let y = LEGEND_HEIGHT + row as u64 * ROW_HEIGHT;
+        let _ = writeln!(svg, "<text x=\"4\" y=\"{}\">ch {channel} die {die}</text>", y + ROW_HEIGHT - 4);
+        for operation in operations.iter().filter(|operation| operation.die == die) {
+            draw(&mut svg, operation, x(operation.start.0), x(operation.end.0), y);
+        }
+    }
+    let y = height - 8;
+    let _ = writeln!(svg, "<text x=\"{LABEL_WIDTH}\" y=\"{y}\">{}</text>", Nanos(start));
+    let right = LABEL_WIDTH + CHART_WIDTH;
+    let _ = writeln!(svg, "<text x=\"{right}\" y=\"{y}\" text-anchor=\"end\">{}</text>", Nanos(end));
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn rows_by_channel(shape: &Shape) -> Vec<(u32, u32)> {
+    let mut rows: Vec<_> = (0..shape.dies).map(|die| (shape.channel_of(die as usize) as u32, die)).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn draw_legend(svg: &mut String) {
+    for (index, kind) in OperationKind::ALL.into_iter().enumerate() {
+        let x = LABEL_WIDTH + index as u64 * 130;
+        let colour = kind.colour();
+        let _ = writeln!(svg, "<rect x=\"{x}\" y=\"8\" width=\"12\" height=\"12\" fill=\"{colour}\"/>");
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"18\">{}</text>", x + 16, kind.name());
+    }
+}
+
+fn draw(svg: &mut String, operation: &DieOperation, left: f64, right: f64, y: u64) {
+    let (width, height) = ((right - left).max(0.3), ROW_HEIGHT - 2);
+    let span = operation.end.saturating_sub(operation.start);
+    let (colour, name, pages) = (operation.kind.colour(), operation.kind.name(), operation.pages);
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{left:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{height}\" fill=\"{colour}\"><title>{name}, \
+         {pages} pages, {span}</title></rect>"
+    );
+}
+
+impl Shape {
+    /// The geometry as a drawing in text: channels, their dies, and what each die holds.
+    pub fn picture(&self) -> String {
+        let mut text = String::new();
+        let data_per_die = self.data_blocks / self.dies;
+        let log_per_die = f64::from(self.log_blocks) / f64::from(self.dies);
+        let _ = writeln!(
+            text,
+            "{} channels, {} dies, {} pages of 4 KiB programmed at once, blocks of {} pages ({} KiB)",
+            self.channels,
+            self.dies,
+            self.planes,
+            self.pages_per_block,
+            self.pages_per_block * 4
+        );
+        let _ = writeln!(text, "each die: {data_per_die} blocks for content, {log_per_die:.1} for the map log");
+        let spare = f64::from(self.data_blocks) * f64::from(self.pages_per_block) / f64::from(self.logical_pages) - 1.0;
+        let _ = writeln!(text, "{} pages for the host, {:.1}% more in flash\n", self.logical_pages, spare * 100.0);
+        for channel in 0..self.channels {
+            let joint = if channel + 1 == self.channels { "└" } else { "├" };
+            let _ = write!(text, "{joint}─ channel {channel:<2} ");
+            for die in (channel..self.dies).step_by(self.channels as usize) {
+                let _ = write!(text, "──[die {die:>2}]");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}

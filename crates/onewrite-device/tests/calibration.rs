@@ -1,0 +1,78 @@
+//! The calibration rows of the scoreboard: what a profile was fitted to must come out of the device again.
+
+use onewrite_block::{Lpn, MIB, Operation, Page};
+use onewrite_device::Profile;
+use onewrite_device::micro::{self, Bench, Load};
+
+const BYTES: u64 = 256 * MIB;
+
+fn profile(name: &str) -> Profile {
+    Profile::load(name).unwrap()
+}
+
+fn assert_near(what: &str, measured: f64, paper: f64, within: f64) {
+    println!("{what}: measured {measured:.3}, paper {paper}");
+    assert!((measured / paper - 1.0).abs() <= within, "{what}: measured {measured:.3}, paper {paper} within {within}");
+}
+
+#[test]
+fn buffer_and_flash_reads_of_the_850_pro_are_the_papers() {
+    let found = micro::probe_buffer(&profile("sata-850pro"), BYTES).unwrap();
+    assert_near("cal-zp-buffer-read, ms", found.buffer_read_nanos as f64 / 1e6, 0.029, 0.02);
+    assert_near("cal-zp-flash-read, ms", found.flash_read_nanos as f64 / 1e6, 0.227, 0.02);
+    assert_near("cal-zp-eviction-begins, MB", found.eviction_begins_bytes.unwrap() as f64 / 1e6, 1.8, 0.05);
+    assert_near("cal-zp-eviction-certain, MB", found.eviction_certain_bytes.unwrap() as f64 / 1e6, 2.3, 0.05);
+}
+
+#[test]
+fn an_fsync_costs_what_the_paper_measured() {
+    let rows = [("sata-850pro", 7.3), ("nvme-960pro", 17.8), ("hdd-barracuda", 9.1)];
+    let measure = |name| micro::sync_drop(&profile(name), BYTES).unwrap();
+    let found = rows.map(|(name, paper)| (name, paper, measure(name)));
+    found.iter().for_each(|(name, _, found)| println!("{name}: {found:?}"));
+    found.iter().for_each(|(name, paper, found)| assert_near(name, found.times, *paper, 0.1));
+}
+
+#[test]
+fn the_share_device_is_as_fast_as_the_dissertation_says() {
+    let load = |is_write| Load { is_random: true, is_write, request_bytes: 4096, depth: 128, flush_every: 0 };
+    let bytes = 2048 * MIB;
+    let pages = bytes / 4096;
+    let mut bench = Bench::new(profile("nvme-share").device(Some(bytes)).unwrap(), 1);
+    let write = bench.run(load(true), 40_000, pages);
+    assert_near("cal-share-ssd, K IOPS", write.iops / 1e3, 280.0, 0.05);
+    let mut bench = Bench::new(profile("nvme-share").device(Some(bytes)).unwrap(), 1);
+    bench.fill(pages);
+    let read = bench.run(load(false), 40_000, pages);
+    assert_near("cal-share-read, K IOPS", read.iops / 1e3, 360.0, 0.05);
+}
+
+#[test]
+fn a_measurement_tells_of_every_pattern_and_is_the_same_again() {
+    for name in Profile::names() {
+        let found = micro::measure(&profile(name), 64 * MIB).unwrap();
+        assert_eq!((found.throughput.len(), found.flush.len()), (8, 7));
+        if name != "ideal" {
+            assert!(found.throughput.iter().all(|row| row.iops > 0.0 && row.latency.p50 <= row.latency.max));
+        }
+        let flush = |index: usize| found.flush[index].nanos;
+        assert!(flush(6) >= flush(0), "{name}: {:?}", found.flush);
+        for row in &found.throughput {
+            println!("{name} {:?} {:.0} iops {:.1} MB/s {:?}", row.load, row.iops, row.mb_s, row.latency);
+        }
+        println!("{name} {:?} {:?}", found.flush, found.buffer);
+    }
+}
+
+#[test]
+fn a_read_of_the_hard_disk_takes_a_seek_and_half_a_turn() {
+    let mut bench = Bench::new(profile("hdd-barracuda").device(Some(1024 * MIB)).unwrap(), 1);
+    let load = Load { is_random: true, is_write: false, request_bytes: 4096, depth: 1, flush_every: 0 };
+    let found = bench.run(load, 2000, 1024 * MIB / 4096);
+    let mean_ms = found.latency.mean as f64 / 1e6;
+    assert!((5.0..8.0).contains(&mean_ms), "half a turn is 4.2 ms, a short seek 1 to 2: {mean_ms}");
+    let sequential = Load { is_random: false, request_bytes: 131_072, ..load };
+    let mb_s = bench.run(sequential, 2000, 1024 * MIB / 4096).mb_s;
+    assert!((110.0..160.0).contains(&mb_s), "{mb_s} MB/s");
+    bench.one(Operation::Write { start: Lpn(9), pages: vec![Page::ZEROS], fua: false });
+}

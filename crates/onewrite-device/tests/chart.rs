@@ -1,0 +1,37 @@
+//! What dies did when: the events add up, and the picture shows garbage collection.
+
+use onewrite_block::{Device, MIB};
+use onewrite_device::micro::{Bench, Load};
+use onewrite_device::{OperationKind, Profile, timeline_svg};
+
+#[test]
+fn the_timeline_shows_collection_and_no_die_does_two_things_at_once() {
+    let mut ssd = Profile::load("sata-850pro").unwrap().ssd(Some(16 * MIB)).unwrap();
+    ssd.record_operations(true);
+    let (shape, pages) = (ssd.shape(), ssd.geometry().pages);
+    let mut bench = Bench::new(Box::new(ssd), 1);
+    bench.fill(pages);
+    let load = Load { is_random: true, is_write: true, request_bytes: 4096, depth: 8, flush_every: 0 };
+    bench.run(load, 8000, pages);
+    let mut operations = bench.device_mut().take_operations();
+    for kind in [OperationKind::HostProgram, OperationKind::MoveRead, OperationKind::MoveProgram, OperationKind::Erase]
+    {
+        assert!(operations.iter().any(|operation| operation.kind == kind), "{} happened", kind.name());
+    }
+    let programmed: u64 =
+        operations.iter().filter(|one| one.kind.name().ends_with("program")).map(|one| u64::from(one.pages)).sum();
+    assert!(programmed * 4096 >= bench.device().counters().flash_program_bytes);
+    operations.sort_by_key(|operation| (operation.die, operation.start, operation.end));
+    for pair in operations.windows(2).filter(|pair| pair[0].die == pair[1].die) {
+        assert!(pair[0].end <= pair[1].start, "{pair:?}");
+    }
+    let svg = timeline_svg(&shape, &operations[..operations.len().min(5000)]);
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("move: program"));
+}
+
+#[test]
+fn the_geometry_has_a_picture_with_every_die() {
+    let ssd = Profile::load("nvme-share").unwrap().ssd(None).unwrap();
+    let picture = ssd.shape().picture();
+    assert!(picture.contains("channel 7") && picture.contains("[die 31]"), "{picture}");
+}
