@@ -78,6 +78,9 @@ impl Page {
     /// # Panics
     /// If `bytes` is longer than a page.
     pub fn from_slice(bytes: &[u8]) -> Page {
+        if let Ok(whole) = <&PageBytes>::try_from(bytes) {
+            return Page::new(*whole);
+        }
         let mut whole = [0; PAGE_SIZE];
         whole[..bytes.len()].copy_from_slice(bytes);
         Page::new(whole)

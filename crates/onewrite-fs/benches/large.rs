@@ -1,0 +1,86 @@
+//! Large things on the RAM disk: a file of 2 GB written and read in sequence (real bytes, 1 MiB a call), a file system of
+//! 1 TiB mounted, a directory of 100,000 files made and removed.
+//!
+//! `cargo bench --package onewrite-fs --bench large`
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use onewrite_block::{Choices, Executor, GIB, Lpn, MIB, PAGE_SIZE, RamDisk};
+use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, FsResult, Manner, NewNode, Position};
+
+fn disk(size_bytes: u64) -> RamDisk {
+    let mut options = MkfsOptions::new(size_bytes, &mut Choices::new(1));
+    options.device_is_zeroed = true;
+    let mut disk = RamDisk::new(size_bytes / PAGE_SIZE as u64);
+    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    disk
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures wall time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Mounts a disk of `size_bytes`, runs `work`, and gives the seconds of the mount beside its result.
+fn mounted<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
+    size_bytes: u64,
+    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+) -> (f64, T) {
+    let disk = disk(size_bytes);
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(disk));
+    let outcome = executor.block_on(async move {
+        let start = now();
+        let fs = Rc::new(Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?);
+        let seconds = start.elapsed().as_secs_f64();
+        let result = work(Rc::clone(&fs)).await?;
+        fs.unmount().await?;
+        FsResult::Ok((seconds, result))
+    });
+    outcome.expect("nothing halts").expect("no error")
+}
+
+async fn sequential(fs: Rc<Ext4>) -> FsResult<(f64, f64)> {
+    let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+    let bytes: Vec<u8> = (0..MIB).map(|index| (index * 7) as u8).collect();
+    let start = now();
+    for index in 0..2048 {
+        fs.write(file, Position::At(index * MIB), Content::Bytes(&bytes), Manner::default()).await?;
+    }
+    fs.fsync(file).await?;
+    let written = start.elapsed().as_secs_f64();
+    let start = now();
+    let mut sum = 0_u64;
+    for index in 0..2048 {
+        let data = fs.read(file, index * MIB, MIB, Manner::default()).await?;
+        sum += data.pages.iter().map(|page| u64::from(page.bytes()[1])).sum::<u64>();
+    }
+    assert!(sum > 0, "pages were read");
+    Ok((2.0 * 1.073_741_824 / written, 2.0 * 1.073_741_824 / start.elapsed().as_secs_f64()))
+}
+
+async fn directory(fs: Rc<Ext4>) -> FsResult<(f64, f64)> {
+    let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+    let start = now();
+    for number in 0..100_000 {
+        fs.create(directory, format!("file-{number}").as_bytes(), NewNode::FILE).await?;
+    }
+    let created = 100_000.0 / start.elapsed().as_secs_f64();
+    let start = now();
+    for number in 0..100_000 {
+        fs.unlink(directory, format!("file-{number}").as_bytes()).await?;
+    }
+    Ok((created, 100_000.0 / start.elapsed().as_secs_f64()))
+}
+
+fn main() {
+    let (_, (write, read)) = mounted(4 * GIB, sequential);
+    println!("2 GB in sequence: write {write:.2} GB/s, read {read:.2} GB/s");
+    let (_, (create, unlink)) = mounted(4 * GIB, directory);
+    println!("100,000 files in one directory: create {create:.0}/s, unlink {unlink:.0}/s");
+    let (seconds, ()) = mounted(1024 * GIB, |_| async { Ok(()) });
+    println!("1 TiB, sparse: mounted in {:.0} ms", seconds * 1e3);
+}
