@@ -78,7 +78,9 @@ const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("cal-zp-flash-read", calibration::flash_read_ms),
     ("cal-zp-eviction-begins", calibration::eviction_begins_mb),
     ("cal-zp-eviction-certain", calibration::eviction_certain_mb),
-    ("cal-fsync-drop-ssd", calibration::fsync_drop),
+    ("cal-fsync-drop-nvme", calibration::sync_drop_nvme),
+    ("cal-fsync-drop-ssd", calibration::sync_drop_ssd),
+    ("cal-fsync-drop-hdd", calibration::sync_drop_hdd),
     ("cal-share-ssd", calibration::share_write_kiops),
     ("cal-share-read", calibration::share_read_kiops),
 ];
