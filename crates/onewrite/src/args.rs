@@ -226,6 +226,24 @@ pub struct Compare {
 pub struct Device {
     /// The profile; without it all are listed.
     pub profile: Option<String>,
+    /// Size of the device that is measured.
+    #[arg(long, value_parser = size::bytes, default_value = "1GiB", value_name = "SIZE")]
+    pub size: u64,
+    /// Write what was measured as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Draw dies and channels over a short run of random writes with garbage collection, as SVG, to this file.
+    #[arg(long, value_name = "FILE")]
+    pub timeline: Option<PathBuf>,
+    /// Seed of all chance.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Measure write amplification instead (`ftl-16g` only): share of each 4 MiB block that is written, in percent.
+    #[arg(long, value_name = "PERCENT", requires = "range", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub block_utilization: Option<u32>,
+    /// Range of addresses that is written for `--block-utilization`.
+    #[arg(long, value_parser = size::bytes, value_name = "SIZE", requires = "block_utilization")]
+    pub range: Option<u64>,
 }
 
 /// `onewrite host`

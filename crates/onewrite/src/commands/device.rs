@@ -1,16 +1,32 @@
-//! `onewrite device`
+//! `onewrite device`: what a profile is, how it is built, what it does under load.
 
-use onewrite_block::{PAGE_SIZE, PowerLoss};
-use onewrite_device::Profile;
+use std::path::Path;
 
+use anyhow::{Context, bail};
+use onewrite_block::{Choices, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss};
+use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
+use onewrite_device::{OperationLatency, Profile, timeline_svg, waf};
+
+use super::run::write_json;
 use crate::args::Device;
 
-/// Lists the profiles, or prints one with what its device states.
+/// Lists the profiles, or shows and measures one.
 pub fn device(args: &Device) -> anyhow::Result<()> {
-    match &args.profile {
-        None => list(),
-        Some(name) => show(name),
+    let Some(name) = &args.profile else { return list() };
+    if let (Some(percent), Some(range)) = (args.block_utilization, args.range) {
+        return write_amplification(args, name, percent, range);
     }
+    let profile = Profile::load(name)?;
+    if let Some(path) = &args.timeline {
+        draw_timeline(&profile, args, path)?;
+    }
+    let micro = micro::measure(&profile, args.size)?;
+    if let Some(path) = &args.json {
+        return write_json(path, &(serde_json::to_string_pretty(&micro)? + "\n"));
+    }
+    show(&profile, args.size)?;
+    print_micro(&micro);
+    Ok(())
 }
 
 fn list() -> anyhow::Result<()> {
@@ -21,37 +37,113 @@ fn list() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(name: &str) -> anyhow::Result<()> {
-    let profile = Profile::load(name)?;
-    let device = profile.device(None)?;
-    let geometry = device.geometry();
-    let yes = |has: bool| if has { "yes" } else { "no" };
-    println!("{name}: {}\n", profile.description);
-    println!("capacity by default    {} MiB", (geometry.pages * PAGE_SIZE as u64) >> 20);
+fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> anyhow::Result<()> {
+    if name != "ftl-16g" {
+        bail!("--block-utilization is an experiment on `ftl-16g` (16 GB, 15% spare, 4 MB blocks), not on `{name}`");
+    }
+    if !(4 << 20..=16 << 30).contains(&range) {
+        bail!("--range is from 4MiB (a block) to 16GiB (the device)");
+    }
+    let found = waf::run(percent, range, args.seed);
+    match &args.json {
+        Some(path) => write_json(path, &(serde_json::to_string(&found)? + "\n")),
+        None => {
+            println!("{:.3} flash pages programmed for each of {} host pages", found.waf, found.host_pages);
+            Ok(())
+        }
+    }
+}
+
+fn show(profile: &Profile, size_bytes: u64) -> anyhow::Result<()> {
+    let device = profile.device(Some(size_bytes))?;
+    println!("{}: {}\n", profile.name, profile.description);
+    print_promises(device.geometry());
+    if let Ok(ssd) = profile.ssd(Some(size_bytes)) {
+        println!("\n{}", ssd.shape().picture());
+    }
+    Ok(())
+}
+
+fn print_promises(geometry: &Geometry) {
+    let share = match (geometry.share_pairs_max, geometry.share_atomic) {
+        (0, _) => "no".to_owned(),
+        (pairs, true) => format!("up to {pairs} pairs, all or none"),
+        (pairs, false) => format!("up to {pairs} pairs, not atomic"),
+    };
+    let power_cut = match geometry.on_power_loss {
+        PowerLoss::KeepsCompleted => "loses nothing that completed",
+        PowerLoss::AnySubset => "may lose any of what was not flushed",
+    };
+    println!("capacity               {} MiB", (geometry.pages * PAGE_SIZE as u64) >> 20);
     println!("queue depth            {}", geometry.queue_depth);
     println!("largest transfer       {} KiB", (geometry.transfer_pages_max as usize * PAGE_SIZE) >> 10);
-    println!("FUA                    {}", yes(geometry.fua));
-    println!(
-        "SHARE                  {}",
-        match geometry.share_pairs_max {
-            0 => "no".to_owned(),
-            pairs =>
-                format!("up to {pairs} pairs, {}", if geometry.share_atomic { "all or none" } else { "not atomic" }),
-        }
-    );
+    println!("FUA                    {}", if geometry.fua { "yes" } else { "no" });
+    println!("SHARE                  {share}");
     if let Some(buffer) = geometry.write_buffer {
-        println!(
-            "write buffer           {} KiB; the first page may leave after {} KiB",
-            buffer.bytes >> 10,
-            buffer.eviction_begins_bytes >> 10
-        );
+        let (size, begins) = (buffer.bytes >> 10, buffer.eviction_begins_bytes >> 10);
+        println!("write buffer           {size} KiB; the first page may leave after {begins} KiB");
     }
-    println!(
-        "a power cut            {}",
-        match geometry.on_power_loss {
-            PowerLoss::KeepsCompleted => "loses nothing that completed",
-            PowerLoss::AnySubset => "may lose any of what was not flushed",
+    println!("a power cut            {power_cut}");
+}
+
+fn print_micro(micro: &Micro) {
+    println!("\n{:24} {:>6} {:>12} {:>10} {:>12} {:>12}", "load", "depth", "requests/s", "MB/s", "p50", "p99");
+    micro.throughput.iter().for_each(print_throughput);
+    println!("\nFLUSH after so many dirty bytes");
+    for FlushCost { dirty_bytes, nanos } in &micro.flush {
+        println!("  {:>8} KiB  {:>12}", dirty_bytes >> 10, Nanos(*nanos).to_string());
+    }
+    let buffer = &micro.buffer;
+    let (near, far) = (Nanos(buffer.buffer_read_nanos).to_string(), Nanos(buffer.flash_read_nanos).to_string());
+    println!("\n4 KiB read from the buffer {near}, from flash {far}");
+    if let (Some(begins), Some(certain)) = (buffer.eviction_begins_bytes, buffer.eviction_certain_bytes) {
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        println!("eviction begins after {:.2} MB written and is certain after {:.2} MB", mb(begins), mb(certain));
+    }
+    println!("an fsync every 100 writes costs up to {:.1} times the throughput", micro.sync_drop.times);
+}
+
+fn print_throughput(throughput: &Throughput) {
+    let load = throughput.load;
+    let order = if load.is_random { "random" } else { "sequential" };
+    let kind = if load.is_write { "write" } else { "read" };
+    let name = format!("{order} {kind}, {} KiB", load.request_bytes >> 10);
+    let (p50, p99) = (Nanos(throughput.latency.p50), Nanos(throughput.latency.p99));
+    let (iops, rate) = (throughput.iops, throughput.mb_s);
+    println!("{name:24} {:>6} {iops:>12.0} {rate:>10.1} {:>12} {:>12}", load.depth, p50.to_string(), p99.to_string());
+}
+
+/// Random writes on a small, full device: what its dies do while garbage is collected.
+fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Result<()> {
+    const SIZE_BYTES: u64 = 64 << 20;
+    const WARM_UP_WRITES: u64 = 20_000;
+    const DRAWN_WRITES: u64 = 500;
+    let ssd = profile.ssd(Some(SIZE_BYTES)).context("--timeline draws the dies of an SSD")?;
+    let (shape, pages) = (ssd.shape(), SIZE_BYTES / PAGE_SIZE as u64);
+    let mut bench = Bench::new(Box::new(ssd), args.seed);
+    let mut choices = Choices::new(args.seed).stream("timeline", 0);
+    bench.fill(pages);
+    for number in 0..WARM_UP_WRITES + DRAWN_WRITES {
+        if number == WARM_UP_WRITES {
+            bench.device_mut().record_operations(true);
         }
-    );
+        let start = Lpn(choices.below(pages));
+        bench.one(Operation::Write { start, pages: vec![Page::ZEROS], fua: false });
+    }
+    let svg = timeline_svg(&shape, &bench.device_mut().take_operations());
+    std::fs::write(path, svg).with_context(|| path.display().to_string())?;
+    bench.device().latencies().iter().for_each(print_histogram);
+    println!();
+    eprintln!("timeline: {}", path.display());
     Ok(())
+}
+
+fn print_histogram(operation: &OperationLatency) {
+    const BAR_MAX: u64 = 50;
+    let most = operation.steps.iter().map(|step| step.count).max().unwrap_or(1).max(1);
+    println!("{} ({} requests)", operation.operation, operation.latency.count);
+    for step in operation.steps.iter().filter(|step| step.count > 0) {
+        let bar = "#".repeat((step.count * BAR_MAX).div_ceil(most) as usize);
+        println!("  up to {:>10} {:>7} {bar}", Nanos(step.up_to).to_string(), step.count);
+    }
 }
