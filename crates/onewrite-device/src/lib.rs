@@ -28,5 +28,6 @@ pub use hdd::HardDisk;
 pub use latency::{Latencies, Latency, LatencyStep};
 pub use profile::{BufferSide, DiskSide, FlashSide, HostSide, Profile, Victim};
 pub use ssd::{
-    DieOperation, MediumFaults, MediumOperation, OperationKind, Rules, Shape, Sound, Ssd, UnderWay, Wear, timeline_svg,
+    DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,
+    Wear, timeline_svg,
 };

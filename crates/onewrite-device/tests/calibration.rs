@@ -48,9 +48,9 @@ fn the_share_device_is_as_fast_as_the_dissertation_says() {
 }
 
 #[test]
-fn a_measurement_tells_of_every_pattern_and_is_the_same_again() {
-    for name in Profile::names() {
-        let found = micro::measure(&profile(name), 64 * MIB).unwrap();
+fn a_measurement_tells_of_every_pattern() {
+    for name in ["sata-530", "nvme-p3600", "hdd-barracuda", "ideal"] {
+        let found = micro::measure(&profile(name), 32 * MIB).unwrap();
         assert_eq!((found.throughput.len(), found.flush.len()), (8, 7));
         if name != "ideal" {
             assert!(found.throughput.iter().all(|row| row.iops > 0.0 && row.latency.p50 <= row.latency.max));

@@ -25,6 +25,10 @@ fn the_timeline_shows_collection_and_no_die_does_two_things_at_once() {
     for pair in operations.windows(2).filter(|pair| pair[0].die == pair[1].die) {
         assert!(pair[0].end <= pair[1].start, "{pair:?}");
     }
+    let latencies = bench.device().latencies();
+    let write = latencies.iter().find(|one| one.operation == "write").unwrap();
+    assert_eq!(write.steps.iter().map(|step| step.count).sum::<u64>(), write.latency.count);
+    assert!(write.latency.count >= 8000 && write.latency.max > 2 * write.latency.p50, "{:?}", write.latency);
     let svg = timeline_svg(&shape, &operations[..operations.len().min(5000)]);
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("move: program"));
 }

@@ -174,3 +174,15 @@ fn a_read_interrupts_a_program_where_the_flash_can() {
     let (without, with) = (slowest_read(0.0), slowest_read(20.0));
     assert!(with < without, "slowest read {without} without suspension, {with} with");
 }
+
+#[test]
+fn a_device_without_latency_fills_its_dies_evenly() {
+    let mut device = Profile::load("ideal").unwrap().ssd(Some(64 * MIB)).unwrap();
+    let (mut now, mut choices) = (Nanos::ZERO, Choices::new(3));
+    for _ in 0..60_000 {
+        run(&mut device, &mut now, write(choices.below(16_380), 4)).unwrap();
+    }
+    device.check().unwrap();
+    let amplification = device.counters().write_amplification().unwrap();
+    assert!(amplification < 6.0, "one die is full and moves nearly everything: {amplification}");
+}

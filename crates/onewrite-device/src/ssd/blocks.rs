@@ -33,6 +33,8 @@ const NIL: u32 = u32::MAX;
 pub(crate) struct Blocks {
     state: Vec<BlockState>,
     valid: Vec<u32>,
+    /// Pages of a die's usable blocks that are not valid.
+    slack: Vec<i64>,
     /// For a closed block: its neighbours in the list of its die and valid count.
     after: Vec<u32>,
     before: Vec<u32>,
@@ -62,6 +64,7 @@ impl Blocks {
         Blocks {
             state: vec![BlockState::Free; count],
             valid: vec![0; count],
+            slack: vec![count as i64 / i64::from(dies) * i64::from(pages_per_block); dies as usize],
             after: vec![NIL; count],
             before: vec![NIL; count],
             heads: vec![NIL; dies as usize * (pages_per_block as usize + 1)],
@@ -83,6 +86,12 @@ impl Blocks {
     #[inline]
     pub(crate) fn valid(&self, block: u32) -> u32 {
         self.valid[block as usize]
+    }
+
+    /// Whether a die has less room than another one by more than a block: then the other one should take new pages.
+    pub(crate) fn is_fuller_than_others(&self, die: usize) -> bool {
+        let most = self.slack.iter().copied().max().unwrap_or(0);
+        self.slack[die] + i64::from(self.pages_per_block) < most
     }
 
     /// Valid pages of all blocks.
@@ -131,6 +140,7 @@ impl Blocks {
             self.unlink(block);
         }
         self.valid[block as usize] += 1;
+        self.slack[(block % self.dies) as usize] -= 1;
         if is_listed {
             self.link(block);
         }
@@ -144,6 +154,7 @@ impl Blocks {
             self.unlink(block);
         }
         self.valid[block as usize] -= 1;
+        self.slack[(block % self.dies) as usize] += 1;
         if is_listed {
             self.link(block);
         }
@@ -198,6 +209,7 @@ impl Blocks {
             self.unlink(block);
         }
         self.state[block as usize] = BlockState::Bad;
+        self.slack[(block % self.dies) as usize] -= i64::from(self.pages_per_block);
     }
 
     /// The closed block of a die with the fewest valid pages, if collecting it gains anything.
@@ -251,6 +263,17 @@ impl Blocks {
                 if self.state(block) != BlockState::Free || block % self.dies != die as u32 {
                     return Err(format!("block {block} is {:?} on the free list of die {die}", self.state(block)));
                 }
+            }
+        }
+        for (die, &slack) in self.slack.iter().enumerate() {
+            let own = (die..self.state.len()).step_by(self.dies as usize);
+            let room = |block: usize| match self.state[block] {
+                BlockState::Bad => -i64::from(self.valid[block]),
+                _ => i64::from(self.pages_per_block) - i64::from(self.valid[block]),
+            };
+            let counted: i64 = own.map(room).sum();
+            if counted != slack {
+                return Err(format!("die {die} has room for {counted} pages and counts {slack}"));
             }
         }
         for (row, &head) in self.heads.iter().enumerate() {

@@ -6,12 +6,14 @@
 
 use std::fmt::Write as _;
 
-use onewrite_block::Nanos;
+use onewrite_block::{Nanos, Operation};
 use serde::Serialize;
 
 use super::Ssd;
 use super::die::Activity;
+use super::host::Active;
 use super::shape::Shape;
+use crate::latency::{Latency, LatencyStep};
 
 /// What a die was busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -71,10 +73,51 @@ pub struct DieOperation {
     pub pages: u32,
 }
 
+/// Names of the operations whose latencies are told apart.
+pub(super) const LATENCY_NAMES: [&str; 6] = ["read", "write", "fua write", "flush", "trim", "share"];
+
+/// How long one kind of request took, from submission to completion.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationLatency {
+    /// The kind: read, write, fua write, flush, trim or share.
+    pub operation: &'static str,
+    /// Its summary.
+    pub latency: Latency,
+    /// Its histogram, in doublings.
+    pub steps: Vec<LatencyStep>,
+}
+
 impl Ssd {
-    /// Records every operation of every die from now on, or stops; what was recorded before is dropped.
+    /// Records every operation of every die, and the latency of every request, from now on, or stops; what was recorded
+    /// before is dropped.
     pub fn record_operations(&mut self, on: bool) {
         self.recorded = on.then(Vec::new);
+        self.latencies = on.then(Default::default);
+    }
+
+    /// The latencies recorded so far, by kind of request; kinds that did not occur are left out.
+    pub fn latencies(&self) -> Vec<OperationLatency> {
+        let all = LATENCY_NAMES.into_iter().zip(self.latencies.iter().flatten());
+        let told = all.map(|(operation, latencies)| OperationLatency {
+            operation,
+            latency: latencies.summary(),
+            steps: latencies.steps(),
+        });
+        told.filter(|one| one.latency.count > 0).collect()
+    }
+
+    /// Notes that a request has ended.
+    pub(super) fn note_latency(&mut self, active: &Active) {
+        let Some(latencies) = &mut self.latencies else { return };
+        let kind = match active.request.operation {
+            Operation::Read { .. } => 0,
+            Operation::Write { fua: false, .. } => 1,
+            Operation::Write { fua: true, .. } => 2,
+            Operation::Flush => 3,
+            Operation::Trim { .. } => 4,
+            Operation::Share(_) => 5,
+        };
+        latencies[kind].record(Nanos(self.now - active.submitted));
     }
 
     /// Hands over what was recorded; recording goes on.

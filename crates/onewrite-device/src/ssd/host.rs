@@ -26,6 +26,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Active {
     pub(crate) token: Token,
+    pub(crate) submitted: u64,
     pub(crate) request: Request,
     /// Pages that a read gives back.
     pub(crate) pages: Vec<Page>,
@@ -58,9 +59,10 @@ pub(crate) struct Host {
 
 impl Host {
     /// Takes a request in and gives its slot.
-    pub(crate) fn insert(&mut self, token: Token, request: Request) -> u32 {
+    pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> u32 {
         self.under_way += 1;
-        let active = Some(Active { token, request, pages: Vec::new(), pending: 0, admitted: 0, error: None });
+        let active =
+            Some(Active { token, submitted: now, request, pages: Vec::new(), pending: 0, admitted: 0, error: None });
         match self.unused.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = active;

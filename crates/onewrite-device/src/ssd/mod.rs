@@ -47,10 +47,12 @@ use onewrite_block::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::latency::Latencies;
 use backing::Backing;
 use blocks::Blocks;
 use buffer::Buffer;
-pub use chart::{DieOperation, OperationKind, timeline_svg};
+use chart::LATENCY_NAMES;
+pub use chart::{DieOperation, OperationKind, OperationLatency, timeline_svg};
 use cow::BitSet;
 use cut::Dump;
 use die::Die;
@@ -99,6 +101,7 @@ pub struct Ssd {
     is_worn_out: bool,
     file_error: Option<DeviceError>,
     recorded: Option<Vec<DieOperation>>,
+    latencies: Option<[Latencies; LATENCY_NAMES.len()]>,
 
     now: u64,
     counters: Counters,
@@ -141,6 +144,7 @@ impl Ssd {
             is_worn_out: false,
             file_error: None,
             recorded: None,
+            latencies: None,
             now: 0,
             counters: Counters::default(),
             cut_points: 0,
@@ -214,6 +218,7 @@ impl Ssd {
             Step::Arrived => self.arrived(slot),
             Step::Done => {
                 let active = self.host.remove(slot);
+                self.note_latency(&active);
                 let outcome = active.error.map_or(Ok(active.pages), Err);
                 completed.push(Completion { token: active.token, outcome });
             }
@@ -238,7 +243,7 @@ impl Device for Ssd {
         self.now = now.0;
         let start = self.host.processor_free.max(self.now);
         self.host.processor_free = start + self.model.timing.command_interval;
-        let slot = self.host.insert(token, request);
+        let slot = self.host.insert(token, request, self.now);
         self.host.at(start + self.model.timing.command, slot, Step::Decoded);
     }
 

@@ -139,6 +139,9 @@ impl Ssd {
         if !self.buffer.is_due_in_groups(planes) {
             return false;
         }
+        if self.wants_collector(die) && self.blocks.is_fuller_than_others(die) {
+            return false;
+        }
         let Some(block) = self.open_front(die, false) else { return false };
         let room = self.room_in_row(block);
         self.load_from_buffer(die, room);
