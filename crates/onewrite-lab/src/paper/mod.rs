@@ -4,6 +4,7 @@
 //! experiment is listed and cannot be run. Nothing here decides what comes out: experiments run the same sessions,
 //! devices and file systems as everything else.
 
+mod amplification;
 mod blocks;
 mod calibration;
 
@@ -74,6 +75,9 @@ type Experiment = fn() -> Result<f64, LabError>;
 const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("afs-blocks-oj", blocks::ordered),
     ("afs-blocks-dj", blocks::data),
+    ("ts-waf-full-blocks", amplification::full_blocks),
+    ("ts-waf-page-25-16g", amplification::quarter_of_blocks_16g),
+    ("ts-waf-page-25-1g", amplification::quarter_of_blocks_1g),
     ("cal-zp-buffer-read", calibration::buffer_read_ms),
     ("cal-zp-flash-read", calibration::flash_read_ms),
     ("cal-zp-eviction-begins", calibration::eviction_begins_mb),
@@ -190,6 +194,14 @@ mod tests {
         let rows = scoreboard().unwrap();
         assert_eq!(rows.len(), 112);
         assert!(EXPERIMENTS.iter().all(|(id, _)| rows.iter().any(|row| row.id == *id)));
+    }
+
+    #[test]
+    fn a_page_level_ftl_amplifies_as_in_the_paper() {
+        for id in ["ts-waf-full-blocks", "ts-waf-page-25-16g", "ts-waf-page-25-1g"] {
+            let measured = run(&row(id)).unwrap();
+            assert_eq!(measured.agrees(), Some(true), "{measured}");
+        }
     }
 
     #[test]
