@@ -63,6 +63,8 @@ impl Volume {
             inode.links = add_links(inode.links, links);
         }
         self.save(handle, directory);
+        // A directory's names are its content: `fdatasync` has to make them durable, too.
+        directory.data_changed_in.set(handle.tid());
         Ok(())
     }
 
