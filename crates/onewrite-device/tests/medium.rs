@@ -6,6 +6,7 @@ mod support;
 use onewrite_block::{
     Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, Request, Token,
 };
+use onewrite_device::micro::{Bench, Load};
 use onewrite_device::{MediumFaults, MediumOperation, Profile, Ssd, Victim};
 use support::{Driver, Mix};
 
@@ -177,12 +178,13 @@ fn a_read_interrupts_a_program_where_the_flash_can() {
 
 #[test]
 fn a_device_without_latency_fills_its_dies_evenly() {
-    let mut device = Profile::load("ideal").unwrap().ssd(Some(64 * MIB)).unwrap();
-    let (mut now, mut choices) = (Nanos::ZERO, Choices::new(3));
-    for _ in 0..60_000 {
-        run(&mut device, &mut now, write(choices.below(16_380), 4)).unwrap();
-    }
-    device.check().unwrap();
-    let amplification = device.counters().write_amplification().unwrap();
+    let ssd = Profile::load("ideal").unwrap().ssd(Some(64 * MIB)).unwrap();
+    let pages = ssd.geometry().pages;
+    let mut bench = Bench::new(Box::new(ssd), 1);
+    bench.fill(pages);
+    let load = Load { is_random: true, is_write: true, request_bytes: 4096, depth: 32, flush_every: 0 };
+    bench.run(load, 100_000, pages);
+    bench.device().check().unwrap();
+    let amplification = bench.device().counters().write_amplification().unwrap();
     assert!(amplification < 6.0, "one die is full and moves nearly everything: {amplification}");
 }

@@ -139,7 +139,8 @@ impl Ssd {
         if !self.buffer.is_due_in_groups(planes) {
             return false;
         }
-        if self.wants_collector(die) && self.blocks.is_fuller_than_others(die) {
+        let is_tight = self.blocks.free(die).len() <= self.model.collect_below;
+        if is_tight && self.blocks.is_fuller_than_others(die) {
             return false;
         }
         let Some(block) = self.open_front(die, false) else { return false };
