@@ -190,6 +190,13 @@ impl PageCache {
         keys.into_iter().for_each(|key| drop(self.remove(key)));
     }
 
+    /// Drops the pages of `file` that are clean and free to leave.
+    pub fn drop_clean(&mut self, file: u64) {
+        let free = |entry: &&Entry| entry.key.file == file && !entry.is_dirty && entry.may_leave();
+        let keys: Vec<PageKey> = self.entries.iter().flatten().filter(free).map(|entry| entry.key).collect();
+        keys.into_iter().for_each(|key| drop(self.remove(key)));
+    }
+
     /// Says what has to be done before one more page fits; drops clean pages to make it so.
     pub fn make_room(&mut self) -> Victim {
         while self.slots.len() >= self.capacity {
@@ -370,6 +377,16 @@ mod tests {
         assert_eq!(cache.make_room(), Victim::Stuck);
         cache.unpin(key(0), 8);
         assert_eq!(cache.make_room(), Victim::None);
+        cache.check().unwrap();
+    }
+
+    #[test]
+    fn only_clean_pages_are_dropped_on_request() {
+        let mut cache = filled(3);
+        cache.mark_dirty(key(0));
+        cache.pin(key(1), 7);
+        cache.drop_clean(1);
+        assert_eq!((cache.len(), cache.peek(key(2))), (2, None));
         cache.check().unwrap();
     }
 

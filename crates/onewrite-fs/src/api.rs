@@ -406,6 +406,10 @@ pub trait FileSystem {
     /// The next byte from `offset` on that is data or a hole; the end of the file is a hole.
     async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64>;
 
+    /// Drops what the page cache holds of a file, as far as nothing needs it (`POSIX_FADV_DONTNEED`): clean pages that no
+    /// transaction keeps.
+    fn drop_cached(&self, ino: Ino);
+
     /// Makes content and attributes of `ino` durable.
     async fn fsync(&self, ino: Ino) -> FsResult<()>;
 

@@ -424,6 +424,10 @@ impl FileSystem for Ext4 {
         self.volume.seek_in_map(&node, offset, target).await
     }
 
+    fn drop_cached(&self, ino: Ino) {
+        self.volume.cache.borrow_mut().drop_clean(ino.0);
+    }
+
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;

@@ -272,8 +272,10 @@ impl<F: FileSystem> Target for Files<F> {
             Operation::Close { slot } => Ok(self.close(opened, slot).await?),
             Operation::Unlink { file } => Ok(self.unlink(file).await?),
             Operation::Stat { file } => Ok(self.stat(file).await?),
-            // The file-system API cannot drop cached pages yet; docs/jobs.md says so.
-            Operation::Invalidate { .. } => Ok(0),
+            Operation::Invalidate { slot } => {
+                self.fs.drop_cached(at(slot)?.1);
+                Ok(0)
+            }
             Operation::Read { slot, offset, length, direct } => {
                 self.read(at(slot)?, offset, length, Manner { direct }).await
             }

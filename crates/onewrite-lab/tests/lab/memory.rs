@@ -221,6 +221,8 @@ impl FileSystem for MemoryFs {
         Err(FsError::Unsupported("seeking in memory".into()))
     }
 
+    fn drop_cached(&self, _: Ino) {}
+
     async fn fsync(&self, _: Ino) -> FsResult<()> {
         self.sync().await
     }
