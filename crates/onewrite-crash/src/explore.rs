@@ -19,8 +19,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::action::Workload;
 use crate::e2fsck::E2fsck;
 use crate::error::CrashError;
-use crate::hash::{bytes_hash, mixed};
-use crate::history::{Happening, Syncs};
+use crate::hash::bytes_hash;
+use crate::history::{Happening, History, Syncs};
 use crate::judge::{Breach, Judge};
 use crate::nested::record_recovery;
 use crate::options::ExploreOptions;
@@ -36,14 +36,14 @@ const VERDICTS_MAX: usize = 200_000;
 
 /// Explores workload after workload and counts.
 pub struct Explorer<'a, S: Subject> {
-    subject: Rc<S>,
-    options: &'a ExploreOptions,
-    recoverer: Recoverer<'a>,
-    seen: FxHashSet<u64>,
+    pub(crate) subject: Rc<S>,
+    pub(crate) options: &'a ExploreOptions,
+    pub(crate) recoverer: Recoverer<'a>,
+    pub(crate) seen: FxHashSet<u64>,
     verdicts: FxHashMap<u64, Rc<Found>>,
     e2fsck: E2fsck,
     replaying: u64,
-    report: Report,
+    pub(crate) report: Report,
     /// Only this state is judged, if one is named.
     only: Option<Vec<Cut>>,
 }
@@ -60,11 +60,25 @@ struct Walk<'w> {
 }
 
 /// A place of a walk.
-#[derive(Clone, Copy)]
-struct Place {
-    event: usize,
-    happened: usize,
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    pub(crate) event: usize,
+    pub(crate) happened: usize,
     has_forced: bool,
+}
+
+impl Place {
+    /// Goes past event number `event`; gives whether a sync ended with it.
+    pub(crate) fn pass(&mut self, event: usize, entry: &RecordedEvent, history: &History) -> bool {
+        self.event = event;
+        let RecordedEvent::Mark(mark) = entry else { return false };
+        self.happened = *mark as usize + 1;
+        self.has_forced = history.has_forced_checkpoint(self.happened);
+        match history.happenings[*mark as usize] {
+            Happening::End(operation) => history.operations[operation].syncs != Syncs::Nothing,
+            Happening::Begin(_) => false,
+        }
+    }
 }
 
 /// Explores `workload` on the sound file system.
@@ -87,6 +101,12 @@ pub fn explore_subject<S: Subject>(
     let mut explorer = Explorer::new(subject, options);
     explorer.explore(workload)?;
     Ok(explorer.into_report())
+}
+
+/// Tells images of different setups apart.
+pub(crate) fn base_of(workload: &Workload) -> u64 {
+    let setup: Vec<String> = workload.setup.iter().map(ToString::to_string).collect();
+    bytes_hash(setup.join(";").as_bytes())
 }
 
 impl<'a, S: Subject> Explorer<'a, S> {
@@ -152,23 +172,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.report.workloads += 1;
         let judge = Judge::new(&run.history, self.options.mode);
         let log = log_pages(&run.events);
-        let setup: Vec<String> = workload.setup.iter().map(ToString::to_string).collect();
-        let base = bytes_hash(setup.join(";").as_bytes());
+        let base = base_of(workload);
         let walk = Walk { judge: &judge, log: &log, base, workload, above: Vec::new() };
-        let mut walker = Walker::new(run.base.clone(), Sum::default(), &log, self.options.geometry.atomic_write_pages);
-        let mut place = Place { event: 0, happened: 0, has_forced: false };
+        let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
+        let mut place = Place::default();
         for (event, entry) in run.events.iter().enumerate() {
             let joined = walker.pass(entry);
-            place.event = event;
-            let mut again = false;
-            if let RecordedEvent::Mark(mark) = entry {
-                place.happened = *mark as usize + 1;
-                place.has_forced = run.history.has_forced_checkpoint(place.happened);
-                again = match run.history.happenings[*mark as usize] {
-                    Happening::End(operation) => run.history.operations[operation].syncs != Syncs::Nothing,
-                    Happening::Begin(_) => false,
-                };
-            }
+            let again = place.pass(event, entry, &run.history);
             if joined > 0 || again || event == 0 {
                 self.states_at(&walk, &walker, place, if again { 0 } else { joined })?;
             }
@@ -216,9 +226,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     fn choices(&self, walk: &Walk<'_>, walker: &Walker<'_>, place: Place, joined: usize) -> Vec<Choice> {
         let count = walker.pending.len();
-        if !self.options.loses() {
-            return crate::sampling::completed_only(count, joined);
-        }
         let depth = walk.above.len() as u64;
         let mut chance = Choices::new(self.options.seed ^ walk.base).stream("states", place.event as u64 ^ depth << 48);
         let (limit, samples) = match depth {
@@ -243,7 +250,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         (choice, is_small): (Choice, bool),
     ) -> Result<(), CrashError> {
         let sum = walker.sum_of(&choice);
-        let key = mixed(sum.all, walk.base);
+        let key = sum.all;
         let is_new = self.seen.insert(key);
         let found = match self.verdicts.get(&key) {
             Some(found) if !is_new && self.only.is_none() => Rc::clone(found),
@@ -296,7 +303,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let mut above = walk.above.clone();
         above.push(Cut { event: place.event, choice: choice.clone() });
         let events = record_recovery(&self.subject, &image, self.options);
-        let mut walker = Walker::new(image, sum, walk.log, self.options.geometry.atomic_write_pages);
+        let mut walker = Walker::new(image, sum, walk.log, &self.options.geometry);
         let inner = Walk { judge: walk.judge, log: walk.log, base: walk.base, workload: walk.workload, above };
         for (event, entry) in events.iter().enumerate() {
             let joined = walker.pass(entry);
@@ -336,8 +343,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn ask_e2fsck(&mut self, walk: &Walk<'_>, place: Place, choice: &Choice, image: &Image) -> Result<(), CrashError> {
+        // Orphans are finished first: `e2fsck -n` cannot, and complains of them.
+        let Ok((_, image)) = self.recoverer.finish(image) else { return Ok(()) };
         self.report.e2fsck_runs += 1;
-        if let Some(what) = self.e2fsck.finding(image)? {
+        if let Some(what) = self.e2fsck.finding(&image)? {
             let breach = Breach { promise: crate::judge::Promise::Structure, what, difference: Vec::new() };
             self.violate(walk, place, choice.clone(), breach);
         }
@@ -347,10 +356,15 @@ impl<'a, S: Subject> Explorer<'a, S> {
     fn violate(&mut self, walk: &Walk<'_>, place: Place, choice: Choice, breach: Breach) {
         let mut cuts = walk.above.clone();
         cuts.push(Cut { event: place.event, choice });
-        let state = StateId::Door(cuts).to_string();
-        let replay = self.options.replay_command(walk.workload, &state);
+        self.note(walk.workload, &StateId::Door(cuts), breach);
+    }
+
+    /// Puts a broken promise into the report.
+    pub(crate) fn note(&mut self, workload: &Workload, state: &StateId, breach: Breach) {
+        let state = state.to_string();
+        let replay = self.options.replay_command(workload, &state);
         let Breach { promise, what, difference } = breach;
-        let workload = walk.workload.to_string();
+        let workload = workload.to_string();
         self.report.violations.push(Violation { promise, what, workload, state, difference, replay });
     }
 }

@@ -19,6 +19,7 @@
 
 mod action;
 mod crash;
+mod cut;
 mod disk;
 mod e2fsck;
 mod error;
@@ -38,10 +39,12 @@ mod sampling;
 mod state_id;
 mod states;
 mod subject;
+mod trace;
 mod workload;
 
 pub use action::{Action, Workload};
 pub use crash::{crash, replay};
+pub use cut::DeviceCuts;
 pub use error::CrashError;
 pub use explore::{Explorer, explore, explore_subject};
 pub use judge::Promise;
@@ -49,4 +52,5 @@ pub use minimise::minimise;
 pub use options::ExploreOptions;
 pub use report::{Report, StatesByKind, Violation};
 pub use subject::{Sound, Subject};
+pub use trace::trace;
 pub use workload::{RandomShape, WorkloadSpec};

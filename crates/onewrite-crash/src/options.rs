@@ -1,6 +1,6 @@
 //! Options: what an exploration is told. All of it is in the command that replays a failure.
 
-use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, PowerLoss, TrimRead};
+use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
 use onewrite_fs::ext4::{Mode, MountOptions};
 
 /// How to explore. [`ExploreOptions::new`] gives the defaults.
@@ -77,11 +77,6 @@ impl ExploreOptions {
             checkpoint_age: self.checkpoint_age,
             ..MountOptions::new(self.mode)
         }
-    }
-
-    /// Whether a cut may lose anything that completed.
-    pub(crate) fn loses(&self) -> bool {
-        self.geometry.on_power_loss == PowerLoss::AnySubset
     }
 
     /// Whether a cut may leave half a page.

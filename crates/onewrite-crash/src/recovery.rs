@@ -99,9 +99,21 @@ impl<'a> Recoverer<'a> {
 
     /// Mounts an image with an empty log, reads it, unmounts it, and checks it before and after.
     fn read(&mut self, image: &Image) -> Found {
-        if let Some(finding) = self.finding(image) {
+        if let Some(finding) = finding(image) {
             return Found { problem: Some(Problem::Structure(finding)), ..failed(String::new()) };
         }
+        let (listing, image) = match self.finish(image) {
+            Ok(finished) => finished,
+            Err(error) => return failed(error),
+        };
+        let problem = finding(&image).map(Problem::Structure);
+        let (full, shape) = (listing.full_hash(), listing.shape_hash());
+        let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
+        Found { full, shape, listing, problem }
+    }
+
+    /// Mounts and unmounts an image; gives its tree, and the image afterwards.
+    pub(crate) fn finish(&self, image: &Image) -> Result<(Listing, Image), String> {
         let medium = Medium::new(image.clone());
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &self.options.geometry)));
@@ -115,27 +127,23 @@ impl<'a> Recoverer<'a> {
         };
         let outcome = executor.block_on(work).map_err(|halt| halt.to_string());
         drop(executor);
-        let listing = match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
-            Ok(listing) => listing,
-            Err(error) => return failed(error),
-        };
-        let problem = self.finding(&medium.borrow().image).map(Problem::Structure);
-        let (full, shape) = (listing.full_hash(), listing.shape_hash());
-        let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
-        Found { full, shape, listing, problem }
+        let listing = outcome?.map_err(|error| error.to_string())?;
+        let image = medium.borrow().image.clone();
+        Ok((listing, image))
     }
+}
 
-    /// The first thing that the checker finds wrong.
-    fn finding(&self, image: &Image) -> Option<String> {
-        let reader = AtRest(image);
-        let mut check = std::pin::pin!(check(&reader, &CheckOptions { findings_max: 3 }));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(report) = check.as_mut().poll(&mut context) else {
-            unreachable!("reading memory does not wait")
-        };
-        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-        (!findings.is_empty()).then(|| findings.join("; "))
-    }
+/// The first things that the checker finds wrong.
+fn finding(image: &Image) -> Option<String> {
+    let reader = AtRest(image);
+    let options = CheckOptions { findings_max: 3 };
+    let mut check = std::pin::pin!(check(&reader, &options));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(report) = check.as_mut().poll(&mut context) else {
+        unreachable!("reading memory does not wait")
+    };
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    (!findings.is_empty()).then(|| findings.join("; "))
 }
 
 fn failed(error: String) -> Found {

@@ -13,11 +13,6 @@ fn holds_new(units: &[usize], count: usize, joined: usize) -> bool {
     joined == 0 || units.last().is_some_and(|last| *last >= count - joined)
 }
 
-/// On a device that keeps what completed: everything, and a prefix of what is under way.
-pub(crate) fn completed_only(count: usize, joined: usize) -> Vec<Choice> {
-    (count - joined..=count).map(|end| kept((0..end).collect())).collect()
-}
-
 /// Every subset of `count` units that holds one of the last `joined`.
 pub(crate) fn subsets(count: usize, joined: usize) -> Vec<Choice> {
     let all = (0..1_u64 << count).map(|mask| (0..count).filter(|unit| mask >> unit & 1 == 1).collect::<Vec<_>>());

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::layer::RecordedEvent;
-use onewrite_block::{Cause, Image, Lpn, Operation, PAGE_SIZE, Page, Request, Token};
+use onewrite_block::{Cause, Geometry, Image, Lpn, Operation, PAGE_SIZE, Page, PowerLoss, Request, Token};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::hash::{page_hash, term};
@@ -23,7 +23,7 @@ use crate::hash::{page_hash, term};
 pub(crate) const SECTOR: usize = 512;
 
 /// Hash of an image, relative to the one that the walk began with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
     /// All pages.
     pub(crate) all: u64,
@@ -32,6 +32,11 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
+    /// The hash of an image that a walk begins with; `base` tells images of different runs apart.
+    pub(crate) fn of_base(base: u64) -> Sum {
+        Sum { all: base, home: base }
+    }
+
     /// Page `lpn` changes from one content to another.
     pub(crate) fn replace(&mut self, lpn: Lpn, (old, new): (u64, u64), in_log: bool) {
         let change = term(lpn, new).wrapping_sub(term(lpn, old));
@@ -48,8 +53,8 @@ pub(crate) struct Unit {
     pages: Vec<(Lpn, Page, u64)>,
     token: Token,
     pub(crate) cause: Cause,
-    /// The FLUSH that covers it, once it has completed and that FLUSH is submitted.
-    covered_by: Option<Token>,
+    /// The FLUSHes under way that were submitted after it had completed.
+    covered_by: Vec<Token>,
     completed: bool,
     /// FUA and SHARE.
     durable_on_completion: bool,
@@ -72,6 +77,7 @@ pub(crate) struct Walker<'a> {
     pub(crate) pending: Vec<Unit>,
     log: &'a FxHashSet<Lpn>,
     atomic_pages: u64,
+    keeps_completed: bool,
     last_log_page: u64,
     /// Whether the log has gone round its end.
     pub(crate) has_wrapped: bool,
@@ -92,15 +98,16 @@ pub(crate) fn log_pages(events: &[RecordedEvent]) -> FxHashSet<Lpn> {
 }
 
 impl<'a> Walker<'a> {
-    /// A walk that begins with `image`, whose hash is `sum`.
-    pub(crate) fn new(image: Image, sum: Sum, log: &'a FxHashSet<Lpn>, atomic_write_pages: u32) -> Walker<'a> {
+    /// A walk that begins with `image`, whose hash is `sum`, on a device with these promises.
+    pub(crate) fn new(image: Image, sum: Sum, log: &'a FxHashSet<Lpn>, geometry: &Geometry) -> Walker<'a> {
         Walker {
             durable: image,
             hashes: FxHashMap::default(),
             sum,
             pending: Vec::new(),
             log,
-            atomic_pages: u64::from(atomic_write_pages.max(1)),
+            atomic_pages: u64::from(geometry.atomic_write_pages.max(1)),
+            keeps_completed: geometry.on_power_loss == PowerLoss::KeepsCompleted,
             last_log_page: 0,
             has_wrapped: false,
         }
@@ -135,8 +142,8 @@ impl<'a> Walker<'a> {
                 self.push(token, request.cause, &pages, true);
             }
             Operation::Flush => {
-                let open = self.pending.iter_mut().filter(|unit| unit.completed && unit.covered_by.is_none());
-                open.for_each(|unit| unit.covered_by = Some(token));
+                let completed = self.pending.iter_mut().filter(|unit| unit.completed);
+                completed.for_each(|unit| unit.covered_by.push(token));
             }
         }
     }
@@ -157,8 +164,16 @@ impl<'a> Walker<'a> {
     }
 
     fn push(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], durable_on_completion: bool) {
+        let durable_on_completion = durable_on_completion || self.keeps_completed;
         let pages = pages.iter().map(|(lpn, page)| (*lpn, page.clone(), page_hash(page))).collect();
-        self.pending.push(Unit { pages, token, cause, covered_by: None, completed: false, durable_on_completion });
+        self.pending.push(Unit {
+            pages,
+            token,
+            cause,
+            covered_by: Vec::new(),
+            completed: false,
+            durable_on_completion,
+        });
     }
 
     fn newest(&self, lpn: Lpn) -> Page {
@@ -169,7 +184,7 @@ impl<'a> Walker<'a> {
     fn complete(&mut self, token: Token) {
         for mut unit in std::mem::take(&mut self.pending) {
             unit.completed |= unit.token == token;
-            if unit.covered_by == Some(token) || unit.token == token && unit.durable_on_completion {
+            if unit.covered_by.contains(&token) || unit.token == token && unit.durable_on_completion {
                 self.settle(&unit);
                 self.supersede(&unit);
             } else {
@@ -180,8 +195,7 @@ impl<'a> Walker<'a> {
 
     /// What failed may have happened in part, and a FLUSH that failed covers nothing.
     fn fail(&mut self, token: Token) {
-        let covered = self.pending.iter_mut().filter(|unit| unit.covered_by == Some(token));
-        covered.for_each(|unit| unit.covered_by = None);
+        self.pending.iter_mut().for_each(|unit| unit.covered_by.retain(|flush| *flush != token));
     }
 
     /// Older content of the pages of `unit` cannot come back.
@@ -227,19 +241,38 @@ impl<'a> Walker<'a> {
 
     /// The hash of a state.
     pub(crate) fn sum_of(&self, choice: &Choice) -> Sum {
-        let mut sum = self.sum;
-        for (lpn, (_, hash)) in self.final_pages(choice) {
-            sum.replace(lpn, (self.hash_of(lpn), hash), self.log.contains(&lpn));
-        }
-        sum
+        self.sum_with(&self.final_pages(choice))
     }
 
     /// The image of a state.
     pub(crate) fn image_of(&self, choice: &Choice) -> Image {
-        let mut image = self.durable.clone();
-        for (lpn, (page, _)) in self.final_pages(choice) {
-            image.set(lpn, page);
+        self.image_with(self.final_pages(choice))
+    }
+
+    /// The pages of the log.
+    pub(crate) fn log(&self) -> &'a FxHashSet<Lpn> {
+        self.log
+    }
+
+    /// Whether a page may hold content with the hash `found` after a cut: what is durable, or anything newer.
+    pub(crate) fn may_hold(&self, lpn: Lpn, found: u64) -> bool {
+        let pending = self.pending.iter().flat_map(|unit| &unit.pages);
+        self.hash_of(lpn) == found || pending.filter(|(other, ..)| *other == lpn).any(|(.., hash)| *hash == found)
+    }
+
+    /// The hash of the walk's durable image with other content on some pages.
+    pub(crate) fn sum_with(&self, pages: &BTreeMap<Lpn, (Page, u64)>) -> Sum {
+        let mut sum = self.sum;
+        for (lpn, (_, hash)) in pages {
+            sum.replace(*lpn, (self.hash_of(*lpn), *hash), self.log.contains(lpn));
         }
+        sum
+    }
+
+    /// The walk's durable image with other content on some pages.
+    pub(crate) fn image_with(&self, pages: BTreeMap<Lpn, (Page, u64)>) -> Image {
+        let mut image = self.durable.clone();
+        pages.into_iter().for_each(|(lpn, (page, _))| image.set(lpn, page));
         image
     }
 

@@ -29,3 +29,11 @@ fn a_minimal_workload_keeps_every_promise_in_every_mode() {
         assert!(report.e2fsck_runs > 3, "{mode}: {report:?}");
     }
 }
+
+#[test]
+fn fdatasync_of_a_directory_makes_its_names_durable() {
+    for mode in Mode::ALL {
+        let text = "mkdir /A; create /foo; write /foo 0 9000 9 >> unlink /foo; fdatasync /; create /bar; fdatasync /";
+        assert_sound(&explored(text, &ExploreOptions::new(mode)));
+    }
+}

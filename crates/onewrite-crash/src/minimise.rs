@@ -1,0 +1,132 @@
+//! Minimise: the same broken promise with fewer operations, and with fewer writes lost.
+//!
+//! Operations first: parts of the workload are left out, halves before single ones, as long as some state still breaks
+//! the same promise. Then the state: of the units that were lost, each is put back if it still breaks. Both are greedy and
+//! bounded, so what comes out is small, not smallest.
+
+use crate::action::{Action, Workload};
+use crate::error::CrashError;
+use crate::explore::Explorer;
+use crate::options::ExploreOptions;
+use crate::report::Violation;
+use crate::state_id::StateId;
+use crate::subject::Subject;
+
+/// Explorations that are spent on leaving operations out.
+const TRIES_MAX: usize = 300;
+/// States of each.
+const STATES_MAX: u64 = 3_000;
+
+/// A smaller violation of the same promise; `violation` itself if there is none.
+///
+/// # Errors
+/// If a workload cannot be run at all.
+pub fn minimise<S: Subject + Clone>(
+    subject: &S,
+    violation: &Violation,
+    options: &ExploreOptions,
+) -> Result<Violation, CrashError> {
+    if violation.state.starts_with("cut:") {
+        return Ok(violation.clone());
+    }
+    let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..options.clone() };
+    let mut search = Search { subject, options: &quick, best: violation.clone(), tries: 0 };
+    search.leave_tasks_out()?;
+    search.leave_actions_out()?;
+    search.put_units_back()?;
+    Ok(search.best)
+}
+
+struct Search<'s, S> {
+    subject: &'s S,
+    options: &'s ExploreOptions,
+    best: Violation,
+    tries: usize,
+}
+
+impl<S: Subject + Clone> Search<'_, S> {
+    fn workload(&self) -> Workload {
+        self.best.workload.parse().expect("a workload's text is its own")
+    }
+
+    /// Takes `workload` if it breaks the same promise.
+    fn try_workload(&mut self, workload: &Workload) -> Result<bool, CrashError> {
+        if self.tries >= TRIES_MAX {
+            return Ok(false);
+        }
+        self.tries += 1;
+        let mut explorer = Explorer::new(self.subject.clone(), self.options);
+        explorer.explore(workload)?;
+        let found = explorer.into_report().violations.into_iter().find(|other| other.promise == self.best.promise);
+        let is_found = found.is_some();
+        if let Some(found) = found {
+            self.best = found;
+        }
+        Ok(is_found)
+    }
+
+    fn leave_tasks_out(&mut self) -> Result<(), CrashError> {
+        let mut task = 0;
+        while self.workload().tasks.len() > 1 && task < self.workload().tasks.len() {
+            let mut smaller = self.workload();
+            smaller.tasks.remove(task);
+            task += usize::from(!self.try_workload(&smaller)?);
+        }
+        Ok(())
+    }
+
+    fn leave_actions_out(&mut self) -> Result<(), CrashError> {
+        for task in 0..self.workload().tasks.len() {
+            self.shorten(|workload| &mut workload.tasks[task])?;
+        }
+        self.shorten(|workload| &mut workload.setup)
+    }
+
+    fn shorten(&mut self, list: impl Fn(&mut Workload) -> &mut Vec<Action>) -> Result<(), CrashError> {
+        let mut size = list(&mut self.workload()).len().div_ceil(2);
+        while size > 0 {
+            let mut start = 0;
+            while start < list(&mut self.workload()).len() {
+                let mut smaller = self.workload();
+                let actions = list(&mut smaller);
+                actions.drain(start..actions.len().min(start + size));
+                start += if self.try_workload(&smaller)? { 0 } else { size };
+            }
+            size = if size == 1 { 0 } else { size.div_ceil(2) };
+        }
+        Ok(())
+    }
+
+    /// Loses fewer units, at the last cut.
+    fn put_units_back(&mut self) -> Result<(), CrashError> {
+        let workload = self.workload();
+        let mut unit = 0;
+        while let StateId::Door(mut cuts) = self.best.state.parse()? {
+            let last = cuts.last_mut().expect("a state has a cut");
+            if last.choice.torn.is_some() || unit > last.choice.kept.iter().max().copied().unwrap_or(0) + 64 {
+                break;
+            }
+            if let Err(place) = last.choice.kept.binary_search(&unit) {
+                last.choice.kept.insert(place, unit);
+                self.try_state(&workload, &StateId::Door(cuts).to_string())?;
+            }
+            unit += 1;
+        }
+        Ok(())
+    }
+
+    fn try_state(&mut self, workload: &Workload, state: &str) -> Result<(), CrashError> {
+        let mut explorer = Explorer::new(self.subject.clone(), self.options);
+        match explorer.replay(workload, state) {
+            Ok(()) => (),
+            // There is no such unit.
+            Err(CrashError::State { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let found = explorer.into_report().violations.into_iter().find(|other| other.promise == self.best.promise);
+        if let Some(found) = found {
+            self.best = found;
+        }
+        Ok(())
+    }
+}

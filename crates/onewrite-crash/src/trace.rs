@@ -1,0 +1,50 @@
+//! Trace: the events of a run by number, to read a state's address with.
+
+use std::rc::Rc;
+
+use onewrite_block::Operation;
+use onewrite_block::layer::RecordedEvent;
+
+use crate::action::Workload;
+use crate::error::CrashError;
+use crate::history::{Happening, History};
+use crate::options::ExploreOptions;
+use crate::run::run;
+use crate::subject::Subject;
+
+/// A line for each event of the run of `workload`: requests as they go in and come out, operations as they begin and
+/// end.
+///
+/// # Errors
+/// If the workload cannot be run at all.
+pub fn trace<S: Subject>(subject: S, workload: &Workload, options: &ExploreOptions) -> Result<Vec<String>, CrashError> {
+    let run = run(&Rc::new(subject), workload, options)?;
+    Ok(run.events.iter().enumerate().map(|(number, event)| line(number, event, &run.history)).collect())
+}
+
+fn line(number: usize, event: &RecordedEvent, history: &History) -> String {
+    let what = match event {
+        RecordedEvent::Submitted(token, request) => {
+            let place = match &request.operation {
+                Operation::Write { start, pages, fua } => {
+                    format!(" {start} + {}{}", pages.len(), if *fua { " FUA" } else { "" })
+                }
+                Operation::Trim { start, count } => format!(" {start} + {count}"),
+                Operation::Share(pairs) => format!(" {} pairs", pairs.len()),
+                Operation::Read { .. } | Operation::Flush => String::new(),
+            };
+            format!("#{} {}{place} ({})", token.0, request.operation.name(), request.cause.name())
+        }
+        RecordedEvent::Completed(token, true) => format!("#{} done", token.0),
+        RecordedEvent::Completed(token, false) => format!("#{} failed", token.0),
+        RecordedEvent::Mark(mark) => match history.happenings[*mark as usize] {
+            Happening::Begin(operation) => format!("begin `{}`", history.operations[operation].action),
+            Happening::End(operation) => {
+                let operation = &history.operations[operation];
+                let error = operation.error.as_ref().map(|error| format!(": {error}"));
+                format!("end `{}`{}", operation.action, error.unwrap_or_default())
+            }
+        },
+    };
+    format!("{number:6} {what}")
+}

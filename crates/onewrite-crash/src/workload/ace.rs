@@ -1,0 +1,281 @@
+//! ACE: short sequences of operations with persistence points, after Mohan et al., OSDI 2018 (CrashMonkey and ACE).
+//!
+//! # The sets
+//! Files `/foo`, `/bar`, `/A/foo`, `/A/bar`; directories `/A` (always there), `/B`, `/A/C`. Operations are those of
+//! `core` (length 2 and 3) and of `all` (length 1). After every operation but the last there is one of three persistence
+//! points: none, fsync of what it touched, sync; after the last one of three: fsync, fdatasync, sync.
+//!
+//! What an operation needs and the one before did not leave is put in as a dependency: before the first operation as
+//! setup, between operations as one more action. Lengths 1 and 2 are complete; of length 3 every `STRIDE`-th is taken,
+//! the first one by seed.
+
+use std::collections::BTreeMap;
+
+use crate::action::{Action, Workload};
+
+const FILES: [&str; 4] = ["/foo", "/bar", "/A/foo", "/A/bar"];
+/// One in so many of the sequences of length 3.
+const STRIDE: usize = 199;
+/// Persistence points to choose from after each operation.
+const POINTS: usize = 3;
+/// Bytes of a file that is there before.
+const BYTES: u64 = 9_000;
+
+fn write(file: &str, offset: u64, length: u64) -> Action {
+    Action::Write { file: file.into(), offset, length, seed: offset + length }
+}
+
+fn append(file: &str, length: u64) -> Action {
+    Action::Append { file: file.into(), length, seed: length }
+}
+
+fn truncate(file: &str, size: u64) -> Action {
+    Action::Truncate { file: file.into(), size }
+}
+
+fn rename(from: &str, to: &str) -> Action {
+    Action::Rename(from.into(), to.into())
+}
+
+fn link(from: &str, to: &str) -> Action {
+    Action::Link(from.into(), to.into())
+}
+
+/// The operations of sequences of two and three.
+fn core() -> Vec<Action> {
+    vec![
+        Action::Create("/foo".into()),
+        Action::Create("/A/foo".into()),
+        Action::MakeDirectory("/B".into()),
+        Action::RemoveDirectory("/B".into()),
+        append("/foo", 5_000),
+        append("/A/foo", 20_000),
+        write("/foo", 0, 4_096),
+        write("/foo", 3_000, 3_000),
+        write("/foo", 30_000, 5_000),
+        truncate("/foo", 0),
+        truncate("/foo", 2_500),
+        truncate("/foo", 40_000),
+        Action::Unlink("/foo".into()),
+        Action::Unlink("/A/foo".into()),
+        link("/foo", "/bar"),
+        link("/foo", "/A/bar"),
+        Action::Symlink("foo".into(), "/bar".into()),
+        rename("/foo", "/bar"),
+        rename("/foo", "/A/bar"),
+        rename("/A/foo", "/foo"),
+        rename("/A", "/B"),
+        Action::Exchange("/foo".into(), "/A/bar".into()),
+    ]
+}
+
+/// The operations of sequences of one: every operation on every file, every pair of files.
+fn all() -> Vec<Action> {
+    let mut all = Vec::new();
+    for file in FILES {
+        all.push(Action::Create(file.into()));
+        all.push(Action::Unlink(file.into()));
+        all.push(Action::Symlink("target".into(), file.into()));
+        all.extend([append(file, 100), append(file, 5_000), append(file, 150_000)]);
+        all.extend([write(file, 0, 4_096), write(file, 500, 1_000), write(file, 3_000, 3_000)]);
+        all.extend([write(file, 0, 65_536), write(file, 100_000, 5_000)]);
+        all.extend([truncate(file, 0), truncate(file, 2_500), truncate(file, 4_096), truncate(file, 20_000)]);
+        for other in FILES.into_iter().filter(|other| *other != file) {
+            all.extend([rename(file, other), link(file, other)]);
+            all.push(Action::Exchange(file.into(), other.into()));
+        }
+    }
+    for directory in ["/B", "/A/C"] {
+        all.push(Action::MakeDirectory(directory.into()));
+        all.push(Action::RemoveDirectory(directory.into()));
+    }
+    all.extend([rename("/A", "/B"), rename("/B", "/A/C"), rename("/A/C", "/B")]);
+    all.push(Action::Exchange("/A".into(), "/B".into()));
+    all
+}
+
+/// What is there while a sequence is put together: paths with whether they are directories.
+#[derive(Clone)]
+struct Present(BTreeMap<String, bool>);
+
+impl Present {
+    fn new() -> Present {
+        Present(BTreeMap::from([("/A".to_owned(), true)]))
+    }
+
+    /// What has to be done so that `action` can succeed.
+    fn prepare(&self, action: &Action) -> Vec<Action> {
+        match action {
+            Action::Create(path) | Action::MakeDirectory(path) | Action::Symlink(_, path) => self.absent(path),
+            Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. } => self.file(file),
+            Action::Unlink(path) => self.file(path),
+            Action::RemoveDirectory(path) => self.empty_directory(path),
+            Action::Link(from, to) => [self.file(from), self.absent(to)].concat(),
+            Action::Rename(from, to) if is_directory(from) => [self.directory(from), self.empty_directory(to)].concat(),
+            Action::Rename(from, _) => self.file(from),
+            Action::Exchange(from, to) if is_directory(from) => [self.directory(from), self.directory(to)].concat(),
+            Action::Exchange(from, to) => [self.file(from), self.file(to)].concat(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn absent(&self, path: &str) -> Vec<Action> {
+        let mut actions = self.parent(path);
+        match self.0.get(path) {
+            Some(true) => actions.extend(self.empty_directory(path).into_iter().chain([rmdir(path)])),
+            Some(false) => actions.push(Action::Unlink(path.into())),
+            None => (),
+        }
+        actions
+    }
+
+    fn parent(&self, path: &str) -> Vec<Action> {
+        let parent = &path[..path.rfind('/').unwrap_or(0)];
+        if parent.is_empty() { Vec::new() } else { self.directory(parent) }
+    }
+
+    fn file(&self, path: &str) -> Vec<Action> {
+        if self.0.get(path) == Some(&false) {
+            return Vec::new();
+        }
+        let make =
+            [Action::Create(path.into()), Action::Write { file: path.into(), offset: 0, length: BYTES, seed: 9 }];
+        self.parent(path).into_iter().chain(make).collect()
+    }
+
+    fn directory(&self, path: &str) -> Vec<Action> {
+        if self.0.get(path) == Some(&true) { Vec::new() } else { vec![Action::MakeDirectory(path.into())] }
+    }
+
+    fn empty_directory(&self, path: &str) -> Vec<Action> {
+        let inside = self.0.iter().rev().filter(|(name, _)| name.starts_with(&format!("{path}/")));
+        let emptied = inside.map(|(name, is_directory)| match is_directory {
+            true => rmdir(name),
+            false => Action::Unlink(name.clone()),
+        });
+        self.parent(path).into_iter().chain(self.directory(path)).chain(emptied).collect()
+    }
+
+    fn take(&mut self, action: &Action) {
+        match action {
+            Action::Create(path) | Action::Symlink(_, path) | Action::Link(_, path) => self.add(path, false),
+            Action::MakeDirectory(path) => self.add(path, true),
+            Action::Unlink(path) | Action::RemoveDirectory(path) => self.0.retain(|name, _| name != path),
+            Action::Rename(from, to) => self.rename(from, to),
+            Action::Exchange(from, to) => {
+                self.rename(from, "/~");
+                self.rename(to, from);
+                self.rename("/~", to);
+            }
+            _ => (),
+        }
+    }
+
+    fn add(&mut self, path: &str, is_directory: bool) {
+        self.0.insert(path.to_owned(), is_directory);
+    }
+
+    fn rename(&mut self, from: &str, to: &str) {
+        let moved: Vec<(String, bool)> = self
+            .0
+            .iter()
+            .filter(|(name, _)| *name == from || name.starts_with(&format!("{from}/")))
+            .map(|(name, is_directory)| (name.clone(), *is_directory))
+            .collect();
+        self.0.retain(|name, _| !moved.iter().any(|(gone, _)| gone == name));
+        for (name, is_directory) in moved {
+            self.0.insert(format!("{to}{}", &name[from.len()..]), is_directory);
+        }
+    }
+}
+
+fn is_directory(path: &str) -> bool {
+    ["/A", "/B", "/A/C"].contains(&path)
+}
+
+fn rmdir(path: &str) -> Action {
+    Action::RemoveDirectory(path.into())
+}
+
+/// What an operation touched, where a sync finds it afterwards.
+fn touched(action: &Action) -> String {
+    match action {
+        Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. } => file.clone(),
+        Action::Create(path) => path.clone(),
+        Action::Rename(_, to) | Action::Link(_, to) | Action::Exchange(_, to) => to.clone(),
+        Action::MakeDirectory(path) => path.clone(),
+        Action::Unlink(path) | Action::RemoveDirectory(path) | Action::Symlink(_, path) => {
+            let parent = &path[..path.rfind('/').unwrap_or(0)];
+            if parent.is_empty() { "/".into() } else { parent.into() }
+        }
+        _ => "/".into(),
+    }
+}
+
+fn point(action: &Action, number: usize, is_last: bool) -> Option<Action> {
+    match (number, is_last) {
+        (0, false) => None,
+        (0, true) => Some(Action::Fdatasync(touched(action))),
+        (1, _) => Some(Action::Fsync(touched(action))),
+        _ => Some(Action::Sync),
+    }
+}
+
+/// The sequence number `number` of its length.
+fn sequence(operations: &[Action], length: usize, mut number: usize) -> Workload {
+    let (mut present, mut actions) = (Present::new(), Vec::new());
+    let mut setup = vec![Action::MakeDirectory("/A".into())];
+    for place in 0..length {
+        let operation = &operations[number % operations.len()];
+        number /= operations.len();
+        let persistence = point(operation, number % POINTS, place + 1 == length);
+        number /= POINTS;
+        for needed in present.prepare(operation) {
+            present.take(&needed);
+            if place == 0 { setup.push(needed) } else { actions.push(needed) }
+        }
+        present.take(operation);
+        actions.push(operation.clone());
+        actions.extend(persistence);
+    }
+    Workload { setup, tasks: vec![actions] }
+}
+
+fn operations(length: usize) -> Vec<Action> {
+    if length == 1 { all() } else { core() }
+}
+
+fn total(length: usize) -> usize {
+    (operations(length).len() * POINTS).pow(length as u32)
+}
+
+/// How many workloads of this length there are.
+pub(crate) fn count(length: usize) -> usize {
+    if length < 3 { total(length) } else { total(length).div_ceil(STRIDE) }
+}
+
+/// The workloads of this length.
+pub(crate) fn workloads(length: usize, seed: u64) -> Box<dyn Iterator<Item = Workload>> {
+    let operations = operations(length);
+    let stride = if length < 3 { 1 } else { STRIDE };
+    let first = if length < 3 { 0 } else { (seed % STRIDE as u64) as usize };
+    let numbers = (0..count(length)).map(move |index| (first + index * stride) % total(length));
+    Box::new(numbers.map(move |number| sequence(&operations, length, number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_workloads_are_those_of_the_documentation() {
+        assert_eq!((count(1), count(2), count(3)), (312, 4_356, 1_445));
+        assert_eq!(workloads(2, 1).count(), 4_356);
+    }
+
+    #[test]
+    fn dependencies_make_every_operation_possible() {
+        let after_unlink = sequence(&[Action::Unlink("/foo".into()), append("/foo", 5)], 2, 2 * POINTS - 6);
+        assert!(after_unlink.to_string().contains("create /foo"), "{after_unlink}");
+    }
+}

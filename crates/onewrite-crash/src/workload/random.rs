@@ -1,0 +1,179 @@
+//! Random workloads: long, seeded, several tasks.
+//!
+//! Each task works in a directory of its own and puts some of its files into one that all share, so names, inodes,
+//! bitmaps and transactions of all tasks meet in the same blocks while no task's path depends on another's doing.
+
+use onewrite_block::Choices;
+
+use crate::action::{Action, Workload};
+
+/// The shape of a random workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomShape {
+    /// Operations in all.
+    pub actions: usize,
+    /// Tasks side by side.
+    pub tasks: usize,
+    /// Files that a task keeps about.
+    pub files: u64,
+}
+
+impl RandomShape {
+    /// Four tasks with six files each; two tasks where there is little to do.
+    pub const fn of(actions: usize) -> RandomShape {
+        RandomShape { actions, tasks: if actions < 40 { 2 } else { 4 }, files: 6 }
+    }
+}
+
+struct Writer {
+    task: usize,
+    files: u64,
+    chance: Choices,
+    /// Files that are there.
+    present: Vec<String>,
+    directories: Vec<String>,
+    seed: u64,
+    is_open: bool,
+}
+
+/// The workload number `round` of `seed`.
+pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
+    let choices = Choices::new(seed).stream("random workload", round);
+    let mut setup = vec![Action::MakeDirectory("/shared".into())];
+    setup.extend((0..shape.tasks).map(|task| Action::MakeDirectory(format!("/t{task}"))));
+    let tasks = (0..shape.tasks).map(|task| {
+        let chance = choices.stream("task", task as u64);
+        let (present, directories) = (Vec::new(), vec![format!("/t{task}"), "/shared".into()]);
+        let (files, seed) = (shape.files, round << 32 | (task as u64) << 24);
+        let mut writer = Writer { task, files, chance, present, directories, seed, is_open: false };
+        (0..shape.actions / shape.tasks).map(|_| writer.next()).collect()
+    });
+    Workload { setup, tasks: tasks.collect() }
+}
+
+impl Writer {
+    fn next(&mut self) -> Action {
+        if self.present.is_empty() {
+            return self.create();
+        }
+        match self.chance.below(100) {
+            0..10 => self.create(),
+            10..28 => self.write(),
+            28..43 => self.append(),
+            43..51 => self.truncate(),
+            51..59 => self.unlink(),
+            59..62 => self.make_directory(),
+            62..65 => self.remove_directory(),
+            65..74 => self.rename(),
+            74..78 => self.link(),
+            78..80 => Action::Symlink("somewhere".into(), self.new_path()),
+            80..90 => Action::Fsync(self.file()),
+            90..94 => Action::Fdatasync(self.file()),
+            94..95 => Action::Sync,
+            95..98 => self.open_or_close(),
+            _ => Action::Pause(1 + self.chance.below(60)),
+        }
+    }
+
+    fn file(&mut self) -> String {
+        let index = self.chance.index(self.present.len());
+        self.present[index].clone()
+    }
+
+    /// A path of this task; what it names may be there already.
+    fn new_path(&mut self) -> String {
+        let (directory, number) = (self.chance.index(self.directories.len()), self.chance.below(self.files));
+        format!("{}/{}-{number}", self.directories[directory], self.task)
+    }
+
+    fn keep(&mut self, path: &str) {
+        if !self.present.iter().any(|other| other == path) {
+            self.present.push(path.into());
+        }
+    }
+
+    fn create(&mut self) -> Action {
+        let path = self.new_path();
+        self.keep(&path);
+        Action::Create(path)
+    }
+
+    fn length(&mut self) -> u64 {
+        match self.chance.below(12) {
+            0 => 65_536,
+            1 => 1 + self.chance.below(30_000),
+            2..6 => 4096 * (1 + self.chance.below(4)),
+            _ => 1 + self.chance.below(6_000),
+        }
+    }
+
+    fn write(&mut self) -> Action {
+        self.seed += 1;
+        let offset = match self.chance.below(3) {
+            0 => 0,
+            1 => 4096 * self.chance.below(8),
+            _ => self.chance.below(30_000),
+        };
+        Action::Write { file: self.file(), offset, length: self.length(), seed: self.seed }
+    }
+
+    fn append(&mut self) -> Action {
+        self.seed += 1;
+        // One task in four appends more than one step now and then.
+        let length = if self.task == 0 && self.chance.chance(1, 10) { 150_000 } else { self.length() };
+        Action::Append { file: self.file(), length, seed: self.seed }
+    }
+
+    fn truncate(&mut self) -> Action {
+        let size = match self.chance.below(3) {
+            0 => 0,
+            1 => 4096 * self.chance.below(6),
+            _ => self.chance.below(40_000),
+        };
+        Action::Truncate { file: self.file(), size }
+    }
+
+    fn unlink(&mut self) -> Action {
+        let index = self.chance.index(self.present.len());
+        Action::Unlink(self.present.swap_remove(index))
+    }
+
+    fn make_directory(&mut self) -> Action {
+        let path = format!("/t{}/d{}", self.task, self.chance.below(3));
+        if !self.directories.contains(&path) {
+            self.directories.push(path.clone());
+        }
+        Action::MakeDirectory(path)
+    }
+
+    /// Fails while something is in it, as it should.
+    fn remove_directory(&mut self) -> Action {
+        let path = format!("/t{}/d{}", self.task, self.chance.below(3));
+        let is_used = self.present.iter().any(|file| file.starts_with(&path));
+        if !is_used {
+            self.directories.retain(|directory| *directory != path);
+        }
+        Action::RemoveDirectory(path)
+    }
+
+    fn rename(&mut self) -> Action {
+        let (from, to) = (self.file(), self.new_path());
+        let is_exchange = self.chance.chance(1, 4) && self.present.contains(&to);
+        if !is_exchange {
+            self.present.retain(|path| *path != from);
+        }
+        self.keep(&to);
+        if is_exchange { Action::Exchange(from, to) } else { Action::Rename(from, to) }
+    }
+
+    fn link(&mut self) -> Action {
+        let (from, to) = (self.file(), self.new_path());
+        self.keep(&to);
+        Action::Link(from, to)
+    }
+
+    fn open_or_close(&mut self) -> Action {
+        self.is_open = !self.is_open;
+        if self.is_open { Action::Open(self.file(), 0) } else { Action::Close(0) }
+    }
+}
