@@ -22,7 +22,7 @@ use super::read::PAGE_BYTES;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult};
 use crate::journal::format::JournalSuperblock;
-use crate::journal::{BlockRange, Journal, JournalOptions, LogMap, Recovered, recover};
+use crate::journal::{BlockRange, Commit, Journal, JournalOptions, LogMap, Recovered, recover};
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,16 @@ impl Ext4 {
     /// # Errors
     /// Damage, an unsupported feature or option by name, device errors.
     pub async fn mount(port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+        let commit = options.mode.commit();
+        Ext4::mount_with(port, options, commit).await
+    }
+
+    /// As [`Ext4::mount`], with a way to commit of the caller's instead of the mode's: for experiments, and for the
+    /// known-bad strategies that the crash explorer has to catch.
+    ///
+    /// # Errors
+    /// As [`Ext4::mount`].
+    pub async fn mount_with(port: DevicePort, options: MountOptions, commit: Box<dyn Commit>) -> FsResult<Ext4> {
         if options.cache_pages < MountOptions::CACHE_PAGES_MIN {
             let least = MountOptions::CACHE_PAGES_MIN;
             let message = format!("a page cache of {} pages; at least {least} (1 MiB)", options.cache_pages);
@@ -92,7 +102,7 @@ impl Ext4 {
         settle_counts(&mut opened.superblock, &groups);
         mark_in_use(&port, &mut opened.superblock).await?;
         let journal_options = JournalOptions {
-            commit: options.mode.commit(),
+            commit,
             retained_pages_max: options.cache_pages / 2,
             transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
             checkpoint_age: options.checkpoint_age,
