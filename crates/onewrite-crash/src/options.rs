@@ -3,6 +3,9 @@
 use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
 use onewrite_fs::ext4::{Mode, MountOptions};
 
+/// Name of the disk that is modelled if nothing else is asked for.
+const OWN_DISK: &str = "memory";
+
 /// How to explore. [`ExploreOptions::new`] gives the defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExploreOptions {
@@ -42,7 +45,7 @@ impl ExploreOptions {
     /// A 32 MiB image with a log of 4 MiB on a disk with FUA that may lose any subset of unflushed pages.
     pub fn new(mode: Mode) -> ExploreOptions {
         let size_bytes = 32 * MIB;
-        let plain = Geometry::plain("memory", size_bytes / PAGE_SIZE as u64);
+        let plain = Geometry::plain(OWN_DISK, size_bytes / PAGE_SIZE as u64);
         let mount = MountOptions::new(mode);
         ExploreOptions {
             mode,
@@ -89,11 +92,17 @@ impl ExploreOptions {
     /// The command that judges one state of one workload again.
     pub(crate) fn replay_command(&self, workload: &crate::action::Workload, state: &str) -> String {
         let (mode, size, seed) = (self.mode, self.size_bytes / MIB, self.seed);
-        let journal = self.journal_blocks;
+        let (journal, cache) = (self.journal_blocks, self.cache_pages);
+        let millis = |span: Nanos| span.0 / 1_000_000;
+        let (commit, checkpoint) = (millis(self.commit_interval), millis(self.checkpoint_age));
+        let device = match self.geometry.name.as_str() {
+            OWN_DISK => String::new(),
+            name => format!(" --device {name}"),
+        };
         format!(
             "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {} --seed {seed} --state '{state}'",
-            self.cache_pages
+             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device} \
+             --state '{state}'"
         )
     }
 }

@@ -35,7 +35,9 @@ pub enum Command {
     Run(Run),
     /// Run one job in several modes and set them side by side, as a table and as an HTML report.
     Compare(Compare),
-    /// List device profiles, or print one.
+    /// Cut the power at every moment of a workload and judge what is recovered. Exits 1 if a promise was broken.
+    Crash(Crash),
+    /// List device profiles; show, measure and draw one.
     Device(Device),
     /// Measure what this machine costs, or print a host profile.
     #[command(subcommand)]
@@ -244,6 +246,49 @@ pub struct Device {
     /// Range of addresses that is written for `--block-utilization`.
     #[arg(long, value_parser = size::bytes, value_name = "SIZE", requires = "block_utilization")]
     pub range: Option<u64>,
+}
+
+/// `onewrite crash`
+#[derive(Debug, Args)]
+pub struct Crash {
+    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS` or `script:ACTIONS` (see docs/crash-model.md).
+    pub workload: String,
+    /// Journal mode: writeback, ordered, data or data+async.
+    #[arg(long, default_value = "ordered")]
+    pub mode: String,
+    /// Profile whose promises the disk keeps; by default a disk with FUA that may lose any of what was not flushed.
+    #[arg(long, value_name = "PROFILE")]
+    pub device: Option<String>,
+    /// Size of the image.
+    #[arg(long, value_parser = size::bytes, default_value = "32MiB", value_name = "SIZE")]
+    pub size: u64,
+    /// Blocks of the log.
+    #[arg(long, default_value_t = 1024, value_name = "BLOCKS")]
+    pub journal_blocks: u32,
+    /// Pages of the page cache.
+    #[arg(long, default_value_t = 1024, value_name = "PAGES")]
+    pub cache_pages: usize,
+    /// Age at which a transaction commits by itself.
+    #[arg(long, value_parser = size::span, default_value = "50ms", value_name = "TIME")]
+    pub commit_interval: Duration,
+    /// Age at which a committed block goes home by itself.
+    #[arg(long, value_parser = size::span, default_value = "200ms", value_name = "TIME")]
+    pub checkpoint_age: Duration,
+    /// Distinct states to judge.
+    #[arg(long, default_value_t = 10_000)]
+    pub states: u64,
+    /// Seed of all chance.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Let `e2fsck -fn` judge every so-many-th state, too; 0 for none.
+    #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
+    pub e2fsck_every: u64,
+    /// Judge only this state of a script, as the command of a violation says.
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<String>,
+    /// Write the report as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
 }
 
 /// `onewrite host`

@@ -1,7 +1,7 @@
 //! The command line of Onewrite: arguments and printing only. What is done is done in the crates below.
 //!
 //! Standard output carries results, standard error everything else. Exit codes: 0 done, 1 failed, 2 not understood;
-//! `fsck`: 0 clean, 4 errors in the file system, 8 could not be checked.
+//! `crash`: 1 also if a promise was broken; `fsck`: 0 clean, 4 errors in the file system, 8 could not be checked.
 
 mod args;
 mod commands;
@@ -38,6 +38,7 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cp(cp) => commands::cp::cp(&cp),
         Command::Run(run) => commands::run::run(&run),
         Command::Compare(compare) => commands::compare::compare(&compare),
+        Command::Crash(crash) => return commands::crash::crash(&crash),
         Command::Device(device) => commands::device::device(&device),
         Command::Host(Host::Measure(measure)) => commands::host::measure(&measure),
         Command::Host(Host::Show { host }) => commands::host::show(&host),

@@ -29,12 +29,17 @@ impl Spinner {
         })
     }
 
+    /// Says how far it is.
+    pub fn say(&self, message: String) {
+        self.bar.set_message(message);
+    }
+
     /// Ends it and says what the run cost this machine.
-    pub fn finish(self, name: &str, operations: u64) {
+    pub fn finish(self, name: &str, count: u64) {
         self.bar.finish_and_clear();
         let seconds = self.begin.elapsed().as_secs_f64();
-        let rate = operations as f64 / seconds.max(1e-9);
-        eprintln!("{name}: {operations} operations in {seconds:.2} s of this machine's time, {rate:.0} a second");
+        let rate = count as f64 / seconds.max(1e-9);
+        eprintln!("{name}: {count} in {seconds:.2} s of this machine's time, {rate:.0} a second");
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod cp;
+pub mod crash;
 pub mod device;
 pub mod fsck;
 pub mod host;
