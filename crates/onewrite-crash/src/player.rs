@@ -17,6 +17,7 @@ use onewrite_fs::{
 use crate::action::Action;
 use crate::history::{History, Syncs};
 use crate::model::{NewKind, NodeId, Step, Tree, steps_of_write};
+use crate::subject::Subject;
 
 type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
 
@@ -29,8 +30,9 @@ struct State {
 }
 
 /// See the module's head.
-pub(crate) struct Player<F> {
-    fs: Rc<F>,
+pub(crate) struct Player<S: Subject> {
+    subject: Rc<S>,
+    fs: Rc<S::Fs>,
     runtime: Runtime,
     state: RefCell<State>,
     recording: Rc<RefCell<Recording>>,
@@ -44,16 +46,16 @@ struct Plan {
     made: Option<(Ino, NodeId)>,
 }
 
-impl<F: FileSystem> Player<F> {
+impl<S: Subject> Player<S> {
     pub(crate) fn new(
-        fs: Rc<F>,
+        (subject, fs): (Rc<S>, Rc<S::Fs>),
         runtime: Runtime,
         history: History,
         recording: Rc<RefCell<Recording>>,
-    ) -> Rc<Player<F>> {
+    ) -> Rc<Player<S>> {
         let tree = history.initial.clone();
         let state = State { history, tree, bound: BTreeMap::new(), next_node: 1 << 16 };
-        Rc::new(Player { fs, runtime, state: RefCell::new(state), recording })
+        Rc::new(Player { subject, fs, runtime, state: RefCell::new(state), recording })
     }
 
     pub(crate) fn history(&self) -> History {
@@ -211,7 +213,7 @@ impl<F: FileSystem> Player<F> {
             Action::Fsync(file) => {
                 let (ino, node) = self.target(file, open).await?;
                 plan.syncs = Some(Syncs::Node(node));
-                fs.fsync(ino).await
+                self.subject.fsync(fs, ino).await
             }
             Action::Fdatasync(file) => {
                 let (ino, node) = self.target(file, open).await?;
@@ -261,6 +263,7 @@ impl<F: FileSystem> Player<F> {
         let exchange = manner == RenameManner::Exchange;
         let step = Step::Rename { from: (source.1, source.2.into()), to: (target.1, target.2.into()), exchange };
         plan.steps = vec![step];
-        self.fs.rename((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()), manner).await
+        let (from, to) = ((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()));
+        self.subject.rename(&self.fs, from, to, manner).await
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn perform<S: Subject>(
             move |error| CrashError::FileSystem { what, error }
         };
         let fs = Rc::new(subject.mount(port, mount).await.map_err(failed("mount"))?);
-        let player = Player::new(Rc::clone(&fs), runtime.clone(), History::new(tree), recording);
+        let player = Player::new((Rc::clone(&subject), Rc::clone(&fs)), runtime.clone(), History::new(tree), recording);
         player.bind_all().await.map_err(failed("reading the tree"))?;
         let started: Vec<_> = tasks
             .into_iter()

@@ -1,0 +1,184 @@
+//! Canaries: known-bad variants of the file system, each caught within 10,000 states from each of three seeds, while the
+//! sound one passes the same.
+//!
+//! They are injected through public traits alone: ways to commit (`strategies`), devices between file system and disk
+//! that do not do as they are told (`layers`, `skipper`), and operations that are something else (`wrapped`).
+
+mod layers;
+mod skipper;
+mod strategies;
+mod wrapped;
+
+use onewrite_block::{Device, DevicePort, Geometry, Nanos};
+use onewrite_crash::{ExploreOptions, Explorer, Promise, Sound, Subject, Workload, WorkloadSpec};
+use onewrite_fs::FsResult;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::journal::Commit;
+
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// Puts something between a file system and its disk.
+type Layer = fn(Box<dyn Device>) -> Box<dyn Device>;
+
+/// ext4 with a part replaced.
+#[derive(Clone, Copy, Default)]
+struct Canary {
+    commit: Option<fn() -> Box<dyn Commit>>,
+    layer: Option<Layer>,
+    recovery_layer: Option<Layer>,
+}
+
+impl Subject for Canary {
+    type Fs = Ext4;
+
+    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+        let commit = self.commit.map_or_else(|| options.mode.commit(), |commit| commit());
+        Ext4::mount_with(port, options, commit).await
+    }
+
+    fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        match self.layer {
+            Some(layer) => layer(disk),
+            None => disk,
+        }
+    }
+
+    fn recovery_layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        match self.recovery_layer {
+            Some(layer) => layer(disk),
+            None => disk,
+        }
+    }
+}
+
+/// Options that commit and checkpoint often, on a disk without FUA.
+fn options(mode: Mode, seed: u64) -> ExploreOptions {
+    let options = ExploreOptions::new(mode);
+    ExploreOptions {
+        seed,
+        states_max: 10_000,
+        e2fsck_every: 0,
+        cache_pages: 256,
+        commit_interval: Nanos::from_millis(50),
+        checkpoint_age: Nanos::from_millis(200),
+        geometry: Geometry { fua: false, ..options.geometry.clone() },
+        ..options
+    }
+}
+
+/// Explores `spec` until something is broken, the workloads end, or there are 10,000 states.
+fn broken<S: Subject>(subject: S, spec: &WorkloadSpec, options: &ExploreOptions) -> (Option<Promise>, u64) {
+    let mut explorer = Explorer::new(subject, options);
+    for workload in spec.workloads(options.seed) {
+        explorer.explore(&workload).expect("the run");
+        if explorer.is_done() {
+            break;
+        }
+    }
+    let report = explorer.into_report();
+    (report.violations.first().map(|violation| violation.promise), report.states)
+}
+
+/// Holds the canary to being caught, and the sound file system to passing the same.
+fn assert_caught<S: Subject + Clone>(name: &str, subject: &S, spec: &str, options: fn(u64) -> ExploreOptions) {
+    let spec: WorkloadSpec = spec.parse().expect("workload");
+    for seed in SEEDS {
+        let options = options(seed);
+        let (promise, states) = broken(subject.clone(), &spec, &options);
+        let promise = promise.unwrap_or_else(|| panic!("{name}, seed {seed}: not caught in {states} states"));
+        println!("canary `{name}`, seed {seed}: broke {promise:?} at state {states}");
+        let (wrong, states) = broken(Sound, &spec, &options);
+        assert_eq!(wrong, None, "{name}, seed {seed}: the sound file system, state {states}");
+    }
+}
+
+/// A workload that is written out.
+fn script(text: &str) -> String {
+    text.parse::<Workload>().expect("workload");
+    format!("script:{text}")
+}
+
+const SYNCING: &str = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; fsync /a; rename /a /b; sync; \
+                       mkdir /d; create /d/c; write /d/c 0 20000 3; fsync /d/c; unlink /b; sync";
+
+#[test]
+fn commit_block_before_its_blocks() {
+    let canary = Canary { commit: Some(|| Box::new(strategies::CommitFirst)), ..Canary::default() };
+    assert_caught("commit block before its blocks", &canary, &script(SYNCING), |seed| options(Mode::Ordered, seed));
+}
+
+#[test]
+fn no_flush_after_the_commit_block() {
+    let canary = Canary { commit: Some(|| Box::new(strategies::NoLastFlush)), ..Canary::default() };
+    assert_caught("no flush after the commit block", &canary, &script(SYNCING), |seed| options(Mode::Data, seed));
+}
+
+#[test]
+fn no_revoke_records() {
+    let text = "mkdir /d; create /d/x; sync; unlink /d/x; rmdir /d; sync; pause 20; create /f; write /f 0 300000 5; \
+                fsync /f; append /f 100000 6; fsync /f";
+    let canary = Canary { commit: Some(|| Box::new(strategies::NoRevokes)), ..Canary::default() };
+    assert_caught("no revoke records", &canary, &script(text), |seed| options(Mode::Ordered, seed));
+}
+
+#[test]
+fn ordered_without_data_before_commit() {
+    let canary = Canary { layer: Some(layers::late_data), ..Canary::default() };
+    let spec = script("create /a; write /a 0 30000 1; create /b; write /b 0 9000 2; pause 60; append /a 5000 3; sync");
+    assert_caught("ordered without data before commit", &canary, &spec, |seed| options(Mode::Ordered, seed));
+}
+
+#[test]
+fn log_space_freed_before_home_blocks_are_durable() {
+    let canary = Canary { layer: Some(layers::late_home), ..Canary::default() };
+    assert_caught("log space freed early", &canary, &script(SYNCING), |seed| options(Mode::Ordered, seed));
+}
+
+#[test]
+fn checkpoint_entry_dropped_when_a_newer_version_is_only_running() {
+    for seed in SEEDS {
+        skipper::assert_caught(seed);
+    }
+}
+
+#[test]
+fn freed_block_reused_before_the_freeing_commit() {
+    let text = "create /a; write /a 0 40000 1 >> unlink /a; pause 120; create /b; write /b 0 200000 2; pause 120; \
+                create /c; pause 120";
+    let canary = Canary { commit: Some(|| Box::<strategies::Lagging>::default()), ..Canary::default() };
+    assert_caught("freed block reused early", &canary, &script(text), |seed| options(Mode::Ordered, seed));
+}
+
+#[test]
+fn recovery_not_idempotent() {
+    let canary = Canary { recovery_layer: Some(layers::early_empty_log), ..Canary::default() };
+    assert_caught("recovery not idempotent", &canary, &script(SYNCING), |seed| ExploreOptions {
+        nested_every: 1,
+        ..options(Mode::Data, seed)
+    });
+}
+
+#[test]
+fn fsync_that_returns_early() {
+    let spec = "random:40";
+    assert_caught("fsync that returns early", &wrapped::EarlyFsync, spec, |seed| options(Mode::Data, seed));
+}
+
+#[test]
+fn rename_that_is_not_atomic() {
+    let spec = script("create /a; write /a 0 9000 1; create /b; sync >> rename /a /b; sync");
+    assert_caught("rename that is not atomic", &wrapped::TornRename, &spec, |seed| options(Mode::Ordered, seed));
+}
+
+#[test]
+fn truncate_without_orphan_entry() {
+    let files = ["/a", "/b", "/c", "/d"];
+    let make: Vec<String> = files.iter().map(|file| format!("create {file}")).collect();
+    let rounds = (0..40).flat_map(|_| files.iter().map(|file| format!("append {file} 4096 1")));
+    let setup: Vec<String> = make.into_iter().chain(rounds).collect();
+    let cuts = files.iter().map(|file| format!("truncate {file} 0; pause 3")).collect::<Vec<_>>().join("; ");
+    let syncs: Vec<String> = (0..12).map(|number| format!("create /s{number}; fsync /s{number}")).collect();
+    let text = format!("{} >> {cuts} | {}", setup.join("; "), syncs.join("; "));
+    let canary = Canary { commit: Some(|| Box::new(strategies::NoOrphans)), ..Canary::default() };
+    assert_caught("truncate without orphan entry", &canary, &script(&text), |seed| options(Mode::Ordered, seed));
+}

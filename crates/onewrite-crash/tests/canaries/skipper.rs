@@ -1,0 +1,160 @@
+//! A checkpoint that drops an entry because a newer version of its block is in the running transaction.
+//!
+//! Which blocks the running transaction holds is not seen from outside, but a run is the same every time: the first run
+//! writes down which checkpoint writes bring home a block that the next commit logs again; in the second run the disk
+//! keeps its old content there. Requests and times are equal in both.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use onewrite_block::{
+    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, Operation, Page, Request, Token,
+};
+use onewrite_crash::{ExploreOptions, Sound, Subject, WorkloadSpec, trace};
+use onewrite_fs::FsResult;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::journal::format::{JournalSuperblock, Kind, Style, header};
+
+/// What the first run tells the second.
+#[derive(Default)]
+struct Plan {
+    is_known: bool,
+    /// Number of a checkpoint write, and a block of it.
+    skipped: BTreeSet<(u64, Lpn)>,
+}
+
+#[derive(Clone, Default)]
+struct Skipping(Rc<RefCell<Plan>>);
+
+impl Subject for Skipping {
+    type Fs = Ext4;
+
+    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+        Ext4::mount(port, options).await
+    }
+
+    fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        let (plan, recent) = (Rc::clone(&self.0), Vec::new());
+        let (reads, content) = (BTreeMap::new(), BTreeMap::new());
+        Box::new(Skipper { inner: disk, plan, style: None, writes: 0, recent, reads, content })
+    }
+}
+
+struct Skipper {
+    inner: Box<dyn Device>,
+    plan: Rc<RefCell<Plan>>,
+    style: Option<Style>,
+    /// Checkpoint writes so far.
+    writes: u64,
+    /// Those since the last commit, with their blocks.
+    recent: Vec<(u64, Lpn)>,
+    reads: BTreeMap<Token, Lpn>,
+    /// What the disk holds, as far as it was seen.
+    content: BTreeMap<Lpn, Page>,
+}
+
+impl Skipper {
+    fn look(&mut self, request: &mut Request) {
+        let Operation::Write { start, pages, .. } = &mut request.operation else { return };
+        match request.cause {
+            Cause::LogTail => {
+                self.style = JournalSuperblock::decode(&pages[0].bytes()).ok().map(|superblock| superblock.style());
+            }
+            Cause::Journal => self.note_commit(pages),
+            Cause::Checkpoint => self.checkpoint(*start, pages),
+            _ => (),
+        }
+        self.content.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+    }
+
+    /// Blocks that were just brought home and are logged again were in the running transaction then.
+    fn note_commit(&mut self, pages: &[Page]) {
+        let Some(style) = self.style else { return };
+        for page in pages {
+            match header(&page.bytes()) {
+                Some((Kind::Descriptor, _)) => {
+                    let logged: BTreeSet<u64> = style.tags(&page.bytes()).iter().map(|tag| tag.home_block).collect();
+                    let again = self.recent.iter().filter(|(_, lpn)| logged.contains(&lpn.0));
+                    let mut plan = self.plan.borrow_mut();
+                    if !plan.is_known {
+                        plan.skipped.extend(again);
+                    }
+                }
+                Some((Kind::Commit, _)) => self.recent.clear(),
+                _ => (),
+            }
+        }
+    }
+
+    fn checkpoint(&mut self, start: Lpn, pages: &mut [Page]) {
+        self.writes += 1;
+        let plan = self.plan.borrow();
+        for (lpn, page) in (start.0..).map(Lpn).zip(pages) {
+            self.recent.push((self.writes, lpn));
+            if plan.is_known && plan.skipped.contains(&(self.writes, lpn)) {
+                *page = self.content.get(&lpn).unwrap_or(page).clone();
+            }
+        }
+    }
+}
+
+impl Device for Skipper {
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, token: Token, mut request: Request, now: Nanos) {
+        self.look(&mut request);
+        if let Operation::Read { start, .. } = &request.operation {
+            self.reads.insert(token, *start);
+        }
+        self.inner.submit(token, request, now);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.inner.next_event()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        let seen = completed.len();
+        self.inner.advance(to, completed);
+        for completion in &completed[seen..] {
+            if let (Some(start), Ok(pages)) = (self.reads.remove(&completion.token), &completion.outcome) {
+                for (lpn, page) in (start.0..).map(Lpn).zip(pages) {
+                    self.content.entry(lpn).or_insert_with(|| page.clone());
+                }
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.inner.reset_counters();
+    }
+}
+
+/// Many small changes to the same blocks, so that the log fills and checkpoints run beside them.
+fn options(seed: u64) -> ExploreOptions {
+    ExploreOptions { samples: 4, exhaustive_writes_max: 2, nested_every: 0, ..crate::options(Mode::Data, seed) }
+}
+
+/// Holds the explorer to catching it.
+pub fn assert_caught(seed: u64) {
+    let spec: WorkloadSpec = "random:2000".parse().expect("workload");
+    let workload = spec.workloads(seed).next().expect("a random workload");
+    let (subject, options) = (Skipping::default(), options(seed));
+    trace(subject.clone(), &workload, &options).expect("the first run");
+    subject.0.borrow_mut().is_known = true;
+    let skipped = subject.0.borrow().skipped.len();
+    assert!(skipped > 0, "seed {seed}: no block was brought home while the next transaction held it");
+    let script = WorkloadSpec::Script(workload);
+    let (promise, states) = crate::broken(subject, &script, &options);
+    let promise = promise.unwrap_or_else(|| panic!("seed {seed}: {skipped} blocks skipped, not caught in {states}"));
+    println!("canary `checkpoint entry dropped early`, seed {seed}: broke {promise:?} at state {states}");
+    let (wrong, states) = crate::broken(Sound, &script, &options);
+    assert_eq!(wrong, None, "seed {seed}: the sound file system, state {states}");
+}
