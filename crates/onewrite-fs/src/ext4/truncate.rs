@@ -26,10 +26,10 @@ impl Volume {
     /// Sets the size; the node's lock is held alone.
     pub(super) async fn set_size(&self, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let old = node.size();
-        if size < old {
-            self.before_cut(node, size).await?;
-        }
         let mut handle = self.journal.start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
+        if size < old {
+            self.before_cut(node).await?;
+        }
         self.zero_tail(&mut handle, node, size.min(old)).await?;
         {
             let stamp = self.timestamp();
@@ -51,8 +51,9 @@ impl Volume {
         self.remove_orphan(&mut handle, node).await
     }
 
-    /// Before blocks go that a committing transaction shows for the first time, their content has to be there.
-    async fn before_cut(&self, node: &Node, _size: u64) -> FsResult<()> {
+    /// Before blocks go that a committing transaction shows for the first time, their content has to be there. A handle
+    /// is open: what commits now is an earlier transaction, and no later one begins to.
+    async fn before_cut(&self, node: &Node) -> FsResult<()> {
         if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
             self.write_pages(node, 0, u64::MAX).await?;
             self.wait_for_writes(node).await;
@@ -114,7 +115,7 @@ impl Volume {
 
     /// Removes an inode without names and openers, and its content; begins in `handle`.
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
-        self.before_cut(node, 0).await?;
+        self.before_cut(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
         self.cache.borrow_mut().remove_file(u64::from(node.number), 0, pages);
         self.wait_for_writes(node).await;
@@ -172,7 +173,6 @@ impl Volume {
         if offset >= end {
             return Ok(());
         }
-        self.before_cut(node, 0).await?;
         let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
         let zero = |start: u64, stop: u64| vec![0; (stop - start) as usize];
         let head_end = end.min(first * PAGE_BYTES);
@@ -186,8 +186,10 @@ impl Volume {
         if first >= stop {
             return Ok(());
         }
-        self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written.
+        self.write_pages(node, first, stop).await?;
         self.wait_for_writes(node).await;
+        self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let Some(taken) = self.take_extent(&mut handle, node, (first, stop)).await? else { return Ok(()) };
