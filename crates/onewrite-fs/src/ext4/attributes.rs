@@ -73,6 +73,7 @@ impl Volume {
     }
 
     async fn attribute_block(&self, home: u64) -> FsResult<onewrite_block::Page> {
+        self.check_content("block of attributes", home, 1)?;
         self.block(home, |bytes: &PageBytes| attribute::verify_checksum(&bytes[..], home, &self.layout)).await
     }
 
@@ -175,7 +176,7 @@ impl Volume {
             return Ok(());
         }
         let count = references(&self.attribute_block(home).await?.bytes());
-        node.inode.borrow_mut().sectors -= SECTORS_PER_BLOCK;
+        node.drop_blocks(1);
         if count <= 1 {
             return self.free_blocks(handle, BlockRange { start: home, count: 1 }).await;
         }

@@ -58,7 +58,7 @@ impl Groups {
     fn available(&self, group: u32) -> u32 {
         let groups = self.all.borrow();
         let group = &groups[group as usize];
-        group.descriptor.free_blocks() - group.waiting_count
+        group.descriptor.free_blocks().saturating_sub(group.waiting_count)
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -196,7 +196,7 @@ impl Volume {
                 }
             }
         }
-        let free = self.groups.free_blocks() - self.groups.waiting_blocks();
+        let free = self.groups.free_blocks().saturating_sub(self.groups.waiting_blocks());
         Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free })
     }
 
@@ -222,6 +222,11 @@ impl Volume {
                 find_run(&page.bytes(), waiting, (from, end), (least, wanted))
             };
             let Some((start, count)) = run else { return Ok(None) };
+            if count > self.groups.available(group) {
+                return Err(wrong_count(group, self.groups.all.borrow()[group as usize].descriptor.free_blocks()));
+            }
+            let first = self.layout.first_block_of_group(group) + u64::from(start);
+            self.check_content("free blocks of a bitmap", first, count.into())?;
             self.mark_blocks(handle, group, (start, count), true);
             let start = self.layout.first_block_of_group(group) + u64::from(start);
             return Ok(Some(BlockRange { start, count: u64::from(count) }));
@@ -254,11 +259,8 @@ impl Volume {
     /// # Errors
     /// [`FsError::Damaged`] if one of them is free already or is none.
     pub(super) async fn free_blocks(&self, handle: &mut Handle, range: BlockRange) -> FsResult<()> {
+        self.check_content("reference", range.start, range.count)?;
         let end = range.start + range.count;
-        if !self.layout.contains_block(range.start) || end > self.layout.block_count {
-            let place = format!("reference to blocks {} to {}", range.start, end - 1);
-            return Err(FsError::Damaged { place, problem: "they lie beyond the file system".into() });
-        }
         let mut start = range.start;
         while start < end {
             let group = self.layout.group_of_block(start);
@@ -290,6 +292,10 @@ impl Volume {
             let problem = format!("{} of them are free already", count - set);
             return Err(FsError::Damaged { place, problem });
         }
+        let free = self.groups.all.borrow()[group as usize].descriptor.free_blocks();
+        if free + count > self.layout.blocks_in_group(group) {
+            return Err(wrong_count(group, free));
+        }
         self.mark_blocks(handle, group, (index, count), false);
         let mut groups = self.groups.all.borrow_mut();
         let group = &mut groups[group as usize];
@@ -315,6 +321,11 @@ impl Volume {
         drop(groups);
         self.progress.ring();
     }
+}
+
+fn wrong_count(group: u32, free: u32) -> FsError {
+    let problem = format!("it counts {free} free blocks, its bitmap others");
+    FsError::Damaged { place: format!("descriptor of group {group}"), problem }
 }
 
 /// A run of at least `least` and at most `wanted` free bits, the first behind `from` or else before it.
@@ -347,6 +358,7 @@ pub(super) fn decode_descriptors(layout: &Layout, table: &[onewrite_block::Page]
             let bytes = table[(block - first) as usize].bytes();
             let descriptor = RawGroupDescriptor::read(&bytes[offset..], group, layout)?;
             descriptor.verify_checksum(group, layout)?;
+            super::guard::check_descriptor(&descriptor, group, layout)?;
             Ok(descriptor)
         })
         .collect()

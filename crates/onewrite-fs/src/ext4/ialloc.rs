@@ -40,6 +40,7 @@ impl Volume {
                 continue;
             }
             let Some(number) = self.free_inode_in(group).await? else { continue };
+            self.expect_unused(number)?;
             inode.generation = self.runtime.civil_now().0 as u32 ^ number.rotate_left(16);
             self.mark_inode(handle, number, is_directory, true);
             let node = Node::new(&self.runtime, number, inode);
@@ -48,6 +49,23 @@ impl Volume {
             return Ok(node);
         }
         Err(FsError::NoSpace { what: "inodes", needed: 1, free: self.groups.free_inodes() })
+    }
+
+    /// # Errors
+    /// [`FsError::Damaged`] if an inode that its bitmap calls free has names or is in use. Its block is in memory.
+    fn expect_unused(&self, number: u32) -> FsResult<()> {
+        let (block, offset) = self.inode_place(number);
+        let cache = self.cache.borrow();
+        let page = cache.peek(block_key(block)).expect("the block of a free inode was just loaded");
+        let links = page.bytes()[offset + 0x1a..offset + 0x1c] != [0; 2];
+        let node = self.inodes.get(number);
+        match links || node.is_some_and(|node| node.inode.borrow().links > 0 || node.openers.get() > 0) {
+            false => Ok(()),
+            true => Err(FsError::Damaged {
+                place: format!("inode bitmap of group {}", self.layout.group_of_inode(number)),
+                problem: format!("inode {number} in use is marked free"),
+            }),
+        }
     }
 
     fn preferred_group(&self, parent: u32, is_directory: bool) -> u32 {
@@ -113,9 +131,9 @@ impl Volume {
                 descriptor.flags.set(descriptor.flags.get() & !INODE_UNINIT);
             }
             let (free, directories) = (descriptor.free_inodes(), descriptor.used_directories());
-            descriptor.set_free_inodes(if taken { free - 1 } else { free + 1 });
+            descriptor.set_free_inodes(if taken { free.saturating_sub(1) } else { free + 1 });
             if is_directory {
-                descriptor.set_used_directories(if taken { directories + 1 } else { directories - 1 });
+                descriptor.set_used_directories(if taken { directories + 1 } else { directories.saturating_sub(1) });
             }
             descriptor.update_inode_bitmap_checksum(&bitmap, &self.layout);
         });

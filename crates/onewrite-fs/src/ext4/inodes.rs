@@ -16,9 +16,11 @@ use onewrite_block::sync::SharedLock;
 use onewrite_block::{Nanos, PAGE_SIZE, PageBytes, Runtime};
 use rustc_hash::FxHashMap;
 
+use super::format::extent::Node as Tree;
 use super::format::group::INODE_UNINIT;
 use super::format::inode::flags;
 use super::format::{FormatError, Inode, Place};
+use super::guard::check_size;
 use super::volume::Volume;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
 use crate::journal::{Handle, Tid};
@@ -102,6 +104,12 @@ impl Node {
             FileKind::Directory => Err(FsError::IsDirectory(self.ino().to_string())),
             _ => Err(FsError::Invalid(format!("{} is no regular file", self.ino()))),
         }
+    }
+
+    /// Counts blocks that the inode has no more. A count that was too small is for the checker to find; it ends at zero.
+    pub(super) fn drop_blocks(&self, count: u64) {
+        let mut inode = self.inode.borrow_mut();
+        inode.sectors = inode.sectors.saturating_sub(count * super::map::SECTORS_PER_BLOCK);
     }
 
     pub(super) fn map_changed(&self) {
@@ -220,6 +228,7 @@ impl Volume {
         if number == 0 || number > self.layout.inode_count {
             return Err(FsError::NotFound(ino.to_string()));
         }
+        self.check_number(number)?;
         let (block, offset) = self.inode_place(number);
         if !self.is_inode_scanned(number) {
             return Err(FsError::NotFound(ino.to_string()));
@@ -233,6 +242,10 @@ impl Volume {
             return Err(FsError::NotFound(ino.to_string()));
         }
         check_supported(number, &inode)?;
+        check_size(number, &inode, &self.layout)?;
+        if inode.has(flags::EXTENTS) {
+            Tree::parse(&inode.block, Place::Inode(number))?.check_entries(&self.layout, Place::Inode(number))?;
+        }
         let node = Node::new(&self.runtime, number, inode);
         self.inodes.insert(Rc::clone(&node), |tid| self.journal.is_committed(tid));
         Ok(node)

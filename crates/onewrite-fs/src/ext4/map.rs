@@ -56,6 +56,13 @@ impl Volume {
             let version = node.map_version.get();
             let found = self.map_once(node, logical).await;
             if node.map_version.get() == version {
+                if let Ok(Mapping::Mapped(extent)) = found {
+                    self.check_content(
+                        format_args!("extents of {}", node.ino()),
+                        extent.physical,
+                        extent.length.into(),
+                    )?;
+                }
                 return found;
             }
         }
@@ -73,12 +80,14 @@ impl Volume {
         let mut next = descend(tree, logical, &mut end);
         loop {
             let Some(index) = next else { return Ok(Mapping::Hole(end - u64::from(logical))) };
+            self.check_content("extent node", index.node, 1)?;
             let page = self.block(index.node, |bytes| self.verify_node(node, index.node, bytes)).await?;
             let bytes = page.bytes();
             let tree = Tree::parse(&bytes[..], Place::Block(index.node))?;
             if tree.depth() + 1 != depth {
                 return Err(wrong_depth(index.node, tree.depth(), depth));
             }
+            check_child(tree, index, end)?;
             depth = tree.depth();
             if depth == 0 {
                 return Ok(find(tree, logical, end));
@@ -101,7 +110,7 @@ impl Volume {
     fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<Step>, u64>> {
         let root = node.inode.borrow().block;
         let mut tree = Tree::parse(&root, Place::Inode(node.number))?;
-        let (mut path, mut block) = (Vec::with_capacity(2), None);
+        let (mut path, mut block, mut end) = (Vec::with_capacity(2), None, 1 << 32);
         let mut page;
         loop {
             let position = tree.position(logical);
@@ -115,13 +124,19 @@ impl Volume {
                 return Err(FsError::Damaged { place, problem: "an inner node is empty".into() });
             }
             path.push(Step { block, position });
-            let (child, depth) = (tree.index(position).node, tree.depth());
+            let (index, depth) = (tree.index(position), tree.depth());
+            let child = index.node;
+            if position + 1 < tree.len() {
+                end = u64::from(tree.index(position + 1).logical);
+            }
+            self.check_content("extent node", child, 1)?;
             page = match self.cache.borrow().peek(block_key(child)) {
                 Some(page) => page.clone(),
                 None => return Ok(Err(child)),
             };
             block = Some(child);
             tree = self.parse_child(&page, child, depth)?;
+            check_child(tree, index, end)?;
         }
     }
 
@@ -199,6 +214,11 @@ impl Volume {
             let before = leaf.position.checked_sub(1).map(|position| tree.extent(position));
             (before, (leaf.position < tree.len()).then(|| tree.extent(leaf.position)))
         })?;
+        let overlaps = before.is_some_and(|before| before.logical_end() > u64::from(extent.logical))
+            || behind.is_some_and(|behind| u64::from(behind.logical) < extent.logical_end());
+        if overlaps {
+            return Err(wrong_tree(node, format!("block {} is mapped already", extent.logical)));
+        }
         if let Some(joined) = before.and_then(|before| join(before, extent)) {
             let whole = behind.and_then(|behind| join(joined, behind));
             self.change_tree(handle, node, leaf, |tree| {
@@ -284,6 +304,9 @@ impl Volume {
 
     fn split(&self, handle: &mut Handle, node: &Node, (parent, child): (Step, Step), new_block: u64) -> FsResult<()> {
         let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
+        if self.with_tree(node, child, |tree| tree.len())? < 2 {
+            return Err(wrong_tree(node, "a node says that it is full with one entry".into()));
+        }
         let logical = self.change_tree(handle, node, child, |tree| {
             let length = tree.node().len();
             // Files mostly grow at their end: then the left node stays full.
@@ -312,12 +335,17 @@ impl Volume {
         (from, to): (u64, u64),
     ) -> FsResult<Option<Extent>> {
         let Some(found) = self.last_extent_before(node, (from, to)).await? else { return Ok(None) };
-        let (start, end) = (from.max(u64::from(found.logical)), to.min(found.logical_end()));
+        // At most what a group has, so that it lies in two groups at most.
+        let end = to.min(found.logical_end());
+        let start = from.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
         let taken = cut(found, start, end);
         let (head, tail) = (start > u64::from(found.logical), end < found.logical_end());
         let path = self.path(node, found.logical).await?;
         let leaf = *path.last().expect("a way has a leaf");
-        let position = leaf.position - 1;
+        let position = leaf.position.wrapping_sub(1);
+        if self.with_tree(node, leaf, |tree| tree.extents().nth(position))? != Some(found) {
+            return Err(wrong_tree(node, format!("block {} is found in one node only", found.logical)));
+        }
         match (head, tail) {
             (true, _) => {
                 let rest = cut(found, u64::from(found.logical), start);
@@ -353,7 +381,7 @@ impl Volume {
     /// Removes the entry that the last step names, and nodes that become empty by it.
     async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<Step>) -> FsResult<()> {
         for block in self.unlink_entry(handle, node, path)? {
-            node.inode.borrow_mut().sectors -= SECTORS_PER_BLOCK;
+            node.drop_blocks(1);
             self.free_blocks(handle, BlockRange { start: block, count: 1 }).await?;
         }
         Ok(())
@@ -413,6 +441,29 @@ impl Volume {
 
 /// 512-byte sectors of a block.
 pub(super) const SECTORS_PER_BLOCK: u64 = PAGE_SIZE as u64 / 512;
+
+/// A child holds something, and nothing outside the part of the file that its parent gives it.
+fn check_child(tree: Tree<'_>, index: Index, end: u64) -> FsResult<()> {
+    let damage = |problem: &str| {
+        let place = format!("extent node at block {}", index.node);
+        Err(FsError::Damaged { place, problem: problem.into() })
+    };
+    if tree.is_empty() {
+        return damage("it is empty");
+    }
+    let last_end = match tree.depth() {
+        0 => tree.extent(tree.len() - 1).logical_end(),
+        _ => u64::from(tree.index(tree.len() - 1).logical) + 1,
+    };
+    match first_key(tree) >= index.logical && last_end <= end {
+        true => Ok(()),
+        false => damage("it maps blocks outside the part of the file that its parent gives it"),
+    }
+}
+
+fn wrong_tree(node: &Node, problem: String) -> FsError {
+    FsError::Damaged { place: format!("extent tree of {}", node.ino()), problem }
+}
 
 fn wrong_depth(block: u64, depth: u16, above: u16) -> FsError {
     let problem = format!("depth {depth} below a node of depth {above}");

@@ -2,13 +2,14 @@
 //!
 //! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
 //! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate` and `writeback` (content), `dir`
-//! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `volume` (blocks and their cache), `mount`.
+//! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `guard` (what may be referred to), `volume` (blocks and their cache), `mount`.
 
 mod attributes;
 mod balloc;
 mod create;
 mod dir;
 pub mod format;
+mod guard;
 mod ialloc;
 mod inodes;
 mod map;

@@ -17,6 +17,7 @@ use super::format::extent::Node as Tree;
 use super::format::features::{Compat, Incompat};
 use super::format::superblock::STATE_CLEAN;
 use super::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use super::guard::Structure;
 use super::mode::{Mode, Scope};
 use super::read::PAGE_BYTES;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
@@ -99,6 +100,7 @@ impl Ext4 {
         }
         let mut opened = open(&port).await?;
         let groups = Groups::new(opened.descriptors);
+        let structure = Structure::new(&opened.layout, &groups, &opened.map)?;
         settle_counts(&mut opened.superblock, &groups);
         mark_in_use(&port, &mut opened.superblock).await?;
         let journal_options = JournalOptions {
@@ -112,7 +114,7 @@ impl Ext4 {
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
         let cache = PageCache::new(options.cache_pages, Box::new(Lru::default()));
         let (layout, superblock) = (opened.layout, opened.superblock);
-        let volume = Volume::new(Parts { port, layout, options, cache, journal, superblock, groups });
+        let volume = Volume::new(Parts { port, layout, options, cache, journal, superblock, groups, structure });
         let rename_lock = SharedLock::new(&volume.runtime);
         start_tasks(&volume);
         let mounted = Ext4 { volume, rename_lock, recovered: opened.recovered };
@@ -164,13 +166,7 @@ async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
 /// Reads what a mount needs, with the log replayed.
 async fn open(port: &DevicePort) -> FsResult<Opened> {
     let superblock = take_superblock(&read_block(port, 0).await?)?;
-    superblock.features().check_writable()?;
-    let layout = Layout::decode(&superblock)?;
-    if layout.block_count > port.geometry().pages {
-        let (blocks, pages) = (layout.block_count, port.geometry().pages);
-        let problem = format!("it has {blocks} blocks, the device only {pages}");
-        return Err(FsError::Damaged { place: "superblock".into(), problem });
-    }
+    let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
     let map = log_map(port, &layout, &descriptors).await?;
     let log_block = map.runs(0, 1)[0].start;
@@ -185,9 +181,22 @@ async fn open(port: &DevicePort) -> FsResult<Opened> {
     }
     let recovered = Some(recover(port, &map, &mut log_superblock, &mut log_page).await?);
     let superblock = take_superblock(&read_block(port, 0).await?)?;
-    let layout = Layout::decode(&superblock)?;
+    let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
     Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered })
+}
+
+fn layout_of(port: &DevicePort, superblock: &RawSuperblock) -> FsResult<Layout> {
+    superblock.features().check_writable()?;
+    let layout = Layout::decode(superblock)?;
+    let (blocks, pages) = (layout.block_count, port.geometry().pages);
+    match blocks <= pages {
+        true => Ok(layout),
+        false => {
+            let problem = format!("it has {blocks} blocks, the device only {pages}");
+            Err(FsError::Damaged { place: "superblock".into(), problem })
+        }
+    }
 }
 
 async fn read_descriptors(port: &DevicePort, layout: &Layout) -> FsResult<Vec<RawGroupDescriptor>> {
@@ -208,19 +217,25 @@ async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDesc
         return Err(FsError::Unsupported("an image without a journal inside it; add one with `tune2fs -j`".into()));
     }
     let position = layout.position_of_inode(number);
-    let block = descriptors[position.group as usize].inode_table() + u64::from(position.table_block);
+    let table = descriptors[position.group as usize].inode_table();
+    let block = table + u64::from(position.table_block);
     let page = read_block(port, block).await?;
     let slot = &page.bytes()[position.offset..position.offset + usize::from(layout.inode_size)];
     let inode = Inode::decode(slot, number, layout)?;
     if !inode.has(super::format::inode::flags::EXTENTS) {
         return Err(FsError::Unsupported("a journal mapped without extents".into()));
     }
-    let mut ranges = Vec::new();
+    let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
     let mut pending: Vec<(u64, Vec<u8>)> = vec![(block, inode.block.to_vec())];
     while let Some((place, bytes)) = pending.pop() {
         let tree = Tree::parse(&bytes, Place::Block(place))?;
         tree.check_entries(layout, Place::Block(place))?;
-        ranges.extend(tree.extents().map(|extent| (extent.logical, extent.physical, extent.length)));
+        let range = |extent: super::format::Extent| (extent.logical.into(), extent.physical, extent.length.into());
+        ranges.extend(tree.extents().map(range));
+        if ranges.len() + pending.len() > layout.block_count as usize {
+            let problem = "its extents are more than the image has blocks".into();
+            return Err(FsError::Damaged { place: "journal's inode".into(), problem });
+        }
         for index in tree.indexes() {
             let child = read_block(port, index.node).await?;
             if Tree::parse(&child.bytes()[..], Place::Block(index.node))?.depth() >= tree.depth() {
@@ -235,7 +250,7 @@ async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDesc
     if ranges.is_empty() || gap.zip(&ranges).any(|(expected, (logical, ..))| expected != *logical) {
         return Err(FsError::Damaged { place: "journal's inode".into(), problem: "has holes".into() });
     }
-    let range = |&(_, start, length): &(u32, u64, u32)| BlockRange { start, count: u64::from(length) };
+    let range = |&(_, start, count): &(u64, u64, u64)| BlockRange { start, count };
     Ok(LogMap::new(ranges.iter().map(range).collect()))
 }
 
@@ -342,7 +357,13 @@ impl Volume {
                 let problem = "the orphan list runs in a circle".into();
                 return Err(FsError::Damaged { place: format!("inode {next}"), problem });
             }
-            let node = self.node_or_orphan(crate::api::Ino(u64::from(next))).await?;
+            let node = match self.node_or_orphan(crate::api::Ino(u64::from(next))).await {
+                Err(FsError::NotFound(_)) => {
+                    let place = format!("orphan list, inode {next}");
+                    return Err(FsError::Damaged { place, problem: "there is no such inode".into() });
+                }
+                outcome => outcome?,
+            };
             next = node.inode.borrow().dtime;
             nodes.push(node);
         }

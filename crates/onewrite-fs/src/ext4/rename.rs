@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use rustc_hash::FxHashSet;
+
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
 use super::inodes::Node;
 use super::volume::Volume;
@@ -34,8 +36,12 @@ impl Volume {
     /// # Errors
     /// [`FsError::Invalid`] if `directory` is `node` or lies below it.
     async fn expect_outside(&self, node: &Node, directory: &Rc<Node>) -> FsResult<()> {
-        let mut above = Rc::clone(directory);
+        let (mut above, mut seen) = (Rc::clone(directory), FxHashSet::default());
         loop {
+            if !seen.insert(above.number) {
+                let place = format!("`..` of directory {}", above.ino());
+                return Err(FsError::Damaged { place, problem: "leads back to it, not to the root".into() });
+            }
             if above.number == node.number {
                 return Err(FsError::Invalid(format!("{} cannot be moved into itself", node.ino())));
             }
@@ -49,7 +55,9 @@ impl Volume {
     async fn parent_of(&self, directory: &Node) -> FsResult<Rc<Node>> {
         let missing = || FsError::Damaged { place: directory.ino().to_string(), problem: "has no `..`".into() };
         let found = self.find_entry(directory, b"..").await?.ok_or_else(missing)?;
-        self.node(found.ino).await
+        let parent = self.node(found.ino).await?;
+        parent.expect_directory()?;
+        Ok(parent)
     }
 
     async fn move_name(&self, from: Name<'_>, to: Name<'_>, (node, found): (&Rc<Node>, Found)) -> FsResult<()> {

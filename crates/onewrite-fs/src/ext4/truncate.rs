@@ -9,7 +9,7 @@ use super::balloc::ALLOCATION_CREDITS;
 use super::format::inode::flags;
 use super::ialloc::{INODE_CREDITS, ORPHAN_CREDITS};
 use super::inodes::Node;
-use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
+use super::map::MAP_CREDITS;
 use super::mode::Scope;
 use super::read::PAGE_BYTES;
 use super::volume::Volume;
@@ -93,7 +93,7 @@ impl Volume {
     async fn free_taken(&self, handle: &mut Handle, node: &Node, start: u64, count: u32) -> FsResult<()> {
         let range = BlockRange { start, count: u64::from(count) };
         self.free_blocks(handle, range).await?;
-        node.inode.borrow_mut().sectors -= range.count * SECTORS_PER_BLOCK;
+        node.drop_blocks(range.count);
         self.load_inode_block(node.number).await?;
         self.save(handle, node);
         Ok(())

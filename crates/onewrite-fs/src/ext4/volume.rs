@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 use super::balloc::Groups;
 use super::format::{FormatError, Layout, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use super::guard::Structure;
 use super::inodes::Inodes;
 use super::mode::Scope;
 use super::mount::MountOptions;
@@ -41,6 +42,7 @@ pub(super) struct Volume {
     pub(super) journal: Rc<Journal>,
     pub(super) superblock: RefCell<RawSuperblock>,
     pub(super) groups: Groups,
+    pub(super) structure: Structure,
     pub(super) inodes: Inodes,
     /// Rings when pages were written or read, files became dirty, freed blocks were released.
     pub(super) progress: Signal,
@@ -71,6 +73,7 @@ pub(super) struct Parts {
     pub(super) journal: Rc<Journal>,
     pub(super) superblock: RawSuperblock,
     pub(super) groups: Groups,
+    pub(super) structure: Structure,
 }
 
 impl Volume {
@@ -88,6 +91,7 @@ impl Volume {
             journal: parts.journal,
             superblock: RefCell::new(parts.superblock),
             groups: parts.groups,
+            structure: parts.structure,
             inodes: Inodes::default(),
             is_unmounted: Cell::new(false),
             loading: RefCell::default(),

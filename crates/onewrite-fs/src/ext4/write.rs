@@ -27,7 +27,7 @@ use crate::journal::Handle;
 /// Largest step of a write: what `write()` keeps whole in full scope.
 const STEP_BYTES: u64 = 64 * 1024;
 /// Largest file: 2³² blocks less one.
-const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
+pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
 /// Largest step of an allocation without content.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
 
@@ -234,7 +234,8 @@ impl Volume {
     ) -> FsResult<()> {
         for index in first..=last {
             let Mapping::Mapped(extent) = self.map(node, index as u32).await? else {
-                unreachable!("just allocated");
+                let place = format!("{}, page {index}", node.ino());
+                return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
             };
             self.put_page(node, index, whole).await?;
             self.pin(handle, extent.physical, page_key(node, index));

@@ -19,6 +19,11 @@ impl LogMap {
         LogMap { ranges }
     }
 
+    /// The ranges, in the order of the log.
+    pub fn ranges(&self) -> &[BlockRange] {
+        &self.ranges
+    }
+
     /// Blocks in all.
     pub fn length(&self) -> u64 {
         self.ranges.iter().map(|range| range.count).sum()

@@ -95,7 +95,8 @@ impl Journal {
         let features = options.commit.features();
         superblock.compat = features.compat;
         superblock.incompat = features.incompat;
-        let first_tid = Tid(u64::from(superblock.sequence));
+        // The log holds the lower half: so no number is below that of the first transaction, whatever its sequence is.
+        let first_tid = Tid((1 << 32) + u64::from(superblock.sequence));
         let runtime = port.runtime().clone();
         let style = superblock.style();
         let live = Live::new(superblock.first, superblock.length);
@@ -257,7 +258,8 @@ impl Journal {
 
     /// Blocks that one transaction may hold.
     fn transaction_blocks_max(&self) -> usize {
-        (self.superblock.borrow().length as usize / 4).min(self.options.transaction_blocks_max)
+        let ring_blocks = self.live.borrow().ring_blocks() as usize;
+        (ring_blocks.div_ceil(4)).min(self.options.transaction_blocks_max)
     }
 
     /// Puts tail and sequence into the superblock and writes it; it is durable after the next FLUSH.

@@ -186,7 +186,8 @@ impl Volume {
         directory: &Node,
         entry: (&[u8], u32, Option<FileKind>),
     ) -> FsResult<()> {
-        loop {
+        // A level more, an index split, a leaf split: then there is room.
+        for _ in 0..=3 {
             let path = self.tree_path(directory, entry.0).await?;
             let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
             if self.has_room(directory, leaf, entry.0)? {
@@ -202,6 +203,7 @@ impl Volume {
                 false => self.split_leaf(handle, directory, &path).await?,
             }
         }
+        Err(wrong_tree(directory, "its hashes are out of order"))
     }
 
     /// Moves the upper half of a full leaf, by hash, to a new one behind it.
@@ -217,6 +219,9 @@ impl Volume {
                 let hash = path.hash.hash(entry.name, self.layout.hash_seed);
                 entries.push((hash, (entry.name, entry.inode, FileKind::from_entry_byte(entry.kind))));
             }
+        }
+        if entries.len() < 2 {
+            return Err(wrong_tree(directory, "a leaf is full with one name"));
         }
         entries.sort_by_key(|entry| entry.0);
         let at = half_by_size(&entries);
@@ -290,6 +295,10 @@ impl Volume {
             assert!(inserted, "the root had room");
         })
     }
+}
+
+fn wrong_tree(directory: &Node, problem: &str) -> FsError {
+    FsError::Damaged { place: format!("hash tree of directory {}", directory.ino()), problem: problem.into() }
 }
 
 type RawEntry<'a> = (&'a [u8], u32, Option<FileKind>);

@@ -60,7 +60,7 @@ pub struct Layout {
     pub hash_seed: [u32; 4],
     /// Hash of new directories, with its signedness.
     pub hash_version: HashVersion,
-    /// Inode of the journal; 0 without one.
+    /// Inode of the journal; 0 without one, or with one on another device.
     pub journal_inode: u32,
     backup_groups: Backups,
 }
@@ -104,7 +104,7 @@ impl Layout {
     fn from_checked(raw: &RawSuperblock) -> Layout {
         let features = raw.features();
         let flex = features.incompat.contains(Incompat::FLEX_BG);
-        let has_journal = features.compat.contains(Compat::HAS_JOURNAL);
+        let has_journal = features.compat.contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0;
         Layout {
             features,
             block_size: 1024 << raw.log_block_size.get(),
