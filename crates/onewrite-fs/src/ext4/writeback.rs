@@ -37,6 +37,10 @@ impl Volume {
             {
                 let mut cache = self.cache.borrow_mut();
                 keys.iter().for_each(|key| cache.end_write(*key));
+                if outcome.is_err() {
+                    // Whoever syncs next has to try again, though somebody else is told of this failure.
+                    keys.iter().filter(|key| cache.peek(**key).is_some()).for_each(|key| cache.mark_dirty(*key));
+                }
             }
             node.pages_writing.set(node.pages_writing.get() - count);
             self.progress.ring();
