@@ -45,6 +45,7 @@ impl Volume {
             node.pages_writing.set(node.pages_writing.get() - count);
             self.progress.ring();
             if let Err(error) = outcome {
+                self.keep_in_line(node);
                 node.write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
                 return Err(error.into());
             }
@@ -57,6 +58,14 @@ impl Volume {
             node.dirty_since.set(None);
         }
         Ok(())
+    }
+
+    /// A file with dirty pages again, which somebody may have taken out of the line of dirty files meanwhile.
+    fn keep_in_line(&self, node: &Node) {
+        if node.dirty_since.get().is_none() {
+            node.dirty_since.set(Some(self.runtime.now()));
+            self.inodes.dirty.borrow_mut().push_back(node.number);
+        }
     }
 
     /// Puts a batch under way; gives where to go on, if there may be more.
