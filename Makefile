@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench doc deps clean
+.PHONY: demo test check bench doc deps clean device-deep fuzz-deep crash-deep crash-canaries
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -28,6 +28,26 @@ check: deps
 ## bench: benchmarks, each beside its rival where there is one
 bench: deps
 	$(CARGO) bench --workspace
+
+## device-deep: ten million requests to the emulated SSD with cuts everywhere, against a model (minutes)
+device-deep: deps
+	$(CARGO) test --release --package onewrite-device --test model -- --ignored --nocapture
+
+## fuzz-deep: a million mutated images and logs mounted, walked, written and unmounted (an hour or more)
+fuzz-deep: deps
+	$(CARGO) test --release --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
+
+## crash-deep: 250,000 distinct crash states in each mode, on the promises of two devices (some minutes)
+crash-deep: deps
+	$(CARGO) build --release --package onewrite
+	@for mode in writeback ordered data data+async; do for device in sata-850pro nvme-share; do \
+	  echo "== $$mode on $$device"; \
+	  $(ONEWRITE) crash random:80 --mode $$mode --device $$device --cache-pages 256 --states 125000 --seed 7 || exit 1; \
+	done; done
+
+## crash-canaries: broken strategies that the crash explorer has to catch
+crash-canaries: deps
+	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
 
 ## doc: the API documentation
 doc: deps
