@@ -39,7 +39,8 @@ impl Volume {
                 keys.iter().for_each(|key| cache.end_write(*key));
                 if outcome.is_err() {
                     // Whoever syncs next has to try again, though somebody else is told of this failure.
-                    keys.iter().filter(|key| cache.peek(**key).is_some()).for_each(|key| cache.mark_dirty(*key));
+                    let kept: Vec<PageKey> = keys.iter().copied().filter(|key| cache.peek(*key).is_some()).collect();
+                    kept.into_iter().for_each(|key| cache.mark_dirty(key));
                 }
             }
             node.pages_writing.set(node.pages_writing.get() - count);
