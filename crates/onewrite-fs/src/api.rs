@@ -238,6 +238,9 @@ pub enum FsError {
     /// No such name or inode.
     #[error("no such file or directory: {0}")]
     NotFound(String),
+    /// The operation is possible for nobody on such a thing: a second name for a directory.
+    #[error("not permitted: {0}")]
+    NotPermitted(String),
     /// The name is taken.
     #[error("{0} exists already")]
     Exists(String),
@@ -308,6 +311,7 @@ impl FsError {
     /// The number that Linux gives this error (asm-generic/errno).
     pub const fn errno(&self) -> i32 {
         match self {
+            FsError::NotPermitted(_) => 1,
             FsError::NotFound(_) => 2,
             FsError::Device(_) => 5,
             FsError::Exists(_) => 17,

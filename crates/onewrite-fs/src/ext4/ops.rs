@@ -234,14 +234,14 @@ impl FileSystem for Ext4 {
         volume.check_name(name)?;
         let directory = volume.directory(directory).await?;
         let node = volume.node(ino).await?;
-        if node.is_directory() {
-            return Err(FsError::IsDirectory(ino.to_string()));
-        }
         let _held = directory.lock.exclusive().await;
-        let _node_held = node.lock.exclusive().await;
         volume.expect_alive(&directory)?;
-        volume.expect_alive(&node)?;
         volume.expect_absent(&directory, name).await?;
+        if node.is_directory() {
+            return Err(FsError::NotPermitted(format!("a second name for the directory {ino}")));
+        }
+        let _node_held = node.lock.exclusive().await;
+        volume.expect_alive(&node)?;
         if node.inode.borrow().links >= LINKS_MAX {
             return Err(FsError::TooManyLinks(ino));
         }

@@ -20,16 +20,23 @@ impl Volume {
         let found = self.find_entry(from.0, from.1).await?.ok_or_else(missing)?;
         let node = self.node(found.ino).await?;
         let replaced = self.find_entry(to.0, to.1).await?;
+        match (replaced, manner) {
+            (None, RenameManner::Exchange) => {
+                return Err(FsError::NotFound(String::from_utf8_lossy(to.1).into_owned()));
+            }
+            (Some(_), RenameManner::NoReplace) => {
+                return Err(FsError::Exists(String::from_utf8_lossy(to.1).into_owned()));
+            }
+            _ => (),
+        }
         if node.is_directory() {
             self.expect_outside(&node, to.0).await?;
         }
         match (replaced, manner) {
-            (None, RenameManner::Exchange) => Err(FsError::NotFound(String::from_utf8_lossy(to.1).into_owned())),
             (None, _) => self.move_name(from, to, (&node, found)).await,
-            (Some(_), RenameManner::NoReplace) => Err(FsError::Exists(String::from_utf8_lossy(to.1).into_owned())),
             (Some(other), _) if other.ino == found.ino => Ok(()),
             (Some(other), RenameManner::Exchange) => self.exchange(from, to, (&node, found), other).await,
-            (Some(other), RenameManner::Replace) => self.replace(from, to, (&node, found), other).await,
+            (Some(other), _) => self.replace(from, to, (&node, found), other).await,
         }
     }
 
@@ -81,6 +88,13 @@ impl Volume {
     ) -> FsResult<()> {
         let victim = self.node(replaced.ino).await?;
         let name = || String::from_utf8_lossy(to.1).into_owned();
+        if victim.is_directory() {
+            // It may hold, at whatever depth, what is to take its place.
+            self.expect_outside(&victim, from.0).await.map_err(|error| match error {
+                FsError::Invalid(_) => FsError::NotEmpty(name()),
+                other => other,
+            })?;
+        }
         match (node.is_directory(), victim.is_directory()) {
             (true, false) => return Err(FsError::NotDirectory(name())),
             (false, true) => return Err(FsError::IsDirectory(name())),
