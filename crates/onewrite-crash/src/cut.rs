@@ -211,8 +211,8 @@ impl<S: Subject> Explorer<'_, S> {
             None => (spread(first, last, cuts.points), 0..cuts.chances),
             Some(text) => match text.parse()? {
                 StateId::Device { point, chance } => (VecDeque::from([point]), chance..chance + 1),
-                StateId::Door(_) => {
-                    let reason = "this is a state at the door of a disk".into();
+                StateId::Door(_) | StateId::Fault { .. } => {
+                    let reason = "this is no cut inside a device".into();
                     return Err(CrashError::State { text: text.clone(), reason });
                 }
             },

@@ -155,7 +155,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// If there is no such state.
     pub fn replay(&mut self, workload: &Workload, state: &str) -> Result<(), CrashError> {
         let StateId::Door(cuts) = state.parse()? else {
-            let reason = "a cut inside a device is replayed with that device".into();
+            let reason = "only a cut at the door of a disk is replayed so".into();
             return Err(CrashError::State { text: state.into(), reason });
         };
         self.only = Some(cuts);
@@ -169,11 +169,19 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     pub(crate) fn explore_run(&mut self, workload: &Workload, run: &Run) -> Result<(), CrashError> {
+        self.walk_run(workload, run, &Judge::new(&run.history, self.options.mode))
+    }
+
+    /// Explores a run of which only the requests are known.
+    pub(crate) fn explore_without_model(&mut self, run: &Run) -> Result<(), CrashError> {
+        self.walk_run(&Workload::default(), run, &Judge::without_model(&run.history, self.options.mode))
+    }
+
+    fn walk_run(&mut self, workload: &Workload, run: &Run, judge: &Judge<'_>) -> Result<(), CrashError> {
         self.report.workloads += 1;
-        let judge = Judge::new(&run.history, self.options.mode);
         let log = log_pages(&run.events);
         let base = base_of(workload);
-        let walk = Walk { judge: &judge, log: &log, base, workload, above: Vec::new() };
+        let walk = Walk { judge, log: &log, base, workload, above: Vec::new() };
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
         let mut place = Place::default();
         for (event, entry) in run.events.iter().enumerate() {

@@ -9,6 +9,8 @@
 //! touch the same thing, the one that had the lock first does. Operations of several steps may stand in between: their
 //! steps may be done in part wherever they had begun and not ended.
 
+use onewrite_fs::FsError;
+
 use crate::action::Action;
 use crate::model::{NodeId, Step, Tree};
 
@@ -35,10 +37,24 @@ pub(crate) struct Operation {
     pub(crate) begin: usize,
     /// Index of its end; `None` if it failed halfway: its steps may then be done in part for ever.
     pub(crate) end: Option<usize>,
+    /// Happenings before it was told of an error that leaves its steps in doubt.
+    pub(crate) failed: Option<usize>,
     pub(crate) steps: Vec<Step>,
     pub(crate) syncs: Syncs,
     /// What the file system said, if it refused or failed.
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<FsError>,
+}
+
+impl Operation {
+    /// Whether it was told that the file system takes no more changes.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.error, Some(FsError::ReadOnly(_)))
+    }
+
+    /// Whether it was told of a failing disk.
+    pub(crate) fn is_fault(&self) -> bool {
+        self.is_refused() || matches!(self.error, Some(FsError::Device(_)))
+    }
 }
 
 /// See the module's head.
@@ -64,7 +80,7 @@ impl History {
         let begin = self.happenings.len();
         self.happenings.push(Happening::Begin(operation));
         let (steps, syncs) = (Vec::new(), Syncs::Nothing);
-        self.operations.push(Operation { action, begin, end: None, steps, syncs, error: None });
+        self.operations.push(Operation { action, begin, end: None, failed: None, steps, syncs, error: None });
         operation
     }
 
@@ -72,6 +88,11 @@ impl History {
     pub(crate) fn end(&mut self, operation: usize) {
         self.operations[operation].end = Some(self.happenings.len());
         self.happenings.push(Happening::End(operation));
+    }
+
+    /// An operation is told of an error that leaves its steps in doubt.
+    pub(crate) fn fail(&mut self, operation: usize) {
+        self.operations[operation].failed = Some(self.happenings.len());
     }
 
     /// The number of the last happening, as a mark for the recording.

@@ -85,6 +85,7 @@ impl Obligations {
 /// See the module's head.
 pub(crate) struct Judge<'a> {
     mode: Mode,
+    has_model: bool,
     history: &'a History,
     /// After each number of ended operations.
     trees: Vec<Tree>,
@@ -112,6 +113,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn new(history: &'a History, mode: Mode) -> Judge<'a> {
         let mut judge = Judge {
             mode,
+            has_model: true,
             history,
             trees: Vec::new(),
             candidates: Vec::new(),
@@ -125,6 +127,11 @@ impl<'a> Judge<'a> {
         let joins = judge.walk();
         judge.oblige(&joins);
         judge
+    }
+
+    /// A judge that knows nothing of what was done: every state has to be recovered and found whole.
+    pub(crate) fn without_model(history: &'a History, mode: Mode) -> Judge<'a> {
+        Judge { has_model: false, ..Judge::new(history, mode) }
     }
 
     fn operation(&self, index: usize) -> &'a Operation {
@@ -255,6 +262,7 @@ impl<'a> Judge<'a> {
         match &found.problem {
             Some(Problem::Recovery(error)) => return Some(breach(Promise::Recovery, error.clone())),
             Some(Problem::Structure(finding)) => return Some(breach(Promise::Structure, finding.clone())),
+            None if !self.has_model => return None,
             None => (),
         }
         let is_full = self.mode.scope() == Scope::Full;

@@ -106,7 +106,7 @@ impl<S: Subject> Player<S> {
         let mut state = self.state.borrow_mut();
         let entry = &mut state.history.operations[operation];
         entry.syncs = if outcome.is_ok() { plan.syncs.unwrap_or(Syncs::Nothing) } else { Syncs::Nothing };
-        entry.error = outcome.as_ref().err().map(ToString::to_string);
+        entry.error = outcome.as_ref().err().cloned();
         let may_be_half = matches!(
             outcome,
             Err(FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
@@ -115,7 +115,7 @@ impl<S: Subject> Player<S> {
             entry.steps = plan.steps.clone();
         }
         if may_be_half {
-            return;
+            return state.history.fail(operation);
         }
         if outcome.is_ok() {
             let possible = plan.steps.iter().all(|step| state.tree.apply(step).is_some());

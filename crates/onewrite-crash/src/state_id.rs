@@ -2,7 +2,8 @@
 //!
 //! `57:0,2,5` is the cut after event 57 of the recording at which the unflushed units 0, 2 and 5 survived; `57:0-3` is
 //! short for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of that state.
-//! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4.
+//! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4. `fault:7` is no cut: request 7 of
+//! the run failed; `fault:7+`: and all that followed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,6 +25,8 @@ pub(crate) enum StateId {
     Door(Vec<Cut>),
     /// A cut at an internal point of a device.
     Device { point: u64, chance: u64 },
+    /// No cut: a request of the run failed, alone or with all that followed.
+    Fault { request: u64, is_lasting: bool },
 }
 
 impl fmt::Display for Cut {
@@ -45,6 +48,8 @@ impl fmt::Display for Cut {
 impl fmt::Display for StateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            StateId::Fault { request, is_lasting: false } => write!(f, "fault:{request}"),
+            StateId::Fault { request, is_lasting: true } => write!(f, "fault:{request}+"),
             StateId::Device { point, chance } => write!(f, "cut:{point}:{chance}"),
             StateId::Door(cuts) => {
                 write!(f, "{}", cuts.iter().map(Cut::to_string).collect::<Vec<_>>().join(">"))
@@ -80,15 +85,21 @@ fn device(text: &str) -> Option<StateId> {
     Some(StateId::Device { point: point.parse().ok()?, chance: chance.parse().ok()? })
 }
 
+fn fault(text: &str) -> Option<StateId> {
+    let (request, is_lasting) = text.strip_suffix('+').map_or((text, false), |request| (request, true));
+    Some(StateId::Fault { request: request.parse().ok()?, is_lasting })
+}
+
 impl FromStr for StateId {
     type Err = CrashError;
 
     fn from_str(text: &str) -> Result<StateId, CrashError> {
-        let id = match text.strip_prefix("cut:") {
-            Some(rest) => device(rest),
-            None => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
+        let id = match text.split_once(':') {
+            Some(("cut", rest)) => device(rest),
+            Some(("fault", rest)) => fault(rest),
+            _ => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
         };
-        let reason = "an address looks like 57:0,2-5 or 57:0>12:1 or cut:981:4";
+        let reason = "an address looks like 57:0,2-5 or 57:0>12:1, cut:981:4 or fault:7";
         id.ok_or_else(|| CrashError::State { text: text.into(), reason: reason.into() })
     }
 }
@@ -99,7 +110,7 @@ mod tests {
 
     #[test]
     fn addresses_come_back_from_their_text() {
-        for text in ["57:0,2-5", "0:", "57:0-1~1/0f>12:1>3:", "cut:981:4"] {
+        for text in ["57:0,2-5", "0:", "57:0-1~1/0f>12:1>3:", "cut:981:4", "fault:7", "fault:7+"] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
         assert!("57".parse::<StateId>().is_err());

@@ -1,7 +1,12 @@
 //! The sound file system keeps its promises in every state of small workloads, in every mode.
 
-use onewrite_crash::{ExploreOptions, Report, Workload, explore};
-use onewrite_fs::ext4::Mode;
+use onewrite_block::Nanos;
+use onewrite_block::{DevicePort, Geometry};
+use onewrite_crash::{
+    ExploreOptions, Explorer, Promise, Report, Sound, Subject, Workload, crash, explore, record, replay,
+};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{FsResult, Ino};
 
 fn explored(text: &str, options: &ExploreOptions) -> Report {
     let workload: Workload = text.parse().expect("workload");
@@ -36,4 +41,109 @@ fn fdatasync_of_a_directory_makes_its_names_durable() {
         let text = "mkdir /A; create /foo; write /foo 0 9000 9 >> unlink /foo; fdatasync /; create /bar; fdatasync /";
         assert_sound(&explored(text, &ExploreOptions::new(mode)));
     }
+}
+
+#[test]
+fn a_write_log_read_back_gives_the_same_verdicts() {
+    let workload: Workload =
+        "create /a; write /a 0 9000 1; fsync /a; append /a 9000 2; rename /a /b; sync; unlink /b; sync"
+            .parse()
+            .expect("workload");
+    for mode in Mode::ALL {
+        let options = ExploreOptions { nested_every: 0, ..ExploreOptions::new(mode) };
+        let log = record(Sound, &workload, &options).expect("recorded");
+        let mut explorer = Explorer::new(Sound, &options);
+        explorer.explore_log(&workload, &log).expect("read back");
+        let report = explorer.into_report();
+        assert_sound(&report);
+        assert!(report.states > 50, "{mode}: {report:?}");
+    }
+}
+
+/// What a torn sector can break is the superblock, which mount and unmount write in place, as Linux does; see
+/// `docs/crash-model.md`.
+#[test]
+fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
+    for mode in Mode::ALL {
+        let options = ExploreOptions { violations_max: 1_000, ..ExploreOptions::new(mode) };
+        let geometry = Geometry { atomic_write_pages: 0, ..options.geometry.clone() };
+        let text =
+            "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; mkdir /d; rename /a /d/a; sync; pause 31000";
+        let report = explored(text, &options.on(&geometry));
+        let in_place = |what: &str| what.contains("superblock at the superblock: checksum");
+        let others: Vec<_> = report.violations.iter().filter(|violation| !in_place(&violation.what)).collect();
+        assert!(others.is_empty(), "{mode}: {others:#?}");
+        assert!(report.states_by_kind.torn_page > 20, "{mode}: {report:?}");
+    }
+}
+
+#[test]
+fn a_violation_is_minimised_and_replayed() {
+    #[derive(Clone, Copy)]
+    struct Forgetful;
+    impl Subject for Forgetful {
+        type Fs = Ext4;
+        async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+            Ext4::mount(port, options).await
+        }
+        async fn fsync(&self, _: &Ext4, _: Ino) -> FsResult<()> {
+            Ok(())
+        }
+    }
+    let options = ExploreOptions::new(Mode::Data);
+    let spec = "random:60".parse().expect("workload");
+    let report = crash(Forgetful, &spec, &options, true, |_| ()).expect("the run");
+    let violation = &report.violations[0];
+    assert_eq!(violation.promise, Promise::Durability);
+    let workload: Workload = violation.workload.parse().expect("workload");
+    assert!(workload.action_count() <= 3, "{violation:#?}");
+    assert!(violation.replay.contains(&violation.workload) && !violation.difference.is_empty(), "{violation:#?}");
+    let again = replay(Forgetful, &workload, &violation.state, &options).expect("replayed");
+    assert_eq!(again.violations[0].promise, Promise::Durability);
+    assert!(replay(Sound, &workload, &violation.state, &options).is_ok_and(|report| report.is_sound()));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_json() {
+    let options = ExploreOptions { states_max: 2_000, ..ExploreOptions::new(Mode::Ordered) };
+    let json = |seed| {
+        let options = ExploreOptions { seed, ..options.clone() };
+        let report = crash(Sound, &"random:60".parse().expect("workload"), &options, false, |_| ()).expect("the run");
+        serde_json::to_string(&report).expect("JSON")
+    };
+    assert_eq!(json(7), json(7));
+    assert_ne!(json(7), json(8));
+}
+
+#[test]
+fn a_cut_that_waits_for_a_sealed_transaction_does_not_take_its_data() {
+    // The truncation waits for its handle while the transaction that shows the blocks is being sealed; its data must
+    // reach them all the same.
+    let text = "mkdir /shared; mkdir /t0 >> create /t0/0-1; write /t0/0-1 4096 16384 244813135873; truncate /t0/0-1 0 \
+                | create /shared/1-5; write /shared/1-5 11527 4544 244829913089 | truncate /shared/2-0 0; sync";
+    let options = ExploreOptions {
+        cache_pages: 256,
+        commit_interval: Nanos::from_millis(50),
+        checkpoint_age: Nanos::from_millis(200),
+        seed: 7,
+        ..ExploreOptions::new(Mode::Ordered)
+    };
+    assert_sound(&explored(text, &options));
+}
+
+#[test]
+fn long_runs_wrap_the_log_and_wait_for_checkpoints() {
+    let options = ExploreOptions {
+        samples: 4,
+        exhaustive_writes_max: 2,
+        nested_every: 200,
+        cache_pages: 256,
+        e2fsck_every: 0,
+        states_max: 2_000,
+        ..ExploreOptions::new(Mode::Data)
+    };
+    let report = crash(Sound, &"random:2000".parse().expect("workload"), &options, false, |_| ()).expect("the run");
+    assert_sound(&report);
+    let kinds = report.states_by_kind;
+    assert!(kinds.log_wrapped > 300 && kinds.forced_checkpoint > 300, "{report:?}");
 }

@@ -139,7 +139,7 @@ impl Device for Late {
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
         self.now = now;
         match (self.judge)(&request) {
-            Verdict::Hold => return self.hold(token, request),
+            Verdict::Hold => self.hold(token, request),
             Verdict::Pass => self.pass(token, request),
             Verdict::PassAndRelease => {
                 self.pass(token, request);

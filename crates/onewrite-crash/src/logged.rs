@@ -1,0 +1,48 @@
+//! Logged: runs that were recorded elsewhere, or handed on as a write log.
+
+use std::rc::Rc;
+
+use onewrite_block::Image;
+
+use crate::action::Workload;
+use crate::error::CrashError;
+use crate::explore::Explorer;
+use crate::history::History;
+use crate::model::Tree;
+use crate::options::ExploreOptions;
+use crate::run::{Run, run};
+use crate::subject::Subject;
+use crate::write_log;
+
+/// Runs `workload` and gives what passed to the disk as a write log of dm-log-writes.
+///
+/// # Errors
+/// If the workload cannot be run at all.
+pub fn record<S: Subject>(subject: S, workload: &Workload, options: &ExploreOptions) -> Result<Vec<u8>, CrashError> {
+    Ok(write_log::written(&run(&Rc::new(subject), workload, options)?.events))
+}
+
+impl<S: Subject> Explorer<'_, S> {
+    /// Explores a write log that [`record`] made of this workload with these options: the same verdicts.
+    ///
+    /// # Errors
+    /// If it is no write log, or the workload cannot be run.
+    pub fn explore_log(&mut self, workload: &Workload, log: &[u8]) -> Result<(), CrashError> {
+        let run = run(&self.subject, workload, self.options)?;
+        let events = write_log::read(log, &run.base)?;
+        self.explore_run(workload, &Run { events, ..run })
+    }
+
+    /// Explores a write log of which nothing else is known: every state has to be recovered and found whole.
+    ///
+    /// `base` is the content of the device when the log began.
+    ///
+    /// # Errors
+    /// If it is no write log.
+    pub fn explore_foreign(&mut self, base: Image, log: &[u8]) -> Result<(), CrashError> {
+        let events = write_log::read(log, &base)?;
+        let events = events.into_iter().filter(|event| !matches!(event, onewrite_block::layer::RecordedEvent::Mark(_)));
+        let run = Run { events: events.collect(), base, history: History::new(Tree::new()) };
+        self.explore_without_model(&run)
+    }
+}
