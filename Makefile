@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench doc deps clean device-deep fuzz-deep crash-deep crash-canaries
+.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-canaries
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -33,9 +33,9 @@ bench: deps
 device-deep: deps
 	$(CARGO) test --release --package onewrite-device --test model -- --ignored --nocapture
 
-## fuzz-deep: a million mutated images and logs mounted, walked, written and unmounted (an hour or more)
+## fuzz-deep: a million mutated images and logs mounted, walked, written and unmounted, overflow checked (about an hour)
 fuzz-deep: deps
-	$(CARGO) test --release --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
+	$(CARGO) test --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
 
 ## crash-deep: 250,000 distinct crash states in each mode, on the promises of two devices (some minutes)
 crash-deep: deps
@@ -48,6 +48,10 @@ crash-deep: deps
 ## crash-canaries: broken strategies that the crash explorer has to catch
 crash-canaries: deps
 	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
+
+## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
+kernel-parity: deps
+	$(CARGO) bench --package onewrite-fs --bench kernel_parity
 
 ## doc: the API documentation
 doc: deps
