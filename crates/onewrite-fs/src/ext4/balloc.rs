@@ -8,7 +8,7 @@
 //! - `free` of a descriptor counts the clear bits of the bitmap, waiting blocks included.
 //! - A group's descriptor in memory equals the one in its block of the table.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
@@ -34,25 +34,38 @@ pub(super) struct Group {
 /// All groups of the volume.
 pub(super) struct Groups {
     pub(super) all: RefCell<Vec<Group>>,
+    /// Sum of the free blocks that the descriptors count.
+    free: Cell<u64>,
+    /// Freed blocks that wait for their transaction.
+    waiting: Cell<u64>,
+    /// Blocks that delayed pages will take.
+    pub(super) reserved: Cell<u64>,
 }
 
 impl Groups {
     pub(super) fn new(descriptors: Vec<RawGroupDescriptor>) -> Groups {
         let group = |descriptor| Group { descriptor, waiting: None, waiting_count: 0 };
-        Groups { all: RefCell::new(descriptors.into_iter().map(group).collect()) }
+        let free = descriptors.iter().map(|descriptor| u64::from(descriptor.free_blocks())).sum();
+        let all = RefCell::new(descriptors.into_iter().map(group).collect());
+        Groups { all, free: Cell::new(free), waiting: Cell::new(0), reserved: Cell::new(0) }
     }
 
     pub(super) fn free_blocks(&self) -> u64 {
-        self.all.borrow().iter().map(|group| u64::from(group.descriptor.free_blocks())).sum()
+        self.free.get()
     }
 
     pub(super) fn free_inodes(&self) -> u64 {
         self.all.borrow().iter().map(|group| u64::from(group.descriptor.free_inodes())).sum()
     }
 
+    /// Blocks that can be taken now, reserved ones included.
+    pub(super) fn available_blocks(&self) -> u64 {
+        self.free_blocks().saturating_sub(self.waiting_blocks())
+    }
+
     /// Freed blocks that wait for their transaction.
     pub(super) fn waiting_blocks(&self) -> u64 {
-        self.all.borrow().iter().map(|group| u64::from(group.waiting_count)).sum()
+        self.waiting.get()
     }
 
     fn available(&self, group: u32) -> u32 {
@@ -180,9 +193,27 @@ impl Volume {
     /// Takes up to `wanted` blocks in one piece, as near behind `goal` as there are; at least one.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if no block is free; [`Volume::waiting_blocks`](Groups::waiting_blocks) tells whether a
-    /// commit would free some.
+    /// [`FsError::NoSpace`] if no block is free that is not kept for delayed pages;
+    /// [`Volume::waiting_blocks`](Groups::waiting_blocks) tells whether a commit would free some.
     pub(super) async fn allocate_blocks(&self, handle: &mut Handle, goal: u64, wanted: u32) -> FsResult<BlockRange> {
+        let kept = self.kept_blocks();
+        let free = if kept == 0 { u64::MAX } else { self.groups.available_blocks().saturating_sub(kept) };
+        match free {
+            0 => Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free }),
+            _ => self.allocate_kept_blocks(handle, goal, wanted.min(free.min(u64::from(u32::MAX)) as u32)).await,
+        }
+    }
+
+    /// As [`Volume::allocate_blocks`], of those kept for delayed pages, too.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if no block is free at all.
+    pub(super) async fn allocate_kept_blocks(
+        &self,
+        handle: &mut Handle,
+        goal: u64,
+        wanted: u32,
+    ) -> FsResult<BlockRange> {
         let goal = if self.layout.contains_block(goal) { goal } else { 0 };
         let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
         for least in [wanted.min(64), 1] {
@@ -196,7 +227,7 @@ impl Volume {
                 }
             }
         }
-        let free = self.groups.free_blocks().saturating_sub(self.groups.waiting_blocks());
+        let free = self.groups.available_blocks();
         Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free })
     }
 
@@ -247,7 +278,9 @@ impl Volume {
         });
         self.change_descriptor(handle, group, |descriptor| {
             let free = descriptor.free_blocks();
-            descriptor.set_free_blocks(if taken { free - count } else { free + count });
+            let left = if taken { free - count } else { free + count };
+            descriptor.set_free_blocks(left);
+            self.groups.free.set(self.groups.free.get() + u64::from(left) - u64::from(free));
             let flags = descriptor.flags.get();
             descriptor.flags.set(flags & !BLOCK_UNINIT);
             descriptor.update_block_bitmap_checksum(&bitmap, &self.layout);
@@ -302,6 +335,7 @@ impl Volume {
         let waiting = group.waiting.get_or_insert_with(|| Box::new([0; PAGE_SIZE]));
         set_bits(waiting, index, count, true);
         group.waiting_count += count;
+        self.groups.waiting.set(self.groups.waiting.get() + u64::from(count));
         Ok(())
     }
 
@@ -314,6 +348,7 @@ impl Volume {
             let (index, count) = (self.layout.index_in_group(range.start), range.count as u32);
             set_bits(waiting, index, count, false);
             group.waiting_count -= count;
+            self.groups.waiting.set(self.groups.waiting.get() - u64::from(count));
             if group.waiting_count == 0 {
                 group.waiting = None;
             }

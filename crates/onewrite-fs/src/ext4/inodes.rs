@@ -21,6 +21,7 @@ use super::format::group::INODE_UNINIT;
 use super::format::inode::flags;
 use super::format::{FormatError, Inode, Place};
 use super::guard::check_size;
+use super::runs::Runs;
 use super::volume::Volume;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
 use crate::journal::{Handle, Tid};
@@ -47,6 +48,18 @@ pub(super) struct Node {
     pub(super) write_error: RefCell<Option<FsError>>,
     /// Changes with every change of the content map.
     pub(super) map_version: Cell<u64>,
+    /// Held alone by who changes the content map of a file; taken inside a handle.
+    pub(super) map_lock: SharedLock,
+    /// Size in memory, where it is larger than the inode's: see `delayed`.
+    pub(super) grown_to: Cell<u64>,
+    /// Up to which byte content has reached the device.
+    pub(super) arrived_to: Cell<u64>,
+    /// Dirty pages over holes.
+    pub(super) delayed: RefCell<Runs>,
+    /// Pages over unwritten blocks whose content is on the device.
+    pub(super) converting: RefCell<Runs>,
+    /// Whether the task that converts will look at it.
+    pub(super) is_in_conversion_line: Cell<bool>,
     /// Where the last read ended, to tell sequential ones.
     pub(super) read_end: Cell<u64>,
     /// Whether it is being deleted.
@@ -66,6 +79,12 @@ impl Node {
             pages_writing: Cell::new(0),
             write_error: RefCell::new(None),
             map_version: Cell::new(0),
+            map_lock: SharedLock::new(runtime),
+            grown_to: Cell::new(0),
+            arrived_to: Cell::new(0),
+            delayed: RefCell::default(),
+            converting: RefCell::default(),
+            is_in_conversion_line: Cell::new(false),
             read_end: Cell::new(0),
             is_deleted: Cell::new(false),
         })
@@ -80,7 +99,14 @@ impl Node {
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.inode.borrow().size
+        self.inode.borrow().size.max(self.grown_to.get())
+    }
+
+    /// Sets the size in memory and in the inode.
+    pub(super) fn set_size(&self, size: u64) {
+        self.inode.borrow_mut().size = size;
+        self.grown_to.set(0);
+        self.arrived_to.set(self.arrived_to.get().min(size));
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -126,8 +152,8 @@ impl Node {
             links: u32::from(inode.links),
             uid: inode.uid,
             gid: inode.gid,
-            size: inode.size,
-            sectors: inode.sectors,
+            size: inode.size.max(self.grown_to.get()),
+            sectors: inode.sectors + self.delayed.borrow().count() * super::map::SECTORS_PER_BLOCK,
             accessed: inode.atime,
             modified: inode.mtime,
             changed: inode.ctime,
@@ -170,6 +196,8 @@ pub(super) struct Inodes {
     queue: RefCell<VecDeque<u32>>,
     /// Files with dirty pages, oldest first as far as known.
     pub(super) dirty: RefCell<VecDeque<u32>>,
+    /// Files with content on the device that their maps or sizes do not say.
+    pub(super) to_convert: RefCell<VecDeque<u32>>,
     /// The orphan list, its head last.
     pub(super) orphans: RefCell<Vec<u32>>,
 }
@@ -197,7 +225,11 @@ impl Inodes {
             let Some(number) = queue.pop_front() else { return };
             let in_use = nodes.get(&number).is_some_and(|node| {
                 let is_held = Rc::strong_count(node) > 1 || node.openers.get() > 0;
-                is_held || node.dirty_since.get().is_some() || !is_committed(node.changed_in.get())
+                is_held
+                    || node.dirty_since.get().is_some()
+                    || !node.converting.borrow().is_empty()
+                    || node.is_in_conversion_line.get()
+                    || !is_committed(node.changed_in.get())
             });
             if in_use {
                 queue.push_back(number);

@@ -47,11 +47,26 @@ impl Volume {
         tree.check_entries(&self.layout, place)
     }
 
-    /// What the file has at block `logical`.
+    /// What the file has at block `logical`; content that has arrived on the device counts as written.
     ///
     /// # Errors
     /// Device errors and damage.
     pub(super) async fn map(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
+        let stored = self.map_as_stored(node, logical).await?;
+        let Mapping::Mapped(extent) = stored else { return Ok(stored) };
+        let next = if extent.unwritten { node.converting.borrow().first_from(logical.into()) } else { None };
+        let Some(run) = next.filter(|run| run.start < extent.logical_end()) else { return Ok(stored) };
+        let has_arrived = run.start == u64::from(logical);
+        let end = if has_arrived { run.end.min(extent.logical_end()) } else { run.start };
+        let part = cut(extent, logical.into(), end);
+        Ok(Mapping::Mapped(Extent { unwritten: !has_arrived, ..part }))
+    }
+
+    /// What the map says of block `logical`.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn map_as_stored(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
         loop {
             let version = node.map_version.get();
             let found = self.map_once(node, logical).await;
@@ -284,7 +299,7 @@ impl Volume {
 
     async fn allocate_tree_block(&self, handle: &mut Handle, node: &Node) -> FsResult<u64> {
         let goal = self.goal(node, 0).await?;
-        let range = self.allocate_blocks(handle, goal, 1).await?;
+        let range = self.allocate_kept_blocks(handle, goal, 1).await?;
         node.inode.borrow_mut().sectors += SECTORS_PER_BLOCK;
         Ok(range.start)
     }

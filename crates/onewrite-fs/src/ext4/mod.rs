@@ -1,12 +1,13 @@
 //! The ext4 file system: real images, real logs, the modes of DESIGN §4.
 //!
 //! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
-//! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate` and `writeback` (content), `dir`
+//! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate` and `writeback`, `delayed` (content), `dir`
 //! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `guard` (what may be referred to), `volume` (blocks and their cache), `mount`.
 
 mod attributes;
 mod balloc;
 mod create;
+mod delayed;
 mod dir;
 pub mod format;
 mod guard;
@@ -19,6 +20,7 @@ mod mount;
 mod ops;
 mod read;
 mod rename;
+mod runs;
 mod truncate;
 mod volume;
 mod write;

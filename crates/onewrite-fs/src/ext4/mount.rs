@@ -38,6 +38,8 @@ pub struct MountOptions {
     pub commit_interval: Nanos,
     /// Age at which a committed block goes home by itself.
     pub checkpoint_age: Nanos,
+    /// In metadata scope, allocate a block when its page is written out, not when it is written to: Linux's `delalloc`.
+    pub delayed_allocation: bool,
     /// Refuse changes. A log is replayed all the same.
     pub read_only: bool,
 }
@@ -54,6 +56,7 @@ impl MountOptions {
             timestamp_granularity: Nanos::from_millis(4),
             commit_interval: Nanos::from_secs(5),
             checkpoint_age: Nanos::from_secs(30),
+            delayed_allocation: true,
             read_only: false,
         }
     }
@@ -282,9 +285,11 @@ async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> 
 
 fn start_tasks(volume: &Rc<Volume>) {
     let (committer, checkpointer, flusher) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
+    let converter = Rc::clone(volume);
     start_task(volume, async move { committer.commit_task().await });
     start_task(volume, async move { checkpointer.checkpoint_task().await });
     start_task(volume, async move { flusher.flusher().await });
+    start_task(volume, async move { converter.conversion_task().await });
 }
 
 /// Starts a task that ends with the mount.
@@ -315,7 +320,7 @@ impl Volume {
     async fn write_ordered(&self, files: &[u64]) -> FsResult<()> {
         for file in files {
             if let Some(node) = self.ordered_node(*file) {
-                self.write_pages(&node, 0, u64::MAX).await?;
+                self.write_mapped(&node, 0, u64::MAX).await?;
                 self.wait_for_writes(&node).await;
             }
         }

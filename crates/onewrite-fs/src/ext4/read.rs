@@ -135,8 +135,12 @@ impl Volume {
         Ok(())
     }
 
-    /// See `FileSystem::seek`. Unwritten blocks are holes.
+    /// See `FileSystem::seek`. Unwritten blocks are holes; what is dirty goes out first, to be found in the map.
     pub(super) async fn seek_in_map(&self, node: &Node, offset: u64, target: SeekTarget) -> FsResult<u64> {
+        if self.delays() && node.dirty_since.get().is_some() {
+            self.write_pages(node, 0, u64::MAX).await?;
+            self.wait_for_writes(node).await;
+        }
         let size = node.size();
         let beyond = || FsError::NoData(format!("{} from byte {offset} on", node.ino()));
         let mut at = offset;

@@ -36,7 +36,10 @@ impl Volume {
             (None, _) => self.move_name(from, to, (&node, found)).await,
             (Some(other), _) if other.ino == found.ino => Ok(()),
             (Some(other), RenameManner::Exchange) => self.exchange(from, to, (&node, found), other).await,
-            (Some(other), _) => self.replace(from, to, (&node, found), other).await,
+            (Some(other), _) => {
+                self.write_before_replacing(&node).await;
+                self.replace(from, to, (&node, found), other).await
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::ialloc::{INODE_CREDITS, ORPHAN_CREDITS};
 use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::mode::Scope;
-use super::read::PAGE_BYTES;
+use super::read::{PAGE_BYTES, page_key};
 use super::volume::Volume;
 use super::write::ALLOCATION_STEP_BLOCKS;
 use crate::api::{Allocation, FsResult};
@@ -33,14 +33,16 @@ impl Volume {
         self.zero_tail(&mut handle, node, size.min(old)).await?;
         {
             let stamp = self.timestamp();
+            node.set_size(size);
             let mut inode = node.inode.borrow_mut();
-            inode.size = size;
             (inode.mtime, inode.ctime) = (stamp, stamp);
         }
         let first = size.div_ceil(PAGE_BYTES);
         if size < old {
             self.cache.borrow_mut().remove_file(u64::from(node.number), first, old.div_ceil(PAGE_BYTES));
+            self.settle(node, first..u64::MAX);
             self.wait_for_writes(node).await;
+            self.give_up(node, first, u64::MAX);
         }
         self.load_inode_block(node.number).await?;
         self.save(&mut handle, node);
@@ -55,7 +57,7 @@ impl Volume {
     /// is open: what commits now is an earlier transaction, and no later one begins to.
     async fn before_cut(&self, node: &Node) -> FsResult<()> {
         if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
-            self.write_pages(node, 0, u64::MAX).await?;
+            self.write_mapped(node, 0, u64::MAX).await?;
             self.wait_for_writes(node).await;
         }
         Ok(())
@@ -84,6 +86,7 @@ impl Volume {
                 handle = self.journal.start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
                 steps = 1;
             }
+            let _map = node.map_lock.exclusive().await;
             let Some(taken) = self.take_extent(&mut handle, node, (first, 1 << 32)).await? else { return Ok(handle) };
             self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
             steps -= 1;
@@ -118,7 +121,9 @@ impl Volume {
         self.before_cut(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
         self.cache.borrow_mut().remove_file(u64::from(node.number), 0, pages);
+        self.settle(node, 0..u64::MAX);
         self.wait_for_writes(node).await;
+        self.give_up(node, 0, u64::MAX);
         node.dirty_since.set(None);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
         self.release_attribute_block(&mut handle, node).await?;
@@ -150,14 +155,16 @@ impl Volume {
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
+            let map = node.map_lock.exclusive().await;
             let (_, outcome) = self.allocate_range(&mut handle, node, (first, next), true).await;
+            drop(map);
             if next == stop && outcome.is_ok() {
                 let stamp = self.timestamp();
-                let mut inode = node.inode.borrow_mut();
-                if inode.size != size {
-                    (inode.size, inode.mtime) = (size, stamp);
+                if size > node.size() {
+                    node.set_size(size);
+                    node.inode.borrow_mut().mtime = stamp;
                 }
-                inode.ctime = stamp;
+                node.inode.borrow_mut().ctime = stamp;
             }
             self.load_inode_block(node.number).await?;
             self.save(&mut handle, node);
@@ -187,11 +194,14 @@ impl Volume {
             return Ok(());
         }
         // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written.
-        self.write_pages(node, first, stop).await?;
-        self.wait_for_writes(node).await;
+        self.write_mapped(node, first, stop).await?;
         self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        self.settle(node, first..stop);
+        self.wait_for_writes(node).await;
+        self.give_up(node, first, stop);
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
+            let _map = node.map_lock.exclusive().await;
             let Some(taken) = self.take_extent(&mut handle, node, (first, stop)).await? else { return Ok(()) };
             let stamp = self.timestamp();
             (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
@@ -202,12 +212,17 @@ impl Volume {
 
     /// Zeros part of a page, unless it is a hole.
     async fn write_zeros(&self, node: &Rc<Node>, offset: u64, zeros: &[u8]) -> FsResult<()> {
-        match self.map(node, (offset / PAGE_BYTES) as u32).await? {
-            super::map::Mapping::Mapped(extent) if !extent.unwritten => {
-                let content = crate::content::Content::Bytes(zeros);
-                self.write_file(node, offset, content, crate::api::Manner::default()).await
-            }
-            _ => Ok(()),
+        let index = offset / PAGE_BYTES;
+        let is_written = match self.map(node, index as u32).await? {
+            super::map::Mapping::Mapped(extent) => !extent.unwritten,
+            super::map::Mapping::Hole(_) => false,
+        };
+        let key = page_key(node, index);
+        let is_newer = self.cache.borrow().is_dirty(key) || self.cache.borrow().is_writing(key);
+        if !is_written && !is_newer {
+            return Ok(());
         }
+        let content = crate::content::Content::Bytes(zeros);
+        self.write_file(node, offset, content, crate::api::Manner::default()).await
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Volume {
     pub(super) inodes: Inodes,
     /// Rings when pages were written or read, files became dirty, freed blocks were released.
     pub(super) progress: Signal,
+    /// Rings when there is something to convert.
+    pub(super) conversions: Signal,
     /// Rings once, at unmount.
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
@@ -82,6 +84,7 @@ impl Volume {
         Rc::new(Volume {
             progress: Signal::new(&runtime),
             stopped: Signal::new(&runtime),
+            conversions: Signal::new(&runtime),
             runtime,
             port: parts.port,
             layout: parts.layout,

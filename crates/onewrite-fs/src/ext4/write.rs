@@ -64,19 +64,27 @@ impl Volume {
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
         self.load_partial(node, first, last, (offset, content)).await?;
         let needs_map = !self.is_written(node, first, last + 1).await?;
-        let grows = end > node.size();
+        let delays = self.delays() && (!needs_map || self.delay(node, first, last + 1).await?);
+        let needs_map = needs_map && !delays;
+        let grows = end > node.size() && !delays;
         let stamp = self.timestamp();
         let stamps = node.inode.borrow().mtime != stamp || node.inode.borrow().ctime != stamp;
         if self.scope != Scope::Full && !needs_map && !grows && !stamps {
-            return self.put_dirty(node, first, last, (offset, content)).await;
+            return self.put_delayed(node, (first, last), end, (offset, content)).await;
         }
         let pages = (last - first + 1) as usize;
         let content_credits = if self.scope == Scope::Full { pages } else { 0 };
         let map_credits = if needs_map { map_credits(pages) } else { 0 };
+        if delays {
+            self.put_delayed(node, (first, last), end, (offset, content)).await?;
+            let mut handle = self.journal.start(1).await?;
+            return self.finish_write(&mut handle, node, (false, 0)).await;
+        }
         let mut handle = self.journal.start(content_credits + map_credits + 1).await?;
         let mut reached = last + 1;
         let mut outcome = Ok(());
         if needs_map {
+            let _map = node.map_lock.exclusive().await;
             (reached, outcome) = self.allocate_range(&mut handle, node, (first, last + 1), false).await;
             if self.scope == Scope::OrderedMetadata {
                 handle.order(u64::from(node.number));
@@ -161,7 +169,7 @@ impl Volume {
     }
 
     /// The first step of [`Volume::allocate_range`]: one extent or one hole.
-    async fn allocate_run(
+    pub(super) async fn allocate_run(
         &self,
         handle: &mut Handle,
         node: &Node,
@@ -180,14 +188,27 @@ impl Volume {
         };
         let wanted = hole.min(end - index).min(ALLOCATION_STEP_BLOCKS) as u32;
         let goal = self.goal(node, index as u32).await?;
-        let range = self.allocate_blocks(handle, goal, wanted).await?;
+        let is_delayed = node.delayed.borrow().contains(index);
+        let wanted = if is_delayed { wanted } else { self.until_delayed(node, index, wanted) };
+        let range = match is_delayed {
+            true => self.allocate_kept_blocks(handle, goal, wanted).await?,
+            false => self.allocate_blocks(handle, goal, wanted).await?,
+        };
         let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
         if let Err(error) = self.insert_extent(handle, node, extent).await {
             self.free_blocks(handle, range).await?;
             return Err(error);
         }
         node.inode.borrow_mut().sectors += range.count * SECTORS_PER_BLOCK;
+        self.settle(node, index..index + range.count);
         Ok(index + range.count)
+    }
+
+    /// How many of the `wanted` pages from `index` on come before the next delayed one, which has a block of its own
+    /// kept.
+    fn until_delayed(&self, node: &Node, index: u64, wanted: u32) -> u32 {
+        let next = node.delayed.borrow().first_from(index);
+        next.map_or(wanted, |run| (run.start - index).min(wanted.into()) as u32)
     }
 
     /// The new content of one page: the whole page, or the page in memory with its part replaced.
@@ -214,6 +235,20 @@ impl Volume {
         }
         self.note_dirty(node);
         Ok(())
+    }
+
+    /// Puts dirty pages whose blocks are there or reserved; the file reaches to `end` at least, in memory.
+    async fn put_delayed(
+        &self,
+        node: &Rc<Node>,
+        (first, last): (u64, u64),
+        end: u64,
+        whole: (u64, Content<'_>),
+    ) -> FsResult<()> {
+        if self.delays() && end > node.inode.borrow().size {
+            node.grown_to.set(node.grown_to.get().max(end));
+        }
+        self.put_dirty(node, first, last, whole).await
     }
 
     /// Notes that the file has dirty pages.
@@ -247,8 +282,12 @@ impl Volume {
     /// about to change the size.
     pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
-        let Mapping::Mapped(extent) = self.map(node, index as u32).await? else { return Ok(()) };
-        if used == 0 || extent.unwritten {
+        let key = page_key(node, index);
+        let written = match self.map(node, index as u32).await? {
+            Mapping::Mapped(extent) if !extent.unwritten => Some(extent.physical),
+            _ => None,
+        };
+        if used == 0 || written.is_none() && self.cache.borrow().peek(key).is_none() {
             return Ok(());
         }
         let page = self.file_page(node, index, index + 1).await?;
@@ -256,15 +295,15 @@ impl Volume {
             return Ok(());
         }
         drop(page);
-        let key = page_key(node, index);
         self.cache.borrow_mut().page_mut(key).expect("just loaded").bytes_mut()[used..].fill(0);
-        if self.scope == Scope::Full {
-            self.pin(handle, extent.physical, key);
-        } else {
-            self.cache.borrow_mut().mark_dirty(key);
-            self.note_dirty(node);
-            if self.scope == Scope::OrderedMetadata {
-                handle.order(u64::from(node.number));
+        match written {
+            Some(physical) if self.scope == Scope::Full => self.pin(handle, physical, key),
+            _ => {
+                self.cache.borrow_mut().mark_dirty(key);
+                self.note_dirty(node);
+                if written.is_some() && self.scope == Scope::OrderedMetadata {
+                    handle.order(u64::from(node.number));
+                }
             }
         }
         Ok(())
@@ -284,7 +323,9 @@ impl Volume {
         let credits = map_credits((stop - first) as usize);
         if needs_map {
             let mut handle = self.journal.start(credits + 1).await?;
+            let map = node.map_lock.exclusive().await;
             let (_, outcome) = self.allocate_range(&mut handle, node, (first, stop), true).await;
+            drop(map);
             self.load_inode_block(node.number).await?;
             self.save(&mut handle, node);
             outcome?;
@@ -296,6 +337,7 @@ impl Volume {
         if needs_map || stamps || end > node.size() {
             let mut handle = self.journal.start(credits + 1).await?;
             if needs_map {
+                let _map = node.map_lock.exclusive().await;
                 self.mark_written(&mut handle, node, (first, stop)).await?;
             }
             self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;

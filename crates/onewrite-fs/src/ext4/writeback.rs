@@ -4,6 +4,7 @@
 //! the files that it orders, fsync, and whoever needs room. They take no lock: a page is under way at most once, and
 //! changes to a map are seen whole.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{Cause, InFlight, Nanos};
@@ -21,44 +22,84 @@ use crate::journal::{send_run, wait_all};
 const BATCH_PAGES: u64 = 1024;
 /// Pages around a victim that are written with it.
 const CLUSTER_PAGES: u64 = 64;
+/// Pages that are under way together.
+struct Run {
+    pages: Range<u64>,
+    /// The file's when they began to be written.
+    file_size: u64,
+    /// Whether the map said so of their blocks.
+    is_unwritten: bool,
+}
+
 /// How often the flusher looks.
 const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Age at which dirty pages are written.
 const DIRTY_AGE: Nanos = Nanos::from_secs(30);
 
 impl Volume {
-    /// Writes the dirty pages of the file from `first` up to `end` that are not under way already, and waits.
+    /// Writes the dirty pages of the file from `first` up to `end` that are not under way already, and waits; gives
+    /// blocks to those that have none. No handle is open.
     pub(super) async fn write_pages(&self, node: &Node, first: u64, end: u64) -> FsResult<()> {
-        let mut index = first;
-        loop {
-            let (keys, under_way, next) = self.send_pages(node, index, end).await?;
-            let count = keys.len();
-            let outcome = wait_all(under_way).await;
-            {
-                let mut cache = self.cache.borrow_mut();
-                keys.iter().for_each(|key| cache.end_write(*key));
-                if outcome.is_err() {
-                    // Whoever syncs next has to try again, though somebody else is told of this failure.
-                    let kept: Vec<PageKey> = keys.iter().copied().filter(|key| cache.peek(*key).is_some()).collect();
-                    kept.into_iter().for_each(|key| cache.mark_dirty(key));
-                }
+        let mut next = Some(first);
+        while let Some(index) = next {
+            if let Err(error) = self.allocate_delayed(node, index, end).await {
+                node.write_error.borrow_mut().get_or_insert(error.clone());
+                return Err(error);
             }
-            node.pages_writing.set(node.pages_writing.get() - count);
-            self.progress.ring();
-            if let Err(error) = outcome {
-                self.keep_in_line(node);
-                node.write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
-                return Err(error.into());
-            }
-            match next {
-                Some(next) => index = next,
-                None => break,
+            next = self.write_batch(node, index, end).await?;
+        }
+        self.note_clean(node);
+        Ok(())
+    }
+
+    /// As [`Volume::write_pages`], leaving out pages that have no blocks: for those who hold a handle, and for commits.
+    pub(super) async fn write_mapped(&self, node: &Node, first: u64, end: u64) -> FsResult<()> {
+        let mut next = Some(first);
+        while let Some(index) = next {
+            next = self.write_batch(node, index, end).await?;
+        }
+        self.note_clean(node);
+        Ok(())
+    }
+
+    /// Writes one batch and waits; gives where to go on, if there may be more.
+    async fn write_batch(&self, node: &Node, first: u64, end: u64) -> FsResult<Option<u64>> {
+        let (runs, under_way, next) = self.send_pages(node, first, end).await?;
+        let outcome = wait_all(under_way).await;
+        for run in &runs {
+            self.end_run(node, run, outcome.is_ok());
+        }
+        self.progress.ring();
+        if let Err(error) = outcome {
+            self.keep_in_line(node);
+            node.write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
+            return Err(error.into());
+        }
+        Ok(next)
+    }
+
+    /// The pages of a run are on the device, or could not be written.
+    fn end_run(&self, node: &Node, run: &Run, is_written: bool) {
+        let mut cache = self.cache.borrow_mut();
+        for index in run.pages.clone() {
+            let key = page_key(node, index);
+            cache.end_write(key);
+            if !is_written && cache.peek(key).is_some() {
+                // Whoever syncs next has to try again, though somebody else is told of this failure.
+                cache.mark_dirty(key);
             }
         }
+        drop(cache);
+        if is_written {
+            self.content_arrived(node, run.pages.clone(), run.file_size, run.is_unwritten);
+        }
+        node.pages_writing.set(node.pages_writing.get() - (run.pages.end - run.pages.start) as usize);
+    }
+
+    fn note_clean(&self, node: &Node) {
         if self.cache.borrow().dirty_pages(u64::from(node.number), 0).next().is_none() {
             node.dirty_since.set(None);
         }
-        Ok(())
     }
 
     /// A file with dirty pages again, which somebody may have taken out of the line of dirty files meanwhile.
@@ -75,30 +116,39 @@ impl Volume {
         node: &Node,
         first: u64,
         end: u64,
-    ) -> FsResult<(Vec<PageKey>, Vec<InFlight>, Option<u64>)> {
-        let (mut keys, mut under_way, mut index) = (Vec::new(), Vec::new(), first);
+    ) -> FsResult<(Vec<Run>, Vec<InFlight>, Option<u64>)> {
+        let (mut runs, mut under_way, mut index) = (Vec::new(), Vec::new(), first);
+        let mut under_way_count = 0;
         while let Some((start, version)) = self.next_dirty(node, index, end) {
-            if keys.len() as u64 >= BATCH_PAGES {
-                return Ok((keys, under_way, Some(start)));
+            if under_way_count >= BATCH_PAGES {
+                return Ok((runs, under_way, Some(start)));
             }
-            let mapping = self.map(node, start as u32).await?;
+            let mapping = self.map(node, start as u32).await;
+            let Ok(mapping) = mapping else {
+                wait_all(under_way).await.ok();
+                runs.iter().for_each(|run| self.end_run(node, run, false));
+                self.keep_in_line(node);
+                return Err(mapping.expect_err("just seen"));
+            };
             if node.map_version.get() != version {
                 index = start;
                 continue;
             }
             let Mapping::Mapped(extent) = mapping else {
-                // A hole being cut around it, or a page of a file that is going; its owner knows.
+                // A hole being cut around it, or a page of a file that is going; its owner knows. Or a delayed page
+                // that came since this batch began.
                 index = start + 1;
                 continue;
             };
             let stop = end.min(start + u64::from(extent.length));
-            let run = self.take_run(node, start, stop);
-            index = start + (run.len() as u64).max(1);
-            let pages = run.iter().map(|(_, page)| page.clone());
-            keys.extend(run.iter().map(|(key, _)| *key));
-            under_way.extend(send_run(&self.port, extent.physical, pages, false, Cause::Data).await);
+            let pages = self.take_run(node, start, stop);
+            index = start + (pages.len() as u64).max(1);
+            let taken = start..start + pages.len() as u64;
+            under_way_count += pages.len() as u64;
+            runs.push(Run { pages: taken, file_size: node.size(), is_unwritten: extent.unwritten });
+            under_way.extend(send_run(&self.port, extent.physical, pages.into_iter(), false, Cause::Data).await);
         }
-        Ok((keys, under_way, None))
+        Ok((runs, under_way, None))
     }
 
     /// The next page to write, and the version of the map that its place will have to agree with.
@@ -110,7 +160,7 @@ impl Volume {
     }
 
     /// Begins to write the dirty pages that follow one another from `start` on.
-    fn take_run(&self, node: &Node, start: u64, stop: u64) -> Vec<(PageKey, onewrite_block::Page)> {
+    fn take_run(&self, node: &Node, start: u64, stop: u64) -> Vec<onewrite_block::Page> {
         let mut cache = self.cache.borrow_mut();
         let mut run = Vec::new();
         for index in start..stop {
@@ -118,7 +168,7 @@ impl Volume {
             if !cache.is_dirty(key) || cache.is_writing(key) {
                 break;
             }
-            run.push((key, cache.begin_write(key)));
+            run.push(cache.begin_write(key));
         }
         node.pages_writing.set(node.pages_writing.get() + run.len());
         run
@@ -149,8 +199,8 @@ impl Volume {
             unreachable!("a file with dirty pages stays in memory");
         };
         let first = key.index - key.index % CLUSTER_PAGES;
-        self.write_pages(&node, first, first + CLUSTER_PAGES).await?;
-        // A page that is dirty still (changed again, or in a hole being cut) goes to the end of the line.
+        self.write_mapped(&node, first, first + CLUSTER_PAGES).await?;
+        // A page that is dirty still (changed again, delayed, or in a hole being cut) goes to the end of the line.
         self.cache.borrow_mut().page(key);
         Ok(())
     }
@@ -219,6 +269,7 @@ impl Volume {
             // Shared, so that no hole is being cut around pages that have to be written.
             let _held = node.lock.shared().await;
             self.write_all(node).await?;
+            self.convert(node).await?;
         }
         let tid = if data_only { node.data_changed_in.get() } else { node.changed_in.get() };
         if self.journal.is_committed(tid) {
@@ -247,7 +298,7 @@ impl Volume {
             .dirty
             .borrow_mut()
             .retain(|number| self.inodes.get(*number).is_some_and(|node| node.dirty_since.get().is_some()));
-        outcome
+        outcome.and(self.convert_everything().await)
     }
 
     /// Commits what runs, and waits.

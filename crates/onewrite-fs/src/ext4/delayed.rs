@@ -1,0 +1,210 @@
+//! Delayed allocation: in metadata scope a page gets its block when it is written out, not when it is written to.
+//!
+//! ```text
+//!              write                 allocate                    send                     convert
+//!   hole ──────────────► delayed ───────────────► unwritten ──────────────► converting ─────────────► written
+//!          page dirty,            block taken, the          content is on             the map says so,
+//!          space reserved         map says "unwritten"      the device                the size follows
+//! ```
+//!
+//! So one extent holds what was written piece by piece, a file that is deleted soon never gets a block, and no crash
+//! shows what a block held before: until its content is there the map says that it reads as zeros. The size in the
+//! inode follows the content; until then only [`Node::size`] knows.
+//!
+//! # Invariants
+//! - `delayed` holds dirty pages over holes; as many blocks are reserved, and nobody else takes those.
+//! - `converting` holds pages over unwritten blocks whose content is on the device: they read as written.
+//! - A handle is opened only while no page of this writer is under way, since a commit waits for those; the map's lock
+//!   is taken inside a handle.
+//!
+//! Source: Linux's `delalloc` and `dioread_nolock`, its defaults; see `docs/decisions/006-delayed-allocation.md`.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::inodes::Node;
+use super::map::{MAP_CREDITS, Mapping};
+use super::mode::Scope;
+use super::read::PAGE_BYTES;
+use super::volume::Volume;
+use super::write::{ALLOCATION_STEP_BLOCKS, map_credits};
+use crate::api::FsResult;
+
+/// Blocks kept for trees of extents when any are reserved: this many, and one for so many reserved ones.
+const TREE_BLOCKS_KEPT: u64 = 32;
+const RESERVED_PER_TREE_BLOCK: u64 = 64;
+
+impl Volume {
+    /// Whether allocation waits for writeback.
+    pub(super) fn delays(&self) -> bool {
+        self.scope != Scope::Full && self.options.delayed_allocation
+    }
+
+    /// Free blocks that must be left for delayed pages and the trees that will map them.
+    pub(super) fn kept_blocks(&self) -> u64 {
+        kept(self.groups.reserved.get())
+    }
+
+    /// Reserves blocks for the holes among the pages from `first` up to `end`, which become dirty now. False, with
+    /// nothing done, if free space is scarce: then blocks have to be allocated at once.
+    pub(super) async fn delay(&self, node: &Node, first: u64, end: u64) -> FsResult<bool> {
+        let mut holes = Vec::new();
+        let mut index = first;
+        while index < end {
+            let next = match self.map(node, index as u32).await? {
+                Mapping::Mapped(extent) => end.min(index + u64::from(extent.length)),
+                Mapping::Hole(length) => {
+                    let next = end.min(index + length);
+                    holes.extend((index..next).filter(|page| !node.delayed.borrow().contains(*page)));
+                    next
+                }
+            };
+            index = next;
+        }
+        let reserved = self.groups.reserved.get() + holes.len() as u64;
+        if kept(reserved) > self.groups.available_blocks() {
+            return Ok(false);
+        }
+        self.groups.reserved.set(reserved);
+        let mut delayed = node.delayed.borrow_mut();
+        for page in holes {
+            delayed.insert(page..page + 1);
+        }
+        Ok(true)
+    }
+
+    /// Pages that are dropped, or have blocks now: they are delayed no more.
+    pub(super) fn settle(&self, node: &Node, pages: Range<u64>) {
+        let settled = node.delayed.borrow_mut().remove(pages);
+        self.groups.reserved.set(self.groups.reserved.get() - settled);
+    }
+
+    /// Content from page `first` on, before page `end`, is given up: it needs no block and no conversion.
+    pub(super) fn give_up(&self, node: &Node, first: u64, end: u64) {
+        self.settle(node, first..end);
+        node.converting.borrow_mut().remove(first..end);
+    }
+
+    /// Allocates unwritten blocks for the delayed pages from `first` up to `end`. No handle is open, and no page of the
+    /// caller's is under way.
+    pub(super) async fn allocate_delayed(&self, node: &Node, first: u64, end: u64) -> FsResult<()> {
+        let mut index = first;
+        loop {
+            let next = node.delayed.borrow().first_from(index).filter(|run| run.start < end);
+            let Some(run) = next else { return Ok(()) };
+            let mut handle = self.journal.start(map_credits(8) + 1).await?;
+            let _map = node.map_lock.exclusive().await;
+            // A cut may have come first.
+            let Some(stop) = node.delayed.borrow().end_at(run.start) else {
+                index = run.start + 1;
+                continue;
+            };
+            let stop = stop.min(run.start + ALLOCATION_STEP_BLOCKS);
+            index = self.allocate_run(&mut handle, node, (run.start, stop), true).await?;
+            self.load_inode_block(node.number).await?;
+            self.save(&mut handle, node);
+        }
+    }
+
+    /// The content of pages that began to be written when the file ended at `size` is on the device.
+    pub(super) fn content_arrived(&self, node: &Node, pages: Range<u64>, size: u64, is_unwritten: bool) {
+        if !self.delays() {
+            return;
+        }
+        let end = size.min(pages.end * PAGE_BYTES);
+        node.arrived_to.set(node.arrived_to.get().max(end));
+        if is_unwritten {
+            node.converting.borrow_mut().insert(pages);
+        }
+        if self.needs_conversion(node) && !node.is_in_conversion_line.replace(true) {
+            self.inodes.to_convert.borrow_mut().push_back(node.number);
+            self.conversions.ring();
+        }
+    }
+
+    fn needs_conversion(&self, node: &Node) -> bool {
+        let arrived = node.arrived_to.get().min(node.size());
+        !node.converting.borrow().is_empty() || arrived > node.inode.borrow().size
+    }
+
+    /// Makes the map and the size say what has arrived on the device. No handle is open, and no page of the caller's is
+    /// under way.
+    pub(super) async fn convert(&self, node: &Node) -> FsResult<()> {
+        while self.needs_conversion(node) {
+            let mut handle = self.journal.start(2 * MAP_CREDITS + 1).await?;
+            let _map = node.map_lock.exclusive().await;
+            let next = node.converting.borrow().first_from(0);
+            if let Some(run) = next {
+                let (length, is_unwritten) = match self.map_as_stored(node, run.start as u32).await? {
+                    Mapping::Mapped(extent) => (u64::from(extent.length), extent.unwritten),
+                    Mapping::Hole(length) => (length, false),
+                };
+                let stop = run.end.min(run.start + length);
+                if is_unwritten {
+                    self.mark_written(&mut handle, node, (run.start, stop)).await?;
+                }
+                node.converting.borrow_mut().remove(run.start..stop);
+            }
+            self.load_inode_block(node.number).await?;
+            if node.converting.borrow().is_empty() {
+                let arrived = node.arrived_to.get().min(node.size());
+                let mut inode = node.inode.borrow_mut();
+                inode.size = inode.size.max(arrived);
+            }
+            self.save(&mut handle, node);
+            node.data_changed_in.set(handle.tid());
+        }
+        Ok(())
+    }
+
+    /// Converts what nobody waits for; ends when the journal is aborted.
+    pub(super) async fn conversion_task(&self) {
+        loop {
+            let next = self.inodes.to_convert.borrow().front().copied();
+            let Some(number) = next else {
+                self.conversions.wait().await;
+                continue;
+            };
+            // It stays in the line while it is converted, so that `sync` finds it there.
+            let node = self.inodes.get(number);
+            if let Some(node) = &node
+                && self.convert(node).await.is_err()
+                && self.journal.abort_reason().is_some()
+            {
+                return;
+            }
+            self.inodes.to_convert.borrow_mut().pop_front();
+            node.inspect(|node| node.is_in_conversion_line.set(false));
+        }
+    }
+
+    /// Converts everything that has arrived.
+    pub(super) async fn convert_everything(&self) -> FsResult<()> {
+        let numbers: Vec<u32> = self.inodes.to_convert.borrow().iter().copied().collect();
+        for node in numbers.into_iter().filter_map(|number| self.inodes.get(number)) {
+            self.convert(&node).await?;
+        }
+        Ok(())
+    }
+
+    /// Before a file takes the name of another: its content goes out, so that the name never shows less than one of
+    /// the two (Linux's `auto_da_alloc`). What cannot be written, fsync tells.
+    pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
+        if !self.delays() || node.is_directory() || node.dirty_since.get().is_none() && !self.needs_conversion(node) {
+            return;
+        }
+        let _held = node.lock.shared().await;
+        if self.write_pages(node, 0, u64::MAX).await.is_ok() {
+            self.wait_for_writes(node).await;
+            let _ = self.convert(node).await;
+        }
+    }
+}
+
+/// What has to stay free if so many blocks are reserved.
+fn kept(reserved: u64) -> u64 {
+    match reserved {
+        0 => 0,
+        _ => reserved + TREE_BLOCKS_KEPT + reserved / RESERVED_PER_TREE_BLOCK,
+    }
+}
