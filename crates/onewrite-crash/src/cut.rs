@@ -249,7 +249,7 @@ impl<S: Subject> Explorer<'_, S> {
         run: DeviceRun,
         chances: std::ops::Range<u64>,
     ) -> Result<(), CrashError> {
-        let judge = Judge::new(&run.history, self.options.mode);
+        let judge = Judge::new(&run.history, self.options);
         let (log, pages) = (log_pages(&run.events), written_pages(&run.events));
         let Some(geometry) = run.captured.first().map(|capture| capture.device.geometry().clone()) else {
             return Ok(());

@@ -169,12 +169,12 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     pub(crate) fn explore_run(&mut self, workload: &Workload, run: &Run) -> Result<(), CrashError> {
-        self.walk_run(workload, run, &Judge::new(&run.history, self.options.mode))
+        self.walk_run(workload, run, &Judge::new(&run.history, self.options))
     }
 
     /// Explores a run of which only the requests are known.
     pub(crate) fn explore_without_model(&mut self, run: &Run) -> Result<(), CrashError> {
-        self.walk_run(&Workload::default(), run, &Judge::without_model(&run.history, self.options.mode))
+        self.walk_run(&Workload::default(), run, &Judge::without_model(&run.history, self.options))
     }
 
     fn walk_run(&mut self, workload: &Workload, run: &Run, judge: &Judge<'_>) -> Result<(), CrashError> {

@@ -123,7 +123,7 @@ impl<S: Subject> Explorer<'_, S> {
         if let Some(late) = changed_after_read_only(history) {
             return breach(&format!("`{late}` succeeded after the file system had turned read-only"));
         }
-        let judge = Judge::new(history, self.options.mode);
+        let judge = Judge::new(history, self.options);
         let log = crate::states::log_pages(&outcome.events);
         // The content is not counted as a state: a hash that stands for this run alone will do.
         let sum = Sum::of_base(base_of(workload) ^ self.report.judged.rotate_left(40));

@@ -7,6 +7,8 @@
 //! 3. *Content*, outside full scope: a page holds what it held when its file was last synced, or anything it was given
 //!    since. `ordered`: a page that got its block since holds what it was given with it, or later; never what the block
 //!    held before. `writeback`: such a page may hold anything.
+//! 4. *Delayed allocation*, outside full scope: sizes follow the content (see `sizes`), and a page that had no block
+//!    when its file was last synced holds zeros or what it was given since, in `writeback`, too.
 //!
 //! The order of steps is that of the operations' ends; `history` says why.
 
@@ -22,7 +24,9 @@ use serde::Serialize;
 use crate::hash::{ZEROS, page_hash};
 use crate::history::{Happening, History, Operation, Syncs};
 use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
+use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
+use crate::sizes::{Place, Sizes};
 
 /// Most ways to combine operations that are under way at one place.
 const COMBINATIONS_MAX: usize = 256;
@@ -85,6 +89,7 @@ impl Obligations {
 /// See the module's head.
 pub(crate) struct Judge<'a> {
     mode: Mode,
+    delays: bool,
     has_model: bool,
     history: &'a History,
     /// After each number of ended operations.
@@ -93,6 +98,8 @@ pub(crate) struct Judge<'a> {
     listings: RefCell<FxHashMap<usize, Rc<Listing>>>,
     by_full: FxHashMap<u64, Vec<usize>>,
     by_shape: FxHashMap<u64, Vec<usize>>,
+    by_names: FxHashMap<u64, Vec<usize>>,
+    sizes: Sizes,
     /// By number of happenings.
     obligations: Vec<Rc<Obligations>>,
     /// By number of happenings.
@@ -110,9 +117,10 @@ pub(crate) struct Breach {
 
 impl<'a> Judge<'a> {
     /// Works out everything that is allowed anywhere in the run.
-    pub(crate) fn new(history: &'a History, mode: Mode) -> Judge<'a> {
+    pub(crate) fn new(history: &'a History, options: &ExploreOptions) -> Judge<'a> {
         let mut judge = Judge {
-            mode,
+            mode: options.mode,
+            delays: options.delays(),
             has_model: true,
             history,
             trees: Vec::new(),
@@ -120,6 +128,8 @@ impl<'a> Judge<'a> {
             listings: RefCell::default(),
             by_full: FxHashMap::default(),
             by_shape: FxHashMap::default(),
+            by_names: FxHashMap::default(),
+            sizes: Sizes::default(),
             obligations: Vec::new(),
             ended_count: Vec::new(),
             versions: BTreeMap::new(),
@@ -130,8 +140,8 @@ impl<'a> Judge<'a> {
     }
 
     /// A judge that knows nothing of what was done: every state has to be recovered and found whole.
-    pub(crate) fn without_model(history: &'a History, mode: Mode) -> Judge<'a> {
-        Judge { has_model: false, ..Judge::new(history, mode) }
+    pub(crate) fn without_model(history: &'a History, options: &ExploreOptions) -> Judge<'a> {
+        Judge { has_model: false, ..Judge::new(history, options) }
     }
 
     fn operation(&self, index: usize) -> &'a Operation {
@@ -158,6 +168,7 @@ impl<'a> Judge<'a> {
             self.take_steps(&mut tree.clone(), operation, usize::MAX);
         }
         self.versions.values_mut().for_each(|versions| versions.sort_by_key(|version| version.order));
+        self.sizes.sort();
         joins
     }
 
@@ -182,6 +193,9 @@ impl<'a> Judge<'a> {
             let (full, shape, index) = (listing.full_hash(), listing.shape_hash(), self.candidates.len());
             self.by_full.entry(full).or_default().push(index);
             self.by_shape.entry(shape).or_default().push(index);
+            if self.delays {
+                self.by_names.entry(listing.name_hash()).or_default().push(index);
+            }
             self.candidates.push(Candidate { prefix, partial, full });
         }
     }
@@ -208,6 +222,7 @@ impl<'a> Judge<'a> {
         for step in &entry.steps {
             let size = sized(tree, step);
             let touched = tree.apply(step).unwrap_or_default();
+            self.note_size(tree, step, (operation, order, entry.begin), size);
             joins |= !matches!(step, Step::Write { .. })
                 || sized(tree, step) != size
                 || touched.iter().any(|page| page.allocates);
@@ -217,6 +232,16 @@ impl<'a> Judge<'a> {
             }
         }
         joins
+    }
+
+    fn note_size(&mut self, tree: &Tree, step: &Step, place: (usize, usize, usize), before: u64) {
+        match step {
+            Step::Write { node, .. } if tree.size(*node) > before => {
+                self.sizes.note(*node, place, (tree.size(*node), true));
+            }
+            Step::Truncate { node, .. } => self.sizes.note(*node, place, (tree.size(*node), false)),
+            _ => (),
+        }
     }
 
     fn oblige(&mut self, joins: &[bool]) {
@@ -265,9 +290,19 @@ impl<'a> Judge<'a> {
             None if !self.has_model => return None,
             None => (),
         }
+        if self.mode.scope() == Scope::Full {
+            return self.choose(like(&self.by_full, found.full), found, happened);
+        }
+        let breach = self.choose(like(&self.by_shape, found.shape), found, happened);
+        match self.delays && breach.is_some() {
+            true => self.choose(like(&self.by_names, found.names), found, happened),
+            false => breach,
+        }
+    }
+
+    /// Judges what was found by the candidates that look like it; `None` if one of them is right.
+    fn choose(&self, matching: &[usize], found: &Found, happened: usize) -> Option<Breach> {
         let is_full = self.mode.scope() == Scope::Full;
-        let matching = if is_full { self.by_full.get(&found.full) } else { self.by_shape.get(&found.shape) };
-        let matching = matching.map_or(&[][..], Vec::as_slice);
         let begun = |index: &&usize| self.is_begun(&self.candidates[**index], happened);
         let obligations = &self.obligations[happened];
         let (long, short): (Vec<&usize>, Vec<&usize>) =
@@ -316,6 +351,9 @@ impl<'a> Judge<'a> {
         for (path, item) in found.listing.items() {
             let ItemKind::File(content) = &item.kind else { continue };
             let node = NodeId(listing.owner(path).expect("shapes are equal") as u32);
+            if self.delays && !self.is_possible_size(candidate, node, content.size, happened) {
+                wrong.push(format!("! {path}: a size of {} bytes, which it cannot have here", content.size));
+            }
             let pages: Vec<String> = (0..content.size.div_ceil(PAGE_SIZE as u64))
                 .filter(|index| !self.is_allowed(candidate, (node, *index), content, happened))
                 .map(|index| index.to_string())
@@ -328,6 +366,12 @@ impl<'a> Judge<'a> {
         }
         let what = "content that the mode does not allow".into();
         (!wrong.is_empty()).then_some(Breach { promise: Promise::Content, what, difference: wrong })
+    }
+
+    fn is_possible_size(&self, candidate: &Candidate, node: NodeId, size: u64, happened: usize) -> bool {
+        let synced = self.obligations[happened].of(node);
+        let place = Place { prefix: candidate.prefix, partial: &candidate.partial, synced, happened };
+        self.sizes.allows(node, self.history.initial.size(node), size, &place)
     }
 
     fn is_allowed(
@@ -344,11 +388,17 @@ impl<'a> Judge<'a> {
         let versions = self.versions.get(&(node, index)).unwrap_or(&none);
         let synced = self.obligations[happened].of(node);
         let allocated = versions.iter().rfind(|version| version.allocates && version.order < candidate.prefix);
-        if self.mode.scope() == Scope::Metadata {
+        if self.mode.scope() == Scope::Metadata && !self.delays {
             let since = |version: &&Version| version.allocates && version.order >= synced && version.begin < happened;
             if versions.iter().any(|version| since(&version)) {
                 return true;
             }
+        }
+        if let Some(allocated) = allocated.filter(|version| self.delays && version.order >= synced) {
+            let later = versions.iter().filter(|version| version.order >= allocated.order && version.begin < happened);
+            let mut hashes =
+                std::iter::once((Page::ZEROS, ZEROS)).chain(later.map(|version| (version.page.clone(), version.hash)));
+            return hashes.any(|version| is_seen(version, found, visible));
         }
         let lower = allocated.map_or(0, |version| version.order + 1).max(synced);
         let before = versions.iter().rfind(|version| version.order < lower);
@@ -358,8 +408,18 @@ impl<'a> Judge<'a> {
         };
         let later = versions.iter().filter(|version| version.order >= lower && version.begin < happened);
         let mut allowed = std::iter::once(in_force).chain(later.map(|version| (version.page.clone(), version.hash)));
-        allowed.any(|(page, hash)| hash == found || visible < PAGE_SIZE && cut(page, visible) == found)
+        allowed.any(|version| is_seen(version, found, visible))
     }
+}
+
+/// The candidates with a hash.
+fn like(candidates: &FxHashMap<u64, Vec<usize>>, hash: u64) -> &[usize] {
+    candidates.get(&hash).map_or(&[], Vec::as_slice)
+}
+
+/// Whether a page of the file that shows `found` in its first `visible` bytes holds this version.
+fn is_seen((page, hash): (Page, u64), found: u64, visible: usize) -> bool {
+    hash == found || visible < PAGE_SIZE && cut(page, visible) == found
 }
 
 /// The hash of a page of which only the first bytes are in the file.

@@ -38,6 +38,7 @@ mod recovery;
 mod report;
 mod run;
 mod sampling;
+mod sizes;
 mod state_id;
 mod states;
 mod subject;

@@ -1,7 +1,7 @@
 //! Options: what an exploration is told. All of it is in the command that replays a failure.
 
 use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
-use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::ext4::{Mode, MountOptions, Scope};
 
 /// Name of the disk that is modelled if nothing else is asked for.
 const OWN_DISK: &str = "memory";
@@ -11,6 +11,8 @@ const OWN_DISK: &str = "memory";
 pub struct ExploreOptions {
     /// How the file system stays consistent.
     pub mode: Mode,
+    /// Allocate when pages are written out, where the mode allows it.
+    pub delayed_allocation: bool,
     /// Bytes of the image.
     pub size_bytes: u64,
     /// Blocks of the log.
@@ -49,6 +51,7 @@ impl ExploreOptions {
         let mount = MountOptions::new(mode);
         ExploreOptions {
             mode,
+            delayed_allocation: mount.delayed_allocation,
             size_bytes,
             journal_blocks: 1024,
             cache_pages: 1024,
@@ -78,8 +81,14 @@ impl ExploreOptions {
             cache_pages: self.cache_pages,
             commit_interval: self.commit_interval,
             checkpoint_age: self.checkpoint_age,
+            delayed_allocation: self.delayed_allocation,
             ..MountOptions::new(self.mode)
         }
+    }
+
+    /// Whether sizes and blocks follow the content.
+    pub(crate) fn delays(&self) -> bool {
+        self.delayed_allocation && self.mode.scope() != Scope::Full
     }
 
     /// Whether a cut may leave half a page.
@@ -99,9 +108,10 @@ impl ExploreOptions {
             OWN_DISK => String::new(),
             name => format!(" --device {name}"),
         };
+        let delays = if self.delayed_allocation { "" } else { " --nodelalloc" };
         format!(
             "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device} \
+             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{delays} \
              --state '{state}'"
         )
     }

@@ -27,6 +27,7 @@ const REMEMBERED_MAX: usize = 20_000;
 pub(crate) struct Found {
     pub(crate) full: u64,
     pub(crate) shape: u64,
+    pub(crate) names: u64,
     pub(crate) listing: Rc<Listing>,
     /// Why it cannot be recovered, or what a checker found.
     pub(crate) problem: Option<Problem>,
@@ -107,9 +108,9 @@ impl<'a> Recoverer<'a> {
             Err(error) => return failed(error),
         };
         let problem = finding(&image).map(Problem::Structure);
-        let (full, shape) = (listing.full_hash(), listing.shape_hash());
+        let (full, shape, names) = (listing.full_hash(), listing.shape_hash(), listing.name_hash());
         let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
-        Found { full, shape, listing, problem }
+        Found { full, shape, names, listing, problem }
     }
 
     /// Mounts and unmounts an image; gives its tree, and the image afterwards.
@@ -147,7 +148,7 @@ fn finding(image: &Image) -> Option<String> {
 }
 
 fn failed(error: String) -> Found {
-    Found { full: 0, shape: 0, listing: Rc::default(), problem: Some(Problem::Recovery(error)) }
+    Found { full: 0, shape: 0, names: 0, listing: Rc::default(), problem: Some(Problem::Recovery(error)) }
 }
 
 /// The hash of what lies outside the log after recovery wrote to it.

@@ -272,6 +272,8 @@ pub struct Settings {
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache; none on a raw device.
     pub cache_bytes: Option<u64>,
+    /// Whether blocks were allocated when pages were written out; none on a raw device.
+    pub delayed_allocation: Option<bool>,
 }
 
 impl DeviceFigures {

@@ -142,6 +142,9 @@ pub struct JobArgs {
     /// Size of the page cache.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
     pub cache_size: u64,
+    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
+    #[arg(long)]
+    pub nodelalloc: bool,
     /// Seed of all chance; a job's randseed is mixed in.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -268,6 +271,9 @@ pub struct Crash {
     /// Pages of the page cache.
     #[arg(long, default_value_t = 1024, value_name = "PAGES")]
     pub cache_pages: usize,
+    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
+    #[arg(long)]
+    pub nodelalloc: bool,
     /// Age at which a transaction commits by itself.
     #[arg(long, value_parser = size::span, default_value = "50ms", value_name = "TIME")]
     pub commit_interval: Duration,

@@ -43,6 +43,13 @@ impl Item {
         Item { kind, group: 0 }
     }
 
+    fn name_hash(&self) -> u64 {
+        match &self.kind {
+            ItemKind::File(_) => mixed(2, self.group),
+            _ => self.shape_hash(),
+        }
+    }
+
     fn shape_hash(&self) -> u64 {
         let kind = match &self.kind {
             ItemKind::Directory => 1,
@@ -101,6 +108,11 @@ impl Listing {
 
     fn hash(&self, of: impl Fn(&Item) -> u64) -> u64 {
         self.items.iter().fold(0, |sum, (path, item)| mixed(sum, mixed(bytes_hash(path.as_bytes()), of(item))))
+    }
+
+    /// Names, kinds, links: everything but the files' content and size.
+    pub(crate) fn name_hash(&self) -> u64 {
+        self.hash(Item::name_hash)
     }
 
     /// Names, kinds, sizes, links: everything but content.

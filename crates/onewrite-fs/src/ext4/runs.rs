@@ -64,7 +64,8 @@ impl Runs {
             return 0;
         }
         let before = self.count;
-        while let Some((&at, &stop)) = self.runs.range(..range.end).next_back().filter(|(_, stop)| **stop > range.start) {
+        while let Some((&at, &stop)) = self.runs.range(..range.end).next_back().filter(|(_, stop)| **stop > range.start)
+        {
             self.runs.remove(&at);
             self.count -= stop - at;
             for rest in [at..range.start.max(at), range.end.min(stop)..stop] {

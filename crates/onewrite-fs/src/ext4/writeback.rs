@@ -111,12 +111,7 @@ impl Volume {
     }
 
     /// Puts a batch under way; gives where to go on, if there may be more.
-    async fn send_pages(
-        &self,
-        node: &Node,
-        first: u64,
-        end: u64,
-    ) -> FsResult<(Vec<Run>, Vec<InFlight>, Option<u64>)> {
+    async fn send_pages(&self, node: &Node, first: u64, end: u64) -> FsResult<(Vec<Run>, Vec<InFlight>, Option<u64>)> {
         let (mut runs, mut under_way, mut index) = (Vec::new(), Vec::new(), first);
         let mut under_way_count = 0;
         while let Some((start, version)) = self.next_dirty(node, index, end) {

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use onewrite_block::layer::{TraceEvent, Traced};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Runtime, Time};
 use onewrite_fs::FileSystem;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope};
 
 pub use cuts::try_cuts;
 pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
@@ -91,6 +91,8 @@ pub struct RunSpec {
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache.
     pub cache_bytes: u64,
+    /// Allocate blocks when pages are written out, in modes that can.
+    pub delayed_allocation: bool,
     /// The seed of all chance.
     pub seed: u64,
 }
@@ -173,7 +175,8 @@ async fn run_ext4(
 
 async fn mount(spec: &RunSpec, mode: Mode, port: DevicePort) -> Result<Ext4, LabError> {
     let cache_pages = (spec.cache_bytes / PAGE_SIZE as u64) as usize;
-    Ok(Ext4::mount(port, MountOptions { cache_pages, ..MountOptions::new(mode) }).await?)
+    let delayed_allocation = spec.delayed_allocation;
+    Ok(Ext4::mount(port, MountOptions { cache_pages, delayed_allocation, ..MountOptions::new(mode) }).await?)
 }
 
 async fn measure(
@@ -216,6 +219,10 @@ fn gather(
             size_bytes: device_bytes(port),
             journal_bytes,
             cache_bytes: (!is_raw).then_some(spec.cache_bytes),
+            delayed_allocation: match spec.stack {
+                Stack::Ext4(mode) => Some(spec.delayed_allocation && mode.scope() != Scope::Full),
+                Stack::Raw => None,
+            },
         },
         fs,
     })

@@ -25,6 +25,7 @@ fn spec(job: JobSpec, stack: Stack) -> RunSpec {
         host: HostProfile::default(),
         journal_bytes: None,
         cache_bytes: 16 * MIB,
+        delayed_allocation: true,
         seed: 1,
     }
 }

@@ -36,6 +36,7 @@ fn options(args: &Crash) -> anyhow::Result<ExploreOptions> {
         size_bytes: args.size,
         journal_blocks: args.journal_blocks,
         cache_pages: args.cache_pages,
+        delayed_allocation: !args.nodelalloc,
         commit_interval: Nanos(args.commit_interval.as_nanos() as u64),
         checkpoint_age: Nanos(args.checkpoint_age.as_nanos() as u64),
         seed: args.seed,

@@ -30,6 +30,7 @@ pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Resu
         host,
         journal_bytes: args.journal_size,
         cache_bytes: args.cache_size,
+        delayed_allocation: !args.nodelalloc,
         seed: args.seed,
     })
 }
@@ -119,9 +120,10 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
         Stack::Ext4(mode) => {
             let journal = spec.journal_bytes.map_or("as mke2fs makes it".to_owned(), |bytes| format!("{bytes} bytes"));
             format!(
-                "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes",
+                "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes, {}",
                 mode.promise().name(),
-                spec.cache_bytes
+                spec.cache_bytes,
+                if spec.delayed_allocation { "delayed allocation where the mode allows it" } else { "nodelalloc" }
             )
         }
         Stack::Raw => "no file system".to_owned(),
