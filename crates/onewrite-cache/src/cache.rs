@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use onewrite_block::Page;
 use rustc_hash::FxHashMap;
 
-use crate::policy::{Policy, Slot};
+use crate::policy::{PageNo, Policy, Slot};
 
 /// Names a page: a file (opaque; 0 for the file system's own blocks) and the page's number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,14 @@ pub struct PageKey {
     pub file: u64,
     /// The page.
     pub index: u64,
+}
+
+impl PageKey {
+    /// What the policy takes for the page's place: pages of one file lie together. Two pages of one number, which takes
+    /// files of more than 2³² pages, would only be taken for neighbours.
+    fn number(self) -> PageNo {
+        PageNo((self.file << 32).wrapping_add(self.index))
+    }
 }
 
 struct Entry {
@@ -158,7 +166,7 @@ impl PageCache {
         });
         self.entries[slot.index()] = Some(entry);
         self.slots.insert(key, slot);
-        self.policy.insert(slot);
+        self.policy.insert(slot, key.number());
     }
 
     /// Drops a page, whatever its state. A write of it that is under way goes on.
@@ -197,10 +205,11 @@ impl PageCache {
         keys.into_iter().for_each(|key| drop(self.remove(key)));
     }
 
-    /// Says what has to be done before one more page fits; drops clean pages to make it so.
+    /// Says what has to be done before one more page fits; drops clean pages to make it so. A policy that evicts whole
+    /// flash blocks has the rest of the block leave, too.
     pub fn make_room(&mut self) -> Victim {
-        while self.slots.len() >= self.capacity {
-            let Some(slot) = self.policy.victim() else { return Victim::Stuck };
+        while self.slots.len() >= self.capacity || self.policy.wants_more() {
+            let Some(slot) = self.policy.victim(None) else { return Victim::Stuck };
             let (key, is_dirty) = (self.entry(slot).key, self.entry(slot).is_dirty);
             if is_dirty {
                 return Victim::Dirty(key);
@@ -216,8 +225,13 @@ impl PageCache {
     /// If it is not here.
     pub fn mark_dirty(&mut self, key: PageKey) {
         let slot = self.slots[&key];
-        if !std::mem::replace(&mut self.entry_mut(slot).is_dirty, true) {
+        let entry = self.entry_mut(slot);
+        let may_leave = entry.may_leave();
+        if !std::mem::replace(&mut entry.is_dirty, true) {
             self.dirty.insert(key);
+            if may_leave {
+                self.policy.dirtied(slot);
+            }
         }
     }
 
@@ -258,7 +272,7 @@ impl PageCache {
         let Some(&slot) = self.slots.get(&key) else { return };
         let entry = self.entry_mut(slot);
         if std::mem::replace(&mut entry.is_writing, false) && entry.may_leave() {
-            self.policy.insert(slot);
+            self.show(slot);
         }
     }
 
@@ -293,7 +307,16 @@ impl PageCache {
         let may_leave = entry.may_leave();
         self.pinned -= 1;
         if may_leave {
-            self.policy.insert(slot);
+            self.show(slot);
+        }
+    }
+
+    /// Lets the policy choose a page again.
+    fn show(&mut self, slot: Slot) {
+        let (key, is_dirty) = (self.entry(slot).key, self.entry(slot).is_dirty);
+        self.policy.insert(slot, key.number());
+        if is_dirty {
+            self.policy.dirtied(slot);
         }
     }
 

@@ -1,10 +1,27 @@
-//! Page cache and replacement policies.
+//! Page cache, replacement policies and the cache simulator.
 //!
 //! [`PageCache`] holds pages by key and knows which are dirty, pinned or being written; a [`Policy`] sees accesses and
-//! names victims, and knows nothing of content. No I/O happens here: the file system reads and writes.
+//! names victims, and knows nothing of content; a [`Simulation`] lets a trace of pages through a policy and tells what
+//! reaches the device. No I/O happens here: the file system reads and writes.
+//!
+//! ```
+//! use onewrite_cache::{CacheShape, PageRequest, PolicyKind};
+//!
+//! let shape = CacheShape::new(2, 1024)?;
+//! let mut cache = PolicyKind::TsClock.simulation(shape, None);
+//! let mut after = Vec::new();
+//! cache.feed(&[PageRequest::write(7), PageRequest::read(8), PageRequest::read(7)], &mut |request| after.push(request));
+//! assert_eq!((cache.counts().hits, after), (1, vec![PageRequest::read(8)]));
+//! # Ok::<(), String>(())
+//! ```
 
 mod cache;
 mod policy;
+mod simulate;
 
 pub use cache::{PageCache, PageKey, Victim};
-pub use policy::{Lru, Policy, Slot};
+pub use policy::{
+    Arc, Belady, Bplru, CacheShape, Cflru, Clock, Fab, Future, FutureBuilder, LbClock, Linux2q, Lru, LruWsr, PageNo,
+    Policy, PolicyKind, S3Fifo, Sieve, Slot, SpClock, TsClock,
+};
+pub use simulate::{Counts, PageRequest, Replay, Simulation, Utilization};

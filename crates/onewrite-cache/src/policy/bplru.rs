@@ -1,0 +1,86 @@
+//! BPLRU: LRU of flash blocks; the one used longest ago leaves as a whole, in the order of its sectors.
+//!
+//! *LRU compensation*: a block whose pages turned dirty one after the other, from its first to its last, is a finished
+//! sequential write and goes to the end of the list at once. *Page padding*, the algorithm's other half, is left out: it
+//! reads what is missing of the block and writes the block whole, which is the work of the device that the algorithm was
+//! made for; a policy names victims among pages that are here.
+//!
+//! Source: Kim and Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST 2008.
+//! Invariants: the list holds every block that has pages.
+
+use super::blocks::Blocks;
+use super::links::{Links, List};
+use super::{PageNo, Policy, Slot};
+
+/// See the module's head.
+pub struct Bplru {
+    /// The state of a block is how many of its pages turned dirty in order so far; none any more if out of order.
+    blocks: Blocks<Option<u32>>,
+    links: Links,
+    order: List,
+    leaving: Option<u32>,
+}
+
+impl Bplru {
+    /// With flash blocks of so many pages.
+    pub fn new(block_pages: u32) -> Bplru {
+        Bplru { blocks: Blocks::new(block_pages), links: Links::default(), order: List::default(), leaving: None }
+    }
+}
+
+impl Policy for Bplru {
+    fn insert(&mut self, slot: Slot, page: PageNo) {
+        let (record, is_new) = self.blocks.join(slot, page);
+        self.blocks.list(slot.0);
+        if is_new {
+            *self.blocks.state(record) = Some(0);
+            self.order.push_front(&mut self.links, record);
+        } else {
+            self.order.move_to_front(&mut self.links, record);
+        }
+    }
+
+    fn access(&mut self, slot: Slot) {
+        self.order.move_to_front(&mut self.links, self.blocks.record_of(slot.0));
+    }
+
+    fn dirtied(&mut self, slot: Slot) {
+        let (record, offset) = (self.blocks.record_of(slot.0), self.blocks.offset(slot.0));
+        let block_pages = self.blocks.block_pages();
+        let in_order = self.blocks.state(record);
+        *in_order = in_order.filter(|count| *count == offset).map(|count| count + 1);
+        if *in_order == Some(block_pages) {
+            self.order.remove(&mut self.links, record);
+            self.order.push_back(&mut self.links, record);
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let record = self.blocks.record_of(slot.0);
+        self.blocks.unlist(slot.0);
+        if self.blocks.leave(slot.0) {
+            self.order.remove(&mut self.links, record);
+            self.leaving = self.leaving.filter(|leaving| *leaving != record);
+        }
+    }
+
+    fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
+        self.leaving = self.leaving.or(self.order.back());
+        self.blocks.record(self.leaving?).listed().first().map(|slot| Slot(*slot))
+    }
+
+    fn wants_more(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.blocks.check()?;
+        self.order.check(&self.links)?;
+        let mut listed: Vec<u32> = self.order.iter(&self.links).collect();
+        listed.sort_unstable();
+        match self.blocks.in_use().eq(listed.iter().copied()) {
+            true => Ok(()),
+            false => Err(format!("blocks {listed:?} are in the order; others have pages")),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! CLOCK: a circle of pages with a bit for each; the hand clears bits and stops at the first page without one.
+//!
+//! Each access sets the bit, the one that brings the page in too, as paging hardware does; so without writes TS-CLOCK and
+//! CLOCK choose the same. The new page takes the victim's place and the hand passes on, which grants it a whole turn.
+//!
+//! Source: Corbató 1968; dissertation §2.3. Invariant: the ring holds every slot that is in.
+
+use super::links::Ring;
+use super::{PageNo, Policy, Slot};
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Clock {
+    ring: Ring,
+    is_referenced: Vec<bool>,
+}
+
+impl Policy for Clock {
+    #[inline]
+    fn insert(&mut self, slot: Slot, _page: PageNo) {
+        if self.is_referenced.len() <= slot.index() {
+            self.is_referenced.resize(slot.index() + 1, false);
+        }
+        self.is_referenced[slot.index()] = true;
+        self.ring.insert_before_hand(slot.0);
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        self.is_referenced[slot.index()] = true;
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: Slot) {
+        self.ring.remove(slot.0);
+    }
+
+    #[inline]
+    fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
+        loop {
+            let slot = self.ring.hand()?;
+            if !std::mem::replace(&mut self.is_referenced[slot as usize], false) {
+                return Some(Slot(slot));
+            }
+            self.ring.advance();
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.ring.check()
+    }
+}

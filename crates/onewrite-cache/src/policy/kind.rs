@@ -1,0 +1,163 @@
+//! Kind: the policies by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::*;
+use crate::simulate::{Replay, Simulation};
+
+/// What a policy is told of its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Pages that the cache may hold, at least one.
+    pub capacity_pages: u32,
+    /// Pages of a flash block, from 1 to 2²⁴.
+    pub block_pages: u32,
+}
+
+impl CacheShape {
+    /// The numbers, if a cache can have them.
+    ///
+    /// # Errors
+    /// Which is out of bounds, and the bounds.
+    pub fn new(capacity_pages: u64, block_pages: u64) -> Result<CacheShape, String> {
+        let (capacity_max, block_max) = (1_u64 << 30, u64::from(blocks::BLOCK_PAGES_MAX));
+        if !(1..=capacity_max).contains(&capacity_pages) {
+            return Err(format!("a cache of {capacity_pages} pages; it has from 1 to {capacity_max}"));
+        }
+        if !(1..=block_max).contains(&block_pages) {
+            return Err(format!("flash blocks of {block_pages} pages; they have from 1 to {block_max}"));
+        }
+        Ok(CacheShape { capacity_pages: capacity_pages as u32, block_pages: block_pages as u32 })
+    }
+}
+
+/// A replacement policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names are the policies', and their modules say what they are")]
+pub enum PolicyKind {
+    Lru,
+    Clock,
+    Linux2q,
+    Cflru,
+    Fab,
+    LbClock,
+    SpClock,
+    TsClock,
+    LruWsr,
+    Bplru,
+    Arc,
+    S3Fifo,
+    Sieve,
+    Belady,
+}
+
+impl PolicyKind {
+    /// All, in the order in which they are listed.
+    pub const ALL: [PolicyKind; 14] = [
+        PolicyKind::Lru,
+        PolicyKind::Clock,
+        PolicyKind::Linux2q,
+        PolicyKind::Cflru,
+        PolicyKind::Fab,
+        PolicyKind::LbClock,
+        PolicyKind::SpClock,
+        PolicyKind::TsClock,
+        PolicyKind::LruWsr,
+        PolicyKind::Bplru,
+        PolicyKind::Arc,
+        PolicyKind::S3Fifo,
+        PolicyKind::Sieve,
+        PolicyKind::Belady,
+    ];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Lru => "lru",
+            PolicyKind::Clock => "clock",
+            PolicyKind::Linux2q => "linux-2q",
+            PolicyKind::Cflru => "cflru",
+            PolicyKind::Fab => "fab",
+            PolicyKind::LbClock => "lb-clock",
+            PolicyKind::SpClock => "sp-clock",
+            PolicyKind::TsClock => "ts-clock",
+            PolicyKind::LruWsr => "lru-wsr",
+            PolicyKind::Bplru => "bplru",
+            PolicyKind::Arc => "arc",
+            PolicyKind::S3Fifo => "s3-fifo",
+            PolicyKind::Sieve => "sieve",
+            PolicyKind::Belady => "belady",
+        }
+    }
+
+    /// Whether it has to know the requests to come, so that only the simulator can use it.
+    pub const fn needs_future(self) -> bool {
+        matches!(self, PolicyKind::Belady)
+    }
+
+    /// The policy for a page cache; none if it [needs the future](PolicyKind::needs_future).
+    pub fn policy(self, shape: CacheShape) -> Option<Box<dyn Policy>> {
+        let CacheShape { capacity_pages, block_pages } = shape;
+        Some(match self {
+            PolicyKind::Lru => Box::new(Lru::default()),
+            PolicyKind::Clock => Box::new(Clock::default()),
+            PolicyKind::Linux2q => Box::new(Linux2q::default()),
+            PolicyKind::Cflru => Box::new(Cflru::new(capacity_pages)),
+            PolicyKind::Fab => Box::new(Fab::new(block_pages)),
+            PolicyKind::LbClock => Box::new(LbClock::new(block_pages)),
+            PolicyKind::SpClock => Box::new(SpClock::default()),
+            PolicyKind::TsClock => Box::new(TsClock::new(block_pages)),
+            PolicyKind::LruWsr => Box::new(LruWsr::default()),
+            PolicyKind::Bplru => Box::new(Bplru::new(block_pages)),
+            PolicyKind::Arc => Box::new(Arc::new(capacity_pages)),
+            PolicyKind::S3Fifo => Box::new(S3Fifo::new(capacity_pages)),
+            PolicyKind::Sieve => Box::new(Sieve::default()),
+            PolicyKind::Belady => return None,
+        })
+    }
+
+    /// A simulation of a cache with this policy, compiled for it.
+    ///
+    /// # Panics
+    /// If it [needs the future](PolicyKind::needs_future) and none is given.
+    pub fn simulation(self, shape: CacheShape, future: Option<Future>) -> Box<dyn Replay> {
+        fn with<P: Policy + Send + 'static>(shape: CacheShape, policy: P) -> Box<dyn Replay> {
+            Box::new(Simulation::new(shape.capacity_pages, policy))
+        }
+        let CacheShape { capacity_pages, block_pages } = shape;
+        match self {
+            PolicyKind::Lru => with(shape, Lru::default()),
+            PolicyKind::Clock => with(shape, Clock::default()),
+            PolicyKind::Linux2q => with(shape, Linux2q::default()),
+            PolicyKind::Cflru => with(shape, Cflru::new(capacity_pages)),
+            PolicyKind::Fab => with(shape, Fab::new(block_pages)),
+            PolicyKind::LbClock => with(shape, LbClock::new(block_pages)),
+            PolicyKind::SpClock => with(shape, SpClock::default()),
+            PolicyKind::TsClock => with(shape, TsClock::new(block_pages)),
+            PolicyKind::LruWsr => with(shape, LruWsr::default()),
+            PolicyKind::Bplru => with(shape, Bplru::new(block_pages)),
+            PolicyKind::Arc => with(shape, Arc::new(capacity_pages)),
+            PolicyKind::S3Fifo => with(shape, S3Fifo::new(capacity_pages)),
+            PolicyKind::Sieve => with(shape, Sieve::default()),
+            PolicyKind::Belady => with(shape, Belady::new(future.expect("the optimum is told the future"))),
+        }
+    }
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PolicyKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PolicyKind, String> {
+        PolicyKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let known = PolicyKind::ALL.map(PolicyKind::name).join(", ");
+            format!("`{text}` is no cache policy; there are {known}")
+        })
+    }
+}

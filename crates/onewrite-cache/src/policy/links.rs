@@ -1,0 +1,240 @@
+//! Links: lists and rings through arrays by slot.
+//!
+//! Invariants: from the front, `next` visits every slot of a list once and ends at the back; `previous` is its inverse;
+//! a slot that is in no list is [`OUT`]. A ring is the same without ends. Several lists may share one array, a slot
+//! being in one of them at most.
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    previous: u32,
+    next: u32,
+}
+
+/// What a slot that is in no list has.
+const OUT: Link = Link { previous: NONE - 1, next: NONE - 1 };
+
+/// The array behind lists and rings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Links(Vec<Link>);
+
+impl Links {
+    /// The slot after `slot`, nearer to the back.
+    pub(super) fn next(&self, slot: u32) -> u32 {
+        self.0[slot as usize].next
+    }
+
+    /// The slot before `slot`, nearer to the front.
+    pub(super) fn previous(&self, slot: u32) -> u32 {
+        self.0[slot as usize].previous
+    }
+
+    fn put(&mut self, slot: u32, link: Link) {
+        if self.0.len() <= slot as usize {
+            self.0.resize(slot as usize + 1, OUT);
+        }
+        debug_assert_eq!(self.0[slot as usize], OUT, "slot {slot} is in a list already");
+        self.0[slot as usize] = link;
+    }
+
+    fn take(&mut self, slot: u32) -> Link {
+        let link = std::mem::replace(&mut self.0[slot as usize], OUT);
+        debug_assert_ne!(link, OUT, "slot {slot} is in no list");
+        link
+    }
+}
+
+/// A list with two ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    front: u32,
+    back: u32,
+    length: usize,
+}
+
+impl Default for List {
+    fn default() -> List {
+        List { front: NONE, back: NONE, length: 0 }
+    }
+}
+
+impl List {
+    /// The first slot.
+    pub(super) fn front(&self) -> Option<u32> {
+        (self.front != NONE).then_some(self.front)
+    }
+
+    /// The last slot.
+    pub(super) fn back(&self) -> Option<u32> {
+        (self.back != NONE).then_some(self.back)
+    }
+
+    /// Slots in it.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Puts a slot first.
+    pub(super) fn push_front(&mut self, links: &mut Links, slot: u32) {
+        links.put(slot, Link { previous: NONE, next: self.front });
+        match self.front {
+            NONE => self.back = slot,
+            front => links.0[front as usize].previous = slot,
+        }
+        self.front = slot;
+        self.length += 1;
+    }
+
+    /// Puts a slot last.
+    pub(super) fn push_back(&mut self, links: &mut Links, slot: u32) {
+        links.put(slot, Link { previous: self.back, next: NONE });
+        match self.back {
+            NONE => self.front = slot,
+            back => links.0[back as usize].next = slot,
+        }
+        self.back = slot;
+        self.length += 1;
+    }
+
+    /// Puts a slot just before `place`, which is in the list; last if `place` is none.
+    pub(super) fn insert_before(&mut self, links: &mut Links, place: u32, slot: u32) {
+        if place == NONE {
+            return self.push_back(links, slot);
+        }
+        let previous = links.previous(place);
+        if previous == NONE {
+            return self.push_front(links, slot);
+        }
+        links.put(slot, Link { previous, next: place });
+        links.0[previous as usize].next = slot;
+        links.0[place as usize].previous = slot;
+        self.length += 1;
+    }
+
+    /// Takes a slot out.
+    pub(super) fn remove(&mut self, links: &mut Links, slot: u32) {
+        let Link { previous, next } = links.take(slot);
+        match previous {
+            NONE => self.front = next,
+            previous => links.0[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.back = previous,
+            next => links.0[next as usize].previous = previous,
+        }
+        self.length -= 1;
+    }
+
+    /// Brings a slot of the list to the front.
+    pub(super) fn move_to_front(&mut self, links: &mut Links, slot: u32) {
+        if self.front != slot {
+            self.remove(links, slot);
+            self.push_front(links, slot);
+        }
+    }
+
+    /// The slots from front to back.
+    pub(super) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(self.front(), |slot| Some(links.next(*slot)).filter(|next| *next != NONE))
+    }
+
+    /// Verifies the invariants.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub(super) fn check(&self, links: &Links) -> Result<(), String> {
+        let (mut previous, mut seen) = (NONE, 0);
+        for slot in self.iter(links).take(self.length + 1) {
+            if links.previous(slot) != previous {
+                return Err(format!("slot {slot} follows {previous}, but says {}", links.previous(slot)));
+            }
+            (previous, seen) = (slot, seen + 1);
+        }
+        match seen == self.length && previous == self.back {
+            true => Ok(()),
+            false => Err(format!("{seen} of {} slots are linked; the last is {}", self.length, self.back)),
+        }
+    }
+}
+
+/// A circle of slots with a hand that rests on one of them.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    links: Links,
+    hand: u32,
+    length: usize,
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        Ring { links: Links::default(), hand: NONE, length: 0 }
+    }
+}
+
+impl Ring {
+    /// The slot under the hand.
+    pub(super) fn hand(&self) -> Option<u32> {
+        (self.hand != NONE).then_some(self.hand)
+    }
+
+    /// Moves the hand to the next slot.
+    pub(super) fn advance(&mut self) {
+        if self.hand != NONE {
+            self.hand = self.links.next(self.hand);
+        }
+    }
+
+    /// Puts a slot just before the one under the hand, where the hand comes last; the only slot gets the hand.
+    pub(super) fn insert_before_hand(&mut self, slot: u32) {
+        self.length += 1;
+        if self.hand == NONE {
+            self.links.put(slot, Link { previous: slot, next: slot });
+            self.hand = slot;
+            return;
+        }
+        let previous = self.links.previous(self.hand);
+        self.links.put(slot, Link { previous, next: self.hand });
+        self.links.0[previous as usize].next = slot;
+        self.links.0[self.hand as usize].previous = slot;
+    }
+
+    /// Takes a slot out; a hand on it moves to the next.
+    pub(super) fn remove(&mut self, slot: u32) {
+        let Link { previous, next } = self.links.take(slot);
+        self.length -= 1;
+        if self.length == 0 {
+            self.hand = NONE;
+            return;
+        }
+        self.links.0[previous as usize].next = next;
+        self.links.0[next as usize].previous = previous;
+        if self.hand == slot {
+            self.hand = next;
+        }
+    }
+
+    /// The slots from the hand on.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.hand(), |slot| Some(self.links.next(*slot))).take(self.length)
+    }
+
+    /// Verifies the invariants.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for slot in self.iter() {
+            let next = self.links.next(slot);
+            if self.links.previous(next) != slot {
+                return Err(format!("slot {next} follows {slot}, but says {}", self.links.previous(next)));
+            }
+        }
+        let behind = self.iter().last().map(|last| self.links.next(last));
+        match behind == self.hand() {
+            true => Ok(()),
+            false => Err(format!("the ring of {} slots does not close", self.length)),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! SIEVE: a queue in order of arrival; a hand walks from the oldest to the newest and takes the first page not visited.
+//!
+//! A hit sets a bit and moves nothing. The hand clears the bits it passes, stays where the last victim was, and begins
+//! again at the oldest after the newest; new pages go in front, so the hand sifts old from new.
+//!
+//! Source: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. Invariant: the hand is none or on a slot of the list.
+
+use super::links::{Links, List, NONE};
+use super::{PageNo, Policy, Slot};
+
+/// See the module's head.
+pub struct Sieve {
+    links: Links,
+    queue: List,
+    is_visited: Vec<bool>,
+    hand: u32,
+}
+
+impl Default for Sieve {
+    fn default() -> Sieve {
+        Sieve { links: Links::default(), queue: List::default(), is_visited: Vec::new(), hand: NONE }
+    }
+}
+
+impl Policy for Sieve {
+    #[inline]
+    fn insert(&mut self, slot: Slot, _page: PageNo) {
+        if self.is_visited.len() <= slot.index() {
+            self.is_visited.resize(slot.index() + 1, false);
+        }
+        self.is_visited[slot.index()] = false;
+        self.queue.push_front(&mut self.links, slot.0);
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        self.is_visited[slot.index()] = true;
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: Slot) {
+        if self.hand == slot.0 {
+            self.hand = self.links.previous(slot.0);
+        }
+        self.queue.remove(&mut self.links, slot.0);
+    }
+
+    #[inline]
+    fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
+        let oldest = self.queue.back()?;
+        if self.hand == NONE {
+            self.hand = oldest;
+        }
+        while std::mem::replace(&mut self.is_visited[self.hand as usize], false) {
+            let newer = self.links.previous(self.hand);
+            self.hand = if newer == NONE { oldest } else { newer };
+        }
+        Some(Slot(self.hand))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.queue.check(&self.links)?;
+        match self.hand == NONE || self.queue.iter(&self.links).any(|slot| slot == self.hand) {
+            true => Ok(()),
+            false => Err(format!("the hand is on slot {}, which is not in", self.hand)),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Models of Sp.Clock and TS-CLOCK.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Model;
+
+type Dirty = BTreeSet<u64>;
+
+/// Pages with their bits; the hand is the least page number it has not passed.
+#[derive(Default)]
+pub struct SpClock {
+    pages: BTreeMap<u64, bool>,
+    hand: u64,
+}
+
+impl Model for SpClock {
+    fn hit(&mut self, page: u64, _: bool, _: &Dirty) {
+        self.pages.insert(page, true);
+    }
+
+    fn evict(&mut self, _: u64, _: &Dirty) -> Vec<u64> {
+        loop {
+            let at_hand = self.pages.keys().copied().find(|page| *page >= self.hand);
+            let page = at_hand.unwrap_or_else(|| *self.pages.keys().next().unwrap());
+            self.hand = page;
+            if !self.pages[&page] {
+                self.pages.remove(&page);
+                return vec![page];
+            }
+            self.pages.insert(page, false);
+            self.hand = page + 1;
+        }
+    }
+
+    fn insert(&mut self, page: u64, _: bool) {
+        self.pages.insert(page, true);
+    }
+}
+
+#[derive(Clone)]
+struct Page {
+    number: u64,
+    is_dirty: bool,
+    count: u64,
+}
+
+/// The rules of the design, each worked out anew from all pages whenever it is needed.
+pub struct TsClock {
+    block_pages: u64,
+    circle: Vec<Page>,
+    /// Index into the circle.
+    t_hand: usize,
+    /// A page number.
+    s_hand: Option<u64>,
+    was_victim_elsewhere: bool,
+}
+
+impl TsClock {
+    pub fn new(block_pages: u32) -> TsClock {
+        let (circle, was_victim_elsewhere) = (Vec::new(), false);
+        TsClock { block_pages: block_pages.into(), circle, t_hand: 0, s_hand: None, was_victim_elsewhere }
+    }
+
+    fn find(&self, number: u64) -> usize {
+        self.circle.iter().position(|page| page.number == number).expect("the page is in")
+    }
+
+    fn non_zero(&self, block: u64) -> u64 {
+        let counts = |page: &&Page| page.is_dirty && page.count > 0 && page.number / self.block_pages == block;
+        self.circle.iter().filter(counts).count() as u64
+    }
+
+    fn dirty_pages_of(&self, number: u64) -> Vec<u64> {
+        let block = number / self.block_pages;
+        let dirty = self.circle.iter().filter(|page| page.is_dirty && page.number / self.block_pages == block);
+        let mut numbers: Vec<u64> = dirty.map(|page| page.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn next_dirty(&self, number: u64) -> Option<u64> {
+        self.dirty_pages_of(number).into_iter().find(|other| *other > number)
+    }
+
+    fn access(&mut self, number: u64, is_write: bool) {
+        let at = self.find(number);
+        self.circle[at].is_dirty |= is_write;
+        if !self.circle[at].is_dirty {
+            self.circle[at].count = 1;
+            return;
+        }
+        // It joins the pages that count, if it was not among them, before they are counted.
+        self.circle[at].count = self.circle[at].count.max(1);
+        self.circle[at].count = (4 * self.non_zero(number / self.block_pages)).div_ceil(self.block_pages);
+    }
+
+    fn choose(&mut self) -> u64 {
+        while self.circle[self.t_hand].count > 0 {
+            self.circle[self.t_hand].count -= 1;
+            self.t_hand = (self.t_hand + 1) % self.circle.len();
+        }
+        let under_hand = self.circle[self.t_hand].clone();
+        if !under_hand.is_dirty {
+            return under_hand.number;
+        }
+        loop {
+            let candidate = self.s_hand.unwrap_or_else(|| self.dirty_pages_of(under_hand.number)[0]);
+            let next = self.next_dirty(candidate);
+            self.s_hand = Some(next.unwrap_or_else(|| self.dirty_pages_of(under_hand.number)[0]));
+            if self.circle[self.find(candidate)].count == 0 {
+                return candidate;
+            }
+        }
+    }
+}
+
+impl Model for TsClock {
+    fn hit(&mut self, page: u64, is_write: bool, _: &Dirty) {
+        self.access(page, is_write);
+    }
+
+    fn evict(&mut self, _: u64, _: &Dirty) -> Vec<u64> {
+        let victim = self.choose();
+        if self.s_hand == Some(victim) {
+            self.s_hand = self.next_dirty(victim);
+        }
+        let at = self.find(victim);
+        self.was_victim_elsewhere = at != self.t_hand;
+        self.circle.remove(at);
+        self.t_hand -= usize::from(at < self.t_hand);
+        vec![victim]
+    }
+
+    fn insert(&mut self, page: u64, is_write: bool) {
+        // Just before the hand: the place of a victim under the hand, too, since it has left. While the cache fills the
+        // hand stays on its page; else it ends on the page after the one that it, or the victim under it, was on.
+        let is_first = self.circle.is_empty();
+        self.circle.insert(self.t_hand.min(self.circle.len()), Page { number: page, is_dirty: false, count: 0 });
+        if !is_first {
+            self.t_hand += 1 + usize::from(std::mem::take(&mut self.was_victim_elsewhere));
+        }
+        self.t_hand %= self.circle.len();
+        self.access(page, is_write);
+    }
+}
