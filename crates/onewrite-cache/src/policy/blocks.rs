@@ -1,9 +1,10 @@
 //! Blocks: pages by the flash block they live in, for the policies that see blocks.
 //!
 //! A block has a record while at least one of its pages is a member. Some or all of its members are *listed*, in the
-//! order of their sectors: the dirty ones, or all, as the policy needs.
+//! order of their sectors: the dirty ones, or all, as the policy needs. The policy keeps each slot's [`Home`], beside what
+//! else it keeps of the slot.
 //!
-//! Invariants: a record's listed slots are members of it, ascending by offset; a record without members is free.
+//! Invariants: a record's list holds members of it, each under its offset, ascending; a record without members is free.
 
 use rustc_hash::FxHashMap;
 
@@ -12,11 +13,25 @@ use super::{PageNo, Slot};
 /// Most pages of a flash block: an offset has to fit beside what else is kept of a slot.
 pub(super) const BLOCK_PAGES_MAX: u32 = 1 << 24;
 
-/// Where a slot's page lives.
-#[derive(Clone, Copy, Debug, Default)]
-struct Home {
-    record: u32,
-    offset: u32,
+/// Where a slot's page lives: the record of its block and its place there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Home {
+    pub(super) record: u32,
+    pub(super) offset: u32,
+}
+
+/// A listed slot, ordered by its offset: offset above, slot below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Listed(u64);
+
+impl Listed {
+    fn new(offset: u32, slot: u32) -> Listed {
+        Listed((u64::from(offset) << 32) | u64::from(slot))
+    }
+
+    fn slot(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// A block that has pages in the cache.
@@ -24,15 +39,25 @@ struct Home {
 pub(super) struct Record<T> {
     number: u64,
     members: u32,
-    listed: Vec<u32>,
+    listed: Vec<Listed>,
     /// What the policy keeps of it; the default when the first page joins.
     pub(super) state: T,
 }
 
 impl<T> Record<T> {
-    /// Its listed slots by sector.
-    pub(super) fn listed(&self) -> &[u32] {
-        &self.listed
+    /// Its listed slots by sector, from the given one on.
+    pub(super) fn listed_from(&self, place: usize) -> impl Iterator<Item = u32> + '_ {
+        self.listed[place..].iter().map(|listed| listed.slot())
+    }
+
+    /// The listed slot at a place, if there are so many.
+    pub(super) fn listed_at(&self, place: usize) -> Option<u32> {
+        self.listed.get(place).map(|listed| listed.slot())
+    }
+
+    /// How many slots are listed.
+    pub(super) fn listed_count(&self) -> usize {
+        self.listed.len()
     }
 }
 
@@ -43,7 +68,6 @@ pub(super) struct Blocks<T> {
     by_number: FxHashMap<u64, u32>,
     records: Vec<Record<T>>,
     free: Vec<u32>,
-    homes: Vec<Home>,
 }
 
 impl<T: Default> Blocks<T> {
@@ -53,28 +77,12 @@ impl<T: Default> Blocks<T> {
     /// If that is zero or more than [`BLOCK_PAGES_MAX`].
     pub(super) fn new(block_pages: u32) -> Blocks<T> {
         assert!((1..=BLOCK_PAGES_MAX).contains(&block_pages), "flash blocks of {block_pages} pages");
-        Blocks {
-            block_pages,
-            by_number: FxHashMap::default(),
-            records: Vec::new(),
-            free: Vec::new(),
-            homes: Vec::new(),
-        }
+        Blocks { block_pages, by_number: FxHashMap::default(), records: Vec::new(), free: Vec::new() }
     }
 
     /// Pages in a block.
     pub(super) fn block_pages(&self) -> u32 {
         self.block_pages
-    }
-
-    /// The record of a slot's block.
-    pub(super) fn record_of(&self, slot: u32) -> u32 {
-        self.homes[slot as usize].record
-    }
-
-    /// The place of a slot's page in its block.
-    pub(super) fn offset(&self, slot: u32) -> u32 {
-        self.homes[slot as usize].offset
     }
 
     /// A record.
@@ -87,17 +95,22 @@ impl<T: Default> Blocks<T> {
         &mut self.records[record as usize].state
     }
 
-    /// Makes a slot a member of its page's block; gives the record and whether it is new.
-    pub(super) fn join(&mut self, slot: Slot, page: PageNo) -> (u32, bool) {
-        let (number, offset) = (page.0 / u64::from(self.block_pages), (page.0 % u64::from(self.block_pages)) as u32);
-        if self.homes.len() <= slot.index() {
-            self.homes.resize(slot.index() + 1, Home::default());
-        }
+    /// Makes a page a member of its block; tells whether it is the first.
+    pub(super) fn join(&mut self, page: PageNo) -> (Home, bool) {
+        let (number, offset) = self.split(page);
         let known = self.by_number.get(&number).copied();
         let record = known.unwrap_or_else(|| self.open(number));
         self.records[record as usize].members += 1;
-        self.homes[slot.index()] = Home { record, offset };
-        (record, known.is_none())
+        (Home { record, offset }, known.is_none())
+    }
+
+    /// The page's block and its offset there. Powers of two, the usual case, need no division.
+    fn split(&self, page: PageNo) -> (u64, u32) {
+        let block_pages = u64::from(self.block_pages);
+        if block_pages.is_power_of_two() {
+            return (page.0 >> block_pages.trailing_zeros(), (page.0 & (block_pages - 1)) as u32);
+        }
+        (page.0 / block_pages, (page.0 % block_pages) as u32)
     }
 
     fn open(&mut self, number: u64) -> u32 {
@@ -111,9 +124,8 @@ impl<T: Default> Blocks<T> {
         record
     }
 
-    /// Ends the membership of a slot that is not listed; tells whether its record is free now.
-    pub(super) fn leave(&mut self, slot: u32) -> bool {
-        let record = self.record_of(slot);
+    /// Ends the membership of a page that is not listed; tells whether its record is free now.
+    pub(super) fn leave(&mut self, record: u32) -> bool {
         let place = &mut self.records[record as usize];
         place.members -= 1;
         if place.members > 0 {
@@ -127,27 +139,26 @@ impl<T: Default> Blocks<T> {
     }
 
     /// Where a slot stands among the listed ones of its block, or would stand.
-    pub(super) fn place(&self, slot: u32) -> Result<usize, usize> {
-        let key = |slot: u32| (self.offset(slot), slot);
-        self.record(self.record_of(slot)).listed.binary_search_by_key(&key(slot), |listed| key(*listed))
+    pub(super) fn place(&self, slot: u32, home: Home) -> Result<usize, usize> {
+        self.record(home.record).listed.binary_search(&Listed::new(home.offset, slot))
     }
 
-    /// Lists a member.
-    pub(super) fn list(&mut self, slot: u32) {
-        let place = self.place(slot).expect_err("a slot is listed once");
-        self.records[self.homes[slot as usize].record as usize].listed.insert(place, slot);
+    /// Lists a member. Lists grow by a quarter: there is one for each block, and most of them are short.
+    pub(super) fn list(&mut self, slot: u32, home: Home) {
+        let place = self.place(slot, home).expect_err("a slot is listed once");
+        let listed = &mut self.records[home.record as usize].listed;
+        if listed.len() == listed.capacity() {
+            listed.reserve_exact(listed.len() / 4 + 4);
+        }
+        listed.insert(place, Listed::new(home.offset, slot));
     }
 
-    /// Lists a member no longer.
-    pub(super) fn unlist(&mut self, slot: u32) {
-        let place = self.place(slot).expect("the slot is listed");
-        self.records[self.homes[slot as usize].record as usize].listed.remove(place);
-    }
-
-    /// The listed slot after `slot`, which is listed, in the same block.
-    pub(super) fn next_listed(&self, slot: u32) -> Option<u32> {
-        let place = self.place(slot).expect("the slot is listed");
-        self.record(self.record_of(slot)).listed.get(place + 1).copied()
+    /// Lists a member no longer; gives the one that was listed after it.
+    pub(super) fn unlist(&mut self, slot: u32, home: Home) -> Option<u32> {
+        let place = self.place(slot, home).expect("the slot is listed");
+        let listed = &mut self.records[home.record as usize].listed;
+        listed.remove(place);
+        listed.get(place).map(|next| next.slot())
     }
 
     /// The records in use.
@@ -155,15 +166,18 @@ impl<T: Default> Blocks<T> {
         (0..self.records.len() as u32).filter(|record| self.record(*record).members > 0)
     }
 
-    /// Verifies the invariants.
+    /// Verifies the invariants, `home` being what the policy keeps of a slot.
     ///
     /// # Errors
     /// The first that does not hold.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, home: impl Fn(u32) -> Home) -> Result<(), String> {
         for (index, record) in self.records.iter().enumerate() {
-            let is_own = |slot: &u32| self.record_of(*slot) as usize == index;
-            let ascends = record.listed.windows(2).all(|pair| self.offset(pair[0]) <= self.offset(pair[1]));
-            if !ascends || !record.listed.iter().all(is_own) || record.listed.len() > record.members as usize {
+            let is_own = |listed: &Listed| {
+                let Home { record, offset } = home(listed.slot());
+                record as usize == index && *listed == Listed::new(offset, listed.slot())
+            };
+            let is_sound = record.listed.is_sorted() && record.listed.iter().all(is_own);
+            if !is_sound || record.listed.len() > record.members as usize {
                 return Err(format!("block {} lists {:?} of {} members", record.number, record.listed, record.members));
             }
             let known = self.by_number.get(&record.number).is_some_and(|known| *known as usize == index);
@@ -172,5 +186,24 @@ impl<T: Default> Blocks<T> {
             }
         }
         Ok(())
+    }
+}
+
+/// The homes of slots, for policies that keep nothing else beside them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Homes(Vec<Home>);
+
+impl Homes {
+    /// The home of a slot that is in.
+    pub(super) fn of(&self, slot: Slot) -> Home {
+        self.0[slot.index()]
+    }
+
+    /// Notes the home of a slot.
+    pub(super) fn set(&mut self, slot: Slot, home: Home) {
+        if self.0.len() <= slot.index() {
+            self.0.resize(slot.index() + 1, Home::default());
+        }
+        self.0[slot.index()] = home;
     }
 }

@@ -8,7 +8,7 @@
 //! Source: Kim and Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST 2008.
 //! Invariants: the list holds every block that has pages.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Home, Homes};
 use super::links::{Links, List};
 use super::{PageNo, Policy, Slot};
 
@@ -16,6 +16,7 @@ use super::{PageNo, Policy, Slot};
 pub struct Bplru {
     /// The state of a block is how many of its pages turned dirty in order so far; none any more if out of order.
     blocks: Blocks<Option<u32>>,
+    homes: Homes,
     links: Links,
     order: List,
     leaving: Option<u32>,
@@ -24,14 +25,22 @@ pub struct Bplru {
 impl Bplru {
     /// With flash blocks of so many pages.
     pub fn new(block_pages: u32) -> Bplru {
-        Bplru { blocks: Blocks::new(block_pages), links: Links::default(), order: List::default(), leaving: None }
+        Bplru {
+            blocks: Blocks::new(block_pages),
+            homes: Homes::default(),
+            links: Links::default(),
+            order: List::default(),
+            leaving: None,
+        }
     }
 }
 
 impl Policy for Bplru {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        let (record, is_new) = self.blocks.join(slot, page);
-        self.blocks.list(slot.0);
+        let (home, is_new) = self.blocks.join(page);
+        let record = home.record;
+        self.homes.set(slot, home);
+        self.blocks.list(slot.0, home);
         if is_new {
             *self.blocks.state(record) = Some(0);
             self.order.push_front(&mut self.links, record);
@@ -41,11 +50,11 @@ impl Policy for Bplru {
     }
 
     fn access(&mut self, slot: Slot) {
-        self.order.move_to_front(&mut self.links, self.blocks.record_of(slot.0));
+        self.order.move_to_front(&mut self.links, self.homes.of(slot).record);
     }
 
     fn dirtied(&mut self, slot: Slot) {
-        let (record, offset) = (self.blocks.record_of(slot.0), self.blocks.offset(slot.0));
+        let Home { record, offset } = self.homes.of(slot);
         let block_pages = self.blocks.block_pages();
         let in_order = self.blocks.state(record);
         *in_order = in_order.filter(|count| *count == offset).map(|count| count + 1);
@@ -56,9 +65,10 @@ impl Policy for Bplru {
     }
 
     fn remove(&mut self, slot: Slot) {
-        let record = self.blocks.record_of(slot.0);
-        self.blocks.unlist(slot.0);
-        if self.blocks.leave(slot.0) {
+        let home = self.homes.of(slot);
+        let record = home.record;
+        self.blocks.unlist(slot.0, home);
+        if self.blocks.leave(record) {
             self.order.remove(&mut self.links, record);
             self.leaving = self.leaving.filter(|leaving| *leaving != record);
         }
@@ -66,7 +76,7 @@ impl Policy for Bplru {
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
         self.leaving = self.leaving.or(self.order.back());
-        self.blocks.record(self.leaving?).listed().first().map(|slot| Slot(*slot))
+        self.blocks.record(self.leaving?).listed_at(0).map(Slot)
     }
 
     fn wants_more(&self) -> bool {
@@ -74,7 +84,7 @@ impl Policy for Bplru {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.blocks.check()?;
+        self.blocks.check(|slot| self.homes.of(Slot(slot)))?;
         self.order.check(&self.links)?;
         let mut listed: Vec<u32> = self.order.iter(&self.links).collect();
         listed.sort_unstable();

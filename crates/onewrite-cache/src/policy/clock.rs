@@ -11,7 +11,7 @@ use super::{PageNo, Policy, Slot};
 /// See the module's head.
 #[derive(Default)]
 pub struct Clock {
-    ring: Ring,
+    ring: Ring<()>,
     is_referenced: Vec<bool>,
 }
 
@@ -22,7 +22,7 @@ impl Policy for Clock {
             self.is_referenced.resize(slot.index() + 1, false);
         }
         self.is_referenced[slot.index()] = true;
-        self.ring.insert_before_hand(slot.0);
+        self.ring.insert_before_hand(slot.0, ());
     }
 
     #[inline]

@@ -9,13 +9,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Homes};
 use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct Fab {
     /// The state of a block is the moment of its last use.
     blocks: Blocks<u64>,
+    homes: Homes,
     order: BTreeSet<(usize, Reverse<u64>, u32)>,
     now: u64,
     leaving: Option<u32>,
@@ -24,12 +25,12 @@ pub struct Fab {
 impl Fab {
     /// With flash blocks of so many pages.
     pub fn new(block_pages: u32) -> Fab {
-        Fab { blocks: Blocks::new(block_pages), order: BTreeSet::new(), now: 0, leaving: None }
+        Fab { blocks: Blocks::new(block_pages), homes: Homes::default(), order: BTreeSet::new(), now: 0, leaving: None }
     }
 
     fn key(&self, record: u32) -> (usize, Reverse<u64>, u32) {
         let block = self.blocks.record(record);
-        (block.listed().len(), Reverse(block.state), record)
+        (block.listed_count(), Reverse(block.state), record)
     }
 
     fn touch(&mut self, record: u32) {
@@ -40,27 +41,30 @@ impl Fab {
 
 impl Policy for Fab {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        let (record, is_new) = self.blocks.join(slot, page);
+        let (home, is_new) = self.blocks.join(page);
+        let record = home.record;
         if !is_new {
             self.order.remove(&self.key(record));
         }
-        self.blocks.list(slot.0);
+        self.homes.set(slot, home);
+        self.blocks.list(slot.0, home);
         self.touch(record);
         self.order.insert(self.key(record));
     }
 
     fn access(&mut self, slot: Slot) {
-        let record = self.blocks.record_of(slot.0);
+        let record = self.homes.of(slot).record;
         self.order.remove(&self.key(record));
         self.touch(record);
         self.order.insert(self.key(record));
     }
 
     fn remove(&mut self, slot: Slot) {
-        let record = self.blocks.record_of(slot.0);
+        let home = self.homes.of(slot);
+        let record = home.record;
         self.order.remove(&self.key(record));
-        self.blocks.unlist(slot.0);
-        if !self.blocks.leave(slot.0) {
+        self.blocks.unlist(slot.0, home);
+        if !self.blocks.leave(record) {
             self.order.insert(self.key(record));
         } else if self.leaving == Some(record) {
             self.leaving = None;
@@ -70,7 +74,7 @@ impl Policy for Fab {
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
         let record = self.leaving.or_else(|| self.order.last().map(|(_, _, record)| *record))?;
         self.leaving = Some(record);
-        self.blocks.record(record).listed().first().map(|slot| Slot(*slot))
+        self.blocks.record(record).listed_at(0).map(Slot)
     }
 
     fn wants_more(&self) -> bool {
@@ -78,7 +82,7 @@ impl Policy for Fab {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.blocks.check()?;
+        self.blocks.check(|slot| self.homes.of(Slot(slot)))?;
         let expected: BTreeSet<_> = self.blocks.in_use().map(|record| self.key(record)).collect();
         match expected == self.order {
             true => Ok(()),

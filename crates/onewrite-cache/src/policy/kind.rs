@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::*;
-use crate::simulate::{Replay, Simulation};
+use crate::simulate::{CAPACITY_MAX, Replay, Simulation};
 
 /// What a policy is told of its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
-    /// Pages that the cache may hold, at least one.
+    /// Pages that the cache may hold, from 1 to 2²⁷.
     pub capacity_pages: u32,
     /// Pages of a flash block, from 1 to 2²⁴.
     pub block_pages: u32,
@@ -21,7 +21,7 @@ impl CacheShape {
     /// # Errors
     /// Which is out of bounds, and the bounds.
     pub fn new(capacity_pages: u64, block_pages: u64) -> Result<CacheShape, String> {
-        let (capacity_max, block_max) = (1_u64 << 30, u64::from(blocks::BLOCK_PAGES_MAX));
+        let (capacity_max, block_max) = (u64::from(CAPACITY_MAX), u64::from(blocks::BLOCK_PAGES_MAX));
         if !(1..=capacity_max).contains(&capacity_pages) {
             return Err(format!("a cache of {capacity_pages} pages; it has from 1 to {capacity_max}"));
         }

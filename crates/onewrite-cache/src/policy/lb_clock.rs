@@ -10,7 +10,7 @@
 //! made for a write buffer; here reads count as writes do. Where it leaves the hand is our reading: at its starting point.
 //! Invariant: the ring holds every block that has pages.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Home, Homes};
 use super::links::Ring;
 use super::{PageNo, Policy, Slot};
 
@@ -18,14 +18,15 @@ use super::{PageNo, Policy, Slot};
 pub struct LbClock {
     /// The state of a block is its bit.
     blocks: Blocks<bool>,
-    ring: Ring,
+    homes: Homes,
+    ring: Ring<()>,
     leaving: Option<u32>,
 }
 
 impl LbClock {
     /// With flash blocks of so many pages.
     pub fn new(block_pages: u32) -> LbClock {
-        LbClock { blocks: Blocks::new(block_pages), ring: Ring::default(), leaving: None }
+        LbClock { blocks: Blocks::new(block_pages), homes: Homes::default(), ring: Ring::default(), leaving: None }
     }
 
     fn choose(&mut self) -> Option<u32> {
@@ -34,34 +35,37 @@ impl LbClock {
         let all_used = !was_used.contains(&false);
         let candidates = round.iter().zip(was_used).filter(|(_, used)| all_used || !used).map(|(block, _)| *block);
         // The first of equals: `max_by_key` would give the last.
-        candidates.rev().max_by_key(|block| self.blocks.record(*block).listed().len())
+        candidates.rev().max_by_key(|block| self.blocks.record(*block).listed_count())
     }
 }
 
 impl Policy for LbClock {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        let (record, is_new) = self.blocks.join(slot, page);
-        self.blocks.list(slot.0);
-        *self.blocks.state(record) = true;
+        let (home, is_new) = self.blocks.join(page);
+        self.homes.set(slot, home);
+        self.blocks.list(slot.0, home);
+        *self.blocks.state(home.record) = true;
         if is_new {
-            self.ring.insert_before_hand(record);
+            self.ring.insert_before_hand(home.record, ());
         }
     }
 
     fn access(&mut self, slot: Slot) {
-        *self.blocks.state(self.blocks.record_of(slot.0)) = true;
+        *self.blocks.state(self.homes.of(slot).record) = true;
     }
 
     fn dirtied(&mut self, slot: Slot) {
-        if self.blocks.offset(slot.0) + 1 == self.blocks.block_pages() {
-            *self.blocks.state(self.blocks.record_of(slot.0)) = false;
+        let Home { record, offset } = self.homes.of(slot);
+        if offset + 1 == self.blocks.block_pages() {
+            *self.blocks.state(record) = false;
         }
     }
 
     fn remove(&mut self, slot: Slot) {
-        let record = self.blocks.record_of(slot.0);
-        self.blocks.unlist(slot.0);
-        if self.blocks.leave(slot.0) {
+        let home = self.homes.of(slot);
+        let record = home.record;
+        self.blocks.unlist(slot.0, home);
+        if self.blocks.leave(record) {
             self.ring.remove(record);
             self.leaving = self.leaving.filter(|leaving| *leaving != record);
         }
@@ -71,7 +75,7 @@ impl Policy for LbClock {
         if self.leaving.is_none() {
             self.leaving = self.choose();
         }
-        self.blocks.record(self.leaving?).listed().first().map(|slot| Slot(*slot))
+        self.blocks.record(self.leaving?).listed_at(0).map(Slot)
     }
 
     fn wants_more(&self) -> bool {
@@ -79,7 +83,7 @@ impl Policy for LbClock {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.blocks.check()?;
+        self.blocks.check(|slot| self.homes.of(Slot(slot)))?;
         self.ring.check()?;
         let mut circle: Vec<u32> = self.ring.iter().collect();
         circle.sort_unstable();

@@ -4,6 +4,8 @@
 //! a slot that is in no list is [`OUT`]. A ring is the same without ends. Several lists may share one array, a slot
 //! being in one of them at most.
 
+use std::collections::VecDeque;
+
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -159,65 +161,111 @@ impl List {
     }
 }
 
+/// Where a slot stands in a ring, and what the policy keeps beside that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place<T> {
+    position: u32,
+    data: T,
+}
+
+/// What tells the position of a slot that has left from every position in use: a ring is shorter than this.
+const LEFT: u32 = 1 << 31;
+
 /// A circle of slots with a hand that rests on one of them.
+///
+/// It is kept as a queue from the hand on: the hand passes a slot by moving it from the front to the back, so that memory
+/// is walked in order. A slot that leaves elsewhere stays in the queue as a hole, dropped when it comes to the front or
+/// when the queue is full.
+///
+/// Invariants: positions count up through the queue, wrapping; an entry whose slot has another position is a hole; the
+/// front is none.
 #[derive(Clone, Debug)]
-pub(super) struct Ring {
-    links: Links,
-    hand: u32,
+pub(super) struct Ring<T = ()> {
+    queue: VecDeque<u32>,
+    /// Position of the front.
+    head: u32,
+    places: Vec<Place<T>>,
     length: usize,
 }
 
-impl Default for Ring {
-    fn default() -> Ring {
-        Ring { links: Links::default(), hand: NONE, length: 0 }
+impl<T> Default for Ring<T> {
+    fn default() -> Ring<T> {
+        Ring { queue: VecDeque::new(), head: 0, places: Vec::new(), length: 0 }
     }
 }
 
-impl Ring {
+impl<T: Copy + Default> Ring<T> {
     /// The slot under the hand.
+    #[inline]
     pub(super) fn hand(&self) -> Option<u32> {
-        (self.hand != NONE).then_some(self.hand)
+        self.queue.front().copied()
+    }
+
+    /// What the policy keeps of a slot.
+    #[inline]
+    pub(super) fn data(&self, slot: u32) -> T {
+        self.places[slot as usize].data
     }
 
     /// Moves the hand to the next slot.
+    #[inline]
     pub(super) fn advance(&mut self) {
-        if self.hand != NONE {
-            self.hand = self.links.next(self.hand);
+        if let Some(slot) = self.queue.pop_front() {
+            self.head = self.head.wrapping_add(1);
+            self.push_back(slot);
+            self.drop_holes();
         }
     }
 
     /// Puts a slot just before the one under the hand, where the hand comes last; the only slot gets the hand.
-    pub(super) fn insert_before_hand(&mut self, slot: u32) {
-        self.length += 1;
-        if self.hand == NONE {
-            self.links.put(slot, Link { previous: slot, next: slot });
-            self.hand = slot;
-            return;
+    #[inline]
+    pub(super) fn insert_before_hand(&mut self, slot: u32, data: T) {
+        if self.places.len() <= slot as usize {
+            self.places.resize(slot as usize + 1, Place::default());
         }
-        let previous = self.links.previous(self.hand);
-        self.links.put(slot, Link { previous, next: self.hand });
-        self.links.0[previous as usize].next = slot;
-        self.links.0[self.hand as usize].previous = slot;
+        self.places[slot as usize].data = data;
+        if self.queue.len() == self.queue.capacity() {
+            self.make_room();
+        }
+        self.push_back(slot);
+        self.length += 1;
     }
 
     /// Takes a slot out; a hand on it moves to the next.
+    #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
-        let Link { previous, next } = self.links.take(slot);
+        self.places[slot as usize].position ^= LEFT;
         self.length -= 1;
-        if self.length == 0 {
-            self.hand = NONE;
-            return;
+        self.drop_holes();
+    }
+
+    fn push_back(&mut self, slot: u32) {
+        self.places[slot as usize].position = self.head.wrapping_add(self.queue.len() as u32);
+        self.queue.push_back(slot);
+    }
+
+    fn drop_holes(&mut self) {
+        while let Some(front) = self.queue.front()
+            && self.places[*front as usize].position != self.head
+        {
+            self.queue.pop_front();
+            self.head = self.head.wrapping_add(1);
         }
-        self.links.0[previous as usize].next = next;
-        self.links.0[next as usize].previous = previous;
-        if self.hand == slot {
-            self.hand = next;
-        }
+    }
+
+    /// Drops all holes, and lets the queue have room for three quarters more than it then holds.
+    fn make_room(&mut self) {
+        let slots: Vec<u32> = self.iter().collect();
+        self.queue.clear();
+        self.queue.reserve_exact(slots.len() + slots.len() * 3 / 4 + 8);
+        slots.into_iter().for_each(|slot| self.push_back(slot));
     }
 
     /// The slots from the hand on.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.hand(), |slot| Some(self.links.next(*slot))).take(self.length)
+        let places = (0..).map(|ahead: u32| self.head.wrapping_add(ahead));
+        let entries = self.queue.iter().copied().zip(places);
+        entries.filter(|(slot, position)| self.places[*slot as usize].position == *position).map(|(slot, _)| slot)
     }
 
     /// Verifies the invariants.
@@ -225,16 +273,13 @@ impl Ring {
     /// # Errors
     /// The first that does not hold.
     pub(super) fn check(&self) -> Result<(), String> {
-        for slot in self.iter() {
-            let next = self.links.next(slot);
-            if self.links.previous(next) != slot {
-                return Err(format!("slot {next} follows {slot}, but says {}", self.links.previous(next)));
-            }
-        }
-        let behind = self.iter().last().map(|last| self.links.next(last));
-        match behind == self.hand() {
+        let mut slots: Vec<u32> = self.iter().collect();
+        let count = slots.len();
+        slots.sort_unstable();
+        slots.dedup();
+        match count == self.length && slots.len() == count && self.iter().next() == self.hand() {
             true => Ok(()),
-            false => Err(format!("the ring of {} slots does not close", self.length)),
+            false => Err(format!("{count} entries for {} of {} slots in the ring", slots.len(), self.length)),
         }
     }
 }

@@ -21,33 +21,44 @@
 //! in; a block lists exactly its dirty pages; `non_zero` is what its name says; counts are at most 4; the s-hand is none
 //! or on a dirty page.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Home};
 use super::links::{NONE, Ring};
 use super::{PageNo, Policy, Slot};
 
-/// A page's count and whether it is dirty.
+/// What a hit has to know of a page, in one word: the record of its block, whether it is dirty, and its count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mark(u8);
+struct Mark(u32);
 
 impl Mark {
-    const DIRTY: u8 = 1 << 7;
+    const COUNT: u32 = 0b111;
+    const DIRTY: u32 = 0b1000;
+    const RECORD_SHIFT: u32 = 4;
 
-    fn new(count: u8, is_dirty: bool) -> Mark {
-        Mark(count | if is_dirty { Mark::DIRTY } else { 0 })
+    fn clean(record: u32, count: u32) -> Mark {
+        Mark((record << Mark::RECORD_SHIFT) | count)
+    }
+
+    fn dirty(record: u32, count: u32) -> Mark {
+        Mark((record << Mark::RECORD_SHIFT) | Mark::DIRTY | count)
+    }
+
+    fn record(self) -> u32 {
+        self.0 >> Mark::RECORD_SHIFT
     }
 
     fn is_dirty(self) -> bool {
         self.0 & Mark::DIRTY != 0
     }
 
-    fn count(self) -> u8 {
-        self.0 & !Mark::DIRTY
+    fn count(self) -> u32 {
+        self.0 & Mark::COUNT
     }
 }
 
 /// See the module's head.
 pub struct TsClock {
-    ring: Ring,
+    /// Beside the links: the page's offset in its block.
+    ring: Ring<u32>,
     /// The state of a block is its `non_zero`.
     blocks: Blocks<u32>,
     marks: Vec<Mark>,
@@ -68,37 +79,44 @@ impl TsClock {
         }
     }
 
+    fn home(&self, slot: u32) -> Home {
+        Home { record: self.marks[slot as usize].record(), offset: self.ring.data(slot) }
+    }
+
     /// Gives a dirty page the count of its block; `joins` if it was not in `non_zero` before.
-    fn count_dirty(&mut self, slot: u32, joins: bool) {
+    fn count_dirty(&mut self, slot: u32, record: u32, joins: bool) {
         let block_pages = self.blocks.block_pages();
-        let non_zero = self.blocks.state(self.blocks.record_of(slot));
+        let non_zero = self.blocks.state(record);
         *non_zero += u32::from(joins);
-        let count = (4 * *non_zero).div_ceil(block_pages) as u8;
-        self.marks[slot as usize] = Mark::new(count, true);
+        let quarters = 4 * *non_zero;
+        // A division only where there is more than one quarter to tell apart.
+        let count = if quarters <= block_pages { 1 } else { quarters.div_ceil(block_pages) };
+        self.marks[slot as usize] = Mark::dirty(record, count);
     }
 
     /// The first dirty page of the block of `slot`, which is dirty.
     fn first_dirty(&self, slot: u32) -> u32 {
-        self.blocks.record(self.blocks.record_of(slot)).listed()[0]
+        let block = self.blocks.record(self.marks[slot as usize].record());
+        block.listed_at(0).expect("the slot is listed there itself")
     }
 
     /// Takes a dirty page out of what its block knows.
-    fn forget_dirty(&mut self, slot: u32) {
+    fn forget_dirty(&mut self, slot: u32, home: Home) {
+        let next = self.blocks.unlist(slot, home);
         if self.s_hand == slot {
-            self.s_hand = self.blocks.next_listed(slot).unwrap_or(NONE);
+            self.s_hand = next.unwrap_or(NONE);
         }
         if self.marks[slot as usize].count() > 0 {
-            *self.blocks.state(self.blocks.record_of(slot)) -= 1;
+            *self.blocks.state(home.record) -= 1;
         }
-        self.blocks.unlist(slot);
     }
 
     /// The t-hand takes one from the count under it and passes on.
     fn sweep_time(&mut self, slot: u32) {
         let mark = &mut self.marks[slot as usize];
         mark.0 -= 1;
-        if *mark == Mark::new(0, true) {
-            *self.blocks.state(self.blocks.record_of(slot)) -= 1;
+        if mark.is_dirty() && mark.count() == 0 {
+            *self.blocks.state(mark.record()) -= 1;
         }
         self.ring.advance();
     }
@@ -109,11 +127,11 @@ impl TsClock {
             self.s_hand = self.first_dirty(under_t_hand);
         }
         loop {
-            let start = self.blocks.place(self.s_hand).expect("the s-hand is on a dirty page");
-            let listed = self.blocks.record(self.blocks.record_of(self.s_hand)).listed();
-            let found = (start..listed.len()).find(|place| self.marks[listed[*place] as usize].count() == 0);
-            let victim = found.map(|place| listed[place]);
-            let next = found.and_then(|place| listed.get(place + 1).copied());
+            let home = self.home(self.s_hand);
+            let start = self.blocks.place(self.s_hand, home).expect("the s-hand is on a dirty page");
+            let mut ahead = self.blocks.record(home.record).listed_from(start);
+            let victim = ahead.find(|slot| self.marks[*slot as usize].count() == 0);
+            let next = ahead.next();
             self.s_hand = next.unwrap_or_else(|| self.first_dirty(under_t_hand));
             if let Some(victim) = victim {
                 return victim;
@@ -133,9 +151,9 @@ impl Policy for TsClock {
         if self.marks.len() <= slot.index() {
             self.marks.resize(slot.index() + 1, Mark::default());
         }
-        self.blocks.join(slot, page);
-        self.marks[slot.index()] = Mark::new(1, false);
-        self.ring.insert_before_hand(slot.0);
+        let (home, _) = self.blocks.join(page);
+        self.marks[slot.index()] = Mark::clean(home.record, 1);
+        self.ring.insert_before_hand(slot.0, home.offset);
         if std::mem::take(&mut self.passes_on) {
             self.ring.advance();
         }
@@ -145,30 +163,33 @@ impl Policy for TsClock {
     fn access(&mut self, slot: Slot) {
         let mark = self.marks[slot.index()];
         if mark.is_dirty() {
-            self.count_dirty(slot.0, mark.count() == 0);
+            self.count_dirty(slot.0, mark.record(), mark.count() == 0);
         } else {
-            self.marks[slot.index()] = Mark::new(1, false);
+            self.marks[slot.index()] = Mark::clean(mark.record(), 1);
         }
     }
 
     #[inline]
     fn dirtied(&mut self, slot: Slot) {
         debug_assert!(!self.marks[slot.index()].is_dirty(), "{slot:?} is dirty already");
-        self.blocks.list(slot.0);
-        self.count_dirty(slot.0, true);
+        let home = self.home(slot.0);
+        self.blocks.list(slot.0, home);
+        self.count_dirty(slot.0, home.record, true);
     }
 
     fn cleaned(&mut self, slot: Slot) {
-        self.forget_dirty(slot.0);
-        self.marks[slot.index()] = Mark::new(self.marks[slot.index()].count().min(1), false);
+        self.forget_dirty(slot.0, self.home(slot.0));
+        let mark = self.marks[slot.index()];
+        self.marks[slot.index()] = Mark::clean(mark.record(), mark.count().min(1));
     }
 
     #[inline]
     fn remove(&mut self, slot: Slot) {
+        let home = self.home(slot.0);
         if self.marks[slot.index()].is_dirty() {
-            self.forget_dirty(slot.0);
+            self.forget_dirty(slot.0, home);
         }
-        self.blocks.leave(slot.0);
+        self.blocks.leave(home.record);
         self.ring.remove(slot.0);
     }
 
@@ -189,24 +210,24 @@ impl Policy for TsClock {
 
     fn check(&self) -> Result<(), String> {
         self.ring.check()?;
-        self.blocks.check()?;
+        self.blocks.check(|slot| self.home(slot))?;
         let dirty = self.ring.iter().filter(|slot| self.marks[*slot as usize].is_dirty()).count();
         let mut listed_count = 0;
         for record in self.blocks.in_use() {
-            let listed = self.blocks.record(record).listed();
-            let non_zero = listed.iter().filter(|slot| self.marks[**slot as usize].count() > 0).count();
+            let listed = || self.blocks.record(record).listed_from(0);
+            let non_zero = listed().filter(|slot| self.marks[*slot as usize].count() > 0).count();
             if non_zero as u32 != self.blocks.record(record).state {
                 return Err(format!("a block counts {}, not {non_zero}", self.blocks.record(record).state));
             }
-            if let Some(slot) = listed.iter().find(|slot| !self.marks[**slot as usize].is_dirty()) {
+            if let Some(slot) = listed().find(|slot| !self.marks[*slot as usize].is_dirty()) {
                 return Err(format!("slot {slot} is listed, but clean"));
             }
-            listed_count += listed.len();
+            listed_count += listed().count();
         }
         if let Some(slot) = self.ring.iter().find(|slot| self.marks[*slot as usize].count() > 4) {
             return Err(format!("slot {slot} has a count of {}", self.marks[slot as usize].count()));
         }
-        let is_s_hand_sound = self.s_hand == NONE || self.blocks.place(self.s_hand).is_ok();
+        let is_s_hand_sound = self.s_hand == NONE || self.blocks.place(self.s_hand, self.home(self.s_hand)).is_ok();
         match dirty == listed_count && is_s_hand_sound {
             true => Ok(()),
             false => Err(format!("{dirty} dirty pages, {listed_count} listed; the s-hand is on slot {}", self.s_hand)),
@@ -226,7 +247,7 @@ mod tests {
 
     impl Example {
         /// A full cache, in the order of the ring from the t-hand on: page, whether dirty, count.
-        fn new(start: &[(u64, bool, u8)]) -> Example {
+        fn new(start: &[(u64, bool, u32)]) -> Example {
             let mut example = Example { policy: TsClock::new(4), pages: Vec::new() };
             for (page, is_dirty, _) in start {
                 let slot = example.come_in(*page);
@@ -237,8 +258,8 @@ mod tests {
             for (slot, (_, is_dirty, count)) in start.iter().enumerate() {
                 let policy = &mut example.policy;
                 let was_counted = policy.marks[slot].count() > 0;
-                policy.marks[slot] = Mark::new(*count, *is_dirty);
-                let record = policy.blocks.record_of(slot as u32);
+                let record = policy.marks[slot].record();
+                policy.marks[slot] = if *is_dirty { Mark::dirty(record, *count) } else { Mark::clean(record, *count) };
                 *policy.blocks.state(record) -= u32::from(*is_dirty && was_counted && *count == 0);
             }
             example.policy.check().unwrap();
@@ -267,7 +288,7 @@ mod tests {
             self.pages[victim.index()]
         }
 
-        fn count(&self, page: u64) -> u8 {
+        fn count(&self, page: u64) -> u32 {
             let slot = self.pages.iter().position(|known| *known == page).unwrap();
             self.policy.marks[slot].count()
         }

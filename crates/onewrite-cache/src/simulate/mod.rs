@@ -18,6 +18,7 @@ mod utilization;
 use crate::policy::{PageNo, Policy, Slot};
 use table::Table;
 
+pub(crate) use table::CAPACITY_MAX;
 pub use utilization::Utilization;
 
 /// One page read or written.

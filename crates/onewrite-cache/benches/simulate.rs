@@ -1,0 +1,192 @@
+//! Speed and memory of the cache simulator on 10 M requests, Zipf(1.0) over 1 M pages, 30% writes, one thread.
+//!
+//! Prints for each policy and cache size the requests per second of processor time, the share of misses and the bytes of
+//! memory for each cached page. With `LIBCACHESIM` naming its `cachesim` binary, the rival runs on the same file in the
+//! same minute, and the ratios are printed. Both read the trace from a file in the format `oracleGeneral`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use onewrite_block::Choices;
+use onewrite_cache::{CacheShape, PageRequest, PolicyKind};
+
+const REQUESTS: usize = 10_000_000;
+const PAGES: usize = 1_000_000;
+const WRITE_PERCENT: u64 = 30;
+const BLOCK_PAGES: u64 = 1024;
+/// Bytes of a record of `oracleGeneral`: time, object, size, next access.
+const RECORD: usize = 24;
+/// Records read at a time.
+const CHUNK: usize = 4096;
+
+/// Seconds that this process has spent on a processor.
+fn own_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/self/schedstat").expect("Linux tells the processor time");
+    let nanos: u64 = text.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");
+    nanos as f64 / 1e9
+}
+
+/// Seconds that the processes it has waited for have spent on a processor: fields 16 and 17, in hundredths.
+fn children_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/self/stat").expect("Linux tells the processor time");
+    let after_name = text.rsplit(')').next().expect("the name ends");
+    let fields: Vec<f64> = after_name.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect();
+    (fields[12] + fields[13]) / 100.0
+}
+
+/// Bytes of memory that this process holds, without what its program file backs.
+fn resident_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").expect("Linux tells the memory");
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line for it");
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
+}
+
+/// Page numbers: ranks drawn from the Zipf distribution, popular ranks spread over the address space.
+fn write_trace(path: &Path) -> std::io::Result<()> {
+    let mut choices = Choices::new(1).stream("zipf", 0);
+    let mut cumulative = Vec::with_capacity(PAGES);
+    let mut sum = 0.0;
+    for rank in 1..=PAGES {
+        sum += 1.0 / rank as f64;
+        cumulative.push(sum);
+    }
+    let mut page_of_rank: Vec<u64> = (0..PAGES as u64).collect();
+    choices.shuffle(&mut page_of_rank);
+    let mut file = BufWriter::new(File::create(path)?);
+    for time in 0..REQUESTS as u32 {
+        let at = choices.fraction() * sum;
+        let page = page_of_rank[cumulative.partition_point(|below| *below < at).min(PAGES - 1)];
+        file.write_all(&time.to_le_bytes())?;
+        // The format has no writes: what is a write follows from the number of the request, see `is_write`.
+        file.write_all(&(page + 1).to_le_bytes())?;
+        file.write_all(&1_u32.to_le_bytes())?;
+        file.write_all(&(-1_i64).to_le_bytes())?;
+    }
+    file.flush()
+}
+
+/// A fixed, scattered 30% of requests.
+fn is_write(number: u64) -> bool {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 100 < WRITE_PERCENT
+}
+
+/// Reads the trace in chunks.
+fn for_each_chunk(path: &Path, mut take: impl FnMut(&[PageRequest])) {
+    let mut file = File::open(path).expect("the trace was written");
+    let mut bytes = vec![0_u8; RECORD * CHUNK];
+    let mut chunk = Vec::with_capacity(CHUNK);
+    for start in (0..REQUESTS).step_by(CHUNK) {
+        let count = CHUNK.min(REQUESTS - start);
+        file.read_exact(&mut bytes[..count * RECORD]).expect("the trace has all its records");
+        chunk.clear();
+        let records = bytes[..count * RECORD].chunks_exact(RECORD).enumerate();
+        chunk.extend(records.map(|(index, record)| {
+            let page = u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"));
+            PageRequest::new(page, is_write((start + index) as u64))
+        }));
+        take(&chunk);
+    }
+}
+
+/// What a cell found.
+struct Figures {
+    millions_per_second: f64,
+    miss_share: f64,
+}
+
+/// One cell in a process of its own, so that its memory is its own; gives what [`cell`] printed.
+fn simulate(kind: PolicyKind, pages: u64, trace: &Path) -> f64 {
+    let own = std::env::current_exe().expect("a path");
+    let arguments = ["cell", kind.name(), &pages.to_string()];
+    let output = Command::new(own).args(arguments).arg(trace).output().expect("this program runs");
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    print!("{line}");
+    let speed = line.split("Mrequests/s=").nth(1).and_then(|after| after.trim_start().split(' ').next());
+    speed.and_then(|speed| speed.parse().ok()).expect("a cell prints its speed")
+}
+
+fn cell(kind: PolicyKind, pages: u64, trace: &Path) {
+    let shape = CacheShape::new(pages, BLOCK_PAGES).expect("a possible cache");
+    for_each_chunk(trace, |_| ());
+    let before = resident_bytes();
+    let start = own_seconds();
+    let mut cache = kind.simulation(shape, None);
+    for_each_chunk(trace, |chunk| cache.feed(chunk, &mut |_| ()));
+    let seconds = own_seconds() - start;
+    let bytes = resident_bytes().saturating_sub(before) as f64 / pages as f64;
+    let counts = cache.counts();
+    let figures = Figures {
+        millions_per_second: REQUESTS as f64 / seconds / 1e6,
+        miss_share: counts.misses as f64 / counts.requests as f64,
+    };
+    println!(
+        "onewrite    {:9} cache={pages:6} Mrequests/s={:.2} misses={:.4} bytes/page={bytes:.1} evicted_dirty={}",
+        kind.name(),
+        figures.millions_per_second,
+        figures.miss_share,
+        counts.evicted_dirty,
+    );
+}
+
+/// The rival on the same file: its share of misses as it prints it, and the processor time of the process.
+fn rival(binary: &Path, kind: PolicyKind, pages: u64, trace: &Path) -> Option<Figures> {
+    let name = kind.name().replace('-', "");
+    let start = children_seconds();
+    let size = pages.to_string();
+    let arguments = ["oracleGeneral", &name, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
+    let output = Command::new(binary).arg(trace).args(arguments).output().expect("LIBCACHESIM names its binary");
+    let seconds = children_seconds() - start;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let after = text.rsplit("miss ratio ").next()?;
+    let miss_share: f64 = after.split([',', ' ', '\n']).next()?.parse().ok()?;
+    let figures = Figures { millions_per_second: REQUESTS as f64 / seconds / 1e6, miss_share };
+    println!(
+        "libCacheSim {:9} cache={pages:6} Mrequests/s={:6.2} misses={miss_share:.4}",
+        kind.name(),
+        figures.millions_per_second
+    );
+    Some(figures)
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, word, kind, pages, trace] = &arguments[..]
+        && word == "cell"
+    {
+        return cell(kind.parse().expect("a policy"), pages.parse().expect("a number"), Path::new(trace));
+    }
+    let directory = std::env::var_os("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let trace = directory.join(format!("onewrite-zipf-{}.oracleGeneral", std::process::id()));
+    write_trace(&trace).expect("room for a trace of 240 MB");
+    let start = own_seconds();
+    let mut writes = 0;
+    for_each_chunk(&trace, |chunk| writes += chunk.iter().filter(|request| request.is_write()).count());
+    let seconds = own_seconds() - start;
+    println!("reading alone: {:.1} Mrequests/s, {writes} writes", REQUESTS as f64 / seconds / 1e6);
+    let binary = std::env::var_os("LIBCACHESIM").map(PathBuf::from);
+    for pages in [PAGES as u64 / 100, PAGES as u64 / 10] {
+        let mut speeds = Vec::new();
+        for kind in kinds() {
+            let ours = simulate(kind, pages, &trace);
+            speeds.push((kind, ours));
+            let rivals = [PolicyKind::Lru, PolicyKind::Clock, PolicyKind::Sieve, PolicyKind::S3Fifo, PolicyKind::Arc];
+            let Some(binary) = binary.as_deref().filter(|_| rivals.contains(&kind)) else { continue };
+            if let Some(theirs) = rival(binary, kind, pages, &trace) {
+                let times = ours / theirs.millions_per_second;
+                println!("            {:9} cache={pages:6} times as fast={times:.2}", kind.name());
+            }
+        }
+        let of = |wanted| speeds.iter().find(|(kind, _)| *kind == wanted).map_or(f64::NAN, |(_, speed)| *speed);
+        println!("clock / ts-clock at {pages} pages: {:.2}", of(PolicyKind::Clock) / of(PolicyKind::TsClock));
+    }
+    fs::remove_file(&trace).expect("the trace is still there");
+}
+
+/// All policies that run on line, or those that the environment names (`POLICIES=lru,clock`).
+fn kinds() -> Vec<PolicyKind> {
+    let named = std::env::var("POLICIES").ok();
+    let named = named.as_deref().map(|names| names.split(',').map(|name| name.parse().expect("a policy")).collect());
+    named.unwrap_or_else(|| PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future()).collect())
+}
