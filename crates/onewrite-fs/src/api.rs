@@ -202,6 +202,12 @@ pub enum Allocation {
     PunchHole,
     /// Makes the range read as zeros and keeps blocks for it; extends the size if needed.
     ZeroRange,
+    /// Takes the range out: what lies behind it moves to where it began. Offset and length are multiples of 4 KiB, and
+    /// the range ends before the end of the file.
+    CollapseRange,
+    /// Puts a hole in: what lies behind the offset moves by the length. Offset and length are multiples of 4 KiB, and the
+    /// offset lies before the end of the file.
+    InsertRange,
 }
 
 /// What `statfs` tells.
@@ -263,9 +269,12 @@ pub enum FsError {
         /// How many were free.
         free: u64,
     },
-    /// No such extended attribute, or nothing to seek to.
+    /// No such extended attribute.
     #[error("no data: {0}")]
     NoData(String),
+    /// Nothing to seek to.
+    #[error("no data or hole: {0}")]
+    BeyondEnd(String),
     /// The file would be larger than the format allows.
     #[error("{ino} would grow to {size} bytes; at most {size_max} are possible")]
     TooLarge {
@@ -314,6 +323,7 @@ impl FsError {
             FsError::NotPermitted(_) => 1,
             FsError::NotFound(_) => 2,
             FsError::Device(_) => 5,
+            FsError::BeyondEnd(_) => 6,
             FsError::Exists(_) => 17,
             FsError::NotDirectory(_) => 20,
             FsError::IsDirectory(_) => 21,

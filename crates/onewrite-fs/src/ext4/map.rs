@@ -7,6 +7,8 @@
 //! # Invariant
 //! The key of an index is the first logical block of its child's first entry.
 
+pub(super) mod shift;
+
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::balloc::ALLOCATION_CREDITS;

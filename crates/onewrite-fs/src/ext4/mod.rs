@@ -21,6 +21,7 @@ mod ops;
 mod read;
 mod rename;
 mod runs;
+mod shift;
 mod truncate;
 mod volume;
 mod write;

@@ -165,6 +165,7 @@ impl FileSystem for Ext4 {
         let _held = node.lock.exclusive().await;
         if let Some(size) = changes.size {
             node.expect_file()?;
+            volume.check_end(&node, size)?;
             volume.set_size(&node, size).await?;
         }
         let mut handle = volume.journal.start(1).await?;
@@ -300,7 +301,6 @@ impl FileSystem for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.check_name(to.1)?;
         if [from.1, to.1].iter().any(|name| *name == b"." || *name == b"..") {
             return Err(FsError::Invalid("`.` and `..` cannot be renamed".into()));
         }
@@ -372,9 +372,10 @@ impl FileSystem for Ext4 {
         volume.check_writable()?;
         let node = volume.node(ino).await?;
         node.expect_file()?;
-        if length == 0 || offset.checked_add(length).is_none_or(|end| end > (1 << 44) - PAGE_BYTES) {
-            return Err(FsError::Invalid(format!("a range of {length} bytes at {offset}")));
+        if length == 0 {
+            return Err(FsError::Invalid(format!("a range of no bytes at {offset}")));
         }
+        volume.check_end(&node, offset.saturating_add(length))?;
         let _held = node.lock.exclusive().await;
         with_space!(volume, volume.allocate_file(&node, (offset, length), allocation))
     }

@@ -142,7 +142,7 @@ impl Volume {
             self.wait_for_writes(node).await;
         }
         let size = node.size();
-        let beyond = || FsError::NoData(format!("{} from byte {offset} on", node.ino()));
+        let beyond = || FsError::BeyondEnd(format!("{} from byte {offset} on", node.ino()));
         let mut at = offset;
         while at < size {
             let index = at / PAGE_BYTES;

@@ -18,6 +18,7 @@ impl Volume {
     pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
         let missing = || FsError::NotFound(String::from_utf8_lossy(from.1).into_owned());
         let found = self.find_entry(from.0, from.1).await?.ok_or_else(missing)?;
+        self.check_name(to.1)?;
         let node = self.node(found.ino).await?;
         let replaced = self.find_entry(to.0, to.1).await?;
         match (replaced, manner) {

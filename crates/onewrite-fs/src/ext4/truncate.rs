@@ -142,12 +142,28 @@ impl Volume {
         match allocation {
             Allocation::Extend => self.reserve(node, (offset, end), node.size().max(end)).await,
             Allocation::KeepSize => self.reserve(node, (offset, end), node.size()).await,
-            Allocation::PunchHole => self.punch(node, offset, end.min(node.size())).await,
+            Allocation::PunchHole => {
+                let before = node.inode.borrow().mtime;
+                self.punch(node, offset, end).await?;
+                if node.inode.borrow().mtime == before { self.stamp_modified(node).await } else { Ok(()) }
+            }
             Allocation::ZeroRange => {
-                self.punch(node, offset, end.min(node.size())).await?;
+                self.punch(node, offset, end).await?;
                 self.reserve(node, (offset, end), node.size().max(end)).await
             }
+            Allocation::CollapseRange => self.collapse(node, (offset, end)).await,
+            Allocation::InsertRange => self.insert_hole(node, offset, length).await,
         }
+    }
+
+    /// Says that the content was changed, though nothing had to be done.
+    async fn stamp_modified(&self, node: &Rc<Node>) -> FsResult<()> {
+        let mut handle = self.journal.start(1).await?;
+        self.load_inode_block(node.number).await?;
+        let stamp = self.timestamp();
+        (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
+        self.save(&mut handle, node);
+        Ok(())
     }
 
     async fn reserve(&self, node: &Rc<Node>, (offset, end): (u64, u64), size: u64) -> FsResult<()> {
@@ -162,9 +178,9 @@ impl Volume {
                 let stamp = self.timestamp();
                 if size > node.size() {
                     node.set_size(size);
-                    node.inode.borrow_mut().mtime = stamp;
                 }
-                node.inode.borrow_mut().ctime = stamp;
+                let mut inode = node.inode.borrow_mut();
+                (inode.mtime, inode.ctime) = (stamp, stamp);
             }
             self.load_inode_block(node.number).await?;
             self.save(&mut handle, node);
@@ -175,14 +191,17 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes the range a hole; parts of pages at its ends become zeros.
-    async fn punch(&self, node: &Rc<Node>, offset: u64, end: u64) -> FsResult<()> {
-        if offset >= end {
+    /// Makes the range a hole, as far as the file reaches; parts of pages at its ends become zeros. A range that covers
+    /// the file's last byte covers the page that it lies in.
+    pub(super) async fn punch(&self, node: &Rc<Node>, offset: u64, end: u64) -> FsResult<()> {
+        let size = node.size();
+        if offset >= end.min(size) {
             return Ok(());
         }
+        let end = if end < size { end } else { size.next_multiple_of(PAGE_BYTES) };
         let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
         let zero = |start: u64, stop: u64| vec![0; (stop - start) as usize];
-        let head_end = end.min(first * PAGE_BYTES);
+        let head_end = end.min(first * PAGE_BYTES).min(size);
         if offset < head_end {
             self.write_zeros(node, offset, &zero(offset, head_end)).await?;
         }

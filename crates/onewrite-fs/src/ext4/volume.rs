@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
-use onewrite_block::{Cause, DevicePort, Lpn, Nanos, Page, PageBytes, Request, Runtime};
+use onewrite_block::{Cause, DevicePort, Lpn, Nanos, Page, PageBytes, Request, Runtime, TaskId};
 use onewrite_cache::{PageCache, PageKey, Victim};
 use rustc_hash::FxHashMap;
 
@@ -52,6 +52,8 @@ pub(super) struct Volume {
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
     loading: RefCell<FxHashMap<PageKey, usize>>,
+    /// Tasks that write pages to make room.
+    making_room: RefCell<Vec<TaskId>>,
     writeout: Cell<bool>,
 }
 
@@ -98,6 +100,7 @@ impl Volume {
             inodes: Inodes::default(),
             is_unmounted: Cell::new(false),
             loading: RefCell::default(),
+            making_room: RefCell::default(),
             writeout: Cell::new(false),
         })
     }
@@ -141,8 +144,9 @@ impl Volume {
             let place = format!("reference to block {block}");
             return Err(FsError::Damaged { place, problem: "it lies beyond the file system".into() });
         }
-        let Some(_loading) = self.begin_load(key).await else { return Ok(()) };
+        // Not while others wait for this block: whoever writes a page to make room may be one of them.
         self.make_room().await?;
+        let Some(_loading) = self.begin_load(key).await else { return Ok(()) };
         let page = match self.journal.newest(block) {
             Some(page) => page,
             None => {
@@ -170,13 +174,22 @@ impl Volume {
         }
     }
 
-    /// Waits until one more page fits into the cache, or nothing in it can leave.
+    /// Waits until one more page fits into the cache, or nothing in it can leave. A task that writes pages for this
+    /// reads their map without making room for it in turn: the cache is then larger for a moment.
     pub(super) async fn make_room(&self) -> FsResult<()> {
+        let task = self.runtime.current_task();
+        if self.making_room.borrow().contains(&task) {
+            return Ok(());
+        }
         loop {
             let victim = self.cache.borrow_mut().make_room();
             match victim {
                 Victim::None | Victim::Stuck => return Ok(()),
-                Victim::Dirty(key) => Box::pin(self.write_around(key)).await?,
+                Victim::Dirty(key) => {
+                    self.making_room.borrow_mut().push(task);
+                    let _until_written = MakingRoom { volume: self, task };
+                    Box::pin(self.write_around(key)).await?;
+                }
             }
         }
     }
@@ -253,6 +266,18 @@ impl Drop for Loading<'_> {
         if waiters.is_some_and(|count| count > 0) {
             self.volume.progress.ring();
         }
+    }
+}
+
+/// A task makes room, until this is dropped.
+struct MakingRoom<'a> {
+    volume: &'a Volume,
+    task: TaskId,
+}
+
+impl Drop for MakingRoom<'_> {
+    fn drop(&mut self) {
+        self.volume.making_room.borrow_mut().retain(|task| *task != self.task);
     }
 }
 

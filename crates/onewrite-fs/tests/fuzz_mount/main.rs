@@ -17,6 +17,7 @@ mod usage;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -88,7 +89,9 @@ fn fuzz(name: &str, seed: u64, cases: u64) -> Tally {
     }));
     let mut tally = Tally::default();
     for case in first..first + cases {
-        let (specimen, outcome) = run_case(&specimens, seed, case);
+        // A panic while a case is cleared away is a failure of it, too.
+        let run = catch_unwind(AssertUnwindSafe(|| run_case(&specimens, seed, case)));
+        let (specimen, outcome) = run.unwrap_or_else(|_| ("", Err("panic".into())));
         match outcome {
             Ok(end) => tally.ends[end as usize] += 1,
             Err(problem) => {

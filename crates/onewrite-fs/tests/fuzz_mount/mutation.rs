@@ -279,7 +279,7 @@ impl Mutant<'_> {
                 self.change(item.place, |block| *block = content);
             }
             What::Superblock => self.change(item.place, |block| hurt(block, 0x60, choices)),
-            What::Descriptor { tags, .. } if choices.chance(1, 2) => {
+            What::Descriptor { tags, .. } if !tags.is_empty() && choices.chance(1, 2) => {
                 let home = self.wrong_block(item.place, choices);
                 let (offset, _) = tags[choices.index(tags.len())];
                 self.change(item.place, |block| {

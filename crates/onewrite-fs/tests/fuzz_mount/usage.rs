@@ -163,7 +163,10 @@ async fn operate(fs: &Ext4, names: &[Name], choices: &mut Choices) -> FsResult<(
         8 => fs.rename((one.directory, &one.name), (other.directory, &other.name), RenameManner::Exchange).await,
         9 => fs.write(one.ino, Position::End, pattern, Manner::default()).await.map(drop),
         10 => fs.set_attributes(one.ino, AttributeChanges { size: Some(at), ..Default::default() }).await,
-        11 => fs.allocate(one.ino, at, 100_000, manner_of_allocation(choices)).await,
+        11 => {
+            let (at, length) = if choices.chance(1, 2) { (at, 100_000) } else { (at - at % 4096, 98_304) };
+            fs.allocate(one.ino, at, length, manner_of_allocation(choices)).await
+        }
         12 => set_extended_attribute(fs, one.ino, choices).await,
         13 => fs.fsync(one.ino).await,
         14 => {
@@ -175,7 +178,15 @@ async fn operate(fs: &Ext4, names: &[Name], choices: &mut Choices) -> FsResult<(
 }
 
 fn manner_of_allocation(choices: &mut Choices) -> Allocation {
-    [Allocation::Extend, Allocation::KeepSize, Allocation::PunchHole, Allocation::ZeroRange][choices.index(4)]
+    let manners = [
+        Allocation::Extend,
+        Allocation::KeepSize,
+        Allocation::PunchHole,
+        Allocation::ZeroRange,
+        Allocation::CollapseRange,
+        Allocation::InsertRange,
+    ];
+    manners[choices.index(manners.len())]
 }
 
 async fn set_extended_attribute(fs: &Ext4, ino: Ino, choices: &mut Choices) -> FsResult<()> {

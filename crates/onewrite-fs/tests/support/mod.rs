@@ -33,13 +33,27 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a program to its end.
-pub fn output(program: &str, arguments: &[&str]) -> Output {
+/// The seeds of a test: `count` from `first` on, unless `ONEWRITE_SEED` (the first) and `ONEWRITE_SEEDS` (how many) say
+/// otherwise.
+pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let first: u64 = number("ONEWRITE_SEED").unwrap_or(first);
+    first..first + number("ONEWRITE_SEEDS").unwrap_or(count)
+}
+
+/// A program of the system, to be given arguments.
+pub fn tool(program: &str) -> Command {
     // The tools of e2fsprogs are not on every user's path.
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new(program);
-    command.args(arguments).env("PATH", path).env("LC_ALL", "C");
-    command.output().unwrap_or_else(|error| panic!("{program}: {error} (install e2fsprogs)"))
+    command.env("PATH", path).env("LC_ALL", "C");
+    command
+}
+
+/// Runs a program to its end.
+pub fn output(program: &str, arguments: &[&str]) -> Output {
+    let finished = tool(program).args(arguments).output();
+    finished.unwrap_or_else(|error| panic!("{program}: {error} (install e2fsprogs)"))
 }
 
 /// Runs a program that must succeed and returns what it printed.

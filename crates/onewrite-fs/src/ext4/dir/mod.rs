@@ -117,6 +117,9 @@ impl Volume {
     /// # Errors
     /// Device errors and damage.
     pub(in crate::ext4) async fn find_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Found>> {
+        if name.len() > NAME_LENGTH_MAX {
+            return Err(FsError::NameTooLong(name.len()));
+        }
         if self.is_indexed(directory) && name != b"." && name != b".." {
             return self.find_in_tree(directory, name).await;
         }

@@ -1,0 +1,120 @@
+//! Extents that move along the file: their logical numbers change, their blocks stay.
+//!
+//! All entries from one block of the file on move by the same distance, so that neither their order nor their nodes
+//! change. It is done without waiting once all nodes are in memory, and so belongs to one transaction.
+
+use super::{Extent, FsError, FsResult, Handle, Index, Node, NodeMut, Place, Step, Tree, Volume, check_child, cut};
+
+/// Nodes of a map that one transaction shifts: with fewer than 22,000 extents behind the place a file has no more.
+const NODES_MAX: usize = 64;
+
+/// Where the entries begin that move, and where they begin afterwards; in blocks of the file.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ext4) struct Shift {
+    pub(in crate::ext4) from: u32,
+    pub(in crate::ext4) to: u32,
+}
+
+impl Shift {
+    /// The new logical number of an entry. The key of an index may lie in a gap that closes, before what it leads to:
+    /// it goes to where the gap began.
+    fn moved(self, logical: u32) -> u32 {
+        match logical.checked_sub(self.from) {
+            Some(behind) => self.to.saturating_add(behind),
+            None => logical.min(self.to),
+        }
+    }
+
+    fn apply(self, tree: &mut NodeMut<'_>) {
+        for position in 0..tree.node().len() {
+            if tree.node().depth() == 0 {
+                let extent = tree.node().extent(position);
+                tree.set_extent(position, Extent { logical: self.moved(extent.logical), ..extent });
+            } else {
+                let index = tree.node().index(position);
+                tree.set_index(position, Index { logical: self.moved(index.logical), ..index });
+            }
+        }
+    }
+}
+
+impl Volume {
+    /// The nodes below the root that may hold entries from `from` on, each read and checked.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] if there are more than one transaction shifts; damage; device errors.
+    pub(in crate::ext4) async fn nodes_behind(&self, node: &Node, from: u32) -> FsResult<Vec<u64>> {
+        let root = node.inode.borrow().block;
+        let mut found = Vec::new();
+        let mut pending = children(Tree::parse(&root, Place::Inode(node.number))?, from, 1 << 32);
+        while let Some((index, depth, end)) = pending.pop() {
+            self.check_content("extent node", index.node, 1)?;
+            let page = self.block(index.node, |bytes| self.verify_node(node, index.node, bytes)).await?;
+            let tree = self.parse_child(&page, index.node, depth)?;
+            check_child(tree, index, end)?;
+            pending.extend(children(tree, from, end));
+            found.push(index.node);
+            if found.len() > NODES_MAX {
+                let message = format!("{} has too many extents to be shifted in one transaction", node.ino());
+                return Err(FsError::Unsupported(message + "; copy the file"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Cuts the extent that reaches over `logical` in two, so that one begins there.
+    ///
+    /// # Errors
+    /// As [`Volume::insert_extent`]; then nothing has changed.
+    pub(in crate::ext4) async fn split_extent(&self, handle: &mut Handle, node: &Node, logical: u32) -> FsResult<()> {
+        loop {
+            let path = self.path(node, logical).await?;
+            let leaf = *path.last().expect("a way has a leaf");
+            let before = self.with_tree(node, leaf, |tree| leaf.position.checked_sub(1).map(|at| tree.extent(at)))?;
+            let Some(whole) = before.filter(|it| it.logical < logical && u64::from(logical) < it.logical_end()) else {
+                return Ok(());
+            };
+            if self.with_tree(node, leaf, |tree| tree.len() == tree.capacity())? {
+                self.make_room_in_tree(handle, node, &path).await?;
+                continue;
+            }
+            let (start, middle, end) = (u64::from(whole.logical), u64::from(logical), whole.logical_end());
+            return self.change_tree(handle, node, leaf, |tree| {
+                tree.set_extent(leaf.position - 1, cut(whole, start, middle));
+                let inserted = tree.insert_extent(leaf.position, cut(whole, middle, end));
+                assert!(inserted, "there was room");
+            });
+        }
+    }
+
+    /// Moves every entry from `shift.from` on; no extent reaches over that block, and none lies in a gap that closes.
+    /// The inode is the caller's to save.
+    pub(in crate::ext4) async fn shift_map(&self, handle: &mut Handle, node: &Node, shift: Shift) -> FsResult<()> {
+        let blocks = loop {
+            let blocks = self.nodes_behind(node, shift.from).await?;
+            if blocks.iter().all(|block| self.is_loaded(*block)) {
+                break blocks;
+            }
+        };
+        for block in std::iter::once(None).chain(blocks.into_iter().map(Some)) {
+            self.change_tree(handle, node, Step { block, position: 0 }, |tree| shift.apply(tree))?;
+        }
+        Ok(())
+    }
+
+    /// The block of the file behind its last extent.
+    pub(in crate::ext4) async fn mapped_end(&self, node: &Node) -> FsResult<u64> {
+        Ok(self.last_extent_before(node, (0, 1 << 32)).await?.map_or(0, |extent| extent.logical_end()))
+    }
+}
+
+/// Indexes of a node whose children may hold entries from `from` on, with the node's depth and where the child's part
+/// of the file ends.
+fn children(tree: Tree<'_>, from: u32, end: u64) -> Vec<(Index, u16, u64)> {
+    if tree.depth() == 0 {
+        return Vec::new();
+    }
+    let first = tree.position(from).saturating_sub(1);
+    let end_of = |at: usize| if at + 1 < tree.len() { u64::from(tree.index(at + 1).logical) } else { end };
+    (first..tree.len()).map(|at| (tree.index(at), tree.depth(), end_of(at))).collect()
+}

@@ -1,0 +1,97 @@
+//! Ranges taken out of a file and put into it: `fallocate`'s collapse and insert.
+//!
+//! No content moves: extents behind the place get new logical numbers. Before that, everything of the file that is
+//! dirty is written and its pages leave the cache, for a page is known by its place in the file.
+//!
+//! Steps: a collapse first makes the range a hole (see `punch`), then one step moves what lies behind and cuts the size;
+//! an insertion is one step. After a crash in between the range is a hole, as it may be on Linux.
+
+use std::rc::Rc;
+
+use super::inodes::Node;
+use super::map::MAP_CREDITS;
+use super::map::shift::Shift;
+use super::mode::Scope;
+use super::read::PAGE_BYTES;
+use super::volume::Volume;
+use super::write::SIZE_MAX;
+use crate::api::{FsError, FsResult};
+
+impl Volume {
+    /// See `Allocation::CollapseRange`; the node's lock is held alone.
+    pub(super) async fn collapse(&self, node: &Rc<Node>, (offset, end): (u64, u64)) -> FsResult<()> {
+        expect_whole_pages(offset, end - offset)?;
+        if end >= node.size() {
+            let message = format!("a range up to byte {end} of {} in a file of {} bytes", node.ino(), node.size());
+            return Err(FsError::Invalid(message + " cannot be collapsed: truncate it"));
+        }
+        let shift = Shift { from: (end / PAGE_BYTES) as u32, to: (offset / PAGE_BYTES) as u32 };
+        self.nodes_behind(node, shift.from).await?;
+        self.quiesce(node, offset / PAGE_BYTES).await?;
+        self.punch(node, offset, end).await?;
+        self.shift_file(node, shift, node.size() - (end - offset)).await
+    }
+
+    /// See `Allocation::InsertRange`; the node's lock is held alone.
+    pub(super) async fn insert_hole(&self, node: &Rc<Node>, offset: u64, length: u64) -> FsResult<()> {
+        expect_whole_pages(offset, length)?;
+        if offset >= node.size() {
+            let message = format!("byte {offset} of {}, a file of {} bytes", node.ino(), node.size());
+            return Err(FsError::Invalid(message + ": nothing lies behind a hole there; extend the file"));
+        }
+        let mapped_end = self.mapped_end(node).await? * PAGE_BYTES;
+        self.check_end(node, node.size().max(mapped_end).saturating_add(length))?;
+        let from = (offset / PAGE_BYTES) as u32;
+        self.quiesce(node, u64::from(from)).await?;
+        let shift = Shift { from, to: from + (length / PAGE_BYTES) as u32 };
+        self.shift_file(node, shift, node.size() + length).await
+    }
+
+    /// Has all content of the file where its map says, and no page of it from `first` on in memory.
+    async fn quiesce(&self, node: &Node, first: u64) -> FsResult<()> {
+        self.write_pages(node, 0, u64::MAX).await?;
+        self.wait_for_writes(node).await;
+        self.convert(node).await?;
+        if self.scope == Scope::Full {
+            // Pages of the running transaction are known to it by their place in the file.
+            self.commit_now().await?;
+        }
+        self.cache.borrow_mut().remove_file(u64::from(node.number), first, u64::MAX);
+        Ok(())
+    }
+
+    async fn shift_file(&self, node: &Rc<Node>, shift: Shift, size: u64) -> FsResult<()> {
+        let nodes = self.nodes_behind(node, shift.from).await?.len();
+        let mut handle = self.journal.start(MAP_CREDITS + nodes + 2).await?;
+        let map = node.map_lock.exclusive().await;
+        self.split_extent(&mut handle, node, shift.from).await?;
+        self.shift_map(&mut handle, node, shift).await?;
+        drop(map);
+        node.set_size(size);
+        let stamp = self.timestamp();
+        (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
+        self.load_inode_block(node.number).await?;
+        self.save(&mut handle, node);
+        node.data_changed_in.set(handle.tid());
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`FsError::TooLarge`] if a file cannot reach to byte `end`.
+    pub(super) fn check_end(&self, node: &Node, end: u64) -> FsResult<()> {
+        match end > SIZE_MAX {
+            true => Err(FsError::TooLarge { ino: node.ino(), size: end, size_max: SIZE_MAX }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn expect_whole_pages(offset: u64, length: u64) -> FsResult<()> {
+    match offset.is_multiple_of(PAGE_BYTES) && length.is_multiple_of(PAGE_BYTES) {
+        true => Ok(()),
+        false => {
+            let message = format!("{length} bytes at {offset}: both must be multiples of {PAGE_BYTES} to be shifted");
+            Err(FsError::Invalid(message))
+        }
+    }
+}

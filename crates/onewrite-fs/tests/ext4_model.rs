@@ -1,0 +1,277 @@
+//! Many tasks at once against a model: after every step the same answer, the same error number, and the same state of
+//! what the step touched; the whole tree now and then and after each of several remounts; at the end e2fsck and our
+//! checker.
+//!
+//! Each task has a directory of its own, in which nobody else works, and all share one, in which they take turns: so the
+//! model knows what every step has to give, although steps of several tasks are under way at once. Names move from a
+//! task's directory into the shared one, never back. A failure names its seed; it is replayed by
+//!
+//! ```text
+//! ONEWRITE_SEED=… ONEWRITE_SEEDS=1 cargo test -p onewrite-fs --test ext4_model
+//! ```
+
+#[path = "operations/mod.rs"]
+mod operations;
+mod support;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::sync::SharedLock;
+use onewrite_block::{Choices, Device, Nanos, Runtime};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{FsResult, RenameManner};
+use operations::entry::{assert_same, assert_same_entry};
+use operations::model::{Model, Slots};
+use operations::ours::Ours;
+use operations::step::{Answer, NOT_ASKED, Outcome, SLOTS, Step, Stream, Target};
+use support::patient::{Memory, check_memory};
+use support::volume::{image, new_disk, save, with_mount};
+use support::{Scratch, assert_clean, seeds};
+
+const MIB: u64 = 1024 * 1024;
+/// The directories of the tasks.
+const OWN: [&str; 6] = ["t0/", "t1/", "t2/", "t3/", "t4/", "t5/"];
+const SHARED: &str = "s/";
+const MOUNTS: u64 = 4;
+/// Steps of each task in one mount.
+const STEPS: u64 = 120;
+/// Steps of the first task between two looks at the whole tree.
+const INTERVAL: u64 = 40;
+
+/// What all tasks of a run share.
+struct Run {
+    name: String,
+    model: RefCell<Model>,
+    /// Held alone for steps in the shared directory.
+    turn: SharedLock,
+}
+
+struct Task {
+    run: Rc<Run>,
+    index: usize,
+    ours: Ours,
+    slots: Slots,
+    /// Handles that were opened in the shared directory.
+    is_shared: [bool; SLOTS],
+    stream: Stream,
+}
+
+/// Whether a step keeps to its task's directory and the shared one, as the head of this file says.
+fn is_allowed(step: &Step) -> bool {
+    let is_shared = |path: &str| path.starts_with(SHARED);
+    match step {
+        Step::Rename(from, to, RenameManner::Exchange) => is_shared(from) == is_shared(to),
+        Step::Rename(from, to, _) | Step::Link(from, to) => is_shared(to) || !is_shared(from),
+        _ => true,
+    }
+}
+
+impl Task {
+    fn new(run: &Rc<Run>, fs: &Rc<Ext4>, index: usize, choices: &Choices) -> Task {
+        let stream = Stream::new(choices.stream("task", index as u64), &[OWN[index], OWN[index], SHARED]);
+        Task {
+            run: Rc::clone(run),
+            index,
+            ours: Ours::new(fs),
+            slots: [None; SLOTS],
+            is_shared: [false; SLOTS],
+            stream,
+        }
+    }
+
+    async fn work(mut self, runtime: Runtime, mut choices: Choices) -> FsResult<u64> {
+        let mut failures = 0;
+        for number in 0..STEPS {
+            let step = loop {
+                let step = self.stream.next();
+                if is_allowed(&step) {
+                    break step;
+                }
+            };
+            failures += u64::from(self.take(&step, number).await);
+            let long = choices.chance(1, 40);
+            runtime.sleep(Nanos::from_millis(if long { 6_000 } else { choices.below(20) })).await;
+            if self.index == 0 && number % INTERVAL == INTERVAL - 1 {
+                self.compare_all(&format!("step {number}")).await?;
+            }
+        }
+        for slot in 0..SLOTS {
+            self.take(&Step::Close(slot), STEPS).await;
+        }
+        Ok(failures)
+    }
+
+    /// Takes a step on both sides and compares; says whether it failed.
+    async fn take(&mut self, step: &Step, number: u64) -> bool {
+        let needs_turn = step.paths().iter().any(|path| path.starts_with(SHARED)) || self.uses_shared_slot(step);
+        let run = Rc::clone(&self.run);
+        let _held = if needs_turn { run.turn.exclusive().await } else { run.turn.shared().await };
+        let what = format!("{}, task {}, step {number}, {step:.150?}", run.name, self.index);
+        let ours = self.ours.apply(step).await;
+        let model = run.model.borrow_mut().apply(&mut self.slots, step);
+        if let (Step::Open(path, slot, _), Ok(_)) = (step, &model) {
+            self.is_shared[*slot] = path.starts_with(SHARED);
+        }
+        assert!(model == ours, "{what}: model {}, ours {}", short(&model), short(&ours));
+        self.compare_touched(step, &what).await;
+        model.is_err()
+    }
+
+    fn uses_shared_slot(&self, step: &Step) -> bool {
+        match (step, step.target()) {
+            (Step::Close(slot) | Step::Open(_, slot, _), _) | (_, Some(Target::Slot(slot))) => self.is_shared[*slot],
+            _ => false,
+        }
+    }
+
+    async fn compare_touched(&self, step: &Step, what: &str) {
+        let parents = step.paths().into_iter().filter_map(|path| path.rsplit_once('/')).map(|(parent, _)| parent);
+        let paths: Vec<&str> = step.paths().into_iter().chain(parents).collect();
+        for path in paths {
+            let expected = {
+                let model = self.run.model.borrow();
+                model.find(path).map(|id| model.entry(id))
+            };
+            match (expected, self.ours.entry_at(path).await) {
+                (Ok(expected), Ok(found)) => assert_same_entry(&expected, &plain(found), &format!("{what}: {path}")),
+                (expected, found) => {
+                    let (expected, found) = (expected.map(drop), found.map(drop));
+                    assert_eq!(expected, found, "{what}: {path}: model, then ours");
+                }
+            }
+        }
+        if let Some(Target::Slot(slot)) = step.target()
+            && let Some(id) = self.slots[*slot]
+        {
+            let expected = self.run.model.borrow().entry(id);
+            let found = self.ours.entry_of_slot(*slot).await.expect(what);
+            assert_same_entry(&expected, &plain(found), what);
+        }
+    }
+
+    async fn compare_all(&self, what: &str) -> FsResult<()> {
+        let _held = self.run.turn.exclusive().await;
+        compare_trees(&self.run, &self.ours, what).await
+    }
+}
+
+/// The model does not know how large a directory is.
+fn plain(mut entry: operations::entry::Entry) -> operations::entry::Entry {
+    if entry.kind == onewrite_fs::FileKind::Directory {
+        entry.size = 0;
+    }
+    entry
+}
+
+async fn compare_trees(run: &Run, ours: &Ours, what: &str) -> FsResult<()> {
+    let found = ours.tree().await?.into_iter().map(|(path, entry)| (path, plain(entry))).collect();
+    assert_same(&run.model.borrow().tree(), &found, &format!("{}, {what}: model, then ours", run.name));
+    ours.fs.check().unwrap_or_else(|problem| panic!("{}, {what}: {problem}", run.name));
+    Ok(())
+}
+
+/// An outcome without a long content.
+fn short(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(Answer::Bytes(bytes)) => format!("{} bytes, sum {:x}", bytes.len(), onewrite_block::crc32c(!0, bytes)),
+        Err(NOT_ASKED) => "not asked".into(),
+        other => format!("{other:.300?}"),
+    }
+}
+
+/// Makes the directories that the tasks work in.
+async fn prepare(run: &Run, ours: &mut Ours) {
+    for directory in OWN.iter().chain([&SHARED]) {
+        let path = directory.trim_end_matches('/').to_owned();
+        let step = Step::Make(path, onewrite_fs::FileKind::Directory, 0o755);
+        let model = run.model.borrow_mut().apply(&mut [None; SLOTS], &step);
+        assert_eq!(model, ours.apply(&step).await);
+    }
+}
+
+/// One mount's work: gives the number of steps that failed.
+async fn mounted(run: Rc<Run>, fs: Rc<Ext4>, runtime: Runtime, choices: Choices, mount: u64) -> FsResult<u64> {
+    let mut ours = Ours::new(&fs);
+    match mount {
+        0 => prepare(&run, &mut ours).await,
+        _ => compare_trees(&run, &ours, "mounted again").await?,
+    }
+    let start = |index| {
+        let task = Task::new(&run, &fs, index, &choices);
+        runtime.start(task.work(runtime.clone(), choices.stream("pauses", index as u64)))
+    };
+    let tasks: Vec<_> = (0..OWN.len()).map(start).collect();
+    let mut failures = 0;
+    for task in tasks {
+        failures += task.await?;
+    }
+    Ok(failures)
+}
+
+/// A run of one seed on a disk of 64 MiB with a log of 4 MiB.
+fn run(seed: u64, mode: Mode, cache_pages: usize) {
+    let name = format!("ONEWRITE_SEED={seed}, {mode}, cache of {cache_pages} pages");
+    let choices = Choices::new(seed);
+    let (mut model, mut failures) = (Model::default(), 0);
+    let mut device: Box<dyn Device> = Box::new(new_disk(64 * MIB, 1024));
+    for mount in 0..MOUNTS {
+        let choices = choices.stream("mount", mount);
+        let (run_name, before) = (name.clone(), model);
+        let options = MountOptions { cache_pages, ..MountOptions::new(mode) };
+        let (outcome, left) = with_mount(device, options, move |fs, port| async move {
+            let runtime = port.runtime().clone();
+            let run = Rc::new(Run { name: run_name, model: RefCell::new(before), turn: SharedLock::new(&runtime) });
+            let failures = mounted(Rc::clone(&run), fs, runtime, choices, mount).await?;
+            Ok((failures, run.model.take()))
+        });
+        let (failed, after) = outcome.unwrap_or_else(|error| panic!("{name}, mount {mount}: {error}"));
+        (model, device) = (after, left);
+        failures += failed;
+    }
+    judge(device, &name);
+    let steps = MOUNTS * STEPS * OWN.len() as u64;
+    assert!(failures > steps / 10 && failures < steps * 9 / 10, "{name}: {failures} of {steps} steps failed");
+}
+
+/// Nothing is wrong with what is left.
+fn judge(device: Box<dyn Device>, name: &str) {
+    let scratch = Scratch::new(&format!("model-{}", name.replace([' ', ',', '='], "-")));
+    let path = scratch.path("image");
+    save(&image(device), &path);
+    assert_clean(&path);
+    let report = check_memory(&Memory::new(&std::fs::read(&path).expect("image")));
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{name}: {}", findings.join("\n"));
+}
+
+/// Runs several seeds, from `first` on or from what the environment says on.
+fn runs(first: u64, mode: Mode, cache_pages: usize) {
+    seeds(first, 3).for_each(|seed| run(seed, mode, cache_pages));
+}
+
+#[test]
+fn tasks_in_writeback_mode_agree_with_the_model() {
+    runs(100, Mode::Writeback, 4096);
+}
+
+#[test]
+fn tasks_in_ordered_mode_agree_with_the_model() {
+    runs(200, Mode::Ordered, 4096);
+}
+
+#[test]
+fn tasks_in_data_mode_agree_with_the_model() {
+    runs(300, Mode::Data, 4096);
+}
+
+#[test]
+fn tasks_with_async_commits_agree_with_the_model() {
+    runs(400, Mode::DataAsync, 4096);
+}
+
+#[test]
+fn tasks_short_of_memory_agree_with_the_model() {
+    runs(500, Mode::Ordered, 512);
+    runs(600, Mode::Data, 512);
+}

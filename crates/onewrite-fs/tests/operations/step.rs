@@ -1,0 +1,302 @@
+//! Steps, and the seeded stream of them.
+
+use onewrite_block::Choices;
+use onewrite_fs::{Allocation, AttributeManner, FileKind, RenameManner, SeekTarget, Timestamp};
+
+/// What a step gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Number(u64),
+    Bytes(Vec<u8>),
+    Names(Vec<Vec<u8>>),
+    Times(Timestamp, Timestamp),
+}
+
+/// The answer, or Linux's number of the error.
+pub type Outcome = Result<Answer, i32>;
+
+/// The error of a step that the kernel's system calls refuse before a file system is asked: content of what is no
+/// regular file, permissions of a link, a handle that is not open.
+pub const NOT_ASKED: i32 = -1;
+
+/// Handles that a task may have open.
+pub const SLOTS: usize = 4;
+
+/// A file, by name or by an open handle.
+#[derive(Clone, Debug)]
+pub enum Target {
+    Path(String),
+    Slot(usize),
+}
+
+/// How a handle is opened: `O_CREAT`, `O_EXCL`, `O_TRUNC`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenManner {
+    pub create: bool,
+    pub exclusive: bool,
+    pub truncate: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Make(String, FileKind, u16),
+    Symlink(String, usize),
+    Link(String, String),
+    Unlink(String),
+    RemoveDirectory(String),
+    Rename(String, String, RenameManner),
+    /// Makes so many files in a directory, from a number on.
+    Fill(String, u32, u32),
+    /// Removes them again.
+    Clear(String, u32, u32),
+    List(String),
+    ReadLink(String),
+    Open(String, usize, OpenManner),
+    Close(usize),
+    Permissions(String, u16),
+    Owner(String, u32, u32),
+    Times(String, Timestamp, Timestamp),
+    Write(Target, u64, Vec<u8>),
+    Append(Target, Vec<u8>),
+    Read(Target, u64, u64),
+    Truncate(Target, u64),
+    Allocate(Target, u64, u64, Allocation),
+    Seek(Target, u64, SeekTarget),
+    SetAttribute(Target, String, Vec<u8>, AttributeManner),
+    RemoveAttribute(Target, String),
+    GetAttribute(Target, String),
+    /// True for `fdatasync`.
+    Sync(Target, bool),
+}
+
+impl Step {
+    /// The paths that it names.
+    pub fn paths(&self) -> Vec<&str> {
+        match self {
+            Step::Link(one, other) | Step::Rename(one, other, _) => vec![one, other],
+            Step::Make(path, ..)
+            | Step::Symlink(path, _)
+            | Step::Unlink(path)
+            | Step::RemoveDirectory(path)
+            | Step::Fill(path, ..)
+            | Step::Clear(path, ..)
+            | Step::List(path)
+            | Step::ReadLink(path)
+            | Step::Open(path, ..)
+            | Step::Permissions(path, _)
+            | Step::Owner(path, ..)
+            | Step::Times(path, ..) => vec![path],
+            Step::Close(_) => Vec::new(),
+            _ => match self.target() {
+                Some(Target::Path(path)) => vec![path],
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// The file whose content or attributes it is about.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Step::Write(target, ..)
+            | Step::Append(target, _)
+            | Step::Read(target, ..)
+            | Step::Truncate(target, _)
+            | Step::Allocate(target, ..)
+            | Step::Seek(target, ..)
+            | Step::SetAttribute(target, ..)
+            | Step::RemoveAttribute(target, _)
+            | Step::GetAttribute(target, _)
+            | Step::Sync(target, _) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+/// The name of file `number` of [`Step::Fill`].
+pub fn filled_name(number: u32) -> String {
+    format!("a-file-among-many-others-{number:05}")
+}
+
+/// The text of a symbolic link: it leads nowhere.
+pub fn link_target(length: usize) -> String {
+    "-".repeat(length)
+}
+
+/// `length` bytes without a zero, some of which begin like a block of a log.
+fn content(choices: &mut Choices, length: usize) -> Vec<u8> {
+    let (first, stride) = (choices.bits(), choices.below(7));
+    let byte = |at: usize| (first.wrapping_add(at as u64 * stride) % 255) as u8 + 1;
+    let mut bytes: Vec<u8> = (0..length).map(byte).collect();
+    if choices.chance(1, 8) && length >= 4 {
+        bytes[..4].copy_from_slice(&[0xc0, 0x3b, 0x39, 0x98]);
+    }
+    bytes
+}
+
+/// A stream of steps below `areas`: a path begins with one of them.
+pub struct Stream {
+    choices: Choices,
+    areas: Vec<&'static str>,
+    /// Whether ranges of a file are cut out and inserted.
+    pub shifts: bool,
+}
+
+impl Stream {
+    pub fn new(choices: Choices, areas: &[&'static str]) -> Stream {
+        Stream { choices, areas: areas.to_vec(), shifts: true }
+    }
+
+    /// A path of one to three of few names.
+    fn path(&mut self) -> String {
+        let choices = &mut self.choices;
+        let area = self.areas[choices.index(self.areas.len())];
+        let long = if choices.chance(1, 60) { "n".repeat(255 + choices.index(2)) } else { "a-longer-name".into() };
+        let depth = choices.index(3).min(choices.index(3));
+        let mut path = area.to_owned();
+        for level in 0..=depth {
+            let last = if level == depth { &long } else { "f" };
+            path.push_str(["a", "b", "c", "d", "e", last][choices.index(6)]);
+            if level < depth {
+                path.push('/');
+            }
+        }
+        path
+    }
+
+    fn target(&mut self) -> Target {
+        match self.choices.chance(1, 4) {
+            true => Target::Slot(self.choices.index(SLOTS)),
+            false => Target::Path(self.path()),
+        }
+    }
+
+    /// Mostly near the beginning, sometimes far, sometimes where pages begin.
+    fn offset(&mut self) -> u64 {
+        let offset = match self.choices.index(12) {
+            0 => self.choices.below(3_000_000),
+            1..=4 => self.choices.below(20_000),
+            _ => self.choices.below(300_000),
+        };
+        if self.choices.chance(1, 4) { offset - offset % 4096 } else { offset }
+    }
+
+    pub fn next(&mut self) -> Step {
+        match self.choices.index(100) {
+            0..=34 => self.next_of_names(),
+            35..=44 => self.next_of_handles(),
+            45..=54 => self.next_of_attributes(),
+            _ => self.next_of_content(),
+        }
+    }
+
+    fn next_of_names(&mut self) -> Step {
+        let (one, permissions) = (self.path(), self.choices.below(0o1000) as u16);
+        match self.choices.index(18) {
+            0..=2 => Step::Make(one, FileKind::Regular, permissions),
+            3 => {
+                let kinds = [FileKind::Fifo, FileKind::Socket, FileKind::CharacterDevice, FileKind::BlockDevice];
+                Step::Make(one, kinds[self.choices.index(4)], permissions)
+            }
+            4..=6 => Step::Make(one, FileKind::Directory, permissions),
+            7 => Step::Symlink(one, 1 + self.choices.index(200)),
+            8 | 9 => Step::Link(one, self.path()),
+            10 => Step::Unlink(one),
+            11 => Step::RemoveDirectory(one),
+            12 | 13 => Step::Rename(one, self.path(), RenameManner::Replace),
+            14 => Step::Rename(one, self.path(), RenameManner::NoReplace),
+            15 => Step::Rename(one, self.path(), RenameManner::Exchange),
+            16 if self.choices.chance(1, 3) => self.next_of_many(one),
+            16 => Step::List(one),
+            _ => Step::ReadLink(one),
+        }
+    }
+
+    fn next_of_many(&mut self, directory: String) -> Step {
+        let (first, count) = (self.choices.below(4) as u32 * 100, 1 + self.choices.below(150) as u32);
+        match self.choices.chance(1, 2) {
+            true => Step::Fill(directory, first, count),
+            false => Step::Clear(directory, first, count),
+        }
+    }
+
+    fn next_of_handles(&mut self) -> Step {
+        let slot = self.choices.index(SLOTS);
+        if self.choices.chance(1, 4) {
+            return Step::Close(slot);
+        }
+        let create = self.choices.chance(1, 2);
+        let exclusive = create && self.choices.chance(1, 4);
+        Step::Open(self.path(), slot, OpenManner { create, exclusive, truncate: self.choices.chance(1, 6) })
+    }
+
+    fn next_of_attributes(&mut self) -> Step {
+        let one = self.target();
+        let name = ["user.one", "user.two", "trusted.three", "trusted.four"][self.choices.index(4)].to_owned();
+        match self.choices.index(9) {
+            0..=2 => {
+                let length = self.choices.index(900);
+                let manners = [AttributeManner::Either, AttributeManner::Create, AttributeManner::Replace];
+                let manner = manners[self.choices.index(3)];
+                Step::SetAttribute(one, name, content(&mut self.choices, length), manner)
+            }
+            3 => Step::RemoveAttribute(one, name),
+            4 => Step::GetAttribute(one, name),
+            5 => Step::Permissions(self.path(), self.choices.below(0o1000) as u16),
+            6 => Step::Owner(self.path(), self.choices.below(70_000) as u32, self.choices.below(70_000) as u32),
+            _ => Step::Times(self.path(), self.time(), self.time()),
+        }
+    }
+
+    /// From 1901 to 2446, which is what an inode can hold.
+    fn time(&mut self) -> Timestamp {
+        let seconds = self.choices.below((1 << 34) - 1) as i64 - (1 << 31);
+        Timestamp { seconds, nanoseconds: self.choices.below(1_000_000_000) as u32 }
+    }
+
+    fn next_of_content(&mut self) -> Step {
+        let (one, offset) = (self.target(), self.offset());
+        match self.choices.index(20) {
+            0..=6 => {
+                let length_max = [600, 20_000, 150_000][self.choices.index(3)];
+                let length = 1 + self.choices.index(length_max);
+                Step::Write(one, offset, content(&mut self.choices, length))
+            }
+            7 | 8 => {
+                let length = 1 + self.choices.index(20_000);
+                Step::Append(one, content(&mut self.choices, length))
+            }
+            9 | 10 => Step::Read(one, offset, self.choices.below(100_000)),
+            11 | 12 => Step::Truncate(one, offset),
+            13 if self.choices.chance(1, 10) => Step::Truncate(one, 1 << (44 + self.choices.below(18))),
+            13 | 14 => self.next_of_ranges(one, offset),
+            15 | 16 if self.shifts => self.next_of_ranges(one, offset),
+            17 => Step::Seek(one, offset, [SeekTarget::Data, SeekTarget::Hole][self.choices.index(2)]),
+            18 => Step::Sync(one, self.choices.chance(1, 2)),
+            _ => Step::Write(one, offset, vec![7; 1 + self.choices.index(4096)]),
+        }
+    }
+
+    fn next_of_ranges(&mut self, one: Target, offset: u64) -> Step {
+        let allocation = match self.choices.index(if self.shifts { 8 } else { 4 }) {
+            0 => Allocation::Extend,
+            1 => Allocation::KeepSize,
+            2 => Allocation::PunchHole,
+            3 => Allocation::ZeroRange,
+            4 | 5 => Allocation::CollapseRange,
+            _ => Allocation::InsertRange,
+        };
+        let length = match self.choices.index(20) {
+            0 => 0,
+            1 => 1 << 60,
+            2 => self.choices.below(2_000_000),
+            _ => 1 + self.choices.below(100_000),
+        };
+        let is_shift = matches!(allocation, Allocation::CollapseRange | Allocation::InsertRange);
+        if is_shift && self.choices.chance(9, 10) {
+            let whole = |bytes: u64| bytes - bytes % 4096;
+            return Step::Allocate(one, whole(offset % 100_000), whole(length).max(4096), allocation);
+        }
+        Step::Allocate(one, offset, length, allocation)
+    }
+}
