@@ -210,7 +210,8 @@ async fn mounted(run: Rc<Run>, fs: Rc<Ext4>, runtime: Runtime, choices: Choices,
 }
 
 /// A run of one seed on a disk of 64 MiB with a log of 4 MiB.
-fn run(seed: u64, mode: Mode, cache_pages: usize) {
+fn run(seed: u64, options: MountOptions) {
+    let MountOptions { mode, cache_pages, .. } = options;
     let name = format!("ONEWRITE_SEED={seed}, {mode}, cache of {cache_pages} pages");
     let choices = Choices::new(seed);
     let (mut model, mut failures) = (Model::default(), 0);
@@ -218,7 +219,6 @@ fn run(seed: u64, mode: Mode, cache_pages: usize) {
     for mount in 0..MOUNTS {
         let choices = choices.stream("mount", mount);
         let (run_name, before) = (name.clone(), model);
-        let options = MountOptions { cache_pages, ..MountOptions::new(mode) };
         let (outcome, left) = with_mount(device, options, move |fs, port| async move {
             let runtime = port.runtime().clone();
             let run = Rc::new(Run { name: run_name, model: RefCell::new(before), turn: SharedLock::new(&runtime) });
@@ -246,32 +246,37 @@ fn judge(device: Box<dyn Device>, name: &str) {
 }
 
 /// Runs several seeds, from `first` on or from what the environment says on.
-fn runs(first: u64, mode: Mode, cache_pages: usize) {
-    seeds(first, 3).for_each(|seed| run(seed, mode, cache_pages));
+fn runs(first: u64, options: MountOptions) {
+    seeds(first, 3).for_each(|seed| run(seed, options));
 }
 
 #[test]
 fn tasks_in_writeback_mode_agree_with_the_model() {
-    runs(100, Mode::Writeback, 4096);
+    runs(100, MountOptions::new(Mode::Writeback));
 }
 
 #[test]
 fn tasks_in_ordered_mode_agree_with_the_model() {
-    runs(200, Mode::Ordered, 4096);
+    runs(200, MountOptions::new(Mode::Ordered));
 }
 
 #[test]
 fn tasks_in_data_mode_agree_with_the_model() {
-    runs(300, Mode::Data, 4096);
+    runs(300, MountOptions::new(Mode::Data));
 }
 
 #[test]
 fn tasks_with_async_commits_agree_with_the_model() {
-    runs(400, Mode::DataAsync, 4096);
+    runs(400, MountOptions::new(Mode::DataAsync));
 }
 
 #[test]
 fn tasks_short_of_memory_agree_with_the_model() {
-    runs(500, Mode::Ordered, 512);
-    runs(600, Mode::Data, 512);
+    runs(500, MountOptions { cache_pages: 512, ..MountOptions::new(Mode::Ordered) });
+    runs(600, MountOptions { cache_pages: 512, ..MountOptions::new(Mode::Data) });
+}
+
+#[test]
+fn tasks_without_delayed_allocation_agree_with_the_model() {
+    runs(700, MountOptions { delayed_allocation: false, ..MountOptions::new(Mode::Ordered) });
 }

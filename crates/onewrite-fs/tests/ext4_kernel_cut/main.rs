@@ -1,0 +1,249 @@
+//! The power is cut while the kernel's ext4 works: its writes are recorded, cut at many points, and what the disk then
+//! holds is replayed by us, by e2fsck and by the kernel: identical trees, contents, attributes and free counts.
+//!
+//! A state is what the last flush made durable and, of what was written since, everything or a seeded subset. A state is
+//! named by mode and cut; `ONEWRITE_CUTS` says at how many points each recording is cut.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod log;
+mod recorder;
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use log::{Traps, set_start, traps};
+use onewrite_block::{Choices, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
+use onewrite_fs::{FileSystem, Space};
+use onewrite_fs::ext4::{Mode, MountOptions};
+use recorder::{Event, Recorder};
+use support::tree::{Entry, tree};
+use support::volume::{image, load, save, with_mount};
+use support::{LoopMount, Scratch, assert_clean, make_image, output, run, text};
+
+/// Points at which a recording is cut, unless the environment says otherwise.
+const CUTS: usize = 14;
+/// Of so many states one is replayed by the kernel, too.
+const KERNEL_EVERY: usize = 4;
+
+fn magic(round: u8) -> Vec<u8> {
+    [&[0xc0, 0x3b, 0x39, 0x98][..], &vec![round; 9_000]].concat()
+}
+
+/// Changes of all kinds, synced at many points, in an order that leaves revokes, escaped blocks and blocks that are
+/// logged again and again.
+fn change(root: &Path, seed: u64) {
+    let mut choices = Choices::new(seed);
+    let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all()).expect("fsync");
+    for round in 0..14_u8 {
+        for number in 0..25 {
+            let path = root.join(format!("file-{number}"));
+            let mut file = fs::File::options().create(true).write(true).truncate(false).open(&path).expect("file");
+            file.seek(SeekFrom::Start(choices.below(60_000))).expect("seek");
+            file.write_all(&vec![round + 1; 1 + choices.index(20_000)]).expect("write");
+            if number % 6 == 0 {
+                file.sync_all().expect("fsync");
+            }
+        }
+        fs::write(root.join("looks-like-a-log"), magic(round)).expect("write");
+        sync(&root.join("looks-like-a-log"));
+        let directory = root.join(format!("directory-{round}"));
+        fs::create_dir(&directory).expect("mkdir");
+        for number in 0..60 {
+            fs::write(directory.join(format!("a-name-of-some-length-{number}")), b"x").expect("write");
+        }
+        sync(&directory);
+        links(root, &directory, round);
+        if round % 3 == 2 {
+            fs::remove_dir_all(root.join(format!("directory-{}", round - 1))).expect("rm -r");
+            fs::remove_file(root.join("file-3")).expect("rm");
+            sync(root);
+        }
+        let file = fs::File::options().write(true).open(root.join("file-4")).expect("file");
+        file.set_len(choices.below(50_000)).expect("truncate");
+        unlinked_while_open(root, round);
+    }
+    run("sync", &["-f", text(root)]);
+}
+
+fn links(root: &Path, directory: &Path, round: u8) {
+    fs::rename(root.join("file-7"), root.join(format!("renamed-{}", round % 4))).expect("rename");
+    std::os::unix::fs::symlink("x".repeat(20 * usize::from(round) + 1), directory.join("link")).expect("link");
+    fs::hard_link(root.join("file-8"), directory.join("again")).expect("link");
+    let large = root.join("file-9");
+    let value = "v".repeat(1_000 + usize::from(round));
+    rustix::fs::setxattr(&large, "user.large", value.as_bytes(), rustix::fs::XattrFlags::empty()).expect("xattr");
+}
+
+/// An orphan: while it is open, synced and then written.
+fn unlinked_while_open(root: &Path, round: u8) {
+    let path = root.join("orphan");
+    let mut file = fs::File::options().create_new(true).read(true).write(true).open(&path).expect("file");
+    file.write_all(&vec![round + 1; 70_000]).expect("write");
+    file.sync_all().expect("fsync");
+    fs::remove_file(&path).expect("rm");
+    fs::File::open(root).and_then(|root| root.sync_all()).expect("fsync");
+    let mut first = [0];
+    file.read_at(&mut first, 0).expect("read");
+    file.write_all(b"more").expect("write");
+}
+
+fn apply(image: &mut Image, event: &Event) {
+    let Event::Write { offset, bytes } = event else { return };
+    let mut at = 0;
+    while at < bytes.len() {
+        let place = offset + at as u64;
+        let (lpn, within) = (Lpn(place / PAGE_SIZE as u64), (place % PAGE_SIZE as u64) as usize);
+        let length = (PAGE_SIZE - within).min(bytes.len() - at);
+        let mut page = image.page(lpn).clone();
+        page.write(within, &bytes[at..at + length]);
+        image.set(lpn, Page::new(page.bytes().into_owned()));
+        at += length;
+    }
+}
+
+/// What a reader sees, and how many transactions were replayed for it.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    tree: Vec<Entry>,
+    space: Space,
+}
+
+/// What we see on an image that is clean or will be made so, and the image afterwards.
+fn seen(content: Image, what: &str) -> (Seen, u64, Image) {
+    let geometry = Geometry::plain("ram", content.pages());
+    let disk = RamDisk::with_image(content, geometry);
+    let (outcome, device) = with_mount(Box::new(disk), MountOptions::new(Mode::Ordered), |fs, _| async move {
+        let transactions = fs.recovered().map_or(0, |recovered| recovered.transactions);
+        Ok((Seen { tree: tree(&fs).await?, space: fs.space().await? }, transactions))
+    });
+    let (seen, transactions) = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+    (seen, transactions, image(device))
+}
+
+fn assert_same(one: &Seen, other: &Seen, what: &str) {
+    for (a, b) in one.tree.iter().zip(&other.tree) {
+        assert_eq!(a, b, "{what}");
+    }
+    assert_eq!((one.tree.len(), one.space), (other.tree.len(), other.space), "{what}");
+}
+
+/// Stamps of what the kernel cut short while it finished orphans are its own.
+fn without_stamps(mut seen: Seen) -> Seen {
+    for entry in &mut seen.tree {
+        entry.attributes.modified = Default::default();
+        entry.attributes.changed = Default::default();
+    }
+    seen
+}
+
+/// Lets all replay one state; gives what traps its log held.
+fn judge(scratch: &Scratch, state: &Image, asks_kernel: bool, what: &str) -> Traps {
+    let held = traps(state);
+    let (ours, transactions, left) = seen(state.clone(), what);
+    assert_eq!(transactions, held.transactions, "{what}: transactions that were replayed, and that are there");
+    let path = scratch.path("ours");
+    save(&left, &path);
+    assert_clean(&path);
+    let features = run("dumpe2fs", &["-h", text(&path)]);
+    assert!(!features.contains("needs_recovery"), "{what}: still to be replayed after an unmount");
+    let theirs = scratch.path("e2fsck");
+    save(state, &theirs);
+    let said = output("e2fsck", &["-fy", text(&theirs)]);
+    let said = (said.status.code(), String::from_utf8_lossy(&said.stdout).into_owned());
+    assert!(matches!(said.0, Some(0 | 1)), "{what}: {}", said.1);
+    assert_same(&ours, &seen(load(&theirs), what).0, &format!("{what}: we, then e2fsck ({})", said.1));
+    if asks_kernel {
+        let kernel = scratch.path("kernel");
+        save(state, &kernel);
+        if LoopMount::new(&kernel).is_some() {
+            let (ours, kernel) = (without_stamps(ours), without_stamps(seen(load(&kernel), what).0));
+            assert_same(&ours, &kernel, &format!("{what}: we, then the kernel"));
+        }
+    }
+    held
+}
+
+/// Of what was written since the last flush, each with a chance of a half.
+fn some_of<'a>(events: &'a [Event], choices: &mut Choices) -> Vec<&'a Event> {
+    events.iter().filter(|_| choices.chance(1, 2)).collect()
+}
+
+/// Records the kernel's work with the mount options `options`, cuts it, and judges every state.
+fn cut(options: &str) -> Option<Traps> {
+    let name = options.replace(['=', ','], "-");
+    let scratch = Scratch::new(&format!("cut-{name}"));
+    let base = scratch.path("base");
+    make_image(&base, None, "32M", &["-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+    let (start, mut image) = (fs::read(&base).expect("image"), load(&base));
+    let recorder = Recorder::new(&scratch.path(""), start, options)?;
+    let mounted = recorder.event_count();
+    change(recorder.path(), 7);
+    let events = recorder.finish();
+    let mut choices = Choices::new(11);
+    let count: usize = std::env::var("ONEWRITE_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
+    let span = events.len() - mounted;
+    let mut points: Vec<usize> = (0..count).map(|_| mounted + choices.index(span)).collect();
+    points.sort_unstable();
+    let (mut applied, mut all, mut states) = (0, Traps::default(), 0);
+    for point in points {
+        let flushed = events[..point].iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |at| at + 1);
+        events[applied..flushed.max(applied)].iter().for_each(|event| apply(&mut image, event));
+        applied = applied.max(flushed);
+        let unflushed = &events[applied..point.max(applied)];
+        for kept in [unflushed.iter().collect(), some_of(unflushed, &mut choices)] {
+            let mut state = image.clone();
+            kept.iter().for_each(|event| apply(&mut state, event));
+            let what = format!("{options}, cut at {point} of {}, {} of {} since the flush", events.len(), kept.len(), unflushed.len());
+            all.add(judge(&scratch, &state, states % KERNEL_EVERY == 0, &what));
+            states += 1;
+        }
+    }
+    eprintln!("{options}: {} requests recorded, {states} states: {all:?}", events.len());
+    Some(all)
+}
+
+/// Old transactions lie in a log that is clean, and it names a place among them as its start.
+#[test]
+fn a_clean_log_with_a_nonzero_start_brings_nothing_back() {
+    let scratch = Scratch::new("cut-clean");
+    let path = scratch.path("base");
+    make_image(&path, None, "32M", &["-J", "size=4"]);
+    let Some(mount) = LoopMount::with_options(&path, "data=journal") else { return };
+    change(mount.path(), 3);
+    drop(mount);
+    let clean = load(&path);
+    let (expected, transactions, _) = seen(clean.clone(), "clean");
+    assert_eq!(transactions, 0);
+    for start in [1, 2, 100, 500, 1023] {
+        let mut image = clean.clone();
+        set_start(&mut image, start);
+        let held = judge(&scratch, &image, true, &format!("start {start}"));
+        assert_eq!((held.transactions, held.empty_with_start), (0, 1), "start {start}");
+        assert_same(&expected, &seen(image, "again").0, &format!("start {start}"));
+    }
+}
+
+fn assert_traps_were_met(all: Traps, logs_data: bool) {
+    assert!(all.transactions > 20 && all.version_three > 5, "{all:?}");
+    assert!(all.uncommitted_tails > 0 && all.blocks_again > 0 && all.wrapped > 0, "{all:?}");
+    // Where content is logged, too, a block that is used again is in the log with its new content: nothing is revoked.
+    assert!(if logs_data { all.escaped_blocks > 0 } else { all.revoke_blocks > 0 }, "{all:?}");
+}
+
+#[test]
+fn recorded_writes_in_ordered_mode_cut_anywhere_are_replayed_alike() {
+    if let Some(all) = cut("data=ordered") {
+        assert_traps_were_met(all, false);
+    }
+}
+
+#[test]
+fn recorded_writes_in_journal_mode_cut_anywhere_are_replayed_alike() {
+    if let Some(all) = cut("data=journal") {
+        assert_traps_were_met(all, true);
+    }
+}
