@@ -6,11 +6,11 @@ mod support;
 use std::fs;
 use std::rc::Rc;
 
-use onewrite_block::{Geometry, RamDisk};
+use onewrite_block::{Choices, Geometry, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AttributeManner, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position,
-    SeekTarget,
+    Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner,
+    NewNode, Position, SeekTarget,
 };
 use support::volume::{image, load, new_disk, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, output, run, text};
@@ -206,6 +206,61 @@ fn a_file_beyond_four_gibibytes_is_sparse_and_read_back() {
         }
         let beyond = fs.write(file, Position::At(16 << 40), Content::Bytes(b"x"), Manner::default()).await;
         assert!(matches!(beyond, Err(FsError::TooLarge { .. })), "{beyond:?}");
+        let changes = AttributeChanges { size: Some(1 << 44), ..Default::default() };
+        let beyond = fs.set_attributes(file, changes).await;
+        assert!(matches!(beyond, Err(FsError::TooLarge { .. })), "{beyond:?}");
         Ok(())
+    });
+}
+
+#[test]
+fn a_file_whose_end_is_punched_out_before_it_is_written_keeps_its_size() {
+    let (_scratch, path) = judged("punched-end", |fs| async move {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        fs.write(file, Position::At(0), Content::Bytes(&[1; 100_000]), Manner::default()).await?;
+        fs.allocate(file, 50_000, 60_000, Allocation::PunchHole).await
+    });
+    assert!(run("debugfs", &["-R", "stat /file", text(&path)]).contains("Size: 100000"));
+}
+
+/// Reads a file as the test expects it.
+async fn assert_content(fs: &Ext4, file: Ino, expected: &[u8], what: &str) -> FsResult<()> {
+    let found = fs.read(file, 0, expected.len() as u64 + 1, Manner::default()).await?.to_vec();
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let place = found.iter().zip(expected).position(|(a, b)| a != b);
+    assert_eq!(place, None, "{what}");
+    Ok(())
+}
+
+#[test]
+fn ranges_go_out_of_and_into_a_file_of_many_extents() {
+    judged("shifts", |fs| async move {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        let mut expected = vec![0; 2_000 * 8_192 - 4_096];
+        for piece in 0..2_000_usize {
+            let bytes = [(piece % 251) as u8 + 1; 4_096];
+            expected[piece * 8_192..piece * 8_192 + 4_096].copy_from_slice(&bytes);
+            fs.write(file, Position::At(piece as u64 * 8_192), Content::Bytes(&bytes), Manner::default()).await?;
+        }
+        let mut choices = Choices::new(1);
+        for round in 0..60 {
+            let (offset, length) = (choices.index(3_000) * 4_096, (1 + choices.index(40)) * 4_096);
+            if round % 2 == 0 {
+                fs.allocate(file, offset as u64, length as u64, Allocation::CollapseRange).await?;
+                expected.drain(offset..offset + length);
+            } else {
+                fs.allocate(file, offset as u64, length as u64, Allocation::InsertRange).await?;
+                expected.splice(offset..offset, vec![0; length]);
+            }
+            assert_content(&fs, file, &expected, &format!("round {round}")).await?;
+        }
+        let end = expected.len() as u64;
+        let refused = fs.allocate(file, end - 4_096, 4_096, Allocation::CollapseRange).await;
+        assert!(matches!(&refused, Err(FsError::Invalid(text)) if text.contains("truncate")), "{refused:?}");
+        let odd = fs.allocate(file, 100, 4_096, Allocation::InsertRange).await;
+        assert!(matches!(&odd, Err(FsError::Invalid(text)) if text.contains("multiples of 4096")), "{odd:?}");
+        let far = fs.allocate(file, 0, (1 << 44) - 4_096, Allocation::InsertRange).await;
+        assert!(matches!(far, Err(FsError::TooLarge { .. })), "{far:?}");
+        assert_content(&fs, file, &expected, "after refusals").await
     });
 }

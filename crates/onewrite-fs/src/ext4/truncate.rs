@@ -198,6 +198,12 @@ impl Volume {
         if offset >= end.min(size) {
             return Ok(());
         }
+        if end >= size && size > node.inode.borrow().size {
+            // The size in the inode follows content that would never arrive.
+            self.write_pages(node, 0, u64::MAX).await?;
+            self.wait_for_writes(node).await;
+            self.convert(node).await?;
+        }
         let end = if end < size { end } else { size.next_multiple_of(PAGE_BYTES) };
         let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
         let zero = |start: u64, stop: u64| vec![0; (stop - start) as usize];

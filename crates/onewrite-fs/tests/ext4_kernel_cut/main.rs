@@ -17,8 +17,8 @@ use std::path::Path;
 
 use log::{Traps, set_start, traps};
 use onewrite_block::{Choices, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
-use onewrite_fs::{FileSystem, Space};
 use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::{FileSystem, Space};
 use recorder::{Event, Recorder};
 use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};
@@ -197,7 +197,12 @@ fn cut(options: &str) -> Option<Traps> {
         for kept in [unflushed.iter().collect(), some_of(unflushed, &mut choices)] {
             let mut state = image.clone();
             kept.iter().for_each(|event| apply(&mut state, event));
-            let what = format!("{options}, cut at {point} of {}, {} of {} since the flush", events.len(), kept.len(), unflushed.len());
+            let what = format!(
+                "{options}, cut at {point} of {}, {} of {} since the flush",
+                events.len(),
+                kept.len(),
+                unflushed.len()
+            );
             all.add(judge(&scratch, &state, states % KERNEL_EVERY == 0, &what));
             states += 1;
         }

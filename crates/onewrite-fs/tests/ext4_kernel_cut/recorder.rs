@@ -19,10 +19,7 @@ use crate::support::{output, run, text};
 /// What reached the disk.
 #[derive(Clone, Debug)]
 pub enum Event {
-    Write {
-        offset: u64,
-        bytes: Vec<u8>,
-    },
+    Write { offset: u64, bytes: Vec<u8> },
     Flush,
 }
 
@@ -127,16 +124,7 @@ impl Filesystem for OneFile {
         reply.ok();
     }
 
-    fn fallocate(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        _: i32,
-        reply: ReplyEmpty,
-    ) {
+    fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, length: u64, _: i32, reply: ReplyEmpty) {
         // Both a hole and a zeroed range read as zeros.
         self.disk().write(offset, &vec![0; length as usize]);
         reply.ok();
