@@ -17,6 +17,16 @@ pub enum LabError {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// A trace was not understood.
+    #[error("{file}: {place}: {problem}")]
+    Trace {
+        /// The trace.
+        file: String,
+        /// `line 7`, or `byte 96` of a binary trace.
+        place: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
     /// A file could not be read.
     #[error("cannot read {path}: {message}")]
     ReadFile {

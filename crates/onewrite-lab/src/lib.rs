@@ -3,6 +3,7 @@
 //! A [`JobFile`](job::JobFile) says what to run, a [`Workload`](workload::Workload) is that as streams of operations,
 //! and [`driver::run`] carries it out and measures it.
 
+pub mod cache;
 pub mod driver;
 pub mod error;
 pub mod host;
@@ -11,6 +12,7 @@ pub mod paper;
 pub mod report;
 pub mod results;
 pub mod session;
+pub mod trace;
 pub mod transfer;
 pub mod workload;
 

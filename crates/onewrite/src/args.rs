@@ -1,9 +1,11 @@
 //! Arguments: what can be said on the command line. Help, errors and completions come from these definitions.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use onewrite_lab::trace::{Action, Format};
 
 use crate::size;
 
@@ -37,6 +39,11 @@ pub enum Command {
     Compare(Compare),
     /// Cut the power at every moment of a workload and judge what is recovered. Exits 1 if a promise was broken.
     Crash(Crash),
+    /// Run a trace through page cache policies: hits, evictions, and what the device makes of what is left.
+    Cache(Cache),
+    /// Summarise, convert, cut and draw block traces.
+    #[command(subcommand)]
+    Trace(Trace),
     /// List device profiles; show, measure and draw one.
     Device(Device),
     /// Measure what this machine costs, or print a host profile.
@@ -295,6 +302,148 @@ pub struct Crash {
     /// Write the report as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
+}
+
+/// How a trace is read.
+#[derive(Debug, Args)]
+pub struct TraceInput {
+    /// Format of the trace [default: found out]: own, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general, alibaba,
+    /// tencent or columns:MAP (see docs/cache.md). Files compressed with zstd or gzip are read as they are.
+    #[arg(long, value_parser = parsed::<Format>)]
+    pub format: Option<Format>,
+    /// Only this volume (disk, file, storage unit) of a trace with several.
+    #[arg(long, value_name = "NUMBER")]
+    pub volume: Option<u32>,
+    /// Action of blkparse and blktrace records that is taken: Q, D or C [default: Q].
+    #[arg(long, value_parser = parsed::<Action>)]
+    pub action: Option<Action>,
+    /// Size of a page.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "4096")]
+    pub page_size: u64,
+}
+
+/// Parses what has a `FromStr` whose error is text.
+fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    text.parse()
+}
+
+/// What translates pages to flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ftl {
+    /// A map of pages.
+    Page,
+}
+
+/// `onewrite cache`
+#[derive(Debug, Args)]
+pub struct Cache {
+    /// The trace.
+    pub trace: PathBuf,
+    /// Policies, with commas between them, or `all`: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
+    /// lru-wsr, bplru, arc, s3-fifo, sieve, belady.
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    pub policies: Vec<String>,
+    /// Sizes of the cache, with commas between them.
+    #[arg(long = "size", value_name = "SIZES", value_delimiter = ',', value_parser = size::bytes, default_value = "4MiB")]
+    pub sizes: Vec<u64>,
+    /// How the trace is read.
+    #[command(flatten)]
+    pub input: TraceInput,
+    /// Size of a flash block, for the policies that evict by block and for the histogram of utilizations.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "4MiB")]
+    pub flash_block: u64,
+    /// Write the after-cache trace to this file; with several policies or sizes to FILE-POLICY-SIZE.
+    #[arg(long, value_name = "FILE")]
+    pub after: Option<PathBuf>,
+    /// Replay the after-cache traces on this emulated device: time, write amplification, erases.
+    #[arg(long, value_name = "PROFILE")]
+    pub device: Option<String>,
+    /// What translates pages to flash in that device.
+    #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "device")]
+    pub ftl: Ftl,
+    /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
+    pub device_size: Option<u64>,
+    /// Begin with a blank device instead of one that was filled once.
+    #[arg(long, requires = "device")]
+    pub blank: bool,
+    /// Cores to use [default: all]; the results are the same on any number.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub threads: usize,
+    /// Write the results as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `onewrite trace`
+#[derive(Debug, Subcommand)]
+pub enum Trace {
+    /// Reads, writes and write range of traces, a line for each.
+    Summarise {
+        /// The traces.
+        #[arg(required = true)]
+        traces: Vec<PathBuf>,
+        /// How they are read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// Write the summaries as a JSON array to this file, or to standard output (-).
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<PathBuf>,
+    },
+    /// Write a trace in our own format; compressed if the new name ends in .zst or .gz.
+    Convert {
+        /// The trace.
+        trace: PathBuf,
+        /// The new file.
+        output: PathBuf,
+        /// How the trace is read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// What a line of the new file holds.
+        #[arg(long, value_enum, default_value_t = Lines::Bytes)]
+        to: Lines,
+    },
+    /// Take a part of a trace, as `convert` does.
+    Cut {
+        /// The trace.
+        trace: PathBuf,
+        /// The new file.
+        output: PathBuf,
+        /// How the trace is read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// Records to pass over.
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        skip: u64,
+        /// Records to take [default: all that follow].
+        #[arg(long, value_name = "COUNT")]
+        take: Option<u64>,
+        /// What a line of the new file holds.
+        #[arg(long, value_enum, default_value_t = Lines::Bytes)]
+        to: Lines,
+    },
+    /// Draw pages over the course of a trace, as SVG.
+    Draw {
+        /// The trace.
+        trace: PathBuf,
+        /// The picture.
+        output: PathBuf,
+        /// How the trace is read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// Draw writes only.
+        #[arg(long)]
+        writes: bool,
+    },
+}
+
+/// Lines of our own trace format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lines {
+    /// `r|w,offset,length`, in bytes.
+    Bytes,
+    /// `r|w,page`, a line for each page.
+    Pages,
 }
 
 /// `onewrite host`

@@ -39,6 +39,8 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(run) => commands::run::run(&run),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Crash(crash) => return commands::crash::crash(&crash),
+        Command::Cache(cache) => commands::cache::cache(&cache),
+        Command::Trace(trace) => commands::trace::trace(&trace),
         Command::Device(device) => commands::device::device(&device),
         Command::Host(Host::Measure(measure)) => commands::host::measure(&measure),
         Command::Host(Host::Show { host }) => commands::host::show(&host),

@@ -43,6 +43,38 @@ impl Spinner {
     }
 }
 
+/// A bar towards a known end, for work on several cores; invisible where standard error is no terminal.
+pub struct Bar {
+    bar: ProgressBar,
+    begin: Instant,
+}
+
+impl Bar {
+    /// Begins with `name` before it and `unit` after the numbers.
+    pub fn new(name: &str, unit: &str) -> Bar {
+        let form = format!("{{prefix}} {{wide_bar}} {{human_pos}} of {{human_len}} {unit}, {{eta}} left");
+        let style = ProgressStyle::with_template(&form).expect("the template is right");
+        Bar { bar: ProgressBar::new(0).with_style(style).with_prefix(name.to_owned()), begin: now() }
+    }
+
+    /// So much more is done, out of so much in all.
+    pub fn advance(&self, done: u64, total: u64) {
+        if self.bar.length() != Some(total) {
+            self.bar.set_length(total);
+        }
+        self.bar.inc(done);
+    }
+
+    /// Ends it and says what the work cost this machine.
+    pub fn finish(self, name: &str) {
+        let count = self.bar.position();
+        self.bar.finish_and_clear();
+        let seconds = self.begin.elapsed().as_secs_f64();
+        let rate = count as f64 / seconds.max(1e-9);
+        eprintln!("{name}: {count} in {seconds:.2} s of this machine's time, {rate:.0} a second");
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "what a run costs this machine is told in its own time")]
 fn now() -> Instant {
     Instant::now()

@@ -9,6 +9,7 @@ mod table;
 mod units;
 
 use crate::results::{Distribution, RunResult};
+pub(crate) use chart::escape;
 
 /// Runs of one job that differ in their mode.
 pub struct Comparison {

@@ -1,5 +1,6 @@
 //! The commands, one file each (`ls`, `cat` and `tree` share one).
 
+pub mod cache;
 pub mod compare;
 pub mod cp;
 pub mod crash;
@@ -11,3 +12,4 @@ pub mod look;
 pub mod mkfs;
 pub mod paper;
 pub mod run;
+pub mod trace;

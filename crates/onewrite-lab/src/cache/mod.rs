@@ -1,0 +1,315 @@
+//! Cache study: a trace through policies and sizes, and what reaches the device through an emulated one.
+//!
+//! ```text
+//!   before-cache trace ─► policy × size ─► after-cache trace ─► file
+//!                                                └────────────► emulated device: time, WAF, erases
+//! ```
+//!
+//! A cell of the grid is one policy at one size. Cells share nothing but the trace, so that they run on all cores and come
+//! out the same on any number of them. The trace is read into memory if it has at most [`HELD_MAX`] page requests; a
+//! longer one is read again for each cell, so memory stays bounded whatever its length.
+//!
+//! Source: dissertation §2.4.1.
+
+mod device;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use onewrite_cache::{CacheShape, Counts, Future, FutureBuilder, PageNo, PageRequest, PolicyKind, Utilization};
+use serde::Serialize;
+
+use crate::error::LabError;
+use crate::trace::{Trace, TraceOptions, TraceWriter};
+use device::Replayed;
+pub use device::{DeviceFigures, DevicePlan};
+
+/// Page requests of a trace that are held in memory: 512 MiB of them.
+pub const HELD_MAX: usize = 64 << 20;
+/// Page requests between two looks at anything else.
+const CHUNK: usize = 1 << 16;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct CacheStudy {
+    /// The trace.
+    pub trace: PathBuf,
+    /// How it is read.
+    pub options: TraceOptions,
+    /// Policies, each at every size.
+    pub policies: Vec<PolicyKind>,
+    /// Sizes of the cache in bytes.
+    pub sizes: Vec<u64>,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bytes of a flash block.
+    pub flash_block_bytes: u64,
+    /// Where the after-cache traces go: this file if there is one cell, else one beside it for each, by policy and size.
+    pub after: Option<PathBuf>,
+    /// What the after-cache traces are replayed on.
+    pub device: Option<DevicePlan>,
+    /// Cores to use; zero for all.
+    pub threads: usize,
+}
+
+/// A histogram of the dissertation's figure 2-5: bins of ten percent of a flash block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UtilizationFigures {
+    /// Runs of sorted writes to one block, by their share of the block.
+    pub runs: [u64; Utilization::BINS],
+    /// Pages written in them.
+    pub pages: [u64; Utilization::BINS],
+}
+
+/// One policy at one size. Counts are in pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheCell {
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Bytes of the cache.
+    pub size_bytes: u64,
+    /// Pages asked for.
+    pub requests: u64,
+    /// Found in the cache.
+    pub hits: u64,
+    /// Not found, reads and writes.
+    pub misses: u64,
+    /// Clean pages evicted.
+    pub evicted_clean: u64,
+    /// Dirty pages evicted.
+    pub evicted_dirty: u64,
+    /// Reads of the after-cache trace: read misses.
+    pub after_reads: u64,
+    /// Writes of the after-cache trace: dirty pages evicted.
+    pub after_writes: u64,
+    /// How full flash blocks were written.
+    pub utilization: UtilizationFigures,
+    /// What the device made of the after-cache trace; none if none was asked for.
+    pub device: Option<DeviceFigures>,
+}
+
+/// Everything that a study found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheFigures {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bytes of a flash block.
+    pub flash_block_bytes: u64,
+    /// Policies within sizes, in the order asked for.
+    pub cells: Vec<CacheCell>,
+}
+
+/// The trace as the cells see it.
+struct Requests {
+    /// All of them, if they are few enough.
+    held: Option<Vec<PageRequest>>,
+    count: u64,
+    last_page: u64,
+    future: Option<Future>,
+}
+
+impl CacheStudy {
+    /// Refuses what makes no sense.
+    fn check(&self) -> Result<(), LabError> {
+        let refuse = |problem: String| Err(LabError::Option(problem));
+        if self.page_bytes == 0
+            || self.flash_block_bytes == 0
+            || !self.flash_block_bytes.is_multiple_of(self.page_bytes)
+        {
+            let (block, page) = (self.flash_block_bytes, self.page_bytes);
+            return refuse(format!("a flash block of {block} bytes is not made of whole pages of {page} bytes"));
+        }
+        if let Some(size) = self.sizes.iter().find(|size| **size < self.page_bytes) {
+            return refuse(format!("a cache of {size} bytes holds no page of {} bytes", self.page_bytes));
+        }
+        if self.policies.is_empty() || self.sizes.is_empty() {
+            return refuse("a study needs at least one policy and one size".into());
+        }
+        for size in &self.sizes {
+            self.shape(*size)?;
+        }
+        match &self.device {
+            Some(plan) => plan.check(self.page_bytes),
+            None => Ok(()),
+        }
+    }
+
+    fn shape(&self, size: u64) -> Result<CacheShape, LabError> {
+        CacheShape::new(size / self.page_bytes, self.flash_block_bytes / self.page_bytes).map_err(LabError::Option)
+    }
+
+    fn cells(&self) -> Vec<(u64, PolicyKind)> {
+        self.sizes.iter().flat_map(|size| self.policies.iter().map(|policy| (*size, *policy))).collect()
+    }
+
+    /// Reads the trace once: what has to be known before the first cell.
+    fn gather(&self) -> Result<Requests, LabError> {
+        let mut trace = Trace::open(&self.trace, &self.options)?;
+        let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
+        let mut requests = Requests { held: Some(Vec::new()), count: 0, last_page: 0, future: None };
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let mut goes_on = true;
+        while goes_on {
+            chunk.clear();
+            goes_on = trace.next_pages(self.page_bytes, CHUNK, &mut chunk)?;
+            requests.count += chunk.len() as u64;
+            requests.last_page = chunk.iter().map(|request| request.page()).fold(requests.last_page, u64::max);
+            if let Some(future) = &mut future {
+                let told = chunk.iter().try_for_each(|request| future.push(PageNo(request.page())));
+                told.map_err(LabError::Option)?;
+            }
+            requests.hold(&chunk);
+        }
+        requests.future = future.map(FutureBuilder::finish);
+        Ok(requests)
+    }
+
+    /// Runs all cells; `watch` is told of page requests done, out of so many in all.
+    ///
+    /// # Errors
+    /// The first in the order of the cells.
+    pub fn run(&self, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<CacheFigures, LabError> {
+        self.check()?;
+        let requests = self.gather()?;
+        let cells = self.cells();
+        let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let total = requests.count * cells.len() as u64;
+        let work = || {
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some((size, policy)) = cells.get(place).copied() else { return };
+                let cell = self.run_cell(policy, size, &requests, &|done| watch(done, total));
+                found.lock().expect("no cell panics").push((place, cell));
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = if self.threads > 0 { self.threads } else { cores }.min(cells.len());
+        thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        let mut found = found.into_inner().expect("no cell panics");
+        found.sort_by_key(|(place, _)| *place);
+        let cells = found.into_iter().map(|(_, cell)| cell).collect::<Result<Vec<_>, _>>()?;
+        Ok(CacheFigures { page_bytes: self.page_bytes, flash_block_bytes: self.flash_block_bytes, cells })
+    }
+
+    fn run_cell(
+        &self,
+        policy: PolicyKind,
+        size: u64,
+        requests: &Requests,
+        watch: &dyn Fn(u64),
+    ) -> Result<CacheCell, LabError> {
+        let shape = self.shape(size)?;
+        let mut cache = policy.simulation(shape, requests.future.clone());
+        let mut after = After::new(self, policy, size, requests, shape)?;
+        let mut failure = None;
+        requests.for_each_chunk(self, |chunk| {
+            cache.feed(chunk, &mut |request| {
+                if let Err(error) = after.take(request) {
+                    failure.get_or_insert(error);
+                }
+            });
+            watch(chunk.len() as u64);
+        })?;
+        match failure {
+            Some(error) => Err(error),
+            None => after.finish(policy, size, cache.counts()),
+        }
+    }
+
+    /// Where a cell's after-cache trace goes.
+    fn after_path(&self, after: &Path, policy: PolicyKind, size: u64) -> PathBuf {
+        if self.policies.len() * self.sizes.len() == 1 {
+            return after.to_owned();
+        }
+        let name = after.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let (stem, extension) = name.split_once('.').map_or((name.as_str(), ""), |(stem, rest)| (stem, rest));
+        let dot = if extension.is_empty() { "" } else { "." };
+        after.with_file_name(format!("{stem}-{policy}-{size}{dot}{extension}"))
+    }
+}
+
+impl Requests {
+    fn hold(&mut self, chunk: &[PageRequest]) {
+        if self.held.as_ref().is_some_and(|held| held.len() + chunk.len() > HELD_MAX) {
+            self.held = None;
+        }
+        if let Some(held) = &mut self.held {
+            held.extend_from_slice(chunk);
+        }
+    }
+
+    fn for_each_chunk(&self, study: &CacheStudy, mut take: impl FnMut(&[PageRequest])) -> Result<(), LabError> {
+        if let Some(held) = &self.held {
+            held.chunks(CHUNK).for_each(take);
+            return Ok(());
+        }
+        let mut trace = Trace::open(&study.trace, &study.options)?;
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let mut goes_on = true;
+        while goes_on {
+            chunk.clear();
+            goes_on = trace.next_pages(study.page_bytes, CHUNK, &mut chunk)?;
+            take(&chunk);
+        }
+        Ok(())
+    }
+}
+
+/// What is done with the after-cache trace of a cell.
+struct After {
+    utilization: Utilization,
+    writer: Option<TraceWriter>,
+    device: Option<Replayed>,
+}
+
+impl After {
+    fn new(
+        study: &CacheStudy,
+        policy: PolicyKind,
+        size: u64,
+        requests: &Requests,
+        shape: CacheShape,
+    ) -> Result<After, LabError> {
+        let path = study.after.as_deref().map(|after| study.after_path(after, policy, size));
+        let end_bytes = (requests.last_page + 1).saturating_mul(study.page_bytes);
+        let device = study.device.as_ref().map(|plan| plan.open(study.page_bytes, end_bytes)).transpose()?;
+        Ok(After {
+            utilization: Utilization::new(shape.block_pages),
+            writer: path.as_deref().map(TraceWriter::create).transpose()?,
+            device,
+        })
+    }
+
+    fn take(&mut self, request: PageRequest) -> Result<(), LabError> {
+        self.utilization.push(request);
+        if let Some(writer) = &mut self.writer {
+            writer.page(request)?;
+        }
+        match &mut self.device {
+            Some(device) => device.take(request),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(self, policy: PolicyKind, size: u64, counts: Counts) -> Result<CacheCell, LabError> {
+        if let Some(writer) = self.writer {
+            writer.finish()?;
+        }
+        let (runs, pages) = self.utilization.finish();
+        Ok(CacheCell {
+            policy: policy.name(),
+            size_bytes: size,
+            requests: counts.requests,
+            hits: counts.hits,
+            misses: counts.misses,
+            evicted_clean: counts.evicted_clean,
+            evicted_dirty: counts.evicted_dirty,
+            after_reads: counts.read_misses,
+            after_writes: counts.evicted_dirty,
+            utilization: UtilizationFigures { runs, pages },
+            device: self.device.map(Replayed::finish).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Pages: records cut into the page requests of the cache simulator.
+//!
+//! Volumes lie side by side, each with an address space of its own of [`VOLUME_PAGES`] pages.
+
+use onewrite_cache::PageRequest;
+
+use super::{Extent, Record, Trace};
+use crate::error::LabError;
+
+/// Pages of the address space of one volume: 64 TiB with pages of 4 KiB.
+pub const VOLUME_PAGES: u64 = 1 << 34;
+
+/// First page and number of pages of a record.
+fn span(record: &Record, page_bytes: u64) -> Result<(u64, u64), String> {
+    let (first, count) = match record.extent {
+        Extent::Page(page) => (page, 1),
+        Extent::Bytes { length: 0, .. } => return Ok((0, 0)),
+        Extent::Bytes { offset, length } => {
+            let last = offset.checked_add(length - 1).ok_or("the record reaches beyond what 64 bits can address")?;
+            (offset / page_bytes, last / page_bytes - offset / page_bytes + 1)
+        }
+    };
+    let last = first + (count - 1);
+    if record.volume == 0 && last <= PageRequest::PAGE_MAX {
+        return Ok((first, count));
+    }
+    let base = u64::from(record.volume) * VOLUME_PAGES;
+    match last < VOLUME_PAGES && base + last <= PageRequest::PAGE_MAX {
+        true => Ok((base + first, count)),
+        false => Err(format!("page {last} of volume {} is too far; take one volume with --volume", record.volume)),
+    }
+}
+
+impl Trace {
+    /// Appends page requests of `page_bytes` to `pages`, at least `wanted` of them unless the trace ends; tells whether
+    /// it goes on.
+    ///
+    /// # Errors
+    /// As [`Trace::next_record`], or if an address is out of bounds.
+    pub fn next_pages(
+        &mut self,
+        page_bytes: u64,
+        wanted: usize,
+        pages: &mut Vec<PageRequest>,
+    ) -> Result<bool, LabError> {
+        let end = pages.len() + wanted;
+        while pages.len() < end {
+            let Some(record) = self.next_record()? else { return Ok(false) };
+            let (first, count) = span(&record, page_bytes).map_err(|problem| self.refuse(problem))?;
+            if count > MOST_PAGES {
+                let problem = format!("a record of {count} pages; at most {MOST_PAGES} are believed");
+                return Err(self.refuse(problem));
+            }
+            pages.extend((first..first + count).map(|page| PageRequest::new(page, record.is_write)));
+        }
+        Ok(true)
+    }
+}
+
+/// Pages of one record that are believed: 4 GiB in pages of 4 KiB. Beyond, memory would not stay bounded.
+const MOST_PAGES: u64 = 1 << 20;

@@ -1,0 +1,85 @@
+//! Source: the bytes of a trace, decompressed if its first bytes say that it is compressed.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::LabError;
+
+const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes that are looked at to tell a format.
+const PEEK_BYTES: usize = 4096;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Counts what is read of the file.
+struct Counted {
+    file: File,
+    count: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// See the module's head.
+pub(super) struct Source {
+    inner: Box<dyn BufRead>,
+    count: Arc<AtomicU64>,
+}
+
+impl Source {
+    /// Opens a file.
+    pub(super) fn open(path: &Path) -> Result<Source, LabError> {
+        let refuse =
+            |error: io::Error| LabError::ReadFile { path: path.display().to_string(), message: error.to_string() };
+        let file = File::open(path).map_err(refuse)?;
+        let count = Arc::new(AtomicU64::new(0));
+        let mut raw = BufReader::with_capacity(BUFFER_BYTES, Counted { file, count: Arc::clone(&count) });
+        let start = raw.fill_buf().map_err(refuse)?;
+        let inner: Box<dyn BufRead> = if start.starts_with(&ZSTD_MAGIC) {
+            let decoder = zstd::Decoder::with_buffer(raw).map_err(refuse)?;
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
+        } else if start.starts_with(&GZIP_MAGIC) {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(raw)))
+        } else {
+            Box::new(raw)
+        };
+        Ok(Source { inner, count })
+    }
+
+    /// The first bytes, which stay to be read.
+    pub(super) fn peek(&mut self) -> io::Result<&[u8]> {
+        let start = self.inner.fill_buf()?;
+        Ok(&start[..start.len().min(PEEK_BYTES)])
+    }
+
+    /// Bytes of the file read so far, as they lie on disk.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer)
+    }
+}
+
+impl BufRead for Source {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.inner.consume(amount);
+    }
+}

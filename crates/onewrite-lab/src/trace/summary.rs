@@ -1,0 +1,74 @@
+//! Summary: what a trace is, in the columns of the dissertation's table 2-2.
+
+use onewrite_cache::PageRequest;
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+use super::Trace;
+use crate::error::LabError;
+
+/// Page requests looked at between two looks at the file.
+const CHUNK: usize = 1 << 16;
+
+/// See the module's head. Volumes are counted in whole pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages read and written.
+    pub requests: u64,
+    /// Pages read.
+    pub reads: u64,
+    /// Pages written.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Bytes of different pages written: the write range of table 2-2.
+    pub write_range_bytes: u64,
+    /// Bytes of different pages read or written.
+    pub footprint_bytes: u64,
+    /// The lowest page; none if there is no request.
+    pub first_page: Option<u64>,
+    /// The highest page.
+    pub last_page: Option<u64>,
+}
+
+/// Reads a whole trace; `watch` is told of each batch. Memory grows with the different pages, 9 bytes or so for each.
+///
+/// # Errors
+/// As [`Trace::next_record`].
+pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trace)) -> Result<Summary, LabError> {
+    let (mut written, mut read) = (FxHashSet::default(), FxHashSet::default());
+    let (mut writes, mut reads) = (0, 0);
+    let mut range: Option<(u64, u64)> = None;
+    let mut pages: Vec<PageRequest> = Vec::new();
+    let mut goes_on = true;
+    while goes_on {
+        pages.clear();
+        goes_on = trace.next_pages(page_bytes, CHUNK, &mut pages)?;
+        for request in &pages {
+            let page = request.page();
+            let (count, set) = if request.is_write() { (&mut writes, &mut written) } else { (&mut reads, &mut read) };
+            *count += 1;
+            set.insert(page);
+            range = Some(range.map_or((page, page), |(first, last)| (first.min(page), last.max(page))));
+        }
+        watch(trace);
+    }
+    let write_range = written.len() as u64;
+    written.extend(read);
+    Ok(Summary {
+        page_bytes,
+        requests: reads + writes,
+        reads,
+        writes,
+        read_bytes: reads * page_bytes,
+        write_bytes: writes * page_bytes,
+        write_range_bytes: write_range * page_bytes,
+        footprint_bytes: written.len() as u64 * page_bytes,
+        first_page: range.map(|(first, _)| first),
+        last_page: range.map(|(_, last)| last),
+    })
+}

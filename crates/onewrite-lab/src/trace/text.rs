@@ -1,0 +1,236 @@
+//! Text: the formats with a record on each line.
+
+use std::collections::BTreeMap;
+
+use super::field::{self, Problem, SECTOR, fields, is_write, number, scaled, seconds, shown, volume, words};
+use super::format::Action;
+use super::{Extent, Record};
+
+/// Understands one line at a time.
+pub(super) trait Parser {
+    /// The record of a line that is not empty; none for lines that hold something else, as they may.
+    fn line(&mut self, line: &[u8], number: u64) -> Result<Option<Record>, Problem>;
+}
+
+fn bytes(offset: u64, length: u64) -> Extent {
+    Extent::Bytes { offset, length }
+}
+
+/// Our own: the first record says whether lines have two columns or three. A line before it that is `op,…` is a header.
+#[derive(Default)]
+pub(super) struct Own {
+    columns: Option<usize>,
+}
+
+impl Parser for Own {
+    fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
+        let count = line.iter().filter(|byte| **byte == b',').count() + 1;
+        if self.columns.is_none() && line.starts_with(b"op,") {
+            return Ok(None);
+        }
+        let columns = *self.columns.get_or_insert(count);
+        if count != columns || !(2..=3).contains(&count) {
+            let form = "`r|w,page` or `r|w,offset,length`, the same on every line";
+            return Err(format!("{} has {count} columns; a line is {form}", shown(line)));
+        }
+        let (operation, rest) = line.split_at(line.iter().position(|byte| *byte == b',').expect("two columns"));
+        let extent = match columns {
+            2 => Extent::Page(number(&rest[1..], "the page")?),
+            _ => {
+                let [offset, length] = fields(&rest[1..], b',', "r|w,offset,length")?;
+                bytes(number(offset, "the offset")?, number(length, "the length")?)
+            }
+        };
+        Ok(Some(Record { time_ns: 0, volume: 0, is_write: is_write(operation)?, extent }))
+    }
+}
+
+/// MSR Cambridge (SNIA IOTTA 388). The volume is the number of the disk.
+pub(super) struct Msr;
+
+impl Parser for Msr {
+    fn line(&mut self, line: &[u8], line_number: u64) -> Result<Option<Record>, Problem> {
+        const FILETIME_NS: u64 = 100;
+        let form = "time,host,disk,Read|Write,offset,size,response";
+        if line_number == 1 && line.to_ascii_lowercase().starts_with(b"timestamp,") {
+            return Ok(None);
+        }
+        let [time, _host, disk, operation, offset, length] = fields(line, b',', form)?;
+        Ok(Some(Record {
+            // Counted from 1601, the product does not fit; only differences matter.
+            time_ns: number(time, "the time")?.wrapping_mul(FILETIME_NS),
+            volume: volume(disk, "the disk")?,
+            is_write: is_write(operation)?,
+            extent: bytes(number(offset, "the offset")?, number(length, "the size")?),
+        }))
+    }
+}
+
+/// Storage Performance Council's trace file format, revision 1.0.1; further fields are optional there.
+pub(super) struct Spc;
+
+impl Parser for Spc {
+    fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
+        let [unit, sector, length, operation, time] = fields(line, b',', "unit,sector,bytes,r|w,seconds")?;
+        Ok(Some(Record {
+            time_ns: seconds(time, "the time")?,
+            volume: volume(unit, "the storage unit")?,
+            is_write: is_write(operation)?,
+            extent: bytes(scaled(sector, SECTOR, "the sector")?, number(length, "the size")?),
+        }))
+    }
+}
+
+/// blkparse's default output; the summary after the records ends the trace.
+pub(super) struct Blkparse {
+    action: Action,
+    volumes: BTreeMap<Vec<u8>, u32>,
+    is_over: bool,
+}
+
+impl Blkparse {
+    pub(super) fn new(action: Action) -> Blkparse {
+        Blkparse { action, volumes: BTreeMap::new(), is_over: false }
+    }
+}
+
+impl Parser for Blkparse {
+    fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
+        self.is_over |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
+        if self.is_over {
+            return Ok(None);
+        }
+        let form = "device cpu sequence seconds process action kinds sector + sectors";
+        let [device, _cpu, _sequence, time, _process, action, kinds] = words(line, form)?;
+        if !device.contains(&b',') {
+            return Err(format!("the device is {}, but major,minor is needed", shown(device)));
+        }
+        let moves_data = kinds.iter().any(|kind| matches!(kind, b'R' | b'W')) && !kinds.contains(&b'D');
+        if action != [self.action.letter()] || !moves_data {
+            return Ok(None);
+        }
+        let mut after = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(7);
+        let (Some(sector), Some(b"+"), Some(count)) = (after.next(), after.next(), after.next()) else {
+            // A flush without data has no sectors.
+            return Ok(None);
+        };
+        let next = self.volumes.len() as u32;
+        Ok(Some(Record {
+            time_ns: seconds(time, "the time")?,
+            volume: *self.volumes.entry(device.to_owned()).or_insert(next),
+            is_write: kinds.contains(&b'W'),
+            extent: bytes(scaled(sector, SECTOR, "the sector")?, scaled(count, SECTOR, "the number of sectors")?),
+        }))
+    }
+}
+
+/// fio's iolog: version 2 `file action [offset length]`, version 3 with a time in microseconds before. Files are volumes
+/// in the order in which they are added.
+#[derive(Default)]
+pub(super) struct Fio {
+    version: u32,
+    files: BTreeMap<Vec<u8>, u32>,
+}
+
+impl Fio {
+    fn record(&mut self, line: &[u8]) -> Result<Option<Record>, Problem> {
+        let parts: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+        let (time_ns, parts) = match (self.version, parts.as_slice()) {
+            (3, [time, rest @ ..]) => (scaled(time, 1_000, "the time")?, rest),
+            (_, parts) => (0, parts),
+        };
+        let (file, action, place) = match parts {
+            [file, action] => (*file, *action, None),
+            [file, action, offset, length] => (*file, *action, Some((*offset, *length))),
+            _ => return Err(format!("{} is not `file action [offset length]`", shown(line))),
+        };
+        let next = self.files.len() as u32;
+        let volume = *self.files.entry(file.to_owned()).or_insert(next);
+        let is_write = match action {
+            b"read" => false,
+            b"write" => true,
+            b"add" | b"open" | b"close" | b"wait" | b"sync" | b"datasync" | b"trim" => return Ok(None),
+            other => return Err(format!("{} is no action of an iolog", shown(other))),
+        };
+        let Some((offset, length)) = place else {
+            return Err(format!("{} has no offset and length", shown(line)));
+        };
+        let extent = bytes(number(offset, "the offset")?, number(length, "the length")?);
+        Ok(Some(Record { time_ns, volume, is_write, extent }))
+    }
+}
+
+impl Parser for Fio {
+    fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
+        if self.version > 0 {
+            return self.record(line);
+        }
+        self.version = match line {
+            b"fio version 2 iolog" => 2,
+            b"fio version 3 iolog" => 3,
+            _ => return Err(format!("{} is not `fio version 2 iolog` or `… 3 iolog`", shown(line))),
+        };
+        Ok(None)
+    }
+}
+
+/// MQSim's five columns.
+pub(super) struct Mqsim;
+
+impl Parser for Mqsim {
+    fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
+        let [time, device, sector, count, kind] = words(line, "time device sector sectors 0|1")?;
+        let is_write = match kind {
+            b"0" => true,
+            b"1" => false,
+            other => return Err(format!("the type is {}, but 0 (write) or 1 (read) is needed", shown(other))),
+        };
+        Ok(Some(Record {
+            time_ns: number(time, "the time")?,
+            volume: volume(device, "the device")?,
+            is_write,
+            extent: bytes(scaled(sector, SECTOR, "the sector")?, scaled(count, SECTOR, "the number of sectors")?),
+        }))
+    }
+}
+
+/// Alibaba Cloud block traces (Li et al., IISWC 2020).
+pub(super) struct Alibaba;
+
+impl Parser for Alibaba {
+    fn line(&mut self, line: &[u8], line_number: u64) -> Result<Option<Record>, Problem> {
+        if line_number == 1 && line.starts_with(b"device_id") {
+            return Ok(None);
+        }
+        let [device, operation, offset, length, time] = fields(line, b',', "device,R|W,offset,length,time")?;
+        Ok(Some(Record {
+            time_ns: scaled(time, 1_000, "the time")?,
+            volume: volume(device, "the device")?,
+            is_write: is_write(operation)?,
+            extent: bytes(number(offset, "the offset")?, number(length, "the length")?),
+        }))
+    }
+}
+
+/// Tencent Cloud block storage traces (Zhang et al., USENIX ATC 2020; SNIA IOTTA 27917).
+pub(super) struct Tencent;
+
+impl Parser for Tencent {
+    fn line(&mut self, line: &[u8], line_number: u64) -> Result<Option<Record>, Problem> {
+        if line_number == 1 && line.to_ascii_lowercase().starts_with(b"timestamp,") {
+            return Ok(None);
+        }
+        let [time, sector, count, kind, id] = fields(line, b',', "time,sector,sectors,0|1,volume")?;
+        let is_write = match kind.trim_ascii() {
+            b"0" => false,
+            b"1" => true,
+            other => return Err(format!("the type is {}, but 0 (read) or 1 (write) is needed", shown(other))),
+        };
+        Ok(Some(Record {
+            time_ns: field::seconds(time, "the time")?,
+            volume: volume(id, "the volume")?,
+            is_write,
+            extent: bytes(scaled(sector, SECTOR, "the sector")?, scaled(count, SECTOR, "the number of sectors")?),
+        }))
+    }
+}

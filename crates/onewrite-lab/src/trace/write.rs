@@ -1,0 +1,144 @@
+//! Write: traces in our own format, compressed if the file's name says so.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use onewrite_cache::PageRequest;
+
+use super::{Extent, Record};
+use crate::error::LabError;
+
+/// What a line of our own format holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFormat {
+    /// `r|w,page`, in pages of so many bytes.
+    Pages(u64),
+    /// `r|w,offset,length` in bytes; page records are pages of so many bytes.
+    Bytes(u64),
+}
+
+/// Where the lines go.
+enum Sink {
+    Plain(BufWriter<File>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
+    Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
+}
+
+impl Sink {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Sink::Plain(file) => file,
+            Sink::Gzip(encoder) => encoder,
+            Sink::Zstd(encoder) => encoder,
+        }
+    }
+}
+
+/// See the module's head. Ends with [`TraceWriter::finish`].
+pub struct TraceWriter {
+    path: PathBuf,
+    sink: Sink,
+    line: Vec<u8>,
+}
+
+impl TraceWriter {
+    /// A new file, compressed with zstd if it ends in `.zst` and with gzip if in `.gz`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(path: &Path) -> Result<TraceWriter, LabError> {
+        let open = || -> io::Result<Sink> {
+            let file = BufWriter::with_capacity(1 << 17, File::create(path)?);
+            Ok(match path.extension().and_then(|extension| extension.to_str()) {
+                Some("zst") => Sink::Zstd(Box::new(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)),
+                Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
+                _ => Sink::Plain(file),
+            })
+        };
+        let sink = open().map_err(|error| unwritable(path, &error))?;
+        Ok(TraceWriter { path: path.to_owned(), sink, line: Vec::new() })
+    }
+
+    /// Writes a record; a volume's records keep their own addresses, so take one volume of a trace with several.
+    ///
+    /// # Errors
+    /// If the file cannot be written or the extent has no such form.
+    pub fn record(&mut self, record: &Record, format: WriteFormat) -> Result<(), LabError> {
+        match (format, record.extent) {
+            (WriteFormat::Pages(_), Extent::Page(page)) => self.page(PageRequest::new(page, record.is_write)),
+            (WriteFormat::Pages(_), Extent::Bytes { length: 0, .. }) => Ok(()),
+            (WriteFormat::Pages(size), Extent::Bytes { offset, length }) => {
+                let last = offset.saturating_add(length - 1) / size;
+                (offset / size..=last).try_for_each(|page| self.page(PageRequest::new(page, record.is_write)))
+            }
+            (WriteFormat::Bytes(size), Extent::Page(page)) => {
+                let Some(offset) = page.checked_mul(size) else {
+                    let problem = format!("page {page} of {size} bytes has no offset in 64 bits; convert to pages");
+                    return Err(LabError::Option(problem));
+                };
+                self.bytes(record.is_write, offset, size)
+            }
+            (WriteFormat::Bytes(_), Extent::Bytes { offset, length }) => self.bytes(record.is_write, offset, length),
+        }
+    }
+
+    /// Writes `r|w,page`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn page(&mut self, request: PageRequest) -> Result<(), LabError> {
+        self.begin(request.is_write());
+        self.number(request.page());
+        self.end()
+    }
+
+    fn bytes(&mut self, is_write: bool, offset: u64, length: u64) -> Result<(), LabError> {
+        self.begin(is_write);
+        self.number(offset);
+        self.line.push(b',');
+        self.number(length);
+        self.end()
+    }
+
+    fn begin(&mut self, is_write: bool) {
+        self.line.clear();
+        self.line.extend_from_slice(if is_write { b"w," } else { b"r," });
+    }
+
+    fn number(&mut self, mut value: u64) {
+        let start = self.line.len();
+        loop {
+            self.line.push(b'0' + (value % 10) as u8);
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.line[start..].reverse();
+    }
+
+    fn end(&mut self) -> Result<(), LabError> {
+        self.line.push(b'\n');
+        self.sink.writer().write_all(&self.line).map_err(|error| unwritable(&self.path, &error))
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// If the rest cannot be written.
+    pub fn finish(self) -> Result<(), LabError> {
+        let ended = match self.sink {
+            Sink::Plain(file) => Ok(file),
+            Sink::Gzip(encoder) => encoder.finish(),
+            Sink::Zstd(encoder) => encoder.finish(),
+        };
+        ended.and_then(|mut file| file.flush()).map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> LabError {
+    LabError::WriteFile { path: path.display().to_string(), message: error.to_string() }
+}

@@ -1,0 +1,82 @@
+//! `onewrite cache`
+
+use onewrite_cache::PolicyKind;
+use onewrite_device::Profile;
+use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan};
+use onewrite_lab::trace::TraceOptions;
+
+use super::run::{is_stdout, write_json};
+use crate::args::{Cache, Ftl, TraceInput};
+use crate::progress::Bar;
+
+/// Runs a trace through policies and sizes.
+pub fn cache(args: &Cache) -> anyhow::Result<()> {
+    let study = study(args)?;
+    let bar = Bar::new("cache", "requests");
+    let figures = study.run(&|done, total| bar.advance(done, total))?;
+    bar.finish("requests");
+    if let Some(path) = &args.json {
+        write_json(path, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+    }
+    if !args.json.as_deref().is_some_and(is_stdout) {
+        print(&figures);
+    }
+    Ok(())
+}
+
+fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
+    let Ftl::Page = args.ftl;
+    let plan = |name: &String| -> anyhow::Result<DevicePlan> {
+        Ok(DevicePlan { profile: Profile::load(name)?, size_bytes: args.device_size, is_blank: args.blank })
+    };
+    Ok(CacheStudy {
+        trace: args.trace.clone(),
+        options: options(&args.input),
+        policies: policies(&args.policies)?,
+        sizes: args.sizes.clone(),
+        page_bytes: args.input.page_size,
+        flash_block_bytes: args.flash_block,
+        after: args.after.clone(),
+        device: args.device.as_ref().map(plan).transpose()?,
+        threads: args.threads,
+    })
+}
+
+/// How a trace is to be read.
+pub fn options(input: &TraceInput) -> TraceOptions {
+    TraceOptions { format: input.format.clone(), volume: input.volume, action: input.action }
+}
+
+fn policies(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
+    if names == ["all"] {
+        return Ok(PolicyKind::ALL.to_vec());
+    }
+    names.iter().map(|name| name.parse().map_err(anyhow::Error::msg)).collect()
+}
+
+fn print(figures: &CacheFigures) {
+    let has_device = figures.cells.iter().any(|cell| cell.device.is_some());
+    let device = if has_device { format!(" {:>12} {:>7} {:>9}", "time", "WAF", "erases") } else { String::new() };
+    println!(
+        "{:>10} {:10} {:>8} {:>12} {:>12} {:>12} {:>12}{device}",
+        "cache", "policy", "hits", "misses", "evicted clean", "dirty", "after reads"
+    );
+    figures.cells.iter().for_each(print_cell);
+}
+
+fn print_cell(cell: &CacheCell) {
+    let hits = 100.0 * cell.hits as f64 / (cell.requests.max(1)) as f64;
+    let device = cell.device.as_ref().map_or_else(String::new, |device| {
+        let waf = device.waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.3}"));
+        format!(" {:>10.2} s {waf:>7} {:>9}", device.elapsed_seconds, device.erases)
+    });
+    println!(
+        "{:>6} KiB {:10} {hits:>7.2}% {:>12} {:>13} {:>12} {:>12}{device}",
+        cell.size_bytes >> 10,
+        cell.policy,
+        cell.misses,
+        cell.evicted_clean,
+        cell.evicted_dirty,
+        cell.after_reads
+    );
+}
