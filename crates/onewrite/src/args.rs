@@ -307,7 +307,7 @@ pub struct Crash {
 /// How a trace is read.
 #[derive(Debug, Args)]
 pub struct TraceInput {
-    /// Format of the trace [default: found out]: own, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general, alibaba,
+    /// Format of the trace [default: found out]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general, alibaba,
     /// tencent or columns:MAP (see docs/cache.md). Files compressed with zstd or gzip are read as they are.
     #[arg(long, value_parser = parsed::<Format>)]
     pub format: Option<Format>,

@@ -36,15 +36,13 @@ impl Listed {
 
 /// A block that has pages in the cache.
 #[derive(Clone, Debug)]
-pub(super) struct Record<T> {
+pub(super) struct Record {
     number: u64,
     members: u32,
     listed: Vec<Listed>,
-    /// What the policy keeps of it; the default when the first page joins.
-    pub(super) state: T,
 }
 
-impl<T> Record<T> {
+impl Record {
     /// Its listed slots by sector, from the given one on.
     pub(super) fn listed_from(&self, place: usize) -> impl Iterator<Item = u32> + '_ {
         self.listed[place..].iter().map(|listed| listed.slot())
@@ -66,7 +64,9 @@ impl<T> Record<T> {
 pub(super) struct Blocks<T> {
     block_pages: u32,
     by_number: FxHashMap<u64, u32>,
-    records: Vec<Record<T>>,
+    records: Vec<Record>,
+    /// What the policy keeps of each block; apart from the records, since hits look at nothing else of a block.
+    states: Vec<T>,
     free: Vec<u32>,
 }
 
@@ -77,7 +77,13 @@ impl<T: Default> Blocks<T> {
     /// If that is zero or more than [`BLOCK_PAGES_MAX`].
     pub(super) fn new(block_pages: u32) -> Blocks<T> {
         assert!((1..=BLOCK_PAGES_MAX).contains(&block_pages), "flash blocks of {block_pages} pages");
-        Blocks { block_pages, by_number: FxHashMap::default(), records: Vec::new(), free: Vec::new() }
+        Blocks {
+            block_pages,
+            by_number: FxHashMap::default(),
+            records: Vec::new(),
+            states: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     /// Pages in a block.
@@ -86,13 +92,19 @@ impl<T: Default> Blocks<T> {
     }
 
     /// A record.
-    pub(super) fn record(&self, record: u32) -> &Record<T> {
+    pub(super) fn record(&self, record: u32) -> &Record {
         &self.records[record as usize]
     }
 
-    /// What the policy keeps of a block.
-    pub(super) fn state(&mut self, record: u32) -> &mut T {
-        &mut self.records[record as usize].state
+    /// What the policy keeps of a block: the default when its first page joins.
+    pub(super) fn state(&self, record: u32) -> &T {
+        &self.states[record as usize]
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub(super) fn state_mut(&mut self, record: u32) -> &mut T {
+        &mut self.states[record as usize]
     }
 
     /// Makes a page a member of its block; tells whether it is the first.
@@ -115,11 +127,12 @@ impl<T: Default> Blocks<T> {
 
     fn open(&mut self, number: u64) -> u32 {
         let record = self.free.pop().unwrap_or_else(|| {
-            self.records.push(Record { number: 0, members: 0, listed: Vec::new(), state: T::default() });
+            self.records.push(Record { number: 0, members: 0, listed: Vec::new() });
+            self.states.push(T::default());
             self.records.len() as u32 - 1
         });
-        let place = &mut self.records[record as usize];
-        (place.number, place.state) = (number, T::default());
+        self.records[record as usize].number = number;
+        self.states[record as usize] = T::default();
         self.by_number.insert(number, record);
         record
     }
@@ -138,6 +151,17 @@ impl<T: Default> Blocks<T> {
         true
     }
 
+    /// Where a listed slot stands in its block; `hint` is where it probably does.
+    ///
+    /// # Panics
+    /// If it is not listed.
+    pub(super) fn place_near(&self, slot: u32, home: Home, hint: usize) -> usize {
+        match self.record(home.record).listed_at(hint) == Some(slot) {
+            true => hint,
+            false => self.place(slot, home).expect("the slot is listed"),
+        }
+    }
+
     /// Where a slot stands among the listed ones of its block, or would stand.
     pub(super) fn place(&self, slot: u32, home: Home) -> Result<usize, usize> {
         self.record(home.record).listed.binary_search(&Listed::new(home.offset, slot))
@@ -153,9 +177,9 @@ impl<T: Default> Blocks<T> {
         listed.insert(place, Listed::new(home.offset, slot));
     }
 
-    /// Lists a member no longer; gives the one that was listed after it.
-    pub(super) fn unlist(&mut self, slot: u32, home: Home) -> Option<u32> {
-        let place = self.place(slot, home).expect("the slot is listed");
+    /// Lists a member no longer, which probably stands at `hint`; gives the one that was listed after it.
+    pub(super) fn unlist(&mut self, slot: u32, home: Home, hint: usize) -> Option<u32> {
+        let place = self.place_near(slot, home, hint);
         let listed = &mut self.records[home.record as usize].listed;
         listed.remove(place);
         listed.get(place).map(|next| next.slot())

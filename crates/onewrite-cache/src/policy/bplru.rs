@@ -42,7 +42,7 @@ impl Policy for Bplru {
         self.homes.set(slot, home);
         self.blocks.list(slot.0, home);
         if is_new {
-            *self.blocks.state(record) = Some(0);
+            *self.blocks.state_mut(record) = Some(0);
             self.order.push_front(&mut self.links, record);
         } else {
             self.order.move_to_front(&mut self.links, record);
@@ -56,7 +56,7 @@ impl Policy for Bplru {
     fn dirtied(&mut self, slot: Slot) {
         let Home { record, offset } = self.homes.of(slot);
         let block_pages = self.blocks.block_pages();
-        let in_order = self.blocks.state(record);
+        let in_order = self.blocks.state_mut(record);
         *in_order = in_order.filter(|count| *count == offset).map(|count| count + 1);
         if *in_order == Some(block_pages) {
             self.order.remove(&mut self.links, record);
@@ -67,7 +67,7 @@ impl Policy for Bplru {
     fn remove(&mut self, slot: Slot) {
         let home = self.homes.of(slot);
         let record = home.record;
-        self.blocks.unlist(slot.0, home);
+        self.blocks.unlist(slot.0, home, 0);
         if self.blocks.leave(record) {
             self.order.remove(&mut self.links, record);
             self.leaving = self.leaving.filter(|leaving| *leaving != record);

@@ -29,13 +29,12 @@ impl Fab {
     }
 
     fn key(&self, record: u32) -> (usize, Reverse<u64>, u32) {
-        let block = self.blocks.record(record);
-        (block.listed_count(), Reverse(block.state), record)
+        (self.blocks.record(record).listed_count(), Reverse(*self.blocks.state(record)), record)
     }
 
     fn touch(&mut self, record: u32) {
         self.now += 1;
-        *self.blocks.state(record) = self.now;
+        *self.blocks.state_mut(record) = self.now;
     }
 }
 
@@ -63,7 +62,7 @@ impl Policy for Fab {
         let home = self.homes.of(slot);
         let record = home.record;
         self.order.remove(&self.key(record));
-        self.blocks.unlist(slot.0, home);
+        self.blocks.unlist(slot.0, home, 0);
         if !self.blocks.leave(record) {
             self.order.insert(self.key(record));
         } else if self.leaving == Some(record) {

@@ -31,7 +31,7 @@ impl LbClock {
 
     fn choose(&mut self) -> Option<u32> {
         let round: Vec<u32> = self.ring.iter().collect();
-        let was_used: Vec<bool> = round.iter().map(|block| std::mem::take(self.blocks.state(*block))).collect();
+        let was_used: Vec<bool> = round.iter().map(|block| std::mem::take(self.blocks.state_mut(*block))).collect();
         let all_used = !was_used.contains(&false);
         let candidates = round.iter().zip(was_used).filter(|(_, used)| all_used || !used).map(|(block, _)| *block);
         // The first of equals: `max_by_key` would give the last.
@@ -44,27 +44,27 @@ impl Policy for LbClock {
         let (home, is_new) = self.blocks.join(page);
         self.homes.set(slot, home);
         self.blocks.list(slot.0, home);
-        *self.blocks.state(home.record) = true;
+        *self.blocks.state_mut(home.record) = true;
         if is_new {
             self.ring.insert_before_hand(home.record, ());
         }
     }
 
     fn access(&mut self, slot: Slot) {
-        *self.blocks.state(self.homes.of(slot).record) = true;
+        *self.blocks.state_mut(self.homes.of(slot).record) = true;
     }
 
     fn dirtied(&mut self, slot: Slot) {
         let Home { record, offset } = self.homes.of(slot);
         if offset + 1 == self.blocks.block_pages() {
-            *self.blocks.state(record) = false;
+            *self.blocks.state_mut(record) = false;
         }
     }
 
     fn remove(&mut self, slot: Slot) {
         let home = self.homes.of(slot);
         let record = home.record;
-        self.blocks.unlist(slot.0, home);
+        self.blocks.unlist(slot.0, home, 0);
         if self.blocks.leave(record) {
             self.ring.remove(record);
             self.leaving = self.leaving.filter(|leaving| *leaving != record);

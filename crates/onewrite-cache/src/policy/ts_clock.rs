@@ -63,6 +63,8 @@ pub struct TsClock {
     blocks: Blocks<u32>,
     marks: Vec<Mark>,
     s_hand: u32,
+    /// Where the last victim of the s-hand stood in its block's list: where the next one stands after it has left.
+    s_place: usize,
     /// Whether the t-hand passes on after the next insertion.
     passes_on: bool,
 }
@@ -75,6 +77,7 @@ impl TsClock {
             blocks: Blocks::new(block_pages),
             marks: Vec::new(),
             s_hand: NONE,
+            s_place: 0,
             passes_on: false,
         }
     }
@@ -86,7 +89,7 @@ impl TsClock {
     /// Gives a dirty page the count of its block; `joins` if it was not in `non_zero` before.
     fn count_dirty(&mut self, slot: u32, record: u32, joins: bool) {
         let block_pages = self.blocks.block_pages();
-        let non_zero = self.blocks.state(record);
+        let non_zero = self.blocks.state_mut(record);
         *non_zero += u32::from(joins);
         let quarters = 4 * *non_zero;
         // A division only where there is more than one quarter to tell apart.
@@ -102,12 +105,12 @@ impl TsClock {
 
     /// Takes a dirty page out of what its block knows.
     fn forget_dirty(&mut self, slot: u32, home: Home) {
-        let next = self.blocks.unlist(slot, home);
+        let next = self.blocks.unlist(slot, home, self.s_place);
         if self.s_hand == slot {
             self.s_hand = next.unwrap_or(NONE);
         }
         if self.marks[slot as usize].count() > 0 {
-            *self.blocks.state(home.record) -= 1;
+            *self.blocks.state_mut(home.record) -= 1;
         }
     }
 
@@ -116,7 +119,7 @@ impl TsClock {
         let mark = &mut self.marks[slot as usize];
         mark.0 -= 1;
         if mark.is_dirty() && mark.count() == 0 {
-            *self.blocks.state(mark.record()) -= 1;
+            *self.blocks.state_mut(mark.record()) -= 1;
         }
         self.ring.advance();
     }
@@ -128,12 +131,13 @@ impl TsClock {
         }
         loop {
             let home = self.home(self.s_hand);
-            let start = self.blocks.place(self.s_hand, home).expect("the s-hand is on a dirty page");
-            let mut ahead = self.blocks.record(home.record).listed_from(start);
-            let victim = ahead.find(|slot| self.marks[*slot as usize].count() == 0);
-            let next = ahead.next();
+            let start = self.blocks.place_near(self.s_hand, home, self.s_place);
+            let mut ahead = (start..).zip(self.blocks.record(home.record).listed_from(start));
+            let found = ahead.find(|(_, slot)| self.marks[*slot as usize].count() == 0);
+            let next = ahead.next().map(|(_, slot)| slot);
             self.s_hand = next.unwrap_or_else(|| self.first_dirty(under_t_hand));
-            if let Some(victim) = victim {
+            if let Some((place, victim)) = found {
+                self.s_place = place;
                 return victim;
             }
         }
@@ -216,8 +220,8 @@ impl Policy for TsClock {
         for record in self.blocks.in_use() {
             let listed = || self.blocks.record(record).listed_from(0);
             let non_zero = listed().filter(|slot| self.marks[*slot as usize].count() > 0).count();
-            if non_zero as u32 != self.blocks.record(record).state {
-                return Err(format!("a block counts {}, not {non_zero}", self.blocks.record(record).state));
+            if non_zero as u32 != *self.blocks.state(record) {
+                return Err(format!("a block counts {}, not {non_zero}", self.blocks.state(record)));
             }
             if let Some(slot) = listed().find(|slot| !self.marks[*slot as usize].is_dirty()) {
                 return Err(format!("slot {slot} is listed, but clean"));
@@ -260,7 +264,7 @@ mod tests {
                 let was_counted = policy.marks[slot].count() > 0;
                 let record = policy.marks[slot].record();
                 policy.marks[slot] = if *is_dirty { Mark::dirty(record, *count) } else { Mark::clean(record, *count) };
-                *policy.blocks.state(record) -= u32::from(*is_dirty && was_counted && *count == 0);
+                *policy.blocks.state_mut(record) -= u32::from(*is_dirty && was_counted && *count == 0);
             }
             example.policy.check().unwrap();
             example

@@ -52,6 +52,8 @@ pub struct CacheStudy {
     pub device: Option<DevicePlan>,
     /// Cores to use; zero for all.
     pub threads: usize,
+    /// Page requests that may be held in memory, usually [`HELD_MAX`].
+    pub held_max: usize,
 }
 
 /// A histogram of the dissertation's figure 2-5: bins of ten percent of a flash block.
@@ -160,7 +162,7 @@ impl CacheStudy {
                 let told = chunk.iter().try_for_each(|request| future.push(PageNo(request.page())));
                 told.map_err(LabError::Option)?;
             }
-            requests.hold(&chunk);
+            requests.hold(&chunk, self.held_max);
         }
         requests.future = future.map(FutureBuilder::finish);
         Ok(requests)
@@ -231,8 +233,8 @@ impl CacheStudy {
 }
 
 impl Requests {
-    fn hold(&mut self, chunk: &[PageRequest]) {
-        if self.held.as_ref().is_some_and(|held| held.len() + chunk.len() > HELD_MAX) {
+    fn hold(&mut self, chunk: &[PageRequest], held_max: usize) {
+        if self.held.as_ref().is_some_and(|held| held.len() + chunk.len() > held_max) {
             self.held = None;
         }
         if let Some(held) = &mut self.held {

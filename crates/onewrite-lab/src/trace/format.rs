@@ -12,6 +12,8 @@ use super::text::{self, Parser};
 pub enum Format {
     /// Our own CSV: `r|w,page` or `r|w,offset,length` in bytes.
     Own,
+    /// What `onewrite run --trace` writes.
+    Run,
     /// Any table, its columns told by a map.
     Columns(Columns),
     /// MSR Cambridge: `time,host,disk,Read|Write,offset,size,response`, time in 100 ns, bytes.
@@ -91,8 +93,9 @@ impl FromStr for Action {
 }
 
 /// Names that take no map.
-const NAMED: [(&str, Format); 10] = [
+const NAMED: [(&str, Format); 11] = [
     ("own", Format::Own),
+    ("run", Format::Run),
     ("msr", Format::Msr),
     ("spc", Format::Spc),
     ("blkparse", Format::Blkparse),
@@ -104,8 +107,8 @@ const NAMED: [(&str, Format); 10] = [
     ("tencent", Format::Tencent),
 ];
 
-/// blktrace's magic number without its version, as it lies on disk on either kind of machine.
-pub(super) const BLKTRACE_MAGIC: [[u8; 3]; 2] = [[0x65, 0x74, 0x61], [0x61, 0x74, 0x65]];
+/// blktrace's magic number without its version, as it lies on disk: big endian, little endian.
+pub(super) const BLKTRACE_MAGIC: [[u8; 3]; 2] = [[0x65, 0x61, 0x74], [0x74, 0x61, 0x65]];
 
 impl Format {
     /// The format that a file's name and first bytes speak for.
@@ -121,8 +124,10 @@ impl Format {
         if is_blktrace {
             return Ok(Format::Blktrace);
         }
-        let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        let first = lines.find(|line| !line.is_empty() && line[0] != b'#').unwrap_or_default();
+        let lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let mut lines = lines.filter(|line| !line.is_empty() && line[0] != b'#');
+        let first = lines.next().unwrap_or_default();
+        // The first line may be a header.
         Format::of_line(first).or_else(|| lines.next().and_then(Format::of_line)).ok_or_else(|| {
             let known = NAMED.map(|(name, _)| name).join(", ");
             format!("the format cannot be told from {}; say --format {known} or columns:…", super::field::shown(first))
@@ -132,6 +137,9 @@ impl Format {
     fn of_line(line: &[u8]) -> Option<Format> {
         if line.starts_with(b"fio version ") {
             return Some(Format::Fio);
+        }
+        if line == text::Run::HEADER.as_bytes() {
+            return Some(Format::Run);
         }
         let commas: Vec<&[u8]> = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
         let is_number = |field: &&[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
@@ -154,6 +162,7 @@ impl Format {
         let action = options.action.unwrap_or_default();
         match self {
             Format::Own => Box::new(text::Own::default()),
+            Format::Run => Box::new(text::Run),
             Format::Columns(columns) => Box::new(columns.clone()),
             Format::Msr => Box::new(text::Msr),
             Format::Spc => Box::new(text::Spc),

@@ -80,17 +80,14 @@ impl Trace {
     /// # Errors
     /// If it cannot be read, or its format cannot be told.
     pub fn open(path: &Path, options: &TraceOptions) -> Result<Trace, LabError> {
-        let mut source = Source::open(path)?;
+        let source = Source::open(path)?;
         let format = match &options.format {
             Some(format) => format.clone(),
-            None => {
-                let start = source.peek().map_err(|error| Trace::unreadable(path, &error))?;
-                Format::of(path, start).map_err(|problem| LabError::Trace {
-                    file: path.display().to_string(),
-                    place: "line 1".into(),
-                    problem,
-                })?
-            }
+            None => Format::of(path, source.start()).map_err(|problem| LabError::Trace {
+                file: path.display().to_string(),
+                place: "line 1".into(),
+                problem,
+            })?,
         };
         let reader = match Binary::new(&format) {
             Some(binary) => Reader::Binary(binary.of_action(options.action.unwrap_or_default())),

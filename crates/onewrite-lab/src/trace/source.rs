@@ -1,7 +1,7 @@
 //! Source: the bytes of a trace, decompressed if its first bytes say that it is compressed.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::error::LabError;
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes that are looked at to tell a format.
-const PEEK_BYTES: usize = 4096;
+const PEEK_BYTES: u64 = 4096;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -33,6 +33,8 @@ impl Read for Counted {
 /// See the module's head.
 pub(super) struct Source {
     inner: Box<dyn BufRead>,
+    /// The first bytes, to tell a format by; `inner` gives them, too.
+    start: Vec<u8>,
     count: Arc<AtomicU64>,
 }
 
@@ -45,7 +47,7 @@ impl Source {
         let count = Arc::new(AtomicU64::new(0));
         let mut raw = BufReader::with_capacity(BUFFER_BYTES, Counted { file, count: Arc::clone(&count) });
         let start = raw.fill_buf().map_err(refuse)?;
-        let inner: Box<dyn BufRead> = if start.starts_with(&ZSTD_MAGIC) {
+        let mut inner: Box<dyn BufRead> = if start.starts_with(&ZSTD_MAGIC) {
             let decoder = zstd::Decoder::with_buffer(raw).map_err(refuse)?;
             Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
         } else if start.starts_with(&GZIP_MAGIC) {
@@ -53,13 +55,15 @@ impl Source {
         } else {
             Box::new(raw)
         };
-        Ok(Source { inner, count })
+        let mut begin = Vec::new();
+        inner.by_ref().take(PEEK_BYTES).read_to_end(&mut begin).map_err(refuse)?;
+        let inner = Box::new(Cursor::new(begin.clone()).chain(inner));
+        Ok(Source { inner, start: begin, count })
     }
 
     /// The first bytes, which stay to be read.
-    pub(super) fn peek(&mut self) -> io::Result<&[u8]> {
-        let start = self.inner.fill_buf()?;
-        Ok(&start[..start.len().min(PEEK_BYTES)])
+    pub(super) fn start(&self) -> &[u8] {
+        &self.start
     }
 
     /// Bytes of the file read so far, as they lie on disk.

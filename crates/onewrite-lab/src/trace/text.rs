@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use onewrite_block::PAGE_SIZE;
+
 use super::field::{self, Problem, SECTOR, fields, is_write, number, scaled, seconds, shown, volume, words};
 use super::format::Action;
 use super::{Extent, Record};
@@ -42,6 +44,32 @@ impl Parser for Own {
             }
         };
         Ok(Some(Record { time_ns: 0, volume: 0, is_write: is_write(operation)?, extent }))
+    }
+}
+
+/// What `onewrite run --trace` writes: requests to the device, in pages of 4 KiB. Flushes, trims and SHARE pass by.
+pub(super) struct Run;
+
+impl Run {
+    /// The first line of such a trace.
+    pub(super) const HEADER: &str = "submitted_ns,latency_ns,operation,start_page,pages,cause,failed";
+}
+
+impl Parser for Run {
+    fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
+        if line == Run::HEADER.as_bytes() {
+            return Ok(None);
+        }
+        let [time, _latency, operation, start, count, _cause] = fields(line, b',', Run::HEADER)?;
+        let is_write = match operation {
+            b"read" => false,
+            b"write" | b"write-fua" => true,
+            b"flush" | b"trim" | b"share" => return Ok(None),
+            other => return Err(format!("{} is no operation of a device", shown(other))),
+        };
+        let page = PAGE_SIZE as u64;
+        let extent = bytes(scaled(start, page, "the first page")?, scaled(count, page, "the number of pages")?);
+        Ok(Some(Record { time_ns: number(time, "the time")?, volume: 0, is_write, extent }))
     }
 }
 
@@ -97,7 +125,7 @@ impl Blkparse {
 impl Parser for Blkparse {
     fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
         self.is_over |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
-        if self.is_over {
+        if self.is_over || line.starts_with(b"Input file ") {
             return Ok(None);
         }
         let form = "device cpu sequence seconds process action kinds sector + sectors";

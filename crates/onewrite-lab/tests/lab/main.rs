@@ -1,5 +1,6 @@
 //! The laboratory from outside: jobs, driver and reports on a file system in memory and on RAM disks.
 
+mod cache;
 mod docs;
 mod driver;
 mod fio_judge;
@@ -7,3 +8,4 @@ mod memory;
 mod report;
 mod session;
 mod support;
+mod trace;

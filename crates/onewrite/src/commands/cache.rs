@@ -2,7 +2,7 @@
 
 use onewrite_cache::PolicyKind;
 use onewrite_device::Profile;
-use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan};
+use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX};
 use onewrite_lab::trace::TraceOptions;
 
 use super::run::{is_stdout, write_json};
@@ -39,6 +39,7 @@ fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
         after: args.after.clone(),
         device: args.device.as_ref().map(plan).transpose()?,
         threads: args.threads,
+        held_max: HELD_MAX,
     })
 }
 

@@ -3,3 +3,4 @@
 mod images;
 mod runs;
 mod support;
+mod traces;

@@ -1,0 +1,120 @@
+//! Cache studies: a trace through policies, files and devices.
+
+use std::path::Path;
+
+use onewrite_block::Choices;
+use onewrite_cache::PolicyKind;
+use onewrite_device::Profile;
+use onewrite_lab::cache::{CacheFigures, CacheStudy, DevicePlan, HELD_MAX};
+use onewrite_lab::trace::{Trace, TraceOptions, summarise};
+
+use crate::trace::Scratch;
+
+const PAGE: u64 = 4096;
+
+/// Half of the requests to an eighth of the pages, some of them in runs.
+fn trace(requests: u64, pages: u64) -> Scratch {
+    let mut choices = Choices::new(3);
+    let mut text = String::new();
+    while (text.len() as u64) < requests * 7 {
+        let range = pages / if choices.chance(1, 2) { 8 } else { 1 };
+        let (start, run) = (choices.below(range), 1 + choices.below(12));
+        let letter = if choices.chance(1, 2) { 'w' } else { 'r' };
+        (start..start + run).for_each(|page| text.push_str(&format!("{letter},{page}\n")));
+    }
+    Scratch::new("trace.csv", text.as_bytes())
+}
+
+fn study(trace: &Path, policies: &[PolicyKind]) -> CacheStudy {
+    CacheStudy {
+        trace: trace.to_owned(),
+        options: TraceOptions::default(),
+        policies: policies.to_vec(),
+        sizes: vec![64 * PAGE, 512 * PAGE],
+        page_bytes: PAGE,
+        flash_block_bytes: 64 * PAGE,
+        after: None,
+        device: None,
+        threads: 1,
+        held_max: HELD_MAX,
+    }
+}
+
+fn run(study: &CacheStudy) -> CacheFigures {
+    study.run(&|_, _| ()).unwrap()
+}
+
+#[test]
+fn results_depend_neither_on_cores_nor_on_whether_the_trace_is_held() {
+    let trace = trace(20_000, 4_000);
+    let one = run(&study(&trace.0, &PolicyKind::ALL));
+    assert_eq!(one.cells.len(), 28);
+    for (threads, held_max) in [(3, HELD_MAX), (2, 100)] {
+        assert_eq!(run(&CacheStudy { threads, held_max, ..study(&trace.0, &PolicyKind::ALL) }), one);
+    }
+    for cell in &one.cells {
+        assert_eq!(cell.hits + cell.misses, cell.requests, "{}", cell.policy);
+        assert!(cell.evicted_clean + cell.evicted_dirty <= cell.misses, "{}", cell.policy);
+        assert_eq!(cell.utilization.pages.iter().sum::<u64>(), cell.evicted_dirty, "{}", cell.policy);
+    }
+}
+
+#[test]
+fn the_after_cache_trace_holds_the_read_misses_and_the_dirty_evictions() {
+    let trace = trace(5_000, 2_000);
+    let after = Some(trace.beside("after.csv.zst"));
+    let figures = run(&CacheStudy { after, ..study(&trace.0, &[PolicyKind::Lru, PolicyKind::TsClock]) });
+    for cell in &figures.cells {
+        let path = trace.beside(&format!("after-{}-{}.csv.zst", cell.policy, cell.size_bytes));
+        let mut open = Trace::open(&path, &TraceOptions::default()).unwrap();
+        let found = summarise(&mut open, PAGE, |_| ()).unwrap();
+        assert_eq!((found.reads, found.writes), (cell.after_reads, cell.after_writes));
+    }
+    let after = trace.beside("one.csv");
+    let sizes = vec![64 * PAGE];
+    run(&CacheStudy { after: Some(after.clone()), sizes, ..study(&trace.0, &[PolicyKind::Fab]) });
+    assert!(after.exists(), "a single cell writes the very file");
+}
+
+#[test]
+fn a_device_tells_time_and_wear_of_what_is_left() {
+    let trace = trace(10_000, 20_000);
+    let device = |name: &str| {
+        let profile = Profile::load(name).unwrap();
+        Some(DevicePlan { profile, size_bytes: Some(128 << 20), is_blank: false })
+    };
+    let plain = study(&trace.0, &[PolicyKind::Lru, PolicyKind::TsClock]);
+    let figures = run(&CacheStudy { device: device("sata-850pro"), ..plain.clone() });
+    for cell in &figures.cells {
+        let found = cell.device.as_ref().unwrap();
+        assert_eq!(found.host_write_bytes, cell.after_writes * PAGE);
+        assert_eq!(found.host_read_bytes, cell.after_reads * PAGE);
+        assert!(found.elapsed_seconds > 0.0 && found.waf.unwrap() >= 1.0, "{found:?}");
+        assert!(found.flash_program_bytes >= found.moved_pages * PAGE && found.queue_depth == 32, "{found:?}");
+    }
+    let (small, large) = (figures.cells[0].device.as_ref().unwrap(), figures.cells[2].device.as_ref().unwrap());
+    assert!(small.elapsed_seconds > large.elapsed_seconds, "a larger cache leaves less to do");
+    assert_eq!(run(&CacheStudy { device: device("sata-850pro"), threads: 4, ..plain.clone() }), figures);
+    let disk = run(&CacheStudy { device: device("hdd-barracuda"), ..plain });
+    assert_eq!(disk.cells[0].device.as_ref().unwrap().waf, None);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_the_cure() {
+    let trace = trace(100, 200);
+    let base = study(&trace.0, &[PolicyKind::Lru]);
+    let far = Scratch::new("far.csv", b"w,99999999\n");
+    let plan = |size_bytes| Some(DevicePlan { profile: Profile::load("ideal").unwrap(), size_bytes, is_blank: true });
+    for (study, word) in [
+        (CacheStudy { flash_block_bytes: 5000, ..base.clone() }, "whole pages"),
+        (CacheStudy { page_bytes: 0, ..base.clone() }, "whole pages"),
+        (CacheStudy { sizes: vec![100], ..base.clone() }, "holds no page"),
+        (CacheStudy { sizes: vec![1 << 50], ..base.clone() }, "from 1 to"),
+        (CacheStudy { policies: vec![], ..base.clone() }, "at least one"),
+        (CacheStudy { page_bytes: 512, device: plan(None), ..base.clone() }, "--page-size"),
+        (CacheStudy { trace: far.0.clone(), device: plan(Some(1 << 30)), ..base.clone() }, "--device-size"),
+    ] {
+        let error = study.run(&|_, _| ()).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}

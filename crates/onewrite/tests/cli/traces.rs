@@ -1,0 +1,71 @@
+//! Cache studies and traces on the command line.
+
+use crate::support::Scratch;
+
+/// Hot pages read and written, and a sequential write through the middle.
+fn own_trace() -> String {
+    let hot = (0..400_u32).map(|number| format!("{},{}\n", if number % 3 == 0 { 'w' } else { 'r' }, number * 7 % 40));
+    let run = (0..300_u32).map(|number| format!("w,{}\n", 1000 + number));
+    hot.clone().chain(run).chain(hot).collect()
+}
+
+#[test]
+fn a_study_gives_a_cell_for_each_policy_and_size() {
+    let scratch = Scratch::new();
+    scratch.write("t.csv", own_trace());
+    let study = "cache t.csv --policy all --size 64KiB,128KiB --flash-block 64KiB --json -";
+    let text = scratch.onewrite(study).ok();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let cells = json["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 28);
+    for cell in cells {
+        let count = |name: &str| cell[name].as_u64().unwrap_or_else(|| panic!("{cell}"));
+        assert_eq!(count("hits") + count("misses"), 1100);
+        assert_eq!((count("requests"), &cell["device"]), (1100, &serde_json::Value::Null));
+        assert!(count("evicted_clean") + count("evicted_dirty") <= count("misses"));
+    }
+    assert_eq!((&cells[0]["policy"], &cells[27]["policy"]), (&"lru".into(), &"belady".into()));
+    assert_eq!(scratch.onewrite(&format!("{study} --threads 1")).ok(), text, "any number of cores gives the same");
+}
+
+#[test]
+fn a_run_of_ours_goes_through_a_cache_to_a_device() {
+    let scratch = Scratch::new();
+    scratch.onewrite("run varmail --operations 300 --files 50 --size 128M --trace run.csv").ok();
+    let study = "cache run.csv --policy lru,ts-clock --size 1MiB --device ideal --device-size 128MiB --after after.csv";
+    let table = scratch.onewrite(study).ok();
+    assert!(table.contains("ts-clock") && table.contains("WAF"), "{table}");
+    let summary = scratch.onewrite("trace summarise after-lru-1048576.csv run.csv").ok();
+    assert_eq!(summary.lines().count(), 3, "{summary}");
+}
+
+#[test]
+fn traces_are_converted_cut_and_drawn() {
+    let scratch = Scratch::new();
+    scratch.write("spc", "0,8,8192,W,0.5\n0,0,4096,r,0.6\n0,0,4096,r,0.7\n");
+    scratch.onewrite("trace convert spc pages.csv.gz --to pages").ok();
+    scratch.onewrite("trace cut pages.csv.gz cut.csv --skip 1 --take 2 --to pages").ok();
+    assert_eq!(std::fs::read_to_string(scratch.path("cut.csv")).unwrap(), "w,2\nr,0\n");
+    scratch.onewrite("trace draw spc spc.svg --writes").ok();
+    assert!(std::fs::read_to_string(scratch.path("spc.svg")).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
+    let scratch = Scratch::new();
+    scratch.write("bad.csv", "r,1\nq,2\n");
+    scratch.write("two", "1 0 0 8 1\n1 1 0 8 1\n");
+    for (command, word) in [
+        ("cache bad.csv --policy lru", "bad.csv: line 2: "),
+        ("cache bad.csv --policy lru,mru", "s3-fifo"),
+        ("cache none.csv", "none.csv"),
+        ("cache bad.csv --size 0", "holds no page"),
+        ("trace convert two out.csv", "--volume 0"),
+        ("trace summarise bad.csv --page-size 0", "4096"),
+        ("trace convert bad.csv bad.csv", "new name"),
+        ("trace draw bad.csv x.svg", "line 2"),
+    ] {
+        let run = scratch.onewrite(command);
+        assert!(run.code() == 1 && run.err().contains(word), "{command}: {}", run.err());
+    }
+}
