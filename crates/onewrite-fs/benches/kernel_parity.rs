@@ -5,6 +5,7 @@
 //! clock. Prints the table of `docs/kernel-parity.md`; needs root and e2fsprogs. `make kernel-parity`
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,14 +32,49 @@ enum Work {
     CreateAppend,
     /// 20 directories of 25 files of 1 to 64 KiB, then sync.
     TreeCopy,
+    /// 16 tasks side by side, each with 60 mails of its own in one directory: see [`Mail`].
+    Varmail,
 }
 
-const ALL: [(&str, Work); 5] = [
+const MAIL_TASKS: u64 = 16;
+const MAILS: u64 = 60;
+/// Rounds of each task, with two syncs each.
+const MAIL_ROUNDS: u64 = 60;
+
+/// What a task of varmail does in one round, as filebench has it: one mail goes, a new one comes and is synced; one is
+/// read, answered (appended to) and synced; one is read.
+struct Mail {
+    replaced: u64,
+    new_bytes: u64,
+    answered: u64,
+    more_bytes: u64,
+    read: u64,
+}
+
+impl Mail {
+    fn rounds(task: u64) -> impl Iterator<Item = Mail> {
+        let mut choices = Choices::new(1).stream("mail", task);
+        (0..MAIL_ROUNDS).map(move |_| Mail {
+            replaced: choices.below(MAILS),
+            new_bytes: 1 + choices.below(32 * 1024),
+            answered: choices.below(MAILS),
+            more_bytes: 1 + choices.below(32 * 1024),
+            read: choices.below(MAILS),
+        })
+    }
+
+    fn name(task: u64, mail: u64) -> String {
+        format!("mail-{task:02}-{mail:02}")
+    }
+}
+
+const ALL: [(&str, Work); 6] = [
     ("overwrite, fsync every 1", Work::Overwrite(1)),
     ("overwrite, fsync every 8", Work::Overwrite(8)),
     ("overwrite, fsync every 128", Work::Overwrite(128)),
     ("create, append, fsync", Work::CreateAppend),
     ("tree copy, sync", Work::TreeCopy),
+    ("varmail, 16 tasks", Work::Varmail),
 ];
 
 /// What a device was asked for.
@@ -46,6 +82,7 @@ const ALL: [(&str, Work); 5] = [
 struct Cost {
     bytes: u64,
     flushes: u64,
+    commits: u64,
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -89,7 +126,14 @@ impl Loop {
         let name = self.device.trim_start_matches("/dev/");
         let stat = std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("stat");
         let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-        Cost { bytes: fields[6] * 512, flushes: fields[15] }
+        Cost { bytes: fields[6] * 512, flushes: fields[15], commits: self.commits() }
+    }
+
+    /// Transactions that its log committed, while it is mounted.
+    fn commits(&self) -> u64 {
+        let name = self.device.trim_start_matches("/dev/");
+        let info = std::fs::read_to_string(format!("/proc/fs/jbd2/{name}-8/info")).unwrap_or_default();
+        info.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
     }
 }
 
@@ -104,9 +148,10 @@ fn on_kernel(image: &Path, work: Work, options: &str) -> Cost {
     let mount = Loop::new(image, options);
     let before = mount.cost();
     work_on_kernel(&mount.root, work);
+    let commits = mount.commits() - before.commits;
     run("umount", &[mount.root.to_str().expect("UTF-8")]);
     let after = mount.cost();
-    Cost { bytes: after.bytes - before.bytes, flushes: after.flushes - before.flushes }
+    Cost { bytes: after.bytes - before.bytes, flushes: after.flushes - before.flushes, commits }
 }
 
 fn work_on_kernel(root: &Path, work: Work) {
@@ -143,6 +188,25 @@ fn work_on_kernel(root: &Path, work: Work) {
             let file = File::open(root).expect("root");
             rustix::fs::syncfs(file).expect("sync");
         }
+        Work::Varmail => std::thread::scope(|scope| {
+            (0..MAIL_TASKS).for_each(|task| drop(scope.spawn(move || mail_on_kernel(root, task))));
+        }),
+    }
+}
+
+fn mail_on_kernel(root: &Path, task: u64) {
+    let path = |mail| root.join(Mail::name(task, mail));
+    let append = |mail, bytes: u64| {
+        let mut file = File::options().create(true).append(true).open(path(mail)).expect("mail");
+        file.write_all(&vec![mail as u8; bytes as usize]).expect("write");
+        file.sync_all().expect("fsync");
+    };
+    for round in Mail::rounds(task) {
+        let _ = std::fs::remove_file(path(round.replaced));
+        append(round.replaced, round.new_bytes);
+        let _ = std::fs::read(path(round.answered));
+        append(round.answered, round.more_bytes);
+        let _ = std::fs::read(path(round.read));
     }
 }
 
@@ -155,15 +219,16 @@ fn on_ours(image: &Path, work: Work, mode: Mode) -> Cost {
         let fs = Rc::new(Ext4::mount(door.clone(), MountOptions::new(mode)).await?);
         let before = door.device().counters();
         work_on_ours(&fs, door.runtime(), work).await?;
+        let commits = fs.counters().commits;
         fs.unmount().await?;
         let after = door.device().counters();
         let bytes = after.host_write_bytes() - before.host_write_bytes();
-        FsResult::Ok(Cost { bytes, flushes: after.flushes - before.flushes })
+        FsResult::Ok(Cost { bytes, flushes: after.flushes - before.flushes, commits })
     });
     outcome.expect("nothing halts").expect("no error")
 }
 
-async fn work_on_ours(fs: &Ext4, runtime: &Runtime, work: Work) -> FsResult<()> {
+async fn work_on_ours(fs: &Rc<Ext4>, runtime: &Runtime, work: Work) -> FsResult<()> {
     let (root, mut choices) = (fs.root(), Choices::new(1));
     let write = async |ino, offset, length: u64, number: u64| {
         let bytes = vec![number as u8; length as usize];
@@ -198,8 +263,94 @@ async fn work_on_ours(fs: &Ext4, runtime: &Runtime, work: Work) -> FsResult<()> 
             }
             fs.sync().await?;
         }
+        Work::Varmail => {
+            let start = |task| runtime.start(mail_on_ours(Rc::clone(fs), task));
+            let tasks: Vec<_> = (0..MAIL_TASKS).map(start).collect();
+            for task in tasks {
+                task.await?;
+            }
+        }
     }
     Ok(())
+}
+
+async fn mail_on_ours(fs: Rc<Ext4>, task: u64) -> FsResult<()> {
+    let append = async |mail, bytes: u64| {
+        let name = Mail::name(task, mail);
+        let ino = match fs.lookup(fs.root(), name.as_bytes()).await {
+            Ok(ino) => ino,
+            Err(_) => fs.create(fs.root(), name.as_bytes(), NewNode::FILE).await?,
+        };
+        let bytes = vec![mail as u8; bytes as usize];
+        fs.write(ino, Position::End, Content::Bytes(&bytes), Manner::default()).await?;
+        fs.fsync(ino).await
+    };
+    let read = async |mail| {
+        if let Ok(ino) = fs.lookup(fs.root(), Mail::name(task, mail).as_bytes()).await {
+            let size = fs.attributes(ino).await?.size;
+            fs.read(ino, 0, size, Manner::default()).await?;
+        }
+        FsResult::Ok(())
+    };
+    for round in Mail::rounds(task) {
+        let _ = fs.unlink(fs.root(), Mail::name(task, round.replaced).as_bytes()).await;
+        append(round.replaced, round.new_bytes).await?;
+        read(round.answered).await?;
+        append(round.answered, round.more_bytes).await?;
+        read(round.read).await?;
+    }
+    Ok(())
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / (1024.0 * 1024.0)
+}
+
+fn ratio(ours: u64, kernel: u64) -> f64 {
+    ours as f64 / kernel.max(1) as f64
+}
+
+/// What one work cost the kernel and us.
+struct Row {
+    name: &'static str,
+    mode: Mode,
+    kernel: Cost,
+    ours: Cost,
+}
+
+fn print_totals(rows: &[Row]) {
+    println!("| work | mode | kernel MiB | ours MiB | ratio | kernel flushes | ours flushes | ratio |");
+    println!("|---|---|---:|---:|---:|---:|---:|---:|");
+    for Row { name, mode, kernel, ours } in rows {
+        let (bytes, flushes) = (ratio(ours.bytes, kernel.bytes), ratio(ours.flushes, kernel.flushes));
+        let (kernel_mib, ours_mib) = (mib(kernel.bytes), mib(ours.bytes));
+        print!("| {name} | {mode} | {kernel_mib:.1} | {ours_mib:.1} | {bytes:.2} ");
+        println!("| {} | {} | {flushes:.2} |", kernel.flushes, ours.flushes);
+    }
+}
+
+fn print_per_commit(rows: &[Row]) {
+    println!(
+        "| work | mode | kernel commits | ours | kernel KiB per commit | ours | kernel flushes per commit | ours |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|");
+    for Row { name, mode, kernel, ours } in rows {
+        let kib = |cost: &Cost| cost.bytes as f64 / 1024.0 / cost.commits.max(1) as f64;
+        let flushes = |cost: &Cost| ratio(cost.flushes, cost.commits);
+        print!("| {name} | {mode} | {} | {} | {:.1} | {:.1} ", kernel.commits, ours.commits, kib(kernel), kib(ours));
+        println!("| {:.2} | {:.2} |", flushes(kernel), flushes(ours));
+    }
+}
+
+fn measure(base: &Path, image: &Path, name: &'static str, work: Work) -> Vec<Row> {
+    let modes = [(Mode::Ordered, "data=ordered"), (Mode::Data, "data=journal")];
+    let row = |(mode, options)| {
+        std::fs::copy(base, image).expect("copy");
+        let kernel = on_kernel(image, work, options);
+        std::fs::copy(base, image).expect("copy");
+        Row { name, mode, kernel, ours: on_ours(image, work, mode) }
+    };
+    modes.map(row).into()
 }
 
 fn main() {
@@ -207,30 +358,15 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    let wanted = std::env::var("ONEWRITE_WORK").unwrap_or_default();
     let directory = std::env::temp_dir().join(format!("onewrite-parity-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("directory");
     let (base, image) = (directory.join("base"), directory.join("image"));
     make_image(&base);
-    println!("| work | mode | kernel MiB | ours MiB | ratio | kernel flushes | ours flushes | ratio |");
-    println!("|---|---|---:|---:|---:|---:|---:|---:|");
-    for (name, work) in ALL {
-        for (mode, options) in [(Mode::Ordered, "data=ordered"), (Mode::Data, "data=journal")] {
-            std::fs::copy(&base, &image).expect("copy");
-            let kernel = on_kernel(&image, work, options);
-            std::fs::copy(&base, &image).expect("copy");
-            let ours = on_ours(&image, work, mode);
-            let mib = |cost: Cost| cost.bytes as f64 / (1024.0 * 1024.0);
-            let ratio = |ours: u64, kernel: u64| ours as f64 / kernel.max(1) as f64;
-            println!(
-                "| {name} | {mode} | {:.1} | {:.1} | {:.2} | {} | {} | {:.2} |",
-                mib(kernel),
-                mib(ours),
-                ratio(ours.bytes, kernel.bytes),
-                kernel.flushes,
-                ours.flushes,
-                ratio(ours.flushes, kernel.flushes)
-            );
-        }
-    }
+    let works = ALL.into_iter().filter(|(name, _)| name.contains(&wanted));
+    let rows: Vec<Row> = works.flat_map(|(name, work)| measure(&base, &image, name, work)).collect();
+    print_totals(&rows);
+    println!();
+    print_per_commit(&rows);
     std::fs::remove_dir_all(&directory).expect("clean up");
 }

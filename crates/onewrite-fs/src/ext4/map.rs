@@ -8,6 +8,7 @@
 //! The key of an index is the first logical block of its child's first entry.
 
 pub(super) mod shift;
+mod written;
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
@@ -344,19 +345,23 @@ impl Volume {
     /// it took. The blocks are the caller's to free, the inode to save.
     ///
     /// # Errors
-    /// As [`Volume::insert_extent`]: cutting a piece out of the middle adds an extent.
+    /// As [`Volume::insert_extent`]: cutting a piece out of the middle adds an extent. Nothing is taken then.
     pub(super) async fn take_extent(
         &self,
         handle: &mut Handle,
         node: &Node,
         (from, to): (u64, u64),
     ) -> FsResult<Option<Extent>> {
-        let Some(found) = self.last_extent_before(node, (from, to)).await? else { return Ok(None) };
+        let Some(mut found) = self.last_extent_before(node, (from, to)).await? else { return Ok(None) };
         // At most what a group has, so that it lies in two groups at most.
         let end = to.min(found.logical_end());
         let start = from.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
         let taken = cut(found, start, end);
-        let (head, tail) = (start > u64::from(found.logical), end < found.logical_end());
+        let (head, mut tail) = (start > u64::from(found.logical), end < found.logical_end());
+        if head && tail {
+            self.split_extent(handle, node, end as u32).await?;
+            (found, tail) = (cut(found, u64::from(found.logical), end), false);
+        }
         let path = self.path(node, found.logical).await?;
         let leaf = *path.last().expect("a way has a leaf");
         let position = leaf.position.wrapping_sub(1);
@@ -375,9 +380,6 @@ impl Volume {
                 self.correct_keys(handle, node, &path, rest.logical)?;
             }
             (false, false) => self.remove_entry(handle, node, with_last(&path, position)).await?,
-        }
-        if head && tail {
-            self.insert_extent(handle, node, cut(found, end, found.logical_end())).await?;
         }
         Ok(Some(taken))
     }
@@ -426,22 +428,6 @@ impl Volume {
             }
         }
         Ok(emptied)
-    }
-
-    /// Says that blocks which were allocated unwritten hold content from now on. The inode is the caller's to save.
-    ///
-    /// # Errors
-    /// As [`Volume::insert_extent`].
-    pub(super) async fn mark_written(&self, handle: &mut Handle, node: &Node, range: (u64, u64)) -> FsResult<()> {
-        let mut end = range.1;
-        while let Some(taken) = self.take_extent(handle, node, (range.0, end)).await? {
-            end = u64::from(taken.logical);
-            self.insert_extent(handle, node, Extent { unwritten: false, ..taken }).await?;
-            if end <= range.0 {
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Where a new block of the file at `logical` would best lie.

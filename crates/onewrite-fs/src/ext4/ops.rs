@@ -102,15 +102,17 @@ impl Volume {
     }
 
     /// Runs out of space although freed blocks wait for their transaction: commits, so that it can be tried again.
-    /// False if that cannot help.
-    async fn wait_for_space(&self) -> FsResult<bool> {
+    /// False if that cannot help. `available` is what was free after the last wait of the same operation: if it is not
+    /// more now, the blocks that waited were those that the operation itself took and gave back.
+    async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
         let waiting = self.groups.waiting_blocks();
         if waiting == 0 {
             return Ok(false);
         }
         self.commit_now().await?;
         self.progress.until(|| self.groups.waiting_blocks() < waiting).await;
-        Ok(true)
+        let now = self.groups.available_blocks();
+        Ok(available.replace(now).is_none_or(|before| before < now))
     }
 }
 
@@ -129,14 +131,15 @@ fn display(name: &[u8]) -> String {
 
 /// Tries again once what a commit frees is free.
 macro_rules! with_space {
-    ($volume:expr, $operation:expr) => {
+    ($volume:expr, $operation:expr) => {{
+        let mut available = None;
         loop {
             match $operation.await {
-                Err(FsError::NoSpace { .. }) if $volume.wait_for_space().await? => (),
+                Err(FsError::NoSpace { .. }) if $volume.wait_for_space(&mut available).await? => (),
                 outcome => break outcome,
             }
         }
-    };
+    }};
 }
 
 impl FileSystem for Ext4 {

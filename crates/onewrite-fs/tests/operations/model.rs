@@ -380,6 +380,16 @@ impl Model {
         Ok(Answer::Done)
     }
 
+    /// Believes that a file holds `bytes`: after a step that was carried out in part.
+    pub fn set_content(&mut self, id: Id, bytes: Vec<u8>) {
+        self.node_mut(id).file.bytes = bytes;
+    }
+
+    /// Paths of everything, what lies deepest last.
+    pub fn paths(&self) -> Vec<(String, FileKind)> {
+        self.tree().into_iter().map(|(path, entry)| (path, entry.kind)).collect()
+    }
+
     /// What is compared of a node.
     pub fn entry(&self, id: Id) -> Entry {
         let node = self.node(id);

@@ -1,0 +1,60 @@
+//! Unwritten extents that become written ones.
+//!
+//! The range is first cut out of what lies around it, which may need blocks for the tree; then entries change where they
+//! are, which needs nothing. So a disk that is full leaves the map as it was.
+
+use super::{Extent, FsResult, Handle, Node, Volume, join, wrong_tree};
+
+impl Volume {
+    /// Says that blocks which were allocated unwritten hold content from now on. The inode is the caller's to save.
+    ///
+    /// # Errors
+    /// As [`Volume::insert_extent`]; then nothing is said.
+    pub(in crate::ext4) async fn mark_written(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        (from, to): (u64, u64),
+    ) -> FsResult<()> {
+        for border in [from, to] {
+            if let Ok(border) = u32::try_from(border) {
+                self.split_extent(handle, node, border).await?;
+            }
+        }
+        let mut end = to;
+        while let Some(found) = self.last_extent_before(node, (from, end)).await? {
+            self.set_written(handle, node, found).await?;
+            end = u64::from(found.logical);
+        }
+        Ok(())
+    }
+
+    /// Changes one extent to a written one, and joins it to its neighbours in its node where they meet.
+    async fn set_written(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
+        let leaf = *self.path(node, extent.logical).await?.last().expect("a way has a leaf");
+        let position = leaf.position.wrapping_sub(1);
+        let (found, before, behind) = self.with_tree(node, leaf, |tree| {
+            let at = |position: usize| (position < tree.len()).then(|| tree.extent(position));
+            (at(position), at(position.wrapping_sub(1)), at(leaf.position))
+        })?;
+        if found != Some(extent) {
+            return Err(wrong_tree(node, format!("block {} is found in one node only", extent.logical)));
+        }
+        let written = Extent { unwritten: false, ..extent };
+        let with_behind = behind.and_then(|behind| join(written, behind));
+        let whole = with_behind.unwrap_or(written);
+        let with_before = before.and_then(|before| join(before, whole));
+        self.change_tree(handle, node, leaf, |tree| {
+            if with_behind.is_some() {
+                tree.remove(leaf.position);
+            }
+            match with_before {
+                Some(joined) => {
+                    tree.remove(position);
+                    tree.set_extent(position - 1, joined);
+                }
+                None => tree.set_extent(position, whole),
+            }
+        })
+    }
+}
