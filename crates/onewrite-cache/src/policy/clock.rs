@@ -9,10 +9,17 @@ use super::links::Ring;
 use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Clock {
     ring: Ring<()>,
     is_referenced: Vec<bool>,
+}
+
+impl Clock {
+    /// With room for so many pages; more may come in.
+    pub fn new(capacity_pages: u32) -> Clock {
+        let is_referenced = Vec::with_capacity(capacity_pages as usize);
+        Clock { ring: Ring::with_capacity(capacity_pages), is_referenced }
+    }
 }
 
 impl Policy for Clock {

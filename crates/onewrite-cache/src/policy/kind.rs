@@ -101,13 +101,13 @@ impl PolicyKind {
         let CacheShape { capacity_pages, block_pages } = shape;
         Some(match self {
             PolicyKind::Lru => Box::new(Lru::default()),
-            PolicyKind::Clock => Box::new(Clock::default()),
+            PolicyKind::Clock => Box::new(Clock::new(capacity_pages)),
             PolicyKind::Linux2q => Box::new(Linux2q::default()),
             PolicyKind::Cflru => Box::new(Cflru::new(capacity_pages)),
             PolicyKind::Fab => Box::new(Fab::new(block_pages)),
             PolicyKind::LbClock => Box::new(LbClock::new(block_pages)),
             PolicyKind::SpClock => Box::new(SpClock::default()),
-            PolicyKind::TsClock => Box::new(TsClock::new(block_pages)),
+            PolicyKind::TsClock => Box::new(TsClock::new(capacity_pages, block_pages)),
             PolicyKind::LruWsr => Box::new(LruWsr::default()),
             PolicyKind::Bplru => Box::new(Bplru::new(block_pages)),
             PolicyKind::Arc => Box::new(Arc::new(capacity_pages)),
@@ -128,13 +128,13 @@ impl PolicyKind {
         let CacheShape { capacity_pages, block_pages } = shape;
         match self {
             PolicyKind::Lru => with(shape, Lru::default()),
-            PolicyKind::Clock => with(shape, Clock::default()),
+            PolicyKind::Clock => with(shape, Clock::new(capacity_pages)),
             PolicyKind::Linux2q => with(shape, Linux2q::default()),
             PolicyKind::Cflru => with(shape, Cflru::new(capacity_pages)),
             PolicyKind::Fab => with(shape, Fab::new(block_pages)),
             PolicyKind::LbClock => with(shape, LbClock::new(block_pages)),
             PolicyKind::SpClock => with(shape, SpClock::default()),
-            PolicyKind::TsClock => with(shape, TsClock::new(block_pages)),
+            PolicyKind::TsClock => with(shape, TsClock::new(capacity_pages, block_pages)),
             PolicyKind::LruWsr => with(shape, LruWsr::default()),
             PolicyKind::Bplru => with(shape, Bplru::new(block_pages)),
             PolicyKind::Arc => with(shape, Arc::new(capacity_pages)),

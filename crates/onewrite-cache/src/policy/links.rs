@@ -195,6 +195,13 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
+    /// An empty ring with room for so many slots and half as many holes.
+    pub(super) fn with_capacity(slots: u32) -> Ring<T> {
+        let slots = slots as usize;
+        let queue = VecDeque::with_capacity(slots + slots / 2 + 8);
+        Ring { queue, places: Vec::with_capacity(slots), ..Ring::default() }
+    }
+
     /// The slot under the hand.
     #[inline]
     pub(super) fn hand(&self) -> Option<u32> {
@@ -253,11 +260,11 @@ impl<T: Copy + Default> Ring<T> {
         }
     }
 
-    /// Drops all holes, and lets the queue have room for three quarters more than it then holds.
+    /// Drops all holes, and lets the queue have room for half as many again as it then holds.
     fn make_room(&mut self) {
         let slots: Vec<u32> = self.iter().collect();
         self.queue.clear();
-        self.queue.reserve_exact(slots.len() + slots.len() * 3 / 4 + 8);
+        self.queue.reserve_exact(slots.len() + slots.len() / 2 + 8);
         slots.into_iter().for_each(|slot| self.push_back(slot));
     }
 

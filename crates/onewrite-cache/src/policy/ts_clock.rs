@@ -70,12 +70,12 @@ pub struct TsClock {
 }
 
 impl TsClock {
-    /// With flash blocks of so many pages.
-    pub fn new(block_pages: u32) -> TsClock {
+    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    pub fn new(capacity_pages: u32, block_pages: u32) -> TsClock {
         TsClock {
-            ring: Ring::default(),
+            ring: Ring::with_capacity(capacity_pages),
             blocks: Blocks::new(block_pages),
-            marks: Vec::new(),
+            marks: Vec::with_capacity(capacity_pages as usize),
             s_hand: NONE,
             s_place: 0,
             passes_on: false,
@@ -252,7 +252,7 @@ mod tests {
     impl Example {
         /// A full cache, in the order of the ring from the t-hand on: page, whether dirty, count.
         fn new(start: &[(u64, bool, u32)]) -> Example {
-            let mut example = Example { policy: TsClock::new(4), pages: Vec::new() };
+            let mut example = Example { policy: TsClock::new(8, 4), pages: Vec::new() };
             for (page, is_dirty, _) in start {
                 let slot = example.come_in(*page);
                 if *is_dirty {
