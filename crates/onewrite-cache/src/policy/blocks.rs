@@ -167,7 +167,7 @@ impl<T: Default> Blocks<T> {
         self.record(home.record).listed.binary_search(&Listed::new(home.offset, slot))
     }
 
-    /// Lists a member. Lists grow by a quarter: there is one for each block, and most of them are short.
+    /// Lists a member. Lists grow by a quarter, and shrink when half empty: there is one for each block.
     pub(super) fn list(&mut self, slot: u32, home: Home) {
         let place = self.place(slot, home).expect_err("a slot is listed once");
         let listed = &mut self.records[home.record as usize].listed;
@@ -182,6 +182,9 @@ impl<T: Default> Blocks<T> {
         let place = self.place_near(slot, home, hint);
         let listed = &mut self.records[home.record as usize].listed;
         listed.remove(place);
+        if listed.capacity() > 2 * listed.len() + 8 {
+            listed.shrink_to(listed.len() + listed.len() / 4 + 4);
+        }
         listed.get(place).map(|next| next.slot())
     }
 
