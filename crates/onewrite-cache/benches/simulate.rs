@@ -151,7 +151,13 @@ fn rival(binary: &Path, kind: PolicyKind, pages: u64, trace: &Path) -> Option<Fi
     let start = children_seconds();
     let size = pages.to_string();
     let arguments = ["oracleGeneral", &name, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
-    let output = Command::new(binary).arg(trace).args(arguments).output().expect("LIBCACHESIM names its binary");
+    // It leaves a file with its results where it runs: there, not here.
+    let directory = trace.parent().expect("the trace lies in a directory");
+    let mut command = Command::new(binary);
+    let output =
+        command.arg(trace).args(arguments).current_dir(directory).output().expect("LIBCACHESIM names its binary");
+    let left = directory.join(trace.file_name().expect("a name")).with_extension("oracleGeneral.cachesim");
+    fs::remove_file(left).ok();
     let seconds = children_seconds() - start;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let after = text.rsplit("miss ratio ").next()?;
