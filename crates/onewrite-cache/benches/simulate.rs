@@ -200,8 +200,10 @@ fn main() {
                 println!("            {:9} cache={pages:6} times as fast={times:.2}", kind.name());
             }
         }
-        let of = |wanted| speeds.iter().find(|(kind, _)| *kind == wanted).map_or(f64::NAN, |(_, speed)| *speed);
-        println!("clock / ts-clock at {pages} pages: {:.2}", of(PolicyKind::Clock) / of(PolicyKind::TsClock));
+        let of = |wanted| speeds.iter().find(|(kind, _)| *kind == wanted).map(|(_, speed)| *speed);
+        if let (Some(clock), Some(ts_clock)) = (of(PolicyKind::Clock), of(PolicyKind::TsClock)) {
+            println!("clock / ts-clock at {pages} pages: {:.2}", clock / ts_clock);
+        }
     }
     fs::remove_file(&trace).expect("the trace is still there");
 }
