@@ -133,3 +133,86 @@ fn what_is_not_supported_is_refused_by_name() {
         assert!(error.contains(word), "{name}: {error}");
     }
 }
+
+/// Mounts an image with some feature, writes there, and lets e2fsck and the kernel judge; the error if it is refused.
+fn written_with(path: &Path) -> Result<(), String> {
+    let content = load(path);
+    let disk = RamDisk::with_image(content.clone(), Geometry::plain("ram", content.pages()));
+    let work = |fs: std::rc::Rc<onewrite_fs::ext4::Ext4>, _| async move {
+        let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+        for number in 0..300 {
+            let name = format!("a-name-of-some-length-{number}");
+            let file = fs.create(directory, name.as_bytes(), NewNode::FILE).await?;
+            fs.write(file, Position::At(number * 5_000), Content::Bytes(&[1; 9_000]), Manner::default()).await?;
+        }
+        for number in 0..100 {
+            fs.unlink(directory, format!("a-name-of-some-length-{number}").as_bytes()).await?;
+        }
+        Ok(())
+    };
+    let (outcome, device) = with_mount(Box::new(disk), MountOptions::new(Mode::Ordered), work);
+    outcome.map_err(|error| error.to_string())?;
+    save(&image(device), path);
+    assert_clean(path);
+    let Some(mount) = LoopMount::new(path) else { return Ok(()) };
+    assert_eq!(fs::read_dir(mount.path().join("directory")).expect("names").count(), 200);
+    let last = fs::read(mount.path().join("directory/a-name-of-some-length-299")).expect("content");
+    assert_eq!((last.len(), last[last.len() - 9_000..].to_vec()), (299 * 5_000 + 9_000, vec![1; 9_000]));
+    fs::remove_dir_all(mount.path().join("directory")).expect("rm -r");
+    drop(mount);
+    assert_clean(path);
+    Ok(())
+}
+
+#[test]
+fn every_feature_of_mke2fs_works_or_is_refused_by_name() {
+    let works = [
+        "resize_inode",
+        "^resize_inode",
+        "sparse_super",
+        "^sparse_super,^resize_inode",
+        "^64bit",
+        "^flex_bg",
+        "^dir_index",
+        "^huge_file",
+        "^dir_nlink",
+        "^extra_isize",
+        "^metadata_csum",
+        "^metadata_csum,uninit_bg",
+        "metadata_csum_seed",
+        "^large_file",
+        "^metadata_csum,^64bit,^flex_bg,^uninit_bg",
+        "ext_attr",
+        "^filetype",
+        "orphan_file",
+        "sparse_super2",
+        "stable_inodes",
+        "fast_commit",
+    ];
+    let refused = [
+        ("inline_data", "inline_data"),
+        ("bigalloc", "bigalloc"),
+        ("encrypt", "encrypt"),
+        ("casefold", "casefold"),
+        ("ea_inode", "ea_inode"),
+        ("quota", "quota"),
+        ("project", "project"),
+        ("verity", "verity"),
+        ("mmp", "mmp"),
+        ("meta_bg,^resize_inode", "meta_bg"),
+        ("large_dir", "large_dir"),
+    ];
+    let scratch = Scratch::new("features");
+    let make = |features: &str| {
+        let path = scratch.path("image");
+        make_image(&path, None, "64M", &["-O", features]);
+        path
+    };
+    for features in works {
+        assert_eq!(written_with(&make(features)), Ok(()), "{features}");
+    }
+    for (features, word) in refused {
+        let error = written_with(&make(features)).expect_err(features);
+        assert!(error.contains(word), "{features}: {error}");
+    }
+}
