@@ -10,7 +10,7 @@ use onewrite_fs::ext4::format::extent::{Index, NodeMut};
 use onewrite_fs::ext4::format::{Extent, Place};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::format::JournalSuperblock;
-use onewrite_fs::{Content, FileSystem, FsError, FsResult, Manner, NewNode, Position, RenameManner};
+use onewrite_fs::{AttributeChanges, Content, FileSystem, FsError, FsResult, Manner, NewNode, Position, RenameManner};
 use support::patient::Patient;
 use support::volume::with_mount;
 use support::{Scratch, make_image, many, sparse};
@@ -81,6 +81,22 @@ fn a_log_whose_first_block_lies_too_late_for_a_transaction_refuses_changes() {
     change_log(&mut patient, |log| log.first = log.length - 100);
     let outcome = used(&patient, create_and_write);
     assert!(matches!(&outcome, Err(FsError::Invalid(said)) if said.contains("larger log")), "{outcome:?}");
+}
+
+/// Found by the deep fuzz run: a log of four blocks let a change of one block wait for room for ever.
+#[test]
+fn a_log_of_a_few_blocks_refuses_even_the_smallest_change() {
+    let change = async |fs: Rc<Ext4>| {
+        let changes = AttributeChanges { permissions: Some(0o700), ..Default::default() };
+        fs.set_attributes(fs.root(), changes).await
+    };
+    for blocks in 1..=20 {
+        let (_scratch, mut patient) = patient("few");
+        change_log(&mut patient, |log| log.first = log.length - blocks);
+        let outcome = used(&patient, change);
+        let is_refused = matches!(&outcome, Err(FsError::Invalid(said)) if said.contains("larger log"));
+        assert!(is_refused || outcome.is_ok() && blocks > 4, "{blocks} blocks: {outcome:?}");
+    }
 }
 
 #[test]

@@ -256,10 +256,12 @@ impl Journal {
         self.counters.replace(FsCounters::default());
     }
 
-    /// Blocks that one transaction may hold.
+    /// Blocks that one transaction may hold; so few that it fits the empty log with everything around them.
     fn transaction_blocks_max(&self) -> usize {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
-        (ring_blocks.div_ceil(4)).min(self.options.transaction_blocks_max)
+        let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max);
+        let around = transaction::log_blocks_of(most, self.log.style.tags_max()) - most + self.revoke_blocks_max();
+        most.min(ring_blocks.saturating_sub(around))
     }
 
     /// Puts tail and sequence into the superblock and writes it; it is durable after the next FLUSH.

@@ -92,9 +92,13 @@ impl Running {
 
     /// Log blocks that it takes at most if `more` blocks join, revokes not counted.
     fn log_blocks(&self, more: usize, tags_max: usize) -> usize {
-        let blocks = self.blocks.len() + self.credits + more;
-        blocks + blocks.div_ceil(tags_max) + 2
+        log_blocks_of(self.blocks.len() + self.credits + more, tags_max)
     }
+}
+
+/// Log blocks of a transaction of so many blocks, revokes not counted.
+pub(super) fn log_blocks_of(blocks: usize, tags_max: usize) -> usize {
+    blocks + blocks.div_ceil(tags_max) + 2
 }
 
 /// What is known of the transaction that commits.
@@ -186,7 +190,7 @@ impl Journal {
     }
 
     /// Revoke blocks of one transaction, at most: only blocks that lie in the log are revoked.
-    fn revoke_blocks_max(&self) -> usize {
+    pub(super) fn revoke_blocks_max(&self) -> usize {
         self.live.borrow().ring_blocks() as usize / self.log.style.revokes_max() + 1
     }
 
