@@ -42,7 +42,8 @@ pub struct Explorer<'a, S: Subject> {
     pub(crate) seen: FxHashSet<u64>,
     verdicts: FxHashMap<u64, Rc<Found>>,
     e2fsck: E2fsck,
-    replaying: u64,
+    /// States that replayed something, by how many cuts led to them.
+    replaying: Vec<u64>,
     pub(crate) report: Report,
     /// Only this state is judged, if one is named.
     only: Option<Vec<Cut>>,
@@ -119,7 +120,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             seen: FxHashSet::default(),
             verdicts: FxHashMap::default(),
             e2fsck: E2fsck::new(options.e2fsck_every),
-            replaying: 0,
+            replaying: vec![0; options.nested_depth as usize],
             report: Report::default(),
             only: None,
         }
@@ -296,8 +297,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         if !replays || !is_new || self.options.nested_every == 0 || depth >= self.options.nested_depth as usize {
             return false;
         }
-        self.replaying += 1;
-        self.replaying.is_multiple_of(self.options.nested_every)
+        self.replaying[depth] += 1;
+        self.replaying[depth].is_multiple_of(self.options.nested_every)
     }
 
     /// Cuts inside the recovery of a state.
