@@ -5,7 +5,7 @@
 //! is small, so that logs wrap and memory is short.
 
 use onewrite_block::{MIB, Nanos};
-use onewrite_crash::{ExploreOptions, Sound, WorkloadSpec, crash, trace};
+use onewrite_crash::{CrashPlan, ExploreOptions, Sound, WorkloadSpec, crash, trace};
 use onewrite_device::Profile;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         trace(Sound, &workload, &options)?.iter().for_each(|line| println!("{line}"));
         return Ok(());
     }
-    let report = crash(Sound, &workload.parse()?, &options, false, |report| {
+    let workloads = workload.parse::<WorkloadSpec>()?.workloads(options.seed, options.journal_blocks);
+    let report = crash(Sound, workloads, CrashPlan::new(&options), |report| {
         if report.workloads.is_multiple_of(100) {
             eprintln!("{} workloads, {} states", report.workloads, report.states);
         }

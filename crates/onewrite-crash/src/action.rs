@@ -2,7 +2,8 @@
 //!
 //! A workload is plain data, so that a minimiser can leave parts out and a command line can carry it. Its text is what
 //! one would write down: `create /a; write /a 0 100 7; fsync /a | mkdir /b`: actions of a task are separated by `;`,
-//! tasks by `|`. What is done before the first crash state (`setup`) comes first, ended by `>>`.
+//! tasks by `|`. What is done before the first crash state comes first, ended by `>>`: the setup, and, if there are two
+//! such parts, the warm-up.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +27,11 @@ pub enum Action {
         length: u64,
         /// Selects the content.
         seed: u64,
+        /// Past the page cache, where the mode allows it; then offset and length are multiples of 4 KiB.
+        direct: bool,
     },
+    /// Reads a file from its beginning to its end, and so brings it into the page cache.
+    Read(String),
     /// Writes `length` bytes of the pattern of `seed` at the end.
     Append {
         /// The file.
@@ -85,7 +90,10 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::Create(path) => write!(f, "create {path}"),
-            Action::Write { file, offset, length, seed } => write!(f, "write {file} {offset} {length} {seed}"),
+            Action::Write { file, offset, length, seed, direct } => {
+                write!(f, "write {file} {offset} {length} {seed}{}", if *direct { " direct" } else { "" })
+            }
+            Action::Read(file) => write!(f, "read {file}"),
             Action::Append { file, length, seed } => write!(f, "append {file} {length} {seed}"),
             Action::Truncate { file, size } => write!(f, "truncate {file} {size}"),
             Action::Unlink(path) => write!(f, "unlink {path}"),
@@ -115,7 +123,15 @@ impl FromStr for Action {
         let word = |at: usize| words[at].to_owned();
         Ok(match (words.first().copied().unwrap_or(""), words.len()) {
             ("create", 2) => Action::Create(word(1)),
-            ("write", 5) => Action::Write { file: word(1), offset: number(2)?, length: number(3)?, seed: number(4)? },
+            ("write", 5 | 6) => {
+                let direct = match words.get(5) {
+                    None => false,
+                    Some(&"direct") => true,
+                    Some(_) => return Err(refuse("only `direct` may follow a write")),
+                };
+                Action::Write { file: word(1), offset: number(2)?, length: number(3)?, seed: number(4)?, direct }
+            }
+            ("read", 2) => Action::Read(word(1)),
             ("append", 4) => Action::Append { file: word(1), length: number(2)?, seed: number(3)? },
             ("truncate", 3) => Action::Truncate { file: word(1), size: number(2)? },
             ("unlink", 2) => Action::Unlink(word(1)),
@@ -136,11 +152,13 @@ impl FromStr for Action {
     }
 }
 
-/// What runs: tasks side by side, after a setup that no cut falls into.
+/// What runs: tasks side by side, after a setup and a warm-up that no cut falls into.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Workload {
     /// Done first, by one task, then unmounted cleanly.
     pub setup: Vec<Action>,
+    /// Done by one task after the mount, before the tasks begin: to fill the log, for example.
+    pub warm_up: Vec<Action>,
     /// The actions of each task.
     pub tasks: Vec<Vec<Action>>,
 }
@@ -148,7 +166,7 @@ pub struct Workload {
 impl Workload {
     /// One task without a setup.
     pub fn of(actions: Vec<Action>) -> Workload {
-        Workload { setup: Vec::new(), tasks: vec![actions] }
+        Workload { tasks: vec![actions], ..Workload::default() }
     }
 
     /// Actions of all tasks.
@@ -167,8 +185,11 @@ fn parsed(text: &str) -> Result<Vec<Action>, CrashError> {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.setup.is_empty() {
+        if !self.setup.is_empty() || !self.warm_up.is_empty() {
             write!(f, "{} >> ", joined(&self.setup))?;
+        }
+        if !self.warm_up.is_empty() {
+            write!(f, "{} >> ", joined(&self.warm_up))?;
         }
         let tasks: Vec<String> = self.tasks.iter().map(|task| joined(task)).collect();
         write!(f, "{}", tasks.join(" | "))
@@ -179,9 +200,10 @@ impl FromStr for Workload {
     type Err = CrashError;
 
     fn from_str(text: &str) -> Result<Workload, CrashError> {
-        let (setup, tasks) = text.split_once(">>").unwrap_or(("", text));
+        let (before, tasks) = text.rsplit_once(">>").unwrap_or(("", text));
+        let (setup, warm_up) = before.split_once(">>").unwrap_or((before, ""));
         let tasks = tasks.split('|').map(parsed).collect::<Result<_, _>>()?;
-        Ok(Workload { setup: parsed(setup)?, tasks })
+        Ok(Workload { setup: parsed(setup)?, warm_up: parsed(warm_up)?, tasks })
     }
 }
 
@@ -191,11 +213,15 @@ mod tests {
 
     #[test]
     fn a_workload_comes_back_from_its_text() {
-        let text = "mkdir /d >> create /a; write /a 0 100 7; append #1 5 6; truncate /a 3; open /a 1; close 1; fsync /a \
+        let text = "mkdir /d >> create /w; sync >> write /a 0 100 7; write /a 4096 4096 8 direct; append #1 5 6; read /a; truncate /a 3; open /a 1; close 1; fsync /a \
                     | link /a /b; rename /b /d/c; exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; \
                     sync; pause 5";
         let workload: Workload = text.parse().unwrap();
-        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 16));
+        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 17));
+        assert_eq!(workload.warm_up.len(), 2);
+        assert_eq!(workload.to_string().parse(), Ok(workload));
+        let workload: Workload = " >> create /w >> sync".parse().unwrap();
+        assert_eq!((workload.setup.len(), workload.warm_up.len()), (0, 1));
         assert_eq!(workload.to_string().parse(), Ok(workload));
     }
 

@@ -1,41 +1,100 @@
-//! Crash: what `onewrite crash` does: workloads by name, one after another, until there are enough states.
+//! Crash: what `onewrite crash` does: workload after workload, at the door of the disk and inside the device, until there
+//! are enough states.
 
 use crate::action::Workload;
+use crate::cut::{DeviceCuts, MakeDevice};
 use crate::error::CrashError;
 use crate::explore::Explorer;
 use crate::minimise::minimise;
 use crate::options::ExploreOptions;
 use crate::report::Report;
+use crate::state_id::StateId;
 use crate::subject::Subject;
-use crate::workload::WorkloadSpec;
 
-/// Explores `spec` on `subject` until it or [`ExploreOptions::states_max`] is reached. `progress` is told after every
-/// workload. What is found is made as small as it gets if `minimised` says so.
+/// One judged state in so many is cut inside the device, where there is one.
+const DEVICE_SHARE: u64 = 10;
+/// Chances at each internal point: one with recovery cut, one without.
+const CHANCES: u64 = 2;
+/// Internal points that are worth two runs of a workload on a device.
+const POINTS_MIN: u64 = 8;
+/// Internal points of one run at most.
+const POINTS_MAX: u64 = 2_000;
+/// Workloads in a row without a new state after which there is nothing left to find.
+const IN_VAIN_MAX: u32 = 50;
+
+/// How to explore.
+#[derive(Clone, Copy)]
+pub struct CrashPlan<'p> {
+    /// On what, and how far.
+    pub options: &'p ExploreOptions,
+    /// The emulated device that a share of the cuts falls into.
+    pub device: Option<&'p MakeDevice<'p>>,
+    /// Whether requests fail instead, and space runs out, without a cut.
+    pub faults: bool,
+    /// Whether what is found is made as small as it gets.
+    pub minimises: bool,
+}
+
+impl<'p> CrashPlan<'p> {
+    /// Cuts at the door of the modelled disk; what is found stays as it is.
+    pub fn new(options: &'p ExploreOptions) -> CrashPlan<'p> {
+        CrashPlan { options, device: None, faults: false, minimises: false }
+    }
+}
+
+/// Explores `workloads` on `subject` until they end, or [`ExploreOptions::states_max`] is reached, or nothing new turns
+/// up. `progress` is told after every workload.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
 pub fn crash<S: Subject + Clone>(
     subject: S,
-    spec: &WorkloadSpec,
-    options: &ExploreOptions,
-    minimised: bool,
+    workloads: impl IntoIterator<Item = Workload>,
+    plan: CrashPlan<'_>,
     mut progress: impl FnMut(&Report),
 ) -> Result<Report, CrashError> {
-    let mut explorer = Explorer::new(subject.clone(), options);
-    for workload in spec.workloads(options.seed) {
-        explorer.explore(&workload)?;
+    let mut explorer = Explorer::new(subject.clone(), plan.options);
+    let mut in_vain = 0;
+    for workload in workloads {
+        let before = explorer.report().judged + explorer.report().states;
+        one(&mut explorer, &workload, plan)?;
         progress(explorer.report());
-        if explorer.is_done() {
+        let is_new = explorer.report().states + explorer.report().judged > before;
+        in_vain = if is_new { 0 } else { in_vain + 1 };
+        if explorer.is_done() || in_vain >= IN_VAIN_MAX {
             break;
         }
     }
     let mut report = explorer.into_report();
-    if minimised {
+    if plan.minimises {
         for violation in &mut report.violations {
-            *violation = minimise(&subject, violation, options)?;
+            *violation = minimise(&subject, violation, plan)?;
         }
     }
     Ok(report)
+}
+
+/// One workload, at the door and inside.
+fn one<S: Subject>(explorer: &mut Explorer<'_, S>, workload: &Workload, plan: CrashPlan<'_>) -> Result<(), CrashError> {
+    if plan.faults {
+        return explorer.explore_faults(workload, 1);
+    }
+    let Some(make) = plan.device else { return explorer.explore(workload) };
+    let most = plan.options.states_max;
+    explorer.states_max = most - (most / DEVICE_SHARE).saturating_sub(explorer.report().states_by_kind.inside_device);
+    let is_full = explorer.is_done();
+    if !is_full {
+        explorer.explore(workload)?;
+    }
+    let is_full = is_full || explorer.is_done();
+    explorer.states_max = most;
+    let due = (explorer.report().judged / DEVICE_SHARE).saturating_sub(explorer.judged_inside_device) / CHANCES;
+    let missing = if is_full { most - explorer.report().states.min(most) } else { 0 };
+    let points = due.max(missing).min(POINTS_MAX);
+    if explorer.is_done() || !is_full && points < POINTS_MIN {
+        return Ok(());
+    }
+    explorer.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None })
 }
 
 /// Judges one state of one workload again, as the command of a [`crate::Violation`] says.
@@ -46,9 +105,20 @@ pub fn replay<S: Subject>(
     subject: S,
     workload: &Workload,
     state: &str,
-    options: &ExploreOptions,
+    plan: CrashPlan<'_>,
 ) -> Result<Report, CrashError> {
-    let mut explorer = Explorer::new(subject, options);
-    explorer.replay(workload, state)?;
+    let mut explorer = Explorer::new(subject, plan.options);
+    match (state.parse()?, plan.device) {
+        (StateId::Door(_), _) => explorer.replay(workload, state)?,
+        (StateId::Fault(fault), _) => explorer.replay_fault(workload, fault)?,
+        (StateId::Device { .. }, Some(make)) => {
+            let cuts = DeviceCuts { points: 1, chances: 1, only: Some(state.into()) };
+            explorer.explore_device(make, workload, &cuts)?;
+        }
+        (StateId::Device { .. }, None) => {
+            let reason = "a cut inside a device needs the device: name it with --device".into();
+            return Err(CrashError::State { text: state.into(), reason });
+        }
+    }
     Ok(explorer.into_report())
 }

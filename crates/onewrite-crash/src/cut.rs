@@ -1,34 +1,44 @@
 //! Cut: power cuts at the internal points of an emulated device, through `PowerCut` alone.
 //!
-//! The workload runs twice on the device: once to count its internal points, once to take copies of it, dark, at the
+//! The device holds the image and, behind it, a neighbour's region (see `neighbour`), and has been aged until it collects
+//! garbage. The workload runs twice on it: once to count its internal points, once to take copies of it, dark, at the
 //! points that are wanted. Each copy loses its power with some chances, recovers (some are cut again while they do),
 //! and is held to its contract before the file system on it is: every page gives its last durable content or a newer
-//! one, as the recording of the requests has it.
+//! one, as the recording of the requests has it, and a SHARE happened whole or not at all.
 //!
 //! ```text
 //!   fork ─► arm(point) ─► advance: dark ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
 //! ```
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
 use onewrite_block::{
-    Cause, Choices, Completion, Counters, Device, DeviceError, Executor, Geometry, Image, Lpn, Nanos, Operation, Page,
-    PowerCut, Request, Token,
+    Cause, Choices, DeviceError, Executor, Image, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Request,
 };
 
 use crate::action::Workload;
 use crate::error::CrashError;
 use crate::explore::{Explorer, Place, base_of};
-use crate::hash::page_hash;
 use crate::history::History;
 use crate::judge::{Breach, Judge, Promise};
-use crate::run::{perform, prepare};
+use crate::model::Tree;
+use crate::neighbour::Region;
+use crate::run::{perform_at, prepare};
 use crate::state_id::StateId;
 use crate::states::{Sum, Walker, log_pages};
 use crate::subject::Subject;
+use crate::watched::{Capture, Watch, Watched, read};
+
+/// Makes an emulated device of so many pages, always the same.
+pub type MakeDevice<'d> = dyn Fn(u64) -> Box<dyn PowerCut> + 'd;
+
+/// Every so-many-th state has all pages of the device looked at; of the others only those that the run wrote.
+const ALL_PAGES_EVERY: u64 = 8;
+/// Internal points within which a recovery is cut.
+const RECOVERY_POINTS: u64 = 24;
 
 /// Which internal points to cut at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,145 +51,78 @@ pub struct DeviceCuts {
     pub only: Option<String>,
 }
 
-/// A copy of the device, dark at an internal point.
-struct Capture {
-    point: u64,
-    /// Events recorded by then.
-    event: usize,
+/// A device that holds what a workload begins with, and the neighbour's region, aged.
+pub(crate) struct Aged {
+    /// Of which setup.
+    base: u64,
+    device: Box<dyn PowerCut>,
+    /// The device's time.
     now: Nanos,
-    device: Box<dyn PowerCut>,
+    content: Image,
+    tree: Tree,
 }
 
-struct State {
-    device: Box<dyn PowerCut>,
-    /// Time and point at which the run begins.
-    start: (Nanos, u64),
-    wanted: VecDeque<u64>,
-    captured: Vec<Capture>,
-    recording: Rc<RefCell<Recording>>,
-}
-
-/// The device in the run: passes everything on, and takes the copies that are wanted.
-struct Watched {
-    geometry: Geometry,
-    state: Rc<RefCell<State>>,
-}
-
-impl State {
-    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        let Some(&next) = self.wanted.front() else { return self.device.advance(to, completed) };
-        let spare = self.device.fork();
-        self.device.advance(to, completed);
-        if self.device.cut_points() < next {
-            return;
-        }
-        while self.wanted.front().is_some_and(|point| *point <= self.device.cut_points()) {
-            let point = self.wanted.pop_front().expect("just seen");
-            let mut device = spare.fork();
-            device.arm(point);
-            device.advance(to, &mut Vec::new());
-            let event = self.recording.borrow().events.len();
-            self.captured.push(Capture { point, event, now: to, device });
-        }
-    }
-}
-
-impl Device for Watched {
-    fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
-        let mut state = self.state.borrow_mut();
-        let start = state.start.0;
-        state.device.submit(token, request, now + start);
-    }
-
-    fn next_event(&self) -> Option<Nanos> {
-        let state = self.state.borrow();
-        state.device.next_event().map(|moment| moment.saturating_sub(state.start.0))
-    }
-
-    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        let mut state = self.state.borrow_mut();
-        let to = to + state.start.0;
-        state.advance(to, completed);
-    }
-
-    fn counters(&self) -> Counters {
-        self.state.borrow().device.counters()
-    }
-
-    fn reset_counters(&mut self) {
-        self.state.borrow_mut().device.reset_counters();
-    }
-}
-
-/// The workload on the device, with copies at `wanted` points.
+/// The workload on the device, with copies at the wanted points.
 struct DeviceRun {
-    base: Image,
     events: Vec<RecordedEvent>,
     history: History,
     captured: Vec<Capture>,
-    /// First and last internal point of the run.
+    /// First and last internal point at which it is cut.
     points: (u64, u64),
 }
 
-/// Writes an image to a device, durably; gives the device back with the time it took.
-fn load(device: Box<dyn PowerCut>, image: &Image) -> Result<(Box<dyn PowerCut>, Nanos), CrashError> {
-    let geometry = device.geometry().clone();
-    let recording = Rc::default();
-    let (wanted, captured) = (VecDeque::new(), Vec::new());
-    let state = Rc::new(RefCell::new(State { device, start: (Nanos::ZERO, 0), wanted, captured, recording }));
-    let executor = Executor::ideal();
-    let runtime = executor.runtime();
-    let port = runtime.attach(Box::new(Watched { geometry: geometry.clone(), state: Rc::clone(&state) }));
-    let image = image.clone();
-    let work = async move {
-        let most = u64::from(geometry.transfer_pages_max);
-        for start in (0..image.pages()).step_by(most as usize) {
-            let end = image.pages().min(start + most);
-            let pages = (start..end).map(|lpn| image.page(Lpn(lpn)).clone()).collect();
-            port.request(Request::write(Lpn(start), pages, Cause::Metadata)).await?;
-        }
-        port.request(Request::flush(Cause::Metadata)).await?;
-        let now = port.runtime().now();
-        port.unplug();
-        Ok::<Nanos, DeviceError>(now)
-    };
-    let outcome = executor.block_on(work).map_err(|halt| CrashError::Halted { what: "loading".into(), halt })?;
-    drop(executor);
-    let now = outcome.map_err(|error| CrashError::FileSystem { what: "loading".into(), error: error.into() })?;
-    let state = Rc::into_inner(state).expect("the port is unplugged and the run is over");
-    Ok((state.into_inner().device, now))
+/// What a run did to the pages before and behind the end of the image.
+struct Walkers<'w> {
+    image: Walker<'w>,
+    region: Walker<'w>,
+    /// First page of the region.
+    start: u64,
 }
 
-/// What a device holds on the given pages after it recovered.
-fn read(device: Box<dyn PowerCut>, now: Nanos, pages: &[Lpn]) -> Result<BTreeMap<Lpn, (Page, u64)>, DeviceError> {
-    let geometry = device.geometry().clone();
-    let (wanted, captured, recording) = (VecDeque::new(), Vec::new(), Rc::default());
-    let state = Rc::new(RefCell::new(State { device, start: (now, 0), wanted, captured, recording }));
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(Box::new(Watched { geometry, state }));
-    let pages = pages.to_vec();
-    let work = async move {
-        let mut content = BTreeMap::new();
-        for run in pages.chunk_by(|one, next| one.0 + 1 == next.0) {
-            for part in run.chunks(port.geometry().transfer_pages_max as usize) {
-                let read = port.request(Request::read(part[0], part.len() as u32, Cause::Data)).await?;
-                content.extend(part.iter().copied().zip(read.into_iter().map(|page| {
-                    let hash = page_hash(&page);
-                    (page, hash)
-                })));
+impl Walkers<'_> {
+    fn pass(&mut self, event: &RecordedEvent) {
+        match (event, first_page(event)) {
+            (_, Some(first)) if first >= self.start => self.region.pass(event),
+            (_, Some(_)) => self.image.pass(event),
+            _ => self.region.pass(event) + self.image.pass(event),
+        };
+    }
+
+    /// What differs from the last durable content, each page with its hash.
+    ///
+    /// # Errors
+    /// The pages that hold neither that nor anything newer.
+    fn newer(&self, content: BTreeMap<Lpn, Page>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
+        let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
+        for (lpn, page) in content {
+            match if lpn.0 < self.start { &self.image } else { &self.region }.newer(lpn, &page) {
+                Ok(None) => (),
+                Ok(Some(hash)) => drop(newer.insert(lpn, (page, hash))),
+                Err(()) => wrong.push(lpn),
             }
         }
-        Ok(content)
-    };
-    executor.block_on(work).unwrap_or(Err(DeviceError::PowerLost))
+        if wrong.is_empty() { Ok(newer) } else { Err(wrong) }
+    }
+}
+
+/// The first page that a request changes; `None` for a FLUSH and what is no submission.
+fn first_page(event: &RecordedEvent) -> Option<u64> {
+    let RecordedEvent::Submitted(_, request) = event else { return None };
+    match &request.operation {
+        Operation::Write { start, .. } | Operation::Trim { start, .. } => Some(start.0),
+        Operation::Share(pairs) => pairs.first().map(|pair| pair.target.0),
+        Operation::Read { .. } | Operation::Flush => None,
+    }
+}
+
+/// The pages that a run wrote, and all of the device.
+struct Pages {
+    written: Vec<Lpn>,
+    all: u64,
 }
 
 fn written_pages(events: &[RecordedEvent]) -> Vec<Lpn> {
-    let mut pages = std::collections::BTreeSet::new();
+    let mut pages = BTreeSet::new();
     for event in events {
         let RecordedEvent::Submitted(_, request) = event else { continue };
         match &request.operation {
@@ -194,53 +137,76 @@ fn written_pages(events: &[RecordedEvent]) -> Vec<Lpn> {
     pages.into_iter().collect()
 }
 
+/// What came of getting the power back.
+struct PoweredUp {
+    content: BTreeMap<Lpn, Page>,
+    /// Recoveries that were cut.
+    cut_again: u32,
+}
+
 impl<S: Subject> Explorer<'_, S> {
-    /// Explores cuts inside the device that `make` makes, which must have the size of the image.
+    /// Explores cuts inside a device that `make` makes.
     ///
     /// # Errors
     /// If the workload cannot be run at all, or [`DeviceCuts::only`] means nothing.
     pub fn explore_device(
         &mut self,
-        make: &dyn Fn() -> Box<dyn PowerCut>,
+        make: &MakeDevice<'_>,
         workload: &Workload,
         cuts: &DeviceCuts,
     ) -> Result<(), CrashError> {
-        self.report.workloads += 1;
-        let (first, last) = self.run_on(make(), workload, VecDeque::new())?.points;
+        self.age(make, workload)?;
         let (wanted, chances) = match &cuts.only {
-            None => (spread(first, last, cuts.points), 0..cuts.chances),
+            None => {
+                let (first, last) = self.run_on_device(workload, VecDeque::new())?.points;
+                (spread(first, last, cuts.points), 0..cuts.chances)
+            }
             Some(text) => match text.parse()? {
                 StateId::Device { point, chance } => (VecDeque::from([point]), chance..chance + 1),
-                StateId::Door(_) | StateId::Fault { .. } => {
+                StateId::Door(_) | StateId::Fault(_) => {
                     let reason = "this is no cut inside a device".into();
                     return Err(CrashError::State { text: text.clone(), reason });
                 }
             },
         };
-        let run = self.run_on(make(), workload, wanted)?;
+        let run = self.run_on_device(workload, wanted)?;
+        if let (Some(text), true) = (&cuts.only, run.captured.is_empty()) {
+            let reason = "the run has no such internal point".into();
+            return Err(CrashError::State { text: text.clone(), reason });
+        }
         self.judge_captures(workload, run, chances)
     }
 
-    fn run_on(
-        &self,
-        device: Box<dyn PowerCut>,
-        workload: &Workload,
-        wanted: VecDeque<u64>,
-    ) -> Result<DeviceRun, CrashError> {
-        let (base, tree) = prepare(&self.subject, workload, self.options)?;
-        let (device, now) = load(device, &base)?;
-        let (recording, geometry) = (Rc::new(RefCell::new(Recording::default())), device.geometry().clone());
-        let first = device.cut_points();
-        let (start, captured, shared) = ((now, first), Vec::new(), Rc::clone(&recording));
-        let state = Rc::new(RefCell::new(State { device, start, wanted, captured, recording: shared }));
-        let watched = Watched { geometry, state: Rc::clone(&state) };
-        let recorded = Box::new(Recorded::new(Box::new(watched), Rc::clone(&recording)));
-        let layer = self.subject.layer(recorded);
-        let history = perform(&self.subject, layer, (tree, &recording), workload.tasks.clone(), self.options.mount())?;
-        let captured = std::mem::take(&mut state.borrow_mut().captured);
-        let points = (state.borrow().start.1, state.borrow().device.cut_points());
+    /// Makes [`Explorer::aged`] the device that `workload` begins on.
+    fn age(&mut self, make: &MakeDevice<'_>, workload: &Workload) -> Result<(), CrashError> {
+        let base = base_of(workload);
+        if self.aged.as_ref().is_some_and(|aged| aged.base == base) {
+            return Ok(());
+        }
+        let (image, tree) = prepare(&self.subject, workload, self.options)?;
+        let region = Region::behind(image.pages());
+        let chance = Choices::new(self.options.seed).stream("ageing", base);
+        let (device, now, content) = load(make(region.device_pages()), &image, region, chance)?;
+        self.aged = Some(Aged { base, device, now, content, tree });
+        Ok(())
+    }
+
+    fn run_on_device(&self, workload: &Workload, wanted: VecDeque<u64>) -> Result<DeviceRun, CrashError> {
+        let aged = self.aged.as_ref().expect("the device was aged");
+        let recording = Rc::new(RefCell::new(Recording::default()));
+        let watch = Watch::new(aged.device.fork(), aged.now, wanted, &recording);
+        let recorded = Box::new(Recorded::new(Watched::new(&watch), Rc::clone(&recording)));
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(self.subject.layer(recorded));
+        let chance = Choices::new(self.options.seed).stream("beside", aged.base);
+        Region::behind(self.options.size_bytes / PAGE_SIZE as u64).keep_busy(&port, &chance);
+        let (subject, tree) = (&self.subject, (aged.tree.clone(), &recording));
+        let history = perform_at((executor, port), subject, tree, workload.clone(), self.options.mount())?;
+        let captured = std::mem::take(&mut watch.borrow_mut().captured);
         let events = std::mem::take(&mut recording.borrow_mut().events);
-        Ok(DeviceRun { base, events, history, captured, points })
+        let last = watch.borrow().device.cut_points();
+        let first = first_point(&watch.borrow().trail, &events, history.warm_up).unwrap_or(last);
+        Ok(DeviceRun { events, history, captured, points: (first, last) })
     }
 
     fn judge_captures(
@@ -250,24 +216,30 @@ impl<S: Subject> Explorer<'_, S> {
         chances: std::ops::Range<u64>,
     ) -> Result<(), CrashError> {
         let judge = Judge::new(&run.history, self.options);
-        let (log, pages) = (log_pages(&run.events), written_pages(&run.events));
+        let log = log_pages(&run.events);
         let Some(geometry) = run.captured.first().map(|capture| capture.device.geometry().clone()) else {
             return Ok(());
         };
-        let mut walker = Walker::new(run.base, Sum::of_base(base_of(workload)), &log, &geometry);
+        let content = self.aged.as_ref().expect("the device was aged").content.clone();
+        let (base, start) = (Sum::of_base(base_of(workload)), self.options.size_bytes / PAGE_SIZE as u64);
+        let image = Walker::new(content.clone(), base, &log, &geometry);
+        let region = Walker::new(content, base, &log, &geometry);
+        let mut walkers = Walkers { image, region, start };
+        let pages = Pages { written: written_pages(&run.events), all: geometry.pages };
         let (mut place, mut passed) = (Place::default(), 0);
         for capture in run.captured {
             while passed < capture.event {
-                walker.pass(&run.events[passed]);
+                walkers.pass(&run.events[passed]);
                 place.pass(passed, &run.events[passed], &run.history);
                 passed += 1;
             }
             for chance in chances.clone() {
                 let state = StateId::Device { point: capture.point, chance };
                 self.report.judged += 1;
+                self.judged_inside_device += 1;
                 let breach = match self.power_up(&capture, chance, &pages) {
-                    Ok(content) => self.judge_content(&walker, (&judge, place), content),
-                    Err(what) => Some(Breach { promise: Promise::Device, what, difference: Vec::new() }),
+                    Ok(found) => self.judge_content(&walkers, (&judge, place), &capture, found),
+                    Err(what) => Some(broken_device(what)),
                 };
                 if let Some(breach) = breach {
                     self.note(workload, &state, breach);
@@ -281,45 +253,106 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Loses the power and gets it back; gives what is then on the pages.
-    fn power_up(&self, capture: &Capture, chance: u64, pages: &[Lpn]) -> Result<BTreeMap<Lpn, (Page, u64)>, String> {
+    fn power_up(&self, capture: &Capture, chance: u64, pages: &Pages) -> Result<PoweredUp, String> {
         let mut choices = Choices::new(self.options.seed).stream("cut", capture.point).stream("chance", chance);
         let mut device = capture.device.fork();
         device.cut(&mut choices);
+        let mut cut_again = 0;
         // Every other chance cuts the recovery, too, and the recovery of that.
         for _ in 0..if chance % 2 == 1 { 2 } else { 0 } {
-            device.arm(device.cut_points() + 1 + choices.below(64));
+            device.arm(device.cut_points() + 1 + choices.below(RECOVERY_POINTS));
             if device.recover(capture.now) == Err(DeviceError::PowerLost) {
                 device.cut(&mut choices);
+                cut_again += 1;
             }
         }
         device.arm(u64::MAX);
         let report = device.recover(capture.now).map_err(|error| format!("recovery: {error}"))?;
         device.check()?;
-        read(device, capture.now + report.duration, pages).map_err(|error| error.to_string())
+        let wanted = match (capture.point + chance).is_multiple_of(ALL_PAGES_EVERY) {
+            true => (0..pages.all).map(Lpn).collect(),
+            false => pages.written.clone(),
+        };
+        let content = read(device, capture.now + report.duration, wanted).map_err(|error| error.to_string())?;
+        Ok(PoweredUp { content, cut_again })
     }
 
     fn judge_content(
         &mut self,
-        walker: &Walker<'_>,
+        walkers: &Walkers<'_>,
         (judge, place): (&Judge<'_>, Place),
-        content: BTreeMap<Lpn, (Page, u64)>,
+        capture: &Capture,
+        PoweredUp { content, cut_again }: PoweredUp,
     ) -> Option<Breach> {
-        let wrong = content.iter().filter(|(lpn, (_, hash))| !walker.may_hold(**lpn, *hash));
-        let wrong: Vec<String> = wrong.map(|(lpn, _)| lpn.to_string()).collect();
-        if !wrong.is_empty() {
-            let what = format!("{} neither durable nor newer", wrong.join(", "));
-            return Some(Breach { promise: Promise::Device, what, difference: Vec::new() });
+        let mut content = match walkers.newer(content) {
+            Ok(content) => content,
+            Err(wrong) => {
+                let wrong: Vec<String> = wrong.iter().map(Lpn::to_string).collect();
+                return Some(broken_device(format!("{}: neither durable nor newer", wrong.join(", "))));
+            }
+        };
+        if let Some(lpn) = walkers.region.halved_share(&content) {
+            return Some(broken_device(format!("a SHARE happened in part: {lpn} differs from the pairs beside it")));
         }
-        let sum = walker.sum_with(&content);
-        let outcome = self.recoverer.recover(walker.image_with(content), sum, walker.log());
-        if self.seen.insert(sum.all) {
+        let region = content.split_off(&Lpn(walkers.start));
+        let sum = walkers.image.sum_with(&content);
+        let outcome = self.recoverer.recover(walkers.image.image_with(content), sum, walkers.image.log());
+        if self.seen.insert(sum.all.wrapping_add(walkers.region.sum_with(&region).all)) {
+            let kinds = &mut self.report.states_by_kind;
             self.report.states += 1;
-            self.report.states_by_kind.inside_device += 1;
+            kinds.inside_device += 1;
+            kinds.inside_share += u64::from(walkers.region.has_share_under_way());
+            kinds.inside_map_log += u64::from(capture.logs_map);
+            kinds.inside_collection += u64::from(capture.collects);
+            kinds.inside_device_recovery += u64::from(cut_again > 0);
             let replays = outcome.replayed.is_some_and(|replayed| replayed.transactions > 0);
-            self.report.states_by_kind.log_not_empty += u64::from(replays);
+            kinds.log_not_empty += u64::from(replays);
         }
         judge.judge(&outcome.found, place.happened)
     }
+}
+
+fn broken_device(what: String) -> Breach {
+    Breach { promise: Promise::Device, what, difference: Vec::new() }
+}
+
+/// Writes an image to a device, durably, and ages the region behind it; gives the device back with its time and content.
+fn load(
+    device: Box<dyn PowerCut>,
+    image: &Image,
+    region: Region,
+    mut chance: Choices,
+) -> Result<(Box<dyn PowerCut>, Nanos, Image), CrashError> {
+    let watch = Watch::new(device, Nanos::ZERO, VecDeque::new(), &Rc::default());
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Watched::new(&watch));
+    let mut content = Image::new(region.device_pages());
+    image.written().filter(|(lpn, _)| lpn.0 < image.pages()).for_each(|(lpn, page)| content.set(lpn, page.clone()));
+    let work = async move {
+        let most = u64::from(port.geometry().transfer_pages_max);
+        for start in (0..region.start).step_by(most as usize) {
+            let end = region.start.min(start + most);
+            let pages = (start..end).map(|lpn| content.page(Lpn(lpn)).clone()).collect();
+            port.request(Request::write(Lpn(start), pages, Cause::Metadata)).await?;
+        }
+        region.age(&port, &mut content, &mut chance).await?;
+        let now = port.runtime().now();
+        port.unplug();
+        Ok::<_, DeviceError>((now, content))
+    };
+    let outcome = executor.block_on(work).map_err(|halt| CrashError::Halted { what: "loading".into(), halt })?;
+    drop(executor);
+    let loaded = outcome.map_err(|error| CrashError::FileSystem { what: "loading".into(), error: error.into() });
+    let (now, content) = loaded?;
+    let watch = Rc::into_inner(watch).expect("the port is unplugged and the run is over");
+    Ok((watch.into_inner().device, now, content))
+}
+
+/// The internal point at which the warm-up, `warm_up` happenings, was over.
+fn first_point(trail: &[(usize, u64)], events: &[RecordedEvent], warm_up: usize) -> Option<u64> {
+    let is_last = |event: &RecordedEvent| matches!(event, RecordedEvent::Mark(mark) if *mark as usize + 1 == warm_up);
+    let end = events.iter().position(is_last).unwrap_or(0);
+    trail.iter().find(|(event, _)| *event >= end).map(|(_, point)| *point)
 }
 
 /// `count` points from `first` to `last`, evenly.

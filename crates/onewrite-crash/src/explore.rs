@@ -17,6 +17,7 @@ use onewrite_block::{Choices, Image, Lpn};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::action::Workload;
+use crate::cut::Aged;
 use crate::e2fsck::E2fsck;
 use crate::error::CrashError;
 use crate::hash::bytes_hash;
@@ -45,8 +46,13 @@ pub struct Explorer<'a, S: Subject> {
     /// States that replayed something, by how many cuts led to them.
     replaying: Vec<u64>,
     pub(crate) report: Report,
+    /// States after which one stops.
+    pub(crate) states_max: u64,
     /// Only this state is judged, if one is named.
     only: Option<Vec<Cut>>,
+    /// The emulated device that workloads begin on.
+    pub(crate) aged: Option<Aged>,
+    pub(crate) judged_inside_device: u64,
 }
 
 /// What a walk along one recording needs to know.
@@ -122,7 +128,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
             e2fsck: E2fsck::new(options.e2fsck_every),
             replaying: vec![0; options.nested_depth as usize],
             report: Report::default(),
+            states_max: options.states_max,
             only: None,
+            aged: None,
+            judged_inside_device: 0,
         }
     }
 
@@ -138,7 +147,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     /// Whether as many states or violations were found as were asked for.
     pub fn is_done(&self) -> bool {
-        self.report.states >= self.options.states_max || self.report.violations.len() >= self.options.violations_max
+        self.report.states >= self.states_max || self.report.violations.len() >= self.options.violations_max
     }
 
     /// Explores one workload.
@@ -188,6 +197,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
         for (event, entry) in run.events.iter().enumerate() {
             let joined = walker.pass(entry);
             let again = place.pass(event, entry, &run.history);
+            if place.happened < run.history.warm_up {
+                continue;
+            }
             if joined > 0 || again || event == 0 {
                 self.states_at(&walk, &walker, place, if again { 0 } else { joined })?;
             }

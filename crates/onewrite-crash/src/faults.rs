@@ -1,8 +1,10 @@
-//! Faults without a cut: at each request of a workload in turn the disk fails, once or from then on.
+//! Faults without a cut: at each request of a workload in turn the disk fails, alone, from then on, or for want of room;
+//! and the workload runs with every small number of blocks left to allocate.
 //!
 //! # What is held
 //! 1. The error reaches somebody: an operation, the mount or the unmount.
-//! 2. Once an operation is told that the file system is read-only, no later one changes anything.
+//! 2. Once an operation is told that the file system is read-only, no later one changes anything. Want of blocks makes
+//!    nothing read-only.
 //! 3. What was acknowledged is there after a remount of what the disk then holds, and its structure is whole.
 //! 4. Nothing waits for ever, and nothing panics.
 
@@ -10,8 +12,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty, Recorded, RecordedEvent, Recording};
-use onewrite_block::{Choices, Executor, Image};
-use onewrite_fs::{FileSystem, FsError};
+use onewrite_block::{Choices, Executor, Image, PAGE_SIZE};
+use onewrite_fs::{Allocation, AttributeChanges, FileSystem, FsError, FsResult, NewNode};
 
 use crate::action::Workload;
 use crate::disk::{Disk, Medium};
@@ -19,12 +21,26 @@ use crate::error::CrashError;
 use crate::explore::{Explorer, base_of};
 use crate::history::{History, Operation};
 use crate::judge::{Breach, Judge, Promise};
-use crate::model::Tree;
+use crate::model::{NewKind, NodeId, Step, Tree};
 use crate::player::Player;
 use crate::run::prepare;
-use crate::state_id::StateId;
+use crate::state_id::{FaultId, StateId};
 use crate::states::Sum;
 use crate::subject::Subject;
+
+/// The file that takes what room there is.
+const FILLER: &str = "filler";
+const FILLER_NODE: NodeId = NodeId(1 << 15);
+/// Blocks left free at most: more than a workload of some dozens of operations uses.
+const ROOM_MAX: u64 = 2000;
+
+/// A file system without a free block.
+struct Full {
+    image: Image,
+    tree: Tree,
+    /// Bytes of the file that fills it, which is not in `tree` with its size.
+    size: u64,
+}
 
 /// What came of one run with a fault.
 struct Outcome {
@@ -40,36 +56,147 @@ struct Outcome {
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Lets every `every`-th request of the run fail in turn, alone and with all that follow. Each run is counted as a
-    /// state that was judged.
+    /// Lets every `every`-th request of the run fail in turn, in each way, and leaves ever more blocks free until they are
+    /// enough. Each run is counted as a state that was judged.
     ///
     /// # Errors
     /// If the workload cannot be run without a fault.
     pub fn explore_faults(&mut self, workload: &Workload, every: u64) -> Result<(), CrashError> {
-        let (base, tree) = prepare(&self.subject, workload, self.options)?;
-        let requests = self.run_with(&base, &tree, workload, Fault::From(u64::MAX)).requests;
+        let start = prepare(&self.subject, workload, self.options)?;
+        let requests = self.run_with((&start.0, &start.1), workload, Fault::From(u64::MAX)).requests;
         self.report.workloads += 1;
         for request in (0..requests).step_by(every.max(1) as usize) {
-            for fault in [Fault::Request(request), Fault::From(request)] {
-                let outcome = self.run_with(&base, &tree, workload, fault);
-                self.report.judged += 1;
-                if let Some(breach) = self.judge_fault(workload, &outcome) {
-                    let breach = Breach { what: format!("{fault:?}: {}", breach.what), ..breach };
-                    self.note(
-                        workload,
-                        &StateId::Fault { request, is_lasting: fault != Fault::Request(request) },
-                        breach,
-                    );
-                }
-                if self.is_done() {
-                    return Ok(());
-                }
+            for fault in [FaultId::Request(request), FaultId::From(request), FaultId::FullFrom(request)] {
+                self.one_fault(workload, (&start.0, &start.1), fault);
+            }
+            if self.is_done() {
+                return Ok(());
+            }
+        }
+        self.explore_want_of_room(workload, start, every)
+    }
+
+    /// Runs with one fault again.
+    ///
+    /// # Errors
+    /// If the workload cannot be run without a fault.
+    pub(crate) fn replay_fault(&mut self, workload: &Workload, fault: FaultId) -> Result<(), CrashError> {
+        let (image, tree) = prepare(&self.subject, workload, self.options)?;
+        match fault {
+            FaultId::Room(blocks) => {
+                let full = self.fill(image, tree)?;
+                self.one_room(workload, &full, blocks)?;
+            }
+            _ => self.one_fault(workload, (&image, &tree), fault),
+        }
+        Ok(())
+    }
+
+    fn one_fault(&mut self, workload: &Workload, start: (&Image, &Tree), id: FaultId) {
+        let fault = match id {
+            FaultId::Request(request) => Fault::Request(request),
+            FaultId::From(request) => Fault::From(request),
+            FaultId::FullFrom(request) => Fault::FullFrom(request),
+            FaultId::Room(_) => Fault::From(u64::MAX),
+        };
+        let outcome = self.run_with(start, workload, fault);
+        self.note_outcome(workload, &outcome, id);
+    }
+
+    fn note_outcome(&mut self, workload: &Workload, outcome: &Outcome, id: FaultId) {
+        self.report.judged += 1;
+        if let Some(breach) = self.judge_fault(workload, outcome) {
+            let breach = Breach { what: format!("{id:?}: {}", breach.what), ..breach };
+            self.note(workload, &StateId::Fault(id), breach);
+        }
+    }
+
+    fn explore_want_of_room(
+        &mut self,
+        workload: &Workload,
+        (image, tree): (Image, Tree),
+        every: u64,
+    ) -> Result<(), CrashError> {
+        let full = self.fill(image, tree)?;
+        for blocks in (0..ROOM_MAX).step_by(every.max(1) as usize) {
+            if !self.one_room(workload, &full, blocks)? || self.is_done() {
+                break;
             }
         }
         Ok(())
     }
 
-    fn run_with(&self, base: &Image, tree: &Tree, workload: &Workload, fault: Fault) -> Outcome {
+    /// Runs with so many blocks free; gives whether they were too few.
+    fn one_room(&mut self, workload: &Workload, full: &Full, blocks: u64) -> Result<bool, CrashError> {
+        let (image, tree) = self.leave(full, blocks)?;
+        let outcome = self.run_with((&image, &tree), workload, Fault::From(u64::MAX));
+        let is_short = |operation: &Operation| matches!(operation.error, Some(FsError::NoSpace { .. }));
+        let were_too_few = outcome.history.operations.iter().any(is_short);
+        self.note_outcome(workload, &outcome, FaultId::Room(blocks));
+        Ok(were_too_few)
+    }
+
+    /// Fills the file system with one file of zeros.
+    fn fill(&self, image: Image, mut tree: Tree) -> Result<Full, CrashError> {
+        let change = async |fs: &S::Fs| {
+            let ino = fs.create(fs.root(), FILLER.as_bytes(), NewNode::FILE).await?;
+            let mut size = 0;
+            for length in [1024, 256, 64, 16, 4, 1].map(|blocks| blocks * PAGE_SIZE as u64) {
+                loop {
+                    match fs.allocate(ino, size, length, Allocation::Extend).await {
+                        Ok(()) => size += length,
+                        Err(FsError::NoSpace { .. }) => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Ok(size)
+        };
+        let (image, size) = self.changed(&image, change)?;
+        let create =
+            Step::Create { directory: Tree::ROOT, name: FILLER.into(), node: FILLER_NODE, kind: NewKind::File };
+        tree.apply(&create);
+        Ok(Full { image, tree, size })
+    }
+
+    /// Takes blocks from the file that fills the file system.
+    fn leave(&self, full: &Full, blocks: u64) -> Result<(Image, Tree), CrashError> {
+        let size = full.size.saturating_sub(blocks * PAGE_SIZE as u64);
+        let change = async move |fs: &S::Fs| {
+            let ino = fs.lookup(fs.root(), FILLER.as_bytes()).await?;
+            fs.set_attributes(ino, AttributeChanges { size: Some(size), ..AttributeChanges::default() }).await
+        };
+        let (image, ()) = self.changed(&full.image, change)?;
+        let mut tree = full.tree.clone();
+        tree.apply(&Step::Truncate { node: FILLER_NODE, size });
+        Ok((image, tree))
+    }
+
+    /// Mounts an image, changes it, unmounts it.
+    fn changed<T: 'static>(
+        &self,
+        image: &Image,
+        change: impl AsyncFnOnce(&S::Fs) -> FsResult<T> + 'static,
+    ) -> Result<(Image, T), CrashError> {
+        let medium = Medium::new(image.clone());
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &self.options.geometry)));
+        let (subject, mount) = (Rc::clone(&self.subject), self.options.mount());
+        let work = async move {
+            let fs = subject.mount(port, mount).await?;
+            let changed = change(&fs).await;
+            fs.unmount().await?;
+            changed
+        };
+        let what = || "filling the file system".to_owned();
+        let ended = executor.block_on(work).map_err(|halt| CrashError::Halted { what: what(), halt })?;
+        drop(executor);
+        let changed = ended.map_err(|error| CrashError::FileSystem { what: what(), error })?;
+        let image = medium.borrow().image.clone();
+        Ok((image, changed))
+    }
+
+    fn run_with(&self, (base, tree): (&Image, &Tree), workload: &Workload, fault: Fault) -> Outcome {
         let (plan, recording) = (FaultPlan::of(fault), Rc::new(RefCell::new(Recording::default())));
         let medium = Medium::new(base.clone());
         let pace = Choices::new(self.options.seed).stream("pace", 0);
@@ -80,20 +207,13 @@ impl<S: Subject> Explorer<'_, S> {
         let executor = Executor::ideal();
         let runtime = executor.runtime();
         let port = runtime.attach(device);
-        let (subject, mount, tasks) = (Rc::clone(&self.subject), self.options.mount(), workload.tasks.clone());
+        let (subject, mount, workload) = (Rc::clone(&self.subject), self.options.mount(), workload.clone());
         let (seen, marks) = (Rc::clone(&history), Rc::clone(&recording));
         let work = async move {
             let fs = Rc::new(subject.mount(port, mount).await?);
             let player = Player::new((subject, Rc::clone(&fs)), runtime.clone(), seen.borrow().clone(), marks);
             player.bind_all().await?;
-            let start = |actions| {
-                let player = Rc::clone(&player);
-                runtime.start(async move { player.play(actions).await })
-            };
-            let started: Vec<_> = tasks.into_iter().map(start).collect();
-            for task in started {
-                task.await;
-            }
+            player.play_all(workload).await;
             seen.replace(player.history());
             fs.unmount().await
         };
@@ -119,6 +239,9 @@ impl<S: Subject> Explorer<'_, S> {
         let told = outcome.error.is_some() || history.operations.iter().any(|operation| operation.is_fault());
         if outcome.failed > 0 && !told {
             return breach("a request failed and nobody was told");
+        }
+        if outcome.failed == 0 && history.operations.iter().any(Operation::is_refused) {
+            return breach("read-only although no request failed");
         }
         if let Some(late) = changed_after_read_only(history) {
             return breach(&format!("`{late}` succeeded after the file system had turned read-only"));

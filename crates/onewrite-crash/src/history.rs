@@ -66,12 +66,15 @@ pub(crate) struct History {
     pub(crate) operations: Vec<Operation>,
     /// Rounds of checkpointing that somebody had to wait for, as of each happening.
     pub(crate) forced_checkpoints: Vec<u64>,
+    /// Happenings of the warm-up: no cut falls into them.
+    pub(crate) warm_up: usize,
 }
 
 impl History {
     /// A history in which nothing has happened to `initial` yet.
     pub(crate) fn new(initial: Tree) -> History {
-        History { initial, happenings: Vec::new(), operations: Vec::new(), forced_checkpoints: Vec::new() }
+        let (happenings, operations, forced_checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+        History { initial, happenings, operations, forced_checkpoints, warm_up: 0 }
     }
 
     /// An operation begins; gives its index. The mark to record is the index of the happening.
@@ -100,9 +103,10 @@ impl History {
         self.happenings.len() as u64 - 1
     }
 
-    /// Whether somebody had to wait for a checkpoint before the happening number `count`.
+    /// Whether somebody had to wait for a checkpoint after the warm-up and before the happening number `count`.
     pub(crate) fn has_forced_checkpoint(&self, count: usize) -> bool {
-        count.checked_sub(1).and_then(|last| self.forced_checkpoints.get(last)).is_some_and(|rounds| *rounds > 0)
+        let rounds = |count: usize| count.checked_sub(1).and_then(|last| self.forced_checkpoints.get(last)).copied();
+        rounds(count).unwrap_or(0) > rounds(self.warm_up).unwrap_or(0)
     }
 
     /// The operations that ended, in order.

@@ -5,6 +5,8 @@
 //! bounded, so what comes out is small, not smallest.
 
 use crate::action::{Action, Workload};
+use crate::crash::CrashPlan;
+use crate::cut::{DeviceCuts, MakeDevice};
 use crate::error::CrashError;
 use crate::explore::Explorer;
 use crate::options::ExploreOptions;
@@ -16,21 +18,22 @@ use crate::subject::Subject;
 const TRIES_MAX: usize = 300;
 /// States of each.
 const STATES_MAX: u64 = 3_000;
+/// Cuts inside a device of each.
+const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
-/// A smaller violation of the same promise; `violation` itself if there is none.
+/// A smaller violation of the same promise; `violation` itself if there is none. Of a cut inside a device and of a fault
+/// only the workload gets smaller.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
 pub fn minimise<S: Subject + Clone>(
     subject: &S,
     violation: &Violation,
-    options: &ExploreOptions,
+    plan: CrashPlan<'_>,
 ) -> Result<Violation, CrashError> {
-    if violation.state.starts_with("cut:") {
-        return Ok(violation.clone());
-    }
-    let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..options.clone() };
-    let mut search = Search { subject, options: &quick, best: violation.clone(), tries: 0 };
+    let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..plan.options.clone() };
+    let (kind, tries) = (violation.state.parse()?, 0);
+    let mut search = Search { subject, options: &quick, device: plan.device, kind, best: violation.clone(), tries };
     search.leave_tasks_out()?;
     search.leave_actions_out()?;
     search.put_units_back()?;
@@ -40,6 +43,9 @@ pub fn minimise<S: Subject + Clone>(
 struct Search<'s, S> {
     subject: &'s S,
     options: &'s ExploreOptions,
+    device: Option<&'s MakeDevice<'s>>,
+    /// What state the violation was found in.
+    kind: StateId,
     best: Violation,
     tries: usize,
 }
@@ -56,7 +62,11 @@ impl<S: Subject + Clone> Search<'_, S> {
         }
         self.tries += 1;
         let mut explorer = Explorer::new(self.subject.clone(), self.options);
-        explorer.explore(workload)?;
+        match (&self.kind, self.device) {
+            (StateId::Device { .. }, Some(make)) => explorer.explore_device(make, workload, &DEVICE_CUTS)?,
+            (StateId::Fault(_), _) => explorer.explore_faults(workload, 1)?,
+            _ => explorer.explore(workload)?,
+        }
         let found = explorer.into_report().violations.into_iter().find(|other| other.promise == self.best.promise);
         let is_found = found.is_some();
         if let Some(found) = found {
@@ -79,6 +89,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         for task in 0..self.workload().tasks.len() {
             self.shorten(|workload| &mut workload.tasks[task])?;
         }
+        self.shorten(|workload| &mut workload.warm_up)?;
         self.shorten(|workload| &mut workload.setup)
     }
 

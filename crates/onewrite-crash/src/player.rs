@@ -14,9 +14,9 @@ use onewrite_fs::{
     api::split_path,
 };
 
-use crate::action::Action;
+use crate::action::{Action, Workload};
 use crate::history::{History, Syncs};
-use crate::model::{NewKind, NodeId, Step, Tree, steps_of_write};
+use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_write};
 use crate::subject::Subject;
 
 type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
@@ -82,15 +82,33 @@ impl<S: Subject> Player<S> {
         self.state.borrow_mut().bound.insert(ino, node);
     }
 
-    /// Carries the actions of one task out, one after another.
-    pub(crate) async fn play(&self, actions: Vec<Action>) {
+    /// Carries the warm-up out, then the tasks side by side.
+    pub(crate) async fn play_all(self: &Rc<Self>, workload: Workload) {
+        self.play(workload.warm_up).await;
+        let happenings = self.state.borrow().history.happenings.len();
+        self.state.borrow_mut().history.warm_up = happenings;
+        let start = |actions| {
+            let player = Rc::clone(self);
+            self.runtime.start(async move { player.play(actions).await })
+        };
+        let started: Vec<_> = workload.tasks.into_iter().map(start).collect();
+        for task in started {
+            task.await;
+        }
+    }
+
+    /// Carries the actions of one task out, one after another. It ends where there is no space: what was done by halves
+    /// then stays the last that happened to its files.
+    async fn play(&self, actions: Vec<Action>) {
         let mut open = Descriptors::new();
         for action in actions {
             if let Some(span) = action.pause() {
                 self.runtime.sleep(span).await;
                 continue;
             }
-            self.perform(action, &mut open).await;
+            if !self.perform(action, &mut open).await {
+                break;
+            }
         }
         for (ino, _) in open.into_values() {
             // A file that cannot be released is for recovery; the history does not mind.
@@ -98,7 +116,8 @@ impl<S: Subject> Player<S> {
         }
     }
 
-    async fn perform(&self, action: Action, open: &mut Descriptors) {
+    /// Carries one action out; gives whether there was space for it.
+    async fn perform(&self, action: Action, open: &mut Descriptors) -> bool {
         let operation = self.state.borrow_mut().history.begin(action.clone());
         self.mark();
         let mut plan = Plan::default();
@@ -112,10 +131,12 @@ impl<S: Subject> Player<S> {
             Err(FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
         );
         if outcome.is_ok() || may_be_half {
-            entry.steps = plan.steps.clone();
+            let is_short = matches!(outcome, Err(FsError::NoSpace { .. }));
+            entry.steps = if is_short { by_pages(&plan.steps) } else { plan.steps.clone() };
         }
         if may_be_half {
-            return state.history.fail(operation);
+            state.history.fail(operation);
+            return !matches!(outcome, Err(FsError::NoSpace { .. }));
         }
         if outcome.is_ok() {
             let possible = plan.steps.iter().all(|step| state.tree.apply(step).is_some());
@@ -127,6 +148,7 @@ impl<S: Subject> Player<S> {
         state.history.end(operation);
         drop(state);
         self.mark();
+        true
     }
 
     fn mark(&self) {
@@ -168,13 +190,18 @@ impl<S: Subject> Player<S> {
             Action::Create(path) => self.make(path, NewKind::File, plan).await,
             Action::MakeDirectory(path) => self.make(path, NewKind::Directory, plan).await,
             Action::Symlink(target, path) => self.make(path, NewKind::Symlink(target.clone()), plan).await,
-            Action::Write { file, offset, length, seed } => {
+            Action::Write { file, offset, length, seed, direct } => {
                 let target = self.target(file, open).await?;
-                self.write(target, Some(*offset), (*length, *seed), plan).await
+                self.write(target, Some(*offset), (*length, *seed, Manner { direct: *direct }), plan).await
+            }
+            Action::Read(file) => {
+                let (ino, _) = self.target(file, open).await?;
+                let size = fs.attributes(ino).await?.size;
+                fs.read(ino, 0, size, Manner::default()).await.map(drop)
             }
             Action::Append { file, length, seed } => {
                 let target = self.target(file, open).await?;
-                self.write(target, None, (*length, *seed), plan).await
+                self.write(target, None, (*length, *seed, Manner::default()), plan).await
             }
             Action::Truncate { file, size } => {
                 let (ino, node) = self.target(file, open).await?;
@@ -246,14 +273,14 @@ impl<S: Subject> Player<S> {
         &self,
         (ino, node): (Ino, NodeId),
         offset: Option<u64>,
-        (length, seed): (u64, u64),
+        (length, seed, manner): (u64, u64, Manner),
         plan: &mut Plan,
     ) -> FsResult<()> {
         let expected = offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
         plan.steps = steps_of_write(node, expected, length, seed);
         let position = offset.map_or(Position::End, Position::At);
         let content = Content::Pattern { seed, compressible_percent: 0, length };
-        let start = self.fs.write(ino, position, content, Manner::default()).await?;
+        let start = self.fs.write(ino, position, content, manner).await?;
         plan.steps = steps_of_write(node, start, length, seed);
         Ok(())
     }

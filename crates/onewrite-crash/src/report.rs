@@ -16,6 +16,14 @@ pub struct StatesByKind {
     pub torn_page: u64,
     /// After a cut at an internal point of an emulated device.
     pub inside_device: u64,
+    /// Those with a SHARE under way at the cut.
+    pub inside_share: u64,
+    /// Those with a record of the device's map about to be programmed.
+    pub inside_map_log: u64,
+    /// Those with garbage being collected: pages moved, blocks erased.
+    pub inside_collection: u64,
+    /// Those whose power-off recovery was cut, once or twice.
+    pub inside_device_recovery: u64,
     /// After a cut inside the recovery of another state.
     pub inside_recovery: u64,
     /// After a cut inside the recovery of a state that a cut inside recovery left.

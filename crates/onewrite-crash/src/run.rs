@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
-use onewrite_block::{Choices, Device, Executor, Image, Lpn, PAGE_SIZE, Page, Pattern};
+use onewrite_block::{Choices, Device, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Pattern};
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 
-use crate::action::{Action, Workload};
+use crate::action::Workload;
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::history::History;
@@ -63,8 +63,7 @@ pub(crate) fn run<S: Subject>(
     let medium = Medium::new(base.clone());
     let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("pace", 0));
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
-    let history =
-        perform(subject, subject.layer(recorded), (tree, &recording), workload.tasks.clone(), options.mount())?;
+    let history = perform(subject, subject.layer(recorded), (tree, &recording), workload.clone(), options.mount())?;
     let events = std::mem::take(&mut recording.borrow_mut().events);
     Ok(Run { base, events, history })
 }
@@ -82,7 +81,8 @@ pub(crate) fn prepare<S: Subject>(
     let medium = Medium::new(image);
     let disk = Box::new(Disk::instant(&medium, &options.geometry));
     let recording = Rc::default();
-    let history = perform(subject, disk, (Tree::new(), &recording), vec![workload.setup.clone()], options.mount())?;
+    let setup = Workload::of(workload.setup.clone());
+    let history = perform(subject, disk, (Tree::new(), &recording), setup, options.mount())?;
     let mut tree = history.initial.clone();
     for operation in history.ended() {
         history.operations[operation].steps.iter().for_each(|step| drop(tree.apply(step)));
@@ -91,17 +91,28 @@ pub(crate) fn prepare<S: Subject>(
     Ok((image, tree))
 }
 
-/// Mounts, plays the tasks side by side, unmounts.
+/// Mounts, plays the warm-up, then the tasks side by side, unmounts.
 pub(crate) fn perform<S: Subject>(
     subject: &Rc<S>,
     device: Box<dyn Device>,
     (tree, recording): (Tree, &Rc<RefCell<Recording>>),
-    tasks: Vec<Vec<Action>>,
+    workload: Workload,
     mount: MountOptions,
 ) -> Result<History, CrashError> {
     let executor = Executor::ideal();
+    let port = executor.runtime().attach(device);
+    perform_at((executor, port), subject, (tree, recording), workload, mount)
+}
+
+/// [`perform`] where the device is attached already.
+pub(crate) fn perform_at<S: Subject>(
+    (executor, port): (Executor, DevicePort),
+    subject: &Rc<S>,
+    (tree, recording): (Tree, &Rc<RefCell<Recording>>),
+    workload: Workload,
+    mount: MountOptions,
+) -> Result<History, CrashError> {
     let runtime = executor.runtime();
-    let port = runtime.attach(device);
     let (subject, recording) = (Rc::clone(subject), Rc::clone(recording));
     let work = async move {
         let failed = |what: &str| {
@@ -111,16 +122,7 @@ pub(crate) fn perform<S: Subject>(
         let fs = Rc::new(subject.mount(port, mount).await.map_err(failed("mount"))?);
         let player = Player::new((Rc::clone(&subject), Rc::clone(&fs)), runtime.clone(), History::new(tree), recording);
         player.bind_all().await.map_err(failed("reading the tree"))?;
-        let started: Vec<_> = tasks
-            .into_iter()
-            .map(|actions| {
-                let player = Rc::clone(&player);
-                runtime.start(async move { player.play(actions).await })
-            })
-            .collect();
-        for task in started {
-            task.await;
-        }
+        player.play_all(workload).await;
         fs.unmount().await.map_err(failed("unmount"))?;
         Ok(player.history())
     };

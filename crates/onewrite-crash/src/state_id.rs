@@ -3,7 +3,8 @@
 //! `57:0,2,5` is the cut after event 57 of the recording at which the unflushed units 0, 2 and 5 survived; `57:0-3` is
 //! short for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of that state.
 //! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4. `fault:7` is no cut: request 7 of
-//! the run failed; `fault:7+`: and all that followed.
+//! the run failed; `fault:7+`: and all that followed; `fault:7w`: the device took no more writes from then on; `room:12`:
+//! twelve blocks were free when the run began.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,8 +26,21 @@ pub(crate) enum StateId {
     Door(Vec<Cut>),
     /// A cut at an internal point of a device.
     Device { point: u64, chance: u64 },
-    /// No cut: a request of the run failed, alone or with all that followed.
-    Fault { request: u64, is_lasting: bool },
+    /// No cut, but something failed.
+    Fault(FaultId),
+}
+
+/// What failed in a run without a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultId {
+    /// One request.
+    Request(u64),
+    /// That and all that followed.
+    From(u64),
+    /// That and the writes that followed, for want of room.
+    FullFrom(u64),
+    /// Nothing but allocation: so many blocks were free.
+    Room(u64),
 }
 
 impl fmt::Display for Cut {
@@ -48,8 +62,10 @@ impl fmt::Display for Cut {
 impl fmt::Display for StateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StateId::Fault { request, is_lasting: false } => write!(f, "fault:{request}"),
-            StateId::Fault { request, is_lasting: true } => write!(f, "fault:{request}+"),
+            StateId::Fault(FaultId::Request(request)) => write!(f, "fault:{request}"),
+            StateId::Fault(FaultId::From(request)) => write!(f, "fault:{request}+"),
+            StateId::Fault(FaultId::FullFrom(request)) => write!(f, "fault:{request}w"),
+            StateId::Fault(FaultId::Room(blocks)) => write!(f, "room:{blocks}"),
             StateId::Device { point, chance } => write!(f, "cut:{point}:{chance}"),
             StateId::Door(cuts) => {
                 write!(f, "{}", cuts.iter().map(Cut::to_string).collect::<Vec<_>>().join(">"))
@@ -86,8 +102,12 @@ fn device(text: &str) -> Option<StateId> {
 }
 
 fn fault(text: &str) -> Option<StateId> {
-    let (request, is_lasting) = text.strip_suffix('+').map_or((text, false), |request| (request, true));
-    Some(StateId::Fault { request: request.parse().ok()?, is_lasting })
+    let fault = match (text.strip_suffix('+'), text.strip_suffix('w')) {
+        (Some(request), _) => FaultId::From(request.parse().ok()?),
+        (_, Some(request)) => FaultId::FullFrom(request.parse().ok()?),
+        _ => FaultId::Request(text.parse().ok()?),
+    };
+    Some(StateId::Fault(fault))
 }
 
 impl FromStr for StateId {
@@ -97,6 +117,7 @@ impl FromStr for StateId {
         let id = match text.split_once(':') {
             Some(("cut", rest)) => device(rest),
             Some(("fault", rest)) => fault(rest),
+            Some(("room", rest)) => rest.parse().ok().map(|blocks| StateId::Fault(FaultId::Room(blocks))),
             _ => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
         };
         let reason = "an address looks like 57:0,2-5 or 57:0>12:1, cut:981:4 or fault:7";
@@ -110,7 +131,8 @@ mod tests {
 
     #[test]
     fn addresses_come_back_from_their_text() {
-        for text in ["57:0,2-5", "0:", "57:0-1~1/0f>12:1>3:", "cut:981:4", "fault:7", "fault:7+"] {
+        for text in ["57:0,2-5", "0:", "57:0-1~1/0f>12:1>3:", "cut:981:4", "fault:7", "fault:7+", "fault:7w", "room:12"]
+        {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
         assert!("57".parse::<StateId>().is_err());

@@ -58,6 +58,7 @@ pub(crate) struct Unit {
     completed: bool,
     /// FUA and SHARE.
     durable_on_completion: bool,
+    is_share: bool,
 }
 
 /// Which pending units survive, and how.
@@ -140,6 +141,7 @@ impl<'a> Walker<'a> {
             Operation::Share(pairs) => {
                 let pages: Vec<_> = pairs.iter().map(|pair| (pair.target, self.newest(pair.source))).collect();
                 self.push(token, request.cause, &pages, true);
+                self.pending.last_mut().expect("just pushed").is_share = true;
             }
             Operation::Flush => {
                 let completed = self.pending.iter_mut().filter(|unit| unit.completed);
@@ -173,6 +175,7 @@ impl<'a> Walker<'a> {
             covered_by: Vec::new(),
             completed: false,
             durable_on_completion,
+            is_share: false,
         });
     }
 
@@ -254,10 +257,46 @@ impl<'a> Walker<'a> {
         self.log
     }
 
-    /// Whether a page may hold content with the hash `found` after a cut: what is durable, or anything newer.
-    pub(crate) fn may_hold(&self, lpn: Lpn, found: u64) -> bool {
-        let pending = self.pending.iter().flat_map(|unit| &unit.pages);
-        self.hash_of(lpn) == found || pending.filter(|(other, ..)| *other == lpn).any(|(.., hash)| *hash == found)
+    /// The hash of what was found on a page after a cut; `None` if it is the last durable content.
+    ///
+    /// # Errors
+    /// Nothing, if it is neither that nor anything newer.
+    pub(crate) fn newer(&self, lpn: Lpn, found: &Page) -> Result<Option<u64>, ()> {
+        if self.durable.page(lpn).same_handle(found) {
+            return Ok(None);
+        }
+        let pending = || self.pending.iter().flat_map(|unit| &unit.pages).filter(|(other, ..)| *other == lpn);
+        if let Some((.., hash)) = pending().find(|(_, page, _)| page.same_handle(found)) {
+            return Ok(Some(*hash));
+        }
+        let found = page_hash(found);
+        match self.hash_of(lpn) == found {
+            true => Ok(None),
+            false => pending().any(|(.., hash)| *hash == found).then_some(Some(found)).ok_or(()),
+        }
+    }
+
+    /// Whether a SHARE is under way.
+    pub(crate) fn has_share_under_way(&self) -> bool {
+        self.pending.iter().any(|unit| unit.is_share)
+    }
+
+    /// A page that shows that a SHARE under way happened in part, given what differs from the durable content after
+    /// a cut. Pages that say nothing, because something else of the same content may be there, are passed over.
+    pub(crate) fn halved_share(&self, found: &BTreeMap<Lpn, (Page, u64)>) -> Option<Lpn> {
+        self.pending.iter().enumerate().filter(|(_, unit)| unit.is_share).find_map(|(index, unit)| {
+            let mut happened = unit.pages.iter().filter_map(|(lpn, _, hash)| {
+                let others = self.pending.iter().enumerate().filter(|(other, _)| *other != index);
+                let mut others = others.flat_map(|(_, unit)| &unit.pages).filter(|(other, ..)| other == lpn);
+                let is_plain = self.hash_of(*lpn) != *hash && !others.any(|(.., other)| other == hash);
+                let is_newest =
+                    !self.pending[index + 1..].iter().any(|unit| unit.pages.iter().any(|page| page.0 == *lpn));
+                let has_it = found.get(lpn).is_some_and(|(_, found)| found == hash);
+                (is_plain && is_newest).then_some((*lpn, has_it))
+            });
+            let (_, first) = happened.next()?;
+            happened.find(|(_, other)| *other != first).map(|(lpn, _)| lpn)
+        })
     }
 
     /// The hash of the walk's durable image with other content on some pages.

@@ -3,7 +3,8 @@
 use onewrite_block::Nanos;
 use onewrite_block::{DevicePort, Geometry};
 use onewrite_crash::{
-    ExploreOptions, Explorer, Promise, Report, Sound, Subject, Workload, crash, explore, record, replay,
+    CrashPlan, ExploreOptions, Explorer, Promise, Report, Sound, Subject, Workload, WorkloadSpec, crash, explore,
+    record, replay,
 };
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FsResult, Ino};
@@ -11,6 +12,10 @@ use onewrite_fs::{FsResult, Ino};
 fn explored(text: &str, options: &ExploreOptions) -> Report {
     let workload: Workload = text.parse().expect("workload");
     explore(&workload, options).expect("the run")
+}
+
+fn named(name: &str, options: &ExploreOptions) -> impl Iterator<Item = Workload> {
+    name.parse::<WorkloadSpec>().expect("workload").workloads(options.seed, options.journal_blocks)
 }
 
 fn assert_sound(report: &Report) {
@@ -91,16 +96,16 @@ fn a_violation_is_minimised_and_replayed() {
         }
     }
     let options = ExploreOptions::new(Mode::Data);
-    let spec = "random:60".parse().expect("workload");
-    let report = crash(Forgetful, &spec, &options, true, |_| ()).expect("the run");
+    let plan = CrashPlan { minimises: true, ..CrashPlan::new(&options) };
+    let report = crash(Forgetful, named("random:60", &options), plan, |_| ()).expect("the run");
     let violation = &report.violations[0];
     assert_eq!(violation.promise, Promise::Durability);
     let workload: Workload = violation.workload.parse().expect("workload");
-    assert!(workload.action_count() <= 3, "{violation:#?}");
+    assert!(workload.action_count() <= 4, "{violation:#?}");
     assert!(violation.replay.contains(&violation.workload) && !violation.difference.is_empty(), "{violation:#?}");
-    let again = replay(Forgetful, &workload, &violation.state, &options).expect("replayed");
+    let again = replay(Forgetful, &workload, &violation.state, plan).expect("replayed");
     assert_eq!(again.violations[0].promise, Promise::Durability);
-    assert!(replay(Sound, &workload, &violation.state, &options).is_ok_and(|report| report.is_sound()));
+    assert!(replay(Sound, &workload, &violation.state, plan).is_ok_and(|report| report.is_sound()));
 }
 
 #[test]
@@ -108,7 +113,7 @@ fn the_same_seed_gives_the_same_json() {
     let options = ExploreOptions { states_max: 2_000, ..ExploreOptions::new(Mode::Ordered) };
     let json = |seed| {
         let options = ExploreOptions { seed, ..options.clone() };
-        let report = crash(Sound, &"random:60".parse().expect("workload"), &options, false, |_| ()).expect("the run");
+        let report = crash(Sound, named("random:60", &options), CrashPlan::new(&options), |_| ()).expect("the run");
         serde_json::to_string(&report).expect("JSON")
     };
     assert_eq!(json(7), json(7));
@@ -142,7 +147,7 @@ fn long_runs_wrap_the_log_and_wait_for_checkpoints() {
         states_max: 2_000,
         ..ExploreOptions::new(Mode::Data)
     };
-    let report = crash(Sound, &"random:2000".parse().expect("workload"), &options, false, |_| ()).expect("the run");
+    let report = crash(Sound, named("random:2000", &options), CrashPlan::new(&options), |_| ()).expect("the run");
     assert_sound(&report);
     let kinds = report.states_by_kind;
     assert!(kinds.log_wrapped > 300 && kinds.forced_checkpoint > 300, "{report:?}");

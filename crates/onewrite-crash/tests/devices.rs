@@ -1,6 +1,6 @@
 //! Cuts inside emulated SSDs, through `PowerCut` alone.
 
-use onewrite_block::{MIB, PowerCut};
+use onewrite_block::{PAGE_SIZE, PowerCut};
 use onewrite_crash::{DeviceCuts, ExploreOptions, Explorer, Report, Sound, Workload};
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
@@ -9,15 +9,15 @@ const WORKLOAD: &str = "mkdir /d; create /a; write /a 0 60000 1; fsync /a; appen
                         truncate /d/a 3000; write /d/a 8192 30000 3; sync; unlink /d/a; sync \
                         | create /p; write /p 0 70000 4; fsync /p; unlink /p; create /q; append /q 90000 6; fsync /q";
 
-fn device(profile: &str) -> Box<dyn PowerCut> {
-    Profile::load(profile).expect("profile").device(Some(32 * MIB)).expect("device")
+fn device(profile: &str, pages: u64) -> Box<dyn PowerCut> {
+    Profile::load(profile).expect("profile").device(Some(pages * PAGE_SIZE as u64)).expect("device")
 }
 
 fn explored(profile: &'static str, mode: Mode, cuts: &DeviceCuts) -> Report {
-    let options = ExploreOptions::new(mode).on(device(profile).geometry());
+    let options = ExploreOptions::new(mode).on(device(profile, 8192).geometry());
     let workload: Workload = WORKLOAD.parse().expect("workload");
     let mut explorer = Explorer::new(Sound, &options);
-    explorer.explore_device(&|| device(profile), &workload, cuts).expect("the run");
+    explorer.explore_device(&|pages| device(profile, pages), &workload, cuts).expect("the run");
     explorer.into_report()
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::pass_on;
-use crate::device::{Completion, Device, DeviceError};
+use crate::device::{Completion, Device, DeviceError, Geometry};
 use crate::request::{Operation, Request, Token};
 use crate::units::{Lpn, Nanos};
 
@@ -15,6 +15,8 @@ pub enum Fault {
     Request(u64),
     /// Every request from this one on.
     From(u64),
+    /// Every write from this request on, as on a device that has no room left: the rest goes on.
+    FullFrom(u64),
     /// Every read or write that touches the page.
     Page(Lpn),
 }
@@ -36,6 +38,11 @@ impl FaultPlan {
         Rc::new(RefCell::new(FaultPlan { faults: vec![fault], ..FaultPlan::default() }))
     }
 
+    /// Whether a request that is hit now is told that there is no room.
+    fn is_full(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, Fault::FullFrom(number) if *number <= self.requests))
+    }
+
     fn hits(&self, request: &Request) -> bool {
         let touched = match &request.operation {
             Operation::Read { start, count } => start.0..start.0 + u64::from(*count),
@@ -45,6 +52,9 @@ impl FaultPlan {
         self.faults.iter().any(|fault| match fault {
             Fault::Request(number) => *number == self.requests,
             Fault::From(number) => *number <= self.requests,
+            Fault::FullFrom(number) => {
+                *number <= self.requests && matches!(request.operation, Operation::Write { .. } | Operation::Share(_))
+            }
             Fault::Page(lpn) => touched.contains(&lpn.0),
         })
     }
@@ -65,6 +75,10 @@ impl Faulty {
     }
 }
 
+fn no_room(geometry: &Geometry) -> DeviceError {
+    DeviceError::WornOut { device: geometry.name.clone(), detail: "no room for another write".to_owned() }
+}
+
 fn error(operation: &Operation) -> DeviceError {
     match operation {
         Operation::Read { start, .. } => DeviceError::ReadFailed { page: *start },
@@ -79,12 +93,13 @@ impl Device for Faulty {
 
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
         let mut plan = self.plan.borrow_mut();
-        let hit = plan.hits(&request);
+        let (hit, is_full) = (plan.hits(&request), plan.is_full());
         plan.requests += 1;
         if hit {
             plan.failed += 1;
             self.now = now;
-            self.failed.push(Completion { token, outcome: Err(error(&request.operation)) });
+            let error = if is_full { no_room(self.inner.geometry()) } else { error(&request.operation) };
+            self.failed.push(Completion { token, outcome: Err(error) });
         } else {
             self.inner.submit(token, request, now);
         }
@@ -128,5 +143,20 @@ mod tests {
         assert_eq!(*seen.borrow(), [(3, false), (4, true), (5, false)]);
         let submitted = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(..));
         assert_eq!(recording.borrow().events.iter().filter(submitted).count(), 2);
+    }
+
+    #[test]
+    fn a_full_device_refuses_writes_and_nothing_else() {
+        let faulty = Faulty::new(Box::new(RamDisk::new(8)), FaultPlan::of(Fault::FullFrom(1)));
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(faulty));
+        let outcomes = executor.block_on(async move {
+            let write = |page| Request::write(Lpn(page), vec![Page::ZEROS], Cause::Data);
+            let flush = Request::flush(Cause::Data);
+            [port.request(write(3)).await, port.request(write(4)).await, port.request(flush).await]
+        });
+        let [first, second, flush] = outcomes.unwrap();
+        assert!(first.is_ok() && flush.is_ok());
+        assert!(matches!(second, Err(DeviceError::WornOut { .. })), "{second:?}");
     }
 }

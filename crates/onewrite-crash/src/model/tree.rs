@@ -54,6 +54,20 @@ pub(crate) fn steps_of_write(node: NodeId, offset: u64, length: u64, seed: u64) 
     steps
 }
 
+/// The same write page by page: where space runs out, it ends at any page.
+pub(crate) fn by_pages(steps: &[Step]) -> Vec<Step> {
+    let pages = |step: &Step| match *step {
+        Step::Write { node, offset, length, seed } => {
+            let bounds = (offset / PAGE_BYTES + 1..).map(|index| index * PAGE_BYTES);
+            let ends = bounds.take_while(|bound| *bound < offset + length).chain([offset + length]);
+            let starts = std::iter::once(offset).chain(ends.clone());
+            starts.zip(ends).map(|(from, to)| Step::Write { node, offset: from, length: to - from, seed }).collect()
+        }
+        _ => vec![step.clone()],
+    };
+    steps.iter().flat_map(pages).collect()
+}
+
 /// A page that a step gave new content.
 #[derive(Clone, Debug)]
 pub(crate) struct Touched {
@@ -268,6 +282,19 @@ mod tests {
             })
             .collect();
         assert_eq!(ends, [65_536, 131_072, 196_608, 100 + 200 * 1024]);
+    }
+
+    #[test]
+    fn a_write_by_pages_gives_what_the_write_gives() {
+        let steps = steps_of_write(NodeId(7), 5000, 70_000, 3);
+        let content = |steps: &[Step]| {
+            let (mut tree, _) = file_tree();
+            steps.iter().for_each(|step| drop(tree.apply(step)));
+            tree.listing().full_hash()
+        };
+        let pages = by_pages(&steps);
+        assert_eq!((steps.len(), pages.len()), (2, 18));
+        assert_eq!(content(&steps), content(&pages));
     }
 
     #[test]

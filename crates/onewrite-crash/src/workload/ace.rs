@@ -22,7 +22,7 @@ const POINTS: usize = 3;
 const BYTES: u64 = 9_000;
 
 fn write(file: &str, offset: u64, length: u64) -> Action {
-    Action::Write { file: file.into(), offset, length, seed: offset + length }
+    Action::Write { file: file.into(), offset, length, seed: offset + length, direct: false }
 }
 
 fn append(file: &str, length: u64) -> Action {
@@ -138,8 +138,10 @@ impl Present {
         if self.0.get(path) == Some(&false) {
             return Vec::new();
         }
-        let make =
-            [Action::Create(path.into()), Action::Write { file: path.into(), offset: 0, length: BYTES, seed: 9 }];
+        let make = [
+            Action::Create(path.into()),
+            Action::Write { file: path.into(), offset: 0, length: BYTES, seed: 9, direct: false },
+        ];
         self.parent(path).into_iter().chain(make).collect()
     }
 
@@ -238,7 +240,7 @@ fn sequence(operations: &[Action], length: usize, mut number: usize) -> Workload
         actions.push(operation.clone());
         actions.extend(persistence);
     }
-    Workload { setup, tasks: vec![actions] }
+    Workload { setup, ..Workload::of(actions) }
 }
 
 fn operations(length: usize) -> Vec<Action> {

@@ -9,7 +9,7 @@ mod random;
 use std::fmt;
 use std::str::FromStr;
 
-pub use random::RandomShape;
+use random::RandomShape;
 
 use crate::action::Workload;
 use crate::error::CrashError;
@@ -35,13 +35,14 @@ impl WorkloadSpec {
         }
     }
 
-    /// The workloads, one after another.
-    pub fn workloads(&self, seed: u64) -> Box<dyn Iterator<Item = Workload>> {
+    /// The workloads, one after another; `journal_blocks` is the length of the log that some of them fill.
+    pub fn workloads(&self, seed: u64, journal_blocks: u32) -> Box<dyn Iterator<Item = Workload>> {
         match self {
             WorkloadSpec::Ace(length) => ace::workloads(*length, seed),
             WorkloadSpec::Random(actions) => {
                 let actions = *actions;
-                Box::new((0..).map(move |round| random::workload(RandomShape::of(actions), seed, round)))
+                let shape = move |round| RandomShape::of(actions, journal_blocks, round);
+                Box::new((0..).map(move |round| random::workload(shape(round), seed, round)))
             }
             WorkloadSpec::Script(workload) => Box::new(std::iter::once(workload.clone())),
         }
@@ -97,7 +98,7 @@ mod tests {
     fn workloads_are_the_same_for_a_seed() {
         for name in ["ace:1", "ace:3", "random:50"] {
             let spec: WorkloadSpec = name.parse().unwrap();
-            let take = |seed| spec.workloads(seed).take(20).collect::<Vec<_>>();
+            let take = |seed| spec.workloads(seed, 1024).take(20).collect::<Vec<_>>();
             assert_eq!(take(3), take(3));
         }
     }

@@ -2,6 +2,10 @@
 //!
 //! Each task works in a directory of its own and puts some of its files into one that all share, so names, inodes,
 //! bitmaps and transactions of all tasks meet in the same blocks while no task's path depends on another's doing.
+//!
+//! One seed's workloads take turns: plain; with a log that is nearly full when the tasks begin, so that it wraps and
+//! commits wait for checkpoints; with many tasks; and with more content than the smallest page cache holds, which is
+//! read back now and then, and a log that is about to wrap, too.
 
 use onewrite_block::Choices;
 
@@ -9,19 +13,35 @@ use crate::action::{Action, Workload};
 
 /// The shape of a random workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RandomShape {
+pub(crate) struct RandomShape {
     /// Operations in all.
-    pub actions: usize,
+    actions: usize,
     /// Tasks side by side.
-    pub tasks: usize,
+    tasks: usize,
     /// Files that a task keeps about.
-    pub files: u64,
+    files: u64,
+    /// Log blocks that are used before the tasks begin, about.
+    log_blocks: u64,
+    /// Whether files are large.
+    is_large: bool,
 }
 
+/// Log blocks of a warm-up's append and fsync, at least: descriptor, inode, bitmap, its group's descriptor, commit.
+const BLOCKS_OF_A_SYNC: u64 = 5;
+
 impl RandomShape {
-    /// Four tasks with six files each; two tasks where there is little to do.
-    pub const fn of(actions: usize) -> RandomShape {
-        RandomShape { actions, tasks: if actions < 40 { 2 } else { 4 }, files: 6 }
+    /// The shape of workload number `round`; four tasks with six files each where nothing else matters, two tasks where
+    /// there is little to do.
+    pub(crate) fn of(actions: usize, journal_blocks: u32, round: u64) -> RandomShape {
+        let plain =
+            RandomShape { actions, tasks: if actions < 40 { 2 } else { 4 }, files: 6, log_blocks: 0, is_large: false };
+        let log_blocks = u64::from(journal_blocks);
+        match round % 4 {
+            0 => plain,
+            1 => RandomShape { log_blocks, ..plain },
+            2 => RandomShape { tasks: (actions / 5).clamp(2, 16), files: 3, ..plain },
+            _ => RandomShape { log_blocks, is_large: true, ..plain },
+        }
     }
 }
 
@@ -34,6 +54,7 @@ struct Writer {
     directories: Vec<String>,
     seed: u64,
     is_open: bool,
+    is_large: bool,
 }
 
 /// The workload number `round` of `seed`.
@@ -45,10 +66,22 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
         let chance = choices.stream("task", task as u64);
         let (present, directories) = (Vec::new(), vec![format!("/t{task}"), "/shared".into()]);
         let (files, seed) = (shape.files, round << 32 | (task as u64) << 24);
-        let mut writer = Writer { task, files, chance, present, directories, seed, is_open: false };
+        let (is_open, is_large) = (false, shape.is_large);
+        let mut writer = Writer { task, files, chance, present, directories, seed, is_open, is_large };
         (0..shape.actions / shape.tasks).map(|_| writer.next()).collect()
     });
-    Workload { setup, tasks: tasks.collect() }
+    Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }
+}
+
+/// Fills a share of the log that is drawn: some of the workloads wrap it, early or late.
+fn warm_up(shape: RandomShape, chance: &mut Choices) -> Vec<Action> {
+    let syncs = shape.log_blocks * (30 + chance.below(75)) / 100 / BLOCKS_OF_A_SYNC;
+    let file = |number: u64| format!("/shared/w{}", number % 4);
+    let made = (0..syncs.min(4)).map(|number| Action::Create(file(number)));
+    let filled = (0..syncs).flat_map(|number| {
+        [Action::Append { file: file(number), length: 5000, seed: 1 << 60 | number }, Action::Fsync(file(number))]
+    });
+    made.chain(filled).collect()
 }
 
 impl Writer {
@@ -70,7 +103,8 @@ impl Writer {
             80..90 => Action::Fsync(self.file()),
             90..94 => Action::Fdatasync(self.file()),
             94..95 => Action::Sync,
-            95..98 => self.open_or_close(),
+            95..97 => self.open_or_close(),
+            97 => Action::Read(self.file()),
             _ => Action::Pause(1 + self.chance.below(60)),
         }
     }
@@ -114,13 +148,20 @@ impl Writer {
             1 => 4096 * self.chance.below(8),
             _ => self.chance.below(30_000),
         };
-        Action::Write { file: self.file(), offset, length: self.length(), seed: self.seed }
+        let direct = self.chance.chance(1, 6);
+        let (offset, length) = match direct {
+            true => (offset - offset % 4096, 4096 * (1 + self.chance.below(4))),
+            false => (offset, self.length()),
+        };
+        Action::Write { file: self.file(), offset, length, seed: self.seed, direct }
     }
 
     fn append(&mut self) -> Action {
         self.seed += 1;
         // One task in four appends more than one step now and then.
-        let length = if self.task == 0 && self.chance.chance(1, 10) { 150_000 } else { self.length() };
+        let is_long =
+            if self.is_large { self.chance.chance(1, 3) } else { self.task == 0 && self.chance.chance(1, 10) };
+        let length = if is_long { 150_000 } else { self.length() };
         Action::Append { file: self.file(), length, seed: self.seed }
     }
 

@@ -145,7 +145,7 @@ fn options(seed: u64) -> ExploreOptions {
 /// Holds the explorer to catching it.
 pub fn assert_caught(seed: u64) {
     let spec: WorkloadSpec = "random:2000".parse().expect("workload");
-    let workload = spec.workloads(seed).next().expect("a random workload");
+    let workload = spec.workloads(seed, 1024).next().expect("a random workload");
     let (subject, options) = (Skipping::default(), options(seed));
     trace(subject.clone(), &workload, &options).expect("the first run");
     subject.0.borrow_mut().is_known = true;

@@ -1,0 +1,119 @@
+//! Neighbour: somebody else on the same emulated device, behind the image, as on another partition.
+//!
+//! A device that holds nothing but a small image never collects garbage, and no file system here uses SHARE yet. So the
+//! region behind the image is aged until the device moves pages, and while the workload runs four tasks write, trim, share
+//! and flush there. What they were promised is held to like everything else: every page gives its last durable content or
+//! a newer one, and of a SHARE under way all pairs happened, or none.
+//!
+//! Each task has a quarter of the region: half of it is always written and gives the sources of SHAREs, the other half
+//! gives the targets and is trimmed, too. It waits for each request, so its order is known.
+
+use onewrite_block::{
+    Cause, Choices, DeviceError, DevicePort, Geometry, Image, Lpn, Nanos, Page, Pattern, Remap, Request,
+};
+
+/// Tasks side by side.
+const TASKS: u64 = 4;
+/// Writes while a device is aged, for each page of the region, at most.
+const AGEING_MAX: u64 = 6;
+
+/// The region behind an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    /// Its first page: the pages of the image.
+    pub(crate) start: u64,
+    pages: u64,
+}
+
+/// A page that nothing else holds.
+fn fresh(chance: &mut Choices) -> Page {
+    Page::pattern(Pattern { seed: chance.bits(), compressible_percent: 0 })
+}
+
+impl Region {
+    /// The region behind an image of `image_pages`: a quarter of its size.
+    pub(crate) fn behind(image_pages: u64) -> Region {
+        Region { start: image_pages, pages: image_pages / 4 / TASKS * TASKS }
+    }
+
+    /// Pages of image and region.
+    pub(crate) fn device_pages(&self) -> u64 {
+        self.start + self.pages
+    }
+
+    /// Fills the region and overwrites it until the device has moved pages to collect garbage, or that much was written
+    /// that it never will; `image` follows.
+    pub(crate) async fn age(
+        &self,
+        port: &DevicePort,
+        image: &mut Image,
+        chance: &mut Choices,
+    ) -> Result<(), DeviceError> {
+        for number in 0..self.pages * AGEING_MAX {
+            if number > self.pages && number % 64 == 0 && port.device().counters().moved_pages > 0 {
+                break;
+            }
+            let place = if number < self.pages { number } else { chance.below(self.pages) };
+            let (lpn, page) = (Lpn(self.start + place), fresh(chance));
+            image.set(lpn, page.clone());
+            port.request(Request::write(lpn, vec![page], Cause::Data)).await?;
+        }
+        port.request(Request::flush(Cause::Data)).await.map(drop)
+    }
+
+    /// Starts the tasks; they go on until the run ends.
+    pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices) {
+        for task in 0..TASKS {
+            let pages = self.pages / TASKS;
+            let (start, half) = (self.start + task * pages, pages / 2);
+            let mut tenant = Tenant { start, half, chance: chance.stream("neighbour", task) };
+            let port = port.clone();
+            port.runtime().clone().spawn(async move {
+                // A request fails when the device fails; then the run's own requests tell of it.
+                while port.request(tenant.next(port.geometry())).await.is_ok() {
+                    let pause = Nanos(50_000 + tenant.chance.below(1_500_000));
+                    port.runtime().sleep(pause).await;
+                }
+            });
+        }
+    }
+}
+
+struct Tenant {
+    start: u64,
+    /// Pages of either half.
+    half: u64,
+    chance: Choices,
+}
+
+impl Tenant {
+    fn next(&mut self, geometry: &Geometry) -> Request {
+        match self.chance.below(20) {
+            0..10 => self.write(2 * self.half),
+            10..16 if geometry.share_pairs_max > 0 => self.share(u64::from(geometry.share_pairs_max)),
+            10..16 => self.write(self.half),
+            16..19 => self.trim(),
+            _ => Request::flush(Cause::Data),
+        }
+    }
+
+    /// Writes within the first `pages` of the quarter.
+    fn write(&mut self, pages: u64) -> Request {
+        let count = 1 + self.chance.below(8);
+        let start = Lpn(self.start + self.chance.below(pages - count));
+        Request::write(start, (0..count).map(|_| fresh(&mut self.chance)).collect(), Cause::Data)
+    }
+
+    fn trim(&mut self) -> Request {
+        let count = 1 + self.chance.below(6);
+        Request::trim(Lpn(self.start + self.half + self.chance.below(self.half - count)), count, Cause::Data)
+    }
+
+    fn share(&mut self, pairs_max: u64) -> Request {
+        let count = 1 + self.chance.below(pairs_max.min(12));
+        let first = self.start + self.half + self.chance.below(self.half - count);
+        let mut source = || Lpn(self.start + self.chance.below(self.half));
+        let pairs = (first..first + count).map(|target| Remap { target: Lpn(target), source: source() }).collect();
+        Request::share(pairs, Cause::Data)
+    }
+}

@@ -1,0 +1,146 @@
+//! Watched: an emulated device in a run, of which copies are taken, dark, at the internal points that are wanted.
+//!
+//! ```text
+//!   before each event: fork ─► the event ─► was a wanted point passed? ─► the fork is armed and goes dark there
+//! ```
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use onewrite_block::layer::Recording;
+use onewrite_block::{
+    Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Lpn, Nanos, Page, PowerCut, Request, Token,
+};
+
+/// How far ahead one looks for what a device has under way by itself.
+const SOON: Nanos = Nanos::from_millis(3);
+
+/// A copy of the device, dark at an internal point.
+pub(crate) struct Capture {
+    pub(crate) point: u64,
+    /// Events recorded by then.
+    pub(crate) event: usize,
+    pub(crate) now: Nanos,
+    pub(crate) device: Box<dyn PowerCut>,
+    /// Garbage is being collected: without the cut, pages would have been moved or a block erased soon.
+    pub(crate) collects: bool,
+    /// Without the cut, a record of the map would have been programmed soon.
+    pub(crate) logs_map: bool,
+}
+
+/// The device and what is to be taken of it.
+pub(crate) struct Watch {
+    pub(crate) device: Box<dyn PowerCut>,
+    /// The device's time at which the run begins.
+    start: Nanos,
+    wanted: VecDeque<u64>,
+    pub(crate) captured: Vec<Capture>,
+    /// Events and internal points so far, at each submission.
+    pub(crate) trail: Vec<(usize, u64)>,
+    recording: Rc<RefCell<Recording>>,
+}
+
+impl Watch {
+    /// Watches `device` in a run that begins at the device's time `start`.
+    pub(crate) fn new(
+        device: Box<dyn PowerCut>,
+        start: Nanos,
+        wanted: VecDeque<u64>,
+        recording: &Rc<RefCell<Recording>>,
+    ) -> Rc<RefCell<Watch>> {
+        let (captured, trail, recording) = (Vec::new(), Vec::new(), Rc::clone(recording));
+        Rc::new(RefCell::new(Watch { device, start, wanted, captured, trail, recording }))
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        let Some(&next) = self.wanted.front() else { return self.device.advance(to, completed) };
+        let spare = self.device.fork();
+        self.device.advance(to, completed);
+        if self.device.cut_points() < next {
+            return;
+        }
+        while self.wanted.front().is_some_and(|point| *point <= self.device.cut_points()) {
+            let point = self.wanted.pop_front().expect("just seen");
+            let capture = self.capture(spare.fork(), point, to);
+            self.captured.push(capture);
+        }
+    }
+
+    fn capture(&self, mut device: Box<dyn PowerCut>, point: u64, to: Nanos) -> Capture {
+        device.arm(point);
+        device.advance(to, &mut Vec::new());
+        let mut ahead = self.device.fork();
+        ahead.advance(to + SOON, &mut Vec::new());
+        let (now, soon) = (device.counters(), ahead.counters());
+        let event = self.recording.borrow().events.len();
+        let collects = soon.moved_pages > now.moved_pages || soon.erases > now.erases;
+        let logs_map = soon.map_program_bytes > now.map_program_bytes;
+        Capture { point, event, now: to, device, collects, logs_map }
+    }
+}
+
+/// The device in the run: passes everything on.
+pub(crate) struct Watched {
+    geometry: Geometry,
+    state: Rc<RefCell<Watch>>,
+}
+
+impl Watched {
+    /// The door of a watched device.
+    pub(crate) fn new(state: &Rc<RefCell<Watch>>) -> Box<Watched> {
+        let geometry = state.borrow().device.geometry().clone();
+        Box::new(Watched { geometry, state: Rc::clone(state) })
+    }
+}
+
+impl Device for Watched {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let mut state = self.state.borrow_mut();
+        let start = state.start;
+        let passed = (state.recording.borrow().events.len(), state.device.cut_points());
+        state.trail.push(passed);
+        state.device.submit(token, request, now + start);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let state = self.state.borrow();
+        state.device.next_event().map(|moment| moment.saturating_sub(state.start))
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        let mut state = self.state.borrow_mut();
+        let to = to + state.start;
+        state.advance(to, completed);
+    }
+
+    fn counters(&self) -> Counters {
+        self.state.borrow().device.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.state.borrow_mut().device.reset_counters();
+    }
+}
+
+/// What a device holds on the given pages after it recovered at `now`.
+pub(crate) fn read(device: Box<dyn PowerCut>, now: Nanos, pages: Vec<Lpn>) -> Result<BTreeMap<Lpn, Page>, DeviceError> {
+    let watch = Watch::new(device, now, VecDeque::new(), &Rc::default());
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Watched::new(&watch));
+    let work = async move {
+        let mut content = BTreeMap::new();
+        for run in pages.chunk_by(|one, next| one.0 + 1 == next.0) {
+            for part in run.chunks(port.geometry().transfer_pages_max as usize) {
+                let read = port.request(Request::read(part[0], part.len() as u32, Cause::Data)).await?;
+                content.extend(part.iter().copied().zip(read));
+            }
+        }
+        Ok(content)
+    };
+    executor.block_on(work).unwrap_or(Err(DeviceError::PowerLost))
+}
