@@ -56,12 +56,13 @@ pub fn crash<S: Subject + Clone>(
     let mut explorer = Explorer::new(subject.clone(), plan.options);
     let mut in_vain = 0;
     for workload in workloads {
-        let before = explorer.report().judged + explorer.report().states;
+        let before = explorer.report().states;
         one(&mut explorer, &workload, plan)?;
-        progress(explorer.report());
-        let is_new = explorer.report().states + explorer.report().judged > before;
-        in_vain = if is_new { 0 } else { in_vain + 1 };
-        if explorer.is_done() || in_vain >= IN_VAIN_MAX {
+        let report = explorer.report();
+        progress(report);
+        in_vain = if plan.faults || report.states > before { 0 } else { in_vain + 1 };
+        let is_enough = plan.faults && report.judged >= plan.options.states_max;
+        if is_enough || explorer.is_done() || in_vain >= IN_VAIN_MAX {
             break;
         }
     }

@@ -30,7 +30,7 @@ use crate::run::{perform_at, prepare};
 use crate::state_id::StateId;
 use crate::states::{Sum, Walker, log_pages};
 use crate::subject::Subject;
-use crate::watched::{Capture, Watch, Watched, read};
+use crate::watched::{Capture, Wanted, Watch, Watched, read};
 
 /// Makes an emulated device of so many pages, always the same.
 pub type MakeDevice<'d> = dyn Fn(u64) -> Box<dyn PowerCut> + 'd;
@@ -67,6 +67,8 @@ struct DeviceRun {
     events: Vec<RecordedEvent>,
     history: History,
     captured: Vec<Capture>,
+    /// Internal points after each advance of the clock.
+    advances: Vec<u64>,
     /// First and last internal point at which it is cut.
     points: (u64, u64),
 }
@@ -156,11 +158,9 @@ impl<S: Subject> Explorer<'_, S> {
         cuts: &DeviceCuts,
     ) -> Result<(), CrashError> {
         self.age(make, workload)?;
-        let (wanted, chances) = match &cuts.only {
-            None => {
-                let (first, last) = self.run_on_device(workload, VecDeque::new())?.points;
-                (spread(first, last, cuts.points), 0..cuts.chances)
-            }
+        let DeviceRun { points: (first, last), advances, .. } = self.run_on_device(workload, Wanted::default())?;
+        let (points, chances) = match &cuts.only {
+            None => (spread(first, last, cuts.points), 0..cuts.chances),
             Some(text) => match text.parse()? {
                 StateId::Device { point, chance } => (VecDeque::from([point]), chance..chance + 1),
                 StateId::Door(_) | StateId::Fault(_) => {
@@ -169,7 +169,7 @@ impl<S: Subject> Explorer<'_, S> {
                 }
             },
         };
-        let run = self.run_on_device(workload, wanted)?;
+        let run = self.run_on_device(workload, Wanted { points, advances })?;
         if let (Some(text), true) = (&cuts.only, run.captured.is_empty()) {
             let reason = "the run has no such internal point".into();
             return Err(CrashError::State { text: text.clone(), reason });
@@ -191,7 +191,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    fn run_on_device(&self, workload: &Workload, wanted: VecDeque<u64>) -> Result<DeviceRun, CrashError> {
+    fn run_on_device(&self, workload: &Workload, wanted: Wanted) -> Result<DeviceRun, CrashError> {
         let aged = self.aged.as_ref().expect("the device was aged");
         let recording = Rc::new(RefCell::new(Recording::default()));
         let watch = Watch::new(aged.device.fork(), aged.now, wanted, &recording);
@@ -206,7 +206,8 @@ impl<S: Subject> Explorer<'_, S> {
         let events = std::mem::take(&mut recording.borrow_mut().events);
         let last = watch.borrow().device.cut_points();
         let first = first_point(&watch.borrow().trail, &events, history.warm_up).unwrap_or(last);
-        Ok(DeviceRun { events, history, captured, points: (first, last) })
+        let advances = std::mem::take(&mut watch.borrow_mut().advances);
+        Ok(DeviceRun { events, history, captured, advances, points: (first, last) })
     }
 
     fn judge_captures(
@@ -323,7 +324,7 @@ fn load(
     region: Region,
     mut chance: Choices,
 ) -> Result<(Box<dyn PowerCut>, Nanos, Image), CrashError> {
-    let watch = Watch::new(device, Nanos::ZERO, VecDeque::new(), &Rc::default());
+    let watch = Watch::new(device, Nanos::ZERO, Wanted::default(), &Rc::default());
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Watched::new(&watch));
     let mut content = Image::new(region.device_pages());

@@ -1,7 +1,9 @@
 //! Watched: an emulated device in a run, of which copies are taken, dark, at the internal points that are wanted.
 //!
+//! A run is the same every time, so a first one tells which advance of the clock passes which internal points:
+//!
 //! ```text
-//!   before each event: fork ─► the event ─► was a wanted point passed? ─► the fork is armed and goes dark there
+//!   a wanted point is about to be passed: fork ─► the event ─► the fork is armed and goes dark there
 //! ```
 
 use std::cell::RefCell;
@@ -29,12 +31,23 @@ pub(crate) struct Capture {
     pub(crate) logs_map: bool,
 }
 
+/// What is to be taken of a device.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// Internal points, in order.
+    pub(crate) points: VecDeque<u64>,
+    /// Internal points after each advance, as an earlier run had them.
+    pub(crate) advances: Vec<u64>,
+}
+
 /// The device and what is to be taken of it.
 pub(crate) struct Watch {
     pub(crate) device: Box<dyn PowerCut>,
     /// The device's time at which the run begins.
     start: Nanos,
-    wanted: VecDeque<u64>,
+    wanted: Wanted,
+    /// Internal points so far, after each advance.
+    pub(crate) advances: Vec<u64>,
     pub(crate) captured: Vec<Capture>,
     /// Events and internal points so far, at each submission.
     pub(crate) trail: Vec<(usize, u64)>,
@@ -46,22 +59,21 @@ impl Watch {
     pub(crate) fn new(
         device: Box<dyn PowerCut>,
         start: Nanos,
-        wanted: VecDeque<u64>,
+        wanted: Wanted,
         recording: &Rc<RefCell<Recording>>,
     ) -> Rc<RefCell<Watch>> {
-        let (captured, trail, recording) = (Vec::new(), Vec::new(), Rc::clone(recording));
-        Rc::new(RefCell::new(Watch { device, start, wanted, captured, trail, recording }))
+        let (advances, captured, trail, recording) = (Vec::new(), Vec::new(), Vec::new(), Rc::clone(recording));
+        Rc::new(RefCell::new(Watch { device, start, wanted, advances, captured, trail, recording }))
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        let Some(&next) = self.wanted.front() else { return self.device.advance(to, completed) };
-        let spare = self.device.fork();
+        let passed = self.wanted.advances.get(self.advances.len()).copied().unwrap_or(0);
+        let is_next = |wanted: &Wanted| wanted.points.front().is_some_and(|point| *point <= passed);
+        let spare = is_next(&self.wanted).then(|| self.device.fork());
         self.device.advance(to, completed);
-        if self.device.cut_points() < next {
-            return;
-        }
-        while self.wanted.front().is_some_and(|point| *point <= self.device.cut_points()) {
-            let point = self.wanted.pop_front().expect("just seen");
+        self.advances.push(self.device.cut_points());
+        while let (Some(spare), true) = (&spare, is_next(&self.wanted)) {
+            let point = self.wanted.points.pop_front().expect("just seen");
             let capture = self.capture(spare.fork(), point, to);
             self.captured.push(capture);
         }
@@ -129,7 +141,7 @@ impl Device for Watched {
 
 /// What a device holds on the given pages after it recovered at `now`.
 pub(crate) fn read(device: Box<dyn PowerCut>, now: Nanos, pages: Vec<Lpn>) -> Result<BTreeMap<Lpn, Page>, DeviceError> {
-    let watch = Watch::new(device, now, VecDeque::new(), &Rc::default());
+    let watch = Watch::new(device, now, Wanted::default(), &Rc::default());
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Watched::new(&watch));
     let work = async move {

@@ -261,12 +261,14 @@ pub struct Device {
 /// `onewrite crash`
 #[derive(Debug, Args)]
 pub struct Crash {
-    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS` or `script:ACTIONS` (see docs/crash-model.md).
+    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, or
+    /// `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
     /// Journal mode: writeback, ordered, data or data+async.
     #[arg(long, default_value = "ordered")]
     pub mode: String,
-    /// Profile whose promises the disk keeps; by default a disk with FUA that may lose any of what was not flushed.
+    /// Profile whose promises the disk keeps; a tenth of the cuts falls inside the emulated device itself. By default a
+    /// disk with FUA that may lose any of what was not flushed.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
     /// Size of the image.
@@ -276,7 +278,7 @@ pub struct Crash {
     #[arg(long, default_value_t = 1024, value_name = "BLOCKS")]
     pub journal_blocks: u32,
     /// Pages of the page cache.
-    #[arg(long, default_value_t = 1024, value_name = "PAGES")]
+    #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
     #[arg(long)]
@@ -296,6 +298,9 @@ pub struct Crash {
     /// Let `e2fsck -fn` judge every so-many-th state, too; 0 for none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
+    /// Do not cut: let each request fail in turn, and space run out.
+    #[arg(long)]
+    pub faults: bool,
     /// Judge only this state of a script, as the command of a violation says.
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,

@@ -29,11 +29,6 @@ impl Spinner {
         })
     }
 
-    /// Says how far it is.
-    pub fn say(&self, message: String) {
-        self.bar.set_message(message);
-    }
-
     /// Ends it and says what the run cost this machine.
     pub fn finish(self, name: &str, count: u64) {
         self.bar.finish_and_clear();
@@ -63,6 +58,18 @@ impl Bar {
             self.bar.set_length(total);
         }
         self.bar.inc(done);
+    }
+
+    /// So much is done by now, out of so much in all.
+    pub fn reach(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
+    /// Ends it; gives the seconds of this machine that it took.
+    pub fn end(self) -> f64 {
+        self.bar.finish_and_clear();
+        self.begin.elapsed().as_secs_f64()
     }
 
     /// Ends it and says what the work cost this machine.

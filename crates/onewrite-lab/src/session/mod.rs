@@ -8,6 +8,7 @@
 //! - Figures run from after mkfs to the end of the clean unmount: layout and the last checkpoint are in them.
 //! - On an emulated device time is virtual, and the same [`RunSpec`] gives the same [`RunResult`] to the byte.
 
+mod crash;
 mod cuts;
 mod device;
 mod format;
@@ -23,6 +24,7 @@ use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, 
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope};
 
+pub use crash::crash_workloads;
 pub use cuts::try_cuts;
 pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
 pub use format::{FormatOptions, Formatted, format, held_by};

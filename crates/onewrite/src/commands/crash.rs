@@ -1,37 +1,77 @@
 //! `onewrite crash`
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use onewrite_block::Nanos;
-use onewrite_crash::{ExploreOptions, Report, Sound, Violation, WorkloadSpec, crash as explore, replay};
+use onewrite_block::{Nanos, PAGE_SIZE, PowerCut};
+use onewrite_crash::{
+    CrashPlan, ExploreOptions, Report, Sound, Violation, Workload, WorkloadSpec, crash as explore, replay,
+};
 use onewrite_device::Profile;
+use onewrite_lab::job::JobFile;
+use onewrite_lab::session::{JobSpec, crash_workloads};
+use onewrite_lab::workload::filebench::Personality;
 
 use super::run::write_json;
 use crate::args::Crash;
-use crate::progress::Spinner;
+use crate::progress::Bar;
 
 /// Explores a workload, or judges one state again.
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
-    let options = options(args)?;
-    let workload: WorkloadSpec = args.workload.parse()?;
-    let spinner = Spinner::new("states");
-    let report = match (&args.state, &workload) {
-        (None, _) => explore(Sound, &workload, &options, true, |report| {
-            spinner.say(format!("{} judged, {} workloads", report.states, report.workloads));
+    let profile = args.device.as_deref().map(Profile::load).transpose()?;
+    let options = options(args, profile.as_ref())?;
+    let workloads = workloads(args)?;
+    let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
+    let device = args.device.is_some().then_some(&make as &dyn Fn(u64) -> Box<dyn PowerCut>);
+    let plan = CrashPlan { options: &options, device, faults: args.faults, minimises: true };
+    let bar = Bar::new("states", args.states);
+    let report = match &args.state {
+        None => explore(Sound, workloads, plan, |report| {
+            let done = if args.faults { report.judged } else { report.states };
+            bar.say(done, format!("{} judged, {} workloads", report.judged, report.workloads));
         })?,
-        (Some(state), WorkloadSpec::Script(script)) => replay(Sound, script, state, &options)?,
-        (Some(_), _) => bail!("--state names a state of one workload: write it out as `script:…`"),
+        Some(state) => replay(Sound, &script(args)?, state, plan)?,
     };
-    spinner.finish("states", report.judged);
-    summarise(&report);
+    let seconds = bar.finish();
+    summarise(&report, seconds);
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
     Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn options(args: &Crash) -> anyhow::Result<ExploreOptions> {
+/// What is explored: by name, from a job file, or a personality.
+fn workloads(args: &Crash) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
+    let name = args.workload.as_str();
+    if let Some(personality) = Personality::from_name(name) {
+        let job = JobSpec::Personality(personality, personality.parameters());
+        return Ok(Box::new(crash_workloads(&job, args.seed)?));
+    }
+    let is_named = ["ace:", "random:", "script:"].iter().any(|kind| name.starts_with(kind));
+    if !is_named && Path::new(name).exists() {
+        let job = JobSpec::Fio(JobFile::load(Path::new(name))?);
+        return Ok(Box::new(crash_workloads(&job, args.seed)?));
+    }
+    if !is_named {
+        let known = Personality::ALL.map(Personality::name).join(", ");
+        bail!("{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, script:ACTIONS, {known}");
+    }
+    Ok(name.parse::<WorkloadSpec>()?.workloads(args.seed, args.journal_blocks))
+}
+
+fn script(args: &Crash) -> anyhow::Result<Workload> {
+    match args.workload.parse() {
+        Ok(WorkloadSpec::Script(script)) => Ok(script),
+        _ => bail!("--state names a state of one workload: write it out as `script:…`"),
+    }
+}
+
+fn device(profile: &Profile, pages: u64) -> Box<dyn PowerCut> {
+    profile.device(Some(pages * PAGE_SIZE as u64)).expect("the profile gave a smaller device before")
+}
+
+fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOptions> {
     let plain = ExploreOptions {
         size_bytes: args.size,
         journal_blocks: args.journal_blocks,
@@ -44,35 +84,51 @@ fn options(args: &Crash) -> anyhow::Result<ExploreOptions> {
         e2fsck_every: args.e2fsck_every,
         ..ExploreOptions::new(args.mode.parse()?)
     };
-    let geometry = match &args.device {
-        Some(name) => Profile::load(name)?.device(Some(args.size))?.geometry().clone(),
+    let geometry = match profile {
+        Some(profile) => profile.device(Some(args.size))?.geometry().clone(),
         None => plain.geometry.clone(),
     };
     Ok(plain.on(&geometry))
 }
 
-fn summarise(report: &Report) {
+fn summarise(report: &Report, seconds: f64) {
     let kinds = &report.states_by_kind;
-    let percent = report.replaying_percent();
+    let (percent, rate) = (report.replaying_percent(), report.states as f64 / seconds.max(1e-9));
     eprintln!(
-        "{} distinct states of {} workloads; in {percent:.0}% recovery replays something",
+        "{} distinct states of {} workloads in {seconds:.1} s, {rate:.0} a second; in {percent:.0}% recovery replays \
+         something",
         report.states, report.workloads
     );
     let lines = [
         ("every subset of unflushed writes", kinds.subset),
         ("drawn subsets", kinds.sampled),
         ("torn pages", kinds.torn_page),
+        ("inside the device", kinds.inside_device),
+        ("  inside SHARE", kinds.inside_share),
+        ("  inside its map log", kinds.inside_map_log),
+        ("  inside garbage collection", kinds.inside_collection),
+        ("  inside its recovery", kinds.inside_device_recovery),
         ("inside recovery", kinds.inside_recovery),
         ("inside recovery of recovery", kinds.inside_nested_recovery),
+        ("something in the log", kinds.log_not_empty),
         ("torn commits", kinds.torn_commit),
         ("wrapped logs", kinds.log_wrapped),
         ("forced checkpoints", kinds.forced_checkpoint),
         ("revokes", kinds.revoke),
+        ("judged by e2fsck, too", report.e2fsck_runs),
+        ("judged in all", report.judged),
     ];
     lines.iter().for_each(|(name, count)| eprintln!("  {name:34} {count:>9}"));
-    eprintln!("  {:34} {:>9}", "judged by e2fsck, too", report.e2fsck_runs);
     report.violations.iter().for_each(tell);
-    eprintln!("{} violations", report.violations.len());
+    eprintln!("violations: {}", by_promise(report));
+}
+
+/// How often each promise was broken.
+fn by_promise(report: &Report) -> String {
+    let mut counts = std::collections::BTreeMap::new();
+    report.violations.iter().for_each(|violation| *counts.entry(violation.promise).or_insert(0) += 1);
+    let told: Vec<String> = counts.iter().map(|(promise, count)| format!("{promise:?} {count}")).collect();
+    if told.is_empty() { "none".to_owned() } else { told.join(", ") }
 }
 
 fn tell(violation: &Violation) {
