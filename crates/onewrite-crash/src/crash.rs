@@ -91,7 +91,8 @@ fn one<S: Subject>(explorer: &mut Explorer<'_, S>, workload: &Workload, plan: Cr
     explorer.states_max = most;
     let due = (explorer.report().judged / DEVICE_SHARE).saturating_sub(explorer.judged_inside_device) / CHANCES;
     let missing = if is_full { most - explorer.report().states.min(most) } else { 0 };
-    let points = due.max(missing).min(POINTS_MAX);
+    let is_first = explorer.judged_inside_device == 0;
+    let points = due.max(missing).max(if is_first { POINTS_MIN } else { 0 }).min(POINTS_MAX);
     if explorer.is_done() || !is_full && points < POINTS_MIN {
         return Ok(());
     }

@@ -107,6 +107,14 @@ pub(crate) struct Judge<'a> {
     versions: BTreeMap<(NodeId, u64), Vec<Version>>,
 }
 
+/// What is wrong with the candidates that look like a recovered tree.
+enum Wrong {
+    /// There is none, but perhaps one that a sync has put behind us.
+    Steps { short: Option<usize> },
+    /// The content of the first of them.
+    Content(Breach),
+}
+
 /// A broken promise, with what was expected.
 pub(crate) struct Breach {
     pub(crate) promise: Promise,
@@ -290,32 +298,37 @@ impl<'a> Judge<'a> {
             None if !self.has_model => return None,
             None => (),
         }
-        if self.mode.scope() == Scope::Full {
-            return self.choose(like(&self.by_full, found.full), found, happened);
+        let first = match self.mode.scope() {
+            Scope::Full => like(&self.by_full, found.full),
+            _ => like(&self.by_shape, found.shape),
+        };
+        let mut wrong = self.choose(first, found, happened)?;
+        if self.delays {
+            wrong = self.choose(like(&self.by_names, found.names), found, happened)?;
         }
-        let breach = self.choose(like(&self.by_shape, found.shape), found, happened);
-        match self.delays && breach.is_some() {
-            true => self.choose(like(&self.by_names, found.names), found, happened),
-            false => breach,
-        }
+        Some(match wrong {
+            Wrong::Content(breach) => breach,
+            Wrong::Steps { short } => self.unmatched(found, happened, short),
+        })
     }
 
-    /// Judges what was found by the candidates that look like it; `None` if one of them is right.
-    fn choose(&self, matching: &[usize], found: &Found, happened: usize) -> Option<Breach> {
+    /// What is wrong with every one of the candidates that look like what was found; `None` if one of them is right.
+    fn choose(&self, matching: &[usize], found: &Found, happened: usize) -> Option<Wrong> {
         let is_full = self.mode.scope() == Scope::Full;
         let begun = |index: &&usize| self.is_begun(&self.candidates[**index], happened);
         let obligations = &self.obligations[happened];
         let (long, short): (Vec<&usize>, Vec<&usize>) =
             matching.iter().filter(begun).partition(|index| self.candidates[**index].prefix >= obligations.prefix);
-        let mut worst = None;
+        let mut wrong = Wrong::Steps { short: short.first().map(|index| **index) };
         for index in &long {
             let stale = if is_full { None } else { self.stale(**index, found, happened) };
-            match stale {
-                None => return None,
-                Some(stale) => worst = worst.or(Some(stale)),
+            match (stale, &wrong) {
+                (None, _) => return None,
+                (Some(stale), Wrong::Steps { .. }) => wrong = Wrong::Content(stale),
+                (Some(_), Wrong::Content(_)) => (),
             }
         }
-        worst.or_else(|| Some(self.unmatched(found, happened, short.first().map(|index| **index))))
+        Some(wrong)
     }
 
     fn is_begun(&self, candidate: &Candidate, happened: usize) -> bool {
