@@ -17,8 +17,8 @@ const DEVICE_SHARE: u64 = 10;
 const CHANCES: u64 = 2;
 /// Internal points that are worth two runs of a workload on a device.
 const POINTS_MIN: u64 = 8;
-/// Internal points of one run at most.
-const POINTS_MAX: u64 = 2_000;
+/// Internal points of one run at most: as many copies of the device are held at once, a megabyte each.
+const POINTS_MAX: u64 = 300;
 /// Workloads in a row without a new state after which there is nothing left to find.
 const IN_VAIN_MAX: u32 = 50;
 

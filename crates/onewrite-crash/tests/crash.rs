@@ -82,19 +82,24 @@ fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
     }
 }
 
+/// Its fsync does nothing.
+#[derive(Clone, Copy)]
+struct Forgetful;
+
+impl Subject for Forgetful {
+    type Fs = Ext4;
+
+    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+        Ext4::mount(port, options).await
+    }
+
+    async fn fsync(&self, _: &Ext4, _: Ino) -> FsResult<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn a_violation_is_minimised_and_replayed() {
-    #[derive(Clone, Copy)]
-    struct Forgetful;
-    impl Subject for Forgetful {
-        type Fs = Ext4;
-        async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-            Ext4::mount(port, options).await
-        }
-        async fn fsync(&self, _: &Ext4, _: Ino) -> FsResult<()> {
-            Ok(())
-        }
-    }
     let options = ExploreOptions::new(Mode::Data);
     let plan = CrashPlan { minimises: true, ..CrashPlan::new(&options) };
     let report = crash(Forgetful, named("random:60", &options), plan, |_| ()).expect("the run");
@@ -151,4 +156,45 @@ fn long_runs_wrap_the_log_and_wait_for_checkpoints() {
     assert_sound(&report);
     let kinds = report.states_by_kind;
     assert!(kinds.log_wrapped > 300 && kinds.forced_checkpoint > 300, "{report:?}");
+}
+
+/// What `onewrite crash random:80` explores, in little.
+#[test]
+fn random_workloads_reach_every_kind_of_state() {
+    for mode in Mode::ALL {
+        let options = ExploreOptions {
+            cache_pages: 256,
+            commit_interval: Nanos::from_millis(50),
+            checkpoint_age: Nanos::from_millis(200),
+            states_max: 8_000,
+            ..ExploreOptions::new(mode)
+        };
+        let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+        assert_sound(&report);
+        let kinds = report.states_by_kind;
+        let reached = [
+            kinds.subset,
+            kinds.sampled,
+            kinds.inside_recovery,
+            kinds.inside_nested_recovery,
+            kinds.torn_commit,
+            kinds.log_wrapped,
+            kinds.forced_checkpoint,
+            kinds.revoke,
+        ];
+        assert!(reached.iter().all(|count| *count >= 20), "{mode}: {kinds:?}");
+        assert!(report.replaying_percent() >= 30.0 && report.e2fsck_runs >= 10, "{mode}: {report:?}");
+    }
+}
+
+#[test]
+fn a_write_log_of_the_broken_file_system_is_caught_as_the_run_itself() {
+    let workload: Workload = "create /a; write /a 0 9000 1; fsync /a; pause 5".parse().expect("workload");
+    let options = ExploreOptions::new(Mode::Data);
+    let direct = crash(Forgetful, [workload.clone()], CrashPlan::new(&options), |_| ()).expect("the run");
+    let mut explorer = Explorer::new(Forgetful, &options);
+    explorer.explore_log(&workload, &record(Forgetful, &workload, &options).expect("recorded")).expect("read back");
+    let promise = |report: &Report| report.violations.first().map(|violation| violation.promise);
+    assert_eq!(promise(&direct), Some(Promise::Durability));
+    assert_eq!(promise(explorer.report()), promise(&direct));
 }

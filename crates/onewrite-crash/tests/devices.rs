@@ -1,8 +1,12 @@
 //! Cuts inside emulated SSDs, through `PowerCut` alone.
 
+use std::rc::Rc;
+
 use onewrite_block::{PAGE_SIZE, PowerCut};
-use onewrite_crash::{DeviceCuts, ExploreOptions, Explorer, Report, Sound, Workload};
-use onewrite_device::Profile;
+use onewrite_crash::{
+    CrashPlan, DeviceCuts, ExploreOptions, Explorer, Promise, Report, Sound, Workload, WorkloadSpec, crash, replay,
+};
+use onewrite_device::{Profile, Rules};
 use onewrite_fs::ext4::Mode;
 
 const WORKLOAD: &str = "mkdir /d; create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /d/a; fsync /d/a; \
@@ -13,22 +17,97 @@ fn device(profile: &str, pages: u64) -> Box<dyn PowerCut> {
     Profile::load(profile).expect("profile").device(Some(pages * PAGE_SIZE as u64)).expect("device")
 }
 
-fn explored(profile: &'static str, mode: Mode, cuts: &DeviceCuts) -> Report {
-    let options = ExploreOptions::new(mode).on(device(profile, 8192).geometry());
-    let workload: Workload = WORKLOAD.parse().expect("workload");
-    let mut explorer = Explorer::new(Sound, &options);
-    explorer.explore_device(&|pages| device(profile, pages), &workload, cuts).expect("the run");
+fn options(profile: &str, mode: Mode) -> ExploreOptions {
+    ExploreOptions { cache_pages: 256, ..ExploreOptions::new(mode) }.on(device(profile, 8192).geometry())
+}
+
+fn workload() -> Workload {
+    WORKLOAD.parse().expect("workload")
+}
+
+fn explored(make: &dyn Fn(u64) -> Box<dyn PowerCut>, options: &ExploreOptions, points: u64) -> Report {
+    let mut explorer = Explorer::new(Sound, options);
+    explorer.explore_device(make, &workload(), &DeviceCuts { points, chances: 2, only: None }).expect("the run");
     explorer.into_report()
 }
 
 #[test]
-fn cuts_inside_an_ssd_break_no_promise() {
-    for profile in ["sata-850pro", "nvme-share"] {
-        for mode in [Mode::Ordered, Mode::Data, Mode::DataAsync] {
-            let report = explored(profile, mode, &DeviceCuts { points: 60, chances: 2, only: None });
-            println!("{profile} {mode}: {report:?}");
+fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise() {
+    for (profile, shares) in [("sata-850pro", false), ("nvme-share", true)] {
+        for mode in Mode::ALL {
+            let report = explored(&|pages| device(profile, pages), &options(profile, mode), 60);
             assert!(report.is_sound(), "{profile} {mode}: {:#?}", report.violations);
-            assert!(report.judged >= 100 && report.states_by_kind.inside_device > 20, "{profile} {mode}: {report:?}");
+            let kinds = report.states_by_kind;
+            assert!(kinds.inside_device > 60 && report.judged == 120, "{profile} {mode}: {report:?}");
+            assert!(kinds.inside_map_log > 10 && kinds.inside_collection > 10, "{profile} {mode}: {report:?}");
+            assert!(kinds.inside_device_recovery > 5, "{profile} {mode}: {report:?}");
+            assert_eq!(kinds.inside_share > 10, shares, "{profile} {mode}: {report:?}");
         }
+    }
+}
+
+#[test]
+fn a_tenth_of_the_states_of_a_named_device_is_cut_inside_it() {
+    let options = ExploreOptions { states_max: 1_500, ..options("nvme-share", Mode::Ordered) };
+    let make = |pages| device("nvme-share", pages);
+    let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
+    let spec: WorkloadSpec = "random:60".parse().expect("workload");
+    let report = crash(Sound, spec.workloads(1, options.journal_blocks), plan, |_| ()).expect("the run");
+    assert!(report.is_sound(), "{:#?}", report.violations);
+    assert!(report.states == 1_500 && (120..=200).contains(&report.states_by_kind.inside_device), "{report:?}");
+}
+
+/// Rules of an FTL, one broken.
+#[derive(Debug)]
+enum Broken {
+    /// A block is erased before the map log knows where its pages went.
+    ErasesBeforeMap,
+    /// FLUSH leaves the map in memory.
+    FlushForgetsMap,
+    /// A SHARE takes two pages of the map log.
+    SharesByHalves,
+    /// A page is garbage when the first of its owners leaves.
+    ForgetsOwners,
+}
+
+impl Rules for Broken {
+    fn is_garbage(&self, owners_left: usize) -> bool {
+        matches!(self, Broken::ForgetsOwners) || owners_left == 0
+    }
+
+    fn may_erase(&self, batch_needed: u64, batch_durable: u64) -> bool {
+        matches!(self, Broken::ErasesBeforeMap) || batch_needed <= batch_durable
+    }
+
+    fn flush_persists_map(&self) -> bool {
+        !matches!(self, Broken::FlushForgetsMap)
+    }
+
+    fn share_pairs_together(&self, pairs: usize) -> usize {
+        if matches!(self, Broken::SharesByHalves) { pairs.div_ceil(2) } else { pairs }
+    }
+}
+
+#[test]
+fn an_ssd_that_breaks_a_rule_is_caught_and_its_state_replayed() {
+    let kinds: [fn() -> Broken; 4] =
+        [|| Broken::ErasesBeforeMap, || Broken::FlushForgetsMap, || Broken::SharesByHalves, || Broken::ForgetsOwners];
+    for broken in kinds {
+        let make = |pages: u64| -> Box<dyn PowerCut> {
+            let ssd = Profile::load("nvme-share").expect("profile").ssd(Some(pages * PAGE_SIZE as u64));
+            Box::new(ssd.expect("device").with_rules(Rc::new(broken())))
+        };
+        let options = options("nvme-share", Mode::Ordered);
+        let report = explored(&make, &options, 250);
+        let violation =
+            report.violations.first().unwrap_or_else(|| panic!("{:?} went unnoticed: {report:?}", broken()));
+        println!("{:?}: {:?}, {}, at state {}", broken(), violation.promise, violation.what, report.states);
+        assert_eq!(violation.promise, Promise::Device, "{:?}: {violation:#?}", broken());
+        let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
+        let again = replay(Sound, &workload(), &violation.state, plan).expect("replayed");
+        assert_eq!(again.violations.first().map(|again| &again.what), Some(&violation.what), "{:?}", broken());
+        let sound = |pages| device("nvme-share", pages);
+        let plan = CrashPlan { device: Some(&sound), ..plan };
+        assert!(replay(Sound, &workload(), &violation.state, plan).expect("replayed").is_sound(), "{:?}", broken());
     }
 }
