@@ -19,8 +19,9 @@ const CHANCES: u64 = 2;
 const POINTS_MIN: u64 = 8;
 /// Internal points of one run at most: as many copies of the device are held at once, a megabyte each.
 const POINTS_MAX: u64 = 300;
-/// Workloads in a row without a new state after which there is nothing left to find.
-const IN_VAIN_MAX: u32 = 50;
+/// Workloads in a row without a new state after which there is nothing left to find: more than `ace:2` has in all, for it
+/// ends by itself.
+const IN_VAIN_MAX: u32 = 5_000;
 
 /// How to explore.
 #[derive(Clone, Copy)]

@@ -27,6 +27,7 @@ use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
 use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
 use crate::sizes::{Place, Sizes};
+use crate::states::SECTOR;
 
 /// Most ways to combine operations that are under way at one place.
 const COMBINATIONS_MAX: usize = 256;
@@ -70,6 +71,12 @@ struct Version {
     allocates: bool,
 }
 
+impl Version {
+    fn content(&self) -> (Page, u64) {
+        (self.page.clone(), self.hash)
+    }
+}
+
 /// What has to be there, as of a happening.
 #[derive(Clone, Debug, Default)]
 struct Obligations {
@@ -90,6 +97,7 @@ impl Obligations {
 pub(crate) struct Judge<'a> {
     mode: Mode,
     delays: bool,
+    tears: bool,
     has_model: bool,
     history: &'a History,
     /// After each number of ended operations.
@@ -129,6 +137,7 @@ impl<'a> Judge<'a> {
         let mut judge = Judge {
             mode: options.mode,
             delays: options.delays(),
+            tears: options.tears(),
             has_model: true,
             history,
             trees: Vec::new(),
@@ -394,8 +403,9 @@ impl<'a> Judge<'a> {
         content: &FileContent,
         happened: usize,
     ) -> bool {
-        let found = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
-        let found = found.map_or(ZEROS, |place| content.pages[place].2);
+        let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
+        let (page, found) =
+            place.map_or((&Page::ZEROS, ZEROS), |place| (&content.pages[place].1, content.pages[place].2));
         let visible = (content.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
         let none = Vec::new();
         let versions = self.versions.get(&(node, index)).unwrap_or(&none);
@@ -407,22 +417,31 @@ impl<'a> Judge<'a> {
                 return true;
             }
         }
-        if let Some(allocated) = allocated.filter(|version| self.delays && version.order >= synced) {
-            let later = versions.iter().filter(|version| version.order >= allocated.order && version.begin < happened);
-            let mut hashes =
-                std::iter::once((Page::ZEROS, ZEROS)).chain(later.map(|version| (version.page.clone(), version.hash)));
-            return hashes.any(|version| is_seen(version, found, visible));
-        }
-        let lower = allocated.map_or(0, |version| version.order + 1).max(synced);
-        let before = versions.iter().rfind(|version| version.order < lower);
-        let in_force = match before {
-            Some(version) => (version.page.clone(), version.hash),
-            None => self.history.initial.page(node, index).unwrap_or((Page::ZEROS, ZEROS)),
+        let (in_force, from) = match allocated.filter(|version| self.delays && version.order >= synced) {
+            Some(allocated) => ((Page::ZEROS, ZEROS), allocated.order),
+            None => {
+                let lower = allocated.map_or(0, |version| version.order + 1).max(synced);
+                let before = versions.iter().rfind(|version| version.order < lower);
+                let initial = || self.history.initial.page(node, index).unwrap_or((Page::ZEROS, ZEROS));
+                (before.map_or_else(initial, Version::content), lower)
+            }
         };
-        let later = versions.iter().filter(|version| version.order >= lower && version.begin < happened);
-        let mut allowed = std::iter::once(in_force).chain(later.map(|version| (version.page.clone(), version.hash)));
-        allowed.any(|version| is_seen(version, found, visible))
+        let later = || versions.iter().filter(|version| version.order >= from && version.begin < happened);
+        let allowed = || std::iter::once(in_force.clone()).chain(later().map(Version::content));
+        allowed().any(|version| is_seen(version, found, visible))
+            || self.tears && is_mixed(page, &allowed().map(|(page, _)| page).collect::<Vec<_>>(), visible)
     }
+}
+
+/// Whether each sector of a page, as far as it is in the file, is that of one of `versions`: on a disk that tears pages,
+/// content that is overwritten in place may be torn.
+fn is_mixed(page: &Page, versions: &[Page], visible: usize) -> bool {
+    let bytes = page.bytes();
+    let versions: Vec<_> = versions.iter().map(Page::bytes).collect();
+    (0..visible).step_by(SECTOR).all(|start| {
+        let sector = start..visible.min(start + SECTOR);
+        versions.iter().any(|version| version[sector.clone()] == bytes[sector.clone()])
+    })
 }
 
 /// The candidates with a hash.

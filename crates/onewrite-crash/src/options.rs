@@ -109,9 +109,10 @@ impl ExploreOptions {
             name => format!(" --device {name}"),
         };
         let delays = if self.delayed_allocation { "" } else { " --nodelalloc" };
+        let tears = if self.tears() { " --torn-pages" } else { "" };
         format!(
             "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{delays} \
+             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{delays}{tears} \
              --state '{state}'"
         )
     }

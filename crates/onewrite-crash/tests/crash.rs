@@ -72,8 +72,8 @@ fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
     for mode in Mode::ALL {
         let options = ExploreOptions { violations_max: 1_000, ..ExploreOptions::new(mode) };
         let geometry = Geometry { atomic_write_pages: 0, ..options.geometry.clone() };
-        let text =
-            "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; mkdir /d; rename /a /d/a; sync; pause 31000";
+        let text = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; mkdir /d; rename /a /d/a; sync; \
+             write /d/a 1000 2000 3; fsync /d/a; write /d/a 700 900 4; pause 31000";
         let report = explored(text, &options.on(&geometry));
         let in_place = |what: &str| what.contains("superblock at the superblock: checksum");
         let others: Vec<_> = report.violations.iter().filter(|violation| !in_place(&violation.what)).collect();

@@ -66,15 +66,9 @@ enum Broken {
     FlushForgetsMap,
     /// A SHARE takes two pages of the map log.
     SharesByHalves,
-    /// A page is garbage when the first of its owners leaves.
-    ForgetsOwners,
 }
 
 impl Rules for Broken {
-    fn is_garbage(&self, owners_left: usize) -> bool {
-        matches!(self, Broken::ForgetsOwners) || owners_left == 0
-    }
-
     fn may_erase(&self, batch_needed: u64, batch_durable: u64) -> bool {
         matches!(self, Broken::ErasesBeforeMap) || batch_needed <= batch_durable
     }
@@ -90,8 +84,8 @@ impl Rules for Broken {
 
 #[test]
 fn an_ssd_that_breaks_a_rule_is_caught_and_its_state_replayed() {
-    let kinds: [fn() -> Broken; 4] =
-        [|| Broken::ErasesBeforeMap, || Broken::FlushForgetsMap, || Broken::SharesByHalves, || Broken::ForgetsOwners];
+    let kinds: [fn() -> Broken; 3] =
+        [|| Broken::ErasesBeforeMap, || Broken::FlushForgetsMap, || Broken::SharesByHalves];
     for broken in kinds {
         let make = |pages: u64| -> Box<dyn PowerCut> {
             let ssd = Profile::load("nvme-share").expect("profile").ssd(Some(pages * PAGE_SIZE as u64));

@@ -298,6 +298,9 @@ pub struct Crash {
     /// Let `e2fsck -fn` judge every so-many-th state, too; 0 for none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
+    /// Let pages tear: some of the sectors of a page that survives are new, others old.
+    #[arg(long)]
+    pub torn_pages: bool,
     /// Do not cut: let each request fail in turn, and space run out.
     #[arg(long)]
     pub faults: bool,

@@ -91,12 +91,12 @@ impl Writer {
         }
         match self.chance.below(100) {
             0..10 => self.create(),
-            10..28 => self.write(),
-            28..43 => self.append(),
-            43..51 => self.truncate(),
-            51..59 => self.unlink(),
-            59..62 => self.make_directory(),
-            62..65 => self.remove_directory(),
+            10..26 => self.write(),
+            26..38 => self.append(),
+            38..46 => self.truncate(),
+            46..54 => self.unlink(),
+            54..60 => self.make_directory(),
+            60..65 => self.remove_directory(),
             65..74 => self.rename(),
             74..78 => self.link(),
             78..80 => Action::Symlink("somewhere".into(), self.new_path()),
@@ -179,7 +179,15 @@ impl Writer {
         Action::Unlink(self.present.swap_remove(index))
     }
 
+    /// A directory that no file is put into: it can be removed, and the log then revokes its block.
+    fn empty_directory(&mut self) -> String {
+        format!("/t{}/e{}", self.task, self.chance.below(2))
+    }
+
     fn make_directory(&mut self) -> Action {
+        if self.chance.chance(1, 2) {
+            return Action::MakeDirectory(self.empty_directory());
+        }
         let path = format!("/t{}/d{}", self.task, self.chance.below(3));
         if !self.directories.contains(&path) {
             self.directories.push(path.clone());
@@ -189,6 +197,9 @@ impl Writer {
 
     /// Fails while something is in it, as it should.
     fn remove_directory(&mut self) -> Action {
+        if self.chance.chance(1, 2) {
+            return Action::RemoveDirectory(self.empty_directory());
+        }
         let path = format!("/t{}/d{}", self.task, self.chance.below(3));
         let is_used = self.present.iter().any(|file| file.starts_with(&path));
         if !is_used {

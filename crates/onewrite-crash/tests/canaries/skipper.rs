@@ -143,7 +143,7 @@ fn options(seed: u64) -> ExploreOptions {
 }
 
 /// Holds the explorer to catching it.
-pub fn assert_caught(seed: u64) {
+pub fn caught(seed: u64) -> crate::Catch {
     let spec: WorkloadSpec = "random:2000".parse().expect("workload");
     let workload = spec.workloads(seed, 1024).next().expect("a random workload");
     let (subject, options) = (Skipping::default(), options(seed));
@@ -152,9 +152,9 @@ pub fn assert_caught(seed: u64) {
     let skipped = subject.0.borrow().skipped.len();
     assert!(skipped > 0, "seed {seed}: no block was brought home while the next transaction held it");
     let script = WorkloadSpec::Script(workload);
-    let (promise, states) = crate::broken(subject, &script, &options);
-    let promise = promise.unwrap_or_else(|| panic!("seed {seed}: {skipped} blocks skipped, not caught in {states}"));
-    println!("canary `checkpoint entry dropped early`, seed {seed}: broke {promise:?} at state {states}");
+    let (promise, state) = crate::broken(subject, &script, &options);
+    let promise = promise.unwrap_or_else(|| panic!("seed {seed}: {skipped} blocks skipped, not caught in {state}"));
     let (wrong, states) = crate::broken(Sound, &script, &options);
     assert_eq!(wrong, None, "seed {seed}: the sound file system, state {states}");
+    (promise, state, states)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use onewrite_block::{Nanos, PAGE_SIZE, PowerCut};
+use onewrite_block::{Geometry, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
     CrashPlan, ExploreOptions, Report, Sound, Violation, Workload, WorkloadSpec, crash as explore, replay,
 };
@@ -88,7 +88,8 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
         Some(profile) => profile.device(Some(args.size))?.geometry().clone(),
         None => plain.geometry.clone(),
     };
-    Ok(plain.on(&geometry))
+    let atomic_write_pages = if args.torn_pages { 0 } else { geometry.atomic_write_pages };
+    Ok(plain.on(&Geometry { atomic_write_pages, ..geometry }))
 }
 
 fn summarise(report: &Report, seconds: f64) {

@@ -34,6 +34,12 @@ impl Scratch {
         Outcome::of(program.args(arguments.split_whitespace()).current_dir(&self.0))
     }
 
+    /// Runs the program here, with these arguments.
+    pub fn onewrite_with(&self, arguments: &[&str]) -> Outcome {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        Outcome::of(program.args(arguments).current_dir(&self.0))
+    }
+
     /// Runs another program here; `None`, loudly, if it is not installed.
     pub fn other(&self, program: &str, arguments: &str) -> Option<Outcome> {
         let mut command = Command::new(program);

@@ -1,0 +1,87 @@
+//! `onewrite crash`: what it takes, what it says, how it ends.
+
+use serde_json::Value;
+
+use crate::support::Scratch;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_report_is_json_alone_on_standard_output_and_the_same_for_a_seed() {
+    let scratch = Scratch::new();
+    let run = |seed| {
+        scratch.onewrite(&format!(
+            "crash random:40 --mode data --device nvme-share --states 600 --e2fsck-every 200 --seed {seed} --json -"
+        ))
+    };
+    let first = run(3);
+    let report = json(&first.ok());
+    let kinds = &report["states_by_kind"];
+    assert_eq!(report["states"], 600);
+    assert!(
+        ["subset", "log-not-empty", "inside-device", "inside-share"].iter().all(|kind| kinds[kind].as_u64() > Some(0))
+    );
+    assert!(report["violations"].as_array().unwrap().is_empty());
+    let said = first.err();
+    let parts = ["600 distinct states", "a second", "inside SHARE", "violations: none"];
+    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    assert!(first.out() == run(3).ok() && first.out() != run(4).ok());
+}
+
+#[test]
+fn jobs_and_personalities_are_workloads() {
+    let scratch = Scratch::new();
+    scratch.write("job.fio", "[w]\nrw=randwrite\nsize=128k\nfsync=4\n[d]\nrw=write\ndirect=1\nsize=64k\niodepth=4\n");
+    for workload in ["job.fio", "varmail", "fileserver", "webserver", "webproxy"] {
+        let report = json(&scratch.onewrite(&format!("crash {workload} --states 300 --json -")).ok());
+        assert!(report["states"] == 300 && report["violations"].as_array().unwrap().is_empty(), "{workload}: {report}");
+    }
+}
+
+/// What a disk that tears pages may break is written down in docs/crash-model.md: the superblock, written in place.
+#[test]
+fn a_violation_ends_with_status_1_and_the_command_that_replays_it() {
+    let scratch = Scratch::new();
+    let run = scratch.onewrite("crash random:30 --torn-pages --seed 1 --json report.json");
+    let said = run.fails_with(1);
+    assert!(said.contains("BROKEN Recovery") && said.contains("violations: Recovery 1"), "{said}");
+    let report = json(&std::fs::read_to_string(scratch.path("report.json")).unwrap());
+    let violation = &report["violations"][0];
+    let command = violation["replay"].as_str().unwrap();
+    assert!(said.contains(&format!("replay: {command}")), "{said}");
+    let small = violation["workload"].as_str().unwrap();
+    assert!(small.len() < 100, "{small}");
+    let mut words = Vec::new();
+    for (place, part) in command.split('\'').enumerate() {
+        if place % 2 == 1 { words.push(part) } else { words.extend(part.split_whitespace()) }
+    }
+    let again = scratch.onewrite_with(&words[1..]);
+    assert!(again.fails_with(1).contains(violation["what"].as_str().unwrap()), "{}", again.err());
+}
+
+#[test]
+fn faults_are_told_of() {
+    let scratch = Scratch::new();
+    let script = "script:create /a; write /a 0 9000 1; fsync /a";
+    let report = json(&scratch.onewrite_with(&["crash", script, "--faults", "--json", "-"]).ok());
+    assert!(report["judged"].as_u64() > Some(20), "{report}");
+}
+
+#[test]
+fn every_refusal_of_a_crash_names_place_and_cure() {
+    let scratch = Scratch::new();
+    let cases = [
+        (["crash", "nothing", "--states", "1"], "random:OPERATIONS"),
+        (["crash", "script:frob /a", "--states", "1"], "frob /a"),
+        (["crash", "ace:2", "--state", "1:"], "script:"),
+        (["crash", "script:sync", "--state", "cut:1:0"], "--device"),
+        (["crash", "script:sync", "--state", "999:"], "no such state"),
+        (["crash", "ace:1", "--mode", "fast"], "writeback, ordered, data"),
+    ];
+    for (arguments, cure) in cases {
+        let said = scratch.onewrite_with(&arguments).fails_with(1);
+        assert!(said.contains(cure), "{arguments:?}: {said}");
+    }
+}
