@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         trace(Sound, &workload, &options)?.iter().for_each(|line| println!("{line}"));
         return Ok(());
     }
-    let workloads = workload.parse::<WorkloadSpec>()?.workloads(options.seed, options.journal_blocks);
+    let workloads = workload.parse::<WorkloadSpec>()?.workloads(&options);
     let report = crash(Sound, workloads, CrashPlan::new(&options), |report| {
         if report.workloads.is_multiple_of(100) {
             eprintln!("{} workloads, {} states", report.workloads, report.states);

@@ -15,7 +15,7 @@ fn explored(text: &str, options: &ExploreOptions) -> Report {
 }
 
 fn named(name: &str, options: &ExploreOptions) -> impl Iterator<Item = Workload> {
-    name.parse::<WorkloadSpec>().expect("workload").workloads(options.seed, options.journal_blocks)
+    name.parse::<WorkloadSpec>().expect("workload").workloads(options)
 }
 
 fn assert_sound(report: &Report) {

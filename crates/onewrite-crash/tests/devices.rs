@@ -52,7 +52,7 @@ fn a_tenth_of_the_states_of_a_named_device_is_cut_inside_it() {
     let make = |pages| device("nvme-share", pages);
     let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
     let spec: WorkloadSpec = "random:60".parse().expect("workload");
-    let report = crash(Sound, spec.workloads(1, options.journal_blocks), plan, |_| ()).expect("the run");
+    let report = crash(Sound, spec.workloads(&options), plan, |_| ()).expect("the run");
     assert!(report.is_sound(), "{:#?}", report.violations);
     assert!(report.states == 1_500 && (120..=200).contains(&report.states_by_kind.inside_device), "{report:?}");
 }

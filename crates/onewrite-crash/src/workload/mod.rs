@@ -13,6 +13,7 @@ use random::RandomShape;
 
 use crate::action::Workload;
 use crate::error::CrashError;
+use crate::options::ExploreOptions;
 
 /// What to explore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +36,14 @@ impl WorkloadSpec {
         }
     }
 
-    /// The workloads, one after another; `journal_blocks` is the length of the log that some of them fill.
-    pub fn workloads(&self, seed: u64, journal_blocks: u32) -> Box<dyn Iterator<Item = Workload>> {
+    /// The workloads, one after another: the seed draws them, and some fill the log.
+    pub fn workloads(&self, options: &ExploreOptions) -> Box<dyn Iterator<Item = Workload>> {
         match self {
-            WorkloadSpec::Ace(length) => ace::workloads(*length, seed),
+            WorkloadSpec::Ace(length) => ace::workloads(*length, options.seed),
             WorkloadSpec::Random(actions) => {
                 let actions = *actions;
-                let shape = move |round| RandomShape::of(actions, journal_blocks, round);
+                let (seed, log) = (options.seed, (options.journal_blocks, options.mode.scope()));
+                let shape = move |round| RandomShape::of(actions, log, round);
                 Box::new((0..).map(move |round| random::workload(shape(round), seed, round)))
             }
             WorkloadSpec::Script(workload) => Box::new(std::iter::once(workload.clone())),
@@ -82,6 +84,8 @@ impl FromStr for WorkloadSpec {
 
 #[cfg(test)]
 mod tests {
+    use onewrite_fs::ext4::Mode;
+
     use super::*;
 
     #[test]
@@ -98,7 +102,8 @@ mod tests {
     fn workloads_are_the_same_for_a_seed() {
         for name in ["ace:1", "ace:3", "random:50"] {
             let spec: WorkloadSpec = name.parse().unwrap();
-            let take = |seed| spec.workloads(seed, 1024).take(20).collect::<Vec<_>>();
+            let options = |seed| ExploreOptions { seed, ..ExploreOptions::new(Mode::Data) };
+            let take = |seed| spec.workloads(&options(seed)).take(20).collect::<Vec<_>>();
             assert_eq!(take(3), take(3));
         }
     }

@@ -8,6 +8,7 @@
 //! read back now and then, and a log that is about to wrap, too.
 
 use onewrite_block::Choices;
+use onewrite_fs::ext4::Scope;
 
 use crate::action::{Action, Workload};
 
@@ -20,27 +21,29 @@ pub(crate) struct RandomShape {
     tasks: usize,
     /// Files that a task keeps about.
     files: u64,
-    /// Log blocks that are used before the tasks begin, about.
-    log_blocks: u64,
+    /// Appends, each followed by an fsync, that fill the log before the tasks begin.
+    syncs_of_a_log: u64,
     /// Whether files are large.
     is_large: bool,
 }
 
-/// Log blocks of a warm-up's append and fsync, at least: descriptor, inode, bitmap, its group's descriptor, commit.
-const BLOCKS_OF_A_SYNC: u64 = 5;
+/// Log blocks of a warm-up's append and fsync: descriptor, inode, bitmap, its group's descriptor, commit; and two of data.
+const fn blocks_of_a_sync(scope: Scope) -> u64 {
+    if matches!(scope, Scope::Full) { 8 } else { 5 }
+}
 
 impl RandomShape {
     /// The shape of workload number `round`; four tasks with six files each where nothing else matters, two tasks where
     /// there is little to do.
-    pub(crate) fn of(actions: usize, journal_blocks: u32, round: u64) -> RandomShape {
-        let plain =
-            RandomShape { actions, tasks: if actions < 40 { 2 } else { 4 }, files: 6, log_blocks: 0, is_large: false };
-        let log_blocks = u64::from(journal_blocks);
+    pub(crate) fn of(actions: usize, (journal_blocks, scope): (u32, Scope), round: u64) -> RandomShape {
+        let tasks = if actions < 40 { 2 } else { 4 };
+        let plain = RandomShape { actions, tasks, files: 6, syncs_of_a_log: 0, is_large: false };
+        let syncs_of_a_log = u64::from(journal_blocks) / blocks_of_a_sync(scope);
         match round % 4 {
             0 => plain,
-            1 => RandomShape { log_blocks, ..plain },
+            1 => RandomShape { syncs_of_a_log, ..plain },
             2 => RandomShape { tasks: (actions / 5).clamp(2, 16), files: 3, ..plain },
-            _ => RandomShape { log_blocks, is_large: true, ..plain },
+            _ => RandomShape { syncs_of_a_log, is_large: true, ..plain },
         }
     }
 }
@@ -75,7 +78,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
 
 /// Fills a share of the log that is drawn: some of the workloads wrap it, early or late.
 fn warm_up(shape: RandomShape, chance: &mut Choices) -> Vec<Action> {
-    let syncs = shape.log_blocks * (30 + chance.below(75)) / 100 / BLOCKS_OF_A_SYNC;
+    let syncs = shape.syncs_of_a_log * (60 + chance.below(45)) / 100;
     let file = |number: u64| format!("/shared/w{}", number % 4);
     let made = (0..syncs.min(4)).map(|number| Action::Create(file(number)));
     let filled = (0..syncs).flat_map(|number| {

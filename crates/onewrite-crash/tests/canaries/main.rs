@@ -99,7 +99,7 @@ fn at_once(mode: Mode, seed: u64) -> ExploreOptions {
 /// Explores `spec` until something is broken, the workloads end, or there are 10,000 states.
 fn broken<S: Subject>(subject: S, spec: &WorkloadSpec, options: &ExploreOptions) -> (Option<Promise>, u64) {
     let mut explorer = Explorer::new(subject, options);
-    for workload in spec.workloads(options.seed, options.journal_blocks) {
+    for workload in spec.workloads(options) {
         explorer.explore(&workload).expect("the run");
         if explorer.is_done() {
             break;

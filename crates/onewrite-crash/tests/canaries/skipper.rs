@@ -145,8 +145,8 @@ fn options(seed: u64) -> ExploreOptions {
 /// Holds the explorer to catching it.
 pub fn caught(seed: u64) -> crate::Catch {
     let spec: WorkloadSpec = "random:2000".parse().expect("workload");
-    let workload = spec.workloads(seed, 1024).next().expect("a random workload");
     let (subject, options) = (Skipping::default(), options(seed));
+    let workload = spec.workloads(&options).next().expect("a random workload");
     trace(subject.clone(), &workload, &options).expect("the first run");
     subject.0.borrow_mut().is_known = true;
     let skipped = subject.0.borrow().skipped.len();

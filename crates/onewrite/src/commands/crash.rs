@@ -21,7 +21,7 @@ use crate::progress::Bar;
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let profile = args.device.as_deref().map(Profile::load).transpose()?;
     let options = options(args, profile.as_ref())?;
-    let workloads = workloads(args)?;
+    let workloads = workloads(args, &options)?;
     let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
     let device = args.device.is_some().then_some(&make as &dyn Fn(u64) -> Box<dyn PowerCut>);
     let plan = CrashPlan { options: &options, device, faults: args.faults, minimises: true };
@@ -42,7 +42,7 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
 }
 
 /// What is explored: by name, from a job file, or a personality.
-fn workloads(args: &Crash) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
+fn workloads(args: &Crash, options: &ExploreOptions) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
     let name = args.workload.as_str();
     if let Some(personality) = Personality::from_name(name) {
         let job = JobSpec::Personality(personality, personality.parameters());
@@ -57,7 +57,7 @@ fn workloads(args: &Crash) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>>
         let known = Personality::ALL.map(Personality::name).join(", ");
         bail!("{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, script:ACTIONS, {known}");
     }
-    Ok(name.parse::<WorkloadSpec>()?.workloads(args.seed, args.journal_blocks))
+    Ok(name.parse::<WorkloadSpec>()?.workloads(options))
 }
 
 fn script(args: &Crash) -> anyhow::Result<Workload> {
