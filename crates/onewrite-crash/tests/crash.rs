@@ -166,7 +166,7 @@ fn random_workloads_reach_every_kind_of_state() {
             cache_pages: 256,
             commit_interval: Nanos::from_millis(50),
             checkpoint_age: Nanos::from_millis(200),
-            states_max: 8_000,
+            states_max: 12_000,
             ..ExploreOptions::new(mode)
         };
         let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");

@@ -78,7 +78,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
 
 /// Fills a share of the log that is drawn: some of the workloads wrap it, early or late.
 fn warm_up(shape: RandomShape, chance: &mut Choices) -> Vec<Action> {
-    let syncs = shape.syncs_of_a_log * (60 + chance.below(45)) / 100;
+    let syncs = shape.syncs_of_a_log * (30 + chance.below(75)) / 100;
     let file = |number: u64| format!("/shared/w{}", number % 4);
     let made = (0..syncs.min(4)).map(|number| Action::Create(file(number)));
     let filled = (0..syncs).flat_map(|number| {

@@ -13,7 +13,7 @@ use super::format::group::INODE_UNINIT;
 use super::format::{Inode, ROOT_INODE};
 use super::inodes::Node;
 use super::volume::{Volume, block_key};
-use crate::api::{FsError, FsResult};
+use crate::api::{FsError, FsResult, Ino};
 use crate::journal::Handle;
 
 /// Blocks that taking or freeing an inode may change: bitmap, descriptors, table.
@@ -204,29 +204,42 @@ impl Volume {
         Ok(())
     }
 
+    /// The orphan whose `dtime` names the node; `None` if the superblock does.
+    fn orphan_before(&self, node: &Node) -> Option<u32> {
+        let orphans = self.inodes.orphans.borrow();
+        let place = orphans.iter().position(|number| *number == node.number);
+        place.and_then(|place| orphans.get(place + 1).copied())
+    }
+
     /// Takes the node off the orphan list, if it is there; its `dtime` is then zero.
     ///
     /// # Errors
     /// Device errors.
     pub(super) async fn remove_orphan(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        let Some(place) = self.inodes.orphans.borrow().iter().position(|number| *number == node.number) else {
+        if !self.is_orphan(node) {
             return Ok(());
-        };
-        let before = self.inodes.orphans.borrow().get(place + 1).copied();
-        let before = match before {
-            Some(number) => self.inodes.get(number),
-            None => None,
-        };
-        loop {
+        }
+        let before = loop {
             self.load_superblock().await?;
             self.load_inode_block(node.number).await?;
+            let number = self.orphan_before(node);
+            let before = match number {
+                Some(number) => Some(self.node_or_orphan(Ino(u64::from(number))).await?),
+                None => None,
+            };
             if let Some(before) = &before {
                 self.load_inode_block(before.number).await?;
             }
-            if self.is_loaded(0) && self.is_loaded(self.inode_place(node.number).0) {
-                break;
+            // While blocks are read, others join the list and leave it.
+            let is_loaded = |number| self.is_loaded(self.inode_place(number).0);
+            if number == self.orphan_before(node)
+                && self.is_loaded(0)
+                && is_loaded(node.number)
+                && number.is_none_or(is_loaded)
+            {
+                break before;
             }
-        }
+        };
         let next = std::mem::take(&mut node.inode.borrow_mut().dtime);
         self.save(handle, node);
         match before {

@@ -25,15 +25,14 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
     let device = args.device.is_some().then_some(&make as &dyn Fn(u64) -> Box<dyn PowerCut>);
     let plan = CrashPlan { options: &options, device, faults: args.faults, minimises: true };
-    let bar = Bar::new("states", args.states);
+    let bar = Bar::new("crash", if args.faults { "runs" } else { "states" });
     let report = match &args.state {
         None => explore(Sound, workloads, plan, |report| {
-            let done = if args.faults { report.judged } else { report.states };
-            bar.say(done, format!("{} judged, {} workloads", report.judged, report.workloads));
+            bar.reach(if args.faults { report.judged } else { report.states }, args.states);
         })?,
         Some(state) => replay(Sound, &script(args)?, state, plan)?,
     };
-    let seconds = bar.finish();
+    let seconds = bar.end();
     summarise(&report, seconds);
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
