@@ -21,6 +21,11 @@ use crate::journal::{BlockRange, Handle};
 /// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
 pub(super) const ALLOCATION_CREDITS: usize = 2;
 
+/// Room that a new piece of a file gets, for what is written next to it later: Linux rounds requests up likewise.
+const GROWTH_BLOCKS: u32 = 8;
+/// A piece with that much room, in bytes of a bitmap, is taken though more is wanted.
+const ROOM_BYTES_MAX: u32 = 64;
+
 type Bitmap = PageBytes;
 
 #[derive(Clone)]
@@ -204,6 +209,50 @@ impl Volume {
         }
     }
 
+    /// As [`Volume::allocate_blocks`], for content of a file that may grow: right at `goal` if that is free, else where
+    /// there is room behind it. `is_kept` says that the blocks are of those kept for delayed pages.
+    ///
+    /// # Errors
+    /// As [`Volume::allocate_blocks`].
+    pub(super) async fn allocate_for_growth(
+        &self,
+        handle: &mut Handle,
+        goal: u64,
+        (wanted, is_kept): (u32, bool),
+    ) -> FsResult<BlockRange> {
+        let kept = if is_kept { 0 } else { self.kept_blocks() };
+        let is_ample = self.groups.available_blocks() > kept + u64::from(wanted);
+        if !is_ample || !self.layout.contains_block(goal) {
+            return match is_kept {
+                true => self.allocate_kept_blocks(handle, goal, wanted).await,
+                false => self.allocate_blocks(handle, goal, wanted).await,
+            };
+        }
+        let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
+        let from = self.layout.index_in_group(goal);
+        let at_goal = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
+            let limit = end.min(from + wanted);
+            let stop = next_bit(bitmap, waiting, from, limit, true).unwrap_or(limit);
+            (stop - from >= wanted.min(GROWTH_BLOCKS)).then_some((from, stop - from))
+        };
+        if let Some(range) = self.allocate_in_group(handle, goal_group, at_goal).await? {
+            return Ok(range);
+        }
+        for group in (goal_group..groups).chain(0..goal_group) {
+            if self.groups.available(group) < wanted.min(GROWTH_BLOCKS) {
+                continue;
+            }
+            let roomy = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
+                let from = if group == goal_group { from } else { 0 };
+                find_room(bitmap, waiting, (from, end), wanted)
+            };
+            if let Some(range) = self.allocate_in_group(handle, group, roomy).await? {
+                return Ok(range);
+            }
+        }
+        self.allocate_kept_blocks(handle, goal, wanted).await
+    }
+
     /// As [`Volume::allocate_blocks`], of those kept for delayed pages, too.
     ///
     /// # Errors
@@ -222,7 +271,10 @@ impl Volume {
                     continue;
                 }
                 let from = if group == goal_group { self.layout.index_in_group(goal) } else { 0 };
-                if let Some(range) = self.allocate_in_group(handle, group, from, (least, wanted)).await? {
+                let run = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end| {
+                    find_run(bitmap, waiting, (from, end), (least, wanted))
+                };
+                if let Some(range) = self.allocate_in_group(handle, group, run).await? {
                     return Ok(range);
                 }
             }
@@ -235,8 +287,7 @@ impl Volume {
         &self,
         handle: &mut Handle,
         group: u32,
-        from: u32,
-        (least, wanted): (u32, u32),
+        find: impl Fn(&Bitmap, Option<&Bitmap>, u32) -> Option<(u32, u32)>,
     ) -> FsResult<Option<BlockRange>> {
         loop {
             self.load_descriptor(group).await?;
@@ -250,7 +301,7 @@ impl Volume {
                 let page = cache.peek(super::volume::block_key(bitmap_block)).expect("just loaded");
                 let groups = self.groups.all.borrow();
                 let waiting = groups[group as usize].waiting.as_deref();
-                find_run(&page.bytes(), waiting, (from, end), (least, wanted))
+                find(&page.bytes(), waiting, end)
             };
             let Some((start, count)) = run else { return Ok(None) };
             if count > self.groups.available(group) {
@@ -384,6 +435,31 @@ fn find_run(
     search(from, end).or_else(|| search(0, from.min(end)))
 }
 
+/// Up to `wanted` free bits at a multiple of eight, with only free ones behind them up to the next; the first behind
+/// `from` or else before it.
+fn find_room(bitmap: &Bitmap, waiting: Option<&Bitmap>, (from, end): (u32, u32), wanted: u32) -> Option<(u32, u32)> {
+    let is_free = |byte: u32| {
+        let byte = byte as usize;
+        bitmap[byte] == 0 && waiting.is_none_or(|waiting| waiting[byte] == 0)
+    };
+    let (first, bytes) = (from.div_ceil(8), end / 8);
+    let needed = wanted.div_ceil(8).min(ROOM_BYTES_MAX);
+    let search = |first: u32, last: u32| {
+        let mut length = 0;
+        for byte in first..last {
+            length = if is_free(byte) { length + 1 } else { 0 };
+            if length == needed {
+                let start = byte + 1 - length;
+                let stop = (byte + 1..last).find(|next| !is_free(*next) || (next - start) * 8 >= wanted);
+                let room = (stop.unwrap_or(last) - start) * 8;
+                return Some((start * 8, room.min(wanted)));
+            }
+        }
+        None
+    };
+    search(first, bytes).or_else(|| search(0, first.min(bytes)))
+}
+
 /// First descriptor numbers of the table: reads all of them.
 pub(super) fn decode_descriptors(layout: &Layout, table: &[onewrite_block::Page]) -> FsResult<Vec<RawGroupDescriptor>> {
     let first = layout.superblock_block() + 1;
@@ -415,6 +491,20 @@ mod tests {
         assert_eq!(find(0, (20, 40)), Some((250, 40)));
         assert_eq!(find(990, (1, 40)), Some((990, 10)));
         assert_eq!(find(990, (20, 40)), Some((250, 40)));
+    }
+
+    #[test]
+    fn room_begins_at_multiples_of_eight_and_never_holds_waiting_blocks() {
+        let (mut bitmap, mut waiting) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
+        set_bits(&mut bitmap, 0, 3, true);
+        set_bits(&mut bitmap, 24, 1, true);
+        set_bits(&mut waiting, 40, 2, true);
+        let find = |from, wanted| find_room(&bitmap, Some(&waiting), (from, 1000), wanted);
+        assert_eq!(find(0, 3), Some((8, 3)));
+        assert_eq!(find(9, 3), Some((16, 3)));
+        assert_eq!(find(17, 10), Some((48, 10)));
+        assert_eq!(find(997, 2), Some((8, 2)), "behind the end it begins anew");
+        assert_eq!(find(0, 30_000), Some((48, 952)));
     }
 
     #[test]
