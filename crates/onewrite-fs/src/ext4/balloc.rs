@@ -21,10 +21,11 @@ use crate::journal::{BlockRange, Handle};
 /// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
 pub(super) const ALLOCATION_CREDITS: usize = 2;
 
-/// Room that a new piece of a file gets, for what is written next to it later: Linux rounds requests up likewise.
-const GROWTH_BLOCKS: u32 = 8;
-/// A piece with that much room, in bytes of a bitmap, is taken though more is wanted.
-const ROOM_BYTES_MAX: u32 = 64;
+/// Least and most room that a new piece of a file gets, itself included; between, the file may double.
+const ROOM_BLOCKS_MIN: u32 = 8;
+const ROOM_BLOCKS_MAX: u32 = 512;
+/// Groups that are searched for room.
+const ROOM_GROUPS_MAX: usize = 16;
 
 type Bitmap = PageBytes;
 
@@ -209,8 +210,8 @@ impl Volume {
         }
     }
 
-    /// As [`Volume::allocate_blocks`], for content of a file that may grow: right at `goal` if that is free, else where
-    /// there is room behind it. `is_kept` says that the blocks are of those kept for delayed pages.
+    /// As [`Volume::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if that is
+    /// free, else where there is room behind it, as Linux rounds requests up. `is_kept` says that the blocks are of those kept for delayed pages.
     ///
     /// # Errors
     /// As [`Volume::allocate_blocks`].
@@ -218,7 +219,7 @@ impl Volume {
         &self,
         handle: &mut Handle,
         goal: u64,
-        (wanted, is_kept): (u32, bool),
+        (logical, wanted, is_kept): (u32, u32, bool),
     ) -> FsResult<BlockRange> {
         let kept = if is_kept { 0 } else { self.kept_blocks() };
         let is_ample = self.groups.available_blocks() > kept + u64::from(wanted);
@@ -233,18 +234,18 @@ impl Volume {
         let at_goal = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
             let limit = end.min(from + wanted);
             let stop = next_bit(bitmap, waiting, from, limit, true).unwrap_or(limit);
-            (stop - from >= wanted.min(GROWTH_BLOCKS)).then_some((from, stop - from))
+            (stop - from >= wanted.min(ROOM_BLOCKS_MIN)).then_some((from, stop - from))
         };
         if let Some(range) = self.allocate_in_group(handle, goal_group, at_goal).await? {
             return Ok(range);
         }
-        for group in (goal_group..groups).chain(0..goal_group) {
-            if self.groups.available(group) < wanted.min(GROWTH_BLOCKS) {
-                continue;
-            }
+        let room = room_blocks(logical, wanted);
+        let is_roomy = |group: &u32| self.groups.available(*group) >= room;
+        let roomy_groups = (goal_group..groups).chain(0..goal_group).filter(is_roomy).take(ROOM_GROUPS_MAX);
+        for group in roomy_groups {
             let roomy = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
                 let from = if group == goal_group { from } else { 0 };
-                find_room(bitmap, waiting, (from, end), wanted)
+                find_room(bitmap, waiting, (from, end), (wanted, room))
             };
             if let Some(range) = self.allocate_in_group(handle, group, roomy).await? {
                 return Ok(range);
@@ -435,15 +436,26 @@ fn find_run(
     search(from, end).or_else(|| search(0, from.min(end)))
 }
 
-/// Up to `wanted` free bits at a multiple of eight, with only free ones behind them up to the next; the first behind
-/// `from` or else before it.
-fn find_room(bitmap: &Bitmap, waiting: Option<&Bitmap>, (from, end): (u32, u32), wanted: u32) -> Option<(u32, u32)> {
+/// Room for a file to double that reaches to block `logical`, and so many `wanted` more, a multiple of eight.
+fn room_blocks(logical: u32, wanted: u32) -> u32 {
+    let doubled = (u64::from(logical) + u64::from(wanted) + 1).next_power_of_two() - u64::from(logical);
+    (doubled.min(u64::from(ROOM_BLOCKS_MAX)) as u32).max(ROOM_BLOCKS_MIN).next_multiple_of(8)
+}
+
+/// Up to `wanted` free bits at a multiple of eight where there are `room` ones in a row; the first behind `from` or else
+/// before it.
+fn find_room(
+    bitmap: &Bitmap,
+    waiting: Option<&Bitmap>,
+    (from, end): (u32, u32),
+    (wanted, room): (u32, u32),
+) -> Option<(u32, u32)> {
     let is_free = |byte: u32| {
         let byte = byte as usize;
         bitmap[byte] == 0 && waiting.is_none_or(|waiting| waiting[byte] == 0)
     };
     let (first, bytes) = (from.div_ceil(8), end / 8);
-    let needed = wanted.div_ceil(8).min(ROOM_BYTES_MAX);
+    let needed = room / 8;
     let search = |first: u32, last: u32| {
         let mut length = 0;
         for byte in first..last {
@@ -499,10 +511,14 @@ mod tests {
         set_bits(&mut bitmap, 0, 3, true);
         set_bits(&mut bitmap, 24, 1, true);
         set_bits(&mut waiting, 40, 2, true);
-        let find = |from, wanted| find_room(&bitmap, Some(&waiting), (from, 1000), wanted);
+        let find = |from, wanted| find_room(&bitmap, Some(&waiting), (from, 1000), (wanted, room_blocks(0, wanted)));
         assert_eq!(find(0, 3), Some((8, 3)));
         assert_eq!(find(9, 3), Some((16, 3)));
         assert_eq!(find(17, 10), Some((48, 10)));
+        assert_eq!(
+            (room_blocks(0, 3), room_blocks(0, 16), room_blocks(16, 4), room_blocks(9_000, 4)),
+            (8, 32, 16, 512)
+        );
         assert_eq!(find(997, 2), Some((8, 2)), "behind the end it begins anew");
         assert_eq!(find(0, 30_000), Some((48, 952)));
     }

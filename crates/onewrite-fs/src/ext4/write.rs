@@ -190,7 +190,7 @@ impl Volume {
         let goal = self.goal(node, index as u32).await?;
         let is_delayed = node.delayed.borrow().contains(index);
         let wanted = if is_delayed { wanted } else { self.until_delayed(node, index, wanted) };
-        let range = self.allocate_for_growth(handle, goal, (wanted, is_delayed)).await?;
+        let range = self.allocate_for_growth(handle, goal, (index as u32, wanted, is_delayed)).await?;
         let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
         if let Err(error) = self.insert_extent(handle, node, extent).await {
             self.free_blocks(handle, range).await?;
