@@ -201,7 +201,8 @@ impl RamDisk {
 }
 
 fn ram_geometry(pages: u64) -> Geometry {
-    Geometry { fua: true, trim_read: TrimRead::Zeros, ..Geometry::plain("ram", pages) }
+    let plain = Geometry::plain("ram", pages);
+    Geometry { fua: true, trim_read: TrimRead::Zeros, share_pairs_max: 256, share_atomic: true, ..plain }
 }
 
 impl Device for RamDisk {

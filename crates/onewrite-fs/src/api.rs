@@ -236,6 +236,8 @@ pub struct FsCounters {
     pub forced_checkpoints: u64,
     /// Bytes written or shared home by checkpoints.
     pub checkpoint_bytes: u64,
+    /// Those of them that were shared.
+    pub shared_bytes: u64,
 }
 
 /// Why an operation failed. [`FsError::errno`] gives the number that Linux uses.

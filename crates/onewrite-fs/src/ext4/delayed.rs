@@ -142,6 +142,7 @@ impl Volume {
                 let stop = run.end.min(run.start + length);
                 if is_unwritten {
                     self.mark_written(&mut handle, node, (run.start, stop)).await?;
+                    self.flatten(&mut handle, node).await?;
                 }
                 node.converting.borrow_mut().remove(run.start..stop);
             }

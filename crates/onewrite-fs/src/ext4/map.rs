@@ -430,6 +430,27 @@ impl Volume {
         Ok(emptied)
     }
 
+    /// Brings what an only leaf holds into the inode, if it fits there; joining extents may have made it so. The inode is
+    /// the caller's to save.
+    pub(super) async fn flatten(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        let path = self.path(node, 0).await?;
+        let &[root, Step { block: Some(block), .. }] = &path[..] else { return Ok(()) };
+        let room = self.with_tree(node, root, |tree| if tree.len() == 1 { tree.capacity() } else { 0 })?;
+        let extents: Vec<Extent> = self.with_tree(node, path[1], |tree| tree.extents().collect())?;
+        if extents.len() > room {
+            return Ok(());
+        }
+        node.map_changed();
+        {
+            let mut inode = node.inode.borrow_mut();
+            let mut root = NodeMut::init(&mut inode.block, 0);
+            let fits = extents.into_iter().enumerate().all(|(at, extent)| root.insert_extent(at, extent));
+            assert!(fits, "the inode has room for them");
+        }
+        node.drop_blocks(1);
+        self.free_blocks(handle, BlockRange { start: block, count: 1 }).await
+    }
+
     /// Where a new block of the file at `logical` would best lie.
     pub(super) async fn goal(&self, node: &Node, logical: u32) -> FsResult<u64> {
         let path = self.path(node, logical).await?;

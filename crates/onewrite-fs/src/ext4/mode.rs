@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::journal::{Barrier, Checksum, Commit};
+use crate::journal::{Barrier, CheckpointBy, Checksum, Commit};
 
 /// What goes into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +51,18 @@ pub enum Mode {
     Data,
     /// Full, checksum, copy: jbd2's async commit.
     DataAsync,
+    /// Metadata, barrier, share: Linux's default with remapped checkpoints (SOJ in the papers).
+    Soj,
+    /// Full, barrier, share: everything is written once (SDJ in the papers).
+    Sdj,
+    /// Full, checksum, share: one write and one FLUSH.
+    SdjAsync,
 }
 
 impl Mode {
     /// All modes, weakest promise first.
-    pub const ALL: [Mode; 4] = [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync];
+    pub const ALL: [Mode; 7] =
+        [Mode::Writeback, Mode::Ordered, Mode::Soj, Mode::Data, Mode::DataAsync, Mode::Sdj, Mode::SdjAsync];
 
     /// The name in options, tables and JSON.
     pub const fn name(self) -> &'static str {
@@ -64,6 +71,9 @@ impl Mode {
             Mode::Ordered => "ordered",
             Mode::Data => "data",
             Mode::DataAsync => "data+async",
+            Mode::Soj => "soj",
+            Mode::Sdj => "sdj",
+            Mode::SdjAsync => "sdj+async",
         }
     }
 
@@ -71,8 +81,8 @@ impl Mode {
     pub const fn scope(self) -> Scope {
         match self {
             Mode::Writeback => Scope::Metadata,
-            Mode::Ordered => Scope::OrderedMetadata,
-            Mode::Data | Mode::DataAsync => Scope::Full,
+            Mode::Ordered | Mode::Soj => Scope::OrderedMetadata,
+            Mode::Data | Mode::DataAsync | Mode::Sdj | Mode::SdjAsync => Scope::Full,
         }
     }
 
@@ -88,8 +98,16 @@ impl Mode {
     /// How its transactions become durable.
     pub fn commit(self) -> Box<dyn Commit> {
         match self {
-            Mode::Writeback | Mode::Ordered | Mode::Data => Box::new(Barrier),
-            Mode::DataAsync => Box::new(Checksum),
+            Mode::Writeback | Mode::Ordered | Mode::Data | Mode::Soj | Mode::Sdj => Box::new(Barrier),
+            Mode::DataAsync | Mode::SdjAsync => Box::new(Checksum),
+        }
+    }
+
+    /// How committed blocks come home.
+    pub const fn checkpoint(self) -> CheckpointBy {
+        match self {
+            Mode::Writeback | Mode::Ordered | Mode::Data | Mode::DataAsync => CheckpointBy::Copy,
+            Mode::Soj | Mode::Sdj | Mode::SdjAsync => CheckpointBy::Share,
         }
     }
 }
@@ -125,7 +143,7 @@ impl FromStr for Mode {
     type Err = ModeError;
 
     fn from_str(name: &str) -> Result<Mode, ModeError> {
-        if name == "ordered+async" || name == "writeback+async" {
+        if ["ordered+async", "writeback+async", "soj+async"].contains(&name) {
             let reason = "one FLUSH covers the log only, and the commit's checksum does not cover data written in \
                           place; use `data+async`";
             return Err(ModeError::Impossible { name: name.into(), reason });
@@ -158,6 +176,9 @@ mod tests {
     #[test]
     fn an_unknown_mode_lists_the_known_ones() {
         let error = "dj".parse::<Mode>().unwrap_err().to_string();
-        assert_eq!(error, "no mode is called `dj`; there are writeback, ordered, data, data+async");
+        assert_eq!(
+            error,
+            "no mode is called `dj`; there are writeback, ordered, soj, data, data+async, sdj, sdj+async"
+        );
     }
 }

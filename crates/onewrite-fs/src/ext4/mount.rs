@@ -23,7 +23,7 @@ use super::read::PAGE_BYTES;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult};
 use crate::journal::format::JournalSuperblock;
-use crate::journal::{BlockRange, Commit, Journal, JournalOptions, LogMap, Recovered, recover};
+use crate::journal::{BlockRange, CheckpointBy, Commit, Journal, JournalOptions, LogMap, Recovered, recover};
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +101,15 @@ impl Ext4 {
             let message = format!("a page cache of {} pages; at least {least} (1 MiB)", options.cache_pages);
             return Err(FsError::Invalid(message));
         }
-        let mut opened = open(&port).await?;
+        check_device(&port, options.mode)?;
+        let mut opened = open(&port, options.mode.checkpoint()).await?;
         let groups = Groups::new(opened.descriptors);
         let structure = Structure::new(&opened.layout, &groups, &opened.map)?;
         settle_counts(&mut opened.superblock, &groups);
         mark_in_use(&port, &mut opened.superblock).await?;
         let journal_options = JournalOptions {
             commit,
+            checkpoint: options.mode.checkpoint(),
             retained_pages_max: options.cache_pages / 2,
             transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
             checkpoint_age: options.checkpoint_age,
@@ -149,7 +151,7 @@ impl Ext4 {
 /// # Errors
 /// As [`Ext4::mount`].
 pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
-    let mut opened = open(port).await?;
+    let mut opened = open(port, CheckpointBy::Copy).await?;
     if opened.recovered.is_some() {
         settle_counts(&mut opened.superblock, &Groups::new(opened.descriptors));
         let features = opened.superblock.features();
@@ -166,8 +168,24 @@ async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
     Ok(pages.pop().expect("a read of one page gives one"))
 }
 
+/// # Errors
+/// [`FsError::Unsupported`] if the mode needs what the device does not have.
+fn check_device(port: &DevicePort, mode: Mode) -> FsResult<()> {
+    let geometry = port.geometry();
+    if mode.checkpoint() == CheckpointBy::Share && geometry.share_pairs_max == 0 {
+        let what =
+            format!("mode `{mode}` on {}: it brings blocks home by SHARE, which the device lacks", geometry.name);
+        let cure = match mode.scope() {
+            Scope::Full => Mode::Data,
+            _ => Mode::Ordered,
+        };
+        return Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE (nvme-share)")));
+    }
+    Ok(())
+}
+
 /// Reads what a mount needs, with the log replayed.
-async fn open(port: &DevicePort) -> FsResult<Opened> {
+async fn open(port: &DevicePort, by: CheckpointBy) -> FsResult<Opened> {
     let superblock = take_superblock(&read_block(port, 0).await?)?;
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
@@ -182,7 +200,7 @@ async fn open(port: &DevicePort) -> FsResult<Opened> {
     if log_superblock.start == 0 {
         return Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered: None });
     }
-    let recovered = Some(recover(port, &map, &mut log_superblock, &mut log_page).await?);
+    let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), by).await?);
     let superblock = take_superblock(&read_block(port, 0).await?)?;
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;

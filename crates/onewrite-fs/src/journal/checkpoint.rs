@@ -1,10 +1,23 @@
 //! Checkpoint: committed blocks go home, and log space becomes free.
+//!
+//! They are copied, or shared: then the device makes each home block read as its log block does, and nothing is written
+//! twice. A block that the log holds escaped is copied all the same. Source: `papers/000` §3.4.1; DESIGN §4, rule 5.
 
-use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page};
+use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap, Request};
 
-use super::Journal;
+use super::live::Homeward;
 use super::log::{send_run, wait_all};
+use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
+
+/// How committed blocks come home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointBy {
+    /// They are written there.
+    Copy,
+    /// Their home is remapped to their copy in the log (SHARE).
+    Share,
+}
 
 /// Blocks that one round brings home, about.
 const ROUND_BLOCKS: usize = 1024;
@@ -64,7 +77,6 @@ impl Journal {
         let mut counters = self.counters.borrow_mut();
         counters.checkpoints += u64::from(home > 0);
         counters.forced_checkpoints += u64::from(home > 0 && is_forced);
-        counters.checkpoint_bytes += (home * PAGE_SIZE) as u64;
     }
 
     /// One round of the checkpoint task.
@@ -78,16 +90,47 @@ impl Journal {
     async fn bring_home(&self, blocks_max: usize) -> Result<usize, DeviceError> {
         let _homeward = self.homeward.exclusive().await;
         let batch = self.live.borrow().batch(blocks_max);
+        let can_share = |homeward: &Homeward| self.options.checkpoint == By::Share && homeward.log_block.is_some();
+        let (shared, copied): (Vec<Homeward>, Vec<Homeward>) = batch.into_iter().partition(can_share);
+        self.copy_home(&copied).await?;
+        self.share_home(&shared).await?;
+        let mut counters = self.counters.borrow_mut();
+        counters.shared_bytes += (shared.len() * PAGE_SIZE) as u64;
+        counters.checkpoint_bytes += ((shared.len() + copied.len()) * PAGE_SIZE) as u64;
+        Ok(shared.len() + copied.len())
+    }
+
+    async fn copy_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
         let mut under_way = Vec::new();
-        for run in batch.chunk_by(|one, next| one.0 + 1 == next.0) {
-            let pages = run.iter().map(|(.., page)| page.clone());
-            under_way.extend(send_run(self.log.port(), run[0].0, pages, false, Cause::Checkpoint).await);
+        for run in blocks.chunk_by(|one, next| one.home_block + 1 == next.home_block) {
+            let pages = run.iter().map(|homeward| homeward.page.clone());
+            under_way.extend(send_run(self.log.port(), run[0].home_block, pages, false, Cause::Checkpoint).await);
         }
         wait_all(under_way).await?;
-        let home_flush = self.log.next_flush();
+        self.note_home(blocks, self.log.next_flush());
+        Ok(())
+    }
+
+    /// Makes the home blocks read as their log blocks do; durable when a request completes.
+    async fn share_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
+        let port = self.log.port();
+        let pairs_max = port.geometry().share_pairs_max.max(1) as usize;
+        let mut under_way = Vec::new();
+        for part in blocks.chunks(pairs_max) {
+            let pairs = part.iter().map(|homeward| Remap {
+                source: self.log.page_of(homeward.log_block.expect("only such are shared")),
+                target: Lpn(homeward.home_block),
+            });
+            under_way.push(port.send(Request::share(pairs.collect(), Cause::Checkpoint)).await);
+        }
+        wait_all(under_way).await?;
+        self.note_home(blocks, 0);
+        Ok(())
+    }
+
+    fn note_home(&self, blocks: &[Homeward], home_flush: u64) {
         let mut live = self.live.borrow_mut();
-        batch.iter().for_each(|(block, tid, _)| live.is_home(*block, *tid, home_flush));
-        Ok(batch.len())
+        blocks.iter().for_each(|homeward| live.is_home(homeward.home_block, homeward.tid, home_flush));
     }
 
     fn abort_with(&self, error: DeviceError) -> FsError {

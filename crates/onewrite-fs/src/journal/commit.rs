@@ -7,6 +7,7 @@ use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
 
 use super::Journal;
 use super::format::{self, JournalSuperblock, Style, Tag, VersionOneSum, compat, incompat};
+use super::live::Logged;
 use super::log::{Log, wait_all};
 use super::transaction::Sealed;
 use crate::api::{FsError, FsResult};
@@ -115,8 +116,8 @@ impl Journal {
     /// What the device says; the journal is then aborted.
     pub async fn commit(&self, sealed: Sealed) -> FsResult<Sealed> {
         match self.write_record(&sealed).await {
-            Ok(log_place) => {
-                self.finish_commit(&sealed, log_place);
+            Ok(written) => {
+                self.finish_commit(&sealed, written);
                 Ok(sealed)
             }
             Err(error) => {
@@ -127,13 +128,14 @@ impl Journal {
         }
     }
 
-    async fn write_record(&self, sealed: &Sealed) -> Result<(u32, u32), DeviceError> {
+    async fn write_record(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
         let (style, tid, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
         let bytes = (blocks.len() * PAGE_SIZE) as u64;
         let cost = JobCost::Checksum { bytes };
-        let mut pages = runtime.job(cost, move || encode(&style, tid, civil_ns, &blocks, &revokes)).await;
+        let encoded = runtime.job(cost, move || encode(&style, tid, civil_ns, &blocks, &revokes)).await;
+        let Encoded { mut pages, offsets } = encoded;
         let count = pages.len() as u32;
         let places = self.live.borrow_mut().take(count);
         let (last_start, last_count) = *places.last().expect("a record has at least its commit block");
@@ -145,12 +147,22 @@ impl Journal {
         let commit_at = u64::from(last_start + last_count - 1);
         self.options.commit.commit(&self.log, Record { runs, commit_at, commit }).await?;
         self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
-        Ok((places[0].0, count))
+        let log_block = |offset: u32| match offset.checked_sub(places[0].1) {
+            None => places[0].0 + offset,
+            Some(rest) => places[1].0 + rest,
+        };
+        let log_blocks = offsets.into_iter().map(|offset| offset.map(log_block)).collect();
+        Ok(Written { start: places[0].0, count, log_blocks })
     }
 
-    fn finish_commit(&self, sealed: &Sealed, log_place: (u32, u32)) {
+    fn finish_commit(&self, sealed: &Sealed, written: Written) {
+        let logged = sealed.blocks.iter().zip(written.log_blocks);
+        let logged = logged.map(|((block, page), log_block)| {
+            let (home_block, page) = (*block, page.clone());
+            Logged { home_block, page, log_block }
+        });
         let mut live = self.live.borrow_mut();
-        live.add(sealed.tid, self.log.runtime().now(), log_place, sealed.blocks.clone());
+        live.add(sealed.tid, self.log.runtime().now(), (written.start, written.count), logged.collect());
         sealed.freed.iter().for_each(|range| live.drop_entries(range.start, range.count));
         drop(live);
         self.committing.replace(None);
@@ -167,12 +179,28 @@ impl Journal {
     }
 }
 
+/// A transaction as log blocks.
+struct Encoded {
+    pages: Vec<Page>,
+    /// Which of them holds exactly each of the transaction's blocks, in their order.
+    offsets: Vec<Option<u32>>,
+}
+
+/// Where a transaction lies in the log.
+struct Written {
+    start: u32,
+    count: u32,
+    /// For each of its blocks.
+    log_blocks: Vec<Option<u32>>,
+}
+
 /// The log blocks of a transaction: revokes, descriptors each with its blocks, and the commit block at the end.
-fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revokes: &[u64]) -> Vec<Page> {
+fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revokes: &[u64]) -> Encoded {
     let mut pages: Vec<Page> =
         revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(tid, chunk))).collect();
     let mut sum = VersionOneSum::START;
     let sums_all = style.checksums == format::Checksums::V1;
+    let mut offsets = Vec::with_capacity(blocks.len());
     for chunk in blocks.chunks(style.tags_max()) {
         let (tags, copies): (Vec<Tag>, Vec<Page>) =
             chunk.iter().map(|(block, page)| tag(style, tid, *block, page)).unzip();
@@ -182,10 +210,12 @@ fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revoke
             copies.iter().for_each(|page| sum.add(&page.bytes()));
         }
         pages.push(Page::new(descriptor));
+        let first = pages.len() as u32;
+        offsets.extend((first..).zip(&tags).map(|(offset, tag)| (!tag.is_escaped).then_some(offset)));
         pages.extend(copies);
     }
     pages.push(Page::new(style.commit(tid, civil_ns, sum.0)));
-    pages
+    Encoded { pages, offsets }
 }
 
 fn tag(style: &Style, tid: u32, home_block: u64, page: &Page) -> (Tag, Page) {

@@ -11,6 +11,25 @@ use super::transaction::Tid;
 pub(super) struct Entry {
     pub(super) tid: Tid,
     pub(super) page: Page,
+    /// The log block that holds exactly its content, if one does.
+    pub(super) log_block: Option<u32>,
+}
+
+/// A block that a transaction logged.
+pub(super) struct Logged {
+    pub(super) home_block: u64,
+    pub(super) page: Page,
+    /// The log block that holds exactly its content; escaped and compressed ones have none.
+    pub(super) log_block: Option<u32>,
+}
+
+/// A block on its way home.
+#[derive(Clone)]
+pub(super) struct Homeward {
+    pub(super) home_block: u64,
+    pub(super) tid: Tid,
+    pub(super) page: Page,
+    pub(super) log_block: Option<u32>,
 }
 
 struct LiveTransaction {
@@ -136,15 +155,15 @@ impl Live {
     }
 
     /// A transaction became durable: its blocks supersede older entries.
-    pub(super) fn add(&mut self, tid: Tid, now: Nanos, log: (u32, u32), blocks: Vec<(u64, Page)>) {
+    pub(super) fn add(&mut self, tid: Tid, now: Nanos, log: (u32, u32), blocks: Vec<Logged>) {
         let (start, length) = log;
-        let numbers: Vec<u64> = blocks.iter().map(|(block, _)| *block).collect();
+        let numbers: Vec<u64> = blocks.iter().map(|logged| logged.home_block).collect();
         let not_home = blocks.len();
         let transaction =
             LiveTransaction { tid, committed_at: now, start, length, blocks: numbers, not_home, home_flush: 0 };
         self.transactions.push_back(transaction);
-        for (block, page) in blocks {
-            if let Some(older) = self.entries.insert(block, Entry { tid, page }) {
+        for Logged { home_block, page, log_block } in blocks {
+            if let Some(older) = self.entries.insert(home_block, Entry { tid, page, log_block }) {
                 self.transaction_mut(older.tid).not_home -= 1;
             }
         }
@@ -169,7 +188,7 @@ impl Live {
     }
 
     /// Blocks to bring home, oldest transactions first, about `blocks_max` of them, in ascending order.
-    pub(super) fn batch(&self, blocks_max: usize) -> Vec<(u64, Tid, Page)> {
+    pub(super) fn batch(&self, blocks_max: usize) -> Vec<Homeward> {
         let mut batch = Vec::new();
         for live in self.transactions.iter().filter(|live| live.not_home > 0) {
             if !batch.is_empty() && batch.len() + live.not_home > blocks_max {
@@ -177,11 +196,12 @@ impl Live {
             }
             let own = live.blocks.iter().filter_map(|block| {
                 let entry = self.entries.get(block).filter(|entry| entry.tid == live.tid)?;
-                Some((*block, entry.tid, entry.page.clone()))
+                let (tid, page, log_block) = (entry.tid, entry.page.clone(), entry.log_block);
+                Some(Homeward { home_block: *block, tid, page, log_block })
             });
             batch.extend(own);
         }
-        batch.sort_unstable_by_key(|(block, ..)| *block);
+        batch.sort_unstable_by_key(|homeward| homeward.home_block);
         batch
     }
 

@@ -88,6 +88,11 @@ impl Log {
         self.port.runtime()
     }
 
+    /// The device page of a log block.
+    pub fn page_of(&self, log_block: u32) -> Lpn {
+        Lpn(self.map.runs(u64::from(log_block), 1)[0].start)
+    }
+
     /// Puts writes of `pages` to the log from `log_block` on under way.
     pub async fn send(&self, log_block: u64, pages: Vec<Page>, fua: bool, cause: Cause) -> Vec<InFlight> {
         let mut under_way = Vec::new();

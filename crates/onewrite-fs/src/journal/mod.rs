@@ -36,6 +36,7 @@ use onewrite_block::sync::{SharedLock, Signal};
 use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
+pub use checkpoint::CheckpointBy;
 pub use commit::{Barrier, Checksum, Commit, CommitFuture, LogFeatures, Record, send_and_wait};
 use format::JournalSuperblock;
 use live::Live;
@@ -48,6 +49,8 @@ use transaction::{Committing, Running};
 pub struct JournalOptions {
     /// How commits become durable.
     pub commit: Box<dyn Commit>,
+    /// How committed blocks come home.
+    pub checkpoint: CheckpointBy,
     /// Committed pages held in memory until they are home, at most.
     pub retained_pages_max: usize,
     /// Blocks of one transaction, at most; also bounded by a quarter of the log.

@@ -10,9 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use onewrite_block::{Cause, DevicePort, JobCost, Lpn, PAGE_SIZE, Page, Request};
+use onewrite_block::{Cause, DevicePort, JobCost, Lpn, PAGE_SIZE, Page, Remap, Request};
 use rustc_hash::FxHashMap;
 
+use super::CheckpointBy;
 use super::format::{self, JournalSuperblock, Kind, Style, Tag, VersionOneSum};
 use super::log::{LogMap, send_run, wait_all};
 use crate::api::{FsError, FsResult};
@@ -28,6 +29,8 @@ pub struct Recovered {
     pub logged_blocks: u64,
     /// Blocks written home: the newest copy of each that was not revoked.
     pub written_blocks: u64,
+    /// Those of them that were shared, not written.
+    pub shared_blocks: u64,
     /// Copies that a later transaction revoked.
     pub revoked_blocks: u64,
 }
@@ -40,8 +43,8 @@ pub struct Recovered {
 pub async fn recover(
     port: &DevicePort,
     map: &LogMap,
-    superblock: &mut JournalSuperblock,
-    superblock_page: &mut Page,
+    (superblock, superblock_page): (&mut JournalSuperblock, &mut Page),
+    by: CheckpointBy,
 ) -> FsResult<Recovered> {
     if superblock.start == 0 {
         return Ok(Recovered::default());
@@ -50,7 +53,13 @@ pub async fn recover(
     scan.run().await?;
     let blocks = scan.newest();
     scan.done.written_blocks = blocks.len() as u64;
-    write_home(port, map, blocks).await?;
+    check_homes(port, map, &blocks)?;
+    let can_share = |copy: &Copy| by == CheckpointBy::Share && !copy.is_escaped;
+    let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));
+    scan.done.shared_blocks = shared.len() as u64;
+    write_home(port, copied).await?;
+    share_home(port, shared).await?;
+    port.request(Request::flush(Cause::Recovery)).await?;
     superblock.start = 0;
     superblock.sequence = scan.sequence.wrapping_add(1);
     *superblock = superblock.plain();
@@ -61,21 +70,40 @@ pub async fn recover(
     Ok(scan.done)
 }
 
-async fn write_home(port: &DevicePort, map: &LogMap, blocks: BTreeMap<u64, Page>) -> FsResult<()> {
+/// Copies by their home blocks, in ascending order.
+type Blocks = Vec<(u64, Copy)>;
+
+/// # Errors
+/// [`FsError::Damaged`] if a block has no place where it may go.
+fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()> {
     let pages = port.geometry().pages;
     let in_log = |block: u64| map.contains(block);
-    if let Some((block, _)) = blocks.iter().find(|(block, _)| **block >= pages || in_log(**block)) {
+    if let Some((block, _)) = blocks.iter().find(|(block, _)| *block >= pages || in_log(*block)) {
         return Err(damage(format!("journal, tag for block {block}"), "it lies outside the device or in the log"));
     }
-    let blocks: Vec<(u64, Page)> = blocks.into_iter().collect();
+    Ok(())
+}
+
+async fn write_home(port: &DevicePort, blocks: Blocks) -> FsResult<()> {
+    let content =
+        |(block, copy): (u64, Copy)| (block, if copy.is_escaped { format::unescape(copy.page) } else { copy.page });
+    let blocks: Vec<(u64, Page)> = blocks.into_iter().map(content).collect();
     let mut under_way = Vec::new();
     for run in blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
         let content = run.iter().map(|(_, page)| page.clone());
         under_way.extend(send_run(port, run[0].0, content, false, Cause::Recovery).await);
     }
-    wait_all(under_way).await?;
-    port.request(Request::flush(Cause::Recovery)).await?;
-    Ok(())
+    Ok(wait_all(under_way).await?)
+}
+
+/// Makes the home blocks read as the log does: nothing is written.
+async fn share_home(port: &DevicePort, blocks: Blocks) -> FsResult<()> {
+    let mut under_way = Vec::new();
+    for part in blocks.chunks(port.geometry().share_pairs_max.max(1) as usize) {
+        let pairs = part.iter().map(|(block, copy)| Remap { source: copy.place, target: Lpn(*block) });
+        under_way.push(port.send(Request::share(pairs.collect(), Cause::Recovery)).await);
+    }
+    Ok(wait_all(under_way).await?)
 }
 
 fn damage(place: String, problem: &str) -> FsError {
@@ -87,12 +115,14 @@ struct Copy {
     tid: u32,
     is_escaped: bool,
     page: Page,
+    /// Where in the log.
+    place: Lpn,
 }
 
 /// A transaction that is being read; nothing of it counts before its commit block.
 #[derive(Default)]
 struct Pending {
-    copies: Vec<(u64, bool, Page)>,
+    copies: Vec<(u64, bool, Page, Lpn)>,
     revokes: Vec<u64>,
     damaged: Option<u64>,
 }
@@ -172,22 +202,24 @@ impl<'a> Scan<'a> {
         sum: &mut VersionOneSum,
     ) -> FsResult<bool> {
         let tags = self.style.tags(descriptor);
-        let mut pages = Vec::with_capacity(tags.len());
+        let (mut pages, mut places) = (Vec::with_capacity(tags.len()), Vec::with_capacity(tags.len()));
         for _ in &tags {
+            places.push(self.reader.place());
             let Some(page) = self.reader.next().await? else { return Ok(false) };
             pages.push(page);
         }
         let (style, sequence) = (self.style, self.sequence);
         let cost = JobCost::Checksum { bytes: (pages.len() * PAGE_SIZE) as u64 };
         let checked = move || check(&style, sequence, tags, pages);
-        for (tag, page, holds) in self.reader.port.runtime().job(cost, checked).await {
+        let checked = self.reader.port.runtime().job(cost, checked).await;
+        for ((tag, page, holds), place) in checked.into_iter().zip(places) {
             if style.checksums == format::Checksums::V1 {
                 sum.add(&page.bytes());
             }
             if !holds {
                 pending.damaged.get_or_insert(tag.home_block);
             }
-            pending.copies.push((tag.home_block, tag.is_escaped, page));
+            pending.copies.push((tag.home_block, tag.is_escaped, page, place));
         }
         Ok(true)
     }
@@ -196,27 +228,24 @@ impl<'a> Scan<'a> {
         self.done.transactions += 1;
         self.done.logged_blocks += transaction.copies.len() as u64;
         let tid = self.sequence;
-        for (block, is_escaped, page) in transaction.copies {
-            self.copies.insert(block, Copy { tid, is_escaped, page });
+        for (block, is_escaped, page, place) in transaction.copies {
+            self.copies.insert(block, Copy { tid, is_escaped, page, place });
         }
         for block in transaction.revokes {
             self.revoked.insert(block, tid);
         }
     }
 
-    /// The newest copy of each block that no later or equal transaction revoked, with its magic number back.
-    fn newest(&mut self) -> BTreeMap<u64, Page> {
+    /// The newest copy of each block that no later or equal transaction revoked, by home block.
+    fn newest(&mut self) -> Blocks {
         let copies = std::mem::take(&mut self.copies);
         let revoked = &self.revoked;
         let is_live = |block: u64, tid: u32| revoked.get(&block).is_none_or(|&revoke| is_after(tid, revoke));
         let all = copies.len();
-        let newest: BTreeMap<u64, Page> = copies
-            .into_iter()
-            .filter(|(block, copy)| is_live(*block, copy.tid))
-            .map(|(block, copy)| (block, if copy.is_escaped { format::unescape(copy.page) } else { copy.page }))
-            .collect();
+        let live = copies.into_iter().filter(|(block, copy)| is_live(*block, copy.tid));
+        let newest: BTreeMap<u64, Copy> = live.collect();
         self.done.revoked_blocks = (all - newest.len()) as u64;
-        newest
+        newest.into_iter().collect()
     }
 }
 
@@ -263,6 +292,13 @@ impl<'a> Reader<'a> {
         }
         self.left -= 1;
         Ok(self.ahead.next())
+    }
+
+    /// Where the block that comes next lies on the device, unless the log ends.
+    fn place(&self) -> Lpn {
+        let behind = self.next_block - self.ahead.len() as u32;
+        let next = if behind >= self.length { self.first } else { behind };
+        Lpn(self.map.runs(u64::from(next), 1)[0].start)
     }
 
     async fn read_ahead(&mut self) -> FsResult<()> {
