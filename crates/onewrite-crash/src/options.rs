@@ -44,7 +44,7 @@ pub struct ExploreOptions {
 }
 
 impl ExploreOptions {
-    /// A 32 MiB image with a log of 4 MiB on a disk with FUA that may lose any subset of unflushed pages.
+    /// A 32 MiB image with a log of 4 MiB on a disk with FUA and SHARE that may lose any subset of unflushed pages.
     pub fn new(mode: Mode) -> ExploreOptions {
         let size_bytes = 32 * MIB;
         let plain = Geometry::plain(OWN_DISK, size_bytes / PAGE_SIZE as u64);
@@ -57,7 +57,13 @@ impl ExploreOptions {
             cache_pages: 1024,
             commit_interval: mount.commit_interval,
             checkpoint_age: mount.checkpoint_age,
-            geometry: Geometry { fua: true, trim_read: TrimRead::Zeros, ..plain },
+            geometry: Geometry {
+                fua: true,
+                trim_read: TrimRead::Zeros,
+                share_pairs_max: 64,
+                share_atomic: true,
+                ..plain
+            },
             seed: 1,
             exhaustive_writes_max: 8,
             samples: 24,

@@ -92,12 +92,20 @@ fn crashed(mode: Mode, events: u64) -> Image {
     image(device)
 }
 
+/// Device events before the cut.
+const CUTS: [u64; 5] = [700, 1500, 3000, 6000, 12_000];
+
+fn share_geometry() -> onewrite_block::Geometry {
+    let plain = onewrite_block::Geometry::plain("ram", 64 * MIB / 4096);
+    onewrite_block::Geometry { share_pairs_max: 100, share_atomic: true, ..plain }
+}
+
 type Seen = (Vec<Entry>, Space, u64);
 
 /// What we see on an image that is clean or will be made so.
-fn seen(path: &Path) -> (Seen, Image) {
-    let disk = RamDisk::with_image(load(path), onewrite_block::Geometry::plain("ram", 64 * MIB / 4096));
-    let options = MountOptions::new(Mode::Ordered);
+fn seen(path: &Path, mode: Mode) -> (Seen, Image) {
+    let disk = RamDisk::with_image(load(path), share_geometry());
+    let options = MountOptions::new(mode);
     let (outcome, device) = with_mount(Box::new(disk), options, |fs, _| async move {
         let transactions = fs.recovered().map_or(0, |recovered| recovered.transactions);
         Ok((tree(&fs).await?, fs.space().await?, transactions))
@@ -106,14 +114,14 @@ fn seen(path: &Path) -> (Seen, Image) {
 }
 
 /// A copy of `image`, treated by `treat`, as we see it then.
-fn after(scratch: &Scratch, name: &str, image: &Image, treat: impl FnOnce(&Path)) -> Seen {
+fn after(scratch: &Scratch, (name, mode): (&str, Mode), image: &Image, treat: impl FnOnce(&Path)) -> Seen {
     let path = scratch.path(name);
     save(image, &path);
     treat(&path);
     if name == "e2fsck" {
         assert_clean(&path);
     }
-    let (seen, unmounted) = seen(&path);
+    let (seen, unmounted) = seen(&path, mode);
     save(&unmounted, &path);
     assert_clean(&path);
     seen
@@ -127,19 +135,19 @@ fn assert_same_tree(one: &Seen, other: &Seen, what: &str) {
     assert_eq!(one.1, other.1, "{what}");
 }
 
-fn compare_replays(mode: Mode) {
+fn compare_replays(mode: Mode, cuts: &[u64]) {
     let scratch = Scratch::new(&format!("replay-{mode}"));
-    for events in [700, 1500, 3000, 6000, 12_000] {
+    for &events in cuts {
         let image = crashed(mode, events);
-        let ours = after(&scratch, "ours", &image, |_| ());
+        let ours = after(&scratch, ("ours", mode), &image, |_| ());
         assert!(ours.2 > 0, "{mode}, {events} events: the log holds nothing to replay");
-        let theirs = after(&scratch, "e2fsck", &image, |path| {
+        let theirs = after(&scratch, ("e2fsck", mode), &image, |path| {
             let said = output("e2fsck", &["-fy", text(path)]);
             assert!(said.status.code().is_some_and(|code| code <= 1), "{}", String::from_utf8_lossy(&said.stdout));
         });
         assert_same_tree(&ours, &theirs, &format!("{mode}, {events} events: we and e2fsck"));
         let mut is_mounted = false;
-        let kernel = after(&scratch, "kernel", &image, |path| is_mounted = LoopMount::new(path).is_some());
+        let kernel = after(&scratch, ("kernel", mode), &image, |path| is_mounted = LoopMount::new(path).is_some());
         if is_mounted {
             assert_same_tree(&ours, &kernel, &format!("{mode}, {events} events: we and the kernel"));
         }
@@ -148,15 +156,22 @@ fn compare_replays(mode: Mode) {
 
 #[test]
 fn an_ordered_log_is_replayed_by_all_alike() {
-    compare_replays(Mode::Ordered);
+    compare_replays(Mode::Ordered, &CUTS);
 }
 
 #[test]
 fn a_data_log_is_replayed_by_all_alike() {
-    compare_replays(Mode::Data);
+    compare_replays(Mode::Data, &CUTS);
+}
+
+#[test]
+fn logs_whose_blocks_went_home_by_share_are_replayed_by_all_alike() {
+    for mode in [Mode::Soj, Mode::Sdj, Mode::SdjAsync] {
+        compare_replays(mode, &[1500, 6000]);
+    }
 }
 
 #[test]
 fn an_async_log_is_replayed_by_all_alike() {
-    compare_replays(Mode::DataAsync);
+    compare_replays(Mode::DataAsync, &CUTS);
 }

@@ -238,6 +238,8 @@ pub struct FsFigures {
     pub forced_checkpoints: u64,
     /// Bytes brought home by checkpoints.
     pub checkpoint_bytes: u64,
+    /// Those of them that SHARE brought home without writing.
+    pub shared_bytes: u64,
 }
 
 impl FsFigures {
@@ -251,6 +253,7 @@ impl FsFigures {
             checkpoints: counters.checkpoints,
             forced_checkpoints: counters.forced_checkpoints,
             checkpoint_bytes: counters.checkpoint_bytes,
+            shared_bytes: counters.shared_bytes,
         }
     }
 }

@@ -196,7 +196,7 @@ pub struct Run {
     /// What stands between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
-    /// Journal mode: writeback, ordered, data or data+async [default: ordered].
+    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async [default: ordered].
     #[arg(long)]
     pub mode: Option<String>,
     /// Write the result as JSON to this file, or to standard output (-).
@@ -264,7 +264,7 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, or
     /// `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
-    /// Journal mode: writeback, ordered, data or data+async.
+    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async.
     #[arg(long, default_value = "ordered")]
     pub mode: String,
     /// Profile whose promises the disk keeps; a tenth of the cuts falls inside the emulated device itself. By default a

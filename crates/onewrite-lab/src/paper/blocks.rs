@@ -28,6 +28,10 @@ pub(super) fn data() -> Result<f64, LabError> {
     count(Mode::Data)
 }
 
+pub(super) fn shared_data() -> Result<f64, LabError> {
+    count(Mode::Sdj)
+}
+
 fn count(mode: Mode) -> Result<f64, LabError> {
     let executor = Executor::ideal();
     let recording = Rc::new(RefCell::new(Recording::default()));

@@ -75,6 +75,7 @@ type Experiment = fn() -> Result<f64, LabError>;
 const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("afs-blocks-oj", blocks::ordered),
     ("afs-blocks-dj", blocks::data),
+    ("afs-blocks-sdj", blocks::shared_data),
     ("ts-waf-full-blocks", amplification::full_blocks),
     ("ts-waf-page-25-16g", amplification::quarter_of_blocks_16g),
     ("ts-waf-page-25-1g", amplification::quarter_of_blocks_1g),
@@ -205,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn ordered_and_data_write_the_blocks_of_the_paper() {
-        for id in ["afs-blocks-oj", "afs-blocks-dj"] {
+    fn each_mode_writes_the_blocks_of_the_paper() {
+        for id in ["afs-blocks-oj", "afs-blocks-dj", "afs-blocks-sdj"] {
             let measured = run(&row(id)).unwrap();
             assert_eq!(measured.agrees(), Some(true), "{measured}");
         }
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_row_without_an_experiment_says_so() {
-        assert!(run(&row("afs-blocks-sdj")).unwrap_err().to_string().contains("afs-blocks-sdj"));
+        assert!(run(&row("afs-soj-oj")).unwrap_err().to_string().contains("afs-soj-oj"));
     }
 
     #[test]
