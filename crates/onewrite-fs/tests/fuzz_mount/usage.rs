@@ -65,7 +65,7 @@ pub fn try_out(image: Image, choices: Choices) -> Result<End, String> {
 }
 
 async fn use_it(port: onewrite_block::DevicePort, mut choices: Choices) -> End {
-    let mode = Mode::ALL[choices.index(4)];
+    let mode = Mode::ALL[choices.index(Mode::ALL.len())];
     let options = MountOptions { cache_pages: 512, ..MountOptions::new(mode) };
     let Ok(fs) = Ext4::mount(port, options).await else { return End::Refused };
     let (mut names, mut complaints) = (Vec::new(), 0_u32);
