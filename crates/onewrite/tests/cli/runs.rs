@@ -77,14 +77,15 @@ fn every_refusal_names_place_and_cure() {
         ("run bad.fio", "bad.fio:3: key `zonemode`"),
         ("run good.fio --threads 4", "--threads is for varmail"),
         ("run varmail --device sata-851", "sata-850pro"),
-        ("run varmail --mode fast", "writeback, ordered, data"),
+        ("run varmail --mode fast", "writeback, ordered, soj, data"),
+        ("run varmail --mode sdj", "use `data`, or a device with SHARE"),
         ("run varmail --mode ordered+async", "use `data+async`"),
         ("run good.fio --fs raw --mode data", "--mode data needs a file system"),
         ("run varmail --fs raw", "--fs ext4"),
         ("run varmail --host nobody", "onewrite host measure"),
         ("run fileserver --size 64M", "no space"),
         ("paper no-such-row", "onewrite paper --list"),
-        ("paper afs-blocks-sdj", "cannot be run yet"),
+        ("paper afs-soj-oj", "cannot be run yet"),
     ];
     for (arguments, words) in cases {
         let refusal = scratch.onewrite(arguments).fails_with(1);
