@@ -16,7 +16,8 @@ const MIB: u64 = 1024 * 1024;
 /// A disk with an ext4, with or without FUA.
 fn disk(fua: bool) -> RamDisk {
     let made = new_disk(64 * MIB, 1024);
-    let geometry = Geometry { fua, ..Geometry::plain("ram", 64 * MIB / PAGE_SIZE as u64) };
+    let plain = Geometry::plain("ram", 64 * MIB / PAGE_SIZE as u64);
+    let geometry = Geometry { fua, share_pairs_max: 100, share_atomic: true, ..plain };
     RamDisk::with_image(made.image().clone(), geometry)
 }
 

@@ -42,7 +42,8 @@ struct Name {
 
 /// Uses the image; `Err` if that panics or does not end.
 pub fn try_out(image: Image, choices: Choices) -> Result<End, String> {
-    let geometry = Geometry::plain("ram", image.pages());
+    let plain = Geometry::plain("ram", image.pages());
+    let geometry = Geometry { share_pairs_max: 100, share_atomic: true, ..plain };
     let plan = FaultPlan::of(Fault::From(REQUESTS_MAX));
     let device = Faulty::new(Box::new(RamDisk::with_image(image, geometry)), plan);
     let executor = Executor::ideal();
