@@ -316,12 +316,14 @@ struct Row {
     mode: Mode,
     kernel: Cost,
     ours: Cost,
+    /// Files in more than one piece, in percent, as e2fsck counts them: the kernel's and ours.
+    pieces: [String; 2],
 }
 
 fn print_totals(rows: &[Row]) {
     println!("| work | mode | kernel MiB | ours MiB | ratio | kernel flushes | ours flushes | ratio |");
     println!("|---|---|---:|---:|---:|---:|---:|---:|");
-    for Row { name, mode, kernel, ours } in rows {
+    for Row { name, mode, kernel, ours, .. } in rows {
         let (bytes, flushes) = (ratio(ours.bytes, kernel.bytes), ratio(ours.flushes, kernel.flushes));
         let (kernel_mib, ours_mib) = (mib(kernel.bytes), mib(ours.bytes));
         print!("| {name} | {mode} | {kernel_mib:.1} | {ours_mib:.1} | {bytes:.2} ");
@@ -334,7 +336,7 @@ fn print_per_commit(rows: &[Row]) {
         "| work | mode | kernel commits | ours | kernel KiB per commit | ours | kernel flushes per commit | ours |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|");
-    for Row { name, mode, kernel, ours } in rows {
+    for Row { name, mode, kernel, ours, .. } in rows {
         let kib = |cost: &Cost| cost.bytes as f64 / 1024.0 / cost.commits.max(1) as f64;
         let flushes = |cost: &Cost| ratio(cost.flushes, cost.commits);
         print!("| {name} | {mode} | {} | {} | {:.1} | {:.1} ", kernel.commits, ours.commits, kib(kernel), kib(ours));
@@ -342,13 +344,30 @@ fn print_per_commit(rows: &[Row]) {
     }
 }
 
+fn print_pieces(rows: &[Row]) {
+    println!("| work | mode | kernel, files in pieces | ours |");
+    println!("|---|---|---:|---:|");
+    for Row { name, mode, pieces: [kernel, ours], .. } in rows {
+        println!("| {name} | {mode} | {kernel} | {ours} |");
+    }
+}
+
+/// The share of files in more than one piece, as e2fsck says it; it has to find nothing else to say.
+fn in_pieces(image: &Path) -> String {
+    let said = run("e2fsck", &["-fn", image.to_str().expect("UTF-8")]);
+    let share = said.rsplit_once("files (").and_then(|(_, rest)| rest.split_once(" non-contiguous"));
+    share.expect("e2fsck tells how many").0.to_owned()
+}
+
 fn measure(base: &Path, image: &Path, name: &'static str, work: Work) -> Vec<Row> {
     let modes = [(Mode::Ordered, "data=ordered"), (Mode::Data, "data=journal")];
-    let row = |(mode, options)| {
+    let row = |(mode, options): (Mode, &str)| {
         std::fs::copy(base, image).expect("copy");
         let kernel = on_kernel(image, work, options);
+        let of_kernel = in_pieces(image);
         std::fs::copy(base, image).expect("copy");
-        Row { name, mode, kernel, ours: on_ours(image, work, mode) }
+        let ours = on_ours(image, work, mode);
+        Row { name, mode, kernel, ours, pieces: [of_kernel, in_pieces(image)] }
     };
     modes.map(row).into()
 }
@@ -368,5 +387,7 @@ fn main() {
     print_totals(&rows);
     println!();
     print_per_commit(&rows);
+    println!();
+    print_pieces(&rows);
     std::fs::remove_dir_all(&directory).expect("clean up");
 }

@@ -150,7 +150,7 @@ impl Writer {
             Ok(Some(step)) => step,
             Err(error) => return Err(error),
         };
-        self.now = self.now + TURN;
+        self.now += TURN;
         self.operations += 1;
         let lane = match step.order {
             Order::Overlapping => post.turn % post.lanes.len(),
