@@ -214,8 +214,9 @@ impl<S: Subject> Explorer<'_, S> {
             let player = Player::new((subject, Rc::clone(&fs)), runtime.clone(), seen.borrow().clone(), marks);
             player.bind_all().await?;
             player.play_all(workload).await;
+            let unmounted = player.unmount().await;
             seen.replace(player.history());
-            fs.unmount().await
+            unmounted
         };
         let ended = executor.block_on(work);
         drop(executor);

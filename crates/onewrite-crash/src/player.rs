@@ -97,6 +97,24 @@ impl<S: Subject> Player<S> {
         }
     }
 
+    /// Unmounts; in the history it is a `sync`: what was done before is there once it has ended.
+    pub(crate) async fn unmount(&self) -> FsResult<()> {
+        let operation = self.state.borrow_mut().history.begin(Action::Sync);
+        self.mark();
+        let outcome = self.fs.unmount().await;
+        let mut state = self.state.borrow_mut();
+        state.history.operations[operation].error = outcome.as_ref().err().cloned();
+        if outcome.is_err() {
+            state.history.fail(operation);
+            return outcome;
+        }
+        state.history.operations[operation].syncs = Syncs::Everything;
+        state.history.end(operation);
+        drop(state);
+        self.mark();
+        Ok(())
+    }
+
     /// Carries the actions of one task out, one after another. It ends where there is no space: what was done by halves
     /// then stays the last that happened to its files.
     async fn play(&self, actions: Vec<Action>) {

@@ -12,7 +12,6 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
 use onewrite_block::{Choices, Device, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Pattern};
-use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 
@@ -123,7 +122,7 @@ pub(crate) fn perform_at<S: Subject>(
         let player = Player::new((Rc::clone(&subject), Rc::clone(&fs)), runtime.clone(), History::new(tree), recording);
         player.bind_all().await.map_err(failed("reading the tree"))?;
         player.play_all(workload).await;
-        fs.unmount().await.map_err(failed("unmount"))?;
+        player.unmount().await.map_err(failed("unmount"))?;
         Ok(player.history())
     };
     let outcome = executor.block_on(work);

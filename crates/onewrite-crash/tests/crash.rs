@@ -52,6 +52,19 @@ fn fdatasync_of_a_directory_makes_its_names_durable() {
     }
 }
 
+/// The transaction commits by its age just when the task ends: nothing runs then, and something is committing.
+#[test]
+fn unmounting_waits_for_a_transaction_that_is_committing() {
+    for mode in Mode::ALL {
+        for seed in 1..=8 {
+            let options = ExploreOptions { seed, commit_interval: Nanos::from_millis(50), ..ExploreOptions::new(mode) };
+            assert_sound(&explored("create /a; pause 50", &options));
+            let text = "create /a; sync >> open /a 0; unlink /a; pause 20; close 0; pause 50";
+            assert_sound(&explored(text, &options));
+        }
+    }
+}
+
 #[test]
 fn a_write_log_read_back_gives_the_same_verdicts() {
     let workload: Workload =

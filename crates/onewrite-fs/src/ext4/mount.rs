@@ -409,8 +409,12 @@ impl Volume {
         if self.scope != Scope::Full {
             self.write_everything().await?;
         }
-        while !self.journal.is_running_empty() {
+        // A transaction may be committing although nothing runs: closing the log over it would lose it.
+        loop {
             self.commit_now().await?;
+            if self.journal.is_running_empty() && self.journal.is_committed(self.journal.running_tid().previous()) {
+                break;
+            }
         }
         self.journal.check_aborted()?;
         self.is_unmounted.set(true);
