@@ -41,9 +41,9 @@ fuzz-deep: deps
 crash-deep: deps
 	@mkdir -p $(OUT)/crash-deep
 	$(CARGO) build --release --package onewrite
-	@for device in sata-850pro nvme-share; do for mode in writeback ordered data data+async; do \
-	  echo "== $$mode on $$device"; \
-	  $(ONEWRITE) crash random:80 --mode $$mode --device $$device --states 126000 --seed 7 \
+	@seed=7; for device in sata-850pro nvme-share; do for mode in writeback ordered data data+async; do \
+	  seed=$$((seed + 1)); echo "== $$mode on $$device, seed $$seed"; \
+	  $(ONEWRITE) crash random:80 --mode $$mode --device $$device --states 126000 --seed $$seed \
 	    2> $(OUT)/crash-deep/$$mode-$$device.txt; broken=$$?; \
 	  cat $(OUT)/crash-deep/$$mode-$$device.txt; [ $$broken = 0 ] || exit 1; \
 	done; done

@@ -7,7 +7,8 @@ use onewrite_crash::{
     CrashPlan, DeviceCuts, ExploreOptions, Explorer, Promise, Report, Sound, Workload, WorkloadSpec, crash, replay,
 };
 use onewrite_device::{Profile, Rules};
-use onewrite_fs::ext4::{CheckpointBy, Mode};
+use onewrite_fs::ext4::Mode;
+use onewrite_fs::journal::CheckpointBy;
 
 const WORKLOAD: &str = "mkdir /d; create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /d/a; fsync /d/a; \
                         truncate /d/a 3000; write /d/a 8192 30000 3; sync; unlink /d/a; sync \
