@@ -16,7 +16,11 @@ const ERRORS_LEFT: u8 = 4;
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     let name = args.image.display().to_string();
     let judged = with_device(&args.image, !args.no_changes, async move |port| match judge(&port).await {
-        Err(error @ (FsError::Damaged { .. } | FsError::Unsupported(_))) => Ok(Err(error.to_string())),
+        Err(FsError::Damaged { place, problem }) => {
+            let cure = "e2fsck may repair it, from a backup with `-b 32768` if the superblock is gone";
+            Ok(Err(format!("too damaged to check: {place}: {problem}; {cure}")))
+        }
+        Err(error @ FsError::Unsupported(_)) => Ok(Err(error.to_string())),
         other => Ok(Ok(other?)),
     });
     Ok(match judged.with_context(|| name.clone())? {
