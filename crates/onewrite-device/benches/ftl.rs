@@ -1,6 +1,7 @@
 //! FTL replay: map and garbage collection only. Prints host pages per second of processor time and memory per page.
 
 use onewrite_block::GIB;
+use onewrite_device::ftl::{Fast, FastPlan, Ftl, FtlPlan};
 use onewrite_device::waf;
 
 /// Resident bytes of this process.
@@ -23,16 +24,34 @@ fn main() {
     println!("ftl-replay bytes/page={:.2}", (resident_bytes() - before) as f64 / f64::from(4 << 20));
     ftl.check().expect("a sound FTL");
     drop(ftl);
+    memory_of_fast();
     for (percent, range) in [(25, 16 * GIB), (25, GIB), (100, 16 * GIB)] {
-        let start = processor_seconds();
-        let found = waf::run(percent, range, 1);
-        let seconds = processor_seconds() - start;
-        println!(
-            "ftl-replay utilization={percent}% range={}GiB waf={:.4} host_pages={} Mpages/s={:.2}",
-            range / GIB,
-            found.waf,
-            found.host_pages,
-            found.host_pages as f64 / seconds / 1e6
-        );
+        replay("page", percent, range, || waf::run(percent, range, 1));
+        replay("fast", percent, range, || waf::run_fast(percent, range, 1, None));
     }
+    for blocks in [50, 100, 200, 300, 400, 500] {
+        replay(&format!("fast/{blocks} log blocks"), 25, 16 * GIB, || waf::run_fast(25, 16 * GIB, 1, Some(blocks)));
+        replay(&format!("fast/{blocks} log blocks"), 25, GIB, || waf::run_fast(25, GIB, 1, Some(blocks)));
+    }
+}
+
+fn memory_of_fast() {
+    let before = resident_bytes();
+    let space = FtlPlan::of_bytes(16 * GIB, 1024, 15.0);
+    let mut ftl = Fast::new(FastPlan { space, random_blocks: None });
+    (0..4 << 20).for_each(|lpn| assert!(ftl.write(lpn).is_ok()));
+    println!("ftl-replay fast bytes/page={:.2}", (resident_bytes() - before) as f64 / f64::from(4 << 20));
+}
+
+fn replay(name: &str, percent: u32, range: u64, run: impl FnOnce() -> waf::Waf) {
+    let start = processor_seconds();
+    let found = run();
+    let seconds = processor_seconds() - start;
+    println!(
+        "ftl-replay {name} utilization={percent}% range={}GiB waf={:.4} host_pages={} Mpages/s={:.2}",
+        range / GIB,
+        found.waf,
+        found.host_pages,
+        found.host_pages as f64 / seconds / 1e6
+    );
 }

@@ -15,6 +15,7 @@
 
 mod error;
 mod file;
+pub mod ftl;
 mod hdd;
 mod latency;
 pub mod micro;
@@ -26,7 +27,7 @@ pub use error::Error;
 pub use file::FileDisk;
 pub use hdd::HardDisk;
 pub use latency::{Latencies, Latency, LatencyStep};
-pub use profile::{BufferSide, DiskSide, FlashSide, HostSide, Profile, Victim};
+pub use profile::{BufferSide, DiskSide, FlashSide, HostSide, Layer, Profile, Victim};
 pub use ssd::{
     DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,
     Wear, timeline_svg,

@@ -1,12 +1,14 @@
-//! Write amplification: the page-level FTL alone, without time, content or map log.
+//! Write amplification: an FTL alone, without time, content or map log.
 //!
 //! The experiment of the dissertation's section 2.2.2: how many pages flash programs for each page of the host, when the
-//! host writes random flash-block-sized ranges but only a share of the pages in each. [`Replay`] is the FTL for any
-//! trace: the very map and block lists of the emulated SSD on a single die, greedy, host and moved pages apart.
+//! host writes random flash-block-sized ranges but only a share of the pages in each. [`Replay`] is the page-level FTL for
+//! any trace: the very map and block lists of the emulated SSD on a single die, greedy, host and moved pages apart. The
+//! other layers are those of [`crate::ftl`].
 
 use onewrite_block::{Choices, GIB, PAGE_SIZE};
 use serde::Serialize;
 
+use crate::ftl::{Fast, FastPlan, Ftl, FtlPlan};
 use crate::ssd::blocks::Blocks;
 use crate::ssd::mapping::{Mapping, NONE, is_mapped};
 
@@ -152,6 +154,43 @@ impl Replay {
     }
 }
 
+/// What the experiment asks of an FTL.
+trait Subject {
+    fn put(&mut self, lpn: u32);
+    fn host_pages(&self) -> u64;
+    fn programs(&self) -> u64;
+}
+
+impl Subject for Replay {
+    #[inline]
+    fn put(&mut self, lpn: u32) {
+        self.write(lpn);
+    }
+
+    fn host_pages(&self) -> u64 {
+        self.host_programs
+    }
+
+    fn programs(&self) -> u64 {
+        self.host_programs + self.move_programs
+    }
+}
+
+impl<T: Ftl> Subject for T {
+    #[inline]
+    fn put(&mut self, lpn: u32) {
+        self.write(lpn).expect("nobody cuts the power");
+    }
+
+    fn host_pages(&self) -> u64 {
+        self.counters().host_writes
+    }
+
+    fn programs(&self) -> u64 {
+        self.counters().flash.programs
+    }
+}
+
 /// Runs the experiment on `ftl-16g`: its capacity once in order, then three capacities of random 4 MiB blocks of the
 /// first `range_bytes`, of each block `block_utilization_percent` percent of the pages, chosen at random, in ascending
 /// order.
@@ -159,6 +198,20 @@ impl Replay {
 /// # Panics
 /// If the share is not 1 to 100 percent, or the range is smaller than a block or larger than the device.
 pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
+    let pages = (CAPACITY_BYTES / PAGE_SIZE as u64) as u32;
+    measure(&mut Replay::new(pages, BLOCK_PAGES, SPARE_PERCENT), block_utilization_percent, range_bytes, seed)
+}
+
+/// [`run`] on FAST instead, with at most `random_blocks` random log blocks; none for as many as the spare blocks allow.
+///
+/// # Panics
+/// As there.
+pub fn run_fast(block_utilization_percent: u32, range_bytes: u64, seed: u64, random_blocks: Option<u32>) -> Waf {
+    let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
+    measure(&mut Fast::new(FastPlan { space, random_blocks }), block_utilization_percent, range_bytes, seed)
+}
+
+fn measure(ftl: &mut impl Subject, block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
     assert!(
         (1..=100).contains(&block_utilization_percent),
         "a share of 1 to 100 percent, not {block_utilization_percent}"
@@ -169,15 +222,14 @@ pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
         "a range of 4 MiB to 16 GiB, not {range_bytes} bytes"
     );
     let pages = (CAPACITY_BYTES / PAGE_SIZE as u64) as u32;
-    let mut ftl = Replay::new(pages, BLOCK_PAGES, SPARE_PERCENT);
-    (0..pages).for_each(|lpn| ftl.write(lpn));
+    (0..pages).for_each(|lpn| ftl.put(lpn));
     let mut writer = Writer::new(block_utilization_percent, range_bytes / block_bytes, seed);
     let half = 3 * u64::from(pages) / 2;
-    writer.write(&mut ftl, half);
-    let (host, moved) = (ftl.host_pages(), ftl.moved_pages());
-    writer.write(&mut ftl, half);
-    let (host, moved) = (ftl.host_pages() - host, ftl.moved_pages() - moved);
-    Waf { waf: (host + moved) as f64 / host as f64, host_pages: ftl.host_pages() }
+    writer.write(ftl, half);
+    let (host, programs) = (ftl.host_pages(), ftl.programs());
+    writer.write(ftl, half);
+    let (host, programs) = (ftl.host_pages() - host, ftl.programs() - programs);
+    Waf { waf: programs as f64 / host as f64, host_pages: ftl.host_pages() }
 }
 
 /// Writes random blocks.
@@ -201,12 +253,12 @@ impl Writer {
     }
 
     /// Writes whole blocks until `pages` pages or a few more are written.
-    fn write(&mut self, ftl: &mut Replay, pages: u64) {
+    fn write(&mut self, ftl: &mut impl Subject, pages: u64) {
         let end = ftl.host_pages() + pages;
         while ftl.host_pages() < end {
             let start = self.choices.below(self.range_blocks) as u32 * BLOCK_PAGES;
             self.choose_pages();
-            (0..BLOCK_PAGES).filter(|page| self.chosen[*page as usize]).for_each(|page| ftl.write(start + page));
+            (0..BLOCK_PAGES).filter(|page| self.chosen[*page as usize]).for_each(|page| ftl.put(start + page));
         }
     }
 

@@ -19,3 +19,16 @@ fn a_quarter_of_each_block_amplifies_as_published() {
     assert_near(waf::run(25, 16 * GIB, 1).waf, 3.5, 0.05);
     assert_near(waf::run(25, GIB, 1).waf, 1.02, 0.03);
 }
+
+#[test]
+fn fast_amplifies_as_published_with_all_spare_blocks_as_log() {
+    assert_eq!(waf::run_fast(100, 16 * GIB, 1, None).waf, 1.0);
+    assert_near(waf::run_fast(25, 16 * GIB, 1, None).waf, 4.9, 0.15);
+    assert_near(waf::run_fast(25, GIB, 1, None).waf, 2.3, 0.15);
+}
+
+#[test]
+fn fewer_log_blocks_amplify_more() {
+    let found = [Some(400), Some(200), Some(50)].map(|blocks| waf::run_fast(25, GIB, 1, blocks).waf);
+    assert!(found.is_sorted() && found[0] > 2.1, "{found:?}");
+}

@@ -3,6 +3,8 @@
 //! A profile is fitted to the calibration rows of the scoreboard; the rest is from data sheets and published
 //! measurements. A number that is uncertain carries the range in which it lies as a comment, so that a sweep can vary it.
 
+mod layers;
+
 use std::fs::OpenOptions;
 use std::path::Path;
 
@@ -17,6 +19,7 @@ use crate::ssd::backing::Backing;
 use crate::ssd::model::{Model, Timing, VictimPolicy};
 use crate::ssd::shape::{FlashPlan, Shape};
 use crate::ssd::{Ssd, share_pairs_max};
+pub use layers::Layer;
 
 /// Name and text of every profile, in the order in which they are listed.
 const PROFILES: &[(&str, &str)] = &[

@@ -77,6 +77,8 @@ const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("afs-blocks-dj", blocks::data),
     ("afs-blocks-sdj", blocks::shared_data),
     ("ts-waf-full-blocks", amplification::full_blocks),
+    ("ts-waf-fast-25-16g", amplification::fast_quarter_of_blocks_16g),
+    ("ts-waf-fast-25-1g", amplification::fast_quarter_of_blocks_1g),
     ("ts-waf-page-25-16g", amplification::quarter_of_blocks_16g),
     ("ts-waf-page-25-1g", amplification::quarter_of_blocks_1g),
     ("cal-zp-buffer-read", calibration::buffer_read_ms),
@@ -198,8 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_level_ftl_amplifies_as_in_the_paper() {
-        for id in ["ts-waf-full-blocks", "ts-waf-page-25-16g", "ts-waf-page-25-1g"] {
+    fn both_translation_layers_amplify_as_in_the_paper() {
+        let fast = ["ts-waf-fast-25-16g", "ts-waf-fast-25-1g"];
+        for id in ["ts-waf-full-blocks", "ts-waf-page-25-16g", "ts-waf-page-25-1g"].into_iter().chain(fast) {
             let measured = run(&row(id)).unwrap();
             assert_eq!(measured.agrees(), Some(true), "{measured}");
         }

@@ -1,0 +1,120 @@
+//! Clock: how long flash operations take, estimated. Each die and each channel is busy until a time, nothing more.
+//!
+//! A block of the translation layer lies over all dies: the pages that a die takes at once (a *row*: planes, large flash
+//! pages) on the first die, the next row on the second. An erase takes all dies. The first page of a row senses or programs
+//! the row, the other pages of it that follow only cross the channel: the controller gathers rows in its buffer, whatever
+//! comes between on other rows. Operations of one request depend on each other only through the dies that they share.
+
+use crate::ssd::model::Timing;
+use crate::ssd::shape::Shape;
+
+/// A row of a block, as a die remembers the last one.
+type Row = (u32, u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Die {
+    busy_until: u64,
+    read: Row,
+    programmed: Row,
+}
+
+const NO_ROW: Row = (u32::MAX, u32::MAX);
+
+/// See the module's head. Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    timing: Timing,
+    planes: u32,
+    dies: Vec<Die>,
+    channels: Vec<u64>,
+    begin: u64,
+    end: u64,
+}
+
+impl Clock {
+    /// The clock of flash of this shape.
+    pub(crate) fn new(timing: Timing, shape: &Shape) -> Clock {
+        let die = Die { busy_until: 0, read: NO_ROW, programmed: NO_ROW };
+        Clock {
+            timing,
+            planes: shape.planes,
+            dies: vec![die; shape.dies as usize],
+            channels: vec![0; shape.channels as usize],
+            begin: 0,
+            end: 0,
+        }
+    }
+
+    /// Operations from now on belong to a request that the flash may begin at `time`.
+    pub(crate) fn begin(&mut self, time: u64) {
+        self.begin = time;
+        self.end = time;
+    }
+
+    /// When the last operation of the present request ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// When everything is done.
+    pub(crate) fn rest(&self) -> u64 {
+        self.dies.iter().map(|die| die.busy_until).fold(self.end, u64::max)
+    }
+
+    /// What the controller had gathered is gone.
+    pub(crate) fn forget_rows(&mut self) {
+        self.dies.iter_mut().for_each(|die| (die.read, die.programmed) = (NO_ROW, NO_ROW));
+    }
+
+    fn row(&self, block: u32, offset: u32) -> (usize, Row) {
+        let stripe = offset / self.planes;
+        let dies = self.dies.len() as u32;
+        ((stripe % dies) as usize, (block, stripe / dies))
+    }
+
+    fn channel(&self, die: usize) -> usize {
+        die % self.channels.len()
+    }
+
+    pub(crate) fn read(&mut self, block: u32, offset: u32) {
+        let (die, row) = self.row(block, offset);
+        let channel = self.channel(die);
+        let state = &mut self.dies[die];
+        let mut time = self.begin.max(state.busy_until);
+        if state.read != row {
+            time += self.timing.read;
+            state.read = row;
+        }
+        time = time.max(self.channels[channel]) + self.timing.channel_page;
+        self.channels[channel] = time;
+        state.busy_until = time;
+        self.end = self.end.max(time);
+    }
+
+    pub(crate) fn program(&mut self, block: u32, offset: u32) {
+        let (die, row) = self.row(block, offset);
+        let channel = self.channel(die);
+        let state = &mut self.dies[die];
+        let mut time = self.begin.max(state.busy_until).max(self.channels[channel]) + self.timing.channel_page;
+        self.channels[channel] = time;
+        if state.programmed != row {
+            time += self.timing.program[row.1 as usize % self.timing.program.len()];
+            state.programmed = row;
+        }
+        state.busy_until = time;
+        self.end = self.end.max(time);
+    }
+
+    pub(crate) fn erase(&mut self, block: u32) {
+        for die in &mut self.dies {
+            die.busy_until = self.begin.max(die.busy_until) + self.timing.erase;
+            self.end = self.end.max(die.busy_until);
+            if die.read.0 == block {
+                die.read = NO_ROW;
+            }
+            if die.programmed.0 == block {
+                die.programmed = NO_ROW;
+            }
+        }
+    }
+}

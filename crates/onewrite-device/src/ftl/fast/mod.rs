@@ -1,0 +1,317 @@
+//! FAST: a hybrid translation layer. Blocks of neighbouring pages by a block map; a log of blocks by a page map.
+//!
+//! ```text
+//!   write of a page ─┬─ beyond what its data block holds ──────────────► in place
+//!                    ├─ first page of a block, or next of the one there ► sequential log block ─┬─ full: switch merge
+//!                    │                                                                          └─ left: partial merge
+//!                    └─ any other ────────────────────────────────────► random log blocks ──── oldest: full merges
+//! ```
+//!
+//! A write to the first page of a block opens the sequential log block anew; a write that breaks its stream closes it. A
+//! *switch* makes it the data block as it is, a *partial merge* copies the rest behind it first, a *full merge* gathers a
+//! new data block from the old one and all log blocks. When the random log blocks are full the oldest is emptied by a full
+//! merge of each block that has a valid page in it. Random log blocks are shared by all: fully associative.
+//!
+//! Invariants, verified by [`Fast::check`]:
+//! 1. A block is free, a data block, the sequential one, or in the random log; never two of these.
+//! 2. `log[lpn]` is a page in the random log that names `lpn` and is its newest version; or [`IN_PLACE`], and the newest is
+//!    at its own place in the sequential or data block of its neighbours, if it is anywhere; or [`TRIMMED`].
+//! 3. While a block of neighbours has the sequential block, none of its pages that lie there has a newer version elsewhere.
+//! 4. Free, sequential and random blocks together never exceed the spare ones; so a merge always finds a free block.
+//! 5. A record of a trim is in the random log until no version older than it is on flash.
+//!
+//! Where the paper is silent: pages of a data block are programmed in ascending order only (as flash with several bits in
+//! a cell demands), so a write below its end counts as a collision; a trim leaves a record in the random log; all spare
+//! blocks but two are log blocks unless the plan says less. Refused: SHARE, because a data block has one place for a page.
+//!
+//! Source: Lee et al., "A log buffer-based flash translation layer using fully-associative sector translation", ACM TECS
+//! 6(3), 2007; dissertation §2.2.
+
+mod check;
+mod merge;
+mod recover;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::counters::FtlCounters;
+use super::flash::{Area, Flash};
+use super::rules::{FtlRules, SoundFtl};
+use super::{Ftl, FtlPlan, NONE, PowerLost};
+
+/// In place of a page of the random log: the newest version is at its own place, if it is anywhere.
+const IN_PLACE: u32 = NONE;
+/// In place of a page of the random log: trimmed, whatever is at its own place.
+const TRIMMED: u32 = NONE - 1;
+
+/// How a FAST device is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastPlan {
+    /// Flash and host space.
+    pub space: FtlPlan,
+    /// Random log blocks at most; none for all spare blocks but the sequential one and the one that merges need.
+    pub random_blocks: Option<u32>,
+}
+
+/// The sequential log block.
+#[derive(Clone, Copy, Debug)]
+struct Sequential {
+    /// The neighbours that it holds.
+    neighbours: u32,
+    block: u32,
+    filled: u32,
+}
+
+/// A page of the host: its number, its block of neighbours and its place there.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    lpn: u32,
+    neighbours: u32,
+    offset: u32,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    flash: Flash,
+    space: FtlPlan,
+    random_max: usize,
+    /// Data block of each block of neighbours.
+    data: Vec<u32>,
+    /// Where the newest version of each page is.
+    log: Vec<u32>,
+    sequential: Option<Sequential>,
+    random: VecDeque<u32>,
+    free: VecDeque<u32>,
+    version: u64,
+    counters: FtlCounters,
+    rules: Rc<dyn FtlRules>,
+}
+
+impl FastPlan {
+    /// Spare blocks without which there is no FAST: a random log block, the sequential one, one for merges.
+    pub const SPARE_BLOCKS_MIN: u32 = 3;
+
+    fn random_max(&self) -> u32 {
+        let most = self.space.spare_blocks - 2;
+        self.random_blocks.map_or(most, |blocks| blocks.clamp(1, most))
+    }
+}
+
+impl Fast {
+    /// A blank device.
+    ///
+    /// # Panics
+    /// If there are fewer spare blocks than [`FastPlan::SPARE_BLOCKS_MIN`], blocks have fewer than two pages, or the host
+    /// sees more than [`FtlPlan::LOGICAL_PAGES_MAX`].
+    pub fn new(plan: FastPlan) -> Fast {
+        let space = plan.space;
+        assert!(
+            space.spare_blocks >= FastPlan::SPARE_BLOCKS_MIN,
+            "{} spare blocks; three are needed",
+            space.spare_blocks
+        );
+        assert!(space.block_pages >= 2, "a block of {} pages", space.block_pages);
+        assert!(space.logical_pages <= FtlPlan::LOGICAL_PAGES_MAX, "{} pages", space.logical_pages);
+        Fast {
+            flash: Flash::new(space.blocks(), space.block_pages),
+            space,
+            random_max: plan.random_max() as usize,
+            data: vec![NONE; space.data_blocks() as usize],
+            log: vec![IN_PLACE; space.logical_pages as usize],
+            sequential: None,
+            random: VecDeque::new(),
+            free: (0..space.blocks()).collect(),
+            version: 0,
+            counters: FtlCounters::default(),
+            rules: Rc::new(SoundFtl),
+        }
+    }
+
+    /// The same device by other rules; for tests that break one.
+    pub fn with_rules(self, rules: Rc<dyn FtlRules>) -> Fast {
+        Fast { rules, ..self }
+    }
+
+    fn home(&self, lpn: u32) -> Home {
+        assert!(lpn < self.space.logical_pages, "page {lpn} of {}", self.space.logical_pages);
+        let (neighbours, offset) = (lpn / self.space.block_pages, lpn % self.space.block_pages);
+        Home { lpn, neighbours, offset }
+    }
+
+    /// Flash page of the newest version.
+    #[inline]
+    fn locate(&self, home: Home) -> Option<u32> {
+        match self.log[home.lpn as usize] {
+            IN_PLACE => self.at_home(home),
+            TRIMMED => None,
+            page => Some(page),
+        }
+    }
+
+    /// Flash page at the page's own place, in the sequential block or in the data block.
+    #[inline]
+    fn at_home(&self, home: Home) -> Option<u32> {
+        let sequential = self.sequential.filter(|open| open.neighbours == home.neighbours && home.offset < open.filled);
+        let block = sequential.map_or(self.data[home.neighbours as usize], |open| open.block);
+        let page = (block != NONE).then(|| self.flash.page(block, home.offset))?;
+        self.flash.holds(page, Area::InPlace(home.lpn)).then_some(page)
+    }
+
+    fn take_free(&mut self) -> u32 {
+        self.free.pop_front().expect("spare blocks leave a free one")
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), PowerLost> {
+        self.flash.erase(block)?;
+        self.free.push_back(block);
+        Ok(())
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Whether a write can go straight to the data block.
+    fn is_beyond_data(&self, home: Home) -> bool {
+        let block = self.data[home.neighbours as usize];
+        let is_open = self.sequential.is_some_and(|open| open.neighbours == home.neighbours);
+        !is_open && (block == NONE || home.offset >= self.flash.filled(block))
+    }
+
+    fn write_data(&mut self, home: Home) -> Result<(), PowerLost> {
+        let mut block = self.data[home.neighbours as usize];
+        if block == NONE {
+            block = self.take_free();
+            self.data[home.neighbours as usize] = block;
+        }
+        let version = self.next_version();
+        self.flash.program(block, home.offset, Area::InPlace(home.lpn), version)?;
+        self.log[home.lpn as usize] = IN_PLACE;
+        Ok(())
+    }
+
+    fn write_log(&mut self, home: Home) -> Result<(), PowerLost> {
+        if home.offset == 0 {
+            self.close_sequential()?;
+            let block = self.take_free();
+            self.sequential = Some(Sequential { neighbours: home.neighbours, block, filled: 0 });
+            return self.append_sequential(home);
+        }
+        match self.sequential.filter(|open| open.neighbours == home.neighbours) {
+            Some(open) if open.filled == home.offset => self.append_sequential(home),
+            Some(_) => {
+                self.close_sequential()?;
+                self.place(home)
+            }
+            None => self.append_random(home),
+        }
+    }
+
+    /// Decides where a write goes.
+    fn place(&mut self, home: Home) -> Result<(), PowerLost> {
+        if self.is_beyond_data(home) { self.write_data(home) } else { self.write_log(home) }
+    }
+
+    fn append_sequential(&mut self, home: Home) -> Result<(), PowerLost> {
+        let version = self.next_version();
+        let open = self.sequential.as_mut().expect("the sequential block is open");
+        self.flash.program(open.block, home.offset, Area::InPlace(home.lpn), version)?;
+        open.filled = home.offset + 1;
+        self.log[home.lpn as usize] = IN_PLACE;
+        if home.offset + 1 == self.space.block_pages {
+            self.close_sequential()?;
+        }
+        Ok(())
+    }
+
+    fn append_random(&mut self, home: Home) -> Result<(), PowerLost> {
+        let (block, offset) = self.random_place()?;
+        let version = self.next_version();
+        self.flash.program(block, offset, Area::Logged(home.lpn), version)?;
+        self.log[home.lpn as usize] = self.flash.page(block, offset);
+        Ok(())
+    }
+
+    /// The next page of the random log.
+    #[inline]
+    fn random_place(&mut self) -> Result<(u32, u32), PowerLost> {
+        if let Some(block) =
+            self.random.back().copied().filter(|block| self.flash.filled(*block) < self.space.block_pages)
+        {
+            return Ok((block, self.flash.filled(block)));
+        }
+        while self.random.len() >= self.random_max {
+            self.empty_oldest()?;
+        }
+        let block = self.take_free();
+        self.random.push_back(block);
+        Ok((block, 0))
+    }
+
+    fn drop_pages(&mut self, start: u32, end: u32) -> Result<(), PowerLost> {
+        if !(start..end).any(|lpn| self.locate(self.home(lpn)).is_some()) {
+            return Ok(());
+        }
+        let (block, offset) = self.random_place()?;
+        let version = self.next_version();
+        self.flash.program_record(block, offset, start..end, version)?;
+        self.counters.map_programs += 1;
+        self.log[start as usize..end as usize].fill(TRIMMED);
+        Ok(())
+    }
+}
+
+impl Ftl for Fast {
+    #[inline]
+    fn write(&mut self, lpn: u32) -> Result<u64, PowerLost> {
+        let home = self.home(lpn);
+        self.place(home)?;
+        self.counters.host_writes += 1;
+        Ok(self.version)
+    }
+
+    fn read(&mut self, lpn: u32) -> Result<Option<u64>, PowerLost> {
+        let found = self.locate(self.home(lpn));
+        self.counters.host_reads += 1;
+        found.map(|page| self.flash.read(page)).transpose()
+    }
+
+    fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
+        let end = start.checked_add(count).filter(|end| *end <= self.space.logical_pages);
+        let end = end.unwrap_or_else(|| panic!("a trim of {count} pages from {start} on"));
+        self.drop_pages(start, end)?;
+        self.counters.host_trims += u64::from(count);
+        Ok(())
+    }
+
+    fn recover(&mut self) -> Result<(), PowerLost> {
+        self.rebuild()
+    }
+
+    fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    fn flash_mut(&mut self) -> &mut Flash {
+        &mut self.flash
+    }
+
+    fn counters(&self) -> FtlCounters {
+        FtlCounters { flash: self.flash.counters(), ..self.counters }
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = FtlCounters::default();
+        self.flash.reset_counters();
+    }
+
+    fn logical_pages(&self) -> u32 {
+        self.space.logical_pages
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.verify()
+    }
+}

@@ -1,0 +1,374 @@
+//! Flash: pages with out-of-band areas instead of content, blocks, and a power cut that may fall into any operation.
+//!
+//! Rules of the medium, asserted here: a page is programmed once between two erases, and the pages of a block in ascending
+//! order; passing over some is allowed, and they stay blank. A page under way when the power goes is afterwards blank,
+//! torn or whole; a block being erased is as before, torn or blank. Chance decides.
+//!
+//! An area is one word for what a page holds and one for its version:
+//!
+//! ```text
+//!   kind (2 bits) │ number (30 bits)       Logged   a page of the host, at any place
+//!                                          InPlace  a page of the host, at its own place in a block of neighbours
+//!                                          Map      a translation page
+//!                                          Special  blank, torn, or a record of a trim
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use onewrite_block::Choices;
+
+use super::clock::Clock;
+use super::counters::FlashCounters;
+use super::{NONE, PowerLost};
+
+const KIND_SHIFT: u32 = 30;
+const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
+const LOGGED: u32 = 0;
+const IN_PLACE: u32 = 1;
+const MAP: u32 = 2;
+const BLANK: u32 = NONE;
+const TORN: u32 = NONE - 1;
+const TRIM: u32 = NONE - 2;
+
+/// What a page's out-of-band area says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Not programmed.
+    Blank,
+    /// Programmed in part; its content cannot be read.
+    Torn,
+    /// A page of the host, anywhere.
+    Logged(u32),
+    /// A page of the host, at its own place in a block of neighbours.
+    InPlace(u32),
+    /// A translation page.
+    Map(u32),
+    /// The record of a trim.
+    Trim,
+}
+
+impl Area {
+    #[inline]
+    fn word(self) -> u32 {
+        match self {
+            Area::Blank => BLANK,
+            Area::Torn => TORN,
+            Area::Trim => TRIM,
+            Area::Logged(number) => LOGGED << KIND_SHIFT | number,
+            Area::InPlace(number) => IN_PLACE << KIND_SHIFT | number,
+            Area::Map(number) => MAP << KIND_SHIFT | number,
+        }
+    }
+
+    #[inline]
+    fn of(word: u32) -> Area {
+        match (word, word >> KIND_SHIFT) {
+            (BLANK, _) => Area::Blank,
+            (TRIM, _) => Area::Trim,
+            (_, LOGGED) => Area::Logged(word & NUMBER),
+            (_, IN_PLACE) => Area::InPlace(word & NUMBER),
+            (_, MAP) => Area::Map(word & NUMBER),
+            _ => Area::Torn,
+        }
+    }
+}
+
+/// What a cut leaves of an operation.
+enum Remains {
+    Nothing,
+    Torn,
+    All,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    block_pages: u32,
+    words: Vec<u32>,
+    versions: Vec<u64>,
+    /// Pages of a block from here on may be programmed.
+    filled: Vec<u32>,
+    erase_counts: Vec<u32>,
+    /// Trimmed ranges by the page of their record.
+    records: BTreeMap<u32, Range<u32>>,
+    counters: FlashCounters,
+    /// Operations until the power goes, the last one included.
+    operations_left: u64,
+    is_dark: bool,
+    choices: Choices,
+    clock: Option<Box<Clock>>,
+}
+
+impl Flash {
+    /// `blocks` blank blocks of `block_pages` pages.
+    ///
+    /// # Panics
+    /// If pages cannot be numbered with 32 bits.
+    pub fn new(blocks: u32, block_pages: u32) -> Flash {
+        let pages = blocks.checked_mul(block_pages).filter(|pages| *pages < TRIM).expect("at most 2^32 flash pages");
+        Flash {
+            block_pages,
+            words: vec![BLANK; pages as usize],
+            versions: vec![0; pages as usize],
+            filled: vec![0; blocks as usize],
+            erase_counts: vec![0; blocks as usize],
+            records: BTreeMap::new(),
+            counters: FlashCounters::default(),
+            operations_left: u64::MAX,
+            is_dark: false,
+            choices: Choices::new(0),
+            clock: None,
+        }
+    }
+
+    /// Blocks.
+    pub fn blocks(&self) -> u32 {
+        self.filled.len() as u32
+    }
+
+    /// Operations so far.
+    pub fn counters(&self) -> FlashCounters {
+        self.counters
+    }
+
+    /// Begins to count anew; erase counts of blocks stay.
+    pub(crate) fn reset_counters(&mut self) {
+        self.counters = FlashCounters::default();
+    }
+
+    /// How often each block was erased.
+    pub fn erase_counts(&self) -> &[u32] {
+        &self.erase_counts
+    }
+
+    /// From now on operations take time.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = Some(Box::new(clock));
+    }
+
+    /// The clock, if there is one.
+    pub fn clock_mut(&mut self) -> Option<&mut Clock> {
+        self.clock.as_deref_mut()
+    }
+
+    /// The power goes at the operation after `operations` further ones; `seed` decides what is left of that one.
+    pub fn cut_after(&mut self, operations: u64, seed: u64) {
+        self.operations_left = operations.saturating_add(1);
+        self.choices = Choices::new(seed);
+    }
+
+    /// Whether the power is off.
+    pub fn is_dark(&self) -> bool {
+        self.is_dark
+    }
+
+    /// The power comes back. A cut that was ordered and has not happened stays ordered.
+    pub(crate) fn power_up(&mut self) {
+        self.is_dark = false;
+        if let Some(clock) = &mut self.clock {
+            clock.forget_rows();
+        }
+    }
+
+    /// Number of a page among all.
+    #[inline]
+    pub(crate) fn page(&self, block: u32, offset: u32) -> u32 {
+        block * self.block_pages + offset
+    }
+
+    /// The block of a page, and the place in it.
+    #[inline]
+    pub(crate) fn place(&self, page: u32) -> (u32, u32) {
+        (page / self.block_pages, page % self.block_pages)
+    }
+
+    /// Pages of a block below this number cannot be programmed before an erase.
+    #[inline]
+    pub(crate) fn filled(&self, block: u32) -> u32 {
+        self.filled[block as usize]
+    }
+
+    /// What a page's area says, as the controller remembers it: no operation.
+    #[inline]
+    pub(crate) fn area(&self, page: u32) -> Area {
+        Area::of(self.words[page as usize])
+    }
+
+    /// Whether a page holds `area`.
+    #[inline]
+    pub(crate) fn holds(&self, page: u32, area: Area) -> bool {
+        self.words[page as usize] == area.word()
+    }
+
+    /// A page's version, as the controller remembers it: no operation.
+    #[inline]
+    pub(crate) fn version(&self, page: u32) -> u64 {
+        self.versions[page as usize]
+    }
+
+    /// The pages that a record of a trim names.
+    pub(crate) fn record(&self, page: u32) -> Range<u32> {
+        self.records.get(&page).cloned().expect("a record has its range")
+    }
+
+    /// Counts an operation; true if the power goes at this one.
+    #[inline]
+    fn is_cut(&mut self) -> Result<bool, PowerLost> {
+        if self.is_dark {
+            return Err(PowerLost);
+        }
+        self.operations_left -= 1;
+        self.is_dark = self.operations_left == 0;
+        if self.is_dark {
+            self.operations_left = u64::MAX;
+        }
+        Ok(self.is_dark)
+    }
+
+    fn remains(&mut self) -> Remains {
+        match self.choices.below(3) {
+            0 => Remains::Nothing,
+            1 => Remains::Torn,
+            _ => Remains::All,
+        }
+    }
+
+    /// Reads a page and gives its version.
+    #[inline]
+    pub(crate) fn read(&mut self, page: u32) -> Result<u64, PowerLost> {
+        if self.is_cut()? {
+            return Err(PowerLost);
+        }
+        self.counters.reads += 1;
+        if let Some(clock) = &mut self.clock {
+            clock.read(page / self.block_pages, page % self.block_pages);
+        }
+        Ok(self.versions[page as usize])
+    }
+
+    /// Programs a page.
+    #[inline]
+    pub(crate) fn program(&mut self, block: u32, offset: u32, area: Area, version: u64) -> Result<(), PowerLost> {
+        let word = area.word();
+        assert!(offset >= self.filled[block as usize] && offset < self.block_pages, "page {offset} of block {block}");
+        if self.is_cut()? {
+            match self.remains() {
+                Remains::Nothing => (),
+                Remains::Torn => self.put(block, offset, TORN, 0),
+                Remains::All => self.put(block, offset, word, version),
+            }
+            return Err(PowerLost);
+        }
+        self.counters.programs += 1;
+        if let Some(clock) = &mut self.clock {
+            clock.program(block, offset);
+        }
+        self.put(block, offset, word, version);
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, block: u32, offset: u32, word: u32, version: u64) {
+        let page = self.page(block, offset) as usize;
+        self.filled[block as usize] = offset + 1;
+        self.words[page] = word;
+        self.versions[page] = version;
+    }
+
+    /// Programs the record of a trim.
+    pub(crate) fn program_record(
+        &mut self,
+        block: u32,
+        offset: u32,
+        trimmed: Range<u32>,
+        version: u64,
+    ) -> Result<(), PowerLost> {
+        let done = self.program(block, offset, Area::Trim, version);
+        let page = self.page(block, offset);
+        if self.holds(page, Area::Trim) {
+            self.records.insert(page, trimmed);
+        }
+        done
+    }
+
+    /// Erases a block.
+    pub(crate) fn erase(&mut self, block: u32) -> Result<(), PowerLost> {
+        if self.is_cut()? {
+            match self.remains() {
+                Remains::Nothing => (),
+                Remains::Torn => self.clear(block, TORN, self.block_pages),
+                Remains::All => self.clear(block, BLANK, 0),
+            }
+            return Err(PowerLost);
+        }
+        self.counters.erases += 1;
+        if let Some(clock) = &mut self.clock {
+            clock.erase(block);
+        }
+        self.clear(block, BLANK, 0);
+        Ok(())
+    }
+
+    fn clear(&mut self, block: u32, word: u32, filled: u32) {
+        let start = self.page(block, 0);
+        let pages = start..start + self.block_pages;
+        if !self.records.is_empty() {
+            self.records.retain(|page, _| !pages.contains(page));
+        }
+        self.words[pages.start as usize..pages.end as usize].fill(word);
+        self.filled[block as usize] = filled;
+        self.erase_counts[block as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_is_a_word() {
+        let areas =
+            [Area::Blank, Area::Torn, Area::Trim, Area::Logged(0), Area::InPlace(NUMBER - 9), Area::Map(NUMBER - 9)];
+        for area in areas {
+            assert_eq!(Area::of(area.word()), area);
+        }
+    }
+
+    #[test]
+    fn after_a_cut_nothing_works_until_the_power_is_back() {
+        let mut flash = Flash::new(2, 4);
+        flash.cut_after(1, 7);
+        flash.program(0, 0, Area::Logged(3), 1).unwrap();
+        assert_eq!(flash.program(0, 1, Area::Logged(4), 2), Err(PowerLost));
+        assert_eq!(flash.read(0), Err(PowerLost));
+        assert_eq!(flash.erase(1), Err(PowerLost));
+        flash.power_up();
+        assert_eq!(flash.read(0), Ok(1));
+        assert_eq!(flash.area(0), Area::Logged(3));
+    }
+
+    #[test]
+    fn a_cut_program_is_blank_torn_or_whole_and_all_of_them_happen() {
+        let mut seen = [0; 3];
+        for seed in 0..60 {
+            let mut flash = Flash::new(1, 4);
+            flash.cut_after(0, seed);
+            flash.program(0, 0, Area::Logged(3), 1).unwrap_err();
+            match flash.area(0) {
+                Area::Blank => seen[0] += 1,
+                Area::Torn => seen[1] += 1,
+                _ => seen[2] += 1,
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
+    }
+
+    #[test]
+    #[should_panic(expected = "page 0 of block 0")]
+    fn a_page_below_another_one_is_not_programmed() {
+        let mut flash = Flash::new(1, 4);
+        flash.program(0, 1, Area::Logged(3), 1).unwrap();
+        let _ = flash.program(0, 0, Area::Logged(4), 2);
+    }
+}

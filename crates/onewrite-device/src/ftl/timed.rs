@@ -1,0 +1,136 @@
+//! Host side of a translation layer: how long a trace takes, estimated.
+//!
+//! So many requests are under way as the queue holds; the next goes in when one is done. A command costs its latency and
+//! an interval, each page the link. A read is done when its pages are; a write when its pages have crossed the link and at
+//! most as many earlier pages as the profile's buffer holds are not programmed yet. The buffer hides time and nothing else:
+//! every page written is programmed, none is read from it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use onewrite_block::Nanos;
+
+use super::clock::Clock;
+use super::{Ftl, PowerLost};
+use crate::ssd::model::Model;
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct TimedFtl {
+    ftl: Box<dyn Ftl>,
+    model: Model,
+    /// When requests under way are done.
+    under_way: BinaryHeap<Reverse<u64>>,
+    /// When the pages in the buffer are programmed.
+    buffered: VecDeque<u64>,
+    buffer_pages: usize,
+    command_free: u64,
+    link_free: u64,
+    begin: u64,
+    end: u64,
+}
+
+impl TimedFtl {
+    /// `ftl` on flash and behind a host side of this model.
+    pub(crate) fn new(mut ftl: Box<dyn Ftl>, model: Model) -> TimedFtl {
+        ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape));
+        TimedFtl {
+            ftl,
+            under_way: BinaryHeap::new(),
+            buffered: VecDeque::new(),
+            buffer_pages: model.eviction_certain.max(1) as usize,
+            model,
+            command_free: 0,
+            link_free: 0,
+            begin: 0,
+            end: 0,
+        }
+    }
+
+    /// The translation layer.
+    pub fn ftl(&self) -> &dyn Ftl {
+        &*self.ftl
+    }
+
+    /// Requests under way at most.
+    pub fn queue_depth(&self) -> u32 {
+        self.model.geometry.queue_depth
+    }
+
+    /// Lets everything come to rest; time and counters begin then.
+    pub fn begin(&mut self) {
+        self.finish();
+        self.begin = self.end;
+        self.ftl.reset_counters();
+    }
+
+    /// Waits for everything and gives the time since [`TimedFtl::begin`].
+    pub fn finish(&mut self) -> Nanos {
+        let last = self.under_way.drain().map(|Reverse(done)| done).max().unwrap_or(0);
+        self.buffered.clear();
+        let rest = self.clock().rest();
+        self.end = self.end.max(last).max(rest);
+        (self.command_free, self.link_free) = (self.end, self.end);
+        Nanos(self.end - self.begin)
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        self.ftl.flash_mut().clock_mut().expect("the clock is set")
+    }
+
+    /// Begins a request as soon as the queue has room, and gives the time at which the controller understands it.
+    fn admit(&mut self) -> u64 {
+        let mut time = self.command_free;
+        if self.under_way.len() >= self.model.geometry.queue_depth.max(1) as usize {
+            let Reverse(done) = self.under_way.pop().expect("a full queue");
+            time = time.max(done);
+        }
+        self.command_free = time + self.model.timing.command_interval;
+        time + self.model.timing.command
+    }
+
+    fn over_link(&mut self, from: u64) -> u64 {
+        self.link_free = self.link_free.max(from) + self.model.timing.link_page;
+        self.link_free
+    }
+
+    /// Reads pages.
+    ///
+    /// # Errors
+    /// If the power goes.
+    pub fn read(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
+        let begin = self.admit();
+        self.clock().begin(begin);
+        let mut done = begin;
+        for lpn in start..start + count {
+            self.ftl.read(lpn)?;
+            let read = self.clock().end();
+            done = self.over_link(read);
+        }
+        self.under_way.push(Reverse(done));
+        Ok(())
+    }
+
+    /// Writes pages.
+    ///
+    /// # Errors
+    /// If the power goes.
+    pub fn write(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
+        let mut done = self.admit();
+        for lpn in start..start + count {
+            let arrived = self.over_link(done);
+            self.clock().begin(arrived);
+            self.ftl.write(lpn)?;
+            let programmed = self.clock().end();
+            self.buffered.push_back(programmed);
+            done = done.max(arrived).max(self.room());
+        }
+        self.under_way.push(Reverse(done));
+        Ok(())
+    }
+
+    /// When the buffer had room for the page that came last.
+    fn room(&mut self) -> u64 {
+        if self.buffered.len() <= self.buffer_pages { 0 } else { self.buffered.pop_front().unwrap_or(0) }
+    }
+}

@@ -1,0 +1,248 @@
+//! Translation layers against a plain model of their contract: random writes, trims and reads, power cuts at any flash
+//! operation, recovery cut too. And canaries: recovery with one rule broken has to be noticed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use onewrite_block::Choices;
+use onewrite_device::ftl::{Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl};
+
+const PAGES: u32 = 203;
+const BLOCK_PAGES: u32 = 8;
+
+/// The device under test and what it has to answer.
+struct Driver {
+    ftl: Box<dyn Ftl>,
+    /// Version of each page; zero for none.
+    versions: Vec<u64>,
+    choices: Choices,
+    cuts: u64,
+    cuts_in_recovery: u64,
+}
+
+/// A request of the host.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write { start: u32, count: u32 },
+    Trim { start: u32, count: u32 },
+    Read { lpn: u32 },
+}
+
+impl Driver {
+    fn new(ftl: Box<dyn Ftl>, seed: u64) -> Driver {
+        let versions = vec![0; ftl.logical_pages() as usize];
+        Driver { ftl, versions, choices: Choices::new(seed), cuts: 0, cuts_in_recovery: 0 }
+    }
+
+    /// Runs of whole and half blocks, single pages (some of them hot), trims of any length, reads.
+    fn step(&mut self) -> Step {
+        let place = self.choices.below(u64::from(PAGES)) as u32;
+        let block = place / BLOCK_PAGES * BLOCK_PAGES;
+        let fits = |start: u32, count: u32| count.min(PAGES - start);
+        match self.choices.below(100) {
+            0..12 => Step::Write { start: block, count: fits(block, BLOCK_PAGES) },
+            12..24 => Step::Write { start: block, count: fits(block, 1 + self.choices.below(12) as u32) },
+            24..54 => Step::Write { start: place, count: 1 },
+            54..64 => Step::Write { start: place % 24, count: 1 },
+            64..70 => Step::Trim { start: place, count: fits(place, 1 + self.choices.below(40) as u32) },
+            70..74 => Step::Trim { start: place, count: 1 },
+            _ => Step::Read { lpn: place },
+        }
+    }
+
+    /// Gives the pages that the cut leaves open.
+    fn run(&mut self, step: Step) -> Result<(), (u32, u32)> {
+        match step {
+            Step::Write { start, count } => (start..start + count).try_for_each(|lpn| {
+                let version = self.ftl.write(lpn).map_err(|PowerLost| (lpn, lpn + 1))?;
+                self.versions[lpn as usize] = version;
+                Ok(())
+            }),
+            Step::Trim { start, count } => {
+                self.ftl.trim(start, count).map_err(|PowerLost| (start, start + count))?;
+                self.versions[start as usize..(start + count) as usize].fill(0);
+                Ok(())
+            }
+            Step::Read { lpn } => {
+                let found = self.ftl.read(lpn).map_err(|PowerLost| (lpn, lpn))?;
+                assert_eq!(found.unwrap_or(0), self.versions[lpn as usize], "page {lpn}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Recovers, cut again now and then, and compares every page.
+    fn recover(&mut self, is_write: bool, open: (u32, u32)) {
+        self.cuts += 1;
+        loop {
+            if self.choices.chance(1, 2) {
+                self.ftl.flash_mut().cut_after(self.choices.below(400), self.choices.bits());
+            }
+            match self.ftl.recover() {
+                Ok(()) => break,
+                Err(PowerLost) => self.cuts_in_recovery += 1,
+            }
+        }
+        self.ftl.flash_mut().cut_after(u64::MAX - 1, 0);
+        self.ftl.check().unwrap();
+        for lpn in 0..PAGES {
+            let (found, known) = (self.ftl.read(lpn).unwrap().unwrap_or(0), self.versions[lpn as usize]);
+            let is_open = (open.0..open.1).contains(&lpn);
+            let is_new = if is_write { found > known } else { found == 0 };
+            assert!(
+                found == known || is_open && is_new,
+                "page {lpn} reads {found} after the cut, {known} was promised"
+            );
+            self.versions[lpn as usize] = found;
+        }
+    }
+
+    /// `steps` requests with a cut about every `pace` flash operations.
+    fn torture(&mut self, steps: u64, pace: u64) {
+        self.ftl.flash_mut().cut_after(self.choices.below(pace), self.choices.bits());
+        for turn in 0..steps {
+            let step = self.step();
+            if let Err(open) = self.run(step) {
+                self.recover(matches!(step, Step::Write { .. }), open);
+                self.ftl.flash_mut().cut_after(self.choices.below(pace), self.choices.bits());
+            }
+            if turn % 64 == 0 {
+                self.ftl.check().unwrap();
+            }
+        }
+    }
+}
+
+fn fast(spare_blocks: u32, rules: Rc<dyn FtlRules>) -> Box<dyn Ftl> {
+    let space = FtlPlan { logical_pages: PAGES, block_pages: BLOCK_PAGES, spare_blocks };
+    Box::new(Fast::new(FastPlan { space, random_blocks: None }).with_rules(rules))
+}
+
+type Make = fn(Rc<dyn FtlRules>) -> Box<dyn Ftl>;
+
+const LAYERS: [(&str, Make); 2] = [("FAST, least spare", |rules| fast(3, rules)), ("FAST", |rules| fast(8, rules))];
+
+#[test]
+fn what_was_acknowledged_is_read_back_after_cuts_at_any_flash_operation() {
+    for (name, make) in LAYERS {
+        let (mut cuts, mut in_recovery) = (0, 0);
+        for seed in 0..40 {
+            for pace in [40, 400, 4000] {
+                let mut driver = Driver::new(make(Rc::new(SoundFtl)), seed);
+                driver.torture(1500, pace);
+                cuts += driver.cuts;
+                in_recovery += driver.cuts_in_recovery;
+            }
+        }
+        println!("{name}: {cuts} cuts, {in_recovery} more in recovery");
+        assert!(cuts > 3000 && in_recovery > 1000, "{name}: {cuts} cuts, {in_recovery} in recovery");
+    }
+}
+
+#[test]
+fn every_single_operation_of_a_short_run_can_be_the_last() {
+    for (_, make) in LAYERS {
+        let mut operations = 0;
+        loop {
+            let mut driver = Driver::new(make(Rc::new(SoundFtl)), 5);
+            driver.ftl.flash_mut().cut_after(operations, operations);
+            let mut goes_on = true;
+            for _ in 0..400 {
+                let step = driver.step();
+                if let Err(open) = driver.run(step) {
+                    driver.choices = Choices::new(operations);
+                    driver.recover(matches!(step, Step::Write { .. }), open);
+                    goes_on = false;
+                    break;
+                }
+            }
+            operations += 1;
+            if goes_on {
+                break;
+            }
+        }
+        assert!(operations > 1000, "{operations} operations");
+    }
+}
+
+#[test]
+fn recovery_without_a_cut_changes_nothing() {
+    for (_, make) in LAYERS {
+        let mut driver = Driver::new(make(Rc::new(SoundFtl)), 9);
+        for _ in 0..30 {
+            driver.torture(100, u64::MAX - 1);
+            driver.recover(false, (0, 0));
+        }
+    }
+}
+
+/// Whatever is found last counts as newest.
+#[derive(Debug)]
+struct IgnoresVersions;
+
+impl FtlRules for IgnoresVersions {
+    fn is_newer(&self, _candidate: u64, _known: u64) -> bool {
+        true
+    }
+}
+
+#[derive(Debug)]
+struct IgnoresTrims;
+
+impl FtlRules for IgnoresTrims {
+    fn trims_count(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug)]
+struct ErasesUnsettled;
+
+impl FtlRules for ErasesUnsettled {
+    fn settles_before_erase(&self) -> bool {
+        false
+    }
+}
+
+/// Cuts until the model notices; none if it does not.
+fn hunt(make: Make, rules: Rc<dyn FtlRules>, seed: u64) -> Option<u64> {
+    let mut driver = Driver::new(make(rules), seed);
+    for _ in 0..200 {
+        if catch_unwind(AssertUnwindSafe(|| driver.torture(100, 200))).is_err() {
+            return Some(driver.cuts);
+        }
+    }
+    None
+}
+
+fn is_caught(what: &str, rules: impl Fn() -> Rc<dyn FtlRules>) {
+    for (name, make) in LAYERS {
+        for seed in 1..4 {
+            let cuts = hunt(make, rules(), seed);
+            assert!(cuts.is_some(), "{name}: {what} went unnoticed with seed {seed}");
+            println!("{name}: seed {seed} caught {what} after {} cuts", cuts.unwrap_or(0));
+        }
+    }
+}
+
+#[test]
+fn recovery_that_ignores_the_version_is_caught() {
+    is_caught("a recovery that ignores versions", || Rc::new(IgnoresVersions));
+}
+
+#[test]
+fn recovery_that_ignores_trims_is_caught() {
+    is_caught("a recovery that ignores trims", || Rc::new(IgnoresTrims));
+}
+
+#[test]
+fn a_block_erased_before_what_it_held_is_elsewhere_is_caught() {
+    is_caught("an early erase", || Rc::new(ErasesUnsettled));
+}
+
+#[test]
+fn the_sound_rules_pass_the_same_seeds() {
+    for (_, make) in LAYERS {
+        (1..4).for_each(|seed| assert_eq!(hunt(make, Rc::new(SoundFtl), seed), None));
+    }
+}
