@@ -256,6 +256,12 @@ pub struct Device {
     /// Range of addresses that is written for `--block-utilization`.
     #[arg(long, value_parser = size::bytes, value_name = "SIZE", requires = "block_utilization")]
     pub range: Option<u64>,
+    /// What translates pages to flash for `--block-utilization`.
+    #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "block_utilization")]
+    pub ftl: Ftl,
+    /// Random log blocks of FAST for `--block-utilization` [default: all spare blocks but two].
+    #[arg(long, value_name = "COUNT", requires = "block_utilization")]
+    pub log_blocks: Option<u32>,
 }
 
 /// `onewrite crash`
@@ -340,6 +346,8 @@ fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
 pub enum Ftl {
     /// A map of pages.
     Page,
+    /// A map of blocks, and a log of blocks with a map of pages.
+    Fast,
 }
 
 /// `onewrite cache`
@@ -366,15 +374,21 @@ pub struct Cache {
     /// Replay the after-cache traces on this emulated device: time, write amplification, erases.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
-    /// What translates pages to flash in that device.
+    /// What translates pages to flash in that device; with all but `page` time is an estimate.
     #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "device")]
     pub ftl: Ftl,
     /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub device_size: Option<u64>,
+    /// Random log blocks of `--ftl fast` [default: all spare blocks but two].
+    #[arg(long, value_name = "COUNT", requires = "device")]
+    pub log_blocks: Option<u32>,
     /// Begin with a blank device instead of one that was filled once.
     #[arg(long, requires = "device")]
     pub blank: bool,
+    /// Age the device before the trace by so many bytes of writes, half of them sequential and half random.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "0", requires = "device")]
+    pub age: u64,
     /// Cores to use [default: all]; the results are the same on any number.
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,

@@ -127,6 +127,11 @@ impl Flash {
         self.filled.len() as u32
     }
 
+    /// Pages of a block.
+    pub fn block_pages(&self) -> u32 {
+        self.block_pages
+    }
+
     /// Operations so far.
     pub fn counters(&self) -> FlashCounters {
         self.counters

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use onewrite_block::Nanos;
+use onewrite_block::{Geometry, Nanos};
 
 use super::clock::Clock;
 use super::{Ftl, PowerLost};
@@ -52,9 +52,9 @@ impl TimedFtl {
         &*self.ftl
     }
 
-    /// Requests under way at most.
-    pub fn queue_depth(&self) -> u32 {
-        self.model.geometry.queue_depth
+    /// What the host sees of it.
+    pub fn geometry(&self) -> &Geometry {
+        &self.model.geometry
     }
 
     /// Lets everything come to rest; time and counters begin then.

@@ -15,6 +15,15 @@ pub enum Layer {
     },
 }
 
+impl Layer {
+    /// The name by which users know it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Layer::Fast { .. } => "fast",
+        }
+    }
+}
+
 impl Profile {
     /// A translation layer on this profile's flash, blank; `capacity_bytes` defaults to [`Profile::RUN_BYTES`].
     ///

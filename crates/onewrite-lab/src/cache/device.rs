@@ -1,29 +1,46 @@
-//! Device: an after-cache trace replayed on an emulated device, as deep as its queue allows.
+//! Device: an after-cache trace replayed on a device, as deep as its queue allows.
 //!
 //! Requests are submitted in the order of the trace, as many under way as the device's queue holds (NCQ); the next goes in
-//! when one completes. The device has been filled once before, in order, and has come to rest, unless it is to be blank;
-//! time and counters begin then. At the end a FLUSH empties its buffer, whose time counts.
+//! when one completes. The device has been filled once before, in order, unless it is to be blank, and aged if that is
+//! asked for; it has come to rest, and time and counters begin then. At the end everything is flushed, which counts.
+//!
+//! What translates pages is the whole emulated device ([`events`](super::events)), or a layer that only counts and
+//! estimates ([`layer`](super::layer)).
 
-use onewrite_block::{Cause, Completion, Lpn, Nanos, Operation, PAGE_SIZE, Page, Pattern, PowerCut, Request, Token};
+use onewrite_block::{Choices, PAGE_SIZE};
 use onewrite_cache::PageRequest;
-use onewrite_device::Profile;
-use onewrite_device::micro::Bench;
+use onewrite_device::{Layer, Profile};
 use serde::Serialize;
 
+use super::events::Emulated;
+use super::layer::Counted;
 use crate::error::LabError;
 
 /// Smallest device that a study makes by itself.
 const LEAST_BYTES: u64 = Profile::RUN_BYTES;
+/// Largest device of a study.
+const MOST_BYTES: u64 = 1 << 40;
+/// The same for a layer, which keeps 16 to 24 bytes for each page.
+const LAYER_MOST_BYTES: u64 = 1 << 38;
+/// Pages in a sequential run of aging, and single pages after it.
+const AGE_RUN_PAGES: u64 = 256;
+/// Seed of aging.
+const AGE_SEED: u64 = 1;
 
 /// Which device, and in which state.
 #[derive(Clone, Debug)]
 pub struct DevicePlan {
     /// The device on paper.
     pub profile: Profile,
+    /// What translates pages; none for the emulated device as it is.
+    pub layer: Option<Layer>,
     /// Its capacity; none for the least power of two from 1 GiB on that holds the trace.
     pub size_bytes: Option<u64>,
     /// Not filled before.
     pub is_blank: bool,
+    /// Bytes written after that, before the trace: half of them in sequential runs of 1 MiB at random places, half in single
+    /// random pages, in turn, over the whole device. Source: dissertation §2.4.5, which names size and mixture only.
+    pub age_bytes: u64,
 }
 
 /// What a device made of a trace.
@@ -35,7 +52,7 @@ pub struct DeviceFigures {
     pub size_bytes: u64,
     /// Requests under way at most.
     pub queue_depth: u32,
-    /// From the first request until the last and a FLUSH are done, on the device's own clock.
+    /// From the first request until the last and a FLUSH are done, on the device's own clock; an estimate with a layer.
     pub elapsed_seconds: f64,
     /// Bytes read by the host.
     pub host_read_bytes: u64,
@@ -47,8 +64,49 @@ pub struct DeviceFigures {
     pub waf: Option<f64>,
     /// Flash blocks erased.
     pub erases: u64,
-    /// Pages moved by garbage collection and wear levelling.
+    /// Pages moved by merges, garbage collection and wear levelling.
     pub moved_pages: u64,
+    /// What a layer did besides; none without one.
+    pub layer: Option<LayerFigures>,
+}
+
+/// What only a layer counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LayerFigures {
+    /// Its name.
+    pub ftl: &'static str,
+    /// Bytes of its blocks: what one erase takes.
+    pub block_bytes: u64,
+    /// Log blocks that became data blocks as they were.
+    pub switch_merges: u64,
+    /// Log blocks that became data blocks after the rest was copied to them.
+    pub partial_merges: u64,
+    /// Data blocks that were gathered from several blocks.
+    pub full_merges: u64,
+    /// Pages read for the map.
+    pub map_reads: u64,
+    /// Pages programmed for the map.
+    pub map_programs: u64,
+    /// Most erases of one block since the device was new.
+    pub most_worn_erases: u32,
+}
+
+/// A device that takes requests.
+pub(super) trait Target {
+    /// Pages of it.
+    fn pages(&self) -> u64;
+
+    /// Most pages in a request.
+    fn transfer_pages_max(&self) -> u64;
+
+    /// Submits a request as soon as there is room for it.
+    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError>;
+
+    /// Comes to rest; time and counters begin then.
+    fn begin(&mut self) -> Result<(), LabError>;
+
+    /// Flushes and comes to rest.
+    fn finish(self: Box<Self>) -> Result<DeviceFigures, LabError>;
 }
 
 impl DevicePlan {
@@ -65,125 +123,64 @@ impl DevicePlan {
 
     /// A device that holds `end_bytes`.
     pub(super) fn open(&self, page_bytes: u64, end_bytes: u64) -> Result<Replayed, LabError> {
-        const MOST_BYTES: u64 = 1 << 40;
+        let most = if self.layer.is_some() { LAYER_MOST_BYTES } else { MOST_BYTES };
         let needed = end_bytes.max(LEAST_BYTES);
         let size = self.size_bytes.unwrap_or(needed.checked_next_power_of_two().unwrap_or(u64::MAX));
-        if end_bytes > size || size > MOST_BYTES {
-            let cure = "give a larger --device-size, or take one volume or a part of the trace (onewrite trace cut)";
-            let problem = format!("the trace reaches to byte {end_bytes}; the device has {size}, at most {MOST_BYTES}");
+        if end_bytes > size || size > most {
+            let cure = "give another --device-size, or take one volume or a part of the trace (onewrite trace cut)";
+            let problem = format!("the trace reaches to byte {end_bytes}; the device has {size}, at most {most}");
             return Err(LabError::Option(format!("{problem}: {cure}")));
         }
-        let mut bench = Bench::new(self.profile.device(Some(size))?, 1);
-        let pages = bench.device().geometry().pages;
-        if !self.is_blank {
-            bench.fill(pages);
-        }
-        bench.device_mut().reset_counters();
-        Ok(Replayed::new(&self.profile.name, bench, page_bytes))
+        let target: Box<dyn Target> = match self.layer {
+            Some(layer) => Box::new(Counted::open(&self.profile, layer, size, self.is_blank)?),
+            None => Box::new(Emulated::open(&self.profile, size, self.is_blank)?),
+        };
+        let mut replayed = Replayed { target, pages_each: page_bytes / PAGE_SIZE as u64 };
+        replayed.age(self.age_bytes / PAGE_SIZE as u64)?;
+        replayed.target.begin()?;
+        Ok(replayed)
     }
 }
 
 /// A device in the middle of a trace.
 pub(super) struct Replayed {
-    profile: String,
-    bench: Bench<dyn PowerCut>,
-    begin: Nanos,
-    now: Nanos,
-    depth: u32,
-    free: Vec<u32>,
-    completed: Vec<Completion>,
+    target: Box<dyn Target>,
     pages_each: u64,
-    next_seed: u64,
 }
 
 impl Replayed {
-    fn new(profile: &str, bench: Bench<dyn PowerCut>, page_bytes: u64) -> Replayed {
-        let (begin, depth) = (bench.now(), bench.device().geometry().queue_depth);
-        Replayed {
-            profile: profile.to_owned(),
-            bench,
-            begin,
-            now: begin,
-            depth,
-            free: (0..depth).collect(),
-            completed: Vec::new(),
-            pages_each: page_bytes / PAGE_SIZE as u64,
-            next_seed: 1 << 40,
-        }
-    }
-
-    /// Submits one request as soon as there is room for it.
+    /// Submits one request, in pieces where it is larger than the device takes.
     pub(super) fn take(&mut self, request: PageRequest) -> Result<(), LabError> {
-        let start = request.page() * self.pages_each;
-        let most = u64::from(self.bench.device().geometry().transfer_pages_max);
+        self.submit(request.is_write(), request.page() * self.pages_each, self.pages_each)
+    }
+
+    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
+        let most = self.target.transfer_pages_max();
         let mut done = 0;
-        while done < self.pages_each {
-            let count = most.min(self.pages_each - done);
-            let operation = self.operation(request.is_write(), Lpn(start + done), count);
-            self.submit(operation)?;
-            done += count;
+        while done < count {
+            let piece = most.min(count - done);
+            self.target.submit(is_write, start + done, piece)?;
+            done += piece;
         }
         Ok(())
     }
 
-    fn operation(&mut self, is_write: bool, start: Lpn, count: u64) -> Operation {
-        if !is_write {
-            return Operation::Read { start, count: count as u32 };
-        }
-        let seeds = self.next_seed..self.next_seed + count;
-        self.next_seed = seeds.end;
-        let pages = seeds.map(|seed| Page::pattern(Pattern { seed, compressible_percent: 0 })).collect();
-        Operation::Write { start, pages, fua: false }
-    }
-
-    fn submit(&mut self, operation: Operation) -> Result<(), LabError> {
-        while self.free.is_empty() {
-            self.wait()?;
-        }
-        let token = Token(self.free.pop().expect("there is room"));
-        self.bench.device_mut().submit(token, Request::new(operation, Cause::Data), self.now);
-        Ok(())
-    }
-
-    /// Lets time pass until the next event.
-    fn wait(&mut self) -> Result<(), LabError> {
-        self.now = self.bench.device().next_event().expect("a request under way has an event to come");
-        self.bench.device_mut().advance(self.now, &mut self.completed);
-        for completion in self.completed.drain(..) {
-            self.free.push(completion.token.0);
-            if let Err(source) = completion.outcome {
-                let (job, operation) = (self.profile.clone(), "the after-cache trace".to_owned());
-                return Err(LabError::Raw { job, operation, source });
-            }
-        }
-        Ok(())
-    }
-
-    fn drain(&mut self) -> Result<(), LabError> {
-        while self.free.len() < self.depth as usize {
-            self.wait()?;
+    fn age(&mut self, pages: u64) -> Result<(), LabError> {
+        let mut choices = Choices::new(AGE_SEED).stream("age", 0);
+        let (all, mut left) = (self.target.pages(), pages);
+        while left > 0 {
+            let run = AGE_RUN_PAGES.min(left).min(all);
+            self.submit(true, choices.below(all - run + 1), run)?;
+            left -= run;
+            let single = run.min(left);
+            (0..single).try_for_each(|_| self.submit(true, choices.below(all), 1))?;
+            left -= single;
         }
         Ok(())
     }
 
     /// Ends the trace.
-    pub(super) fn finish(mut self) -> Result<DeviceFigures, LabError> {
-        self.drain()?;
-        self.submit(Operation::Flush)?;
-        self.drain()?;
-        let device = self.bench.device();
-        let counters = device.counters();
-        Ok(DeviceFigures {
-            profile: self.profile,
-            size_bytes: device.geometry().pages * PAGE_SIZE as u64,
-            queue_depth: self.depth,
-            elapsed_seconds: (self.now - self.begin).as_secs_f64(),
-            host_read_bytes: counters.host_read_bytes,
-            host_write_bytes: counters.host_write_bytes(),
-            flash_program_bytes: counters.flash_program_bytes,
-            waf: counters.write_amplification(),
-            erases: counters.erases,
-            moved_pages: counters.moved_pages,
-        })
+    pub(super) fn finish(self) -> Result<DeviceFigures, LabError> {
+        self.target.finish()
     }
 }

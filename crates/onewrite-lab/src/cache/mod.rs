@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   before-cache trace ─► policy × size ─► after-cache trace ─► file
-//!                                                └────────────► emulated device: time, WAF, erases
+//!                                                └────────────► device or translation layer: time, WAF, erases
 //! ```
 //!
 //! A cell of the grid is one policy at one size. Cells share nothing but the trace, so that they run on all cores and come
@@ -12,6 +12,8 @@
 //! Source: dissertation §2.4.1.
 
 mod device;
+mod events;
+mod layer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -24,7 +26,7 @@ use serde::Serialize;
 use crate::error::LabError;
 use crate::trace::{Trace, TraceOptions, TraceWriter};
 use device::Replayed;
-pub use device::{DeviceFigures, DevicePlan};
+pub use device::{DeviceFigures, DevicePlan, LayerFigures};
 
 /// Page requests of a trace that are held in memory: 512 MiB of them.
 pub const HELD_MAX: usize = 64 << 20;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onewrite_block::Choices;
 use onewrite_cache::PolicyKind;
-use onewrite_device::Profile;
+use onewrite_device::{Layer, Profile};
 use onewrite_lab::cache::{CacheFigures, CacheStudy, DevicePlan, HELD_MAX};
 use onewrite_lab::trace::{Trace, TraceOptions, summarise};
 
@@ -81,7 +81,7 @@ fn a_device_tells_time_and_wear_of_what_is_left() {
     let trace = trace(10_000, 20_000);
     let device = |name: &str| {
         let profile = Profile::load(name).unwrap();
-        Some(DevicePlan { profile, size_bytes: Some(128 << 20), is_blank: false })
+        Some(DevicePlan { profile, layer: None, size_bytes: Some(128 << 20), is_blank: false, age_bytes: 0 })
     };
     let plain = study(&trace.0, &[PolicyKind::Lru, PolicyKind::TsClock]);
     let figures = run(&CacheStudy { device: device("sata-850pro"), ..plain.clone() });
@@ -104,7 +104,10 @@ fn what_cannot_be_run_is_refused_with_the_cure() {
     let trace = trace(100, 200);
     let base = study(&trace.0, &[PolicyKind::Lru]);
     let far = Scratch::new("far.csv", b"w,99999999\n");
-    let plan = |size_bytes| Some(DevicePlan { profile: Profile::load("ideal").unwrap(), size_bytes, is_blank: true });
+    let plan = |size_bytes| {
+        let profile = Profile::load("ideal").unwrap();
+        Some(DevicePlan { profile, layer: None, size_bytes, is_blank: true, age_bytes: 0 })
+    };
     for (study, word) in [
         (CacheStudy { flash_block_bytes: 5000, ..base.clone() }, "whole pages"),
         (CacheStudy { page_bytes: 0, ..base.clone() }, "whole pages"),
@@ -116,5 +119,38 @@ fn what_cannot_be_run_is_refused_with_the_cure() {
     ] {
         let error = study.run(&|_, _| ()).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn a_layer_tells_merges_and_an_estimate_of_time() {
+    let trace = trace(10_000, 20_000);
+    let plain = study(&trace.0, &[PolicyKind::Lru, PolicyKind::Fab]);
+    let on = |layer, age_bytes, threads| {
+        let profile = Profile::load("ftl-16g").unwrap();
+        let plan = DevicePlan { profile, layer, size_bytes: Some(128 << 20), is_blank: false, age_bytes };
+        run(&CacheStudy { device: Some(plan), threads, ..plain.clone() })
+    };
+    let fast = Some(Layer::Fast { random_blocks: None });
+    let figures = on(fast, 0, 1);
+    for cell in &figures.cells {
+        let found = cell.device.as_ref().unwrap();
+        let layer = found.layer.as_ref().unwrap();
+        assert_eq!(found.host_write_bytes, cell.after_writes * PAGE);
+        assert_eq!(found.host_read_bytes, cell.after_reads * PAGE);
+        assert!(found.elapsed_seconds > 0.0 && found.waf.unwrap() > 1.0 && layer.full_merges > 0, "{found:?}");
+        assert_eq!(found.flash_program_bytes, found.host_write_bytes + found.moved_pages * PAGE);
+    }
+    assert_eq!(on(fast, 0, 3), figures, "any number of cores gives the same");
+    for layer in [None, fast] {
+        let (new, aged) = (on(layer, 0, 2), on(layer, 64 << 20, 2));
+        let erases =
+            |figures: &CacheFigures| figures.cells.iter().map(|cell| cell.device.as_ref().unwrap().erases).sum();
+        let (new_erases, aged_erases): (u64, u64) = (erases(&new), erases(&aged));
+        assert!(
+            aged_erases > new_erases,
+            "{layer:?}: {aged_erases} erases when aged, {new_erases} when filled in order"
+        );
+        assert_eq!(new.cells[0].device.as_ref().unwrap().host_write_bytes, new.cells[0].after_writes * PAGE);
     }
 }

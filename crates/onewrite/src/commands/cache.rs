@@ -1,8 +1,9 @@
 //! `onewrite cache`
 
+use anyhow::bail;
 use onewrite_cache::PolicyKind;
-use onewrite_device::Profile;
-use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX};
+use onewrite_device::{Layer, Profile};
+use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures};
 use onewrite_lab::trace::TraceOptions;
 
 use super::run::{is_stdout, write_json};
@@ -25,9 +26,15 @@ pub fn cache(args: &Cache) -> anyhow::Result<()> {
 }
 
 fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
-    let Ftl::Page = args.ftl;
+    let layer = layer(args)?;
     let plan = |name: &String| -> anyhow::Result<DevicePlan> {
-        Ok(DevicePlan { profile: Profile::load(name)?, size_bytes: args.device_size, is_blank: args.blank })
+        Ok(DevicePlan {
+            profile: Profile::load(name)?,
+            layer,
+            size_bytes: args.device_size,
+            is_blank: args.blank,
+            age_bytes: args.age,
+        })
     };
     Ok(CacheStudy {
         trace: args.trace.clone(),
@@ -40,6 +47,16 @@ fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
         device: args.device.as_ref().map(plan).transpose()?,
         threads: args.threads,
         held_max: HELD_MAX,
+    })
+}
+
+fn layer(args: &Cache) -> anyhow::Result<Option<Layer>> {
+    if args.log_blocks.is_some() && args.ftl != Ftl::Fast {
+        bail!("--log-blocks belongs to --ftl fast");
+    }
+    Ok(match args.ftl {
+        Ftl::Page => None,
+        Ftl::Fast => Some(Layer::Fast { random_blocks: args.log_blocks }),
     })
 }
 
@@ -57,7 +74,11 @@ fn policies(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
 
 fn print(figures: &CacheFigures) {
     let has_device = figures.cells.iter().any(|cell| cell.device.is_some());
-    let device = if has_device { format!(" {:>12} {:>7} {:>9}", "time", "WAF", "erases") } else { String::new() };
+    let has_layer = figures.cells.iter().any(|cell| cell.device.as_ref().is_some_and(|device| device.layer.is_some()));
+    let mut device = if has_device { format!(" {:>12} {:>7} {:>9}", "time", "WAF", "erases") } else { String::new() };
+    if has_layer {
+        device += &format!(" {:>9} {:>9} {:>9} {:>9} {:>9}", "switch", "partial", "full", "map reads", "programs");
+    }
     println!(
         "{:>10} {:10} {:>8} {:>12} {:>12} {:>12} {:>12}{device}",
         "cache", "policy", "hits", "misses", "evicted clean", "dirty", "after reads"
@@ -69,7 +90,8 @@ fn print_cell(cell: &CacheCell) {
     let hits = 100.0 * cell.hits as f64 / (cell.requests.max(1)) as f64;
     let device = cell.device.as_ref().map_or_else(String::new, |device| {
         let waf = device.waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.3}"));
-        format!(" {:>10.2} s {waf:>7} {:>9}", device.elapsed_seconds, device.erases)
+        let layer = device.layer.as_ref().map_or_else(String::new, print_layer);
+        format!(" {:>10.2} s {waf:>7} {:>9}{layer}", device.elapsed_seconds, device.erases)
     });
     println!(
         "{:>6} KiB {:10} {hits:>7.2}% {:>12} {:>13} {:>12} {:>12}{device}",
@@ -80,4 +102,10 @@ fn print_cell(cell: &CacheCell) {
         cell.evicted_dirty,
         cell.after_reads
     );
+}
+
+/// Merges and map traffic.
+fn print_layer(layer: &LayerFigures) -> String {
+    let LayerFigures { switch_merges, partial_merges, full_merges, map_reads, map_programs, .. } = layer;
+    format!(" {switch_merges:>9} {partial_merges:>9} {full_merges:>9} {map_reads:>9} {map_programs:>9}")
 }

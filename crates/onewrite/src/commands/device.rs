@@ -8,7 +8,7 @@ use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
 use onewrite_device::{OperationLatency, Profile, timeline_svg, waf};
 
 use super::run::write_json;
-use crate::args::Device;
+use crate::args::{Device, Ftl};
 
 /// Lists the profiles, or shows and measures one.
 pub fn device(args: &Device) -> anyhow::Result<()> {
@@ -44,7 +44,10 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
     if !(4 << 20..=16 << 30).contains(&range) {
         bail!("--range is from 4MiB (a block) to 16GiB (the device)");
     }
-    let found = waf::run(percent, range, args.seed);
+    let found = match args.ftl {
+        Ftl::Page => waf::run(percent, range, args.seed),
+        Ftl::Fast => waf::run_fast(percent, range, args.seed, args.log_blocks),
+    };
     match &args.json {
         Some(path) => write_json(path, &(serde_json::to_string(&found)? + "\n")),
         None => {

@@ -1,0 +1,81 @@
+//! Layer: a translation layer that counts flash operations and estimates time.
+
+use onewrite_block::PAGE_SIZE;
+use onewrite_device::ftl::TimedFtl;
+use onewrite_device::{Layer, Profile};
+
+use super::device::{DeviceFigures, LayerFigures, Target};
+use crate::error::LabError;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// A translation layer in the middle of a trace.
+pub(super) struct Counted {
+    profile: String,
+    layer: Layer,
+    device: TimedFtl,
+}
+
+impl Counted {
+    /// A layer over `size_bytes`, filled once in order unless it is to be blank.
+    pub(super) fn open(profile: &Profile, layer: Layer, size_bytes: u64, is_blank: bool) -> Result<Counted, LabError> {
+        let device = profile.layer(layer, Some(size_bytes))?;
+        let mut counted = Counted { profile: profile.name.clone(), layer, device };
+        if !is_blank {
+            let (pages, most) = (counted.pages(), counted.transfer_pages_max());
+            (0..pages.div_ceil(most))
+                .try_for_each(|chunk| counted.submit(true, chunk * most, most.min(pages - chunk * most)))?;
+        }
+        Ok(counted)
+    }
+}
+
+impl Target for Counted {
+    fn pages(&self) -> u64 {
+        u64::from(self.device.ftl().logical_pages())
+    }
+
+    fn transfer_pages_max(&self) -> u64 {
+        u64::from(self.device.geometry().transfer_pages_max)
+    }
+
+    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
+        let (start, count) = (start as u32, count as u32);
+        let done = if is_write { self.device.write(start, count) } else { self.device.read(start, count) };
+        done.map_err(|error| LabError::Option(error.to_string()))
+    }
+
+    fn begin(&mut self) -> Result<(), LabError> {
+        self.device.begin();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<DeviceFigures, LabError> {
+        let elapsed = self.device.finish();
+        let counters = self.device.ftl().counters();
+        let worn = self.device.ftl().flash().erase_counts().iter().copied().max();
+        let layer = LayerFigures {
+            ftl: self.layer.name(),
+            block_bytes: u64::from(self.device.ftl().flash().block_pages()) * PAGE,
+            switch_merges: counters.switch_merges,
+            partial_merges: counters.partial_merges,
+            full_merges: counters.full_merges,
+            map_reads: counters.map_reads,
+            map_programs: counters.map_programs,
+            most_worn_erases: worn.unwrap_or(0),
+        };
+        Ok(DeviceFigures {
+            size_bytes: self.pages() * PAGE,
+            profile: self.profile,
+            queue_depth: self.device.geometry().queue_depth,
+            elapsed_seconds: elapsed.as_secs_f64(),
+            host_read_bytes: counters.host_reads * PAGE,
+            host_write_bytes: counters.host_writes * PAGE,
+            flash_program_bytes: counters.flash.programs * PAGE,
+            waf: counters.write_amplification(),
+            erases: counters.flash.erases,
+            moved_pages: counters.moved_pages,
+            layer: Some(layer),
+        })
+    }
+}
