@@ -40,6 +40,22 @@ fn a_run_of_ours_goes_through_a_cache_to_a_device() {
 }
 
 #[test]
+fn a_memory_card_tells_its_merges() {
+    let scratch = Scratch::new();
+    scratch.write("t.csv", own_trace());
+    let study = "cache t.csv --policy lru --size 64KiB --device ftl-16g --device-size 64MiB --ftl fast --age 96MiB";
+    let table = scratch.onewrite(study).ok();
+    assert!(table.contains("partial") && table.contains("full"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&scratch.onewrite(&format!("{study} --json -")).ok()).unwrap();
+    let device = &json["cells"][0]["device"];
+    assert_eq!(device["layer"]["ftl"], "fast");
+    assert!(
+        device["elapsed_seconds"].as_f64() > Some(0.0) && device["layer"]["full_merges"].as_u64() > Some(0),
+        "{device}"
+    );
+}
+
+#[test]
 fn traces_are_converted_cut_and_drawn() {
     let scratch = Scratch::new();
     scratch.write("spc", "0,8,8192,W,0.5\n0,0,4096,r,0.6\n0,0,4096,r,0.7\n");
@@ -59,6 +75,8 @@ fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
         ("cache bad.csv --policy lru", "bad.csv: line 2: "),
         ("cache bad.csv --policy lru,mru", "s3-fifo"),
         ("cache none.csv", "none.csv"),
+        ("cache two --device ideal --log-blocks 3", "--ftl fast"),
+        ("cache two --volume 0 --device hdd-barracuda --ftl fast", "hard disk"),
         ("cache bad.csv --size 0", "holds no page"),
         ("trace convert two out.csv", "--volume 0"),
         ("trace summarise bad.csv --page-size 0", "4096"),
