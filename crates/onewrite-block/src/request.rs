@@ -26,11 +26,13 @@ pub enum Cause {
     Cleaning,
     /// Translation pages and map records.
     Map,
+    /// Zeros that push other pages out of a write buffer (zero padding), and their TRIMs.
+    Padding,
 }
 
 impl Cause {
     /// All causes, in the order of their numbers.
-    pub const ALL: [Cause; 8] = [
+    pub const ALL: [Cause; 9] = [
         Cause::Data,
         Cause::Metadata,
         Cause::Journal,
@@ -39,6 +41,7 @@ impl Cause {
         Cause::Recovery,
         Cause::Cleaning,
         Cause::Map,
+        Cause::Padding,
     ];
 
     /// The name used in reports and JSON.
@@ -52,6 +55,7 @@ impl Cause {
             Cause::Recovery => "recovery",
             Cause::Cleaning => "cleaning",
             Cause::Map => "map",
+            Cause::Padding => "padding",
         }
     }
 }

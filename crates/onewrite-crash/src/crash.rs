@@ -76,13 +76,17 @@ pub fn crash<S: Subject + Clone>(
     Ok(report)
 }
 
-/// One workload, at the door and inside.
+/// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what survives.
 fn one<S: Subject>(explorer: &mut Explorer<'_, S>, workload: &Workload, plan: CrashPlan<'_>) -> Result<(), CrashError> {
     if plan.faults {
         return explorer.explore_faults(workload, 1);
     }
     let Some(make) = plan.device else { return explorer.explore(workload) };
     let most = plan.options.states_max;
+    if plan.options.pads() {
+        let points = most.saturating_sub(explorer.report().states).clamp(POINTS_MIN, POINTS_MAX);
+        return explorer.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None });
+    }
     explorer.states_max = most - (most / DEVICE_SHARE).saturating_sub(explorer.report().states_by_kind.inside_device);
     let is_full = explorer.is_done();
     if !is_full {

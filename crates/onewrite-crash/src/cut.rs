@@ -96,8 +96,10 @@ impl Walkers<'_> {
     /// The pages that hold neither that nor anything newer.
     fn newer(&self, content: BTreeMap<Lpn, Page>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
         let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
+        let (image, region) = (self.image.pending_pages(), self.region.pending_pages());
         for (lpn, page) in content {
-            match if lpn.0 < self.start { &self.image } else { &self.region }.newer(lpn, &page) {
+            let (walker, pending) = if lpn.0 < self.start { (&self.image, &image) } else { (&self.region, &region) };
+            match walker.newer(pending, lpn, &page) {
                 Ok(None) => (),
                 Ok(Some(hash)) => drop(newer.insert(lpn, (page, hash))),
                 Err(()) => wrong.push(lpn),
@@ -199,9 +201,10 @@ impl<S: Subject> Explorer<'_, S> {
         let executor = Executor::ideal();
         let port = executor.runtime().attach(self.subject.layer(recorded));
         let chance = Choices::new(self.options.seed).stream("beside", aged.base);
-        Region::behind(self.options.size_bytes / PAGE_SIZE as u64).keep_busy(&port, &chance);
+        let region = Region::behind(self.options.size_bytes / PAGE_SIZE as u64);
+        region.keep_busy(&port, &chance, !self.options.pads());
         let (subject, tree) = (&self.subject, (aged.tree.clone(), &recording));
-        let history = perform_at((executor, port), subject, tree, workload.clone(), self.options.mount())?;
+        let history = perform_at((executor, port), subject, tree, workload.clone(), self.options.mount_inside())?;
         let captured = std::mem::take(&mut watch.borrow_mut().captured);
         let events = std::mem::take(&mut recording.borrow_mut().events);
         let last = watch.borrow().device.cut_points();

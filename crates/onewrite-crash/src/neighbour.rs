@@ -61,12 +61,13 @@ impl Region {
         port.request(Request::flush(Cause::Data)).await.map(drop)
     }
 
-    /// Starts the tasks; they go on until the run ends.
-    pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices) {
+    /// Starts the tasks; they go on until the run ends. Without `makes_durable` they neither flush nor share: that would
+    /// make durable what a commit without FLUSH left behind.
+    pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, makes_durable: bool) {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;
             let (start, half) = (self.start + task * pages, pages / 2);
-            let mut tenant = Tenant { start, half, chance: chance.stream("neighbour", task) };
+            let mut tenant = Tenant { start, half, makes_durable, chance: chance.stream("neighbour", task) };
             let port = port.clone();
             port.runtime().clone().spawn(async move {
                 // A request fails when the device fails; then the run's own requests tell of it.
@@ -83,6 +84,7 @@ struct Tenant {
     start: u64,
     /// Pages of either half.
     half: u64,
+    makes_durable: bool,
     chance: Choices,
 }
 
@@ -90,9 +92,12 @@ impl Tenant {
     fn next(&mut self, geometry: &Geometry) -> Request {
         match self.chance.below(20) {
             0..10 => self.write(2 * self.half),
-            10..16 if geometry.share_pairs_max > 0 => self.share(u64::from(geometry.share_pairs_max)),
+            10..16 if geometry.share_pairs_max > 0 && self.makes_durable => {
+                self.share(u64::from(geometry.share_pairs_max))
+            }
             10..16 => self.write(self.half),
             16..19 => self.trim(),
+            _ if !self.makes_durable => self.write(self.half),
             _ => Request::flush(Cause::Data),
         }
     }

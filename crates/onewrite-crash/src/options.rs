@@ -2,6 +2,7 @@
 
 use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
 use onewrite_fs::ext4::{Mode, MountOptions, Scope};
+use onewrite_fs::journal::EvictionSpot;
 
 /// Name of the disk that is modelled if nothing else is asked for.
 const OWN_DISK: &str = "memory";
@@ -41,6 +42,8 @@ pub struct ExploreOptions {
     pub nested_depth: u32,
     /// Violations after which the exploration ends.
     pub violations_max: usize,
+    /// In modes that pad, inside a device: how far; else as far as the device states.
+    pub eviction_spot: Option<EvictionSpot>,
 }
 
 impl ExploreOptions {
@@ -72,13 +75,25 @@ impl ExploreOptions {
             nested_every: 50,
             nested_depth: 2,
             violations_max: 1,
+            eviction_spot: None,
         }
     }
 
-    /// The same on a disk that promises what `geometry` says, in the size of the image.
+    /// The same on a disk that promises what `geometry` says, in the size of the image. It is modelled by its requests
+    /// alone, so it knows nothing of a write buffer that evicts.
     pub fn on(self, geometry: &Geometry) -> ExploreOptions {
         let pages = self.size_bytes / PAGE_SIZE as u64;
-        ExploreOptions { geometry: Geometry { pages, ..geometry.clone() }, ..self }
+        ExploreOptions { geometry: Geometry { pages, write_buffer: None, ..geometry.clone() }, ..self }
+    }
+
+    /// How the workload's run inside a device is mounted.
+    pub(crate) fn mount_inside(&self) -> MountOptions {
+        MountOptions { eviction_spot: self.eviction_spot, ..self.mount() }
+    }
+
+    /// Whether what survives hangs on a device's write buffer, which requests say nothing of.
+    pub(crate) fn pads(&self) -> bool {
+        self.mode.padding().is_some()
     }
 
     /// How the workload's run is mounted.
@@ -114,11 +129,12 @@ impl ExploreOptions {
             OWN_DISK => String::new(),
             name => format!(" --device {name}"),
         };
+        let spot = self.eviction_spot.map_or_else(String::new, |spot| format!(" --eviction-spot {}", spot.bytes));
         let delays = if self.delayed_allocation { "" } else { " --nodelalloc" };
         let tears = if self.tears() { " --torn-pages" } else { "" };
         format!(
             "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{delays}{tears} \
+             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{delays}{tears}{spot} \
              --state '{state}'"
         )
     }

@@ -61,6 +61,9 @@ pub(crate) struct Unit {
     is_share: bool,
 }
 
+/// Contents that a page may have beside its last durable one, each with its hash.
+pub(crate) type PendingPages<'a> = FxHashMap<Lpn, Vec<(&'a Page, u64)>>;
+
 /// Which pending units survive, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
@@ -76,6 +79,8 @@ pub(crate) struct Walker<'a> {
     hashes: FxHashMap<Lpn, u64>,
     sum: Sum,
     pub(crate) pending: Vec<Unit>,
+    /// FLUSHes under way.
+    flushes: Vec<Token>,
     log: &'a FxHashSet<Lpn>,
     atomic_pages: u64,
     keeps_completed: bool,
@@ -89,7 +94,7 @@ pub(crate) fn log_pages(events: &[RecordedEvent]) -> FxHashSet<Lpn> {
     let mut log = FxHashSet::default();
     for event in events {
         if let RecordedEvent::Submitted(_, request) = event
-            && matches!(request.cause, Cause::Journal | Cause::LogTail)
+            && matches!(request.cause, Cause::Journal | Cause::LogTail | Cause::Padding)
             && let Operation::Write { start, pages, .. } = &request.operation
         {
             log.extend((start.0..start.0 + pages.len() as u64).map(Lpn));
@@ -106,6 +111,7 @@ impl<'a> Walker<'a> {
             hashes: FxHashMap::default(),
             sum,
             pending: Vec::new(),
+            flushes: Vec::new(),
             log,
             atomic_pages: u64::from(geometry.atomic_write_pages.max(1)),
             keeps_completed: geometry.on_power_loss == PowerLoss::KeepsCompleted,
@@ -144,6 +150,7 @@ impl<'a> Walker<'a> {
                 self.pending.last_mut().expect("just pushed").is_share = true;
             }
             Operation::Flush => {
+                self.flushes.push(token);
                 let completed = self.pending.iter_mut().filter(|unit| unit.completed);
                 completed.for_each(|unit| unit.covered_by.push(token));
             }
@@ -185,19 +192,39 @@ impl<'a> Walker<'a> {
     }
 
     fn complete(&mut self, token: Token) {
-        for mut unit in std::mem::take(&mut self.pending) {
-            unit.completed |= unit.token == token;
+        let flushes = self.flushes.len();
+        self.flushes.retain(|flush| *flush != token);
+        if self.flushes.len() == flushes && !self.complete_write(token) {
+            return;
+        }
+        let mut kept: FxHashSet<Lpn> = FxHashSet::default();
+        for unit in std::mem::take(&mut self.pending) {
             if unit.covered_by.contains(&token) || unit.token == token && unit.durable_on_completion {
                 self.settle(&unit);
-                self.supersede(&unit);
+                if unit.pages.iter().any(|(lpn, ..)| kept.contains(lpn)) {
+                    self.supersede(&unit);
+                }
             } else {
+                kept.extend(unit.pages.iter().map(|(lpn, ..)| *lpn));
                 self.pending.push(unit);
             }
         }
     }
 
+    /// Notes that the units of a request are written; gives whether that makes them durable. They lie side by side, and
+    /// an older request with the same token has ended long ago.
+    fn complete_write(&mut self, token: Token) -> bool {
+        let is_other = |unit: &&mut Unit| unit.token != token;
+        let units = self.pending.iter_mut().rev().skip_while(is_other).take_while(|unit| unit.token == token);
+        units.fold(false, |durable, unit| {
+            unit.completed = true;
+            durable || unit.durable_on_completion
+        })
+    }
+
     /// What failed may have happened in part, and a FLUSH that failed covers nothing.
     fn fail(&mut self, token: Token) {
+        self.flushes.retain(|flush| *flush != token);
         self.pending.iter_mut().for_each(|unit| unit.covered_by.retain(|flush| *flush != token));
     }
 
@@ -261,19 +288,31 @@ impl<'a> Walker<'a> {
     ///
     /// # Errors
     /// Nothing, if it is neither that nor anything newer.
-    pub(crate) fn newer(&self, lpn: Lpn, found: &Page) -> Result<Option<u64>, ()> {
+    pub(crate) fn newer(&self, pending: &PendingPages<'_>, lpn: Lpn, found: &Page) -> Result<Option<u64>, ()> {
         if self.durable.page(lpn).same_handle(found) {
             return Ok(None);
         }
-        let pending = || self.pending.iter().flat_map(|unit| &unit.pages).filter(|(other, ..)| *other == lpn);
-        if let Some((.., hash)) = pending().find(|(_, page, _)| page.same_handle(found)) {
+        let pending = pending.get(&lpn).map_or(&[][..], Vec::as_slice);
+        if let Some((_, hash)) = pending.iter().find(|(page, _)| page.same_handle(found)) {
             return Ok(Some(*hash));
         }
         let found = page_hash(found);
         match self.hash_of(lpn) == found {
             true => Ok(None),
-            false => pending().any(|(.., hash)| *hash == found).then_some(Some(found)).ok_or(()),
+            false => pending.iter().any(|(_, hash)| *hash == found).then_some(Some(found)).ok_or(()),
         }
+    }
+
+    /// What is pending, by page.
+    pub(crate) fn pending_pages(&self) -> PendingPages<'_> {
+        let mut pages = PendingPages::default();
+        for (lpn, page, hash) in self.pending.iter().flat_map(|unit| &unit.pages) {
+            let versions = pages.entry(*lpn).or_default();
+            if versions.last().is_none_or(|(_, last)| last != hash) {
+                versions.push((page, *hash));
+            }
+        }
+        pages
     }
 
     /// Whether a SHARE is under way.

@@ -36,7 +36,7 @@ fn explored(make: &dyn Fn(u64) -> Box<dyn PowerCut>, options: &ExploreOptions, p
 fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise() {
     for (profile, shares) in [("sata-850pro", false), ("nvme-share", true)] {
         let can = |mode: &Mode| shares || mode.checkpoint() == CheckpointBy::Copy;
-        for mode in Mode::ALL.into_iter().filter(can) {
+        for mode in Mode::ALL.into_iter().filter(|mode| mode.padding().is_none()).filter(can) {
             let report = explored(&|pages| device(profile, pages), &options(profile, mode), 60);
             assert!(report.is_sound(), "{profile} {mode}: {:#?}", report.violations);
             let kinds = report.states_by_kind;

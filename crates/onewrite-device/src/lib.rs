@@ -27,7 +27,7 @@ pub use error::Error;
 pub use file::FileDisk;
 pub use hdd::HardDisk;
 pub use latency::{Latencies, Latency, LatencyStep};
-pub use profile::{BufferSide, DiskSide, FlashSide, HostSide, Layer, Profile, Victim};
+pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, HostSide, Layer, Profile, Victim};
 pub use ssd::{
     DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,
     Wear, timeline_svg,

@@ -6,7 +6,9 @@ mod support;
 use std::path::Path;
 use std::rc::Rc;
 
-use onewrite_block::{Choices, Executor, Halt, Image, Nanos, RamDisk, Runtime};
+use onewrite_block::{
+    Choices, EvictionOrder, Executor, Geometry, Halt, Image, Nanos, PowerLoss, RamDisk, Runtime, TrimRead, WriteBuffer,
+};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space};
 use support::tree::{Entry, tree};
@@ -72,6 +74,9 @@ async fn fill_directory(fs: &Rc<Ext4>, directory: Ino) -> FsResult<()> {
 /// The content of the disk when the power is cut after so many device events.
 fn crashed(mode: Mode, events: u64) -> Image {
     let mut disk = new_disk(64 * MIB, 1024);
+    if mode.padding().is_some() {
+        disk = RamDisk::with_image(disk.image().clone(), evicting_geometry());
+    }
     onewrite_block::PowerCut::arm(&mut disk, events);
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(disk));
@@ -95,9 +100,26 @@ fn crashed(mode: Mode, events: u64) -> Image {
 /// Device events before the cut.
 const CUTS: [u64; 5] = [700, 1500, 3000, 6000, 12_000];
 
-fn share_geometry() -> onewrite_block::Geometry {
-    let plain = onewrite_block::Geometry::plain("ram", 64 * MIB / 4096);
-    onewrite_block::Geometry { share_pairs_max: 100, share_atomic: true, ..plain }
+fn share_geometry() -> Geometry {
+    let plain = Geometry::plain("ram", 64 * MIB / 4096);
+    Geometry { share_pairs_max: 100, share_atomic: true, ..plain }
+}
+
+/// A disk that says it evicts everything after 1 MiB of further writes. As if it did, nothing that completed is lost.
+fn evicting_geometry() -> Geometry {
+    let buffer = WriteBuffer {
+        bytes: MIB,
+        eviction_order: EvictionOrder::LeastRecentlyWritten,
+        eviction_begins_bytes: MIB / 2,
+        eviction_certain_bytes: MIB,
+    };
+    Geometry {
+        write_buffer: Some(buffer),
+        oob_hints: true,
+        trim_read: TrimRead::Zeros,
+        on_power_loss: PowerLoss::KeepsCompleted,
+        ..Geometry::plain("ram", 64 * MIB / 4096)
+    }
 }
 
 type Seen = (Vec<Entry>, Space, u64);
@@ -168,6 +190,13 @@ fn a_data_log_is_replayed_by_all_alike() {
 fn logs_whose_blocks_went_home_by_share_are_replayed_by_all_alike() {
     for mode in [Mode::Soj, Mode::Sdj, Mode::SdjAsync] {
         compare_replays(mode, &[1500, 6000]);
+    }
+}
+
+#[test]
+fn logs_with_padding_behind_their_last_transaction_are_replayed_by_all_alike() {
+    for mode in ["zp", "zp+no-trim", "zp-data", "zp-data+no-trim"] {
+        compare_replays(mode.parse().expect("mode"), &[1500, 6000]);
     }
 }
 

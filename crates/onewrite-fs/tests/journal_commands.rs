@@ -6,8 +6,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::Traced;
-use onewrite_block::{Cause, Choices, Counters, Executor, Geometry, Nanos, PAGE_SIZE, RamDisk};
+use onewrite_block::{
+    Cause, Choices, Counters, Device, EvictionOrder, Executor, Geometry, Nanos, PAGE_SIZE, RamDisk, TrimRead,
+    WriteBuffer,
+};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::journal::EvictionSpot;
 use onewrite_fs::{Content, FileSystem, FsResult, Manner, NewNode, Position};
 use support::volume::{image, new_disk};
 
@@ -21,10 +25,28 @@ fn disk(fua: bool) -> RamDisk {
     RamDisk::with_image(made.image().clone(), geometry)
 }
 
+/// The same disk, which says that it evicts everything after 1 MiB of further writes.
+fn evicting_disk() -> RamDisk {
+    let plain = disk(false);
+    let buffer = WriteBuffer {
+        bytes: MIB,
+        eviction_order: EvictionOrder::LeastRecentlyWritten,
+        eviction_begins_bytes: MIB / 2,
+        eviction_certain_bytes: MIB,
+    };
+    let (write_buffer, trim_read) = (Some(buffer), TrimRead::Zeros);
+    let geometry = Geometry { write_buffer, trim_read, oob_hints: true, ..plain.geometry().clone() };
+    RamDisk::with_image(plain.image().clone(), geometry)
+}
+
 /// What the device counts while a written page is synced, and then while there is nothing to commit.
 fn cost_of_fsync(mode: Mode, fua: bool) -> (Counters, Counters) {
+    cost_on(disk(fua), mode)
+}
+
+fn cost_on(disk: RamDisk, mode: Mode) -> (Counters, Counters) {
     let executor = Executor::ideal();
-    let port = executor.runtime().attach(Box::new(disk(fua)));
+    let port = executor.runtime().attach(Box::new(disk));
     let counted = executor.block_on(async move {
         let fs = Ext4::mount(port.clone(), MountOptions::new(mode)).await?;
         let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
@@ -47,6 +69,67 @@ fn a_commit_flushes_twice_with_a_barrier_and_once_with_a_checksum() {
         assert_eq!((commit.flushes, commit.fua_writes), (flushes, 0), "{mode}");
         assert_eq!((idle.flushes, idle.host_write_bytes()), (1, 0), "{mode}: an fsync without a commit");
     }
+}
+
+#[test]
+fn a_commit_that_pads_sends_no_flush_and_an_fsync_without_one_pads_once() {
+    for (mode, trims) in [("zp", 1), ("zp-data", 1), ("zp+no-trim", 0), ("zp-data+no-trim", 0)] {
+        let (commit, idle) = cost_on(evicting_disk(), mode.parse().expect("mode"));
+        assert_eq!((commit.flushes, idle.flushes), (0, 0), "{mode}");
+        assert_eq!(commit.host_write_bytes_of(Cause::Padding), 2 * MIB, "{mode}");
+        assert_eq!(idle.host_write_bytes_of(Cause::Padding), MIB, "{mode}");
+        assert_eq!((commit.trims, idle.trims), (2 * trims, trims), "{mode}");
+    }
+}
+
+#[test]
+fn a_commit_that_pads_falls_back_to_flush_where_it_cannot_know_what_is_evicted() {
+    let (commit, idle) = cost_of_fsync("zp".parse().expect("mode"), false);
+    assert_eq!((commit.flushes, idle.flushes), (2, 1), "the spot is not known");
+    assert_eq!(commit.host_write_bytes_of(Cause::Padding), 0);
+    for mode in ["zp+reread", "zp-data+hybrid"] {
+        let (commit, idle) = cost_on(evicting_disk(), mode.parse().expect("mode"));
+        assert_eq!((commit.flushes, idle.flushes), (2, 1), "{mode}: its reads take no time");
+    }
+}
+
+#[test]
+fn mounting_a_mode_that_pads_warns_where_padding_may_not_be_enough() {
+    let geometry = evicting_disk().geometry().clone();
+    let buffer = geometry.write_buffer.expect("it has one");
+    let in_no_order = WriteBuffer { eviction_order: EvictionOrder::Unspecified, ..buffer };
+    let small = EvictionSpot { bytes: MIB - 4096, flash_read_min: None };
+    let cases = [
+        (geometry.clone(), None, None),
+        (Geometry { oob_hints: false, ..geometry.clone() }, None, Some("out-of-band hints")),
+        (Geometry { write_buffer: Some(in_no_order), ..geometry.clone() }, None, Some("oldest pages first")),
+        (geometry.clone(), Some(small), Some("too small")),
+        (Geometry { write_buffer: None, ..geometry.clone() }, None, Some("not known")),
+    ];
+    for (geometry, eviction_spot, expected) in cases {
+        let warnings = |mode: &str| {
+            let mode = mode.parse().expect("mode");
+            MountOptions { eviction_spot, ..MountOptions::new(mode) }.warnings(&geometry)
+        };
+        let found = warnings("zp");
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{found:?}");
+        assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
+        assert!(warnings("zp+reread").is_empty() && warnings("ordered").is_empty());
+    }
+}
+
+#[test]
+fn a_log_without_room_for_padding_is_refused_with_the_size_it_needs() {
+    let plain = evicting_disk();
+    let buffer = WriteBuffer { eviction_certain_bytes: 3 * MIB, ..plain.geometry().write_buffer.expect("it has one") };
+    let geometry = Geometry { write_buffer: Some(buffer), ..plain.geometry().clone() };
+    let port_disk = RamDisk::with_image(plain.image().clone(), geometry);
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(port_disk));
+    let options = MountOptions::new("zp".parse().expect("mode"));
+    let outcome = executor.block_on(async move { Ext4::mount(port, options).await.map(drop) });
+    let error = outcome.expect("nothing halts").expect_err("1,024 blocks are too few").to_string();
+    assert!(error.contains("at least 5 MiB"), "{error}");
 }
 
 #[test]

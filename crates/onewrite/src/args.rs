@@ -152,6 +152,10 @@ pub struct JobArgs {
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
     #[arg(long)]
     pub nodelalloc: bool,
+    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer [default: what
+    /// the device states].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub eviction_spot: Option<u64>,
     /// Seed of all chance; a job's randseed is mixed in.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -196,7 +200,8 @@ pub struct Run {
     /// What stands between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
-    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async [default: ordered].
+    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async; with zero padding zp or zp-data,
+    /// which take +no-trim, then +reread or +hybrid [default: ordered].
     #[arg(long)]
     pub mode: Option<String>,
     /// Write the result as JSON to this file, or to standard output (-).
@@ -270,13 +275,18 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, or
     /// `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
-    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async.
+    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async; with zero padding zp or zp-data,
+    /// which take +no-trim, then +reread or +hybrid.
     #[arg(long, default_value = "ordered")]
     pub mode: String,
-    /// Profile whose promises the disk keeps; a tenth of the cuts falls inside the emulated device itself. By default a
-    /// disk with FUA that may lose any of what was not flushed.
+    /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps; a tenth of the cuts falls inside the
+    /// emulated device itself, in zp and zp-data all. By default a disk with FUA that may lose any of what was not flushed.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
+    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer [default: what
+    /// the device states].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
+    pub eviction_spot: Option<u64>,
     /// Size of the image.
     #[arg(long, value_parser = size::bytes, default_value = "32MiB", value_name = "SIZE")]
     pub size: u64,

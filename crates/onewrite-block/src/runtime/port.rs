@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -20,7 +20,21 @@ enum Slot {
     Abandoned,
 }
 
+/// Who may submit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    /// Everybody.
+    Open,
+    /// Nobody, until nothing is under way; then this task goes on.
+    Emptying(TaskId),
+    /// The holder of [`Alone`].
+    Alone,
+}
+
 pub(super) struct Port {
+    door: Cell<Door>,
+    /// Tasks that want to be alone, too.
+    line: RefCell<VecDeque<TaskId>>,
     device: RefCell<Option<Box<dyn Device>>>,
     queue_depth: usize,
     slots: RefCell<Vec<Slot>>,
@@ -33,6 +47,8 @@ pub(super) struct Port {
 impl Port {
     pub(super) fn new(device: Box<dyn Device>) -> Rc<Port> {
         Rc::new(Port {
+            door: Cell::new(Door::Open),
+            line: RefCell::default(),
             queue_depth: device.geometry().queue_depth as usize,
             device: RefCell::new(Some(device)),
             slots: RefCell::default(),
@@ -63,9 +79,23 @@ impl Port {
         for completion in completed.drain(..) {
             self.under_way.set(self.under_way.get() - 1);
             self.finish(completion, &mut wake);
-            self.submit_next(now);
+            if self.door.get() == Door::Open {
+                self.submit_next(now);
+            }
         }
         self.completed.replace(completed);
+        if let (Door::Emptying(task), 0) = (self.door.get(), self.under_way.get()) {
+            wake(task);
+        }
+    }
+
+    /// Lets everybody submit again, and those first who had to wait.
+    fn open_door(&self, now: Nanos, wake: impl FnMut(TaskId)) {
+        self.door.set(Door::Open);
+        while self.under_way.get() < self.queue_depth && !self.backlog.borrow().is_empty() {
+            self.submit_next(now);
+        }
+        self.line.take().into_iter().for_each(wake);
     }
 
     fn finish(&self, completion: Completion, wake: &mut impl FnMut(TaskId)) {
@@ -90,18 +120,30 @@ impl Port {
         }
     }
 
-    fn submit(&self, request: Request, now: Nanos) -> Token {
+    fn new_token(&self) -> Token {
         let mut slots = self.slots.borrow_mut();
         let token = self.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(Slot::Free);
             Token(slots.len() as u32 - 1)
         });
         slots[token.0 as usize] = Slot::Waiting(None);
-        drop(slots);
+        token
+    }
+
+    fn submit(&self, request: Request, now: Nanos) -> Token {
+        let token = self.new_token();
         self.backlog.borrow_mut().push_back((token, request));
-        if self.under_way.get() < self.queue_depth {
+        if self.under_way.get() < self.queue_depth && self.door.get() == Door::Open {
             self.submit_next(now);
         }
+        token
+    }
+
+    /// Past everybody who waits.
+    fn submit_alone(&self, request: Request, now: Nanos) -> Token {
+        let token = self.new_token();
+        self.under_way.set(self.under_way.get() + 1);
+        self.device().submit(token, request, now);
         token
     }
 }
@@ -150,6 +192,25 @@ impl DevicePort {
         InFlight { runtime: self.runtime.clone(), port: Rc::clone(&self.port), token, taken: false }
     }
 
+    /// Waits until nothing is under way; then only the holder of the result submits, until it is dropped. What others send
+    /// meanwhile waits its turn. For measuring what a single request takes.
+    pub async fn alone(&self) -> Alone<'_> {
+        let task = self.runtime.current_task();
+        poll_fn(|_| match self.port.door.get() {
+            Door::Open => Poll::Ready(()),
+            _ => {
+                self.port.line.borrow_mut().push_back(task);
+                Poll::Pending
+            }
+        })
+        .await;
+        self.port.door.set(Door::Emptying(task));
+        let alone = Alone { port: self };
+        poll_fn(|_| if self.port.under_way.get() == 0 { Poll::Ready(()) } else { Poll::Pending }).await;
+        self.port.door.set(Door::Alone);
+        alone
+    }
+
     /// The device itself, to look at.
     pub fn device(&self) -> Ref<'_, dyn Device> {
         Ref::map(self.port.device.borrow(), |device| &**device.as_ref().expect("the device is plugged in"))
@@ -164,6 +225,30 @@ impl DevicePort {
     pub fn unplug(&self) -> Box<dyn Device> {
         self.runtime.detach(&self.port);
         self.port.device.borrow_mut().take().expect("a device is unplugged once")
+    }
+}
+
+/// A device to oneself; see [`DevicePort::alone`].
+pub struct Alone<'a> {
+    port: &'a DevicePort,
+}
+
+impl Alone<'_> {
+    /// Carries a request out and gives its result.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn request(&self, request: Request) -> Outcome {
+        let (runtime, port) = (&self.port.runtime, &self.port.port);
+        let token = port.submit_alone(request, runtime.now());
+        InFlight { runtime: runtime.clone(), port: Rc::clone(port), token, taken: false }.await
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        let runtime = &self.port.runtime;
+        self.port.port.open_door(runtime.now(), |task| runtime.wake(task));
     }
 }
 

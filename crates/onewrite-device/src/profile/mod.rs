@@ -107,6 +107,29 @@ pub struct BufferSide {
     pub eviction_certain_bytes: u64,
     /// Whether a capacitor saves it in a power cut.
     pub capacitor: bool,
+    /// Which page leaves first.
+    #[serde(default)]
+    pub eviction_order: Eviction,
+}
+
+/// Which page leaves the write buffer first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Eviction {
+    /// The one written longest ago: what the papers' device does.
+    #[default]
+    LeastRecentlyWritten,
+    /// Any.
+    Unspecified,
+}
+
+impl From<Eviction> for EvictionOrder {
+    fn from(eviction: Eviction) -> EvictionOrder {
+        match eviction {
+            Eviction::LeastRecentlyWritten => EvictionOrder::LeastRecentlyWritten,
+            Eviction::Unspecified => EvictionOrder::Unspecified,
+        }
+    }
 }
 
 /// The flash, on paper.
@@ -145,6 +168,13 @@ pub struct FlashSide {
     /// Interrupting a program or erase for a read, in microseconds; 0 if the flash cannot.
     #[serde(default)]
     pub suspend_us: f64,
+    /// Whether recovery finds pages by their out-of-band areas that the map log does not name yet (`papers/003` §2.1).
+    #[serde(default = "yes")]
+    pub oob_hints: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How a die chooses what to collect.
@@ -191,6 +221,23 @@ impl Profile {
             return Err(Error::UnknownProfile { name: name.into(), known });
         };
         Profile::parse(name, text)
+    }
+
+    /// The profile of that name, or the one in a file whose name ends in `.toml`.
+    ///
+    /// # Errors
+    /// If there is none, or the file cannot be read or is no profile.
+    pub fn named(name: &str) -> Result<Profile, Error> {
+        if !name.ends_with(".toml") {
+            return Profile::load(name);
+        }
+        match std::fs::read_to_string(name) {
+            Ok(text) => Profile::parse(name, &text),
+            Err(error) => {
+                let cure = "name a profile, or a file like those in crates/onewrite-device/profiles";
+                Err(Error::Host { path: name.into(), operation: "read", message: error.to_string(), cure })
+            }
+        }
     }
 
     /// The profile that `text` describes, in the form of the built-in ones.
@@ -284,7 +331,7 @@ impl Profile {
     fn model(&self, flash: &FlashSide, buffer: &BufferSide, capacity_bytes: Option<u64>) -> Result<Model, Error> {
         let shape = Shape::new(flash.plan(), capacity_bytes.unwrap_or(Profile::RUN_BYTES))?;
         Ok(Model {
-            geometry: self.geometry(shape, buffer),
+            geometry: Geometry { oob_hints: flash.oob_hints, ..self.geometry(shape, buffer) },
             shape,
             timing: self.timing(flash),
             eviction_begins: buffer.eviction_begins_bytes / PAGE_SIZE as u64,
@@ -331,7 +378,7 @@ impl Profile {
     fn geometry(&self, shape: Shape, side: &BufferSide) -> Geometry {
         let buffer = WriteBuffer {
             bytes: side.eviction_certain_bytes,
-            eviction_order: EvictionOrder::LeastRecentlyWritten,
+            eviction_order: side.eviction_order.into(),
             eviction_begins_bytes: side.eviction_begins_bytes,
             eviction_certain_bytes: side.eviction_certain_bytes,
         };

@@ -13,8 +13,11 @@
 //!    `begins` further pages and has left after `certain`.
 //! 2. At most one version of a page is issued; a newer one waits. So versions reach the flash in their order.
 //! 3. While a FLUSH covers a waiting page, writing it again does not move it back: its newer content pays the debt.
+//!
+//! With [`EvictionOrder::Unspecified`] any waiting page may be the next to leave once more than `begins` wait, and writes
+//! are let in while fewer than `certain` do: then no number of further pages is enough to be certain.
 
-use onewrite_block::Page;
+use onewrite_block::{EvictionOrder, Page};
 use rustc_hash::FxHashMap;
 
 const NIL: u32 = u32::MAX;
@@ -61,11 +64,12 @@ pub(crate) struct Buffer {
     urgent_count: u32,
     begins: u64,
     certain: u64,
+    order: EvictionOrder,
 }
 
 impl Buffer {
     /// An empty buffer from which pages begin to leave after `begins` further pages and have left after `certain`.
-    pub(crate) fn new(begins: u64, certain: u64) -> Buffer {
+    pub(crate) fn new(begins: u64, certain: u64, order: EvictionOrder) -> Buffer {
         Buffer {
             entries: Vec::new(),
             unused: Vec::new(),
@@ -77,6 +81,7 @@ impl Buffer {
             urgent_count: 0,
             begins,
             certain,
+            order,
         }
     }
 
@@ -104,7 +109,12 @@ impl Buffer {
 
     /// Whether one more page may come in.
     pub(crate) fn has_room(&self) -> bool {
-        self.oldest_ticket().is_none_or(|oldest| oldest + self.certain > self.next_ticket + 1)
+        match self.order {
+            EvictionOrder::LeastRecentlyWritten => {
+                self.oldest_ticket().is_none_or(|oldest| oldest + self.certain > self.next_ticket + 1)
+            }
+            EvictionOrder::Unspecified => u64::from(self.length()) + 1 < self.certain,
+        }
     }
 
     /// Pages in the buffer.
@@ -118,15 +128,20 @@ impl Buffer {
     }
 
     fn is_in_turn(&self, ticket: u64, slack: u64) -> bool {
-        ticket <= self.flush_target || ticket + self.begins + self.patience(ticket) + slack < self.next_ticket
+        let is_due = match self.order {
+            EvictionOrder::LeastRecentlyWritten => {
+                ticket + self.begins + self.patience(ticket) + slack < self.next_ticket
+            }
+            EvictionOrder::Unspecified => u64::from(self.waiting.length) > self.begins + slack,
+        };
+        is_due || ticket <= self.flush_target
     }
 
     /// How much longer than `begins` a page waits: as if by chance, up to three quarters of the way to `certain`; the
     /// rest is for its program.
     fn patience(&self, ticket: u64) -> u64 {
         let span = (self.certain - self.begins) * 3 / 4;
-        let scattered = ticket.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (scattered * span) >> 32
+        (scattered(ticket) * span) >> 32
     }
 
     /// Whether pages should leave now, `group` of them together where nobody waits for them.
@@ -210,7 +225,22 @@ impl Buffer {
             }
             index = entry.after;
         }
-        candidate
+        let first = candidate?;
+        match self.order {
+            EvictionOrder::LeastRecentlyWritten => Some(first),
+            EvictionOrder::Unspecified => Some(self.any_instead_of(first, is_ready)),
+        }
+    }
+
+    /// Any waiting page that can leave, as if by chance, unless a FLUSH waits for `first`.
+    fn any_instead_of(&self, first: u32, is_ready: impl Fn(&Entry) -> bool) -> u32 {
+        if self.entries[first as usize].ticket <= self.flush_target {
+            return first;
+        }
+        let chance = scattered(scattered(self.next_ticket) ^ u64::from(self.waiting.length) << 32);
+        let steps = (chance * u64::from(self.waiting.length)) >> 32;
+        let index = (0..steps).fold(self.waiting.first, |index, _| self.entries[index as usize].after);
+        if is_ready(&self.entries[index as usize]) { index } else { first }
     }
 
     /// Declares the newest content of a waiting page to be on its way.
@@ -321,6 +351,11 @@ impl Buffer {
     }
 }
 
+/// 32 bits that look like chance and follow from `number`.
+fn scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
 /// What came of a version that was on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
@@ -335,7 +370,7 @@ mod tests {
     use super::*;
 
     fn filled(pages: u32) -> Buffer {
-        let mut buffer = Buffer::new(4, 8);
+        let mut buffer = Buffer::new(4, 8, EvictionOrder::LeastRecentlyWritten);
         (0..pages).for_each(|lpn| {
             buffer.put(lpn, Some(Page::ZEROS), false);
         });
@@ -348,6 +383,23 @@ mod tests {
         assert!(filled(8).is_due_in_groups(1));
         assert!(filled(6).has_room());
         assert!(!filled(7).has_room(), "the eighth page comes in when the first has left");
+    }
+
+    #[test]
+    fn in_no_order_the_oldest_page_may_outlast_any_number_of_others() {
+        let mut buffer = Buffer::new(4, 8, EvictionOrder::Unspecified);
+        let mut outlasted = 0;
+        for lpn in 0..1000 {
+            buffer.put(lpn, Some(Page::ZEROS), false);
+            while let Some(index) = buffer.next_due(|_| true) {
+                let oldest = buffer.entries().map(|entry| entry.lpn).min();
+                outlasted += u32::from(oldest.is_some_and(|oldest| oldest + 16 < lpn));
+                buffer.issue(index);
+                buffer.settle(index, true);
+            }
+            buffer.check().unwrap();
+        }
+        assert!(outlasted > 10, "{outlasted}");
     }
 
     #[test]

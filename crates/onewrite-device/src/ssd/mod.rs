@@ -128,7 +128,7 @@ impl Ssd {
             map: Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block),
             blocks: Blocks::new(shape.data_blocks, shape.dies, shape.pages_per_block),
             log: MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block),
-            buffer: Buffer::new(model.eviction_begins, model.eviction_certain),
+            buffer: Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order()),
             locked: BitSet::new(shape.logical_pages as usize),
             waiting_for: FxHashMap::default(),
             sequence: 1,

@@ -1,6 +1,6 @@
 //! Model: what an SSD is, in the units in which it computes; made from a profile, never changed afterwards.
 
-use onewrite_block::Geometry;
+use onewrite_block::{EvictionOrder, Geometry};
 
 use super::shape::Shape;
 
@@ -68,6 +68,11 @@ pub(crate) const SUSPENSIONS_MAX: u32 = 8;
 pub(crate) const RESERVED_BLOCKS: usize = 1;
 
 impl Model {
+    /// Which page leaves the buffer first.
+    pub(crate) fn eviction_order(&self) -> EvictionOrder {
+        self.geometry.write_buffer.map_or(EvictionOrder::LeastRecentlyWritten, |buffer| buffer.eviction_order)
+    }
+
     /// Time to program the pages from `page` on.
     pub(crate) fn program_time(&self, page: u32) -> u64 {
         let row = (page / self.shape.planes) as usize;

@@ -4,6 +4,7 @@
 //!    the last seal names the open blocks.
 //! 2. The out-of-band areas of the open blocks' pages that the seal does not cover: a page counts if its version is
 //!    newer than that of the page which the map names.
+//!    A device without such hints (`Geometry::oob_hints`) skips this: what the map log does not name is gone.
 //! 3. What a capacitor saved.
 //!
 //! That the scan cannot undo a durable trim or half a SHARE is the work of the running device: while a version of a
@@ -74,7 +75,8 @@ impl Ssd {
         self.map = Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block);
         self.blocks = Blocks::without_free(shape.data_blocks, shape.dies, shape.pages_per_block);
         self.log = MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block);
-        self.buffer = Buffer::new(self.model.eviction_begins, self.model.eviction_certain);
+        let model = &self.model;
+        self.buffer = Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order());
         self.locked = BitSet::new(shape.logical_pages as usize);
         self.waiting_for.clear();
         self.host.clear();
@@ -167,6 +169,9 @@ impl Ssd {
     }
 
     fn scan_open_blocks(&mut self, found: &mut Found) -> Result<(), DeviceError> {
+        if !self.model.geometry.oob_hints {
+            return Ok(());
+        }
         let mut candidates = Vec::new();
         for open in found.open.clone() {
             if open.block == NONE {

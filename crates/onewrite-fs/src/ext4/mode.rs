@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::journal::{Barrier, CheckpointBy, Checksum, Commit};
+use crate::journal::{Barrier, Check, CheckpointBy, Checksum, Commit, Padding, ZeroPadding};
 
 /// What goes into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +57,50 @@ pub enum Mode {
     Sdj,
     /// Full, checksum, share: one write and one FLUSH.
     SdjAsync,
+    /// Ordered metadata, padding, copy: no FLUSH in a commit (ext4-zp).
+    Zp(Padding),
+    /// Full, padding, copy.
+    ZpData(Padding),
+}
+
+/// The options of zero padding, with the names of both modes.
+const PADDED: [(Padding, &str, &str); 6] = [
+    (Padding::PLAIN, "zp", "zp-data"),
+    (Padding { trims: false, check: Check::Trust }, "zp+no-trim", "zp-data+no-trim"),
+    (Padding { trims: true, check: Check::Reread }, "zp+reread", "zp-data+reread"),
+    (Padding { trims: false, check: Check::Reread }, "zp+no-trim+reread", "zp-data+no-trim+reread"),
+    (Padding { trims: true, check: Check::Hybrid }, "zp+hybrid", "zp-data+hybrid"),
+    (Padding { trims: false, check: Check::Hybrid }, "zp+no-trim+hybrid", "zp-data+no-trim+hybrid"),
+];
+
+const fn padded_names(padding: Padding) -> (&'static str, &'static str) {
+    let at = match padding.check {
+        Check::Trust => 0,
+        Check::Reread => 2,
+        Check::Hybrid => 4,
+    };
+    let (_, metadata, full) = PADDED[if padding.trims { at } else { at + 1 }];
+    (metadata, full)
 }
 
 impl Mode {
-    /// All modes, weakest promise first.
-    pub const ALL: [Mode; 7] =
-        [Mode::Writeback, Mode::Ordered, Mode::Soj, Mode::Data, Mode::DataAsync, Mode::Sdj, Mode::SdjAsync];
+    /// All modes, weakest promise first; those that pad with their plain options.
+    pub const ALL: [Mode; 9] = [
+        Mode::Writeback,
+        Mode::Ordered,
+        Mode::Soj,
+        Mode::Zp(Padding::PLAIN),
+        Mode::Data,
+        Mode::DataAsync,
+        Mode::Sdj,
+        Mode::SdjAsync,
+        Mode::ZpData(Padding::PLAIN),
+    ];
+
+    /// Those that pad, with all their options.
+    pub fn padded() -> impl Iterator<Item = Mode> {
+        PADDED.iter().flat_map(|(padding, ..)| [Mode::Zp(*padding), Mode::ZpData(*padding)])
+    }
 
     /// The name in options, tables and JSON.
     pub const fn name(self) -> &'static str {
@@ -74,6 +112,8 @@ impl Mode {
             Mode::Soj => "soj",
             Mode::Sdj => "sdj",
             Mode::SdjAsync => "sdj+async",
+            Mode::Zp(padding) => padded_names(padding).0,
+            Mode::ZpData(padding) => padded_names(padding).1,
         }
     }
 
@@ -81,8 +121,16 @@ impl Mode {
     pub const fn scope(self) -> Scope {
         match self {
             Mode::Writeback => Scope::Metadata,
-            Mode::Ordered | Mode::Soj => Scope::OrderedMetadata,
-            Mode::Data | Mode::DataAsync | Mode::Sdj | Mode::SdjAsync => Scope::Full,
+            Mode::Ordered | Mode::Soj | Mode::Zp(_) => Scope::OrderedMetadata,
+            Mode::Data | Mode::DataAsync | Mode::Sdj | Mode::SdjAsync | Mode::ZpData(_) => Scope::Full,
+        }
+    }
+
+    /// How it pads, if it does.
+    pub const fn padding(self) -> Option<Padding> {
+        match self {
+            Mode::Zp(padding) | Mode::ZpData(padding) => Some(padding),
+            _ => None,
         }
     }
 
@@ -100,6 +148,7 @@ impl Mode {
         match self {
             Mode::Writeback | Mode::Ordered | Mode::Data | Mode::Soj | Mode::Sdj => Box::new(Barrier),
             Mode::DataAsync | Mode::SdjAsync => Box::new(Checksum),
+            Mode::Zp(padding) | Mode::ZpData(padding) => Box::new(ZeroPadding::new(padding)),
         }
     }
 
@@ -107,6 +156,7 @@ impl Mode {
     pub const fn checkpoint(self) -> CheckpointBy {
         match self {
             Mode::Writeback | Mode::Ordered | Mode::Data | Mode::DataAsync => CheckpointBy::Copy,
+            Mode::Zp(_) | Mode::ZpData(_) => CheckpointBy::Copy,
             Mode::Soj | Mode::Sdj | Mode::SdjAsync => CheckpointBy::Share,
         }
     }
@@ -148,11 +198,12 @@ impl FromStr for Mode {
                           place; use `data+async`";
             return Err(ModeError::Impossible { name: name.into(), reason });
         }
-        let known = || Mode::ALL.map(Mode::name).join(", ");
-        Mode::ALL
-            .into_iter()
-            .find(|mode| mode.name() == name)
-            .ok_or_else(|| ModeError::Unknown { name: name.into(), known: known() })
+        let known = || {
+            let all = Mode::ALL.map(Mode::name).join(", ");
+            all + "; zp and zp-data also with +no-trim, then +reread or +hybrid"
+        };
+        let mut modes = Mode::ALL.into_iter().chain(Mode::padded());
+        modes.find(|mode| mode.name() == name).ok_or_else(|| ModeError::Unknown { name: name.into(), known: known() })
     }
 }
 
@@ -162,7 +213,7 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for mode in Mode::ALL {
+        for mode in Mode::ALL.into_iter().chain(Mode::padded()) {
             assert_eq!(mode.name().parse(), Ok(mode));
         }
     }
@@ -178,7 +229,8 @@ mod tests {
         let error = "dj".parse::<Mode>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "no mode is called `dj`; there are writeback, ordered, soj, data, data+async, sdj, sdj+async"
+            "no mode is called `dj`; there are writeback, ordered, soj, zp, data, data+async, sdj, sdj+async, zp-data; \
+             zp and zp-data also with +no-trim, then +reread or +hybrid"
         );
     }
 }

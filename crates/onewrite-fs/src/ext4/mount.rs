@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use onewrite_block::sync::{SharedLock, either};
-use onewrite_block::{Cause, DevicePort, Lpn, Nanos, PAGE_SIZE, Page, Request};
+use onewrite_block::{Cause, DevicePort, Geometry, Lpn, Nanos, PAGE_SIZE, Page, Request};
 use onewrite_cache::{Lru, PageCache};
 
 use super::balloc::{Groups, decode_descriptors};
@@ -23,7 +23,10 @@ use super::read::PAGE_BYTES;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult};
 use crate::journal::format::JournalSuperblock;
-use crate::journal::{BlockRange, CheckpointBy, Commit, Journal, JournalOptions, LogMap, Recovered, recover};
+use crate::journal::{
+    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Recovered, padding_warnings,
+    recover,
+};
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,9 @@ pub struct MountOptions {
     pub delayed_allocation: bool,
     /// Refuse changes. A log is replayed all the same.
     pub read_only: bool,
+    /// Where commits pad: what `onewrite probe` found out about the device's write buffer; else it is what the device
+    /// states of itself.
+    pub eviction_spot: Option<EvictionSpot>,
 }
 
 impl MountOptions {
@@ -58,7 +64,14 @@ impl MountOptions {
             checkpoint_age: Nanos::from_secs(30),
             delayed_allocation: true,
             read_only: false,
+            eviction_spot: None,
         }
+    }
+
+    /// What does not hold on this device of what the mode rests on, each a sentence.
+    pub fn warnings(&self, geometry: &Geometry) -> Vec<String> {
+        let padding = self.mode.padding();
+        padding.map_or_else(Vec::new, |padding| padding_warnings(padding, geometry, self.eviction_spot))
     }
 }
 
@@ -114,6 +127,7 @@ impl Ext4 {
             transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
             checkpoint_age: options.checkpoint_age,
             commit_interval: options.commit_interval,
+            eviction_spot: options.eviction_spot,
         };
         let journal =
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
@@ -130,6 +144,11 @@ impl Ext4 {
     /// What replaying the log did, if it held anything at mount.
     pub fn recovered(&self) -> Option<Recovered> {
         self.recovered
+    }
+
+    /// What does not hold on its device of what the mode rests on, each a sentence.
+    pub fn warnings(&self) -> Vec<String> {
+        self.volume.options.warnings(self.volume.port.geometry())
     }
 
     /// How it is mounted.

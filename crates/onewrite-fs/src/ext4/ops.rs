@@ -451,7 +451,7 @@ impl FileSystem for Ext4 {
             volume.write_everything().await?;
         }
         volume.commit_now().await?;
-        volume.journal.flush().await
+        volume.journal.settle().await
     }
 
     async fn space(&self) -> FsResult<Space> {

@@ -10,6 +10,7 @@ use super::map::Mapping;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult, Manner, SeekTarget};
 use crate::content::Data;
+use crate::journal::BlockRange;
 use crate::journal::wait_all;
 
 /// Pages that are read ahead of a sequential reader, at most: Linux's 128 KiB.
@@ -163,7 +164,7 @@ impl Volume {
 
     /// Writes pages past the cache to where they are mapped; all of them are mapped and written.
     pub(super) async fn write_direct(&self, node: &Rc<Node>, first: u64, pages: Vec<Page>) -> FsResult<()> {
-        let mut under_way = Vec::new();
+        let (mut under_way, mut places) = (Vec::new(), Vec::new());
         let mut pages = pages.into_iter();
         let (mut index, end) = (first, first + pages.len() as u64);
         while index < end {
@@ -174,9 +175,12 @@ impl Volume {
             let count = (end - index).min(u64::from(extent.length));
             let part = pages.by_ref().take(count as usize);
             under_way.extend(crate::journal::send_run(&self.port, extent.physical, part, false, Cause::Data).await);
+            places.push(BlockRange { start: extent.physical, count });
             index += count;
         }
-        Ok(wait_all(under_way).await?)
+        let outcome = wait_all(under_way).await;
+        places.into_iter().for_each(|place| self.journal.note_data(place));
+        Ok(outcome?)
     }
 }
 

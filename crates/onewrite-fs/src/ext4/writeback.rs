@@ -16,7 +16,7 @@ use super::mode::Scope;
 use super::read::page_key;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult, Ino};
-use crate::journal::{send_run, wait_all};
+use crate::journal::{BlockRange, send_run, wait_all};
 
 /// Pages that one writer has under way at a time.
 const BATCH_PAGES: u64 = 1024;
@@ -25,6 +25,8 @@ const CLUSTER_PAGES: u64 = 64;
 /// Pages that are under way together.
 struct Run {
     pages: Range<u64>,
+    /// Where the first of them goes on the device.
+    home: u64,
     /// The file's when they began to be written.
     file_size: u64,
     /// Whether the map said so of their blocks.
@@ -91,6 +93,7 @@ impl Volume {
         }
         drop(cache);
         if is_written {
+            self.journal.note_data(BlockRange { start: run.home, count: run.pages.end - run.pages.start });
             self.content_arrived(node, run.pages.clone(), run.file_size, run.is_unwritten);
         }
         node.pages_writing.set(node.pages_writing.get() - (run.pages.end - run.pages.start) as usize);
@@ -140,7 +143,12 @@ impl Volume {
             index = start + (pages.len() as u64).max(1);
             let taken = start..start + pages.len() as u64;
             under_way_count += pages.len() as u64;
-            runs.push(Run { pages: taken, file_size: node.size(), is_unwritten: extent.unwritten });
+            runs.push(Run {
+                pages: taken,
+                home: extent.physical,
+                file_size: node.size(),
+                is_unwritten: extent.unwritten,
+            });
             under_way.extend(send_run(&self.port, extent.physical, pages.into_iter(), false, Cause::Data).await);
         }
         Ok((runs, under_way, None))
@@ -269,12 +277,12 @@ impl Volume {
         let tid = if data_only { node.data_changed_in.get() } else { node.changed_in.get() };
         if self.journal.is_committed(tid) {
             self.journal.check_aborted()?;
-            return self.journal.flush().await;
+            return self.journal.settle().await;
         }
         let is_late = self.journal.has_flushed(tid);
         self.journal.request_commit(tid);
         self.journal.wait_committed(tid).await?;
-        if is_late { self.journal.flush().await } else { Ok(()) }
+        if is_late { self.journal.settle().await } else { Ok(()) }
     }
 
     /// Writes all dirty pages of all files.

@@ -48,7 +48,7 @@ impl Journal {
         if live.entry_count() == 0 {
             return None;
         }
-        let is_full = live.burden_blocks() > live.ring_blocks() / 2;
+        let is_full = live.burden_blocks() > (live.ring_blocks() - self.padding_blocks() as u32) / 2;
         if is_full || live.entry_count() > self.options.retained_pages_max / 2 {
             return Some(Nanos::ZERO);
         }
@@ -140,11 +140,12 @@ impl Journal {
     }
 
     /// Moves the tail past transactions that are home: at once if `is_forced`, else when FLUSHes of others have made it
-    /// safe and it frees at least a quarter of the log.
+    /// safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its own.
     async fn move_tail(&self, is_forced: bool) -> FsResult<()> {
+        let may_flush = is_forced || self.padding_blocks() > 0;
         self.reclaim_if_flushed();
         if self.live.borrow().pending_tail.is_some() {
-            if !is_forced {
+            if !may_flush {
                 return Ok(());
             }
             self.log.flush().await.map_err(|error| self.abort_with(error))?;
@@ -152,18 +153,19 @@ impl Journal {
         }
         let candidate = self.live.borrow().tail_candidate(self.next_unlogged());
         let Some(candidate) = candidate else { return Ok(()) };
-        if !is_forced && candidate.log_blocks < self.live.borrow().ring_blocks() / 4 {
+        let usable_blocks = self.live.borrow().ring_blocks() - self.padding_blocks() as u32;
+        if !is_forced && candidate.log_blocks < usable_blocks / 4 {
             return Ok(());
         }
         if !self.log.is_flushed(candidate.home_flush) {
-            if !is_forced {
+            if !may_flush {
                 return Ok(());
             }
             self.log.flush().await.map_err(|error| self.abort_with(error))?;
         }
         self.write_superblock(candidate.start, candidate.tid).await?;
         self.live.borrow_mut().tail_written(&candidate, self.log.next_flush());
-        if is_forced {
+        if may_flush {
             self.log.flush().await.map_err(|error| self.abort_with(error))?;
             self.reclaim_if_flushed();
         }

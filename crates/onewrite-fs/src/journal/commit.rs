@@ -3,17 +3,22 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use onewrite_block::sync::Held;
 use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
 
 use super::Journal;
 use super::format::{self, JournalSuperblock, Style, Tag, VersionOneSum, compat, incompat};
 use super::live::Logged;
 use super::log::{Log, wait_all};
-use super::transaction::Sealed;
+use super::padding::EvictionSpot;
+use super::transaction::{BlockRange, Sealed};
 use crate::api::{FsError, FsResult};
 
 /// What a strategy returns.
 pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), DeviceError>> + 'a>>;
+
+/// What [`Commit::prepare`] returns.
+pub type PrepareFuture<'a> = Pin<Box<dyn Future<Output = FsResult<()>> + 'a>>;
 
 /// Feature bits of the log that a strategy writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct Record {
     pub commit_at: u64,
     /// The commit block.
     pub commit: Page,
+    /// Log blocks behind it that hold nothing, in their order: up to the tail, which no strategy may touch.
+    pub free: Vec<BlockRange>,
 }
 
 /// How a sealed transaction becomes durable.
@@ -53,6 +60,33 @@ pub trait Commit {
     /// # Errors
     /// What the device says; the journal is then aborted.
     fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a>;
+
+    /// Called once, before the first commit, with the log blocks that are free: all of them.
+    ///
+    /// # Errors
+    /// If the strategy cannot work on this log; device errors.
+    fn prepare<'a>(&'a self, _log: &'a Log, _spot: Option<EvictionSpot>, _free: Vec<BlockRange>) -> PrepareFuture<'a> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Makes everything durable that had completed when it was called: an fsync with nothing to commit. If there is
+    /// padding, nothing commits meanwhile, and `free` is as in [`Record::free`].
+    ///
+    /// # Errors
+    /// What the device says.
+    fn settle<'a>(&'a self, log: &'a Log, _free: Vec<BlockRange>) -> CommitFuture<'a> {
+        Box::pin(log.flush())
+    }
+
+    /// Free log blocks that it needs behind a record, and that nobody else may take; 0 without padding.
+    fn padding_blocks(&self) -> u32 {
+        0
+    }
+
+    /// Whether it has to know which data was written to its place.
+    fn rereads_data(&self) -> bool {
+        false
+    }
 }
 
 /// Blocks, FLUSH, commit block, FLUSH; with FUA the commit block needs no second FLUSH.
@@ -137,6 +171,7 @@ impl Journal {
         let encoded = runtime.job(cost, move || encode(&style, tid, civil_ns, &blocks, &revokes)).await;
         let Encoded { mut pages, offsets } = encoded;
         let count = pages.len() as u32;
+        let _alone = self.alone_in_the_log().await;
         let places = self.live.borrow_mut().take(count);
         let (last_start, last_count) = *places.last().expect("a record has at least its commit block");
         let commit = pages.pop().expect("a record ends with its commit block");
@@ -145,7 +180,9 @@ impl Journal {
             places.iter().map(|&(start, length)| (u64::from(start), pages.by_ref().take(length as usize).collect()));
         let runs = runs.filter(|(_, pages): &(u64, Vec<Page>)| !pages.is_empty()).collect();
         let commit_at = u64::from(last_start + last_count - 1);
-        self.options.commit.commit(&self.log, Record { runs, commit_at, commit }).await?;
+        let free = self.live.borrow().free_runs();
+        self.options.commit.commit(&self.log, Record { runs, commit_at, commit, free }).await?;
+        self.settled.set(self.settling.get());
         self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
         let log_block = |offset: u32| match offset.checked_sub(places[0].1) {
             None => places[0].0 + offset,
@@ -171,6 +208,36 @@ impl Journal {
         self.reclaim_if_flushed();
         self.changed.ring();
         self.work.ring();
+    }
+
+    /// Makes everything durable that has completed: an fsync with nothing to commit.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn settle(&self) -> FsResult<()> {
+        if self.options.commit.padding_blocks() == 0 {
+            return Ok(self.options.commit.settle(&self.log, Vec::new()).await?);
+        }
+        let wanted = self.settling.get() + 1;
+        let _alone = self.alone_in_the_log().await;
+        if self.settled.get() >= wanted {
+            return Ok(());
+        }
+        let free = self.live.borrow().free_runs();
+        self.options.commit.settle(&self.log, free).await?;
+        self.settled.set(self.settling.get());
+        Ok(())
+    }
+
+    /// Where there is padding, one at a time writes behind the head. What has completed by now is covered by the next
+    /// that gets here.
+    async fn alone_in_the_log(&self) -> Option<Held<'_>> {
+        if self.options.commit.padding_blocks() == 0 {
+            return None;
+        }
+        let alone = self.behind_head.exclusive().await;
+        self.settling.set(self.settling.get() + 1);
+        Some(alone)
     }
 
     /// Waits until nothing is on its way home any more, so that freed blocks can be used for anything.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use onewrite_block::{Nanos, Page};
 use rustc_hash::FxHashMap;
 
-use super::transaction::Tid;
+use super::transaction::{BlockRange, Tid};
 
 /// A committed block that is not home yet.
 pub(super) struct Entry {
@@ -103,6 +103,15 @@ impl Live {
     /// Blocks that no transaction uses and the committing one will not take.
     pub(super) fn free_blocks(&self) -> usize {
         (self.ring_blocks() - self.used).saturating_sub(self.promised) as usize
+    }
+
+    /// The blocks behind the head that no transaction uses, in the order of the ring.
+    pub(super) fn free_runs(&self) -> Vec<BlockRange> {
+        let free = self.ring_blocks() - self.used;
+        let until_end = free.min(self.length - self.head);
+        let runs = [(self.head, until_end), (self.first, free - until_end)];
+        let range = |(start, count): (u32, u32)| BlockRange { start: u64::from(start), count: u64::from(count) };
+        runs.into_iter().filter(|(_, count)| *count > 0).map(range).collect()
     }
 
     /// Log blocks from the oldest transaction that is not home on: what bringing blocks home could free.

@@ -1,6 +1,6 @@
 //! Log: where log blocks lie on the device, and writing, reading and flushing them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request, Runtime};
 
@@ -54,6 +54,17 @@ impl LogMap {
     }
 }
 
+/// Runs of data pages that are remembered for those who re-read them.
+const DATA_RUNS_MAX: usize = 256;
+
+/// Data written to its place that nothing has made durable yet.
+#[derive(Default)]
+struct DataWritten {
+    runs: Vec<BlockRange>,
+    /// There were more than one remembers.
+    is_more: bool,
+}
+
 /// The log on its device. What commit strategies and recovery use.
 pub struct Log {
     port: DevicePort,
@@ -63,6 +74,7 @@ pub struct Log {
     flushes_started: Cell<u64>,
     flushes_done: Cell<u64>,
     has_flushed: Cell<bool>,
+    data_written: RefCell<DataWritten>,
 }
 
 impl Log {
@@ -75,6 +87,7 @@ impl Log {
             flushes_started: Cell::new(0),
             flushes_done: Cell::new(0),
             has_flushed: Cell::new(false),
+            data_written: RefCell::default(),
         }
     }
 
@@ -127,6 +140,7 @@ impl Log {
     pub async fn flush(&self) -> Result<(), DeviceError> {
         let number = self.flushes_started.get() + 1;
         self.flushes_started.set(number);
+        self.data_written.take();
         self.port.request(Request::flush(Cause::Journal)).await?;
         self.flushes_done.set(self.flushes_done.get().max(number));
         Ok(())
@@ -137,8 +151,40 @@ impl Log {
     /// # Errors
     /// What the device says.
     pub async fn last_flush(&self) -> Result<(), DeviceError> {
-        self.has_flushed.set(true);
+        self.begin_last();
         self.flush().await
+    }
+
+    /// Says that what makes the commit durable begins now: data that others write from here on is not covered any more.
+    pub fn begin_last(&self) {
+        self.has_flushed.set(true);
+    }
+
+    /// Remembers that data has been written to its place.
+    pub(super) fn note_data(&self, place: BlockRange) {
+        let mut written = self.data_written.borrow_mut();
+        match written.runs.len() < DATA_RUNS_MAX {
+            true => written.runs.push(place),
+            false => written.is_more = true,
+        }
+    }
+
+    /// Pages of data that were written since the last FLUSH and [`Log::take_data_written`].
+    pub(super) fn data_written(&self) -> usize {
+        let written = self.data_written.borrow();
+        if written.is_more { usize::MAX / 2 } else { written.runs.iter().map(|run| run.count as usize).sum() }
+    }
+
+    /// These pages, which are then forgotten; `None` if there were too many to remember.
+    pub(super) fn take_data_written(&self) -> Option<Vec<Lpn>> {
+        let written = self.data_written.take();
+        let pages = |run: BlockRange| (run.start..run.start + run.count).map(Lpn);
+        (!written.is_more).then(|| written.runs.into_iter().flat_map(pages).collect())
+    }
+
+    /// The device pages of a run of log blocks.
+    pub(super) fn device_runs(&self, run: BlockRange) -> Vec<BlockRange> {
+        self.map.runs(run.start, run.count)
     }
 
     /// What writes that have completed by now wait for: the first FLUSH that is sent after this.

@@ -26,6 +26,7 @@ mod commit;
 pub mod format;
 mod live;
 mod log;
+mod padding;
 mod recovery;
 mod transaction;
 
@@ -37,10 +38,11 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
 pub use checkpoint::CheckpointBy;
-pub use commit::{Barrier, Checksum, Commit, CommitFuture, LogFeatures, Record, send_and_wait};
+pub use commit::{Barrier, Checksum, Commit, CommitFuture, LogFeatures, PrepareFuture, Record, send_and_wait};
 use format::JournalSuperblock;
 use live::Live;
 pub use log::{Log, LogMap, send_run, wait_all};
+pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{Recovered, recover};
 pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, Tid};
 use transaction::{Committing, Running};
@@ -59,6 +61,8 @@ pub struct JournalOptions {
     pub checkpoint_age: Nanos,
     /// Age at which a running transaction commits by itself.
     pub commit_interval: Nanos,
+    /// What was found out about the device's write buffer, if the strategy should not go by what the device states.
+    pub eviction_spot: Option<EvictionSpot>,
 }
 
 /// See the module's head.
@@ -80,6 +84,11 @@ pub struct Journal {
     work: Signal,
     /// Held while blocks are on their way home.
     homeward: SharedLock,
+    /// Where there is padding: held while blocks behind the head are written.
+    behind_head: SharedLock,
+    /// How often that has begun, and which was the last to end well.
+    settling: Cell<u64>,
+    settled: Cell<u64>,
     counters: RefCell<FsCounters>,
 }
 
@@ -118,11 +127,16 @@ impl Journal {
             changed: Signal::new(&runtime),
             work: Signal::new(&runtime),
             homeward: SharedLock::new(&runtime),
+            behind_head: SharedLock::new(&runtime),
+            settling: Cell::new(0),
+            settled: Cell::new(0),
             counters: RefCell::default(),
         });
         let start = journal.live.borrow().head();
         journal.write_superblock(start, first_tid).await?;
         journal.log.flush().await?;
+        let free = journal.live.borrow().free_runs();
+        journal.options.commit.prepare(&journal.log, journal.options.eviction_spot, free).await?;
         Ok(journal)
     }
 
@@ -138,7 +152,7 @@ impl Journal {
         let plain = self.superblock.borrow().plain();
         self.superblock.replace(plain);
         self.write_superblock(0, self.running_tid()).await?;
-        self.flush().await
+        Ok(self.log.flush().await?)
     }
 
     /// The number of the running transaction.
@@ -220,12 +234,11 @@ impl Journal {
         self.live.borrow().newest(block)
     }
 
-    /// Sends a FLUSH.
-    ///
-    /// # Errors
-    /// What the device says.
-    pub async fn flush(&self) -> FsResult<()> {
-        Ok(self.log.flush().await?)
+    /// Remembers that data has been written to its place, if the strategy wants to know.
+    pub fn note_data(&self, place: BlockRange) {
+        if self.options.commit.rereads_data() {
+            self.log.note_data(place);
+        }
     }
 
     /// Why nothing can be changed any more, if so.
@@ -264,7 +277,12 @@ impl Journal {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
         let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max);
         let around = transaction::log_blocks_of(most, self.log.style.tags_max()) - most + self.revoke_blocks_max();
-        most.min(ring_blocks.saturating_sub(around))
+        most.min(ring_blocks.saturating_sub(around + self.padding_blocks()))
+    }
+
+    /// Log blocks that have to be free behind every record.
+    fn padding_blocks(&self) -> usize {
+        self.options.commit.padding_blocks() as usize
     }
 
     /// Puts tail and sequence into the superblock and writes it; it is durable after the next FLUSH.

@@ -186,7 +186,7 @@ impl Journal {
         }
         let needed = running.log_blocks(credits, self.log.style.tags_max()) + self.revoke_blocks_max();
         drop(running);
-        self.has_room(needed)
+        self.has_room(needed + self.padding_blocks())
     }
 
     /// Revoke blocks of one transaction, at most: only blocks that lie in the log are revoked.

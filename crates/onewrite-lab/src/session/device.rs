@@ -21,15 +21,16 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// A path if `text` holds a slash or names a file that exists, else a profile.
+    /// A profile in a file if `text` ends in `.toml`, a path if it holds a slash or names a file that exists, else a
+    /// profile by name.
     ///
     /// # Errors
     /// If there is no such profile; the error lists those there are.
     pub fn named(text: &str) -> Result<DeviceChoice, LabError> {
-        if text.contains('/') || Path::new(text).exists() {
+        if !text.ends_with(".toml") && (text.contains('/') || Path::new(text).exists()) {
             return Ok(DeviceChoice::Disk(PathBuf::from(text)));
         }
-        Ok(DeviceChoice::Emulated(Box::new(Profile::load(text)?)))
+        Ok(DeviceChoice::Emulated(Box::new(Profile::named(text)?)))
     }
 
     /// The name in reports.

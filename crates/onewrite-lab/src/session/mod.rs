@@ -23,6 +23,7 @@ use onewrite_block::layer::{TraceEvent, Traced};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Runtime, Time};
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope};
+use onewrite_fs::journal::EvictionSpot;
 
 pub use crash::crash_workloads;
 pub use cuts::try_cuts;
@@ -95,6 +96,8 @@ pub struct RunSpec {
     pub cache_bytes: u64,
     /// Allocate blocks when pages are written out, in modes that can.
     pub delayed_allocation: bool,
+    /// In modes that pad: what was found out about the write buffer; else what the device states of itself.
+    pub eviction_spot: Option<EvictionSpot>,
     /// The seed of all chance.
     pub seed: u64,
 }
@@ -177,8 +180,9 @@ async fn run_ext4(
 
 async fn mount(spec: &RunSpec, mode: Mode, port: DevicePort) -> Result<Ext4, LabError> {
     let cache_pages = (spec.cache_bytes / PAGE_SIZE as u64) as usize;
-    let delayed_allocation = spec.delayed_allocation;
-    Ok(Ext4::mount(port, MountOptions { cache_pages, delayed_allocation, ..MountOptions::new(mode) }).await?)
+    let (delayed_allocation, eviction_spot) = (spec.delayed_allocation, spec.eviction_spot);
+    let options = MountOptions { cache_pages, delayed_allocation, eviction_spot, ..MountOptions::new(mode) };
+    Ok(Ext4::mount(port, options).await?)
 }
 
 async fn measure(

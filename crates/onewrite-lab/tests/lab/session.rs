@@ -26,6 +26,7 @@ fn spec(job: JobSpec, stack: Stack) -> RunSpec {
         journal_bytes: None,
         cache_bytes: 16 * MIB,
         delayed_allocation: true,
+        eviction_spot: None,
         seed: 1,
     }
 }

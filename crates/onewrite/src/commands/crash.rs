@@ -9,17 +9,19 @@ use onewrite_crash::{
     CrashPlan, ExploreOptions, Report, Sound, Violation, Workload, WorkloadSpec, crash as explore, replay,
 };
 use onewrite_device::Profile;
+use onewrite_fs::journal::{EvictionSpot, padding_warnings};
 use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{JobSpec, crash_workloads};
 use onewrite_lab::workload::filebench::Personality;
 
+use super::job::warn;
 use super::run::write_json;
 use crate::args::Crash;
 use crate::progress::Bar;
 
 /// Explores a workload, or judges one state again.
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
-    let profile = args.device.as_deref().map(Profile::load).transpose()?;
+    let profile = args.device.as_deref().map(Profile::named).transpose()?;
     let options = options(args, profile.as_ref())?;
     let workloads = workloads(args, &options)?;
     let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
@@ -81,12 +83,16 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
         seed: args.seed,
         states_max: args.states,
         e2fsck_every: args.e2fsck_every,
+        eviction_spot: args.eviction_spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None }),
         ..ExploreOptions::new(args.mode.parse()?)
     };
     let geometry = match profile {
         Some(profile) => profile.device(Some(args.size))?.geometry().clone(),
         None => plain.geometry.clone(),
     };
+    if let Some(padding) = plain.mode.padding() {
+        warn(&padding_warnings(padding, &geometry, plain.eviction_spot));
+    }
     let atomic_write_pages = if args.torn_pages { 0 } else { geometry.atomic_write_pages };
     Ok(plain.on(&Geometry { atomic_write_pages, ..geometry }))
 }

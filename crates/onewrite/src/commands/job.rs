@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Device, HostProfile, Nanos, PAGE_SIZE, Time};
-use onewrite_fs::ext4::Mode;
+use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::journal::EvictionSpot;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
@@ -31,6 +32,7 @@ pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Resu
         journal_bytes: args.journal_size,
         cache_bytes: args.cache_size,
         delayed_allocation: !args.nodelalloc,
+        eviction_spot: args.eviction_spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None }),
         seed: args.seed,
     })
 }
@@ -136,4 +138,13 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
         spec.host_name,
         spec.seed
     );
+    if let Stack::Ext4(mode) = spec.stack {
+        let options = MountOptions { eviction_spot: spec.eviction_spot, ..MountOptions::new(mode) };
+        warn(&options.warnings(device.geometry()));
+    }
+}
+
+/// What does not hold of what a mode rests on, on standard error.
+pub fn warn(warnings: &[String]) {
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
 }

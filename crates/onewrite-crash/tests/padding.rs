@@ -1,0 +1,157 @@
+//! Zero padding inside emulated SSDs: what survives hangs on the write buffer, so every state is a cut inside a device.
+
+use std::cell::Cell;
+
+use onewrite_block::{DevicePort, GIB, Nanos, PAGE_SIZE, PowerCut};
+use onewrite_crash::{CrashPlan, ExploreOptions, Report, Sound, Subject, WorkloadSpec, crash};
+use onewrite_device::{Eviction, Profile};
+use onewrite_fs::FsResult;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::journal::{
+    BlockRange, Commit, CommitFuture, EvictionSpot, Log, LogFeatures, Padding, PrepareFuture, Record, ZeroPadding,
+};
+
+/// Commits one after another, with data in place that they order.
+const SYNCING: &str = "script:create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /b; fsync /b; mkdir /d; \
+                       fsync /d; write /b 8192 30000 3; sync; unlink /b; sync; create /c; append /c 9000 6; fsync /c \
+                       | create /p; write /p 0 70000 4; fsync /p; unlink /p; create /q; append /q 90000 6; fsync /q; \
+                       append /q 4096 7; fsync /q; rename /q /r; sync";
+
+/// The papers' SSD with a part changed.
+fn profile(change: impl Fn(&mut Profile)) -> Profile {
+    let mut profile = Profile::load("sata-850pro").expect("profile");
+    change(&mut profile);
+    profile
+}
+
+fn without_hints() -> Profile {
+    profile(|profile| profile.flash.as_mut().expect("an SSD").oob_hints = false)
+}
+
+fn without_order() -> Profile {
+    profile(|profile| profile.buffer.as_mut().expect("an SSD").eviction_order = Eviction::Unspecified)
+}
+
+fn explored(profile: &Profile, spec: &str, options: ExploreOptions) -> Report {
+    explored_with(Sound, profile, spec, options)
+}
+
+fn explored_with<S: Subject + Clone>(subject: S, profile: &Profile, spec: &str, options: ExploreOptions) -> Report {
+    let make = |pages: u64| -> Box<dyn PowerCut> { profile.device(Some(pages * PAGE_SIZE as u64)).expect("device") };
+    let options = options.on(make(8192).geometry());
+    let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
+    let spec: WorkloadSpec = spec.parse().expect("workload");
+    crash(subject, spec.workloads(&options), plan, |_| ()).expect("the run")
+}
+
+fn options(mode: &str, states_max: u64) -> ExploreOptions {
+    ExploreOptions {
+        states_max,
+        e2fsck_every: 50,
+        cache_pages: 256,
+        commit_interval: Nanos::from_millis(50),
+        checkpoint_age: Nanos::from_millis(200),
+        ..ExploreOptions::new(mode.parse().expect("mode"))
+    }
+}
+
+fn with_spot(options: ExploreOptions, bytes: u64) -> ExploreOptions {
+    ExploreOptions { eviction_spot: Some(EvictionSpot { bytes, flash_read_min: None }), ..options }
+}
+
+#[test]
+fn on_the_papers_ssd_padding_breaks_no_promise() {
+    for mode in Mode::padded() {
+        let report = explored(&profile(|_| ()), "random:40", options(mode.name(), 120));
+        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+        assert!(report.states_by_kind.inside_device == report.states && report.states >= 120, "{mode}: {report:?}");
+    }
+}
+
+/// Holds padding to being caught on `profile`, and re-reading to saving it.
+fn assert_caught(profile: &Profile, spot: Option<u64>) {
+    let at = |options: ExploreOptions| match spot {
+        Some(bytes) => with_spot(options, bytes),
+        None => options,
+    };
+    for mode in ["zp", "zp-data"] {
+        let report = explored(profile, SYNCING, at(options(mode, 400)));
+        assert!(!report.is_sound(), "{mode}: not caught in {} states", report.states);
+        for check in ["reread", "hybrid"] {
+            let mode = format!("{mode}+{check}");
+            let report = explored(profile, SYNCING, at(options(&mode, 400)));
+            assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+        }
+    }
+}
+
+#[test]
+fn padding_without_oob_hints_is_caught_and_rereading_saves_it() {
+    assert_caught(&without_hints(), None);
+}
+
+#[test]
+fn padding_of_a_buffer_in_no_order_is_caught_and_rereading_saves_it() {
+    assert_caught(&without_order(), None);
+}
+
+#[test]
+fn too_small_a_spot_is_caught_and_rereading_saves_it() {
+    assert_caught(&profile(|_| ()), Some(GIB / 4096));
+}
+
+/// Padding that begins at the tail of the log instead of ending there.
+struct OverTheTail {
+    padding: ZeroPadding,
+    /// First block of the ring and the one behind its end.
+    ring: Cell<(u64, u64)>,
+}
+
+impl OverTheTail {
+    fn wrong(&self, free: &[BlockRange]) -> Vec<BlockRange> {
+        let (first, end) = self.ring.get();
+        let tail = free.last().map_or(first, |run| run.start + run.count);
+        let tail = if tail == end { first } else { tail };
+        vec![BlockRange { start: tail, count: end - tail }, BlockRange { start: first, count: tail - first }]
+    }
+}
+
+impl Commit for OverTheTail {
+    fn features(&self) -> LogFeatures {
+        self.padding.features()
+    }
+
+    fn prepare<'a>(&'a self, log: &'a Log, spot: Option<EvictionSpot>, free: Vec<BlockRange>) -> PrepareFuture<'a> {
+        self.ring.set((free[0].start, free[0].start + free[0].count));
+        self.padding.prepare(log, spot, free)
+    }
+
+    fn padding_blocks(&self) -> u32 {
+        self.padding.padding_blocks()
+    }
+
+    fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a> {
+        let free = self.wrong(&record.free);
+        self.padding.commit(log, Record { free, ..record })
+    }
+}
+
+#[derive(Clone)]
+struct PadsOverTheTail;
+
+impl Subject for PadsOverTheTail {
+    type Fs = Ext4;
+
+    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+        let commit = OverTheTail { padding: ZeroPadding::new(Padding::PLAIN), ring: Cell::new((0, 0)) };
+        Ext4::mount_with(port, options, Box::new(commit)).await
+    }
+}
+
+#[test]
+fn padding_over_the_tail_is_caught() {
+    for mode in ["zp", "zp-data"] {
+        let report = explored_with(PadsOverTheTail, &profile(|_| ()), SYNCING, options(mode, 400));
+        assert!(!report.is_sound(), "{mode}: not caught in {} states", report.states);
+    }
+}
