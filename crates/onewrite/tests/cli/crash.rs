@@ -78,7 +78,7 @@ fn every_refusal_of_a_crash_names_place_and_cure() {
         (["crash", "ace:2", "--state", "1:"], "script:"),
         (["crash", "script:sync", "--state", "cut:1:0"], "--device"),
         (["crash", "script:sync", "--state", "999:"], "no such state"),
-        (["crash", "ace:1", "--mode", "fast"], "writeback, ordered, soj, data"),
+        (["crash", "ace:1", "--mode", "fast"], "writeback, ordered, soj, zp, data"),
     ];
     for (arguments, cure) in cases {
         let said = scratch.onewrite_with(&arguments).fails_with(1);

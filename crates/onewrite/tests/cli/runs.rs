@@ -77,7 +77,7 @@ fn every_refusal_names_place_and_cure() {
         ("run bad.fio", "bad.fio:3: key `zonemode`"),
         ("run good.fio --threads 4", "--threads is for varmail"),
         ("run varmail --device sata-851", "sata-850pro"),
-        ("run varmail --mode fast", "writeback, ordered, soj, data"),
+        ("run varmail --mode fast", "writeback, ordered, soj, zp, data"),
         ("run varmail --mode sdj", "use `data`, or a device with SHARE"),
         ("run varmail --mode ordered+async", "use `data+async`"),
         ("run good.fio --fs raw --mode data", "--mode data needs a file system"),
