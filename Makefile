@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-canaries
+.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-canaries
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -53,6 +53,17 @@ crash-deep: deps
 crash-ace: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) crash ace:2 --mode $(or $(MODE),ordered) --states 100000000
+
+## crash-policies: 20,000 distinct crash states under each cache policy, in ordered and in data, with little memory (ten minutes)
+crash-policies: deps
+	@mkdir -p $(OUT)/crash-policies
+	$(CARGO) build --release --package onewrite
+	@seed=100; for mode in ordered data; do for policy in lru clock linux-2q cflru fab lb-clock sp-clock ts-clock lru-wsr \
+	  bplru arc s3-fifo sieve; do seed=$$((seed + 1)); \
+	  $(ONEWRITE) crash random:80 --mode $$mode --cache-policy $$policy --states 20000 --seed $$seed \
+	    2> $(OUT)/crash-policies/$$mode-$$policy.txt || { cat $(OUT)/crash-policies/$$mode-$$policy.txt; exit 1; }; \
+	  echo "$$mode $$policy: $$(grep -h distinct $(OUT)/crash-policies/$$mode-$$policy.txt)"; \
+	done; done
 
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps

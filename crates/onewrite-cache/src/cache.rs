@@ -5,13 +5,22 @@
 //!   clean ─────────► dirty ──────────────────► writing ─────────────► clean
 //!                      ▲───────── write ──────────┘ (dirty and writing: the write goes on with the old content)
 //!   pinned by a transaction: joins ──► committed; leaves memory only then
+//!
+//!              named by the policy                          clean and idle: gone at once
+//!   shown ──────────────────────────┬─► pinned: hidden ──── unpinned ────► shown
+//!     ▲                             └─► dirty or writing: leaving ── written ──► gone
+//!     └──────────────── used again ──────────────────────────┘
 //! ```
 //!
 //! # Invariants
-//! 1. A page that is clean, not pinned and not being written is the policy's to choose; so is a dirty one, which the
-//!    file system writes out first. Pinned pages and pages under way are not shown to the policy.
-//! 2. `dirty` holds the keys of the dirty pages, in order, so that one file's are found together.
-//! 3. The cache may hold more than its capacity only while nothing in it can leave.
+//! 1. The policy is shown every page, whatever its state, and keeps its history, until it names the page as victim. It is
+//!    then taken at its word: the page goes at once, or once it is written, or, if a transaction keeps it, it is
+//!    hidden from the policy until that ends. Who uses a leaving page brings it back.
+//! 2. So evictions reach the device in the order in which the policy names its victims, and a victim that was written
+//!    leaves without being asked about again.
+//! 3. `dirty` holds the keys of the dirty pages, in order, so that one file's are found together.
+//! 4. The cache may hold more than its capacity only while nothing in it can leave, and by pages that leave once a write
+//!    under way is done.
 
 use std::collections::BTreeSet;
 
@@ -37,11 +46,25 @@ impl PageKey {
     }
 }
 
+/// What the policy knows of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is the policy's to choose.
+    Shown,
+    /// It was chosen while a transaction kept it.
+    Hidden,
+    /// It was chosen, and leaves once it is written.
+    Leaving,
+}
+
 struct Entry {
     key: PageKey,
     page: Page,
     is_dirty: bool,
     is_writing: bool,
+    standing: Standing,
+    /// Nobody has read or changed it since it came in.
+    is_fresh: bool,
     /// The transactions, at most two, that keep it; 0 for none.
     pins: [u64; 2],
 }
@@ -51,21 +74,31 @@ impl Entry {
         self.pins != [0; 2]
     }
 
-    fn may_leave(&self) -> bool {
-        !self.is_pinned() && !self.is_writing
+    fn is_busy(&self) -> bool {
+        self.is_dirty || self.is_writing || self.is_pinned()
+    }
+
+    /// Whether it leaves as soon as a write under way is done.
+    fn is_departing(&self) -> bool {
+        self.standing == Standing::Leaving && self.is_writing && !self.is_dirty
     }
 }
 
 /// What has to happen before there is room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Victim {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Room {
     /// There is room.
-    None,
-    /// This dirty page has to be written out first.
-    Dirty(PageKey),
-    /// Everything is pinned or being written.
+    Made,
+    /// These dirty pages have to be written first, in this order; each leaves when its write ends.
+    Write(Vec<PageKey>),
+    /// Nothing more can leave for now.
     Stuck,
 }
+
+/// Most dirty victims that are written together, unless they are one flash block's.
+const VICTIMS_MAX: usize = 64;
+/// The same as a share of the cache.
+const VICTIM_SHARE: usize = 64;
 
 /// See the module's head.
 pub struct PageCache {
@@ -75,6 +108,10 @@ pub struct PageCache {
     slots: FxHashMap<PageKey, Slot>,
     dirty: BTreeSet<PageKey>,
     pinned: usize,
+    /// Pages that leave once a write under way is done.
+    departing: usize,
+    /// The slot that was filled last.
+    newest: Option<Slot>,
     policy: Box<dyn Policy>,
 }
 
@@ -92,6 +129,8 @@ impl PageCache {
             slots: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pinned: 0,
+            departing: 0,
+            newest: None,
             policy,
         }
     }
@@ -129,14 +168,38 @@ impl PageCache {
         self.entries[slot.index()].as_mut().expect("a slot in the map is in use")
     }
 
+    /// Changes what is known of a page, and counts it as departing or not.
+    fn update<R>(&mut self, slot: Slot, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let entry = self.entries[slot.index()].as_mut().expect("a slot in the map is in use");
+        let was_departing = entry.is_departing();
+        let result = change(entry);
+        self.departing = self.departing + usize::from(entry.is_departing()) - usize::from(was_departing);
+        result
+    }
+
+    /// Tells the policy of an access; a page that was leaving stays. Coming in and being used for the first time are one
+    /// access, also if time passes between them: a page that was read ahead comes in when it is used.
+    fn touch(&mut self, slot: Slot) {
+        let entry = self.entry_mut(slot);
+        let is_fresh = std::mem::replace(&mut entry.is_fresh, false);
+        let standing = entry.standing;
+        match standing {
+            Standing::Shown if is_fresh && self.newest == Some(slot) => (),
+            Standing::Shown if is_fresh => {
+                self.policy.remove(slot);
+                self.show(slot);
+            }
+            Standing::Shown => self.policy.access(slot),
+            Standing::Leaving => self.show(slot),
+            Standing::Hidden => (),
+        }
+    }
+
     /// The page of `key`, if it is here; counts as an access.
     pub fn page(&mut self, key: PageKey) -> Option<&Page> {
         let slot = *self.slots.get(&key)?;
-        let entry = self.entries[slot.index()].as_ref().expect("a slot in the map is in use");
-        if entry.may_leave() {
-            self.policy.access(slot);
-        }
-        Some(&entry.page)
+        self.touch(slot);
+        Some(&self.entry(slot).page)
     }
 
     /// The page of `key`, if it is here; does not count as an access.
@@ -144,12 +207,18 @@ impl PageCache {
         self.slots.get(&key).map(|slot| &self.entry(*slot).page)
     }
 
+    /// The page of `key` to change, if it is here, for who has just used it: does not count as a further access. The
+    /// caller marks it dirty or pins it.
+    pub fn peek_mut(&mut self, key: PageKey) -> Option<&mut Page> {
+        let slot = *self.slots.get(&key)?;
+        debug_assert!(self.entry(slot).standing != Standing::Leaving, "{key:?} was not just used");
+        Some(&mut self.entry_mut(slot).page)
+    }
+
     /// The page of `key` to change, if it is here; counts as an access. The caller marks it dirty or pins it.
     pub fn page_mut(&mut self, key: PageKey) -> Option<&mut Page> {
         let slot = *self.slots.get(&key)?;
-        if self.entry(slot).may_leave() {
-            self.policy.access(slot);
-        }
+        self.touch(slot);
         Some(&mut self.entry_mut(slot).page)
     }
 
@@ -159,13 +228,15 @@ impl PageCache {
             *present = page;
             return;
         }
-        let entry = Entry { key, page, is_dirty: false, is_writing: false, pins: [0; 2] };
+        let standing = Standing::Shown;
+        let entry = Entry { key, page, is_dirty: false, is_writing: false, standing, is_fresh: true, pins: [0; 2] };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             Slot(self.entries.len() as u32 - 1)
         });
         self.entries[slot.index()] = Some(entry);
         self.slots.insert(key, slot);
+        self.newest = Some(slot);
         self.policy.insert(slot, key.number());
     }
 
@@ -173,9 +244,10 @@ impl PageCache {
     pub fn remove(&mut self, key: PageKey) -> Option<Page> {
         let slot = self.slots.remove(&key)?;
         let entry = self.entries[slot.index()].take().expect("a slot in the map is in use");
-        if entry.may_leave() {
+        if entry.standing == Standing::Shown {
             self.policy.remove(slot);
         }
+        self.departing -= usize::from(entry.is_departing());
         self.pinned -= usize::from(entry.is_pinned());
         self.dirty.remove(&key);
         self.free.push(slot);
@@ -200,23 +272,53 @@ impl PageCache {
 
     /// Drops the pages of `file` that are clean and free to leave.
     pub fn drop_clean(&mut self, file: u64) {
-        let free = |entry: &&Entry| entry.key.file == file && !entry.is_dirty && entry.may_leave();
+        let free = |entry: &&Entry| entry.key.file == file && !entry.is_busy();
         let keys: Vec<PageKey> = self.entries.iter().flatten().filter(free).map(|entry| entry.key).collect();
         keys.into_iter().for_each(|key| drop(self.remove(key)));
     }
 
-    /// Says what has to be done before one more page fits; drops clean pages to make it so. A policy that evicts whole
-    /// flash blocks has the rest of the block leave, too.
-    pub fn make_room(&mut self) -> Victim {
-        while self.slots.len() >= self.capacity || self.policy.wants_more() {
-            let Some(slot) = self.policy.victim(None) else { return Victim::Stuck };
-            let (key, is_dirty) = (self.entry(slot).key, self.entry(slot).is_dirty);
-            if is_dirty {
-                return Victim::Dirty(key);
+    /// Says what has to be done before one more page fits, taking the policy's victims; drops the clean ones to make it
+    /// so. Dirty ones come together while one follows the other, so that the device has several to work on; a policy
+    /// that evicts whole flash blocks has the rest of the block leave, too.
+    pub fn make_room(&mut self) -> Room {
+        let together_max = (self.capacity / VICTIM_SHARE).clamp(1, VICTIMS_MAX);
+        let mut victims = Vec::new();
+        loop {
+            let is_full = self.slots.len() - self.departing >= self.capacity;
+            let is_enough = if victims.is_empty() { !is_full } else { victims.len() >= together_max };
+            if is_enough && !self.policy.wants_more() {
+                return if victims.is_empty() { Room::Made } else { Room::Write(victims) };
             }
-            self.remove(key);
+            let Some(slot) = self.policy.victim(None) else {
+                return if victims.is_empty() { Room::Stuck } else { Room::Write(victims) };
+            };
+            let ends_batch = self.take_victim(slot, &mut victims);
+            if ends_batch && !victims.is_empty() && !self.policy.wants_more() {
+                return Room::Write(victims);
+            }
         }
-        Victim::None
+    }
+
+    /// Takes the policy at its word; says whether there was nothing to write.
+    fn take_victim(&mut self, slot: Slot, victims: &mut Vec<PageKey>) -> bool {
+        let entry = self.entry(slot);
+        let (key, is_dirty, is_pinned) = (entry.key, entry.is_dirty, entry.is_pinned());
+        if !entry.is_busy() {
+            self.remove(key);
+            return true;
+        }
+        self.policy.remove(slot);
+        let standing = if is_pinned { Standing::Hidden } else { Standing::Leaving };
+        self.update(slot, |entry| entry.standing = standing);
+        if is_dirty && !is_pinned {
+            victims.push(key);
+        }
+        false
+    }
+
+    /// Whether the page of `key` is a victim that is still to be written.
+    pub fn is_leaving(&self, key: PageKey) -> bool {
+        self.slots.get(&key).is_some_and(|slot| self.entry(*slot).standing == Standing::Leaving)
     }
 
     /// Notes that a page was changed and has to be written some day.
@@ -225,13 +327,16 @@ impl PageCache {
     /// If it is not here.
     pub fn mark_dirty(&mut self, key: PageKey) {
         let slot = self.slots[&key];
-        let entry = self.entry_mut(slot);
-        let may_leave = entry.may_leave();
-        if !std::mem::replace(&mut entry.is_dirty, true) {
-            self.dirty.insert(key);
-            if may_leave {
-                self.policy.dirtied(slot);
-            }
+        let was_dirty = self.update(slot, |entry| {
+            entry.is_fresh = false;
+            std::mem::replace(&mut entry.is_dirty, true)
+        });
+        if was_dirty {
+            return;
+        }
+        self.dirty.insert(key);
+        if self.entry(slot).standing == Standing::Shown {
+            self.policy.dirtied(slot);
         }
     }
 
@@ -258,21 +363,23 @@ impl PageCache {
     pub fn begin_write(&mut self, key: PageKey) -> Page {
         let slot = self.slots[&key];
         assert!(self.dirty.remove(&key), "{key:?} is not dirty");
-        if self.entry(slot).may_leave() {
-            self.policy.remove(slot);
+        if self.entry(slot).standing == Standing::Shown {
+            self.policy.cleaned(slot);
         }
-        let entry = self.entry_mut(slot);
-        assert!(!entry.is_writing, "{key:?} is being written already");
-        (entry.is_dirty, entry.is_writing) = (false, true);
-        entry.page.clone()
+        self.update(slot, |entry| {
+            assert!(!entry.is_writing, "{key:?} is being written already");
+            (entry.is_dirty, entry.is_writing) = (false, true);
+            entry.page.clone()
+        })
     }
 
-    /// Ends a write. Pages that were dropped meanwhile do not mind.
+    /// Ends a write; a victim leaves now. Pages that were dropped meanwhile do not mind.
     pub fn end_write(&mut self, key: PageKey) {
         let Some(&slot) = self.slots.get(&key) else { return };
-        let entry = self.entry_mut(slot);
-        if std::mem::replace(&mut entry.is_writing, false) && entry.may_leave() {
-            self.show(slot);
+        let leaves = self.entry(slot).is_departing();
+        self.update(slot, |entry| entry.is_writing = false);
+        if leaves {
+            self.remove(key);
         }
     }
 
@@ -286,12 +393,13 @@ impl PageCache {
         if entry.pins.contains(&transaction) {
             return;
         }
-        let (could_leave, was_pinned) = (entry.may_leave(), entry.is_pinned());
+        let was_pinned = entry.is_pinned();
+        entry.is_fresh = false;
         let place = entry.pins.iter_mut().find(|pin| **pin == 0).expect("one transaction runs and one commits");
         *place = transaction;
         self.pinned += usize::from(!was_pinned);
-        if could_leave {
-            self.policy.remove(slot);
+        if self.entry(slot).standing == Standing::Leaving {
+            self.show(slot);
         }
     }
 
@@ -304,15 +412,16 @@ impl PageCache {
         if entry.is_pinned() {
             return;
         }
-        let may_leave = entry.may_leave();
+        let is_hidden = entry.standing == Standing::Hidden;
         self.pinned -= 1;
-        if may_leave {
+        if is_hidden {
             self.show(slot);
         }
     }
 
     /// Lets the policy choose a page again.
     fn show(&mut self, slot: Slot) {
+        self.update(slot, |entry| entry.standing = Standing::Shown);
         let (key, is_dirty) = (self.entry(slot).key, self.entry(slot).is_dirty);
         self.policy.insert(slot, key.number());
         if is_dirty {
@@ -332,6 +441,18 @@ impl PageCache {
         }
         let dirty = entries.iter().filter(|entry| entry.is_dirty).count();
         let pinned = entries.iter().filter(|entry| entry.is_pinned()).count();
+        let departing = entries.iter().filter(|entry| entry.is_departing()).count();
+        if departing != self.departing {
+            return Err(format!("{departing} pages depart; counted {}", self.departing));
+        }
+        let misplaced = entries.iter().find(|entry| match entry.standing {
+            Standing::Shown => false,
+            Standing::Hidden => !entry.is_pinned(),
+            Standing::Leaving => entry.is_pinned() || !entry.is_busy(),
+        });
+        if let Some(entry) = misplaced {
+            return Err(format!("{:?} is {:?} without a reason", entry.key, entry.standing));
+        }
         if (entries.len(), dirty, pinned) != (self.slots.len(), self.dirty.len(), self.pinned) {
             return Err(format!("{} pages, {dirty} dirty, {pinned} pinned; counted otherwise", entries.len()));
         }
@@ -340,85 +461,4 @@ impl PageCache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::Lru;
-
-    fn key(index: u64) -> PageKey {
-        PageKey { file: 1, index }
-    }
-
-    fn cache(capacity: usize) -> PageCache {
-        PageCache::new(capacity, Box::new(Lru::default()))
-    }
-
-    fn filled(capacity: usize) -> PageCache {
-        let mut cache = cache(capacity);
-        (0..capacity as u64).for_each(|index| cache.insert(key(index), Page::ZEROS));
-        cache
-    }
-
-    #[test]
-    fn the_oldest_clean_page_makes_room() {
-        let mut cache = filled(3);
-        cache.page(key(0));
-        assert_eq!(cache.make_room(), Victim::None);
-        assert!(cache.peek(key(1)).is_none() && cache.peek(key(0)).is_some());
-    }
-
-    #[test]
-    fn a_dirty_victim_has_to_be_written_first() {
-        let mut cache = filled(1);
-        cache.mark_dirty(key(0));
-        assert_eq!(cache.make_room(), Victim::Dirty(key(0)));
-        cache.begin_write(key(0));
-        assert_eq!(cache.make_room(), Victim::Stuck);
-        cache.end_write(key(0));
-        assert_eq!(cache.make_room(), Victim::None);
-        assert!(cache.is_empty());
-    }
-
-    #[test]
-    fn a_page_changed_while_it_is_written_stays_dirty() {
-        let mut cache = filled(1);
-        cache.mark_dirty(key(0));
-        let frozen = cache.begin_write(key(0));
-        cache.page_mut(key(0)).unwrap().write(0, b"x");
-        cache.mark_dirty(key(0));
-        cache.end_write(key(0));
-        assert_eq!(frozen, Page::ZEROS);
-        assert_eq!(cache.make_room(), Victim::Dirty(key(0)));
-        cache.check().unwrap();
-    }
-
-    #[test]
-    fn pinned_pages_stay_until_both_transactions_end() {
-        let mut cache = filled(1);
-        cache.pin(key(0), 7);
-        cache.pin(key(0), 8);
-        cache.unpin(key(0), 7);
-        assert_eq!(cache.make_room(), Victim::Stuck);
-        cache.unpin(key(0), 8);
-        assert_eq!(cache.make_room(), Victim::None);
-        cache.check().unwrap();
-    }
-
-    #[test]
-    fn only_clean_pages_are_dropped_on_request() {
-        let mut cache = filled(3);
-        cache.mark_dirty(key(0));
-        cache.pin(key(1), 7);
-        cache.drop_clean(1);
-        assert_eq!((cache.len(), cache.peek(key(2))), (2, None));
-        cache.check().unwrap();
-    }
-
-    #[test]
-    fn dropping_a_file_drops_its_pages_only() {
-        let mut cache = filled(4);
-        cache.insert(PageKey { file: 2, index: 3 }, Page::ZEROS);
-        cache.remove_file(1, 1, u64::MAX);
-        assert_eq!(cache.len(), 2);
-        cache.check().unwrap();
-    }
-}
+mod tests;

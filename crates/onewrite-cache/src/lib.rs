@@ -19,7 +19,7 @@ mod cache;
 mod policy;
 mod simulate;
 
-pub use cache::{PageCache, PageKey, Victim};
+pub use cache::{PageCache, PageKey, Room};
 pub use policy::{
     Arc, Belady, Bplru, CacheShape, Cflru, Clock, Fab, Future, FutureBuilder, LbClock, Linux2q, Lru, LruWsr, PageNo,
     Policy, PolicyKind, S3Fifo, Sieve, Slot, SpClock, TsClock,

@@ -1,7 +1,7 @@
 //! Options: what an exploration is told. All of it is in the command that replays a failure.
 
 use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
-use onewrite_fs::ext4::{Mode, MountOptions, Scope};
+use onewrite_fs::ext4::{Mode, MountOptions, PolicyKind, Scope};
 use onewrite_fs::journal::EvictionSpot;
 
 /// Name of the disk that is modelled if nothing else is asked for.
@@ -20,6 +20,8 @@ pub struct ExploreOptions {
     pub journal_blocks: u32,
     /// Pages of the page cache during the run.
     pub cache_pages: usize,
+    /// Which page leaves it.
+    pub cache_policy: PolicyKind,
     /// Age at which a transaction commits by itself.
     pub commit_interval: Nanos,
     /// Age at which a committed block goes home by itself.
@@ -58,6 +60,7 @@ impl ExploreOptions {
             size_bytes,
             journal_blocks: 1024,
             cache_pages: 1024,
+            cache_policy: mount.cache_policy,
             commit_interval: mount.commit_interval,
             checkpoint_age: mount.checkpoint_age,
             geometry: Geometry {
@@ -100,6 +103,7 @@ impl ExploreOptions {
     pub(crate) fn mount(&self) -> MountOptions {
         MountOptions {
             cache_pages: self.cache_pages,
+            cache_policy: self.cache_policy,
             commit_interval: self.commit_interval,
             checkpoint_age: self.checkpoint_age,
             delayed_allocation: self.delayed_allocation,
@@ -130,11 +134,15 @@ impl ExploreOptions {
             name => format!(" --device {name}"),
         };
         let spot = self.eviction_spot.map_or_else(String::new, |spot| format!(" --eviction-spot {}", spot.bytes));
+        let policy = match self.cache_policy {
+            PolicyKind::Lru => String::new(),
+            policy => format!(" --cache-policy {policy}"),
+        };
         let delays = if self.delayed_allocation { "" } else { " --nodelalloc" };
         let tears = if self.tears() { " --torn-pages" } else { "" };
         format!(
             "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{delays}{tears}{spot} \
+             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{policy}{delays}{tears}{spot} \
              --state '{state}'"
         )
     }

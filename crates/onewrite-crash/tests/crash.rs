@@ -6,7 +6,7 @@ use onewrite_crash::{
     CrashPlan, ExploreOptions, Explorer, Promise, Report, Sound, Subject, Workload, WorkloadSpec, crash, explore,
     record, replay,
 };
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
 use onewrite_fs::{FsResult, Ino};
 
@@ -214,4 +214,22 @@ fn a_write_log_of_the_broken_file_system_is_caught_as_the_run_itself() {
     let promise = |report: &Report| report.violations.first().map(|violation| violation.promise);
     assert_eq!(promise(&direct), Some(Promise::Durability));
     assert_eq!(promise(explorer.report()), promise(&direct));
+}
+
+#[test]
+fn no_cache_policy_breaks_a_promise() {
+    let usable = PolicyKind::ALL.into_iter().filter(|policy| !policy.needs_future());
+    for (cache_policy, mode) in usable.zip([Mode::Ordered, Mode::Data].into_iter().cycle()) {
+        let options = ExploreOptions {
+            cache_pages: 256,
+            cache_policy,
+            commit_interval: Nanos::from_millis(50),
+            checkpoint_age: Nanos::from_millis(200),
+            states_max: 1_500,
+            ..ExploreOptions::new(mode)
+        };
+        let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+        assert_sound(&report);
+        assert_eq!(report.states, 1_500, "{cache_policy}");
+    }
 }

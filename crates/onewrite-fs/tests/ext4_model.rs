@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use onewrite_block::sync::SharedLock;
 use onewrite_block::{Choices, Device, Nanos, Runtime};
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::{FsResult, RenameManner};
 use operations::entry::{assert_same, assert_same_entry};
 use operations::model::{Model, Slots};
@@ -211,8 +211,8 @@ async fn mounted(run: Rc<Run>, fs: Rc<Ext4>, runtime: Runtime, choices: Choices,
 
 /// A run of one seed on a disk of 64 MiB with a log of 4 MiB.
 fn run(seed: u64, options: MountOptions) {
-    let MountOptions { mode, cache_pages, .. } = options;
-    let name = format!("ONEWRITE_SEED={seed}, {mode}, cache of {cache_pages} pages");
+    let MountOptions { mode, cache_pages, cache_policy, .. } = options;
+    let name = format!("ONEWRITE_SEED={seed}, {mode}, cache of {cache_pages} pages, {cache_policy}");
     let choices = Choices::new(seed);
     let (mut model, mut failures) = (Model::default(), 0);
     let mut device: Box<dyn Device> = Box::new(new_disk(64 * MIB, 1024));
@@ -279,4 +279,15 @@ fn tasks_short_of_memory_agree_with_the_model() {
 #[test]
 fn tasks_without_delayed_allocation_agree_with_the_model() {
     runs(700, MountOptions { delayed_allocation: false, ..MountOptions::new(Mode::Ordered) });
+}
+
+#[test]
+fn tasks_agree_with_the_model_under_every_cache_policy() {
+    let usable = PolicyKind::ALL.into_iter().filter(|policy| !policy.needs_future());
+    for (number, cache_policy) in usable.enumerate() {
+        let mode = [Mode::Ordered, Mode::Data, Mode::Ordered][number % 3];
+        let delayed_allocation = number % 3 == 0;
+        let options = MountOptions { cache_pages: 288, cache_policy, delayed_allocation, ..MountOptions::new(mode) };
+        seeds(800 + number as u64, 1).for_each(|seed| run(seed, options));
+    }
 }

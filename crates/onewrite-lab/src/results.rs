@@ -275,6 +275,8 @@ pub struct Settings {
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache; none on a raw device.
     pub cache_bytes: Option<u64>,
+    /// Which page left it; none on a raw device.
+    pub cache_policy: Option<String>,
     /// Whether blocks were allocated when pages were written out; none on a raw device.
     pub delayed_allocation: Option<bool>,
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use onewrite_fs::ext4::PolicyKind;
 use onewrite_lab::trace::{Action, Format};
 
 use crate::size;
@@ -149,6 +150,10 @@ pub struct JobArgs {
     /// Size of the page cache.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
     pub cache_size: u64,
+    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, lru-wsr, bplru, arc,
+    /// s3-fifo or sieve.
+    #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
+    pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
     #[arg(long)]
     pub nodelalloc: bool,
@@ -296,6 +301,10 @@ pub struct Crash {
     /// Pages of the page cache.
     #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
+    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, lru-wsr, bplru, arc,
+    /// s3-fifo or sieve.
+    #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
+    pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
     #[arg(long)]
     pub nodelalloc: bool,

@@ -1,7 +1,7 @@
 //! The ext4 file system: real images, real logs, the modes of DESIGN §4.
 //!
 //! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
-//! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate` and `writeback`, `delayed` (content), `dir`
+//! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate`, `writeback`, `evict` and `delayed` (content), `dir`
 //! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `guard` (what may be referred to), `volume` (blocks and their cache), `mount`.
 
 mod attributes;
@@ -9,6 +9,7 @@ mod balloc;
 mod create;
 mod delayed;
 mod dir;
+mod evict;
 pub mod format;
 mod guard;
 mod ialloc;
@@ -29,3 +30,4 @@ mod writeback;
 
 pub use mode::{Mode, ModeError, Promise, Scope};
 pub use mount::{Ext4, MountOptions, replay};
+pub use onewrite_cache::PolicyKind;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use onewrite_block::sync::{SharedLock, either};
 use onewrite_block::{Cause, DevicePort, Geometry, Lpn, Nanos, PAGE_SIZE, Page, Request};
-use onewrite_cache::{Lru, PageCache};
+use onewrite_cache::{CacheShape, PageCache, PolicyKind};
 
 use super::balloc::{Groups, decode_descriptors};
 use super::format::extent::Node as Tree;
@@ -35,6 +35,8 @@ pub struct MountOptions {
     pub mode: Mode,
     /// Pages of the page cache; at least [`MountOptions::CACHE_PAGES_MIN`].
     pub cache_pages: usize,
+    /// Which page leaves the page cache; any policy that needs no knowledge of the future.
+    pub cache_policy: PolicyKind,
     /// Granularity of timestamps; Linux stamps with its tick, 4 ms.
     pub timestamp_granularity: Nanos,
     /// Age at which a transaction commits by itself.
@@ -54,11 +56,15 @@ impl MountOptions {
     /// Smallest page cache.
     pub const CACHE_PAGES_MIN: usize = 256;
 
-    /// The defaults with `mode`: 64 MiB of page cache, 4 ms ticks, commits every 5 s, blocks home after 30 s.
+    /// What the cache policies take for a flash block: 4 MiB of a file.
+    pub const FLASH_BLOCK_PAGES: u32 = 1024;
+
+    /// The defaults with `mode`: 64 MiB of page cache under LRU, 4 ms ticks, commits every 5 s, blocks home after 30 s.
     pub const fn new(mode: Mode) -> MountOptions {
         MountOptions {
             mode,
             cache_pages: 64 * 1024 * 1024 / PAGE_SIZE,
+            cache_policy: PolicyKind::Lru,
             timestamp_granularity: Nanos::from_millis(4),
             commit_interval: Nanos::from_secs(5),
             checkpoint_age: Nanos::from_secs(30),
@@ -109,11 +115,7 @@ impl Ext4 {
     /// # Errors
     /// As [`Ext4::mount`].
     pub async fn mount_with(port: DevicePort, options: MountOptions, commit: Box<dyn Commit>) -> FsResult<Ext4> {
-        if options.cache_pages < MountOptions::CACHE_PAGES_MIN {
-            let least = MountOptions::CACHE_PAGES_MIN;
-            let message = format!("a page cache of {} pages; at least {least} (1 MiB)", options.cache_pages);
-            return Err(FsError::Invalid(message));
-        }
+        let cache = page_cache(&options)?;
         check_device(&port, options.mode)?;
         let mut opened = open(&port, options.mode.checkpoint()).await?;
         let groups = Groups::new(opened.descriptors);
@@ -131,7 +133,6 @@ impl Ext4 {
         };
         let journal =
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
-        let cache = PageCache::new(options.cache_pages, Box::new(Lru::default()));
         let (layout, superblock) = (opened.layout, opened.superblock);
         let volume = Volume::new(Parts { port, layout, options, cache, journal, superblock, groups, structure });
         let rename_lock = SharedLock::new(&volume.runtime);
@@ -185,6 +186,26 @@ pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
 async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
     let mut pages = port.request(Request::read(Lpn(block), 1, Cause::Metadata)).await?;
     Ok(pages.pop().expect("a read of one page gives one"))
+}
+
+/// # Errors
+/// [`FsError::Invalid`] if there is no such cache.
+fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
+    let MountOptions { cache_pages, cache_policy, .. } = *options;
+    if cache_pages < MountOptions::CACHE_PAGES_MIN {
+        let least = MountOptions::CACHE_PAGES_MIN;
+        return Err(FsError::Invalid(format!("a page cache of {cache_pages} pages; at least {least} (1 MiB)")));
+    }
+    let shape =
+        CacheShape::new(cache_pages as u64, MountOptions::FLASH_BLOCK_PAGES.into()).map_err(FsError::Invalid)?;
+    let Some(policy) = cache_policy.policy(shape) else {
+        let usable = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future()).map(PolicyKind::name);
+        let usable = usable.collect::<Vec<_>>().join(", ");
+        let message =
+            format!("cache policy `{cache_policy}` knows the future, so only `onewrite cache` has it; use {usable}");
+        return Err(FsError::Invalid(message));
+    };
+    Ok(PageCache::new(cache_pages, policy))
 }
 
 /// # Errors
@@ -322,11 +343,12 @@ async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> 
 
 fn start_tasks(volume: &Rc<Volume>) {
     let (committer, checkpointer, flusher) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
-    let converter = Rc::clone(volume);
+    let (converter, evictor) = (Rc::clone(volume), Rc::clone(volume));
     start_task(volume, async move { committer.commit_task().await });
     start_task(volume, async move { checkpointer.checkpoint_task().await });
     start_task(volume, async move { flusher.flusher().await });
     start_task(volume, async move { converter.conversion_task().await });
+    start_task(volume, async move { evictor.eviction_task().await });
 }
 
 /// Starts a task that ends with the mount.

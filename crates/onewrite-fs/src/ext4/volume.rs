@@ -10,11 +10,12 @@
 //! - What is committed and not home is read from the journal, not from its home block.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
 use onewrite_block::{Cause, DevicePort, Lpn, Nanos, Page, PageBytes, Request, Runtime, TaskId};
-use onewrite_cache::{PageCache, PageKey, Victim};
+use onewrite_cache::{PageCache, PageKey, Room};
 use rustc_hash::FxHashMap;
 
 use super::balloc::Groups;
@@ -48,6 +49,10 @@ pub(super) struct Volume {
     pub(super) progress: Signal,
     /// Rings when there is something to convert.
     pub(super) conversions: Signal,
+    /// Rings when victims are in line.
+    pub(super) evictions: Signal,
+    /// Victims that could not be written where they were chosen, oldest first.
+    pub(super) late_victims: RefCell<VecDeque<PageKey>>,
     /// Rings once, at unmount.
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
@@ -87,6 +92,8 @@ impl Volume {
             progress: Signal::new(&runtime),
             stopped: Signal::new(&runtime),
             conversions: Signal::new(&runtime),
+            evictions: Signal::new(&runtime),
+            late_victims: RefCell::default(),
             runtime,
             port: parts.port,
             layout: parts.layout,
@@ -182,13 +189,13 @@ impl Volume {
             return Ok(());
         }
         loop {
-            let victim = self.cache.borrow_mut().make_room();
-            match victim {
-                Victim::None | Victim::Stuck => return Ok(()),
-                Victim::Dirty(key) => {
+            let room = self.cache.borrow_mut().make_room();
+            match room {
+                Room::Made | Room::Stuck => return Ok(()),
+                Room::Write(victims) => {
                     self.making_room.borrow_mut().push(task);
                     let _until_written = MakingRoom { volume: self, task };
-                    Box::pin(self.write_around(key)).await?;
+                    Box::pin(self.write_victims(&victims)).await?;
                 }
             }
         }

@@ -119,7 +119,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Brings the first and last page into memory, if the content covers them only in part.
+    /// Brings the first and last page into memory, if the content covers them only in part. They are used later: a write
+    /// is one access to a page.
     async fn load_partial(
         &self,
         node: &Node,
@@ -129,8 +130,9 @@ impl Volume {
     ) -> FsResult<()> {
         let ends = if first == last { vec![first] } else { vec![first, last] };
         for index in ends {
-            if content.whole_page(offset, index).is_none() {
-                self.file_page(node, index, index + 1).await?;
+            let is_partial = content.whole_page(offset, index).is_none();
+            while is_partial && self.cache.borrow().peek(page_key(node, index)).is_none() {
+                self.fill(node, index, index + 1).await?;
             }
         }
         Ok(())
@@ -221,7 +223,7 @@ impl Volume {
         self.file_page(node, index, index + 1).await?;
         let (place, bytes) = content.part_of_page(offset, index);
         let mut cache = self.cache.borrow_mut();
-        cache.page_mut(key).expect("just loaded").write(place, &bytes);
+        cache.peek_mut(key).expect("just loaded").write(place, &bytes);
         Ok(())
     }
 
@@ -292,7 +294,7 @@ impl Volume {
             return Ok(());
         }
         drop(page);
-        self.cache.borrow_mut().page_mut(key).expect("just loaded").bytes_mut()[used..].fill(0);
+        self.cache.borrow_mut().peek_mut(key).expect("just loaded").bytes_mut()[used..].fill(0);
         match written {
             Some(physical) if self.scope == Scope::Full => self.pin(handle, physical, key),
             _ => {

@@ -1,14 +1,13 @@
 //! Writeback: dirty pages go to their blocks, and fsync.
 //!
 //! Who writes: the flusher every five seconds (files dirty for 30 s, or everything while much is dirty), a commit for
-//! the files that it orders, fsync, and whoever needs room. They take no lock: a page is under way at most once, and
-//! changes to a map are seen whole.
+//! the files that it orders, fsync, and whoever needs room (`evict`). They take no lock: a page is under way at most
+//! once, and changes to a map are seen whole.
 
 use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{Cause, InFlight, Nanos};
-use onewrite_cache::PageKey;
 
 use super::inodes::Node;
 use super::map::Mapping;
@@ -20,10 +19,11 @@ use crate::journal::{BlockRange, send_run, wait_all};
 
 /// Pages that one writer has under way at a time.
 const BATCH_PAGES: u64 = 1024;
-/// Pages around a victim that are written with it.
-const CLUSTER_PAGES: u64 = 64;
+/// What is under way: the runs, their requests, and where to go on, if there may be more.
+pub(super) type Sent = (Vec<Run>, Vec<InFlight>, Option<u64>);
+
 /// Pages that are under way together.
-struct Run {
+pub(super) struct Run {
     pages: Range<u64>,
     /// Where the first of them goes on the device.
     home: u64,
@@ -67,8 +67,14 @@ impl Volume {
     /// Writes one batch and waits; gives where to go on, if there may be more.
     async fn write_batch(&self, node: &Node, first: u64, end: u64) -> FsResult<Option<u64>> {
         let (runs, under_way, next) = self.send_pages(node, first, end).await?;
+        self.finish_batch(node, &runs, under_way).await?;
+        Ok(next)
+    }
+
+    /// Waits for what is under way and notes what came of it.
+    pub(super) async fn finish_batch(&self, node: &Node, runs: &[Run], under_way: Vec<InFlight>) -> FsResult<()> {
         let outcome = wait_all(under_way).await;
-        for run in &runs {
+        for run in runs {
             self.end_run(node, run, outcome.is_ok());
         }
         self.progress.ring();
@@ -77,7 +83,7 @@ impl Volume {
             node.write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
             return Err(error.into());
         }
-        Ok(next)
+        Ok(())
     }
 
     /// The pages of a run are on the device, or could not be written.
@@ -85,11 +91,12 @@ impl Volume {
         let mut cache = self.cache.borrow_mut();
         for index in run.pages.clone() {
             let key = page_key(node, index);
-            cache.end_write(key);
             if !is_written && cache.peek(key).is_some() {
-                // Whoever syncs next has to try again, though somebody else is told of this failure.
+                // Whoever syncs next has to try again, though somebody else is told of this failure. Dirty before the
+                // write ends: a victim that is clean then is gone.
                 cache.mark_dirty(key);
             }
+            cache.end_write(key);
         }
         drop(cache);
         if is_written {
@@ -99,7 +106,7 @@ impl Volume {
         node.pages_writing.set(node.pages_writing.get() - (run.pages.end - run.pages.start) as usize);
     }
 
-    fn note_clean(&self, node: &Node) {
+    pub(super) fn note_clean(&self, node: &Node) {
         if self.cache.borrow().dirty_pages(u64::from(node.number), 0).next().is_none() {
             node.dirty_since.set(None);
         }
@@ -114,7 +121,7 @@ impl Volume {
     }
 
     /// Puts a batch under way; gives where to go on, if there may be more.
-    async fn send_pages(&self, node: &Node, first: u64, end: u64) -> FsResult<(Vec<Run>, Vec<InFlight>, Option<u64>)> {
+    pub(super) async fn send_pages(&self, node: &Node, first: u64, end: u64) -> FsResult<Sent> {
         let (mut runs, mut under_way, mut index) = (Vec::new(), Vec::new(), first);
         let mut under_way_count = 0;
         while let Some((start, version)) = self.next_dirty(node, index, end) {
@@ -194,18 +201,6 @@ impl Volume {
             Some(error) => Err(error),
             None => outcome.and(missed),
         }
-    }
-
-    /// Writes a dirty page that has to leave, with its neighbours.
-    pub(super) async fn write_around(&self, key: PageKey) -> FsResult<()> {
-        let Some(node) = self.inodes.get(key.file as u32) else {
-            unreachable!("a file with dirty pages stays in memory");
-        };
-        let first = key.index - key.index % CLUSTER_PAGES;
-        self.write_mapped(&node, first, first + CLUSTER_PAGES).await?;
-        // A page that is dirty still (changed again, delayed, or in a hole being cut) goes to the end of the line.
-        self.cache.borrow_mut().page(key);
-        Ok(())
     }
 
     /// Lets a writer wait while more than a fifth of the cache is dirty: it writes some itself.

@@ -6,7 +6,7 @@ use super::chart::{self, Bar, Spread, Stack, escape};
 use super::table::{promise, subject};
 use super::units::{bytes, capacity, grouped, plain, ratio};
 use super::{Compared, Comparison, SHOWN, syncs, writes};
-use crate::results::{DeviceFigures, Distribution};
+use crate::results::{DeviceFigures, Distribution, Settings};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -31,13 +31,20 @@ fn head(comparison: &Comparison) -> String {
         ("device", format!("{}, {}", settings.device, capacity(settings.size_bytes))),
         ("host", settings.host.clone()),
         ("journal", settings.journal_bytes.map_or("none".to_owned(), capacity)),
-        ("page cache", settings.cache_bytes.map_or("none".to_owned(), capacity)),
+        ("page cache", page_cache(settings)),
         ("seed", first.result.onewrite.seed.to_string()),
     ];
     let facts: String =
         facts.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(value))).collect();
     let lead = lead(&comparison.runs);
     format!("<header>\n<p class=\"over\">Onewrite comparison</p>\n<h1>{job}</h1>\n{lead}<dl>{facts}</dl>\n</header>\n")
+}
+
+fn page_cache(settings: &Settings) -> String {
+    match (settings.cache_bytes, &settings.cache_policy) {
+        (Some(bytes), Some(policy)) => format!("{}, {policy}", capacity(bytes)),
+        _ => "none".to_owned(),
+    }
 }
 
 /// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked.

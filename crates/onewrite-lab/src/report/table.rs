@@ -41,7 +41,9 @@ pub fn subject(comparison: &Comparison) -> String {
     let figures = &run.result.onewrite;
     let kind = if figures.virtual_seconds.is_some() { "emulated" } else { "real disk" };
     let size = capacity(figures.settings.size_bytes);
-    format!("{} on {} ({kind}, {size}), seed {}", figures.job, figures.settings.device, figures.seed)
+    let policy = figures.settings.cache_policy.as_deref().filter(|policy| *policy != "lru");
+    let cache = policy.map(|policy| format!(", cache policy {policy}")).unwrap_or_default();
+    format!("{} on {} ({kind}, {size}){cache}, seed {}", figures.job, figures.settings.device, figures.seed)
 }
 
 fn head(comparison: &Comparison) -> String {

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use onewrite_block::layer::{TraceEvent, Traced};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Runtime, Time};
 use onewrite_fs::FileSystem;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
 use onewrite_fs::journal::EvictionSpot;
 
 pub use crash::crash_workloads;
@@ -94,6 +94,8 @@ pub struct RunSpec {
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache.
     pub cache_bytes: u64,
+    /// Which page leaves it.
+    pub cache_policy: PolicyKind,
     /// Allocate blocks when pages are written out, in modes that can.
     pub delayed_allocation: bool,
     /// In modes that pad: what was found out about the write buffer; else what the device states of itself.
@@ -180,8 +182,9 @@ async fn run_ext4(
 
 async fn mount(spec: &RunSpec, mode: Mode, port: DevicePort) -> Result<Ext4, LabError> {
     let cache_pages = (spec.cache_bytes / PAGE_SIZE as u64) as usize;
-    let (delayed_allocation, eviction_spot) = (spec.delayed_allocation, spec.eviction_spot);
-    let options = MountOptions { cache_pages, delayed_allocation, eviction_spot, ..MountOptions::new(mode) };
+    let RunSpec { delayed_allocation, cache_policy, eviction_spot, .. } = *spec;
+    let options =
+        MountOptions { cache_pages, cache_policy, delayed_allocation, eviction_spot, ..MountOptions::new(mode) };
     Ok(Ext4::mount(port, options).await?)
 }
 
@@ -225,6 +228,7 @@ fn gather(
             size_bytes: device_bytes(port),
             journal_bytes,
             cache_bytes: (!is_raw).then_some(spec.cache_bytes),
+            cache_policy: (!is_raw).then(|| spec.cache_policy.name().to_owned()),
             delayed_allocation: match spec.stack {
                 Stack::Ext4(mode) => Some(spec.delayed_allocation && mode.scope() != Scope::Full),
                 Stack::Raw => None,

@@ -30,6 +30,7 @@ pub fn result(mode: &str, factor: u64) -> RunResult {
             size_bytes: 1 << 30,
             journal_bytes: Some(64 << 20),
             cache_bytes: Some(64 << 20),
+            cache_policy: Some("lru".to_owned()),
             delayed_allocation: Some(false),
         },
     })

@@ -8,7 +8,7 @@ use onewrite_block::{
     Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, Operation, PowerCut, RamDisk, Request, Time,
     Token,
 };
-use onewrite_fs::ext4::Mode;
+use onewrite_fs::ext4::{Mode, PolicyKind};
 use onewrite_lab::LabError;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::results::RunResult;
@@ -25,6 +25,7 @@ fn spec(job: JobSpec, stack: Stack) -> RunSpec {
         host: HostProfile::default(),
         journal_bytes: None,
         cache_bytes: 16 * MIB,
+        cache_policy: PolicyKind::Lru,
         delayed_allocation: true,
         eviction_spot: None,
         seed: 1,

@@ -77,6 +77,7 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
         size_bytes: args.size,
         journal_blocks: args.journal_blocks,
         cache_pages: args.cache_pages,
+        cache_policy: args.cache_policy,
         delayed_allocation: !args.nodelalloc,
         commit_interval: Nanos(args.commit_interval.as_nanos() as u64),
         checkpoint_age: Nanos(args.checkpoint_age.as_nanos() as u64),

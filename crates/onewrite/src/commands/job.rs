@@ -31,6 +31,7 @@ pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Resu
         host,
         journal_bytes: args.journal_size,
         cache_bytes: args.cache_size,
+        cache_policy: args.cache_policy,
         delayed_allocation: !args.nodelalloc,
         eviction_spot: args.eviction_spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None }),
         seed: args.seed,
@@ -122,9 +123,10 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
         Stack::Ext4(mode) => {
             let journal = spec.journal_bytes.map_or("as mke2fs makes it".to_owned(), |bytes| format!("{bytes} bytes"));
             format!(
-                "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes, {}",
+                "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes ({}), {}",
                 mode.promise().name(),
                 spec.cache_bytes,
+                spec.cache_policy,
                 if spec.delayed_allocation { "delayed allocation where the mode allows it" } else { "nodelalloc" }
             )
         }
