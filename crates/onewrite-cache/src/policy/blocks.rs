@@ -43,11 +43,6 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Its listed slots by sector, from the given one on.
-    pub(super) fn listed_from(&self, place: usize) -> impl Iterator<Item = u32> + '_ {
-        self.listed[place..].iter().map(|listed| listed.slot())
-    }
-
     /// The listed slot at a place, if there are so many.
     pub(super) fn listed_at(&self, place: usize) -> Option<u32> {
         self.listed.get(place).map(|listed| listed.slot())

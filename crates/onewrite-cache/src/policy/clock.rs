@@ -10,7 +10,7 @@ use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct Clock {
-    ring: Ring<()>,
+    ring: Ring,
     is_referenced: Vec<bool>,
 }
 
@@ -29,7 +29,7 @@ impl Policy for Clock {
             self.is_referenced.resize(slot.index() + 1, false);
         }
         self.is_referenced[slot.index()] = true;
-        self.ring.insert_before_hand(slot.0, ());
+        self.ring.insert_before_hand(slot.0);
     }
 
     #[inline]

@@ -19,7 +19,7 @@ pub struct LbClock {
     /// The state of a block is its bit.
     blocks: Blocks<bool>,
     homes: Homes,
-    ring: Ring<()>,
+    ring: Ring,
     leaving: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Policy for LbClock {
         self.blocks.list(slot.0, home);
         *self.blocks.state_mut(home.record) = true;
         if is_new {
-            self.ring.insert_before_hand(home.record, ());
+            self.ring.insert_before_hand(home.record);
         }
     }
 

@@ -161,45 +161,27 @@ impl List {
     }
 }
 
-/// Where a slot stands in a ring, and what the policy keeps beside that.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place<T> {
-    position: u32,
-    data: T,
-}
-
-/// What tells the position of a slot that has left from every position in use: a ring is shorter than this.
-const LEFT: u32 = 1 << 31;
-
 /// A circle of slots with a hand that rests on one of them.
 ///
 /// It is kept as a queue from the hand on: the hand passes a slot by moving it from the front to the back, so that memory
 /// is walked in order. A slot that leaves elsewhere stays in the queue as a hole, dropped when it comes to the front or
-/// when the queue is full.
+/// when the queue is full. What comes in goes to the back, so a slot's holes stand before the slot itself, and it is enough to
+/// count them.
 ///
-/// Invariants: positions count up through the queue, wrapping; an entry whose slot has another position is a hole; the
-/// front is none.
-#[derive(Clone, Debug)]
-pub(super) struct Ring<T = ()> {
+/// Invariants: `holes` counts a slot's entries in the queue that are holes, its first ones; the front is none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ring {
     queue: VecDeque<u32>,
-    /// Position of the front.
-    head: u32,
-    places: Vec<Place<T>>,
+    holes: Vec<u8>,
     length: usize,
 }
 
-impl<T> Default for Ring<T> {
-    fn default() -> Ring<T> {
-        Ring { queue: VecDeque::new(), head: 0, places: Vec::new(), length: 0 }
-    }
-}
-
-impl<T: Copy + Default> Ring<T> {
-    /// An empty ring with room for so many slots and half as many holes.
-    pub(super) fn with_capacity(slots: u32) -> Ring<T> {
+impl Ring {
+    /// An empty ring with room for so many slots and a quarter as many holes.
+    pub(super) fn with_capacity(slots: u32) -> Ring {
         let slots = slots as usize;
-        let queue = VecDeque::with_capacity(slots + slots / 2 + 8);
-        Ring { queue, places: Vec::with_capacity(slots), ..Ring::default() }
+        let queue = VecDeque::with_capacity(slots + slots / 4 + 8);
+        Ring { queue, holes: Vec::with_capacity(slots), length: 0 }
     }
 
     /// The slot under the hand.
@@ -208,71 +190,76 @@ impl<T: Copy + Default> Ring<T> {
         self.queue.front().copied()
     }
 
-    /// What the policy keeps of a slot.
+    /// A slot so far ahead of the hand, or so far less the holes between.
     #[inline]
-    pub(super) fn data(&self, slot: u32) -> T {
-        self.places[slot as usize].data
+    pub(super) fn ahead(&self, distance: usize) -> Option<u32> {
+        self.queue.get(distance).copied().filter(|slot| self.holes[*slot as usize] == 0)
     }
 
     /// Moves the hand to the next slot.
     #[inline]
     pub(super) fn advance(&mut self) {
         if let Some(slot) = self.queue.pop_front() {
-            self.head = self.head.wrapping_add(1);
-            self.push_back(slot);
+            self.queue.push_back(slot);
             self.drop_holes();
         }
     }
 
     /// Puts a slot just before the one under the hand, where the hand comes last; the only slot gets the hand.
     #[inline]
-    pub(super) fn insert_before_hand(&mut self, slot: u32, data: T) {
-        if self.places.len() <= slot as usize {
-            self.places.resize(slot as usize + 1, Place::default());
+    pub(super) fn insert_before_hand(&mut self, slot: u32) {
+        if self.holes.len() <= slot as usize {
+            self.holes.resize(slot as usize + 1, 0);
         }
-        self.places[slot as usize].data = data;
         if self.queue.len() == self.queue.capacity() {
             self.make_room();
         }
-        self.push_back(slot);
+        self.queue.push_back(slot);
         self.length += 1;
     }
 
     /// Takes a slot out; a hand on it moves to the next.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
-        self.places[slot as usize].position ^= LEFT;
         self.length -= 1;
-        self.drop_holes();
-    }
-
-    fn push_back(&mut self, slot: u32) {
-        self.places[slot as usize].position = self.head.wrapping_add(self.queue.len() as u32);
-        self.queue.push_back(slot);
+        if self.hand() == Some(slot) {
+            self.queue.pop_front();
+            return self.drop_holes();
+        }
+        self.holes[slot as usize] += 1;
+        if self.holes[slot as usize] == u8::MAX {
+            self.make_room();
+        }
     }
 
     fn drop_holes(&mut self) {
         while let Some(front) = self.queue.front()
-            && self.places[*front as usize].position != self.head
+            && self.holes[*front as usize] > 0
         {
+            self.holes[*front as usize] -= 1;
             self.queue.pop_front();
-            self.head = self.head.wrapping_add(1);
         }
     }
 
-    /// Drops all holes, and lets the queue have room for half as many again as it then holds.
+    /// Drops all holes, and lets the queue have room for a quarter as many again as it then holds.
     fn make_room(&mut self) {
-        let slots: Vec<u32> = self.iter().collect();
-        self.queue.clear();
-        self.queue.reserve_exact(slots.len() + slots.len() / 2 + 8);
-        slots.into_iter().for_each(|slot| self.push_back(slot));
+        let holes = &mut self.holes;
+        self.queue.retain(|slot| {
+            let is_slot = holes[*slot as usize] == 0;
+            holes[*slot as usize] -= u8::from(!is_slot);
+            is_slot
+        });
+        self.queue.reserve_exact(self.length / 4 + 8);
     }
 
     /// The slots from the hand on.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let places = (0..).map(|ahead: u32| self.head.wrapping_add(ahead));
-        let entries = self.queue.iter().copied().zip(places);
-        entries.filter(|(slot, position)| self.places[*slot as usize].position == *position).map(|(slot, _)| slot)
+        let mut holes = self.holes.clone();
+        self.queue.iter().copied().filter(move |slot| {
+            let is_slot = holes[*slot as usize] == 0;
+            holes[*slot as usize] -= u8::from(!is_slot);
+            is_slot
+        })
     }
 
     /// Verifies the invariants.
@@ -281,10 +268,10 @@ impl<T: Copy + Default> Ring<T> {
     /// The first that does not hold.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut slots: Vec<u32> = self.iter().collect();
-        let count = slots.len();
+        let (count, first) = (slots.len(), slots.first().copied());
         slots.sort_unstable();
         slots.dedup();
-        match count == self.length && slots.len() == count && self.iter().next() == self.hand() {
+        match count == self.length && slots.len() == count && first == self.hand() {
             true => Ok(()),
             false => Err(format!("{count} entries for {} of {} slots in the ring", slots.len(), self.length)),
         }

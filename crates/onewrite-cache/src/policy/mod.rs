@@ -1,4 +1,5 @@
-//! Policy: which page leaves. One file for each; `links.rs`, `blocks.rs` and `ghosts.rs` hold what several need.
+//! Policy: which page leaves. One file for each; `links.rs`, `blocks.rs` and `ghosts.rs` hold what several need,
+//! `dirty.rs` and `numbers.rs` the blocks of TS-CLOCK.
 //!
 //! [`PolicyKind`] names them all and makes them.
 
@@ -8,6 +9,7 @@ mod blocks;
 mod bplru;
 mod cflru;
 mod clock;
+mod dirty;
 mod fab;
 mod ghosts;
 mod kind;
@@ -16,6 +18,7 @@ mod links;
 mod linux_2q;
 mod lru;
 mod lru_wsr;
+mod numbers;
 mod s3_fifo;
 mod sieve;
 mod sp_clock;
@@ -78,6 +81,12 @@ pub trait Policy {
     /// The page that should leave next, `incoming` being the one that needs the room, if that is known; it stays in
     /// until [`Policy::remove`].
     fn victim(&mut self, incoming: Option<PageNo>) -> Option<Slot>;
+
+    /// Slots that may well be victims soon: a hint, for who wants to fetch what it keeps of them. All of them are in.
+    #[inline]
+    fn upcoming(&self) -> [Option<Slot>; 2] {
+        [None; 2]
+    }
 
     /// Whether more should leave together with the last victim, though there is room: the rest of its flash block.
     fn wants_more(&self) -> bool {

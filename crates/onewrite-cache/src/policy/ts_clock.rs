@@ -21,9 +21,12 @@
 //! in; a block lists exactly its dirty pages; `non_zero` is what its name says; counts are at most 4; the s-hand is none
 //! or on a dirty page.
 
-use super::blocks::{Blocks, Home};
-use super::links::{NONE, Ring};
+use super::dirty::DirtyBlocks;
+use super::links::Ring;
 use super::{PageNo, Policy, Slot};
+
+/// How far ahead of the t-hand a victim is guessed.
+const HINT_DISTANCE: usize = 3;
 
 /// What a hit has to know of a page, in one word: the record of its block, whether it is dirty, and its count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,14 +60,12 @@ impl Mark {
 
 /// See the module's head.
 pub struct TsClock {
-    /// Beside the links: the page's offset in its block.
-    ring: Ring<u32>,
-    /// The state of a block is its `non_zero`.
-    blocks: Blocks<u32>,
+    ring: Ring,
+    blocks: DirtyBlocks,
+    /// Of each block; apart from the rest, since hits look at nothing else of a block.
+    non_zero: Vec<u32>,
     marks: Vec<Mark>,
-    s_hand: u32,
-    /// Where the last victim of the s-hand stood in its block's list: where the next one stands after it has left.
-    s_place: usize,
+    block_pages: u32,
     /// Whether the t-hand passes on after the next insertion.
     passes_on: bool,
 }
@@ -74,78 +75,40 @@ impl TsClock {
     pub fn new(capacity_pages: u32, block_pages: u32) -> TsClock {
         TsClock {
             ring: Ring::with_capacity(capacity_pages),
-            blocks: Blocks::new(block_pages),
+            blocks: DirtyBlocks::new(block_pages, capacity_pages),
+            non_zero: Vec::new(),
             marks: Vec::with_capacity(capacity_pages as usize),
-            s_hand: NONE,
-            s_place: 0,
+            block_pages,
             passes_on: false,
         }
     }
 
-    fn home(&self, slot: u32) -> Home {
-        Home { record: self.marks[slot as usize].record(), offset: self.ring.data(slot) }
-    }
-
     /// Gives a dirty page the count of its block; `joins` if it was not in `non_zero` before.
+    #[inline]
     fn count_dirty(&mut self, slot: u32, record: u32, joins: bool) {
-        let block_pages = self.blocks.block_pages();
-        let non_zero = self.blocks.state_mut(record);
+        let non_zero = &mut self.non_zero[record as usize];
         *non_zero += u32::from(joins);
         let quarters = 4 * *non_zero;
         // A division only where there is more than one quarter to tell apart.
-        let count = if quarters <= block_pages { 1 } else { quarters.div_ceil(block_pages) };
+        let count = if quarters <= self.block_pages { 1 } else { quarters.div_ceil(self.block_pages) };
         self.marks[slot as usize] = Mark::dirty(record, count);
     }
 
-    /// The first dirty page of the block of `slot`, which is dirty.
-    fn first_dirty(&self, slot: u32) -> u32 {
-        let block = self.blocks.record(self.marks[slot as usize].record());
-        block.listed_at(0).expect("the slot is listed there itself")
-    }
-
     /// Takes a dirty page out of what its block knows.
-    fn forget_dirty(&mut self, slot: u32, home: Home) {
-        let next = self.blocks.unlist(slot, home, self.s_place);
-        if self.s_hand == slot {
-            self.s_hand = next.unwrap_or(NONE);
-        }
-        if self.marks[slot as usize].count() > 0 {
-            *self.blocks.state_mut(home.record) -= 1;
-        }
+    fn forget_dirty(&mut self, slot: u32, mark: Mark) {
+        self.blocks.drop(slot, mark.record());
+        self.non_zero[mark.record() as usize] -= u32::from(mark.count() > 0);
     }
 
     /// The t-hand takes one from the count under it and passes on.
+    #[inline]
     fn sweep_time(&mut self, slot: u32) {
         let mark = &mut self.marks[slot as usize];
         mark.0 -= 1;
         if mark.is_dirty() && mark.count() == 0 {
-            *self.blocks.state_mut(mark.record()) -= 1;
+            self.non_zero[mark.record() as usize] -= 1;
         }
         self.ring.advance();
-    }
-
-    /// The s-hand's next page with a count of zero; there is one, since the dirty page under the t-hand has it.
-    fn sweep_space(&mut self, under_t_hand: u32) -> u32 {
-        if self.s_hand == NONE {
-            self.s_hand = self.first_dirty(under_t_hand);
-        }
-        loop {
-            let home = self.home(self.s_hand);
-            let start = self.blocks.place_near(self.s_hand, home, self.s_place);
-            let mut ahead = (start..).zip(self.blocks.record(home.record).listed_from(start));
-            let found = ahead.find(|(_, slot)| self.marks[*slot as usize].count() == 0);
-            let next = ahead.next().map(|(_, slot)| slot);
-            self.s_hand = next.unwrap_or_else(|| self.first_dirty(under_t_hand));
-            if let Some((place, victim)) = found {
-                self.s_place = place;
-                return victim;
-            }
-        }
-    }
-
-    #[cfg(test)]
-    fn s_hand(&self) -> Option<Slot> {
-        (self.s_hand != NONE).then_some(Slot(self.s_hand))
     }
 }
 
@@ -155,9 +118,12 @@ impl Policy for TsClock {
         if self.marks.len() <= slot.index() {
             self.marks.resize(slot.index() + 1, Mark::default());
         }
-        let (home, _) = self.blocks.join(page);
-        self.marks[slot.index()] = Mark::clean(home.record, 1);
-        self.ring.insert_before_hand(slot.0, home.offset);
+        let (record, is_new) = self.blocks.join(slot.0, page);
+        if is_new {
+            self.non_zero.resize(self.non_zero.len().max(record as usize + 1), 0);
+        }
+        self.marks[slot.index()] = Mark::clean(record, 1);
+        self.ring.insert_before_hand(slot.0);
         if std::mem::take(&mut self.passes_on) {
             self.ring.advance();
         }
@@ -176,24 +142,24 @@ impl Policy for TsClock {
     #[inline]
     fn dirtied(&mut self, slot: Slot) {
         debug_assert!(!self.marks[slot.index()].is_dirty(), "{slot:?} is dirty already");
-        let home = self.home(slot.0);
-        self.blocks.list(slot.0, home);
-        self.count_dirty(slot.0, home.record, true);
+        let record = self.marks[slot.index()].record();
+        self.blocks.add(slot.0, record);
+        self.count_dirty(slot.0, record, true);
     }
 
     fn cleaned(&mut self, slot: Slot) {
-        self.forget_dirty(slot.0, self.home(slot.0));
         let mark = self.marks[slot.index()];
+        self.forget_dirty(slot.0, mark);
         self.marks[slot.index()] = Mark::clean(mark.record(), mark.count().min(1));
     }
 
     #[inline]
     fn remove(&mut self, slot: Slot) {
-        let home = self.home(slot.0);
-        if self.marks[slot.index()].is_dirty() {
-            self.forget_dirty(slot.0, home);
+        let mark = self.marks[slot.index()];
+        if mark.is_dirty() {
+            self.forget_dirty(slot.0, mark);
         }
-        self.blocks.leave(home.record);
+        self.blocks.leave(mark.record());
         self.ring.remove(slot.0);
     }
 
@@ -206,35 +172,43 @@ impl Policy for TsClock {
                 self.sweep_time(slot);
                 continue;
             }
-            let victim = if mark.is_dirty() { self.sweep_space(slot) } else { slot };
+            // There is a victim for the s-hand, for this page has a count of zero.
+            let marks = &self.marks;
+            let is_victim = |slot: u32| marks[slot as usize].count() == 0;
+            let victim = if mark.is_dirty() { self.blocks.sweep(mark.record(), is_victim) } else { slot };
             self.passes_on = victim != slot;
             return Some(Slot(victim));
         }
     }
 
+    #[inline]
+    fn upcoming(&self) -> [Option<Slot>; 2] {
+        let ahead = self.ring.ahead(HINT_DISTANCE).filter(|slot| self.marks[*slot as usize].count() <= 1);
+        [self.blocks.hand().map(Slot), ahead.map(Slot)]
+    }
+
     fn check(&self) -> Result<(), String> {
         self.ring.check()?;
-        self.blocks.check(|slot| self.home(slot))?;
-        let dirty = self.ring.iter().filter(|slot| self.marks[*slot as usize].is_dirty()).count();
-        let mut listed_count = 0;
+        self.blocks.check(|slot| self.marks[slot as usize].record())?;
+        let count_of = |slot: &u32| self.marks[*slot as usize].count();
+        let mut listed = 0;
         for record in self.blocks.in_use() {
-            let listed = || self.blocks.record(record).listed_from(0);
-            let non_zero = listed().filter(|slot| self.marks[*slot as usize].count() > 0).count();
-            if non_zero as u32 != *self.blocks.state(record) {
-                return Err(format!("a block counts {}, not {non_zero}", self.blocks.state(record)));
+            let non_zero = self.blocks.dirty(record).filter(|slot| count_of(slot) > 0).count();
+            if non_zero as u32 != self.non_zero[record as usize] {
+                return Err(format!("a block counts {}, not {non_zero}", self.non_zero[record as usize]));
             }
-            if let Some(slot) = listed().find(|slot| !self.marks[*slot as usize].is_dirty()) {
+            if let Some(slot) = self.blocks.dirty(record).find(|slot| !self.marks[*slot as usize].is_dirty()) {
                 return Err(format!("slot {slot} is listed, but clean"));
             }
-            listed_count += listed().count();
+            listed += self.blocks.dirty(record).count();
         }
-        if let Some(slot) = self.ring.iter().find(|slot| self.marks[*slot as usize].count() > 4) {
-            return Err(format!("slot {slot} has a count of {}", self.marks[slot as usize].count()));
+        if let Some(slot) = self.ring.iter().find(|slot| count_of(slot) > 4) {
+            return Err(format!("slot {slot} has a count of {}", count_of(&slot)));
         }
-        let is_s_hand_sound = self.s_hand == NONE || self.blocks.place(self.s_hand, self.home(self.s_hand)).is_ok();
-        match dirty == listed_count && is_s_hand_sound {
+        let dirty = self.ring.iter().filter(|slot| self.marks[*slot as usize].is_dirty()).count();
+        match dirty == listed {
             true => Ok(()),
-            false => Err(format!("{dirty} dirty pages, {listed_count} listed; the s-hand is on slot {}", self.s_hand)),
+            false => Err(format!("{dirty} dirty pages, {listed} listed")),
         }
     }
 }
@@ -264,7 +238,7 @@ mod tests {
                 let was_counted = policy.marks[slot].count() > 0;
                 let record = policy.marks[slot].record();
                 policy.marks[slot] = if *is_dirty { Mark::dirty(record, *count) } else { Mark::clean(record, *count) };
-                *policy.blocks.state_mut(record) -= u32::from(*is_dirty && was_counted && *count == 0);
+                policy.non_zero[record as usize] -= u32::from(*is_dirty && was_counted && *count == 0);
             }
             example.policy.check().unwrap();
             example
@@ -302,7 +276,7 @@ mod tests {
         }
 
         fn s_hand(&self) -> Option<u64> {
-            self.policy.s_hand().map(|slot| self.pages[slot.index()])
+            self.policy.upcoming()[0].map(|slot| self.pages[slot.index()])
         }
     }
 

@@ -180,6 +180,9 @@ impl<P: Policy> Simulation<P> {
             } else {
                 self.counts.evicted_clean += 1;
             }
+            for next in self.policy.upcoming().into_iter().flatten() {
+                self.table.fetch(next.0);
+            }
             if !self.policy.wants_more() {
                 return;
             }

@@ -135,6 +135,13 @@ impl Table {
         (page, self.pages[slot as usize] & DIRTY != 0)
     }
 
+    /// Reads what removing a slot will read, without waiting for it: victims that do not follow one another in memory would
+    /// else wait for it twice each.
+    #[inline]
+    pub(super) fn fetch(&self, slot: u32) {
+        std::hint::black_box(self.entries[self.home(self.number(slot)).entry]);
+    }
+
     /// Empties an entry and moves those after it that would not be found any more.
     fn close(&mut self, mut hole: usize) {
         let mask = self.entries.len() - 1;

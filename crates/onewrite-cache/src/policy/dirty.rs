@@ -1,0 +1,263 @@
+//! Dirty: the dirty pages of each flash block, of which one block at a time is walked in sector order.
+//!
+//! ```text
+//!   block ─► head ─► slot ─► slot ─► …     a chain without order: a page turns dirty for three words
+//!   entered: chain ─► (offset, slot), sorted, with a hand on one of them          only one block at a time
+//! ```
+//!
+//! So order costs a sort when the hand enters a block, not a search for each page that turns dirty, and a block that waits weighs
+//! little, however few pages it has. A page that leaves a chain by itself is looked for there.
+//!
+//! Invariants: a dirty page is in the chain of its block or, if the hand is in that block, among the sorted; the hand is on
+//! one of them; a record without members is free.
+
+use super::PageNo;
+use super::links::NONE;
+use super::numbers::Numbers;
+
+/// A block that has pages in the cache.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    number: u64,
+    members: u32,
+    /// First of its chain.
+    head: u32,
+}
+
+/// What is known of a slot's page besides its record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The page's place in its block.
+    offset: u32,
+    /// The next of the chain.
+    next: u32,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct DirtyBlocks {
+    block_pages: u64,
+    by_number: Numbers,
+    blocks: Vec<Block>,
+    free: Vec<u32>,
+    places: Vec<Place>,
+    /// The block that the hand is in, or [`NONE`].
+    entered: u32,
+    /// Its dirty pages: offset above, slot below.
+    sorted: Vec<u64>,
+    /// Where the hand is among them.
+    hand: usize,
+}
+
+fn entry(offset: u32, slot: u32) -> u64 {
+    (u64::from(offset) << 32) | u64::from(slot)
+}
+
+impl DirtyBlocks {
+    /// Blocks of so many pages, with room for `slots`, though there may be more.
+    pub(super) fn new(block_pages: u32, slots: u32) -> DirtyBlocks {
+        DirtyBlocks {
+            block_pages: block_pages.into(),
+            by_number: Numbers::default(),
+            blocks: Vec::new(),
+            free: Vec::new(),
+            places: Vec::with_capacity(slots as usize),
+            entered: NONE,
+            sorted: Vec::new(),
+            hand: 0,
+        }
+    }
+
+    /// Makes a page, which is clean, a member of its block; gives the block's record, and whether it is a new one.
+    pub(super) fn join(&mut self, slot: u32, page: PageNo) -> (u32, bool) {
+        let (number, offset) = self.split(page);
+        if self.places.len() <= slot as usize {
+            self.places.resize(slot as usize + 1, Place::default());
+        }
+        self.places[slot as usize].offset = offset;
+        let known = self.record_of(number);
+        let record = known.unwrap_or_else(|| self.open(number));
+        self.blocks[record as usize].members += 1;
+        (record, known.is_none())
+    }
+
+    /// The page's block and its offset there. Powers of two, the usual case, need no division.
+    fn split(&self, page: PageNo) -> (u64, u32) {
+        if self.block_pages.is_power_of_two() {
+            return (page.0 >> self.block_pages.trailing_zeros(), (page.0 & (self.block_pages - 1)) as u32);
+        }
+        (page.0 / self.block_pages, (page.0 % self.block_pages) as u32)
+    }
+
+    fn open(&mut self, number: u64) -> u32 {
+        let block = Block { number, members: 0, head: NONE };
+        let record = self.free.pop().unwrap_or(self.blocks.len() as u32);
+        match self.blocks.get_mut(record as usize) {
+            Some(place) => *place = block,
+            None => self.blocks.push(block),
+        }
+        let blocks = &self.blocks;
+        self.by_number.insert(record, |record| blocks[record as usize].number);
+        record
+    }
+
+    fn record_of(&self, number: u64) -> Option<u32> {
+        self.by_number.find(number, |record| self.blocks[record as usize].number)
+    }
+
+    /// Ends the membership of a page that is not dirty.
+    pub(super) fn leave(&mut self, record: u32) {
+        let block = &mut self.blocks[record as usize];
+        block.members -= 1;
+        if block.members == 0 {
+            debug_assert!(block.head == NONE, "block {} is left with dirty pages", block.number);
+            let blocks = &self.blocks;
+            self.by_number.remove(record, |record| blocks[record as usize].number);
+            self.free.push(record);
+        }
+    }
+
+    /// A member turned dirty.
+    #[inline]
+    pub(super) fn add(&mut self, slot: u32, record: u32) {
+        if record != self.entered {
+            return self.chain(slot, record);
+        }
+        let entry = entry(self.places[slot as usize].offset, slot);
+        let place = self.sorted.partition_point(|other| *other < entry);
+        self.sorted.insert(place, entry);
+        self.hand += usize::from(place <= self.hand);
+    }
+
+    fn chain(&mut self, slot: u32, record: u32) {
+        let head = &mut self.blocks[record as usize].head;
+        self.places[slot as usize].next = std::mem::replace(head, slot);
+    }
+
+    /// A dirty member left or turned clean. A hand on it moves to the next of the block, or out of it if there is none.
+    pub(super) fn drop(&mut self, slot: u32, record: u32) {
+        if record != self.entered {
+            return self.unchain(slot, record);
+        }
+        // Mostly it is the victim, just behind the hand.
+        let entry = entry(self.places[slot as usize].offset, slot);
+        let behind = self.hand.wrapping_sub(1);
+        let is_behind = self.sorted.get(behind) == Some(&entry);
+        let place = if is_behind { behind } else { self.sorted.partition_point(|other| *other < entry) };
+        self.sorted.remove(place);
+        self.hand -= usize::from(place < self.hand);
+        if self.hand == self.sorted.len() {
+            self.go_out(NONE);
+        }
+    }
+
+    fn unchain(&mut self, slot: u32, record: u32) {
+        let next = self.places[slot as usize].next;
+        let mut at = self.blocks[record as usize].head;
+        if at == slot {
+            self.blocks[record as usize].head = next;
+            return;
+        }
+        while self.places[at as usize].next != slot {
+            at = self.places[at as usize].next;
+        }
+        self.places[at as usize].next = next;
+    }
+
+    /// The hand leaves its block, if it is in one. `last` is chained last, so that it is found at once.
+    fn go_out(&mut self, last: u32) {
+        let record = std::mem::replace(&mut self.entered, NONE);
+        let mut sorted = std::mem::take(&mut self.sorted);
+        // Backwards, so that the chain is in order, but for what is added to it.
+        for slot in sorted.drain(..).rev().map(|entry| entry as u32).filter(|slot| *slot != last) {
+            self.chain(slot, record);
+        }
+        self.sorted = sorted;
+        if last != NONE {
+            self.chain(last, record);
+        }
+    }
+
+    /// Puts the hand on the first dirty page of a block that has one.
+    fn go_in(&mut self, record: u32) {
+        self.hand = 0;
+        if self.entered == record {
+            return;
+        }
+        let mut slot = std::mem::replace(&mut self.blocks[record as usize].head, NONE);
+        while slot != NONE {
+            let Place { offset, next } = self.places[slot as usize];
+            self.sorted.push(entry(offset, slot));
+            slot = next;
+        }
+        self.sorted.sort_unstable();
+        self.entered = record;
+    }
+
+    /// The first dirty page from the hand on for which `is_victim` holds; the hand goes to the one behind it. Past the last of
+    /// its block, and if it is in none, it goes on in `record`, which has dirty pages, and a victim among them.
+    pub(super) fn sweep(&mut self, record: u32, is_victim: impl Fn(u32) -> bool) -> u32 {
+        if self.entered == NONE {
+            self.go_in(record);
+        }
+        loop {
+            let ahead = self.sorted[self.hand..].iter().map(|entry| *entry as u32);
+            let found = ahead.enumerate().find(|(_, slot)| is_victim(*slot));
+            self.hand = found.map_or(self.sorted.len(), |(passed, _)| self.hand + passed + 1);
+            let victim = found.map(|(_, slot)| slot);
+            if self.hand == self.sorted.len() {
+                if self.entered != record {
+                    self.go_out(victim.unwrap_or(NONE));
+                }
+                self.go_in(record);
+            }
+            if let Some(victim) = victim {
+                return victim;
+            }
+        }
+    }
+
+    /// The page that the hand is on.
+    #[inline]
+    pub(super) fn hand(&self) -> Option<u32> {
+        self.sorted.get(self.hand).map(|entry| *entry as u32)
+    }
+
+    /// The dirty pages of a block, in no order.
+    pub(super) fn dirty(&self, record: u32) -> impl Iterator<Item = u32> + '_ {
+        let head = Some(self.blocks[record as usize].head).filter(|slot| *slot != NONE);
+        let next = |slot: &u32| Some(self.places[*slot as usize].next).filter(|slot| *slot != NONE);
+        let chained = std::iter::successors(head, next);
+        let sorted = if record == self.entered { &self.sorted[..] } else { &[] };
+        chained.chain(sorted.iter().map(|entry| *entry as u32))
+    }
+
+    /// The records in use.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.blocks.len() as u32).filter(|record| self.blocks[*record as usize].members > 0)
+    }
+
+    /// Verifies the invariants, `record_of` being the record that the policy keeps of a slot.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub(super) fn check(&self, record_of: impl Fn(u32) -> u32) -> Result<(), String> {
+        for (index, block) in (0..).zip(&self.blocks) {
+            let dirty: Vec<u32> = self.dirty(index).take(block.members as usize + 1).collect();
+            let strangers = dirty.iter().filter(|slot| record_of(**slot) != index).count();
+            if dirty.len() > block.members as usize || strangers > 0 {
+                return Err(format!("block {} has {} members, {strangers} strangers", block.number, block.members));
+            }
+            if (self.record_of(block.number) == Some(index)) != (block.members > 0) {
+                return Err(format!("block {} has {} members; it is known otherwise", block.number, block.members));
+            }
+        }
+        let is_in_order = self.sorted.is_sorted_by(|a, b| a < b);
+        let is_hand_sound = self.sorted.is_empty() == (self.entered == NONE)
+            && (self.sorted.is_empty() || self.hand < self.sorted.len());
+        match is_in_order && is_hand_sound {
+            true => Ok(()),
+            false => Err(format!("the hand is at {} of {:?} in {}", self.hand, self.sorted, self.entered)),
+        }
+    }
+}
