@@ -29,6 +29,11 @@ fn main() {
         replay("page", percent, range, || waf::run(percent, range, 1));
         replay("fast", percent, range, || waf::run_fast(percent, range, 1, None));
     }
+    for cache_kib in [64, 256, 1024, 8192, 32768] {
+        let name = format!("dftl/{cache_kib} KiB cache");
+        replay(&name, 25, 16 * GIB, || waf::run_dftl(25, 16 * GIB, 1, cache_kib << 10));
+        replay(&name, 25, GIB, || waf::run_dftl(25, GIB, 1, cache_kib << 10));
+    }
     for blocks in [50, 100, 200, 300, 400, 500] {
         replay(&format!("fast/{blocks} log blocks"), 25, 16 * GIB, || waf::run_fast(25, 16 * GIB, 1, Some(blocks)));
         replay(&format!("fast/{blocks} log blocks"), 25, GIB, || waf::run_fast(25, GIB, 1, Some(blocks)));

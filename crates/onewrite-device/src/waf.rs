@@ -8,7 +8,7 @@
 use onewrite_block::{Choices, GIB, PAGE_SIZE};
 use serde::Serialize;
 
-use crate::ftl::{Fast, FastPlan, Ftl, FtlPlan};
+use crate::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan};
 use crate::ssd::blocks::Blocks;
 use crate::ssd::mapping::{Mapping, NONE, is_mapped};
 
@@ -209,6 +209,15 @@ pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
 pub fn run_fast(block_utilization_percent: u32, range_bytes: u64, seed: u64, random_blocks: Option<u32>) -> Waf {
     let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
     measure(&mut Fast::new(FastPlan { space, random_blocks }), block_utilization_percent, range_bytes, seed)
+}
+
+/// [`run`] on DFTL instead, with a mapping cache of `cache_bytes`.
+///
+/// # Panics
+/// As there, or if the cache holds no entry.
+pub fn run_dftl(block_utilization_percent: u32, range_bytes: u64, seed: u64, cache_bytes: u64) -> Waf {
+    let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
+    measure(&mut Dftl::new(DftlPlan { space, cache_bytes }), block_utilization_percent, range_bytes, seed)
 }
 
 fn measure(ftl: &mut impl Subject, block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {

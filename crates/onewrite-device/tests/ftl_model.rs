@@ -5,9 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use onewrite_block::Choices;
-use onewrite_device::ftl::{Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl};
+use onewrite_device::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl};
 
+/// Pages of FAST, the last block not whole.
 const PAGES: u32 = 203;
+/// Pages of DFTL: two translation pages and a little of a third.
+const DFTL_PAGES: u32 = 2_100;
 const BLOCK_PAGES: u32 = 8;
 
 /// The device under test and what it has to answer.
@@ -34,11 +37,19 @@ impl Driver {
         Driver { ftl, versions, choices: Choices::new(seed), cuts: 0, cuts_in_recovery: 0 }
     }
 
+    /// The same with every page written once.
+    fn filled(ftl: Box<dyn Ftl>, seed: u64) -> Driver {
+        let mut driver = Driver::new(ftl, seed);
+        driver.run(Step::Write { start: 0, count: driver.ftl.logical_pages() }).unwrap();
+        driver
+    }
+
     /// Runs of whole and half blocks, single pages (some of them hot), trims of any length, reads.
     fn step(&mut self) -> Step {
-        let place = self.choices.below(u64::from(PAGES)) as u32;
+        let pages = self.ftl.logical_pages();
+        let place = self.choices.below(u64::from(pages)) as u32;
         let block = place / BLOCK_PAGES * BLOCK_PAGES;
-        let fits = |start: u32, count: u32| count.min(PAGES - start);
+        let fits = |start: u32, count: u32| count.min(pages - start);
         match self.choices.below(100) {
             0..12 => Step::Write { start: block, count: fits(block, BLOCK_PAGES) },
             12..24 => Step::Write { start: block, count: fits(block, 1 + self.choices.below(12) as u32) },
@@ -76,7 +87,8 @@ impl Driver {
         self.cuts += 1;
         loop {
             if self.choices.chance(1, 2) {
-                self.ftl.flash_mut().cut_after(self.choices.below(400), self.choices.bits());
+                let most = 2 * u64::from(self.ftl.logical_pages());
+                self.ftl.flash_mut().cut_after(self.choices.below(most), self.choices.bits());
             }
             match self.ftl.recover() {
                 Ok(()) => break,
@@ -85,7 +97,7 @@ impl Driver {
         }
         self.ftl.flash_mut().cut_after(u64::MAX - 1, 0);
         self.ftl.check().unwrap();
-        for lpn in 0..PAGES {
+        for lpn in 0..self.ftl.logical_pages() {
             let (found, known) = (self.ftl.read(lpn).unwrap().unwrap_or(0), self.versions[lpn as usize]);
             let is_open = (open.0..open.1).contains(&lpn);
             let is_new = if is_write { found > known } else { found == 0 };
@@ -118,56 +130,76 @@ fn fast(spare_blocks: u32, rules: Rc<dyn FtlRules>) -> Box<dyn Ftl> {
     Box::new(Fast::new(FastPlan { space, random_blocks: None }).with_rules(rules))
 }
 
+fn dftl(cache_entries: u64, more_blocks: u32, rules: Rc<dyn FtlRules>) -> Box<dyn Ftl> {
+    let spare_blocks = DftlPlan::spare_blocks_min(DFTL_PAGES, BLOCK_PAGES) + more_blocks;
+    let space = FtlPlan { logical_pages: DFTL_PAGES, block_pages: BLOCK_PAGES, spare_blocks };
+    let cache_bytes = cache_entries * DftlPlan::ENTRY_BYTES;
+    Box::new(Dftl::new(DftlPlan { space, cache_bytes }).with_rules(rules))
+}
+
 type Make = fn(Rc<dyn FtlRules>) -> Box<dyn Ftl>;
 
-const LAYERS: [(&str, Make); 2] = [("FAST, least spare", |rules| fast(3, rules)), ("FAST", |rules| fast(8, rules))];
+const FAST: [(&str, Make); 2] = [("FAST, least spare", |rules| fast(3, rules)), ("FAST", |rules| fast(8, rules))];
+const DFTL: [(&str, Make); 3] = [
+    ("DFTL, one entry cached, least spare", |rules| dftl(1, 0, rules)),
+    ("DFTL, 40 entries cached", |rules| dftl(40, 20, rules)),
+    ("DFTL, all entries cached", |rules| dftl(4096, 0, rules)),
+];
+
+fn layers() -> impl Iterator<Item = (&'static str, Make)> {
+    FAST.into_iter().chain(DFTL)
+}
 
 #[test]
 fn what_was_acknowledged_is_read_back_after_cuts_at_any_flash_operation() {
-    for (name, make) in LAYERS {
-        let (mut cuts, mut in_recovery) = (0, 0);
-        for seed in 0..40 {
+    for (name, make) in layers() {
+        let (mut cuts, mut in_recovery, mut moved, mut map_programs) = (0, 0, 0, 0);
+        for seed in 0..12 {
             for pace in [40, 400, 4000] {
-                let mut driver = Driver::new(make(Rc::new(SoundFtl)), seed);
+                let start = if seed % 2 == 0 { Driver::filled } else { Driver::new };
+                let mut driver = start(make(Rc::new(SoundFtl)), seed);
                 driver.torture(1500, pace);
                 cuts += driver.cuts;
                 in_recovery += driver.cuts_in_recovery;
+                moved += driver.ftl.counters().moved_pages;
+                map_programs += driver.ftl.counters().map_programs;
             }
         }
-        println!("{name}: {cuts} cuts, {in_recovery} more in recovery");
-        assert!(cuts > 3000 && in_recovery > 1000, "{name}: {cuts} cuts, {in_recovery} in recovery");
+        println!(
+            "{name}: {cuts} cuts, {in_recovery} more in recovery, {moved} pages moved, {map_programs} programs for the map"
+        );
+        assert!(cuts > 1000 && in_recovery > 300, "{name}: {cuts} cuts, {in_recovery} in recovery");
+        assert!(moved > 300 && map_programs > 300, "{name}: {moved} pages moved, {map_programs} programs for the map");
     }
+}
+
+/// Runs until the operation after `operations` others is cut, and recovers; false if none was left to cut.
+fn cut_at(make: Make, operations: u64) -> bool {
+    let mut driver = Driver::filled(make(Rc::new(SoundFtl)), 5);
+    driver.ftl.flash_mut().cut_after(operations, operations);
+    for _ in 0..150 {
+        let step = driver.step();
+        if let Err(open) = driver.run(step) {
+            driver.choices = Choices::new(operations);
+            driver.recover(matches!(step, Step::Write { .. }), open);
+            return true;
+        }
+    }
+    false
 }
 
 #[test]
 fn every_single_operation_of_a_short_run_can_be_the_last() {
-    for (_, make) in LAYERS {
-        let mut operations = 0;
-        loop {
-            let mut driver = Driver::new(make(Rc::new(SoundFtl)), 5);
-            driver.ftl.flash_mut().cut_after(operations, operations);
-            let mut goes_on = true;
-            for _ in 0..400 {
-                let step = driver.step();
-                if let Err(open) = driver.run(step) {
-                    driver.choices = Choices::new(operations);
-                    driver.recover(matches!(step, Step::Write { .. }), open);
-                    goes_on = false;
-                    break;
-                }
-            }
-            operations += 1;
-            if goes_on {
-                break;
-            }
-        }
-        assert!(operations > 1000, "{operations} operations");
+    for (name, make) in layers() {
+        let operations = (0..).find(|operations| !cut_at(make, *operations)).unwrap();
+        println!("{name}: {operations} operations, each cut");
+        assert!(operations > 400, "{name}: {operations} operations");
     }
 }
 
 #[test]
 fn recovery_without_a_cut_changes_nothing() {
-    for (_, make) in LAYERS {
+    for (_, make) in layers() {
         let mut driver = Driver::new(make(Rc::new(SoundFtl)), 9);
         for _ in 0..30 {
             driver.torture(100, u64::MAX - 1);
@@ -196,6 +228,15 @@ impl FtlRules for IgnoresTrims {
 }
 
 #[derive(Debug)]
+struct TrustsTheMap;
+
+impl FtlRules for TrustsTheMap {
+    fn areas_count(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug)]
 struct ErasesUnsettled;
 
 impl FtlRules for ErasesUnsettled {
@@ -215,8 +256,8 @@ fn hunt(make: Make, rules: Rc<dyn FtlRules>, seed: u64) -> Option<u64> {
     None
 }
 
-fn is_caught(what: &str, rules: impl Fn() -> Rc<dyn FtlRules>) {
-    for (name, make) in LAYERS {
+fn is_caught(what: &str, layers: impl Iterator<Item = (&'static str, Make)>, rules: impl Fn() -> Rc<dyn FtlRules>) {
+    for (name, make) in layers {
         for seed in 1..4 {
             let cuts = hunt(make, rules(), seed);
             assert!(cuts.is_some(), "{name}: {what} went unnoticed with seed {seed}");
@@ -227,22 +268,27 @@ fn is_caught(what: &str, rules: impl Fn() -> Rc<dyn FtlRules>) {
 
 #[test]
 fn recovery_that_ignores_the_version_is_caught() {
-    is_caught("a recovery that ignores versions", || Rc::new(IgnoresVersions));
+    is_caught("a recovery that ignores versions", layers(), || Rc::new(IgnoresVersions));
 }
 
 #[test]
 fn recovery_that_ignores_trims_is_caught() {
-    is_caught("a recovery that ignores trims", || Rc::new(IgnoresTrims));
+    is_caught("a recovery that ignores trims", layers(), || Rc::new(IgnoresTrims));
+}
+
+#[test]
+fn recovery_that_ignores_pages_newer_than_the_map_is_caught() {
+    is_caught("a recovery by the map alone", DFTL.into_iter(), || Rc::new(TrustsTheMap));
 }
 
 #[test]
 fn a_block_erased_before_what_it_held_is_elsewhere_is_caught() {
-    is_caught("an early erase", || Rc::new(ErasesUnsettled));
+    is_caught("an early erase", FAST.into_iter(), || Rc::new(ErasesUnsettled));
 }
 
 #[test]
 fn the_sound_rules_pass_the_same_seeds() {
-    for (_, make) in LAYERS {
+    for (_, make) in layers() {
         (1..4).for_each(|seed| assert_eq!(hunt(make, Rc::new(SoundFtl), seed), None));
     }
 }

@@ -32,3 +32,11 @@ fn fewer_log_blocks_amplify_more() {
     let found = [Some(400), Some(200), Some(50)].map(|blocks| waf::run_fast(25, GIB, 1, blocks).waf);
     assert!(found.is_sorted() && found[0] > 2.1, "{found:?}");
 }
+
+#[test]
+fn dftl_with_the_whole_map_cached_amplifies_as_the_page_level_layer_and_more_with_less() {
+    const WHOLE_MAP: u64 = (16 * GIB / 4096) * 8;
+    let page = waf::run(25, 16 * GIB, 1).waf;
+    assert_near(waf::run_dftl(25, 16 * GIB, 1, WHOLE_MAP).waf, page, 0.02);
+    assert!(waf::run_dftl(25, 16 * GIB, 1, WHOLE_MAP / 64).waf > 1.05 * page);
+}

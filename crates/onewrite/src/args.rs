@@ -272,6 +272,9 @@ pub struct Device {
     /// Random log blocks of FAST for `--block-utilization` [default: all spare blocks but two].
     #[arg(long, value_name = "COUNT", requires = "block_utilization")]
     pub log_blocks: Option<u32>,
+    /// Mapping cache of DFTL for `--block-utilization` [default: a 2048th of the device].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "block_utilization")]
+    pub map_cache: Option<u64>,
 }
 
 /// `onewrite crash`
@@ -367,6 +370,8 @@ pub enum Ftl {
     Page,
     /// A map of blocks, and a log of blocks with a map of pages.
     Fast,
+    /// A map of pages that lies on flash, and a cache for it.
+    Dftl,
 }
 
 /// `onewrite cache`
@@ -402,6 +407,9 @@ pub struct Cache {
     /// Random log blocks of `--ftl fast` [default: all spare blocks but two].
     #[arg(long, value_name = "COUNT", requires = "device")]
     pub log_blocks: Option<u32>,
+    /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
+    pub map_cache: Option<u64>,
     /// Begin with a blank device instead of one that was filled once.
     #[arg(long, requires = "device")]
     pub blank: bool,

@@ -1,6 +1,6 @@
 //! Translation layers as state machines: map, merges and erases, without content and with estimated time.
 //!
-//! [`Fast`] is the hybrid layer of memory cards. Each is a synchronous machine on a [`Flash`] that keeps no content but
+//! [`Fast`] is the hybrid layer of memory cards, [`Dftl`] the page-level one with a bounded mapping cache. Each is a synchronous machine on a [`Flash`] that keeps no content but
 //! the out-of-band area of every page: what it holds and which *version*, a number that every write of the host takes
 //! anew. A page's version stands for its content, so that a test can ask for it back, and moved pages keep theirs.
 //!
@@ -15,6 +15,7 @@
 
 mod clock;
 mod counters;
+mod dftl;
 mod fast;
 mod flash;
 mod rules;
@@ -27,6 +28,7 @@ use thiserror::Error;
 
 pub use clock::Clock;
 pub use counters::{FlashCounters, FtlCounters};
+pub use dftl::{Dftl, DftlPlan};
 pub use fast::{Fast, FastPlan};
 pub use flash::{Area, Flash};
 pub use rules::{FtlRules, SoundFtl};

@@ -14,6 +14,11 @@ pub trait FtlRules: Debug {
         true
     }
 
+    /// Whether recovery takes pages that are newer than the map on flash.
+    fn areas_count(&self) -> bool {
+        true
+    }
+
     /// Whether a log block is erased only after all that it held is elsewhere, records of trims included.
     fn settles_before_erase(&self) -> bool {
         true

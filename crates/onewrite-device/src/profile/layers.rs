@@ -1,8 +1,10 @@
 //! The translation layers of [`crate::ftl`] on the flash of a profile.
 
+use onewrite_block::PAGE_SIZE;
+
 use super::Profile;
 use crate::error::Error;
-use crate::ftl::{Fast, FastPlan, Ftl, FtlPlan, TimedFtl};
+use crate::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, TimedFtl};
 use crate::ssd::shape::Shape;
 
 /// A translation layer and what it leaves open.
@@ -13,13 +15,42 @@ pub enum Layer {
         /// [`FastPlan::random_blocks`].
         random_blocks: Option<u32>,
     },
+    /// [`Dftl`] with a mapping cache of so many bytes; none for the share of PFTL, [`Layer::CAPACITY_PER_CACHE`].
+    Dftl {
+        /// [`DftlPlan::cache_bytes`].
+        cache_bytes: Option<u64>,
+    },
 }
 
 impl Layer {
+    /// Bytes of the device for each byte of the mapping cache, if nothing else is asked for: 64 MB for 128 GB, as PFTL has
+    /// it (`papers/002` §5.1).
+    pub const CAPACITY_PER_CACHE: u64 = 2048;
+
     /// The name by which users know it.
     pub fn name(&self) -> &'static str {
         match self {
             Layer::Fast { .. } => "fast",
+            Layer::Dftl { .. } => "dftl",
+        }
+    }
+
+    /// Spare blocks without which the layer cannot work.
+    fn spare_blocks_min(&self, logical_pages: u32, block_pages: u32) -> u32 {
+        match self {
+            Layer::Fast { .. } => FastPlan::SPARE_BLOCKS_MIN,
+            Layer::Dftl { .. } => DftlPlan::spare_blocks_min(logical_pages, block_pages),
+        }
+    }
+
+    fn over(&self, space: FtlPlan) -> Box<dyn Ftl> {
+        match *self {
+            Layer::Fast { random_blocks } => Box::new(Fast::new(FastPlan { space, random_blocks })),
+            Layer::Dftl { cache_bytes } => {
+                let share = u64::from(space.logical_pages) * PAGE_SIZE as u64 / Layer::CAPACITY_PER_CACHE;
+                let cache_bytes = cache_bytes.unwrap_or(share).max(DftlPlan::ENTRY_BYTES);
+                Box::new(Dftl::new(DftlPlan { space, cache_bytes }))
+            }
         }
     }
 }
@@ -37,23 +68,17 @@ impl Profile {
             return Err(Error::Profile { name: self.name.clone(), message });
         };
         let model = self.model(flash, buffer, capacity_bytes)?;
-        let space = space(&model.shape, flash.spare_percent);
-        let ftl: Box<dyn Ftl> = match layer {
-            Layer::Fast { random_blocks } => Box::new(Fast::new(FastPlan { space, random_blocks })),
-        };
-        Ok(TimedFtl::new(ftl, model))
+        let space = space(layer, &model.shape, flash.spare_percent);
+        Ok(TimedFtl::new(layer.over(space), model))
     }
 }
 
-fn space(shape: &Shape, spare_percent: f64) -> FtlPlan {
+fn space(layer: Layer, shape: &Shape, spare_percent: f64) -> FtlPlan {
     let block_pages = shape.dies * shape.pages_per_block;
     let data_blocks = shape.logical_pages.div_ceil(block_pages);
     let spare_blocks = (f64::from(data_blocks) * spare_percent / 100.0).ceil() as u32;
-    FtlPlan {
-        logical_pages: shape.logical_pages,
-        block_pages,
-        spare_blocks: spare_blocks.max(FastPlan::SPARE_BLOCKS_MIN),
-    }
+    let least = layer.spare_blocks_min(shape.logical_pages, block_pages);
+    FtlPlan { logical_pages: shape.logical_pages, block_pages, spare_blocks: spare_blocks.max(least) }
 }
 
 #[cfg(test)]
@@ -62,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    const LAYERS: [Layer; 1] = [Layer::Fast { random_blocks: None }];
+    const LAYERS: [Layer; 2] = [Layer::Fast { random_blocks: None }, Layer::Dftl { cache_bytes: None }];
 
     #[test]
     fn every_ssd_profile_takes_every_layer_and_gets_slower_by_writing() {

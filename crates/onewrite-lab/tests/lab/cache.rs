@@ -142,7 +142,7 @@ fn a_layer_tells_merges_and_an_estimate_of_time() {
         assert_eq!(found.flash_program_bytes, found.host_write_bytes + found.moved_pages * PAGE);
     }
     assert_eq!(on(fast, 0, 3), figures, "any number of cores gives the same");
-    for layer in [None, fast] {
+    for layer in [None, fast, Some(Layer::Dftl { cache_bytes: Some(1024) })] {
         let (new, aged) = (on(layer, 0, 2), on(layer, 64 << 20, 2));
         let erases =
             |figures: &CacheFigures| figures.cells.iter().map(|cell| cell.device.as_ref().unwrap().erases).sum();

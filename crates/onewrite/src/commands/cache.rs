@@ -1,13 +1,13 @@
 //! `onewrite cache`
 
-use anyhow::bail;
 use onewrite_cache::PolicyKind;
-use onewrite_device::{Layer, Profile};
+use onewrite_device::Profile;
 use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures};
 use onewrite_lab::trace::TraceOptions;
 
+use super::layer::layer;
 use super::run::{is_stdout, write_json};
-use crate::args::{Cache, Ftl, TraceInput};
+use crate::args::{Cache, TraceInput};
 use crate::progress::Bar;
 
 /// Runs a trace through policies and sizes.
@@ -26,7 +26,7 @@ pub fn cache(args: &Cache) -> anyhow::Result<()> {
 }
 
 fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
-    let layer = layer(args)?;
+    let layer = layer(args.ftl, args.log_blocks, args.map_cache)?;
     let plan = |name: &String| -> anyhow::Result<DevicePlan> {
         Ok(DevicePlan {
             profile: Profile::load(name)?,
@@ -47,16 +47,6 @@ fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
         device: args.device.as_ref().map(plan).transpose()?,
         threads: args.threads,
         held_max: HELD_MAX,
-    })
-}
-
-fn layer(args: &Cache) -> anyhow::Result<Option<Layer>> {
-    if args.log_blocks.is_some() && args.ftl != Ftl::Fast {
-        bail!("--log-blocks belongs to --ftl fast");
-    }
-    Ok(match args.ftl {
-        Ftl::Page => None,
-        Ftl::Fast => Some(Layer::Fast { random_blocks: args.log_blocks }),
     })
 }
 

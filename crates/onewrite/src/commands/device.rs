@@ -5,10 +5,11 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss};
 use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
-use onewrite_device::{OperationLatency, Profile, timeline_svg, waf};
+use onewrite_device::{Layer, OperationLatency, Profile, timeline_svg, waf};
 
+use super::layer::layer;
 use super::run::write_json;
-use crate::args::{Device, Ftl};
+use crate::args::Device;
 
 /// Lists the profiles, or shows and measures one.
 pub fn device(args: &Device) -> anyhow::Result<()> {
@@ -44,9 +45,13 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
     if !(4 << 20..=16 << 30).contains(&range) {
         bail!("--range is from 4MiB (a block) to 16GiB (the device)");
     }
-    let found = match args.ftl {
-        Ftl::Page => waf::run(percent, range, args.seed),
-        Ftl::Fast => waf::run_fast(percent, range, args.seed, args.log_blocks),
+    let found = match layer(args.ftl, args.log_blocks, args.map_cache)? {
+        None => waf::run(percent, range, args.seed),
+        Some(Layer::Fast { random_blocks }) => waf::run_fast(percent, range, args.seed, random_blocks),
+        Some(Layer::Dftl { cache_bytes }) => {
+            let cache_bytes = cache_bytes.unwrap_or((16 << 30) / Layer::CAPACITY_PER_CACHE);
+            waf::run_dftl(percent, range, args.seed, cache_bytes)
+        }
     };
     match &args.json {
         Some(path) => write_json(path, &(serde_json::to_string(&found)? + "\n")),

@@ -8,6 +8,7 @@ pub mod device;
 pub mod fsck;
 pub mod host;
 pub mod job;
+mod layer;
 pub mod look;
 pub mod mkfs;
 pub mod paper;

@@ -56,6 +56,29 @@ fn a_memory_card_tells_its_merges() {
 }
 
 #[test]
+fn a_small_mapping_cache_costs_map_traffic() {
+    let scratch = Scratch::new();
+    scratch.write("t.csv", own_trace());
+    let study = "cache t.csv --policy lru --size 64KiB --device ftl-16g --device-size 64MiB --ftl dftl --json -";
+    let programs = |more: &str| {
+        let text = scratch.onewrite(&format!("{study} {more}")).ok();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json["cells"][0]["device"]["layer"]["map_programs"].as_u64().unwrap()
+    };
+    assert!(programs("--map-cache 64") > programs("--map-cache 1MiB"));
+}
+
+#[test]
+fn each_translation_layer_amplifies_in_its_own_way() {
+    let scratch = Scratch::new();
+    let study = "device ftl-16g --block-utilization 100 --range 1GiB --ftl";
+    let waf = |ftl: &str| scratch.onewrite(&format!("{study} {ftl}")).ok();
+    assert!(waf("page").starts_with("1.000 ") && waf("fast --log-blocks 9").starts_with("1.000 "));
+    let small = waf("dftl --map-cache 8KiB");
+    assert!(small.starts_with("1.001 "), "a translation page for a block of data pages: {small}");
+}
+
+#[test]
 fn traces_are_converted_cut_and_drawn() {
     let scratch = Scratch::new();
     scratch.write("spc", "0,8,8192,W,0.5\n0,0,4096,r,0.6\n0,0,4096,r,0.7\n");
@@ -76,6 +99,8 @@ fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
         ("cache bad.csv --policy lru,mru", "s3-fifo"),
         ("cache none.csv", "none.csv"),
         ("cache two --device ideal --log-blocks 3", "--ftl fast"),
+        ("cache two --device ideal --ftl fast --map-cache 1MiB", "--ftl dftl"),
+        ("cache two --device ideal --ftl dftl --map-cache 4", "8 bytes"),
         ("cache two --volume 0 --device hdd-barracuda --ftl fast", "hard disk"),
         ("cache bad.csv --size 0", "holds no page"),
         ("trace convert two out.csv", "--volume 0"),

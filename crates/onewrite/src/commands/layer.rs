@@ -1,0 +1,25 @@
+//! `--ftl` and what belongs to it, for the commands that have it.
+
+use anyhow::bail;
+use onewrite_device::Layer;
+use onewrite_device::ftl::DftlPlan;
+
+use crate::args::Ftl;
+
+/// The layer that counts; none for `page`, which is the emulated device itself.
+pub fn layer(ftl: Ftl, log_blocks: Option<u32>, map_cache: Option<u64>) -> anyhow::Result<Option<Layer>> {
+    if log_blocks.is_some() && ftl != Ftl::Fast {
+        bail!("--log-blocks belongs to --ftl fast");
+    }
+    if map_cache.is_some() && ftl != Ftl::Dftl {
+        bail!("--map-cache belongs to --ftl dftl");
+    }
+    if map_cache.is_some_and(|bytes| bytes < DftlPlan::ENTRY_BYTES) {
+        bail!("--map-cache takes {} bytes for an entry; give room for one at least", DftlPlan::ENTRY_BYTES);
+    }
+    Ok(match ftl {
+        Ftl::Page => None,
+        Ftl::Fast => Some(Layer::Fast { random_blocks: log_blocks }),
+        Ftl::Dftl => Some(Layer::Dftl { cache_bytes: map_cache }),
+    })
+}
