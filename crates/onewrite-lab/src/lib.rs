@@ -9,6 +9,7 @@ pub mod error;
 pub mod host;
 pub mod job;
 pub mod paper;
+pub mod probe;
 pub mod report;
 pub mod results;
 pub mod session;

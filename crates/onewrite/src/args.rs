@@ -47,6 +47,8 @@ pub enum Command {
     Trace(Trace),
     /// List device profiles; show, measure and draw one.
     Device(Device),
+    /// Find out what a device's write buffer does: buffer against flash reads, the eviction spot, FLUSH against eviction.
+    Probe(Probe),
     /// Measure what this machine costs, or print a host profile.
     #[command(subcommand)]
     Host(Host),
@@ -157,10 +159,10 @@ pub struct JobArgs {
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
     #[arg(long)]
     pub nodelalloc: bool,
-    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer [default: what
-    /// the device states].
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
-    pub eviction_spot: Option<u64>,
+    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON that
+    /// `onewrite probe` wrote [default: what the device states].
+    #[arg(long, value_name = "SIZE|FILE")]
+    pub eviction_spot: Option<String>,
     /// Seed of all chance; a job's randseed is mixed in.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -277,6 +279,32 @@ pub struct Device {
     pub map_cache: Option<u64>,
 }
 
+/// `onewrite probe`
+#[derive(Debug, Args)]
+pub struct Probe {
+    /// Emulated device by name (or a profile in a file that ends in .toml), or a real disk or file by path.
+    #[arg(value_name = "PROFILE|FILE")]
+    pub device: String,
+    /// Size of an emulated device.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "128MiB")]
+    pub size: u64,
+    /// Most bytes written at once in search of the eviction spot; the device must be twice as large.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "32MiB")]
+    pub max: u64,
+    /// Probe a real disk or file, whose content is lost.
+    #[arg(long)]
+    pub force: bool,
+    /// Write what was found as JSON to this file, or to standard output (-); `--eviction-spot` takes it.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Draw the reads and the latencies, as SVG, to this file.
+    #[arg(long, value_name = "FILE")]
+    pub chart: Option<PathBuf>,
+    /// Seed of all chance.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
 /// `onewrite crash`
 #[derive(Debug, Args)]
 pub struct Crash {
@@ -291,10 +319,10 @@ pub struct Crash {
     /// emulated device itself, in zp and zp-data all. By default a disk with FUA that may lose any of what was not flushed.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
-    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer [default: what
-    /// the device states].
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
-    pub eviction_spot: Option<u64>,
+    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON that
+    /// `onewrite probe` wrote [default: what the device states].
+    #[arg(long, value_name = "SIZE|FILE", requires = "device")]
+    pub eviction_spot: Option<String>,
     /// Size of the image.
     #[arg(long, value_parser = size::bytes, default_value = "32MiB", value_name = "SIZE")]
     pub size: u64,

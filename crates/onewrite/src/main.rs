@@ -42,6 +42,7 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cache(cache) => commands::cache::cache(&cache),
         Command::Trace(trace) => commands::trace::trace(&trace),
         Command::Device(device) => commands::device::device(&device),
+        Command::Probe(probe) => commands::probe::probe(&probe),
         Command::Host(Host::Measure(measure)) => commands::host::measure(&measure),
         Command::Host(Host::Show { host }) => commands::host::show(&host),
         Command::Paper(paper) => commands::paper::paper(&paper),

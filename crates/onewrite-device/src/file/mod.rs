@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use onewrite_block::{
@@ -26,7 +26,12 @@ pub struct FileDisk {
     done: Vec<Completion>,
     now: Nanos,
     counters: Counters,
+    /// Past the host's page cache.
+    is_direct: bool,
 }
+
+/// Alignment of memory that suits every direct transfer.
+const DIRECT_ALIGNMENT: usize = 4096;
 
 fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'static str) -> Error {
     Error::Host { path: path.display().to_string(), operation, message: error.to_string(), cure }
@@ -43,6 +48,24 @@ impl FileDisk {
             refuse(path, "open", &error, "name an existing image or block device that you may write")
         })?;
         FileDisk::of(path, file)
+    }
+
+    /// [`FileDisk::open`] past the host's page cache (`O_DIRECT`), so that reads and writes reach the device.
+    ///
+    /// # Errors
+    /// As there, or if the file system below cannot.
+    pub fn open_direct(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).map_err(|error| {
+            refuse(
+                path,
+                "open for direct transfers",
+                &error,
+                "name a file or block device that can do them, not one in memory",
+            )
+        })?;
+        Ok(FileDisk { is_direct: true, ..FileDisk::of(path, file)? })
     }
 
     /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
@@ -70,7 +93,24 @@ impl FileDisk {
         }
         let name = path.display().to_string();
         let geometry = Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain(name, pages) };
-        Ok(FileDisk { file, geometry, done: Vec::new(), now: Nanos::ZERO, counters: Counters::default() })
+        Ok(FileDisk {
+            file,
+            geometry,
+            done: Vec::new(),
+            now: Nanos::ZERO,
+            counters: Counters::default(),
+            is_direct: false,
+        })
+    }
+
+    /// Room for a transfer, and where in it the transfer's bytes begin.
+    fn room(&self, length: usize) -> (Vec<u8>, usize) {
+        if !self.is_direct {
+            return (vec![0; length], 0);
+        }
+        let bytes = vec![0_u8; length + DIRECT_ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT).min(DIRECT_ALIGNMENT);
+        (bytes, start)
     }
 
     fn carry_out(&mut self, operation: Operation) -> Outcome {
@@ -90,8 +130,10 @@ impl FileDisk {
     }
 
     fn read(&self, start: Lpn, count: u32) -> Outcome {
-        let mut bytes = vec![0; count as usize * PAGE_SIZE];
-        let done = self.file.read_exact_at(&mut bytes, start.0 * PAGE_SIZE as u64);
+        let length = count as usize * PAGE_SIZE;
+        let (mut bytes, begin) = self.room(length);
+        let bytes = &mut bytes[begin..begin + length];
+        let done = self.file.read_exact_at(bytes, start.0 * PAGE_SIZE as u64);
         done.map_err(|error| self.failed("read", &error))?;
         let pages = bytes.chunks_exact(PAGE_SIZE);
         Ok(pages
@@ -101,12 +143,15 @@ impl FileDisk {
 
     fn write(&self, start: Lpn, pages: &[Page]) -> io::Result<()> {
         let offset = start.0 * PAGE_SIZE as u64;
-        if let [page] = pages {
+        if let ([page], false) = (pages, self.is_direct) {
             return self.file.write_all_at(&page.bytes()[..], offset);
         }
-        let mut bytes = Vec::with_capacity(pages.len() * PAGE_SIZE);
-        pages.iter().for_each(|page| bytes.extend_from_slice(&page.bytes()[..]));
-        self.file.write_all_at(&bytes, offset)
+        let length = pages.len() * PAGE_SIZE;
+        let (mut bytes, begin) = self.room(length);
+        let bytes = &mut bytes[begin..begin + length];
+        let places = bytes.chunks_exact_mut(PAGE_SIZE).zip(pages);
+        places.for_each(|(place, page)| place.copy_from_slice(&page.bytes()[..]));
+        self.file.write_all_at(bytes, offset)
     }
 
     /// Punches a hole; where the file system cannot, writes zeros, since trimmed pages read as zeros.

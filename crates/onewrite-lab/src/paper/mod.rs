@@ -7,6 +7,7 @@
 mod amplification;
 mod blocks;
 mod calibration;
+mod padding;
 
 use std::fmt;
 
@@ -81,6 +82,17 @@ const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("ts-waf-fast-25-1g", amplification::fast_quarter_of_blocks_1g),
     ("ts-waf-page-25-16g", amplification::quarter_of_blocks_16g),
     ("ts-waf-page-25-1g", amplification::quarter_of_blocks_1g),
+    ("zp-fio", padding::fio),
+    ("zp-fio-notrim-oj", padding::fio_no_trim_ordered),
+    ("zp-fio-notrim-dj", padding::fio_no_trim_data),
+    ("zp-varmail", padding::varmail),
+    ("zp-varmail-notrim-oj", padding::varmail_no_trim_ordered),
+    ("zp-varmail-notrim-zp", padding::varmail_no_trim),
+    ("zp-varmail-notrim-dj", padding::varmail_no_trim_data),
+    ("zp-evict-flush", padding::eviction_over_flush),
+    ("zp-blocks-varmail-oj", padding::blocks_ordered),
+    ("zp-blocks-rest", padding::blocks_data),
+    ("zp-flushes", padding::flushes),
     ("cal-zp-buffer-read", calibration::buffer_read_ms),
     ("cal-zp-flash-read", calibration::flash_read_ms),
     ("cal-zp-eviction-begins", calibration::eviction_begins_mb),
@@ -211,6 +223,14 @@ mod tests {
     #[test]
     fn each_mode_writes_the_blocks_of_the_paper() {
         for id in ["afs-blocks-oj", "afs-blocks-dj", "afs-blocks-sdj"] {
+            let measured = run(&row(id)).unwrap();
+            assert_eq!(measured.agrees(), Some(true), "{measured}");
+        }
+    }
+
+    #[test]
+    fn a_commit_that_pads_sends_no_flush_and_pushing_out_is_faster_than_one() {
+        for id in ["zp-flushes", "zp-evict-flush"] {
             let measured = run(&row(id)).unwrap();
             assert_eq!(measured.agrees(), Some(true), "{measured}");
         }

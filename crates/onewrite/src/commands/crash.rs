@@ -9,12 +9,13 @@ use onewrite_crash::{
     CrashPlan, ExploreOptions, Report, Sound, Violation, Workload, WorkloadSpec, crash as explore, replay,
 };
 use onewrite_device::Profile;
-use onewrite_fs::journal::{EvictionSpot, padding_warnings};
+use onewrite_fs::journal::padding_warnings;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{JobSpec, crash_workloads};
 use onewrite_lab::workload::filebench::Personality;
 
 use super::job::warn;
+use super::probe::eviction_spot;
 use super::run::write_json;
 use crate::args::Crash;
 use crate::progress::Bar;
@@ -84,7 +85,7 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
         seed: args.seed,
         states_max: args.states,
         e2fsck_every: args.e2fsck_every,
-        eviction_spot: args.eviction_spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None }),
+        eviction_spot: args.eviction_spot.as_deref().map(eviction_spot).transpose()?,
         ..ExploreOptions::new(args.mode.parse()?)
     };
     let geometry = match profile {

@@ -6,11 +6,11 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use onewrite_block::{Device, HostProfile, Nanos, PAGE_SIZE, Time};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::journal::EvictionSpot;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 
+use super::probe::eviction_spot;
 use crate::args::{JobArgs, PersonalityArgs};
 use crate::open::{on_device, wall_time};
 
@@ -33,7 +33,7 @@ pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Resu
         cache_bytes: args.cache_size,
         cache_policy: args.cache_policy,
         delayed_allocation: !args.nodelalloc,
-        eviction_spot: args.eviction_spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None }),
+        eviction_spot: args.eviction_spot.as_deref().map(eviction_spot).transpose()?,
         seed: args.seed,
     })
 }

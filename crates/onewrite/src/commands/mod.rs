@@ -12,5 +12,6 @@ mod layer;
 pub mod look;
 pub mod mkfs;
 pub mod paper;
+pub mod probe;
 pub mod run;
 pub mod trace;

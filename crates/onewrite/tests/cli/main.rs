@@ -2,6 +2,7 @@
 
 mod crash;
 mod images;
+mod padding;
 mod runs;
 mod support;
 mod traces;

@@ -1,0 +1,159 @@
+//! Zero padding (`papers/003` §3 to §5) on `sata-850pro`, short runs of its experiments.
+//!
+//! The paper's fio run writes 1 GB and sweeps the fsync interval; here each point is 4 MiB within 64 MiB, and the sweep's
+//! best is taken, as its "up to" does. Varmail runs until so many operations are done.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::{Choices, Executor, HostProfile, MIB, Operation, PAGE_SIZE, Time};
+use onewrite_cache::PolicyKind;
+use onewrite_device::Profile;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+
+use crate::error::LabError;
+use crate::job::JobFile;
+use crate::probe::{ProbeOptions, probe};
+use crate::results::RunResult;
+use crate::session::{self, Extras, FormatOptions, JobSpec, RunSpec, Stack, format};
+use crate::workload::filebench::{Length, Parameters, Personality};
+
+const PROFILE: &str = "sata-850pro";
+const DEVICE_BYTES: u64 = 512 * MIB;
+/// Writes between two fsyncs, as fio has them.
+const INTERVALS: [u32; 5] = [1, 8, 32, 128, 512];
+const VARMAIL_OPERATIONS: u64 = 12_000;
+/// Commits that are watched for FLUSHes.
+const COMMITS: u64 = 20;
+
+pub(super) fn fio() -> Result<f64, LabError> {
+    best_fio("zp", "ordered")
+}
+
+pub(super) fn fio_no_trim_ordered() -> Result<f64, LabError> {
+    best_fio("zp+no-trim", "ordered")
+}
+
+pub(super) fn fio_no_trim_data() -> Result<f64, LabError> {
+    best_fio("zp+no-trim", "data")
+}
+
+/// The largest ratio of two modes' IOPS over the sweep.
+fn best_fio(a: &str, b: &str) -> Result<f64, LabError> {
+    let mut best = 0.0_f64;
+    for interval in INTERVALS {
+        let text = format!("[w]\nrw=randwrite\nbs=4k\nsize=64m\nio_size=4m\nfsync={interval}\n");
+        let iops = |mode: &str| -> Result<f64, LabError> {
+            let job = JobSpec::Fio(JobFile::parse("zp.fio", &text)?);
+            Ok(run(mode, job)?.onewrite.total.write.iops)
+        };
+        best = best.max(iops(a)? / iops(b)?);
+    }
+    Ok(best)
+}
+
+pub(super) fn varmail() -> Result<f64, LabError> {
+    varmail_ratio("zp", "ordered")
+}
+
+pub(super) fn varmail_no_trim_ordered() -> Result<f64, LabError> {
+    varmail_ratio("zp+no-trim", "ordered")
+}
+
+pub(super) fn varmail_no_trim() -> Result<f64, LabError> {
+    varmail_ratio("zp+no-trim", "zp")
+}
+
+pub(super) fn varmail_no_trim_data() -> Result<f64, LabError> {
+    varmail_ratio("zp-data+no-trim", "data")
+}
+
+fn varmail_ratio(a: &str, b: &str) -> Result<f64, LabError> {
+    Ok(run_varmail(a)?.operations_per_second() / run_varmail(b)?.operations_per_second())
+}
+
+fn run_varmail(mode: &str) -> Result<RunResult, LabError> {
+    let parameters = Parameters { length: Length::Operations(VARMAIL_OPERATIONS), ..Personality::Varmail.parameters() };
+    run(mode, JobSpec::Personality(Personality::Varmail, parameters))
+}
+
+fn run(mode: &str, job: JobSpec) -> Result<RunResult, LabError> {
+    let mode: Mode = mode.parse().map_err(|error| LabError::Option(format!("{error}")))?;
+    let spec = RunSpec {
+        job,
+        stack: Stack::Ext4(mode),
+        device: PROFILE.to_owned(),
+        time: Time::Virtual,
+        host_name: "default".to_owned(),
+        host: HostProfile::default(),
+        journal_bytes: Some(128 * MIB),
+        cache_bytes: 64 * MIB,
+        cache_policy: PolicyKind::Lru,
+        delayed_allocation: true,
+        eviction_spot: None,
+        seed: 1,
+    };
+    session::run(&spec, Profile::load(PROFILE)?.device(Some(DEVICE_BYTES))?, Extras::default())
+}
+
+pub(super) fn blocks_ordered() -> Result<f64, LabError> {
+    blocks_per_transaction("ordered")
+}
+
+pub(super) fn blocks_data() -> Result<f64, LabError> {
+    blocks_per_transaction("data")
+}
+
+/// Log blocks of a transaction in varmail, all kinds, on average.
+fn blocks_per_transaction(mode: &str) -> Result<f64, LabError> {
+    let result = run_varmail(mode)?;
+    let Some(fs) = &result.onewrite.fs else { return Ok(f64::NAN) };
+    Ok(fs.journal_bytes as f64 / PAGE_SIZE as f64 / fs.commits as f64)
+}
+
+/// Padding over FLUSH, where it is worst.
+pub(super) fn eviction_over_flush() -> Result<f64, LabError> {
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Profile::load(PROFILE)?.device(Some(64 * MIB))?);
+    let options = ProbeOptions { bytes_max: 8 * MIB, ..ProbeOptions::default() };
+    let found = executor.block_on(async move { probe(&port, options, |_| ()).await })??;
+    let ratios = found.persist.iter().map(|one| one.eviction.mean_ns as f64 / one.flush.mean_ns as f64);
+    Ok(ratios.fold(f64::NAN, f64::max))
+}
+
+/// FLUSHes sent by commits of one page each and by as many fsyncs with nothing to commit, for each of them.
+pub(super) fn flushes() -> Result<f64, LabError> {
+    let mut most = 0.0_f64;
+    for mode in ["zp", "zp-data", "zp+no-trim", "zp-data+no-trim"] {
+        let mode: Mode = mode.parse().map_err(|error| LabError::Option(format!("{error}")))?;
+        most = most.max(flushes_of(mode)? as f64 / (2 * COMMITS) as f64);
+    }
+    Ok(most)
+}
+
+fn flushes_of(mode: Mode) -> Result<usize, LabError> {
+    let executor = Executor::ideal();
+    let recording = Rc::new(RefCell::new(Recording::default()));
+    let device = Profile::load(PROFILE)?.device(Some(DEVICE_BYTES))?;
+    let port = executor.runtime().attach(Box::new(Recorded::new(device, Rc::clone(&recording))));
+    let watched = Rc::clone(&recording);
+    executor.block_on(async move {
+        let options = FormatOptions { is_zeroed: true, ..FormatOptions::default() };
+        format(&port, &options, &mut Choices::new(1)).await?;
+        let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
+        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        fs.fsync(ino).await?;
+        watched.borrow_mut().events.clear();
+        for number in 0..COMMITS {
+            let content = Content::Pattern { seed: number, compressible_percent: 0, length: PAGE_SIZE as u64 };
+            fs.write(ino, Position::At(number * PAGE_SIZE as u64), content, Manner::default()).await?;
+            fs.fsync(ino).await?;
+            fs.fsync(ino).await?;
+        }
+        Ok::<_, LabError>(())
+    })??;
+    let is_flush = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(_, request) if request.operation == Operation::Flush);
+    Ok(recording.borrow().events.iter().filter(is_flush).count())
+}
