@@ -238,6 +238,14 @@ pub struct FsCounters {
     pub checkpoint_bytes: u64,
     /// Those of them that were shared.
     pub shared_bytes: u64,
+    /// Those of them that had left memory and were read from the log.
+    pub read_back_bytes: u64,
+    /// Bytes of blocks that went compressed into the log, before compression.
+    pub packed_raw_bytes: u64,
+    /// What they took in the log, with heads and indexes, without the padding of the last block.
+    pub packed_bytes: u64,
+    /// Time that commits spent on compression, in nanoseconds.
+    pub packing_ns: u64,
 }
 
 /// Why an operation failed. [`FsError::errno`] gives the number that Linux uses.

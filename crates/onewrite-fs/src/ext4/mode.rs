@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::journal::{Barrier, Check, CheckpointBy, Checksum, Commit, Padding, ZeroPadding};
+use crate::journal::{
+    Barrier, Check, CheckpointBy, Checksum, Commit, Compressed, Padding, Streams, ZeroPadding,
+};
 
 /// What goes into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,14 @@ pub enum Mode {
     Data,
     /// Full, checksum, copy: jbd2's async commit.
     DataAsync,
+    /// Full, barrier, copy, with a large log whose blocks go home late.
+    DataLazy,
+    /// Full, compressed, copy.
+    DataCmp,
+    /// Full, compressed, copy, lazy, self-trimming (LDJ in the papers).
+    Ldj,
+    /// As `ldj`, but as the papers describe its log: recovery believes what decompresses. For measuring only.
+    LdjPaper,
     /// Metadata, barrier, share: Linux's default with remapped checkpoints (SOJ in the papers).
     Soj,
     /// Full, barrier, share: everything is written once (SDJ in the papers).
@@ -84,14 +94,18 @@ const fn padded_names(padding: Padding) -> (&'static str, &'static str) {
 }
 
 impl Mode {
-    /// All modes, weakest promise first; those that pad with their plain options.
-    pub const ALL: [Mode; 9] = [
+    /// All modes that keep their promises, weakest promise first; those that pad with their plain options, and not
+    /// `ldj-paper`.
+    pub const ALL: [Mode; 12] = [
         Mode::Writeback,
         Mode::Ordered,
         Mode::Soj,
         Mode::Zp(Padding::PLAIN),
         Mode::Data,
         Mode::DataAsync,
+        Mode::DataLazy,
+        Mode::DataCmp,
+        Mode::Ldj,
         Mode::Sdj,
         Mode::SdjAsync,
         Mode::ZpData(Padding::PLAIN),
@@ -109,6 +123,10 @@ impl Mode {
             Mode::Ordered => "ordered",
             Mode::Data => "data",
             Mode::DataAsync => "data+async",
+            Mode::DataLazy => "data+lazy",
+            Mode::DataCmp => "data+cmp",
+            Mode::Ldj => "ldj",
+            Mode::LdjPaper => "ldj-paper",
             Mode::Soj => "soj",
             Mode::Sdj => "sdj",
             Mode::SdjAsync => "sdj+async",
@@ -122,7 +140,7 @@ impl Mode {
         match self {
             Mode::Writeback => Scope::Metadata,
             Mode::Ordered | Mode::Soj | Mode::Zp(_) => Scope::OrderedMetadata,
-            Mode::Data | Mode::DataAsync | Mode::Sdj | Mode::SdjAsync | Mode::ZpData(_) => Scope::Full,
+            _ => Scope::Full,
         }
     }
 
@@ -146,19 +164,30 @@ impl Mode {
     /// How its transactions become durable.
     pub fn commit(self) -> Box<dyn Commit> {
         match self {
-            Mode::Writeback | Mode::Ordered | Mode::Data | Mode::Soj | Mode::Sdj => Box::new(Barrier),
+            Mode::Writeback | Mode::Ordered | Mode::Data | Mode::DataLazy | Mode::Soj | Mode::Sdj => Box::new(Barrier),
             Mode::DataAsync | Mode::SdjAsync => Box::new(Checksum),
             Mode::Zp(padding) | Mode::ZpData(padding) => Box::new(ZeroPadding::new(padding)),
+            Mode::DataCmp | Mode::Ldj => Box::new(Compressed),
+            Mode::LdjPaper => Box::new(Streams),
         }
     }
 
     /// How committed blocks come home.
     pub const fn checkpoint(self) -> CheckpointBy {
         match self {
-            Mode::Writeback | Mode::Ordered | Mode::Data | Mode::DataAsync => CheckpointBy::Copy,
-            Mode::Zp(_) | Mode::ZpData(_) => CheckpointBy::Copy,
             Mode::Soj | Mode::Sdj | Mode::SdjAsync => CheckpointBy::Share,
+            _ => CheckpointBy::Copy,
         }
+    }
+
+    /// Whether blocks go home late, from a log that is made large: 5 GB, or an eighth of the device.
+    pub const fn is_lazy(self) -> bool {
+        matches!(self, Mode::DataLazy | Mode::Ldj | Mode::LdjPaper)
+    }
+
+    /// Whether log space is trimmed before it is used again.
+    pub const fn trims_itself(self) -> bool {
+        matches!(self, Mode::Ldj | Mode::LdjPaper)
     }
 }
 
@@ -198,11 +227,15 @@ impl FromStr for Mode {
                           place; use `data+async`";
             return Err(ModeError::Impossible { name: name.into(), reason });
         }
+        if ["ldj+share", "data+cmp+share"].contains(&name) {
+            let reason = "no block of a compressed log is the block itself, so there is nothing to share; use `sdj`";
+            return Err(ModeError::Impossible { name: name.into(), reason });
+        }
         let known = || {
             let all = Mode::ALL.map(Mode::name).join(", ");
             all + "; zp and zp-data also with +no-trim, then +reread or +hybrid"
         };
-        let mut modes = Mode::ALL.into_iter().chain(Mode::padded());
+        let mut modes = Mode::ALL.into_iter().chain(Mode::padded()).chain([Mode::LdjPaper]);
         modes.find(|mode| mode.name() == name).ok_or_else(|| ModeError::Unknown { name: name.into(), known: known() })
     }
 }
@@ -229,8 +262,8 @@ mod tests {
         let error = "dj".parse::<Mode>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "no mode is called `dj`; there are writeback, ordered, soj, zp, data, data+async, sdj, sdj+async, zp-data; \
-             zp and zp-data also with +no-trim, then +reread or +hybrid"
+            "no mode is called `dj`; there are writeback, ordered, soj, zp, data, data+async, data+lazy, data+cmp, ldj, \
+             sdj, sdj+async, zp-data; zp and zp-data also with +no-trim, then +reread or +hybrid"
         );
     }
 }

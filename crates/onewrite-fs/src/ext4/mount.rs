@@ -45,6 +45,8 @@ pub struct MountOptions {
     pub checkpoint_age: Nanos,
     /// In metadata scope, allocate a block when its page is written out, not when it is written to: Linux's `delalloc`.
     pub delayed_allocation: bool,
+    /// Whether log space is trimmed before it is used again; `None` as the mode has it.
+    pub self_trimming: Option<bool>,
     /// Refuse changes. A log is replayed all the same.
     pub read_only: bool,
     /// Where commits pad: what `onewrite probe` found out about the device's write buffer; else it is what the device
@@ -69,6 +71,7 @@ impl MountOptions {
             commit_interval: Nanos::from_secs(5),
             checkpoint_age: Nanos::from_secs(30),
             delayed_allocation: true,
+            self_trimming: None,
             read_only: false,
             eviction_spot: None,
         }
@@ -126,6 +129,8 @@ impl Ext4 {
             commit,
             checkpoint: options.mode.checkpoint(),
             retained_pages_max: options.cache_pages / 2,
+            lazy: options.mode.is_lazy(),
+            self_trimming: options.self_trimming.unwrap_or(options.mode.trims_itself()),
             transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
             checkpoint_age: options.checkpoint_age,
             commit_interval: options.commit_interval,
@@ -343,12 +348,13 @@ async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> 
 
 fn start_tasks(volume: &Rc<Volume>) {
     let (committer, checkpointer, flusher) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
-    let (converter, evictor) = (Rc::clone(volume), Rc::clone(volume));
+    let (converter, evictor, trimmer) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
     start_task(volume, async move { committer.commit_task().await });
     start_task(volume, async move { checkpointer.checkpoint_task().await });
     start_task(volume, async move { flusher.flusher().await });
     start_task(volume, async move { converter.conversion_task().await });
     start_task(volume, async move { evictor.eviction_task().await });
+    start_task(volume, async move { trimmer.trimming_task().await });
 }
 
 /// Starts a task that ends with the mount.
@@ -407,6 +413,15 @@ impl Volume {
         loop {
             let is_forced = self.journal.checkpoint_due().await;
             if self.journal.checkpoint_round(is_forced).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn trimming_task(&self) {
+        loop {
+            self.journal.trimming_due().await;
+            if self.journal.trim_freed().await.is_err() {
                 return;
             }
         }

@@ -78,7 +78,7 @@ impl Volume {
             Mapping::Mapped(extent) if !extent.unwritten => extent,
             _ => return self.put_clean(node, index, Page::ZEROS).await,
         };
-        if let Some(page) = self.journal.newest(extent.physical) {
+        if let Some(page) = self.journal.newest(extent.physical).await? {
             return self.put_clean(node, index, page).await;
         }
         let count = self.run_to_read(node, index, limit.min(index + u64::from(extent.length)), extent.physical);
@@ -94,9 +94,8 @@ impl Volume {
     /// How many pages from `index` on, before `limit`, are neither in memory nor newer in the journal.
     fn run_to_read(&self, node: &Node, index: u64, limit: u64, home: u64) -> u32 {
         let cache = self.cache.borrow();
-        let is_missing = |next: &u64| {
-            cache.peek(page_key(node, *next)).is_none() && self.journal.newest(home + next - index).is_none()
-        };
+        let is_missing =
+            |next: &u64| cache.peek(page_key(node, *next)).is_none() && !self.journal.has_newer(home + next - index);
         1 + (index + 1..limit).take_while(is_missing).count() as u32
     }
 

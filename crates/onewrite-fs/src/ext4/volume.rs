@@ -154,7 +154,7 @@ impl Volume {
         // Not while others wait for this block: whoever writes a page to make room may be one of them.
         self.make_room().await?;
         let Some(_loading) = self.begin_load(key).await else { return Ok(()) };
-        let page = match self.journal.newest(block) {
+        let page = match self.journal.newest(block).await? {
             Some(page) => page,
             None => {
                 let mut pages = self.port.request(Request::read(Lpn(block), 1, Cause::Metadata)).await?;

@@ -7,6 +7,7 @@ use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap, Req
 
 use super::live::Homeward;
 use super::log::{send_run, wait_all};
+use super::read_back::Place;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
 
@@ -49,7 +50,7 @@ impl Journal {
             return None;
         }
         let is_full = live.burden_blocks() > (live.ring_blocks() - self.padding_blocks() as u32) / 2;
-        if is_full || live.entry_count() > self.options.retained_pages_max / 2 {
+        if is_full || !self.options.lazy && live.entry_count() > self.options.retained_pages_max / 2 {
             return Some(Nanos::ZERO);
         }
         live.oldest_commit().map(|committed| committed + self.options.checkpoint_age)
@@ -63,7 +64,7 @@ impl Journal {
     pub async fn checkpoint(&self, blocks_max: usize, is_forced: bool) -> FsResult<usize> {
         self.check_aborted()?;
         let outcome = self.bring_home(blocks_max).await;
-        let home = outcome.map_err(|error| self.abort_with(error))?;
+        let home = outcome.inspect_err(|error| self.abort(error))?;
         self.count_round(home, is_forced);
         self.move_tail(is_forced).await?;
         if is_forced {
@@ -87,11 +88,13 @@ impl Journal {
         self.checkpoint(ROUND_BLOCKS, is_forced).await
     }
 
-    async fn bring_home(&self, blocks_max: usize) -> Result<usize, DeviceError> {
+    async fn bring_home(&self, blocks_max: usize) -> FsResult<usize> {
         let _homeward = self.homeward.exclusive().await;
         let batch = self.live.borrow().batch(blocks_max);
-        let can_share = |homeward: &Homeward| self.options.checkpoint == By::Share && homeward.log_block.is_some();
-        let (shared, copied): (Vec<Homeward>, Vec<Homeward>) = batch.into_iter().partition(can_share);
+        let can_share =
+            |homeward: &Homeward| self.options.checkpoint == By::Share && matches!(homeward.place, Place::Exact(_));
+        let (shared, mut copied): (Vec<Homeward>, Vec<Homeward>) = batch.into_iter().partition(can_share);
+        self.read_back(&mut copied).await?;
         self.copy_home(&copied).await?;
         self.share_home(&shared).await?;
         let mut counters = self.counters.borrow_mut();
@@ -103,7 +106,7 @@ impl Journal {
     async fn copy_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
         let mut under_way = Vec::new();
         for run in blocks.chunk_by(|one, next| one.home_block + 1 == next.home_block) {
-            let pages = run.iter().map(|homeward| homeward.page.clone());
+            let pages = run.iter().map(|homeward| homeward.page.clone().expect("read back before"));
             under_way.extend(send_run(self.log.port(), run[0].home_block, pages, false, Cause::Checkpoint).await);
         }
         wait_all(under_way).await?;
@@ -117,9 +120,9 @@ impl Journal {
         let pairs_max = port.geometry().share_pairs_max.max(1) as usize;
         let mut under_way = Vec::new();
         for part in blocks.chunks(pairs_max) {
-            let pairs = part.iter().map(|homeward| Remap {
-                source: self.log.page_of(homeward.log_block.expect("only such are shared")),
-                target: Lpn(homeward.home_block),
+            let pairs = part.iter().map(|homeward| {
+                let Place::Exact(source) = homeward.place else { unreachable!("only such are shared") };
+                Remap { source: self.log.page_of(source), target: Lpn(homeward.home_block) }
             });
             under_way.push(port.send(Request::share(pairs.collect(), Cause::Checkpoint)).await);
         }
@@ -177,13 +180,56 @@ impl Journal {
         self.committed.get().next()
     }
 
+    /// Frees the log space before a tail that has become durable, or hands it to the task that trims it first.
     pub(super) fn reclaim_if_flushed(&self) {
         let mut live = self.live.borrow_mut();
-        if live.pending_tail.as_ref().is_some_and(|pending| self.log.is_flushed(pending.flush)) {
-            live.reclaim();
+        if !live.pending_tail.as_ref().is_some_and(|pending| self.log.is_flushed(pending.flush)) {
+            return;
+        }
+        let Some((start, length)) = live.reclaim() else { return };
+        if self.options.self_trimming {
+            self.to_trim.borrow_mut().push((start, length));
+            self.work.ring();
+        } else {
+            live.release(length);
             drop(live);
             self.changed.ring();
         }
+    }
+
+    /// Waits until log space has to be trimmed.
+    pub async fn trimming_due(&self) {
+        while self.to_trim.borrow().is_empty() || self.abort_reason().is_some() {
+            self.work.wait().await;
+        }
+    }
+
+    /// Self-trimming: drops what the log holds before its durable tail; the space is free afterwards. Source:
+    /// `papers/001` §4.3.
+    ///
+    /// # Errors
+    /// What the device says; the journal is then aborted.
+    pub async fn trim_freed(&self) -> FsResult<()> {
+        let freed = self.to_trim.take();
+        for (start, length) in freed {
+            let runs = self.live.borrow().runs(start, length);
+            for (start, count) in runs {
+                self.log.clear(start.into(), count.into()).await.map_err(|error| self.abort_with(error))?;
+            }
+            self.live.borrow_mut().release(length);
+            self.changed.ring();
+        }
+        Ok(())
+    }
+
+    /// Drops what an empty log still holds.
+    pub(super) async fn trim_rest(&self) -> FsResult<()> {
+        let (start, length) = self.live.borrow().in_use();
+        let runs = self.live.borrow().runs(start, length);
+        for (start, count) in runs.into_iter().filter(|(_, count)| *count > 0) {
+            self.log.clear(start.into(), count.into()).await?;
+        }
+        Ok(())
     }
 
     /// A page of the log's own superblock, for tests and tools.

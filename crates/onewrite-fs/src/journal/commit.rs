@@ -8,9 +8,11 @@ use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
 
 use super::Journal;
 use super::format::{self, JournalSuperblock, Style, Tag, VersionOneSum, compat, incompat};
+use super::frames::all_at_once;
 use super::live::Logged;
 use super::log::{Log, wait_all};
 use super::padding::EvictionSpot;
+use super::read_back::Place;
 use super::transaction::{BlockRange, Sealed};
 use crate::api::{FsError, FsResult};
 
@@ -41,6 +43,17 @@ pub struct Record {
     pub free: Vec<BlockRange>,
 }
 
+/// What a transaction is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// jbd2's blocks.
+    Blocks,
+    /// A compressed [`frame`](format::frame). In its [`Record`] the first log block stands for the commit block.
+    Frames,
+    /// A compressed stream behind its length; the first log block stands for the commit block.
+    Streams,
+}
+
 /// How a sealed transaction becomes durable.
 ///
 /// # Contract
@@ -54,6 +67,11 @@ pub struct Record {
 pub trait Commit {
     /// The bits that the log's superblock carries.
     fn features(&self) -> LogFeatures;
+
+    /// What it is given to write.
+    fn encoding(&self) -> Encoding {
+        Encoding::Blocks
+    }
 
     /// Makes `record` durable.
     ///
@@ -122,12 +140,8 @@ impl Commit for Checksum {
         LogFeatures { compat: compat::CHECKSUM, incompat }
     }
 
-    fn commit<'a>(&'a self, log: &'a Log, mut record: Record) -> CommitFuture<'a> {
-        Box::pin(async move {
-            record.runs.push((record.commit_at, vec![record.commit]));
-            send_and_wait(log, record.runs).await?;
-            log.last_flush().await
-        })
+    fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a> {
+        Box::pin(all_at_once(log, record))
     }
 }
 
@@ -149,7 +163,12 @@ impl Journal {
     /// # Errors
     /// What the device says; the journal is then aborted.
     pub async fn commit(&self, sealed: Sealed) -> FsResult<Sealed> {
-        match self.write_record(&sealed).await {
+        let written = match self.options.commit.encoding() {
+            Encoding::Blocks => self.write_blocks(&sealed).await,
+            Encoding::Frames => self.write_frame(&sealed).await,
+            Encoding::Streams => self.write_stream(&sealed).await,
+        };
+        match written {
             Ok(written) => {
                 self.finish_commit(&sealed, written);
                 Ok(sealed)
@@ -162,7 +181,7 @@ impl Journal {
         }
     }
 
-    async fn write_record(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
+    async fn write_blocks(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
         let (style, tid, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
@@ -184,23 +203,22 @@ impl Journal {
         self.options.commit.commit(&self.log, Record { runs, commit_at, commit, free }).await?;
         self.settled.set(self.settling.get());
         self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
-        let log_block = |offset: u32| match offset.checked_sub(places[0].1) {
-            None => places[0].0 + offset,
-            Some(rest) => places[1].0 + rest,
+        let start = places[0].0;
+        let live = self.live.borrow();
+        let place = |(offset, is_escaped): (u32, bool)| match is_escaped {
+            true => Place::Escaped(live.after(start, offset)),
+            false => Place::Exact(live.after(start, offset)),
         };
-        let log_blocks = offsets.into_iter().map(|offset| offset.map(log_block)).collect();
-        Ok(Written { start: places[0].0, count, log_blocks })
+        Ok(Written { start, count, places: offsets.into_iter().map(place).collect() })
     }
 
     fn finish_commit(&self, sealed: &Sealed, written: Written) {
-        let logged = sealed.blocks.iter().zip(written.log_blocks);
-        let logged = logged.map(|((block, page), log_block)| {
-            let (home_block, page) = (*block, page.clone());
-            Logged { home_block, page, log_block }
-        });
+        let logged = sealed.blocks.iter().zip(written.places);
+        let logged = logged.map(|((block, page), place)| Logged { home_block: *block, page: page.clone(), place });
         let mut live = self.live.borrow_mut();
         live.add(sealed.tid, self.log.runtime().now(), (written.start, written.count), logged.collect());
         sealed.freed.iter().for_each(|range| live.drop_entries(range.start, range.count));
+        live.forget(self.options.retained_pages_max);
         drop(live);
         self.committing.replace(None);
         self.committed.set(sealed.tid);
@@ -247,22 +265,22 @@ impl Journal {
 }
 
 /// A transaction as log blocks.
-struct Encoded {
-    pages: Vec<Page>,
-    /// Which of them holds exactly each of the transaction's blocks, in their order.
-    offsets: Vec<Option<u32>>,
+pub(super) struct Encoded {
+    pub(super) pages: Vec<Page>,
+    /// Which of them holds each of the transaction's blocks, in their order, and whether it is escaped.
+    offsets: Vec<(u32, bool)>,
 }
 
 /// Where a transaction lies in the log.
-struct Written {
-    start: u32,
-    count: u32,
+pub(super) struct Written {
+    pub(super) start: u32,
+    pub(super) count: u32,
     /// For each of its blocks.
-    log_blocks: Vec<Option<u32>>,
+    pub(super) places: Vec<Place>,
 }
 
 /// The log blocks of a transaction: revokes, descriptors each with its blocks, and the commit block at the end.
-fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revokes: &[u64]) -> Encoded {
+pub(super) fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revokes: &[u64]) -> Encoded {
     let mut pages: Vec<Page> =
         revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(tid, chunk))).collect();
     let mut sum = VersionOneSum::START;
@@ -278,7 +296,7 @@ fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revoke
         }
         pages.push(Page::new(descriptor));
         let first = pages.len() as u32;
-        offsets.extend((first..).zip(&tags).map(|(offset, tag)| (!tag.is_escaped).then_some(offset)));
+        offsets.extend((first..).zip(&tags).map(|(offset, tag)| (offset, tag.is_escaped)));
         pages.extend(copies);
     }
     pages.push(Page::new(style.commit(tid, civil_ns, sum.0)));
@@ -295,7 +313,7 @@ impl JournalSuperblock {
     /// The superblock of a clean log as Linux expects it beside metadata checksums: no bit of a strategy is left.
     pub fn plain(mut self) -> JournalSuperblock {
         self.compat &= !compat::CHECKSUM;
-        self.incompat &= !incompat::ASYNC_COMMIT;
+        self.incompat &= !(incompat::ASYNC_COMMIT | incompat::FRAMES | incompat::STREAMS);
         self
     }
 }

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, VecDeque};
 use onewrite_block::{Nanos, Page};
 use rustc_hash::FxHashMap;
 
+use super::read_back::Place;
 use super::transaction::{BlockRange, Tid};
 
 /// A committed block that is not home yet.
 pub(super) struct Entry {
     pub(super) tid: Tid,
-    pub(super) page: Page,
-    /// The log block that holds exactly its content, if one does.
-    pub(super) log_block: Option<u32>,
+    /// Its content, unless it has to be read back from the log.
+    pub(super) page: Option<Page>,
+    pub(super) place: Place,
 }
 
 /// A block that a transaction logged.
 pub(super) struct Logged {
     pub(super) home_block: u64,
     pub(super) page: Page,
-    /// The log block that holds exactly its content; escaped and compressed ones have none.
-    pub(super) log_block: Option<u32>,
+    pub(super) place: Place,
 }
 
 /// A block on its way home.
@@ -28,8 +28,8 @@ pub(super) struct Logged {
 pub(super) struct Homeward {
     pub(super) home_block: u64,
     pub(super) tid: Tid,
-    pub(super) page: Page,
-    pub(super) log_block: Option<u32>,
+    pub(super) page: Option<Page>,
+    pub(super) place: Place,
 }
 
 struct LiveTransaction {
@@ -69,8 +69,14 @@ pub(super) struct Live {
     used: u32,
     /// Blocks that the committing transaction will take at most, until it does.
     promised: u32,
+    /// Blocks of transactions that left and whose trimming is not done; part of `used`.
+    trimming: u32,
     transactions: VecDeque<LiveTransaction>,
     entries: BTreeMap<u64, Entry>,
+    /// Entries whose content is in memory.
+    in_memory: usize,
+    /// No entry before this transaction is in memory that could be read back.
+    forgotten: Tid,
     /// Newest transaction in the log, live or committing, that logged a block.
     logged: FxHashMap<u64, Tid>,
     pub(super) pending_tail: Option<PendingTail>,
@@ -85,8 +91,11 @@ impl Live {
             head: first,
             used: 0,
             promised: 0,
+            trimming: 0,
             transactions: VecDeque::new(),
             entries: BTreeMap::new(),
+            in_memory: 0,
+            forgotten: Tid::default(),
             logged: FxHashMap::default(),
             pending_tail: None,
         }
@@ -117,7 +126,7 @@ impl Live {
     /// Log blocks from the oldest transaction that is not home on: what bringing blocks home could free.
     pub(super) fn burden_blocks(&self) -> u32 {
         let home = self.transactions.iter().take_while(|live| live.not_home == 0);
-        self.used - home.map(|live| live.length).sum::<u32>()
+        self.used - self.trimming - home.map(|live| live.length).sum::<u32>()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -132,8 +141,28 @@ impl Live {
         self.transactions.iter().find(|live| live.not_home > 0).map(|live| live.committed_at)
     }
 
-    pub(super) fn newest(&self, block: u64) -> Option<Page> {
-        self.entries.get(&block).map(|entry| entry.page.clone())
+    pub(super) fn newest(&self, block: u64) -> Option<&Entry> {
+        self.entries.get(&block)
+    }
+
+    /// Lets content leave memory that can be read back from the log, oldest first, until at most `pages_max` are left.
+    pub(super) fn forget(&mut self, pages_max: usize) {
+        if self.in_memory <= pages_max {
+            return;
+        }
+        let done = self.forgotten;
+        for live in self.transactions.iter().skip_while(|live| live.tid < done) {
+            if self.in_memory <= pages_max {
+                return;
+            }
+            self.forgotten = live.tid.next();
+            for block in &live.blocks {
+                let entry = self.entries.get_mut(block).filter(|entry| entry.tid == live.tid);
+                if let Some(entry) = entry.filter(|entry| entry.place != Place::Nowhere) {
+                    self.in_memory -= usize::from(entry.page.take().is_some());
+                }
+            }
+        }
     }
 
     pub(super) fn is_logged(&self, block: u64) -> bool {
@@ -153,13 +182,24 @@ impl Live {
     pub(super) fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
         assert!(count <= self.promised, "{count} log blocks taken, {} promised", self.promised);
         self.promised = 0;
-        let until_end = (self.length - self.head).min(count);
-        let mut runs = vec![(self.head, until_end)];
+        let runs = self.runs(self.head, count);
+        self.head = self.after(self.head, count);
+        self.used += count;
+        runs
+    }
+
+    /// The block that comes `count` blocks after `block` in the ring.
+    pub(super) fn after(&self, block: u32, count: u32) -> u32 {
+        self.first + (block - self.first + count) % self.ring_blocks()
+    }
+
+    /// The runs, two if the ring wraps, of `count` blocks from `start` on.
+    pub(super) fn runs(&self, start: u32, count: u32) -> Vec<(u32, u32)> {
+        let until_end = (self.length - start).min(count);
+        let mut runs = vec![(start, until_end)];
         if count > until_end {
             runs.push((self.first, count - until_end));
         }
-        self.head = self.first + (self.head - self.first + count) % self.ring_blocks();
-        self.used += count;
         runs
     }
 
@@ -171,11 +211,20 @@ impl Live {
         let transaction =
             LiveTransaction { tid, committed_at: now, start, length, blocks: numbers, not_home, home_flush: 0 };
         self.transactions.push_back(transaction);
-        for Logged { home_block, page, log_block } in blocks {
-            if let Some(older) = self.entries.insert(home_block, Entry { tid, page, log_block }) {
-                self.transaction_mut(older.tid).not_home -= 1;
+        for Logged { home_block, page, place } in blocks {
+            self.in_memory += 1;
+            if let Some(older) = self.entries.insert(home_block, Entry { tid, page: Some(page), place }) {
+                self.left(&older);
             }
         }
+    }
+
+    /// An entry is no more.
+    fn left(&mut self, entry: &Entry) -> &mut LiveTransaction {
+        self.in_memory -= usize::from(entry.page.is_some());
+        let live = self.transaction_mut(entry.tid);
+        live.not_home -= 1;
+        live
     }
 
     fn transaction_mut(&mut self, tid: Tid) -> &mut LiveTransaction {
@@ -186,7 +235,7 @@ impl Live {
     /// The entry of `block` need not go home: the transaction that frees it is durable.
     pub(super) fn drop_entry(&mut self, block: u64) {
         if let Some(entry) = self.entries.remove(&block) {
-            self.transaction_mut(entry.tid).not_home -= 1;
+            self.left(&entry);
         }
     }
 
@@ -205,8 +254,8 @@ impl Live {
             }
             let own = live.blocks.iter().filter_map(|block| {
                 let entry = self.entries.get(block).filter(|entry| entry.tid == live.tid)?;
-                let (tid, page, log_block) = (entry.tid, entry.page.clone(), entry.log_block);
-                Some(Homeward { home_block: *block, tid, page, log_block })
+                let (tid, page, place) = (entry.tid, entry.page.clone(), entry.place);
+                Some(Homeward { home_block: *block, tid, page, place })
             });
             batch.extend(own);
         }
@@ -217,10 +266,8 @@ impl Live {
     /// The version of `block` that `tid` logged has been written home; `home_flush` will make it durable.
     pub(super) fn is_home(&mut self, block: u64, tid: Tid, home_flush: u64) {
         if self.entries.get(&block).is_some_and(|entry| entry.tid == tid) {
-            self.entries.remove(&block);
-            let live = self.transaction_mut(tid);
-            live.not_home -= 1;
-            live.home_flush = home_flush;
+            let entry = self.entries.remove(&block).expect("just seen");
+            self.left(&entry).home_flush = home_flush;
         }
     }
 
@@ -242,9 +289,7 @@ impl Live {
 
     /// Where the log goes on after the last live transaction; one that commits now may lie there already.
     fn end_of_last(&self) -> u32 {
-        let last =
-            self.transactions.back().map_or(self.head - self.first, |live| live.start + live.length - self.first);
-        self.first + last % self.ring_blocks()
+        self.transactions.back().map_or(self.head, |live| self.after(live.start, live.length))
     }
 
     /// The superblock with `candidate` is written and durable from `flush` on.
@@ -252,16 +297,37 @@ impl Live {
         self.pending_tail = Some(PendingTail { flush, transactions: candidate.transactions });
     }
 
-    /// The pending tail is durable: its log space is free.
-    pub(super) fn reclaim(&mut self) {
-        let Some(pending) = self.pending_tail.take() else { return };
+    /// The pending tail is durable: gives the log space before it as (start, length), which is free when
+    /// [`Live::release`] says so.
+    pub(super) fn reclaim(&mut self) -> Option<(u32, u32)> {
+        let pending = self.pending_tail.take()?;
+        let start = self.transactions.front()?.start;
+        let mut length = 0;
         for live in self.transactions.drain(..pending.transactions) {
-            self.used -= live.length;
+            length += live.length;
             for block in live.blocks {
                 if self.logged.get(&block) == Some(&live.tid) {
                     self.logged.remove(&block);
                 }
             }
         }
+        self.trimming += length;
+        Some((start, length))
+    }
+
+    /// Blocks that [`Live::reclaim`] gave are free.
+    pub(super) fn release(&mut self, length: u32) {
+        self.trimming -= length;
+        self.used -= length;
+    }
+
+    /// Whether blocks are on their way to being free.
+    pub(super) fn is_trimming(&self) -> bool {
+        self.trimming > 0
+    }
+
+    /// All blocks in use, as (start, length).
+    pub(super) fn in_use(&self) -> (u32, u32) {
+        (self.after(self.head, self.ring_blocks() - self.used), self.used)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request, Runtime};
+use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request, Runtime, TrimRead};
 
 use super::format::Style;
 use super::transaction::BlockRange;
@@ -115,6 +115,38 @@ impl Log {
                 .extend(send_run(&self.port, run.start, pages.by_ref().take(run.count as usize), fua, cause).await);
         }
         under_way
+    }
+
+    /// Puts reads of `count` log blocks from `log_block` on under way.
+    pub async fn send_reads(&self, log_block: u64, count: u64, cause: Cause) -> Vec<InFlight> {
+        let transfer_max = u64::from(self.port.geometry().transfer_pages_max);
+        let mut under_way = Vec::new();
+        for run in self.map.runs(log_block, count) {
+            let end = run.start + run.count;
+            for start in (run.start..end).step_by(transfer_max as usize) {
+                let count = transfer_max.min(end - start) as u32;
+                under_way.push(self.port.send(Request::read(Lpn(start), count, cause)).await);
+            }
+        }
+        under_way
+    }
+
+    /// Drops the content of `count` log blocks from `log_block` on: by TRIM where trimmed pages read zeros, else by zeros.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn clear(&self, log_block: u64, count: u64) -> Result<(), DeviceError> {
+        let mut under_way = Vec::new();
+        for run in self.map.runs(log_block, count) {
+            if self.port.geometry().trim_read == TrimRead::Zeros {
+                let request = Request::trim(Lpn(run.start), run.count, Cause::LogTail);
+                under_way.push(self.port.send(request).await);
+            } else {
+                let zeros = std::iter::repeat_n(Page::ZEROS, run.count as usize);
+                under_way.extend(send_run(&self.port, run.start, zeros, false, Cause::LogTail).await);
+            }
+        }
+        wait_all(under_way).await
     }
 
     /// Writes `pages` to the log from `log_block` on.

@@ -24,9 +24,11 @@
 mod checkpoint;
 mod commit;
 pub mod format;
+mod frames;
 mod live;
 mod log;
 mod padding;
+mod read_back;
 mod recovery;
 mod transaction;
 
@@ -38,8 +40,9 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
 pub use checkpoint::CheckpointBy;
-pub use commit::{Barrier, Checksum, Commit, CommitFuture, LogFeatures, PrepareFuture, Record, send_and_wait};
+pub use commit::{Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait};
 use format::JournalSuperblock;
+pub use frames::{Compressed, Streams};
 use live::Live;
 pub use log::{Log, LogMap, send_run, wait_all};
 pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
@@ -53,8 +56,12 @@ pub struct JournalOptions {
     pub commit: Box<dyn Commit>,
     /// How committed blocks come home.
     pub checkpoint: CheckpointBy,
-    /// Committed pages held in memory until they are home, at most.
+    /// Committed pages held in memory until they are home, at most, where the log gives them back.
     pub retained_pages_max: usize,
+    /// Blocks go home only for their age or for want of log space, not for want of memory.
+    pub lazy: bool,
+    /// Log space is trimmed before it is used again.
+    pub self_trimming: bool,
     /// Blocks of one transaction, at most; also bounded by a quarter of the log.
     pub transaction_blocks_max: usize,
     /// Age at which a committed block goes home by itself.
@@ -74,6 +81,8 @@ pub struct Journal {
     running: RefCell<Running>,
     committing: RefCell<Option<Committing>>,
     live: RefCell<Live>,
+    /// Log space before the durable tail, as (start, length), that is not trimmed yet.
+    to_trim: RefCell<Vec<(u32, u32)>>,
     committed: Cell<Tid>,
     commit_wanted: Cell<Option<Tid>>,
     checkpoint_wanted: Cell<bool>,
@@ -120,6 +129,7 @@ impl Journal {
             running: RefCell::new(Running::new(first_tid, runtime.now())),
             committing: RefCell::new(None),
             live: RefCell::new(live),
+            to_trim: RefCell::default(),
             committed: Cell::new(first_tid.previous()),
             commit_wanted: Cell::new(None),
             checkpoint_wanted: Cell::new(false),
@@ -152,7 +162,11 @@ impl Journal {
         let plain = self.superblock.borrow().plain();
         self.superblock.replace(plain);
         self.write_superblock(0, self.running_tid()).await?;
-        Ok(self.log.flush().await?)
+        self.log.flush().await?;
+        if self.options.self_trimming {
+            self.trim_rest().await?;
+        }
+        Ok(())
     }
 
     /// The number of the running transaction.
@@ -229,11 +243,6 @@ impl Journal {
         }
     }
 
-    /// Content of `block` that is committed and not yet home; what is on its home block is older.
-    pub fn newest(&self, block: u64) -> Option<Page> {
-        self.live.borrow().newest(block)
-    }
-
     /// Remembers that data has been written to its place, if the strategy wants to know.
     pub fn note_data(&self, place: BlockRange) {
         if self.options.commit.rereads_data() {
@@ -276,7 +285,7 @@ impl Journal {
     fn transaction_blocks_max(&self) -> usize {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
         let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max);
-        let around = transaction::log_blocks_of(most, self.log.style.tags_max()) - most + self.revoke_blocks_max();
+        let around = self.log_blocks_of(most) - most + self.revoke_blocks_max();
         most.min(ring_blocks.saturating_sub(around + self.padding_blocks()))
     }
 

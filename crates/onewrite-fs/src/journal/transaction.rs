@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use onewrite_block::{Nanos, Page};
 
-use super::Journal;
+use super::{Encoding, Journal};
 use crate::api::{FsError, FsResult};
 
 /// Number of a transaction; grows by one for each. The log holds its lower 32 bits.
@@ -89,16 +89,6 @@ impl Running {
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revokes.is_empty() && self.freed.is_empty() && self.handles == 0
     }
-
-    /// Log blocks that it takes at most if `more` blocks join, revokes not counted.
-    fn log_blocks(&self, more: usize, tags_max: usize) -> usize {
-        log_blocks_of(self.blocks.len() + self.credits + more, tags_max)
-    }
-}
-
-/// Log blocks of a transaction of so many blocks, revokes not counted.
-pub(super) fn log_blocks_of(blocks: usize, tags_max: usize) -> usize {
-    blocks + blocks.div_ceil(tags_max) + 2
 }
 
 /// What is known of the transaction that commits.
@@ -184,9 +174,20 @@ impl Journal {
         if running.blocks.len() + running.credits + credits > blocks_max {
             return false;
         }
-        let needed = running.log_blocks(credits, self.log.style.tags_max()) + self.revoke_blocks_max();
+        let blocks = running.blocks.len() + running.credits + credits;
         drop(running);
+        let needed = self.log_blocks_of(blocks) + self.revoke_blocks_max();
         self.has_room(needed + self.padding_blocks())
+    }
+
+    /// Log blocks of a transaction of so many blocks, at most, revokes not counted. A frame never takes more than the plain
+    /// blocks would, since a chunk that does not shrink is kept as it is; a stream may grow by one part in 255.
+    pub(super) fn log_blocks_of(&self, blocks: usize) -> usize {
+        let plain = blocks + blocks.div_ceil(self.log.style.tags_max()) + 2;
+        match self.options.commit.encoding() {
+            Encoding::Blocks | Encoding::Frames => plain,
+            Encoding::Streams => plain + plain / 255 + 1,
+        }
     }
 
     /// Revoke blocks of one transaction, at most: only blocks that lie in the log are revoked.
@@ -200,8 +201,11 @@ impl Journal {
         if live.free_blocks() >= needed {
             return true;
         }
-        let nothing_to_checkpoint = live.is_empty();
+        let (nothing_to_checkpoint, is_trimming) = (live.is_empty(), live.is_trimming());
         drop(live);
+        if is_trimming && nothing_to_checkpoint {
+            return false;
+        }
         if !nothing_to_checkpoint {
             self.checkpoint_wanted.set(true);
             self.work.ring();
@@ -230,7 +234,7 @@ impl Journal {
         let ended = std::mem::replace(&mut *running, next);
         drop(running);
         self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
-        let log_blocks = ended.log_blocks(0, self.log.style.tags_max()) + self.revoke_blocks_max();
+        let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
         self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied(), log_blocks as u32);
         self.log.begin_commit();
         self.changed.ring();

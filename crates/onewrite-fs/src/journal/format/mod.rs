@@ -14,10 +14,14 @@
 //!   commit:       header | kind u8 | size u8 | 0 u16 | checksum [u32; 8] | seconds u64 | nanoseconds u32
 //! ```
 //!
+//! Two kinds of log blocks are ours, and a log that holds them says so with an incompatible bit: [`frame`]s, and streams
+//! that are found by their length alone ([`incompat::STREAMS`]).
+//!
 //! Checksums come in two kinds. **Version 3** covers each structure and each block with CRC32C. **Version 1** is one
 //! CRC32 in the commit block over descriptors and their blocks; only with it do the kernel and e2fsck end the log
 //! quietly at a torn block, so that a transaction may be written with its commit block in one go (async commit).
 
+pub mod frame;
 mod superblock;
 
 use onewrite_block::{PAGE_SIZE, Page, PageBytes, crc32_be, crc32c};
@@ -59,8 +63,14 @@ pub mod incompat {
     /// The end of the log is a fast-commit area.
     pub const FAST_COMMIT: u32 = 0x20;
 
+    /// Ours: transactions are compressed [`frame`](super::frame)s. A bit that no jbd2 knows, so that the kernel and e2fsck
+    /// refuse the log; set while it may hold any.
+    pub const FRAMES: u32 = 0x4000_0000;
+    /// Ours: transactions are compressed in one stream each, behind its length, as the LDJ papers have it.
+    pub const STREAMS: u32 = 0x2000_0000;
+
     /// What recovery understands.
-    pub const KNOWN: u32 = REVOKE | BITS_64 | ASYNC_COMMIT | CHECKSUM_V2 | CHECKSUM_V3;
+    pub const KNOWN: u32 = REVOKE | BITS_64 | ASYNC_COMMIT | CHECKSUM_V2 | CHECKSUM_V3 | FRAMES | STREAMS;
 }
 
 /// What a log block is.
@@ -74,6 +84,8 @@ pub enum Kind {
     Superblock,
     /// Names blocks whose earlier copies must not be replayed.
     Revoke,
+    /// A whole transaction, compressed; ours.
+    Frame,
 }
 
 impl Kind {
@@ -83,6 +95,7 @@ impl Kind {
             Kind::Commit => 2,
             Kind::Superblock => 4,
             Kind::Revoke => 5,
+            Kind::Frame => 0x4f57_0001,
         }
     }
 
@@ -92,6 +105,7 @@ impl Kind {
             2 => Kind::Commit,
             4 => Kind::Superblock,
             5 => Kind::Revoke,
+            0x4f57_0001 => Kind::Frame,
             _ => return None,
         })
     }
@@ -139,10 +153,14 @@ pub fn header(bytes: &PageBytes) -> Option<(Kind, u32)> {
 
 fn new_block(kind: Kind, sequence: u32) -> PageBytes {
     let mut bytes = [0; PAGE_SIZE];
-    put32(&mut bytes, 0, MAGIC);
-    put32(&mut bytes, 4, kind.number());
-    put32(&mut bytes, 8, sequence);
+    put_header(&mut bytes, kind, sequence);
     bytes
+}
+
+fn put_header(bytes: &mut [u8], kind: Kind, sequence: u32) {
+    put32(bytes, 0, MAGIC);
+    put32(bytes, 4, kind.number());
+    put32(bytes, 8, sequence);
 }
 
 /// One block named by a descriptor.

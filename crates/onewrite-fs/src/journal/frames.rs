@@ -1,0 +1,210 @@
+//! Frames: transactions compressed on their way into the log (LDJ), for one FLUSH and fewer bytes.
+//!
+//! Chunks of a transaction are compressed side by side, as many at once as there are cores, while the next transaction
+//! gathers blocks; large ones are on their way to the device before the last chunk is compressed. Only head and index,
+//! with the checksum over all, wait for the end. What is held in memory is one transaction, raw and compressed.
+//!
+//! [`Streams`] is the journal of the papers as they describe it, to measure what it risks: one stream, found by its
+//! length, believed if it decompresses. Source: `papers/001` §4 and §5; DESIGN §4 rule 6.
+
+use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, crc32c};
+
+use super::Journal;
+use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written, encode, send_and_wait};
+use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed};
+use super::format::incompat;
+use super::log::{Log, wait_all};
+use super::read_back::{ChunkPlace, Place};
+use super::transaction::Sealed;
+
+/// A frame in one go, then one FLUSH: recovery tells a torn frame by its checksum, which covers all of it.
+pub struct Compressed;
+
+impl Commit for Compressed {
+    fn features(&self) -> LogFeatures {
+        let incompat = incompat::REVOKE | incompat::BITS_64 | incompat::CHECKSUM_V3 | incompat::FRAMES;
+        LogFeatures { compat: 0, incompat }
+    }
+
+    fn encoding(&self) -> Encoding {
+        Encoding::Frames
+    }
+
+    fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a> {
+        Box::pin(all_at_once(log, record))
+    }
+}
+
+/// The papers' LDJ: a stream behind its length, then one FLUSH. Recovery believes what decompresses, so it may recover
+/// what was never committed (false recovery); use [`Compressed`].
+pub struct Streams;
+
+impl Commit for Streams {
+    fn features(&self) -> LogFeatures {
+        LogFeatures { compat: 0, incompat: incompat::REVOKE | incompat::BITS_64 | incompat::STREAMS }
+    }
+
+    fn encoding(&self) -> Encoding {
+        Encoding::Streams
+    }
+
+    fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a> {
+        Box::pin(all_at_once(log, record))
+    }
+}
+
+/// Everything together, then the only FLUSH.
+pub(super) async fn all_at_once(log: &Log, mut record: Record) -> Result<(), DeviceError> {
+    record.runs.push((record.commit_at, vec![record.commit]));
+    send_and_wait(log, record.runs).await?;
+    log.last_flush().await
+}
+
+/// A frame that is being made: its bytes from the second log block on, as far as they are known.
+struct Building {
+    head_bytes: usize,
+    /// Of the whole frame; the part for head and index holds zeros.
+    bytes: Vec<u8>,
+    sum: u32,
+    chunks: Vec<Chunk>,
+    /// Log blocks from the beginning that are under way already.
+    sent: usize,
+    under_way: Vec<InFlight>,
+}
+
+impl Building {
+    fn new(blocks: usize, revokes: usize) -> Building {
+        let head_bytes = frame::head_bytes(blocks, revokes);
+        let sent = head_bytes.div_ceil(PAGE_SIZE);
+        Building { head_bytes, bytes: vec![0; head_bytes], sum: !0, chunks: Vec::new(), sent, under_way: Vec::new() }
+    }
+
+    fn add(&mut self, packed: &Packed, blocks: usize) {
+        let chunk = Chunk { offset: self.bytes.len(), stored: packed.bytes.len(), is_raw: packed.is_raw, blocks };
+        self.chunks.push(chunk);
+        self.sum = crc32c(self.sum, &packed.bytes);
+        self.bytes.extend_from_slice(&packed.bytes);
+    }
+
+    /// The log blocks that are whole and not under way, if they are worth a request.
+    fn ready(&mut self, pages_min: usize) -> Option<(usize, Vec<Page>)> {
+        let whole = self.bytes.len() / PAGE_SIZE;
+        if whole < self.sent + pages_min {
+            return None;
+        }
+        let (from, to) = (self.sent, whole);
+        self.sent = whole;
+        Some((from, pages(&self.bytes[from * PAGE_SIZE..to * PAGE_SIZE])))
+    }
+}
+
+fn pages(bytes: &[u8]) -> Vec<Page> {
+    bytes.chunks(PAGE_SIZE).map(Page::from_slice).collect()
+}
+
+impl Journal {
+    /// Writes a sealed transaction as a frame.
+    pub(super) async fn write_frame(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
+        let mut building = Building::new(sealed.blocks.len(), sealed.revokes.len());
+        let first_body_block = building.sent;
+        let start = self.live.borrow().head();
+        self.pack_chunks(sealed, &mut building, start).await?;
+        let count = building.bytes.len().div_ceil(PAGE_SIZE);
+        let head = self.head_of(sealed, &building);
+        building.bytes[..building.head_bytes].copy_from_slice(&head);
+        // What is under way must not be overtaken by the FLUSH.
+        wait_all(std::mem::take(&mut building.under_way)).await?;
+        self.live.borrow_mut().take(count as u32);
+        let rest = building.bytes.get(building.sent * PAGE_SIZE..).unwrap_or_default();
+        let mut runs = self.runs_of(start, building.sent, pages(rest));
+        let mut first = pages(&building.bytes[..(first_body_block * PAGE_SIZE).min(building.bytes.len())]);
+        let commit = first.remove(0);
+        runs.extend(self.runs_of(start, 1, first));
+        let free = self.live.borrow().free_runs();
+        self.options.commit.commit(&self.log, Record { runs, commit_at: start.into(), commit, free }).await?;
+        self.count_packed(sealed, building.bytes.len(), count);
+        let place = |index: usize| {
+            Place::Chunk(ChunkPlace::new(start, &building.chunks[index / CHUNK_BLOCKS], index % CHUNK_BLOCKS))
+        };
+        Ok(Written { start, count: count as u32, places: (0..sealed.blocks.len()).map(place).collect() })
+    }
+
+    /// Compresses all chunks side by side and puts them into the frame in order; large parts go to the log at once.
+    async fn pack_chunks(&self, sealed: &Sealed, building: &mut Building, start: u32) -> Result<(), DeviceError> {
+        let runtime = self.log.runtime().clone();
+        let begin = runtime.now();
+        let pack = |chunk: &[(u64, Page)]| {
+            let blocks: Vec<Page> = chunk.iter().map(|(_, page)| page.clone()).collect();
+            let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
+            let worker = runtime.clone();
+            (blocks.len(), runtime.start(async move { worker.job(cost, move || frame::pack(&blocks)).await }))
+        };
+        let under_way: Vec<_> = sealed.blocks.chunks(CHUNK_BLOCKS).map(pack).collect();
+        let pages_min = self.log.port().geometry().transfer_pages_max as usize;
+        for (blocks, packed) in under_way {
+            building.add(&packed.await, blocks);
+            if let Some((from, pages)) = building.ready(pages_min) {
+                for (log_block, pages) in self.runs_of(start, from, pages) {
+                    building.under_way.extend(self.log.send(log_block, pages, false, Cause::Journal).await);
+                }
+            }
+        }
+        self.counters.borrow_mut().packing_ns += (runtime.now() - begin).0;
+        Ok(())
+    }
+
+    fn head_of(&self, sealed: &Sealed, building: &Building) -> Vec<u8> {
+        let frame = Frame {
+            sequence: sealed.tid.on_disk(),
+            civil_ns: self.log.runtime().civil_now().0,
+            homes: sealed.blocks.iter().map(|(block, _)| *block).collect(),
+            revokes: sealed.revokes.clone(),
+            chunks: Vec::new(),
+        };
+        let sizes: Vec<_> = building.chunks.iter().map(|chunk| (chunk.stored as u32, chunk.is_raw)).collect();
+        frame.encode_head(&self.log.style, &sizes, building.sum)
+    }
+
+    /// Pages for the log from `offset` blocks behind `start` on, as runs of the ring.
+    fn runs_of(&self, start: u32, offset: usize, pages: Vec<Page>) -> Vec<(u64, Vec<Page>)> {
+        let live = self.live.borrow();
+        let places = live.runs(live.after(start, offset as u32), pages.len() as u32);
+        let mut pages = pages.into_iter();
+        let run = |(start, length): (u32, u32)| (u64::from(start), pages.by_ref().take(length as usize).collect());
+        places.into_iter().filter(|(_, length)| *length > 0).map(run).collect()
+    }
+
+    fn count_packed(&self, sealed: &Sealed, bytes: usize, log_blocks: usize) {
+        let mut counters = self.counters.borrow_mut();
+        counters.packed_raw_bytes += (sealed.blocks.len() * PAGE_SIZE) as u64;
+        counters.packed_bytes += bytes as u64;
+        counters.journal_bytes += (log_blocks * PAGE_SIZE) as u64;
+    }
+
+    /// Writes a sealed transaction as a stream: its plain log blocks, compressed, behind four bytes of length.
+    pub(super) async fn write_stream(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
+        let runtime = self.log.runtime();
+        let begin = runtime.now();
+        let (style, tid, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
+        let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
+        let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
+        let packed = move || {
+            let plain = encode(&style, tid, civil_ns, &blocks, &revokes).pages;
+            let raw: Vec<u8> = plain.iter().flat_map(|page| *page.bytes()).collect();
+            let stream = lz4_flex::block::compress(&raw);
+            [&(stream.len() as u32).to_be_bytes()[..], &stream].concat()
+        };
+        let bytes = runtime.job(cost, packed).await;
+        self.counters.borrow_mut().packing_ns += (runtime.now() - begin).0;
+        let start = self.live.borrow().head();
+        let mut pages = pages(&bytes);
+        let count = pages.len();
+        self.live.borrow_mut().take(count as u32);
+        let commit = pages.remove(0);
+        let runs = self.runs_of(start, 1, pages);
+        let free = self.live.borrow().free_runs();
+        self.options.commit.commit(&self.log, Record { runs, commit_at: start.into(), commit, free }).await?;
+        self.count_packed(sealed, bytes.len(), count);
+        Ok(Written { start, count: count as u32, places: vec![Place::Nowhere; sealed.blocks.len()] })
+    }
+}

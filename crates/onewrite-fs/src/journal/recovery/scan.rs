@@ -1,0 +1,254 @@
+//! Scan: finds the whole transactions of the log, in order, and the newest copy of each block.
+//!
+//! The log ends at the first block that is not the next one of the next transaction: wrong magic number, sequence or
+//! checksum of a descriptor, revoke or commit block, or a frame that is not whole. In a log of async commits (version 1
+//! checksums) a transaction whose blocks are torn ends it, too. In a version 3 log a block whose own checksum is wrong
+//! inside a transaction with a good commit block cannot come from a power cut: that is damage, and refused.
+
+use std::collections::BTreeMap;
+
+use onewrite_block::{JobCost, PAGE_SIZE, Page};
+use rustc_hash::FxHashMap;
+
+use super::super::format::frame::{Extent, Frame};
+use super::super::format::{self, Checksums, JournalSuperblock, Kind, Style, Tag, VersionOneSum, incompat};
+use super::reader::{Reader, Ring};
+use super::{Blocks, Copy, Framed, KEPT_BYTES_MAX, Recovered, damage};
+use crate::api::FsResult;
+
+/// A transaction that is being read; nothing of it counts before it is whole.
+#[derive(Default)]
+struct Pending {
+    copies: Vec<(u64, Copy)>,
+    revokes: Vec<u64>,
+    damaged: Option<u64>,
+}
+
+pub(super) struct Scan<'a> {
+    reader: Reader<'a>,
+    ring: &'a Ring<'a>,
+    style: Style,
+    is_streams: bool,
+    pub(super) sequence: u32,
+    copies: FxHashMap<u64, (u32, Copy)>,
+    revoked: FxHashMap<u64, u32>,
+    frames: Vec<Framed>,
+    kept_bytes: usize,
+    pub(super) done: Recovered,
+}
+
+/// Whether `a` comes after `b` in the ring of sequence numbers.
+fn is_after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(ring: &'a Ring<'a>, superblock: &JournalSuperblock) -> Scan<'a> {
+        Scan {
+            reader: Reader::new(ring, superblock.start),
+            ring,
+            style: superblock.style(),
+            is_streams: superblock.incompat & incompat::STREAMS != 0,
+            sequence: superblock.sequence,
+            copies: FxHashMap::default(),
+            revoked: FxHashMap::default(),
+            frames: Vec::new(),
+            kept_bytes: 0,
+            done: Recovered::default(),
+        }
+    }
+
+    pub(super) async fn run(&mut self) -> FsResult<()> {
+        while let Some(transaction) = self.transaction().await? {
+            if let Some(block) = transaction.damaged {
+                let place = format!("journal, transaction {}, copy of block {block}", self.sequence);
+                return Err(damage(place, "its checksum is wrong although the transaction is committed"));
+            }
+            self.accept(transaction);
+            self.sequence = self.sequence.wrapping_add(1);
+        }
+        self.done.log_blocks_read = self.reader.blocks_read;
+        Ok(())
+    }
+
+    /// The next transaction, if it is whole.
+    async fn transaction(&mut self) -> FsResult<Option<Pending>> {
+        if self.is_streams {
+            return self.stream().await;
+        }
+        let mut pending = Pending::default();
+        let mut sum = VersionOneSum::START;
+        loop {
+            let log_block = self.reader.block();
+            let Some(page) = self.reader.next().await? else { return Ok(None) };
+            let bytes = page.bytes();
+            match format::header(&bytes) {
+                Some((Kind::Descriptor, sequence)) if sequence == self.sequence && self.style.tail_holds(&bytes) => {
+                    sum.add(&bytes);
+                    if !self.blocks(&bytes, &mut pending, &mut sum).await? {
+                        return Ok(None);
+                    }
+                }
+                Some((Kind::Revoke, sequence)) if sequence == self.sequence && self.style.tail_holds(&bytes) => {
+                    pending.revokes.extend(self.style.revoked(&bytes));
+                }
+                Some((Kind::Commit, sequence)) if sequence == self.sequence => {
+                    return Ok(self.style.commit_holds(&bytes, sum.0).then_some(pending));
+                }
+                Some((Kind::Frame, sequence)) if sequence == self.sequence => {
+                    return self.frame(log_block, &page).await;
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads the blocks that a descriptor names; false if the log ends before.
+    async fn blocks(
+        &mut self,
+        descriptor: &onewrite_block::PageBytes,
+        pending: &mut Pending,
+        sum: &mut VersionOneSum,
+    ) -> FsResult<bool> {
+        let tags = self.style.tags(descriptor);
+        let first = self.reader.block();
+        let Some(pages) = self.pages(tags.len()).await? else { return Ok(false) };
+        let (style, sequence) = (self.style, self.sequence);
+        let cost = JobCost::Checksum { bytes: (pages.len() * PAGE_SIZE) as u64 };
+        let checked = move || check(&style, sequence, tags, pages);
+        let checked = self.ring.port.runtime().job(cost, checked).await;
+        for (offset, (tag, page, holds)) in (0..).zip(checked) {
+            if style.checksums == Checksums::V1 {
+                sum.add(&page.bytes());
+            }
+            if !holds {
+                pending.damaged.get_or_insert(tag.home_block);
+            }
+            let log_block = self.ring.after(first, offset);
+            let copy = Copy::Block { log_block, is_escaped: tag.is_escaped, page: self.keep(1).then_some(page) };
+            pending.copies.push((tag.home_block, copy));
+        }
+        Ok(true)
+    }
+
+    /// The next `count` blocks, if the ring goes on so long.
+    async fn pages(&mut self, count: usize) -> FsResult<Option<Vec<Page>>> {
+        let mut pages = Vec::with_capacity(count);
+        for _ in 0..count {
+            let Some(page) = self.reader.next().await? else { return Ok(None) };
+            pages.push(page);
+        }
+        Ok(Some(pages))
+    }
+
+    /// Whether `count` more blocks may stay in memory.
+    fn keep(&mut self, count: usize) -> bool {
+        let bytes = self.kept_bytes + count * PAGE_SIZE;
+        let fits = bytes <= KEPT_BYTES_MAX;
+        if fits {
+            self.kept_bytes = bytes;
+        }
+        fits
+    }
+
+    /// The frame whose first block is `page`, if all of it is there.
+    async fn frame(&mut self, log_block: u32, page: &Page) -> FsResult<Option<Pending>> {
+        let blocks_max = self.ring.blocks() as usize;
+        let Some(extent) = Extent::decode(&page.bytes()[..], &self.style, blocks_max) else { return Ok(None) };
+        let mut pages = vec![page.clone()];
+        let Some(rest) = self.pages(extent.log_blocks() - 1).await? else { return Ok(None) };
+        pages.extend(rest);
+        let cost = JobCost::Checksum { bytes: (pages.len() * PAGE_SIZE) as u64 };
+        let checked = move || (Frame::decode(&pages, &extent), pages);
+        let (frame, pages) = self.ring.port.runtime().job(cost, checked).await;
+        let Some(frame) = frame else { return Ok(None) };
+        let number = self.frames.len() as u32;
+        let of_chunk = frame
+            .chunks
+            .iter()
+            .zip(0..)
+            .flat_map(|(chunk, number)| (0..chunk.blocks as u32).map(move |index| (number, index)));
+        let copies = frame.homes.into_iter().zip(of_chunk);
+        let copies = copies.map(|(home, (chunk, index))| (home, Copy::Chunk { frame: number, chunk, index })).collect();
+        let pages = self.keep(pages.len()).then_some(pages);
+        self.frames.push(Framed { log_block, chunks: frame.chunks, pages });
+        Ok(Some(Pending { copies, revokes: frame.revokes, damaged: None }))
+    }
+
+    /// The stream that begins here, if it decompresses to a transaction: the papers' rule.
+    async fn stream(&mut self) -> FsResult<Option<Pending>> {
+        let log_block = self.reader.block();
+        let Some(first) = self.reader.next().await? else { return Ok(None) };
+        let length = u32::from_be_bytes(first.bytes()[..4].try_into().expect("four bytes")) as usize;
+        let log_blocks = (length + 4).div_ceil(PAGE_SIZE);
+        if length == 0 || log_blocks > self.ring.blocks() as usize {
+            return Ok(None);
+        }
+        let mut pages = vec![first];
+        let Some(rest) = self.pages(log_blocks - 1).await? else { return Ok(None) };
+        pages.extend(rest);
+        let most = (length * 255).min((self.ring.blocks() as usize + 1) * PAGE_SIZE);
+        let cost = JobCost::Decompress { bytes: most as u64 };
+        let unpack = move || lz4_flex::block::decompress(&super::frame::slice(&pages, 4, length), most).ok();
+        let Some(raw) = self.ring.port.runtime().job(cost, unpack).await else { return Ok(None) };
+        Ok(self.plain(log_block, raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect()))
+    }
+
+    /// A transaction from its plain blocks; ends at its commit block.
+    fn plain(&self, log_block: u32, pages: Vec<Page>) -> Option<Pending> {
+        let mut pending = Pending::default();
+        let mut pages = pages.into_iter();
+        while let Some(page) = pages.next() {
+            let bytes = page.bytes();
+            match format::header(&bytes) {
+                Some((Kind::Descriptor, sequence)) if sequence == self.sequence => {
+                    for tag in self.style.tags(&bytes) {
+                        let copy = Copy::Block { log_block, is_escaped: tag.is_escaped, page: Some(pages.next()?) };
+                        pending.copies.push((tag.home_block, copy));
+                    }
+                }
+                Some((Kind::Revoke, sequence)) if sequence == self.sequence => {
+                    pending.revokes.extend(self.style.revoked(&bytes));
+                }
+                Some((Kind::Commit, sequence)) if sequence == self.sequence => return Some(pending),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn accept(&mut self, transaction: Pending) {
+        self.done.transactions += 1;
+        self.done.logged_blocks += transaction.copies.len() as u64;
+        let tid = self.sequence;
+        for (block, copy) in transaction.copies {
+            let older = self.copies.insert(block, (tid, copy));
+            if let Some((_, Copy::Block { page: Some(_), .. })) = older {
+                self.kept_bytes = self.kept_bytes.saturating_sub(PAGE_SIZE);
+            }
+        }
+        for block in transaction.revokes {
+            self.revoked.insert(block, tid);
+        }
+    }
+
+    /// The newest copy of each block that no later or equal transaction revoked, by home block, and the frames.
+    pub(super) fn newest(&mut self) -> (Blocks, Vec<Framed>) {
+        let copies = std::mem::take(&mut self.copies);
+        let revoked = &self.revoked;
+        let is_live = |block: u64, tid: u32| revoked.get(&block).is_none_or(|&revoke| is_after(tid, revoke));
+        let all = copies.len();
+        let live = copies.into_iter().filter(|(block, (tid, _))| is_live(*block, *tid));
+        let newest: BTreeMap<u64, Copy> = live.map(|(block, (_, copy))| (block, copy)).collect();
+        self.done.revoked_blocks = (all - newest.len()) as u64;
+        (newest.into_iter().collect(), std::mem::take(&mut self.frames))
+    }
+}
+
+fn check(style: &Style, sequence: u32, tags: Vec<Tag>, pages: Vec<Page>) -> Vec<(Tag, Page, bool)> {
+    let one = |(tag, page): (Tag, Page)| {
+        let holds = !style.sums_each_block() || style.block_checksum(sequence, &page.bytes()) == tag.checksum;
+        (tag, page, holds)
+    };
+    tags.into_iter().zip(pages).map(one).collect()
+}
