@@ -9,8 +9,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use onewrite_block::Nanos;
+use onewrite_fs::Content;
 
 use crate::error::CrashError;
+
+/// What a write of this seed and length puts into a file; how far it compresses depends on the seed, too.
+pub(crate) const fn content(seed: u64, length: u64) -> Content<'static> {
+    Content::Pattern { seed, compressible_percent: (seed % 4) as u8 * 30, length }
+}
 
 /// One operation. Paths begin with a slash; a file may also be `#3`, the descriptor 3 of the task (see `Open`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

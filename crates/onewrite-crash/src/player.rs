@@ -10,11 +10,10 @@ use std::rc::Rc;
 use onewrite_block::Runtime;
 use onewrite_block::layer::{RecordedEvent, Recording};
 use onewrite_fs::{
-    AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
-    api::split_path,
+    AttributeChanges, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, api::split_path,
 };
 
-use crate::action::{Action, Workload};
+use crate::action::{Action, Workload, content};
 use crate::history::{History, Syncs};
 use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_write};
 use crate::subject::Subject;
@@ -297,8 +296,7 @@ impl<S: Subject> Player<S> {
         let expected = offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
         plan.steps = steps_of_write(node, expected, length, seed);
         let position = offset.map_or(Position::End, Position::At);
-        let content = Content::Pattern { seed, compressible_percent: 0, length };
-        let start = self.fs.write(ino, position, content, manner).await?;
+        let start = self.fs.write(ino, position, content(seed, length), manner).await?;
         plan.steps = steps_of_write(node, start, length, seed);
         Ok(())
     }

@@ -238,7 +238,7 @@ pub struct FsCounters {
     pub checkpoint_bytes: u64,
     /// Those of them that were shared.
     pub shared_bytes: u64,
-    /// Those of them that had left memory and were read from the log.
+    /// Bytes of committed blocks that had left memory and were read from the log.
     pub read_back_bytes: u64,
     /// Bytes of blocks that went compressed into the log, before compression.
     pub packed_raw_bytes: u64,

@@ -291,3 +291,8 @@ fn tasks_agree_with_the_model_under_every_cache_policy() {
         seeds(800 + number as u64, 1).for_each(|seed| run(seed, options));
     }
 }
+
+#[test]
+fn tasks_at_once_agree_with_the_model_while_blocks_come_back_from_a_compressed_log() {
+    runs(900, MountOptions { cache_pages: 256, ..MountOptions::new(Mode::Ldj) });
+}

@@ -204,3 +204,58 @@ fn logs_with_padding_behind_their_last_transaction_are_replayed_by_all_alike() {
 fn an_async_log_is_replayed_by_all_alike() {
     compare_replays(Mode::DataAsync, &CUTS);
 }
+
+#[test]
+fn a_compressed_log_is_refused_by_e2fsck_and_the_kernel_and_replayed_by_us() {
+    let scratch = Scratch::new("replay-frames");
+    for mode in [Mode::Ldj, Mode::DataCmp, Mode::LdjPaper] {
+        let image = crashed(mode, 3000);
+        let path = scratch.path("image");
+        save(&image, &path);
+        for arguments in [["-fn", text(&path)], ["-fp", text(&path)]] {
+            let said = output("e2fsck", &arguments);
+            let words = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+            assert!(said.status.code().is_some_and(|code| code >= 4), "{mode}, e2fsck {arguments:?}: {words}");
+        }
+        if let Some(refusal) = LoopMount::refusal(&path) {
+            assert!(refusal.contains("mount"), "{mode}: {refusal}");
+        }
+        // e2fsck notes in the superblock that it has seen errors.
+        let pages = |image: &Image| -> Vec<_> {
+            image
+                .written()
+                .skip(1)
+                .filter(|(_, page)| !page.is_zeros())
+                .map(|(lpn, page)| (lpn, page.digest()))
+                .collect()
+        };
+        assert_eq!(pages(&load(&path)), pages(&image), "{mode}: they changed what they do not understand");
+        let (seen, unmounted) = seen(&path, mode);
+        assert!(seen.2 > 0, "{mode}: the log holds nothing to replay");
+        save(&unmounted, &path);
+        assert_clean(&path);
+        drop(LoopMount::new(&path));
+    }
+}
+
+#[test]
+fn a_log_is_replayed_alike_whatever_fits_into_memory() {
+    for mode in [Mode::Data, Mode::Ldj, Mode::DataLazy] {
+        let image = crashed(mode, 12_000);
+        let with_cache = |cache_pages| {
+            let disk = RamDisk::with_image(image.clone(), share_geometry());
+            let options = MountOptions { cache_pages, ..MountOptions::new(mode) };
+            let work = |fs: Rc<Ext4>, _| async move {
+                Ok((
+                    tree(&fs).await?,
+                    fs.space().await?,
+                    fs.recovered().map_or(0, |recovered| recovered.written_blocks),
+                ))
+            };
+            with_mount(Box::new(disk), options, work).0.expect("it mounts")
+        };
+        let (small, large) = (with_cache(MountOptions::CACHE_PAGES_MIN), with_cache(16 * 1024));
+        assert!(small.2 as usize > MountOptions::CACHE_PAGES_MIN, "{mode}: only {} blocks to replay", small.2);
+        assert_same_tree(&small, &large, &format!("{mode}: 1 MiB of memory and 64"));
+    }
+}

@@ -64,7 +64,9 @@ fn cost_on(disk: RamDisk, mode: Mode) -> (Counters, Counters) {
 
 #[test]
 fn a_commit_flushes_twice_with_a_barrier_and_once_with_a_checksum() {
-    for (mode, flushes) in [(Mode::Writeback, 2), (Mode::Ordered, 2), (Mode::Data, 2), (Mode::DataAsync, 1)] {
+    let barriers = [(Mode::Writeback, 2), (Mode::Ordered, 2), (Mode::Data, 2), (Mode::DataLazy, 2)];
+    let checksums = [(Mode::DataAsync, 1), (Mode::DataCmp, 1), (Mode::Ldj, 1), (Mode::LdjPaper, 1)];
+    for (mode, flushes) in barriers.into_iter().chain(checksums) {
         let (commit, idle) = cost_of_fsync(mode, false);
         assert_eq!((commit.flushes, commit.fua_writes), (flushes, 0), "{mode}");
         assert_eq!((idle.flushes, idle.host_write_bytes()), (1, 0), "{mode}: an fsync without a commit");
@@ -147,6 +149,30 @@ fn data_is_written_once_in_ordered_and_to_the_log_in_data() {
     let (data, _) = cost_of_fsync(Mode::Data, false);
     assert_eq!(data.host_write_bytes_of(Cause::Data), 0);
     assert!(data.host_write_bytes_of(Cause::Journal) > ordered.host_write_bytes_of(Cause::Journal));
+}
+
+#[test]
+fn a_frame_of_zeros_takes_one_log_block_where_plain_blocks_take_many() {
+    let written = |mode| {
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(disk(false)));
+        let counted = executor.block_on(async move {
+            let fs = Ext4::mount(port.clone(), MountOptions::new(mode)).await?;
+            let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            fs.fsync(file).await?;
+            port.device_mut().reset_counters();
+            fs.write(file, Position::At(0), Content::Bytes(&[0; 200 * PAGE_SIZE]), Manner::default()).await?;
+            fs.fsync(file).await?;
+            FsResult::Ok((port.device().counters().host_write_bytes_of(Cause::Journal), fs.counters()))
+        });
+        counted.expect("nothing halts").expect("no error")
+    };
+    let (plain, compressed) = (written(Mode::Data).0, written(Mode::Ldj));
+    assert!(plain > 200 * PAGE_SIZE as u64);
+    assert_eq!(compressed.0, PAGE_SIZE as u64 * 2, "head and index of 200 blocks, and next to nothing");
+    assert!(
+        compressed.1.packed_raw_bytes > 200 * PAGE_SIZE as u64 && compressed.1.packed_bytes <= 2 * PAGE_SIZE as u64
+    );
 }
 
 /// Sixteen tasks write and sync; gives every request with its time, and the final image's digest.

@@ -240,6 +240,14 @@ pub struct FsFigures {
     pub checkpoint_bytes: u64,
     /// Those of them that SHARE brought home without writing.
     pub shared_bytes: u64,
+    /// Bytes of committed blocks that had left memory and were read from the log.
+    pub read_back_bytes: u64,
+    /// Bytes of blocks that went compressed into the log, before compression.
+    pub packed_raw_bytes: u64,
+    /// What they took there.
+    pub packed_bytes: u64,
+    /// Time that commits spent on compression.
+    pub packing_seconds: f64,
 }
 
 impl FsFigures {
@@ -254,6 +262,10 @@ impl FsFigures {
             forced_checkpoints: counters.forced_checkpoints,
             checkpoint_bytes: counters.checkpoint_bytes,
             shared_bytes: counters.shared_bytes,
+            read_back_bytes: counters.read_back_bytes,
+            packed_raw_bytes: counters.packed_raw_bytes,
+            packed_bytes: counters.packed_bytes,
+            packing_seconds: Nanos(counters.packing_ns).as_secs_f64(),
         }
     }
 }

@@ -146,7 +146,7 @@ pub struct JobArgs {
     /// Size of an emulated device or a new image [default: 1GiB].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,
-    /// Size of the journal [default: as mke2fs makes it].
+    /// Size of the journal [default: as mke2fs makes it; in data+lazy and ldj 5 GB or an eighth of the device].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub journal_size: Option<u64>,
     /// Size of the page cache.
@@ -207,8 +207,8 @@ pub struct Run {
     /// What stands between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
-    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async; with zero padding zp or zp-data,
-    /// which take +no-trim, then +reread or +hybrid [default: ordered].
+    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async; with
+    /// zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid [default: ordered].
     #[arg(long)]
     pub mode: Option<String>,
     /// Write the result as JSON to this file, or to standard output (-).
@@ -311,8 +311,8 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, or
     /// `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
-    /// Journal mode: writeback, ordered, data, data+async; with SHARE soj, sdj or sdj+async; with zero padding zp or zp-data,
-    /// which take +no-trim, then +reread or +hybrid.
+    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async; with
+    /// zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
     #[arg(long, default_value = "ordered")]
     pub mode: String,
     /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps; a tenth of the cuts falls inside the

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
-use onewrite_fs::Content;
 
 use super::listing::{FileContent, Item, ItemKind, Listing};
+use crate::action::content;
 use crate::hash::{ZEROS, page_hash};
 
 const PAGE_BYTES: u64 = PAGE_SIZE as u64;
@@ -191,7 +191,7 @@ impl Tree {
     }
 
     fn write(&mut self, node: NodeId, offset: u64, length: u64, seed: u64) -> Option<Vec<Touched>> {
-        let content = Content::Pattern { seed, compressible_percent: 0, length };
+        let content = content(seed, length);
         let (size, pages) = self.file(node)?;
         *size = (*size).max(offset + length);
         let mut touched = Vec::new();

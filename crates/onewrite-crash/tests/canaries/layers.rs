@@ -27,6 +27,8 @@ struct Late {
     judge: fn(&Request) -> Verdict,
     held: VecDeque<Request>,
     pages: BTreeMap<Lpn, Page>,
+    /// What the log holds, for what is shared from it.
+    logged: BTreeMap<Lpn, Page>,
     acknowledged: Vec<Completion>,
     reads: BTreeMap<Token, Lpn>,
     awaited: Awaited,
@@ -60,6 +62,15 @@ pub fn late_home(disk: Box<dyn Device>) -> Box<dyn Device> {
     })
 }
 
+/// Home blocks are remapped only when the log's new tail is durable.
+pub fn late_share(disk: Box<dyn Device>) -> Box<dyn Device> {
+    Late::around(disk, |request| match (request.cause, &request.operation) {
+        (Cause::Checkpoint, Operation::Share(_)) => Verdict::Hold,
+        (Cause::LogTail, Operation::Write { .. }) => Verdict::PassAndReleaseAfterFlush,
+        _ => Verdict::Pass,
+    })
+}
+
 /// Recovery marks the log empty before it brings blocks home.
 pub fn early_empty_log(disk: Box<dyn Device>) -> Box<dyn Device> {
     Late::around(disk, |request| match (request.cause, &request.operation) {
@@ -82,6 +93,7 @@ impl Late {
             judge,
             held: VecDeque::new(),
             pages: BTreeMap::new(),
+            logged: BTreeMap::new(),
             acknowledged: Vec::new(),
             reads: BTreeMap::new(),
             awaited: Awaited::Nothing,
@@ -91,8 +103,14 @@ impl Late {
     }
 
     fn hold(&mut self, token: Token, request: Request) {
-        if let Operation::Write { start, pages, .. } = &request.operation {
-            self.pages.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+        match &request.operation {
+            Operation::Write { start, pages, .. } => {
+                self.pages.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+            }
+            Operation::Share(pairs) => {
+                self.pages.extend(pairs.iter().map(|pair| (pair.target, self.logged[&pair.source].clone())));
+            }
+            _ => (),
         }
         self.held.push_back(request);
         self.acknowledged.push(Completion { token, outcome: Ok(Vec::new()) });
@@ -101,6 +119,9 @@ impl Late {
     fn pass(&mut self, token: Token, request: Request) {
         match &request.operation {
             Operation::Read { start, .. } => drop(self.reads.insert(token, *start)),
+            Operation::Write { start, pages, .. } if request.cause == Cause::Journal => {
+                self.logged.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+            }
             Operation::Flush if self.awaited == Awaited::NextFlush => self.awaited = Awaited::Flush(token),
             _ => (),
         }

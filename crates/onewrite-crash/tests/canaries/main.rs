@@ -15,11 +15,11 @@ use onewrite_block::{Device, DevicePort, Geometry, Nanos};
 use onewrite_crash::{ExploreOptions, Explorer, Promise, Sound, Subject, Workload, WorkloadSpec};
 use onewrite_fs::FsResult;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::journal::Commit;
+use onewrite_fs::journal::{Commit, Streams};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Known-bad variants here.
-const CANARIES: usize = 11;
+const CANARIES: usize = 14;
 
 /// A row for each canary that was caught, to be printed when all were.
 static CAUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -174,7 +174,28 @@ fn log_space_freed_before_home_blocks_are_durable() {
 
 #[test]
 fn checkpoint_entry_dropped_when_a_newer_version_is_only_running() {
-    tell("checkpoint entry dropped while a newer is running", &SEEDS.map(skipper::caught));
+    tell("checkpoint entry dropped while a newer is running", &SEEDS.map(|seed| skipper::caught(Mode::Data, seed)));
+}
+
+#[test]
+fn pair_dropped_when_a_newer_version_is_only_running() {
+    tell("SHARE pair dropped while a newer is running", &SEEDS.map(|seed| skipper::caught(Mode::Sdj, seed)));
+}
+
+#[test]
+fn tail_moved_before_share() {
+    let canary = Canary { layer: Some(layers::late_share), ..Canary::default() };
+    assert_caught("tail moved before SHARE", &canary, &script(SYNCING), |seed| options(Mode::Sdj, seed));
+}
+
+/// Recovery that believes whatever decompresses, as the LDJ papers have it, recovers torn transactions (false recovery).
+#[test]
+fn frames_known_by_their_length_only() {
+    let canary = Canary { commit: Some(|| Box::new(Streams)), ..Canary::default() };
+    assert_caught("frames known by their length only", &canary, "random:60", |seed| ExploreOptions {
+        states_max: 4_000,
+        ..options(Mode::Ldj, seed)
+    });
 }
 
 #[test]

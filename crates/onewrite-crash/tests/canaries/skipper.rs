@@ -1,7 +1,7 @@
-//! A checkpoint that drops an entry because a newer version of its block is in the running transaction.
+//! A checkpoint that drops an entry, or a pair of a SHARE, because a newer version of its block is in the running transaction.
 //!
 //! Which blocks the running transaction holds is not seen from outside, but a run is the same every time: the first run
-//! writes down which checkpoint writes bring home a block that the next commit logs again; in the second run the disk
+//! writes down which checkpoints bring home a block that the next commit logs again; in the second run the disk
 //! keeps its old content there. Requests and times are equal in both.
 
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, Operation, Page, Request, Token,
+    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, Operation, Page, Remap, Request, Token,
 };
 use onewrite_crash::{ExploreOptions, Sound, Subject, WorkloadSpec, trace};
 use onewrite_fs::FsResult;
@@ -20,7 +20,7 @@ use onewrite_fs::journal::format::{JournalSuperblock, Kind, Style, header};
 #[derive(Default)]
 struct Plan {
     is_known: bool,
-    /// Number of a checkpoint write, and a block of it.
+    /// Number of a checkpoint write or SHARE, and a block of it.
     skipped: BTreeSet<(u64, Lpn)>,
 }
 
@@ -45,7 +45,7 @@ struct Skipper {
     inner: Box<dyn Device>,
     plan: Rc<RefCell<Plan>>,
     style: Option<Style>,
-    /// Checkpoint writes so far.
+    /// Checkpoint writes and SHAREs so far.
     writes: u64,
     /// Those since the last commit, with their blocks.
     recent: Vec<(u64, Lpn)>,
@@ -56,6 +56,14 @@ struct Skipper {
 
 impl Skipper {
     fn look(&mut self, request: &mut Request) {
+        if let (Cause::Checkpoint, Operation::Share(pairs)) = (request.cause, &mut request.operation) {
+            self.share(pairs);
+            if pairs.is_empty() {
+                // As many requests as in the first run.
+                request.operation = Operation::Read { start: Lpn(0), count: 1 };
+            }
+            return;
+        }
         let Operation::Write { start, pages, .. } = &mut request.operation else { return };
         match request.cause {
             Cause::LogTail => {
@@ -85,6 +93,13 @@ impl Skipper {
                 _ => (),
             }
         }
+    }
+
+    fn share(&mut self, pairs: &mut Vec<Remap>) {
+        self.writes += 1;
+        let (writes, plan) = (self.writes, self.plan.borrow());
+        self.recent.extend(pairs.iter().map(|pair| (writes, pair.target)));
+        pairs.retain(|pair| !plan.is_known || !plan.skipped.contains(&(writes, pair.target)));
     }
 
     fn checkpoint(&mut self, start: Lpn, pages: &mut [Page]) {
@@ -138,14 +153,14 @@ impl Device for Skipper {
 }
 
 /// Many small changes to the same blocks, so that the log fills and checkpoints run beside them.
-fn options(seed: u64) -> ExploreOptions {
-    ExploreOptions { samples: 4, exhaustive_writes_max: 2, nested_every: 0, ..crate::options(Mode::Data, seed) }
+fn options(mode: Mode, seed: u64) -> ExploreOptions {
+    ExploreOptions { samples: 4, exhaustive_writes_max: 2, nested_every: 0, ..crate::options(mode, seed) }
 }
 
 /// Holds the explorer to catching it.
-pub fn caught(seed: u64) -> crate::Catch {
+pub fn caught(mode: Mode, seed: u64) -> crate::Catch {
     let spec: WorkloadSpec = "random:2000".parse().expect("workload");
-    let (subject, options) = (Skipping::default(), options(seed));
+    let (subject, options) = (Skipping::default(), options(mode, seed));
     let workload = spec.workloads(&options).next().expect("a random workload");
     trace(subject.clone(), &workload, &options).expect("the first run");
     subject.0.borrow_mut().is_known = true;

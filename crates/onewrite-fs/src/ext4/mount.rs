@@ -24,9 +24,12 @@ use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult};
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{
-    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Recovered, padding_warnings,
-    recover,
+    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Recovered, RecoveryOptions,
+    padding_warnings, recover,
 };
+
+/// Bytes of log blocks that [`replay`] holds in memory, at most.
+const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +123,9 @@ impl Ext4 {
     pub async fn mount_with(port: DevicePort, options: MountOptions, commit: Box<dyn Commit>) -> FsResult<Ext4> {
         let cache = page_cache(&options)?;
         check_device(&port, options.mode)?;
-        let mut opened = open(&port, options.mode.checkpoint()).await?;
+        let by = options.mode.checkpoint();
+        let recovery = RecoveryOptions { by, kept_bytes_max: options.cache_pages * PAGE_SIZE };
+        let mut opened = open(&port, recovery).await?;
         let groups = Groups::new(opened.descriptors);
         let structure = Structure::new(&opened.layout, &groups, &opened.map)?;
         settle_counts(&mut opened.superblock, &groups);
@@ -176,7 +181,8 @@ impl Ext4 {
 /// # Errors
 /// As [`Ext4::mount`].
 pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
-    let mut opened = open(port, CheckpointBy::Copy).await?;
+    let options = RecoveryOptions { by: CheckpointBy::Copy, kept_bytes_max: REPLAY_BYTES_MAX };
+    let mut opened = open(port, options).await?;
     if opened.recovered.is_some() {
         settle_counts(&mut opened.superblock, &Groups::new(opened.descriptors));
         let features = opened.superblock.features();
@@ -230,7 +236,7 @@ fn check_device(port: &DevicePort, mode: Mode) -> FsResult<()> {
 }
 
 /// Reads what a mount needs, with the log replayed.
-async fn open(port: &DevicePort, by: CheckpointBy) -> FsResult<Opened> {
+async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> {
     let superblock = take_superblock(&read_block(port, 0).await?)?;
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
@@ -245,7 +251,7 @@ async fn open(port: &DevicePort, by: CheckpointBy) -> FsResult<Opened> {
     if log_superblock.start == 0 {
         return Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered: None });
     }
-    let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), by).await?);
+    let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), recovery).await?);
     let superblock = take_superblock(&read_block(port, 0).await?)?;
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;

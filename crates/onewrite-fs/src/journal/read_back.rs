@@ -102,7 +102,6 @@ impl Journal {
         for (homeward, page) in missing.iter_mut().zip(self.fetch(&places).await?) {
             homeward.page = Some(page.ok_or_else(|| damaged(homeward.home_block))?);
         }
-        self.counters.borrow_mut().read_back_bytes += (places.len() * PAGE_SIZE) as u64;
         Ok(())
     }
 
@@ -122,6 +121,7 @@ impl Journal {
         for wanted in by_log.into_values() {
             fetches.push(self.begin_fetch(places, wanted).await);
         }
+        self.counters.borrow_mut().read_back_bytes += (places.len() * PAGE_SIZE) as u64;
         let mut pages = vec![None; places.len()];
         for fetch in fetches {
             for (index, page) in self.end_fetch(fetch).await? {

@@ -7,8 +7,8 @@
 //!   read ahead ─► transactions, checked whole ─► newest copy of each block ─► unpacked and written, part by part
 //! ```
 //!
-//! Copies stay in memory up to [`KEPT_BYTES_MAX`]; what is beyond is read again when it goes home. Of a compressed log
-//! only chunks that hold a newest copy are decompressed, several at once.
+//! Copies stay in memory up to a bound; what is beyond is read again when it goes home. Of a compressed log only chunks
+//! that hold a newest copy are decompressed, several at once.
 
 mod reader;
 mod scan;
@@ -25,10 +25,17 @@ use crate::api::{FsError, FsResult};
 use reader::Ring;
 use scan::Scan;
 
-/// Bytes of log blocks that recovery holds in memory, at most.
-const KEPT_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Blocks that go home in one part.
 const PART_BLOCKS: usize = 16 * 1024;
+
+/// How a log is replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryOptions {
+    /// How blocks come home.
+    pub by: CheckpointBy,
+    /// Bytes of log blocks held in memory between reading and writing, at most; those of one part come on top.
+    pub kept_bytes_max: usize,
+}
 
 /// What recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -89,20 +96,21 @@ pub async fn recover(
     port: &DevicePort,
     map: &LogMap,
     (superblock, superblock_page): (&mut JournalSuperblock, &mut Page),
-    by: CheckpointBy,
+    options: RecoveryOptions,
 ) -> FsResult<Recovered> {
     if superblock.start == 0 {
         return Ok(Recovered::default());
     }
     let begin = port.runtime().now();
     let ring = Ring::new(port, map, superblock);
-    let mut scan = Scan::new(&ring, superblock);
+    let mut scan = Scan::new(&ring, superblock, options.kept_bytes_max);
     scan.run().await?;
     let (blocks, frames) = scan.newest();
     let mut done = scan.done;
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
-    let can_share = |copy: &Copy| by == CheckpointBy::Share && matches!(copy, Copy::Block { is_escaped: false, .. });
+    let can_share =
+        |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy, Copy::Block { is_escaped: false, .. });
     let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));
     done.shared_blocks = shared.len() as u64;
     done.written_bytes = (copied.len() * PAGE_SIZE) as u64;
@@ -154,18 +162,21 @@ async fn write_home(ring: &Ring<'_>, mut blocks: Blocks, frames: &[Framed]) -> F
 async fn contents(ring: &Ring<'_>, part: &[(u64, Copy)], frames: &[Framed]) -> FsResult<Vec<(u64, Page)>> {
     let mut pages = Vec::with_capacity(part.len());
     let mut packed: BTreeMap<(u32, u32), Vec<(u64, u32)>> = BTreeMap::new();
+    let mut absent: Vec<(u32, u64, bool)> = Vec::new();
+    let unescaped = |page, is_escaped| if is_escaped { format::unescape(page) } else { page };
     for (home, copy) in part {
         match copy {
             Copy::Chunk { frame, chunk, index } => packed.entry((*frame, *chunk)).or_default().push((*home, *index)),
-            Copy::Block { log_block, is_escaped, page } => {
-                let page = match page {
-                    Some(page) => page.clone(),
-                    None => ring.read(*log_block, 1).await?.pop().expect("one block, one page"),
-                };
-                pages.push((*home, if *is_escaped { format::unescape(page) } else { page }));
+            Copy::Block { is_escaped, page: Some(page), .. } => {
+                pages.push((*home, unescaped(page.clone(), *is_escaped)));
             }
+            Copy::Block { log_block, is_escaped, page: None } => absent.push((*log_block, *home, *is_escaped)),
         }
     }
+    absent.sort_unstable();
+    let again = ring.read_all(absent.iter().map(|(log_block, ..)| *log_block)).await?;
+    pages
+        .extend(absent.into_iter().zip(again).map(|((_, home, is_escaped), page)| (home, unescaped(page, is_escaped))));
     unpack(ring, packed, frames, &mut pages).await?;
     Ok(pages)
 }

@@ -165,6 +165,28 @@ impl LoopMount {
         Some(mount)
     }
 
+    /// What the kernel says when it refuses to mount `image`; `None`, loudly, where there are no loop devices.
+    ///
+    /// # Panics
+    /// If the kernel mounts it.
+    pub fn refusal(image: &Path) -> Option<String> {
+        let attached = output("losetup", &["-f", "--show", text(image)]);
+        if !attached.status.success() {
+            eprintln!("SKIPPED: no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
+            return None;
+        }
+        let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
+        let path = image.with_extension("refused");
+        fs::create_dir_all(&path).expect("mount point");
+        let mounted = output("mount", &["-t", "ext4", &device, text(&path)]);
+        if mounted.status.success() {
+            output("umount", &[text(&path)]);
+        }
+        output("losetup", &["-d", &device]);
+        assert!(!mounted.status.success(), "the kernel mounts {}", image.display());
+        Some(String::from_utf8_lossy(&mounted.stderr).into_owned())
+    }
+
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.path

@@ -13,7 +13,7 @@ use onewrite_fs::api::resolve;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FsResult, Manner};
 
-use super::{RunSpec, Stack, format, judge, mount};
+use super::{RunSpec, Stack, format, journal_bytes, judge, mount};
 use crate::driver::{self, Files, Ledger, RunOptions, Settled};
 use crate::error::LabError;
 use crate::report::CrashVerdict;
@@ -84,8 +84,8 @@ impl Attempt {
         let port = executor.runtime().attach(device);
         let (task_spec, task_port) = (Rc::clone(spec), port.clone());
         let fs = executor.block_on(async move {
-            let options =
-                FormatOptions { journal_bytes: task_spec.journal_bytes, is_zeroed: true, ..FormatOptions::default() };
+            let journal_bytes = journal_bytes(&task_spec, mode, &task_port);
+            let options = FormatOptions { journal_bytes, is_zeroed: true, ..FormatOptions::default() };
             format(&task_port, &options, &mut Choices::new(task_spec.seed).stream("mkfs", 0)).await?;
             mount(&task_spec, mode, task_port).await
         })??;

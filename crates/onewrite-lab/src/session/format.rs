@@ -49,6 +49,12 @@ pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Ch
     Ok(Formatted { size_bytes, journal_bytes: u64::from(blocks) * PAGE_SIZE as u64, written_bytes })
 }
 
+/// Bytes of a journal whose blocks go home late: 5 GB, as the LDJ papers have it, or an eighth of the device.
+pub fn lazy_journal_bytes(size_bytes: u64) -> u64 {
+    let eighth = size_bytes / 8;
+    (eighth - eighth % PAGE_SIZE as u64).clamp(1024 * PAGE_SIZE as u64, 5 << 30)
+}
+
 fn default_journal(size_bytes: u64) -> u32 {
     mkfs::default_journal_blocks(size_bytes / PAGE_SIZE as u64)
 }

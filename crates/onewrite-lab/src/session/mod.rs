@@ -28,7 +28,7 @@ use onewrite_fs::journal::EvictionSpot;
 pub use crash::crash_workloads;
 pub use cuts::try_cuts;
 pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
-pub use format::{FormatOptions, Formatted, format, held_by};
+pub use format::{FormatOptions, Formatted, format, held_by, lazy_journal_bytes};
 pub use image::save_image;
 pub use judge::{Judgement, judge};
 pub use overlay::Overlay;
@@ -90,7 +90,7 @@ pub struct RunSpec {
     pub host_name: String,
     /// The machine that the run is modelled on.
     pub host: HostProfile,
-    /// Bytes of the journal; `None` as mke2fs would make it.
+    /// Bytes of the journal; `None` as mke2fs would make it, or large in lazy modes ([`lazy_journal_bytes`]).
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache.
     pub cache_bytes: u64,
@@ -165,7 +165,7 @@ async fn run_ext4(
     let choices = Choices::new(spec.seed);
     let workload = spec.job.plan(fio::Target::Files, &choices)?;
     let options = FormatOptions {
-        journal_bytes: spec.journal_bytes,
+        journal_bytes: journal_bytes(spec, mode, &port),
         is_zeroed: runtime.is_virtual(),
         unix_time: (runtime.civil_now().0 / 1_000_000_000) as u32,
         label: String::new(),
@@ -178,6 +178,11 @@ async fn run_ext4(
     fs.unmount().await?;
     let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());
     Ok(gather(spec, &port, &measures, runtime.now() - begin, Some(figures), Some(formatted.journal_bytes)))
+}
+
+/// Bytes of the journal that mkfs is asked for.
+fn journal_bytes(spec: &RunSpec, mode: Mode, port: &DevicePort) -> Option<u64> {
+    spec.journal_bytes.or_else(|| mode.is_lazy().then(|| lazy_journal_bytes(device_bytes(port))))
 }
 
 async fn mount(spec: &RunSpec, mode: Mode, port: DevicePort) -> Result<Ext4, LabError> {

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use onewrite_block::{Device, HostProfile, Nanos, PAGE_SIZE, Time};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_lab::job::JobFile;
-use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by};
+use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by, lazy_journal_bytes};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 
 use super::probe::eviction_spot;
@@ -121,7 +121,11 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
     let size = device.geometry().pages * PAGE_SIZE as u64;
     let stack = match spec.stack {
         Stack::Ext4(mode) => {
-            let journal = spec.journal_bytes.map_or("as mke2fs makes it".to_owned(), |bytes| format!("{bytes} bytes"));
+            let journal = match spec.journal_bytes {
+                Some(bytes) => format!("{bytes} bytes"),
+                None if mode.is_lazy() => format!("{} bytes", lazy_journal_bytes(size)),
+                None => "as mke2fs makes it".to_owned(),
+            };
             format!(
                 "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes ({}), {}",
                 mode.promise().name(),

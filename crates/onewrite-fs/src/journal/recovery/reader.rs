@@ -52,6 +52,29 @@ impl<'a> Ring<'a> {
         Ok(pages)
     }
 
+    /// The content of log blocks in ascending order; neighbours are read together, all at once.
+    pub(super) async fn read_all(&self, blocks: impl Iterator<Item = u32>) -> Result<Vec<Page>, DeviceError> {
+        let mut under_way = Vec::new();
+        let mut blocks = blocks.peekable();
+        while let Some(first) = blocks.next() {
+            let mut count = 1;
+            while blocks.next_if_eq(&(first + count)).is_some() {
+                count += 1;
+            }
+            let (mut block, end) = (first, first + count);
+            while block < end {
+                let (lpn, count) = self.run(block, end - block);
+                under_way.push(self.port.send(Request::read(lpn, count, Cause::Recovery)).await);
+                block += count;
+            }
+        }
+        let mut pages = Vec::new();
+        for read in under_way {
+            pages.extend(read.await?);
+        }
+        Ok(pages)
+    }
+
     /// The longest read from `block` on, of `most` blocks at most.
     fn run(&self, block: u32, most: u32) -> (Lpn, u32) {
         let count = most.min(self.length - block).min(self.port.geometry().transfer_pages_max);

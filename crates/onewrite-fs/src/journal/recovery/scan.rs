@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::super::format::frame::{Extent, Frame};
 use super::super::format::{self, Checksums, JournalSuperblock, Kind, Style, Tag, VersionOneSum, incompat};
 use super::reader::{Reader, Ring};
-use super::{Blocks, Copy, Framed, KEPT_BYTES_MAX, Recovered, damage};
+use super::{Blocks, Copy, Framed, Recovered, damage};
 use crate::api::FsResult;
 
 /// A transaction that is being read; nothing of it counts before it is whole.
@@ -34,6 +34,7 @@ pub(super) struct Scan<'a> {
     revoked: FxHashMap<u64, u32>,
     frames: Vec<Framed>,
     kept_bytes: usize,
+    kept_bytes_max: usize,
     pub(super) done: Recovered,
 }
 
@@ -43,7 +44,7 @@ fn is_after(a: u32, b: u32) -> bool {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(ring: &'a Ring<'a>, superblock: &JournalSuperblock) -> Scan<'a> {
+    pub(super) fn new(ring: &'a Ring<'a>, superblock: &JournalSuperblock, kept_bytes_max: usize) -> Scan<'a> {
         Scan {
             reader: Reader::new(ring, superblock.start),
             ring,
@@ -54,6 +55,7 @@ impl<'a> Scan<'a> {
             revoked: FxHashMap::default(),
             frames: Vec::new(),
             kept_bytes: 0,
+            kept_bytes_max,
             done: Recovered::default(),
         }
     }
@@ -144,7 +146,7 @@ impl<'a> Scan<'a> {
     /// Whether `count` more blocks may stay in memory.
     fn keep(&mut self, count: usize) -> bool {
         let bytes = self.kept_bytes + count * PAGE_SIZE;
-        let fits = bytes <= KEPT_BYTES_MAX;
+        let fits = bytes <= self.kept_bytes_max;
         if fits {
             self.kept_bytes = bytes;
         }
