@@ -5,9 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::journal::{
-    Barrier, Check, CheckpointBy, Checksum, Commit, Compressed, Padding, Streams, ZeroPadding,
-};
+use crate::journal::{Barrier, Check, CheckpointBy, Checksum, Commit, Compressed, Padding, Streams, ZeroPadding};
 
 /// What goes into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

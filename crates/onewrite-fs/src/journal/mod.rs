@@ -40,7 +40,9 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
 pub use checkpoint::CheckpointBy;
-pub use commit::{Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait};
+pub use commit::{
+    Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait,
+};
 use format::JournalSuperblock;
 pub use frames::{Compressed, Streams};
 use live::Live;
