@@ -19,7 +19,7 @@ fn torture(profile: &str, mix: Mix, seed: u64, requests: u64, pace: u64) -> Driv
 
 #[test]
 fn random_requests_with_cuts_keep_every_promise() {
-    for profile in ["sata-850pro", "nvme-share", "ideal", "nvme-960pro", "nvme-750"] {
+    for profile in ["sata-850pro", "nvme-share", "ideal", "nvme-960pro", "nvme-750", "ssd-tlc-120g"] {
         for seed in 0..6 {
             let driver = torture(profile, BALANCED, seed, 4000, 400);
             assert!(driver.cuts > 5 && driver.cuts_in_recovery > 0, "{} cuts", driver.cuts);

@@ -432,7 +432,7 @@ pub struct Cache {
     /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub device_size: Option<u64>,
-    /// Random log blocks of `--ftl fast` [default: all spare blocks but two].
+    /// Random log blocks of `--ftl fast` [default: the profile's, else all spare blocks but two].
     #[arg(long, value_name = "COUNT", requires = "device")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].

@@ -10,7 +10,7 @@ use crate::ssd::shape::Shape;
 /// A translation layer and what it leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// [`Fast`] with so many random log blocks at most; none for as many as the spare blocks allow.
+    /// [`Fast`] with so many random log blocks at most; none for the profile's number, else as many as the spare blocks allow.
     Fast {
         /// [`FastPlan::random_blocks`].
         random_blocks: Option<u32>,
@@ -69,6 +69,10 @@ impl Profile {
         };
         let model = self.model(flash, buffer, capacity_bytes)?;
         let space = space(layer, &model.shape, flash.spare_percent);
+        let layer = match layer {
+            Layer::Fast { random_blocks } => Layer::Fast { random_blocks: random_blocks.or(flash.log_blocks) },
+            other => other,
+        };
         Ok(TimedFtl::new(layer.over(space), model))
     }
 }
@@ -102,6 +106,50 @@ mod tests {
                 device.ftl().check().unwrap();
             }
         }
+    }
+
+    /// Megabytes per second of requests of `pages` pages over a range, on a device of 2 GiB filled before.
+    fn speed(name: &str, is_write: bool, pages: u32, is_random: bool) -> f64 {
+        let fast = Layer::Fast { random_blocks: None };
+        let mut device = Profile::load(name).unwrap().layer(fast, Some(2 << 30)).unwrap();
+        (0..4096).for_each(|chunk| device.write(chunk * 128, 128).unwrap());
+        let range = 1_000_000_000 / PAGE_SIZE as u32 / pages;
+        let requests = if is_random { 40_000 } else { range };
+        for turn in 0..2 * requests {
+            if turn == requests {
+                device.begin();
+            }
+            let place =
+                if is_random { (u64::from(turn) * 2_654_435_761 % u64::from(range)) as u32 } else { turn % range };
+            let done = if is_write { device.write(place * pages, pages) } else { device.read(place * pages, pages) };
+            done.unwrap();
+        }
+        f64::from(requests * pages) * PAGE_SIZE as f64 / 1e6 / device.finish().as_secs_f64()
+    }
+
+    /// Whether writes, pages each, whether at random, MB/s, and what is near enough.
+    type Published = (bool, u32, bool, f64, std::ops::Range<f64>);
+
+    #[test]
+    fn memory_cards_are_as_fast_as_published() {
+        let card = |read, write, random_read, random_write| -> [Published; 4] {
+            [
+                (false, 128, false, read, 0.85..1.15),
+                (true, 128, false, write, 0.85..1.15),
+                (false, 1, true, random_read, 0.85..1.15),
+                (true, 1, true, random_write, 0.5..2.0),
+            ]
+        };
+        let cards = [("microsd-patriot", card(14.8, 5.0, 3.4, 0.1)), ("microsd-adata", card(30.0, 10.0, 3.4, 0.1))];
+        let mut wrong = Vec::new();
+        for (name, published) in cards {
+            for (is_write, pages, is_random, paper, near) in published {
+                let found = speed(name, is_write, pages, is_random);
+                println!("{name}, writes {is_write}, random {is_random}: {found:.3} MB/s, published {paper}");
+                wrong.extend((!near.contains(&(found / paper))).then_some((name, is_write, is_random, found, paper)));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:?}");
     }
 
     #[test]

@@ -28,6 +28,9 @@ const PROFILES: &[(&str, &str)] = &[
     ("nvme-750", include_str!("../../profiles/nvme-750.toml")),
     ("nvme-p3600", include_str!("../../profiles/nvme-p3600.toml")),
     ("sata-530", include_str!("../../profiles/sata-530.toml")),
+    ("ssd-tlc-120g", include_str!("../../profiles/ssd-tlc-120g.toml")),
+    ("microsd-patriot", include_str!("../../profiles/microsd-patriot.toml")),
+    ("microsd-adata", include_str!("../../profiles/microsd-adata.toml")),
     ("hdd-barracuda", include_str!("../../profiles/hdd-barracuda.toml")),
     ("nvme-share", include_str!("../../profiles/nvme-share.toml")),
     ("ftl-16g", include_str!("../../profiles/ftl-16g.toml")),
@@ -142,7 +145,7 @@ pub struct FlashSide {
     pub dies: u32,
     /// Pages of 4 KiB that a die programs at once: planes times size of the flash page.
     pub planes: u32,
-    /// Pages of 4 KiB in an erase block over all planes; a power of two.
+    /// Pages of 4 KiB in an erase block over all planes; a multiple of the planes.
     pub pages_per_block: u32,
     /// Spare share of the logical capacity.
     pub spare_percent: f64,
@@ -154,6 +157,8 @@ pub struct FlashSide {
     pub erase_us: f64,
     /// Speed of a channel in MB/s; 0 for infinite.
     pub channel_mb_s: f64,
+    /// Random log blocks of a hybrid layer ([`Layer::Fast`]); none for all spare blocks but two.
+    pub log_blocks: Option<u32>,
     /// A die collects while it has fewer free blocks than this.
     pub collect_below_blocks: usize,
     /// How a die chooses what to collect.
@@ -415,9 +420,9 @@ impl Profile {
 
 impl FlashSide {
     fn refusal(&self) -> Option<&'static str> {
-        let is_whole = self.planes.is_power_of_two() && self.pages_per_block.is_power_of_two();
+        let is_whole = self.planes.is_power_of_two() && self.pages_per_block.is_multiple_of(self.planes);
         if !is_whole || self.planes > self.pages_per_block || self.planes > 32 {
-            return Some("planes (up to 32) and pages_per_block must be powers of two, planes the smaller one");
+            return Some("planes must be a power of two up to 32, pages_per_block a multiple of them");
         }
         if !(1..=64).contains(&self.dies) || !self.dies.is_power_of_two() || self.channels == 0 {
             return Some("dies must be a power of two up to 64, on at least one channel");

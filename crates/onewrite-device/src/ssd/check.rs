@@ -56,7 +56,7 @@ impl PowerCut for Ssd {
         if self.is_cut {
             return Ok(());
         }
-        self.map.check(self.blocks.valid_counts(), self.model.shape.pages_per_block.trailing_zeros())?;
+        self.map.check(self.blocks.valid_counts(), self.model.shape.page_bits())?;
         self.blocks.check()?;
         self.log.check(self.model.shape.data_blocks..self.model.shape.blocks())?;
         self.buffer.check()?;

@@ -125,7 +125,7 @@ impl Ssd {
         Ssd {
             flash,
             dump: None,
-            map: Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block),
+            map: Mapping::new(shape.logical_pages, shape.page_numbers()),
             blocks: Blocks::new(shape.data_blocks, shape.dies, shape.pages_per_block),
             log: MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block),
             buffer: Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order()),

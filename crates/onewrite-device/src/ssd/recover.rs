@@ -72,7 +72,7 @@ impl Ssd {
 
     fn reset_volatile(&mut self) {
         let shape = self.model.shape;
-        self.map = Mapping::new(shape.logical_pages, shape.data_blocks * shape.pages_per_block);
+        self.map = Mapping::new(shape.logical_pages, shape.page_numbers());
         self.blocks = Blocks::without_free(shape.data_blocks, shape.dies, shape.pages_per_block);
         self.log = MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block);
         let model = &self.model;

@@ -44,7 +44,7 @@ pub struct Shape {
     pub dies: u32,
     /// Pages that a die programs at once.
     pub planes: u32,
-    /// Pages in an erase block, over all planes; a power of two.
+    /// Pages in an erase block, over all planes; a multiple of the planes.
     pub pages_per_block: u32,
     /// Blocks for content, over all dies.
     pub data_blocks: u32,
@@ -63,7 +63,8 @@ impl Shape {
         }
         let pages = pages as u32;
         let (mut dies, mut block_pages) = (plan.dies, plan.pages_per_block);
-        while pages / dies / block_pages < DATA_BLOCKS_MIN && block_pages > BLOCK_PAGES_MIN.max(plan.planes) {
+        let halves = |block: u32| block > BLOCK_PAGES_MIN.max(plan.planes) && block.is_multiple_of(2 * plan.planes);
+        while pages / dies / block_pages < DATA_BLOCKS_MIN && halves(block_pages) {
             block_pages /= 2;
         }
         while pages / dies / block_pages < DATA_BLOCKS_MIN && dies > DIES_MIN {
@@ -99,16 +100,28 @@ impl Shape {
         die % self.channels as usize
     }
 
+    /// Bits of a page's number that say which page of its block it is. Blocks of other sizes than powers of two leave the
+    /// numbers between unused.
+    #[inline]
+    pub(crate) fn page_bits(&self) -> u32 {
+        self.pages_per_block.next_power_of_two().trailing_zeros()
+    }
+
+    /// Numbers of pages for content, the unused ones included.
+    pub(crate) fn page_numbers(&self) -> u32 {
+        self.data_blocks << self.page_bits()
+    }
+
     /// The number of a page among all pages.
     #[inline]
     pub(crate) fn ppn(&self, block: u32, page: u32) -> u32 {
-        (block << self.pages_per_block.trailing_zeros()) + page
+        (block << self.page_bits()) + page
     }
 
     /// The block and the page in it.
     #[inline]
     pub(crate) fn place(&self, ppn: u32) -> (u32, u32) {
-        (ppn >> self.pages_per_block.trailing_zeros(), ppn & (self.pages_per_block - 1))
+        (ppn >> self.page_bits(), ppn & ((1 << self.page_bits()) - 1))
     }
 
     /// Map segments: pieces of the map that fit a log page each.
