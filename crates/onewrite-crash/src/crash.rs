@@ -85,6 +85,7 @@ fn one<S: Subject>(explorer: &mut Explorer<'_, S>, workload: &Workload, plan: Cr
     let most = plan.options.states_max;
     if plan.options.pads() {
         let points = most.saturating_sub(explorer.report().states).clamp(POINTS_MIN, POINTS_MAX);
+        explorer.report.workloads += 1;
         return explorer.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None });
     }
     explorer.states_max = most - (most / DEVICE_SHARE).saturating_sub(explorer.report().states_by_kind.inside_device);

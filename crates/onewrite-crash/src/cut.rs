@@ -242,7 +242,7 @@ impl<S: Subject> Explorer<'_, S> {
                 self.report.judged += 1;
                 self.judged_inside_device += 1;
                 let breach = match self.power_up(&capture, chance, &pages) {
-                    Ok(found) => self.judge_content(&walkers, (&judge, place), &capture, found),
+                    Ok(found) => self.judge_content(&walkers, (&judge, place), &capture, found)?,
                     Err(what) => Some(broken_device(what)),
                 };
                 if let Some(breach) = breach {
@@ -287,16 +287,17 @@ impl<S: Subject> Explorer<'_, S> {
         (judge, place): (&Judge<'_>, Place),
         capture: &Capture,
         PoweredUp { content, cut_again }: PoweredUp,
-    ) -> Option<Breach> {
+    ) -> Result<Option<Breach>, CrashError> {
         let mut content = match walkers.newer(content) {
             Ok(content) => content,
             Err(wrong) => {
                 let wrong: Vec<String> = wrong.iter().map(Lpn::to_string).collect();
-                return Some(broken_device(format!("{}: neither durable nor newer", wrong.join(", "))));
+                return Ok(Some(broken_device(format!("{}: neither durable nor newer", wrong.join(", ")))));
             }
         };
         if let Some(lpn) = walkers.region.halved_share(&content) {
-            return Some(broken_device(format!("a SHARE happened in part: {lpn} differs from the pairs beside it")));
+            let what = format!("a SHARE happened in part: {lpn} differs from the pairs beside it");
+            return Ok(Some(broken_device(what)));
         }
         let region = content.split_off(&Lpn(walkers.start));
         let sum = walkers.image.sum_with(&content);
@@ -309,10 +310,16 @@ impl<S: Subject> Explorer<'_, S> {
             kinds.inside_map_log += u64::from(capture.logs_map);
             kinds.inside_collection += u64::from(capture.collects);
             kinds.inside_device_recovery += u64::from(cut_again > 0);
-            let replays = outcome.replayed.is_some_and(|replayed| replayed.transactions > 0);
-            kinds.log_not_empty += u64::from(replays);
+            let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
+            kinds.log_not_empty += u64::from(replayed.is_some());
+            kinds.log_wrapped += u64::from(walkers.image.has_wrapped);
+            kinds.forced_checkpoint += u64::from(place.has_forced);
+            kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
+            if let Some(breach) = self.e2fsck_finding_now_and_then(&outcome.image)? {
+                return Ok(Some(breach));
+            }
         }
-        judge.judge(&outcome.found, place.happened)
+        Ok(judge.judge(&outcome.found, place.happened))
     }
 }
 

@@ -71,7 +71,7 @@ struct Walk<'w> {
 pub(crate) struct Place {
     pub(crate) event: usize,
     pub(crate) happened: usize,
-    has_forced: bool,
+    pub(crate) has_forced: bool,
 }
 
 impl Place {
@@ -364,14 +364,24 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn ask_e2fsck(&mut self, walk: &Walk<'_>, place: Place, choice: &Choice, image: &Image) -> Result<(), CrashError> {
-        // Orphans are finished first: `e2fsck -n` cannot, and complains of them.
-        let Ok((_, image)) = self.recoverer.finish(image) else { return Ok(()) };
-        self.report.e2fsck_runs += 1;
-        if let Some(what) = self.e2fsck.finding(&image)? {
-            let breach = Breach { promise: crate::judge::Promise::Structure, what, difference: Vec::new() };
+        if let Some(breach) = self.e2fsck_finding(image)? {
             self.violate(walk, place, choice.clone(), breach);
         }
         Ok(())
+    }
+
+    /// What e2fsck finds wrong with a recovered image.
+    fn e2fsck_finding(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
+        // Orphans are finished first: `e2fsck -n` cannot, and complains of them.
+        let Ok((_, image)) = self.recoverer.finish(image) else { return Ok(None) };
+        self.report.e2fsck_runs += 1;
+        let promise = crate::judge::Promise::Structure;
+        Ok(self.e2fsck.finding(&image)?.map(|what| Breach { promise, what, difference: Vec::new() }))
+    }
+
+    /// The same of every so-many-th state, counted just now.
+    pub(crate) fn e2fsck_finding_now_and_then(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
+        if self.e2fsck.is_asked(self.report.states) { self.e2fsck_finding(image) } else { Ok(None) }
     }
 
     fn violate(&mut self, walk: &Walk<'_>, place: Place, choice: Choice, breach: Breach) {

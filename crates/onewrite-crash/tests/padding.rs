@@ -62,9 +62,9 @@ fn with_spot(options: ExploreOptions, bytes: u64) -> ExploreOptions {
 #[test]
 fn on_the_papers_ssd_padding_breaks_no_promise() {
     for mode in Mode::padded() {
-        let report = explored(&profile(|_| ()), "random:40", options(mode.name(), 120));
+        let report = explored(&profile(|_| ()), "random:40", options(mode.name(), 80));
         assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
-        assert!(report.states_by_kind.inside_device == report.states && report.states >= 120, "{mode}: {report:?}");
+        assert!(report.states_by_kind.inside_device == report.states && report.states >= 80, "{mode}: {report:?}");
     }
 }
 
@@ -79,7 +79,7 @@ fn assert_caught(profile: &Profile, spot: Option<u64>) {
         assert!(!report.is_sound(), "{mode}: not caught in {} states", report.states);
         for check in ["reread", "hybrid"] {
             let mode = format!("{mode}+{check}");
-            let report = explored(profile, SYNCING, at(options(&mode, 400)));
+            let report = explored(profile, SYNCING, at(options(&mode, 150)));
             assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
         }
     }

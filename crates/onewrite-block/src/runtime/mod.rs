@@ -383,6 +383,34 @@ mod tests {
     }
 
     #[test]
+    fn whoever_is_alone_on_a_device_waits_for_others_and_they_for_him() {
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(crate::RamDisk::volatile(16)));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let write = |at: u64| crate::Request::write(crate::Lpn(at), vec![crate::Page::ZEROS], crate::Cause::Data);
+        let before = port.submit(write(0));
+        for name in ["first", "second"] {
+            let (port, log) = (port.clone(), Rc::clone(&log));
+            executor.runtime().spawn(async move {
+                let alone = port.alone().await;
+                log.borrow_mut().push((name, port.device().counters().host_write_bytes()));
+                port.runtime().sleep(Nanos(10)).await;
+                alone.request(crate::Request::read(crate::Lpn(0), 1, crate::Cause::Data)).await.unwrap();
+                log.borrow_mut().push((name, port.device().counters().host_write_bytes()));
+            });
+        }
+        let (late, runtime) = (port.clone(), executor.runtime());
+        let other = executor.runtime().start(async move {
+            runtime.sleep(Nanos(5)).await;
+            late.request(write(1)).await.unwrap();
+        });
+        executor.block_on(async move { (before.await.unwrap(), other.await) }).unwrap();
+        executor.run_until_idle().unwrap();
+        let seen: Vec<_> = log.borrow().iter().map(|(name, bytes)| (*name, bytes / 4096)).collect();
+        assert_eq!(seen, [("first", 1), ("first", 1), ("second", 2), ("second", 2)]);
+    }
+
+    #[test]
     fn cores_are_shared_in_order_of_arrival() {
         let executor = Executor::new(Time::Virtual, HostProfile { cores: 2, ..HostProfile::ideal() });
         let ends: Vec<_> = (0..3)
