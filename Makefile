@@ -29,9 +29,9 @@ check: deps
 bench: deps
 	$(CARGO) bench --workspace
 
-## device-deep: ten million requests to the emulated SSD with cuts everywhere, against a model (minutes)
+## device-deep: ten million requests to the emulated SSD with cuts everywhere, FAST and DFTL too, against models (minutes)
 device-deep: deps
-	$(CARGO) test --release --package onewrite-device --test model -- --ignored --nocapture
+	$(CARGO) test --release --package onewrite-device --test model --test ftl_model -- --ignored --nocapture
 
 ## fuzz-deep: a million mutated images and logs mounted, walked, written and unmounted, overflow checked (about an hour)
 fuzz-deep: deps

@@ -2,7 +2,7 @@
 //! operation, recovery cut too. And canaries: recovery with one rule broken has to be noticed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use onewrite_block::Choices;
 use onewrite_device::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl};
@@ -125,19 +125,19 @@ impl Driver {
     }
 }
 
-fn fast(spare_blocks: u32, rules: Rc<dyn FtlRules>) -> Box<dyn Ftl> {
+fn fast(spare_blocks: u32, rules: Arc<dyn FtlRules>) -> Box<dyn Ftl> {
     let space = FtlPlan { logical_pages: PAGES, block_pages: BLOCK_PAGES, spare_blocks };
     Box::new(Fast::new(FastPlan { space, random_blocks: None }).with_rules(rules))
 }
 
-fn dftl(cache_entries: u64, more_blocks: u32, rules: Rc<dyn FtlRules>) -> Box<dyn Ftl> {
+fn dftl(cache_entries: u64, more_blocks: u32, rules: Arc<dyn FtlRules>) -> Box<dyn Ftl> {
     let spare_blocks = DftlPlan::spare_blocks_min(DFTL_PAGES, BLOCK_PAGES) + more_blocks;
     let space = FtlPlan { logical_pages: DFTL_PAGES, block_pages: BLOCK_PAGES, spare_blocks };
     let cache_bytes = cache_entries * DftlPlan::ENTRY_BYTES;
     Box::new(Dftl::new(DftlPlan { space, cache_bytes }).with_rules(rules))
 }
 
-type Make = fn(Rc<dyn FtlRules>) -> Box<dyn Ftl>;
+type Make = fn(Arc<dyn FtlRules>) -> Box<dyn Ftl>;
 
 const FAST: [(&str, Make); 2] = [("FAST, least spare", |rules| fast(3, rules)), ("FAST", |rules| fast(8, rules))];
 const DFTL: [(&str, Make); 3] = [
@@ -157,7 +157,7 @@ fn what_was_acknowledged_is_read_back_after_cuts_at_any_flash_operation() {
         for seed in 0..12 {
             for pace in [40, 400, 4000] {
                 let start = if seed % 2 == 0 { Driver::filled } else { Driver::new };
-                let mut driver = start(make(Rc::new(SoundFtl)), seed);
+                let mut driver = start(make(Arc::new(SoundFtl)), seed);
                 driver.torture(1500, pace);
                 cuts += driver.cuts;
                 in_recovery += driver.cuts_in_recovery;
@@ -175,7 +175,7 @@ fn what_was_acknowledged_is_read_back_after_cuts_at_any_flash_operation() {
 
 /// Runs until the operation after `operations` others is cut, and recovers; false if none was left to cut.
 fn cut_at(make: Make, operations: u64) -> bool {
-    let mut driver = Driver::filled(make(Rc::new(SoundFtl)), 5);
+    let mut driver = Driver::filled(make(Arc::new(SoundFtl)), 5);
     driver.ftl.flash_mut().cut_after(operations, operations);
     for _ in 0..150 {
         let step = driver.step();
@@ -200,12 +200,64 @@ fn every_single_operation_of_a_short_run_can_be_the_last() {
 #[test]
 fn recovery_without_a_cut_changes_nothing() {
     for (_, make) in layers() {
-        let mut driver = Driver::new(make(Rc::new(SoundFtl)), 9);
+        let mut driver = Driver::new(make(Arc::new(SoundFtl)), 9);
         for _ in 0..30 {
             driver.torture(100, u64::MAX - 1);
             driver.recover(false, (0, 0));
         }
     }
+}
+
+/// A layer of random size, block, spare and cache.
+fn any_layer(choices: &mut Choices) -> (String, Box<dyn Ftl>) {
+    let mut between = |low: u64, high: u64| (low + choices.below(high - low + 1)) as u32;
+    let block_pages = between(2, 24);
+    if between(0, 1) == 0 {
+        let space = FtlPlan { logical_pages: between(1, 400), block_pages, spare_blocks: between(3, 20) };
+        let plan = FastPlan { space, random_blocks: Some(between(1, 20)) };
+        return (format!("{plan:?}"), Box::new(Fast::new(plan)));
+    }
+    let logical_pages = between(1, 3000);
+    let spare_blocks = DftlPlan::spare_blocks_min(logical_pages, block_pages) + between(0, 30);
+    let space = FtlPlan { logical_pages, block_pages, spare_blocks };
+    let plan = DftlPlan { space, cache_bytes: u64::from(between(8, 3000)) };
+    (format!("{plan:?}"), Box::new(Dftl::new(plan)))
+}
+
+/// Tortures layers of random shapes until there were so many cuts; gives cuts and cuts in recovery.
+fn torture_shapes(seeds: std::ops::RangeFrom<u64>, cuts_min: u64) -> (u64, u64) {
+    let (mut cuts, mut in_recovery) = (0, 0);
+    for seed in seeds {
+        let mut choices = Choices::new(seed).stream("shape", 0);
+        let (plan, layer) = any_layer(&mut choices);
+        let pace = [20, 100, 1000, 10_000][choices.index(4)];
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            let start = if seed % 3 == 0 { Driver::new } else { Driver::filled };
+            let mut driver = start(layer, seed);
+            driver.torture(1000, pace);
+            (driver.cuts, driver.cuts_in_recovery)
+        }));
+        let (more, more_in_recovery) = run.unwrap_or_else(|_| panic!("replay: seed {seed}, pace {pace}, {plan}"));
+        cuts += more;
+        in_recovery += more_in_recovery;
+        if cuts >= cuts_min {
+            println!("{cuts} cuts, {in_recovery} more in recovery, seeds up to {seed}");
+            break;
+        }
+    }
+    (cuts, in_recovery)
+}
+
+#[test]
+fn layers_of_any_shape_keep_their_contract() {
+    let (cuts, in_recovery) = torture_shapes(1.., 10_000);
+    assert!(cuts >= 10_000 && in_recovery > 1_000, "{cuts} cuts, {in_recovery} in recovery");
+}
+
+#[test]
+#[ignore = "deep: three million cuts, some minutes"]
+fn three_million_cuts_keep_the_contract() {
+    torture_shapes(1_000_000.., 3_000_000);
 }
 
 /// Whatever is found last counts as newest.
@@ -246,7 +298,7 @@ impl FtlRules for ErasesUnsettled {
 }
 
 /// Cuts until the model notices; none if it does not.
-fn hunt(make: Make, rules: Rc<dyn FtlRules>, seed: u64) -> Option<u64> {
+fn hunt(make: Make, rules: Arc<dyn FtlRules>, seed: u64) -> Option<u64> {
     let mut driver = Driver::new(make(rules), seed);
     for _ in 0..200 {
         if catch_unwind(AssertUnwindSafe(|| driver.torture(100, 200))).is_err() {
@@ -256,7 +308,7 @@ fn hunt(make: Make, rules: Rc<dyn FtlRules>, seed: u64) -> Option<u64> {
     None
 }
 
-fn is_caught(what: &str, layers: impl Iterator<Item = (&'static str, Make)>, rules: impl Fn() -> Rc<dyn FtlRules>) {
+fn is_caught(what: &str, layers: impl Iterator<Item = (&'static str, Make)>, rules: impl Fn() -> Arc<dyn FtlRules>) {
     for (name, make) in layers {
         for seed in 1..4 {
             let cuts = hunt(make, rules(), seed);
@@ -268,27 +320,27 @@ fn is_caught(what: &str, layers: impl Iterator<Item = (&'static str, Make)>, rul
 
 #[test]
 fn recovery_that_ignores_the_version_is_caught() {
-    is_caught("a recovery that ignores versions", layers(), || Rc::new(IgnoresVersions));
+    is_caught("a recovery that ignores versions", layers(), || Arc::new(IgnoresVersions));
 }
 
 #[test]
 fn recovery_that_ignores_trims_is_caught() {
-    is_caught("a recovery that ignores trims", layers(), || Rc::new(IgnoresTrims));
+    is_caught("a recovery that ignores trims", layers(), || Arc::new(IgnoresTrims));
 }
 
 #[test]
 fn recovery_that_ignores_pages_newer_than_the_map_is_caught() {
-    is_caught("a recovery by the map alone", DFTL.into_iter(), || Rc::new(TrustsTheMap));
+    is_caught("a recovery by the map alone", DFTL.into_iter(), || Arc::new(TrustsTheMap));
 }
 
 #[test]
 fn a_block_erased_before_what_it_held_is_elsewhere_is_caught() {
-    is_caught("an early erase", FAST.into_iter(), || Rc::new(ErasesUnsettled));
+    is_caught("an early erase", FAST.into_iter(), || Arc::new(ErasesUnsettled));
 }
 
 #[test]
 fn the_sound_rules_pass_the_same_seeds() {
     for (_, make) in layers() {
-        (1..4).for_each(|seed| assert_eq!(hunt(make, Rc::new(SoundFtl), seed), None));
+        (1..4).for_each(|seed| assert_eq!(hunt(make, Arc::new(SoundFtl), seed), None));
     }
 }

@@ -48,7 +48,7 @@ pub struct PowerLost;
 /// After a power cut at any flash operation, in recovery too, and a recovery that was not cut,
 /// 1. every page reads the version whose `write` returned last, or nothing if a `trim` of it returned after that;
 /// 2. a page whose `write` or `trim` was cut reads as before or as after, and goes on to do so.
-pub trait Ftl: Debug {
+pub trait Ftl: Debug + Send + Sync {
     /// Writes a page and gives the version that it has from now on. Durable on return.
     ///
     /// # Errors
@@ -87,6 +87,9 @@ pub trait Ftl: Debug {
 
     /// Pages that the host sees.
     fn logical_pages(&self) -> u32;
+
+    /// A copy that goes its own way.
+    fn fork(&self) -> Box<dyn Ftl>;
 
     /// Verifies the invariants that the layer's module states.
     ///

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 /// Decisions that durability depends on.
-pub trait FtlRules: Debug {
+pub trait FtlRules: Debug + Send + Sync {
     /// Whether a page of version `candidate` beats one of version `known`.
     fn is_newer(&self, candidate: u64, known: u64) -> bool {
         candidate > known

@@ -47,6 +47,17 @@ impl TimedFtl {
         }
     }
 
+    /// A copy that goes its own way, to begin at once.
+    pub fn fork(&self) -> TimedFtl {
+        TimedFtl {
+            ftl: self.ftl.fork(),
+            model: self.model.clone(),
+            under_way: self.under_way.clone(),
+            buffered: self.buffered.clone(),
+            ..*self
+        }
+    }
+
     /// The translation layer.
     pub fn ftl(&self) -> &dyn Ftl {
         &*self.ftl

@@ -121,8 +121,8 @@ impl DevicePlan {
         }
     }
 
-    /// A device that holds `end_bytes`.
-    pub(super) fn open(&self, page_bytes: u64, end_bytes: u64) -> Result<Replayed, LabError> {
+    /// Bytes of a device that holds `end_bytes`.
+    fn size(&self, end_bytes: u64) -> Result<u64, LabError> {
         let most = if self.layer.is_some() { LAYER_MOST_BYTES } else { MOST_BYTES };
         let needed = end_bytes.max(LEAST_BYTES);
         let size = self.size_bytes.unwrap_or(needed.checked_next_power_of_two().unwrap_or(u64::MAX));
@@ -131,15 +131,56 @@ impl DevicePlan {
             let problem = format!("the trace reaches to byte {end_bytes}; the device has {size}, at most {most}");
             return Err(LabError::Option(format!("{problem}: {cure}")));
         }
-        let target: Box<dyn Target> = match self.layer {
-            Some(layer) => Box::new(Counted::open(&self.profile, layer, size, self.is_blank)?),
-            None => Box::new(Emulated::open(&self.profile, size, self.is_blank)?),
-        };
-        let mut replayed = Replayed { target, pages_each: page_bytes / PAGE_SIZE as u64 };
-        replayed.age(self.age_bytes / PAGE_SIZE as u64)?;
-        replayed.target.begin()?;
-        Ok(replayed)
+        Ok(size)
     }
+
+    /// The layer, filled and aged, of which each cell takes a copy; none where each cell makes a device of its own.
+    pub(super) fn prepare(&self, end_bytes: u64) -> Result<Option<Counted>, LabError> {
+        let Some(layer) = self.layer else { return Ok(None) };
+        let mut counted = Counted::open(&self.profile, layer, self.size(end_bytes)?, self.is_blank)?;
+        self.age(&mut counted)?;
+        Ok(Some(counted))
+    }
+
+    /// A device that holds `end_bytes`, or a copy of the one that is ready.
+    pub(super) fn open(&self, page_bytes: u64, end_bytes: u64, ready: Option<&Counted>) -> Result<Replayed, LabError> {
+        let target: Box<dyn Target> = match ready {
+            Some(counted) => Box::new(counted.fork()),
+            None => {
+                let mut emulated = Emulated::open(&self.profile, self.size(end_bytes)?, self.is_blank)?;
+                self.age(&mut emulated)?;
+                Box::new(emulated)
+            }
+        };
+        Ok(Replayed { target, pages_each: page_bytes / PAGE_SIZE as u64 })
+    }
+
+    /// Ages a device; it is at rest then.
+    fn age(&self, target: &mut dyn Target) -> Result<(), LabError> {
+        let mut choices = Choices::new(AGE_SEED).stream("age", 0);
+        let (all, mut left) = (target.pages(), self.age_bytes / PAGE_SIZE as u64);
+        while left > 0 {
+            let run = AGE_RUN_PAGES.min(left).min(all);
+            submit(target, true, choices.below(all - run + 1), run)?;
+            left -= run;
+            let single = run.min(left);
+            (0..single).try_for_each(|_| submit(target, true, choices.below(all), 1))?;
+            left -= single;
+        }
+        target.begin()
+    }
+}
+
+/// Submits a request in pieces where it is larger than the device takes.
+fn submit(target: &mut dyn Target, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
+    let most = target.transfer_pages_max();
+    let mut done = 0;
+    while done < count {
+        let piece = most.min(count - done);
+        target.submit(is_write, start + done, piece)?;
+        done += piece;
+    }
+    Ok(())
 }
 
 /// A device in the middle of a trace.
@@ -149,34 +190,9 @@ pub(super) struct Replayed {
 }
 
 impl Replayed {
-    /// Submits one request, in pieces where it is larger than the device takes.
+    /// Submits one request.
     pub(super) fn take(&mut self, request: PageRequest) -> Result<(), LabError> {
-        self.submit(request.is_write(), request.page() * self.pages_each, self.pages_each)
-    }
-
-    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
-        let most = self.target.transfer_pages_max();
-        let mut done = 0;
-        while done < count {
-            let piece = most.min(count - done);
-            self.target.submit(is_write, start + done, piece)?;
-            done += piece;
-        }
-        Ok(())
-    }
-
-    fn age(&mut self, pages: u64) -> Result<(), LabError> {
-        let mut choices = Choices::new(AGE_SEED).stream("age", 0);
-        let (all, mut left) = (self.target.pages(), pages);
-        while left > 0 {
-            let run = AGE_RUN_PAGES.min(left).min(all);
-            self.submit(true, choices.below(all - run + 1), run)?;
-            left -= run;
-            let single = run.min(left);
-            (0..single).try_for_each(|_| self.submit(true, choices.below(all), 1))?;
-            left -= single;
-        }
-        Ok(())
+        submit(&mut *self.target, request.is_write(), request.page() * self.pages_each, self.pages_each)
     }
 
     /// Ends the trace.

@@ -30,6 +30,13 @@ impl Counted {
     }
 }
 
+impl Counted {
+    /// A copy in the same state.
+    pub(super) fn fork(&self) -> Counted {
+        Counted { profile: self.profile.clone(), layer: self.layer, device: self.device.fork() }
+    }
+}
+
 impl Target for Counted {
     fn pages(&self) -> u64 {
         u64::from(self.device.ftl().logical_pages())

@@ -27,6 +27,7 @@ use crate::error::LabError;
 use crate::trace::{Trace, TraceOptions, TraceWriter};
 use device::Replayed;
 pub use device::{DeviceFigures, DevicePlan, LayerFigures};
+use layer::Counted;
 
 /// Page requests of a trace that are held in memory: 512 MiB of them.
 pub const HELD_MAX: usize = 64 << 20;
@@ -112,6 +113,8 @@ struct Requests {
     count: u64,
     last_page: u64,
     future: Option<Future>,
+    /// A layer in the state in which every cell begins.
+    ready: Option<Counted>,
 }
 
 impl CacheStudy {
@@ -140,6 +143,11 @@ impl CacheStudy {
         }
     }
 
+    /// Where the last request ends.
+    fn end_bytes(&self, requests: &Requests) -> u64 {
+        (requests.last_page + 1).saturating_mul(self.page_bytes)
+    }
+
     fn shape(&self, size: u64) -> Result<CacheShape, LabError> {
         CacheShape::new(size / self.page_bytes, self.flash_block_bytes / self.page_bytes).map_err(LabError::Option)
     }
@@ -152,7 +160,7 @@ impl CacheStudy {
     fn gather(&self) -> Result<Requests, LabError> {
         let mut trace = Trace::open(&self.trace, &self.options)?;
         let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
-        let mut requests = Requests { held: Some(Vec::new()), count: 0, last_page: 0, future: None };
+        let mut requests = Requests { held: Some(Vec::new()), count: 0, last_page: 0, future: None, ready: None };
         let mut chunk = Vec::with_capacity(CHUNK);
         let mut goes_on = true;
         while goes_on {
@@ -176,7 +184,9 @@ impl CacheStudy {
     /// The first in the order of the cells.
     pub fn run(&self, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<CacheFigures, LabError> {
         self.check()?;
-        let requests = self.gather()?;
+        let mut requests = self.gather()?;
+        let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests))).transpose()?;
+        requests.ready = ready.flatten();
         let cells = self.cells();
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let total = requests.count * cells.len() as u64;
@@ -277,8 +287,9 @@ impl After {
         shape: CacheShape,
     ) -> Result<After, LabError> {
         let path = study.after.as_deref().map(|after| study.after_path(after, policy, size));
-        let end_bytes = (requests.last_page + 1).saturating_mul(study.page_bytes);
-        let device = study.device.as_ref().map(|plan| plan.open(study.page_bytes, end_bytes)).transpose()?;
+        let end_bytes = study.end_bytes(requests);
+        let open = |plan: &DevicePlan| plan.open(study.page_bytes, end_bytes, requests.ready.as_ref());
+        let device = study.device.as_ref().map(open).transpose()?;
         Ok(After {
             utilization: Utilization::new(shape.block_pages),
             writer: path.as_deref().map(TraceWriter::create).transpose()?,

@@ -30,7 +30,7 @@ mod check;
 mod collect;
 mod recover;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::counters::FtlCounters;
 use super::flash::{Area, Flash};
@@ -81,7 +81,7 @@ pub struct Dftl {
     open: [u32; 3],
     version: u64,
     counters: FtlCounters,
-    rules: Rc<dyn FtlRules>,
+    rules: Arc<dyn FtlRules>,
 }
 
 impl DftlPlan {
@@ -117,12 +117,12 @@ impl Dftl {
             space,
             version: 0,
             counters: FtlCounters::default(),
-            rules: Rc::new(SoundFtl),
+            rules: Arc::new(SoundFtl),
         }
     }
 
     /// The same device by other rules; for tests that break one.
-    pub fn with_rules(self, rules: Rc<dyn FtlRules>) -> Dftl {
+    pub fn with_rules(self, rules: Arc<dyn FtlRules>) -> Dftl {
         Dftl { rules, ..self }
     }
 
@@ -317,6 +317,10 @@ impl Ftl for Dftl {
 
     fn logical_pages(&self) -> u32 {
         self.space.logical_pages
+    }
+
+    fn fork(&self) -> Box<dyn Ftl> {
+        Box::new(self.clone())
     }
 
     fn check(&self) -> Result<(), String> {

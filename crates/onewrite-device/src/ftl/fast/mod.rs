@@ -32,7 +32,7 @@ mod merge;
 mod recover;
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::counters::FtlCounters;
 use super::flash::{Area, Flash};
@@ -85,7 +85,7 @@ pub struct Fast {
     free: VecDeque<u32>,
     version: u64,
     counters: FtlCounters,
-    rules: Rc<dyn FtlRules>,
+    rules: Arc<dyn FtlRules>,
 }
 
 impl FastPlan {
@@ -124,12 +124,12 @@ impl Fast {
             free: (0..space.blocks()).collect(),
             version: 0,
             counters: FtlCounters::default(),
-            rules: Rc::new(SoundFtl),
+            rules: Arc::new(SoundFtl),
         }
     }
 
     /// The same device by other rules; for tests that break one.
-    pub fn with_rules(self, rules: Rc<dyn FtlRules>) -> Fast {
+    pub fn with_rules(self, rules: Arc<dyn FtlRules>) -> Fast {
         Fast { rules, ..self }
     }
 
@@ -309,6 +309,10 @@ impl Ftl for Fast {
 
     fn logical_pages(&self) -> u32 {
         self.space.logical_pages
+    }
+
+    fn fork(&self) -> Box<dyn Ftl> {
+        Box::new(self.clone())
     }
 
     fn check(&self) -> Result<(), String> {
