@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-canaries
+.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -64,6 +64,17 @@ crash-policies: deps
 	    2> $(OUT)/crash-policies/$$mode-$$policy.txt || { cat $(OUT)/crash-policies/$$mode-$$policy.txt; exit 1; }; \
 	  echo "$$mode $$policy: $$(grep -h distinct $(OUT)/crash-policies/$$mode-$$policy.txt)"; \
 	done; done
+
+## crash-padding: 20,000 distinct crash states inside sata-850pro in each mode that pads (half an hour)
+crash-padding: deps
+	@mkdir -p $(OUT)/crash-padding
+	$(CARGO) build --release --package onewrite
+	@seed=200; for mode in zp zp-data zp+no-trim zp-data+no-trim zp+reread zp-data+reread zp+hybrid zp-data+hybrid; do \
+	  seed=$$((seed + 1)); \
+	  $(ONEWRITE) crash random:80 --mode $$mode --device sata-850pro --states 20000 --seed $$seed \
+	    2> $(OUT)/crash-padding/$$mode.txt || { cat $(OUT)/crash-padding/$$mode.txt; exit 1; }; \
+	done
+	@grep distinct $(OUT)/crash-padding/*.txt
 
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps

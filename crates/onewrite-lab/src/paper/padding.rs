@@ -115,12 +115,17 @@ fn blocks_per_transaction(mode: &str) -> Result<f64, LabError> {
 
 /// Padding over FLUSH, where it is worst.
 pub(super) fn eviction_over_flush() -> Result<f64, LabError> {
+    let ratios = evictions_over_flushes(&Profile::load(PROFILE)?)?;
+    Ok(ratios.into_iter().fold(f64::NAN, f64::max))
+}
+
+/// Padding over FLUSH after a few KiB, by how many.
+fn evictions_over_flushes(profile: &Profile) -> Result<Vec<f64>, LabError> {
     let executor = Executor::ideal();
-    let port = executor.runtime().attach(Profile::load(PROFILE)?.device(Some(64 * MIB))?);
+    let port = executor.runtime().attach(profile.device(Some(64 * MIB))?);
     let options = ProbeOptions { bytes_max: 8 * MIB, ..ProbeOptions::default() };
     let found = executor.block_on(async move { probe(&port, options, |_| ()).await })??;
-    let ratios = found.persist.iter().map(|one| one.eviction.mean_ns as f64 / one.flush.mean_ns as f64);
-    Ok(ratios.fold(f64::NAN, f64::max))
+    Ok(found.persist.iter().map(|one| one.eviction.mean_ns as f64 / one.flush.mean_ns as f64).collect())
 }
 
 /// FLUSHes sent by commits of one page each and by as many fsyncs with nothing to commit, for each of them.
@@ -156,4 +161,17 @@ fn flushes_of(mode: Mode) -> Result<usize, LabError> {
     })??;
     let is_flush = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(_, request) if request.operation == Operation::Flush);
     Ok(recording.borrow().events.iter().filter(is_flush).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_sata_2_pushing_out_takes_longer_than_a_flush() {
+        let mut profile = Profile::load(PROFILE).unwrap();
+        profile.host.link_mb_s /= 2.0;
+        let ratios = evictions_over_flushes(&profile).unwrap();
+        assert!(ratios.len() == 6 && ratios.iter().all(|ratio| *ratio > 1.0), "{ratios:?}");
+    }
 }
