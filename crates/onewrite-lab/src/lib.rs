@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod driver;
 pub mod error;
+pub mod generate;
 pub mod host;
 pub mod job;
 pub mod paper;

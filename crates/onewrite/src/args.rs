@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onewrite_fs::ext4::PolicyKind;
+use onewrite_lab::generate::TraceKind;
 use onewrite_lab::trace::{Action, Format};
 
 use crate::size;
@@ -217,6 +218,10 @@ pub struct Run {
     /// Write every request to the device to this file, as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write every page of a file that is read or written through the page cache to this file, as `onewrite cache` reads it:
+    /// the before-cache trace (compressed if it ends in .zst or .gz).
+    #[arg(long, value_name = "FILE")]
+    pub page_trace: Option<PathBuf>,
     /// Save the content of the device after the run as an image that Linux mounts.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
@@ -498,6 +503,23 @@ pub enum Trace {
         /// What a line of the new file holds.
         #[arg(long, value_enum, default_value_t = Lines::Bytes)]
         to: Lines,
+    },
+    /// Make a workload of the dissertation's table 2-2, seeded: the same volumes and write range.
+    Generate {
+        /// video-streaming, mixed-applications, file-server or tpc-c.
+        #[arg(value_parser = parsed::<TraceKind>)]
+        name: TraceKind,
+        /// The new file [default: NAME.csv]; compressed if it ends in .zst or .gz.
+        output: Option<PathBuf>,
+        /// Seed of all chance.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Share of the volumes and the range of the table, above 0 and at most 1.
+        #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
+        scale: f64,
+        /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].
+        #[arg(long, value_name = "FILE")]
+        load_file: Option<PathBuf>,
     },
     /// Draw pages over the course of a trace, as SVG.
     Draw {

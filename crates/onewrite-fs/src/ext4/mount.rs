@@ -6,6 +6,7 @@
 //!   unmount: data written ─► committed ─► everything home ─► log empty ─► "needs recovery" taken back
 //! ```
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::{SharedLock, either};
@@ -21,7 +22,7 @@ use super::guard::Structure;
 use super::mode::{Mode, Scope};
 use super::read::PAGE_BYTES;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
-use crate::api::{FsError, FsResult};
+use crate::api::{FsError, FsResult, Ino};
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{
     BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Recovered, RecoveryOptions,
@@ -165,6 +166,12 @@ impl Ext4 {
     /// How it is mounted.
     pub fn options(&self) -> &MountOptions {
         &self.volume.options
+    }
+
+    /// Lets `watcher` know of every read and write of a file's content that goes through the page cache: the file, its pages,
+    /// and whether they are written. That is the before-cache trace; structure is not in it, nor is direct I/O.
+    pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, bool) + 'static) {
+        *self.volume.watcher.borrow_mut() = Some(Box::new(watcher));
     }
 
     /// Verifies the invariants of what is in memory, for tests.

@@ -50,6 +50,7 @@ impl Volume {
             self.wait_for_writes(node).await;
             self.read_direct(node, first, last, &mut pages).await?;
         } else {
+            self.tell(node.ino(), first..last + 1, false);
             let ahead = if node.read_end.get() == offset { READ_AHEAD_PAGES } else { 0 };
             let limit = size.div_ceil(PAGE_BYTES).min(last + 1 + ahead);
             for index in first..=last {

@@ -11,6 +11,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
@@ -24,7 +25,7 @@ use super::guard::Structure;
 use super::inodes::Inodes;
 use super::mode::Scope;
 use super::mount::MountOptions;
-use crate::api::{FsError, FsResult, Timestamp};
+use crate::api::{FsError, FsResult, Ino, Timestamp};
 use crate::journal::{Handle, Joined, Journal, Owner};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -32,6 +33,9 @@ use zerocopy::{FromBytes, IntoBytes};
 pub(super) const fn block_key(block: u64) -> PageKey {
     PageKey { file: 0, index: block }
 }
+
+/// Takes a file, a range of its pages, and whether they are written.
+pub(super) type Watcher = Box<dyn FnMut(Ino, Range<u64>, bool)>;
 
 pub(super) struct Volume {
     pub(super) runtime: Runtime,
@@ -53,6 +57,8 @@ pub(super) struct Volume {
     pub(super) evictions: Signal,
     /// Victims that could not be written where they were chosen, oldest first.
     pub(super) late_victims: RefCell<VecDeque<PageKey>>,
+    /// Told of the pages of files that are read and written through the page cache.
+    pub(super) watcher: RefCell<Option<Watcher>>,
     /// Rings once, at unmount.
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
@@ -94,6 +100,7 @@ impl Volume {
             conversions: Signal::new(&runtime),
             evictions: Signal::new(&runtime),
             late_victims: RefCell::default(),
+            watcher: RefCell::default(),
             runtime,
             port: parts.port,
             layout: parts.layout,
@@ -116,6 +123,13 @@ impl Volume {
     pub(super) fn timestamp(&self) -> Timestamp {
         let (now, tick) = (self.runtime.civil_now().0, self.options.timestamp_granularity.0.max(1));
         Timestamp::from_nanos(Nanos(now - now % tick))
+    }
+
+    /// Tells the watcher, if there is one, of pages that are read or written.
+    pub(super) fn tell(&self, file: Ino, pages: Range<u64>, is_write: bool) {
+        if let Some(watcher) = &mut *self.watcher.borrow_mut() {
+            watcher(file, pages, is_write);
+        }
     }
 
     /// Occupies a core for a system call that moves `bytes`.

@@ -49,6 +49,9 @@ impl Volume {
             self.check_direct(offset, length)?;
             return self.write_past_cache(node, offset, content).await;
         }
+        if length > 0 {
+            self.tell(node.ino(), offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), true);
+        }
         let mut start = offset;
         while start < end {
             let stop = end.min(step_end(start));

@@ -21,6 +21,7 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{TraceEvent, Traced};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Runtime, Time};
+use onewrite_cache::PageRequest;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
 use onewrite_fs::journal::EvictionSpot;
@@ -37,6 +38,7 @@ use crate::driver::{self, Files, JobMeasure, Raw, RunOptions, Watcher};
 use crate::error::LabError;
 use crate::job::JobFile;
 use crate::results::{DeviceFigures, Figures, FsFigures, RunResult, Settings};
+use crate::trace::Pages;
 use crate::workload::filebench::{self, Parameters, Personality};
 use crate::workload::{Workload, fio};
 
@@ -109,6 +111,8 @@ pub struct RunSpec {
 pub struct Extras {
     /// Told of every request when it ends.
     pub trace: Option<Box<dyn FnMut(TraceEvent)>>,
+    /// Told of every page of a file that is read or written through the page cache.
+    pub pages: Option<Box<dyn FnMut(PageRequest)>>,
     /// Told now and then how far the run is.
     pub watcher: Option<Watcher>,
     /// Where to save the content of the device afterwards.
@@ -127,9 +131,9 @@ pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<Ru
         None => device,
     };
     let port = runtime.attach(device);
-    let (spec, watcher) = (Rc::new(spec.clone()), extras.watcher);
+    let (spec, watcher, pages) = (Rc::new(spec.clone()), extras.watcher, extras.pages);
     let (task_port, task_spec) = (port.clone(), Rc::clone(&spec));
-    let result = executor.block_on(async move { carry_out(task_spec, task_port, watcher).await })??;
+    let result = executor.block_on(async move { carry_out(task_spec, task_port, watcher, pages).await })??;
     if let Some(path) = extras.image {
         let port = port.clone();
         executor.block_on(async move { save_image(&port, &path).await })??;
@@ -137,10 +141,18 @@ pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<Ru
     Ok(result)
 }
 
-async fn carry_out(spec: Rc<RunSpec>, port: DevicePort, watcher: Option<Watcher>) -> Result<RunResult, LabError> {
+/// Takes pages of files.
+type PageSink = Box<dyn FnMut(PageRequest)>;
+
+async fn carry_out(
+    spec: Rc<RunSpec>,
+    port: DevicePort,
+    watcher: Option<Watcher>,
+    pages: Option<PageSink>,
+) -> Result<RunResult, LabError> {
     match spec.stack {
         Stack::Raw => run_raw(&spec, port, watcher).await,
-        Stack::Ext4(mode) => run_ext4(&spec, mode, port, watcher).await,
+        Stack::Ext4(mode) => run_ext4(&spec, mode, port, (watcher, pages)).await,
     }
 }
 
@@ -159,7 +171,7 @@ async fn run_ext4(
     spec: &RunSpec,
     mode: Mode,
     port: DevicePort,
-    watcher: Option<Watcher>,
+    (watcher, pages): (Option<Watcher>, Option<PageSink>),
 ) -> Result<RunResult, LabError> {
     let runtime = port.runtime().clone();
     let choices = Choices::new(spec.seed);
@@ -174,6 +186,12 @@ async fn run_ext4(
     port.device_mut().reset_counters();
     let begin = runtime.now();
     let fs = Rc::new(mount(spec, mode, port.clone()).await?);
+    if let Some(mut sink) = pages {
+        let mut places = Pages::default();
+        fs.watch(move |file, pages, is_write| {
+            pages.for_each(|page| sink(PageRequest::new(places.page(file, page), is_write)));
+        });
+    }
     let measures = measure(&runtime, &fs, workload, watcher).await?;
     fs.unmount().await?;
     let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());

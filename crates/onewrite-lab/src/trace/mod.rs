@@ -4,6 +4,7 @@
 //! that a trace of any length is read in the same memory. [`pages`](Trace::next_pages) cuts them into the page requests of
 //! the cache simulator. What cannot be understood is an error that names the line, or the byte of a binary trace.
 
+mod accesses;
 mod binary;
 mod columns;
 mod draw;
@@ -15,6 +16,7 @@ mod summary;
 mod text;
 mod write;
 
+pub use accesses::Pages;
 pub use columns::Columns;
 pub use draw::{Drawing, draw};
 pub use format::{Action, Format, TraceOptions};

@@ -25,8 +25,11 @@ pub struct Summary {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Bytes of different pages written: the write range of table 2-2.
+    /// From the lowest page written to the highest: the write range of table 2-2, whose server workloads write less than
+    /// theirs, so that it cannot be the bytes of different pages.
     pub write_range_bytes: u64,
+    /// Bytes of different pages written.
+    pub write_footprint_bytes: u64,
     /// Bytes of different pages read or written.
     pub footprint_bytes: u64,
     /// The lowest page; none if there is no request.
@@ -42,7 +45,7 @@ pub struct Summary {
 pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trace)) -> Result<Summary, LabError> {
     let (mut written, mut read) = (FxHashSet::default(), FxHashSet::default());
     let (mut writes, mut reads) = (0, 0);
-    let mut range: Option<(u64, u64)> = None;
+    let (mut range, mut written_range) = (None, None);
     let mut pages: Vec<PageRequest> = Vec::new();
     let mut goes_on = true;
     while goes_on {
@@ -53,11 +56,14 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
             let (count, set) = if request.is_write() { (&mut writes, &mut written) } else { (&mut reads, &mut read) };
             *count += 1;
             set.insert(page);
-            range = Some(range.map_or((page, page), |(first, last)| (first.min(page), last.max(page))));
+            widen(&mut range, page);
+            if request.is_write() {
+                widen(&mut written_range, page);
+            }
         }
         watch(trace);
     }
-    let write_range = written.len() as u64;
+    let write_footprint = written.len() as u64;
     written.extend(read);
     Ok(Summary {
         page_bytes,
@@ -66,9 +72,15 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
         writes,
         read_bytes: reads * page_bytes,
         write_bytes: writes * page_bytes,
-        write_range_bytes: write_range * page_bytes,
+        write_range_bytes: written_range.map_or(0, |(first, last)| last - first + 1) * page_bytes,
+        write_footprint_bytes: write_footprint * page_bytes,
         footprint_bytes: written.len() as u64 * page_bytes,
         first_page: range.map(|(first, _)| first),
         last_page: range.map(|(_, last)| last),
     })
+}
+
+/// Lets the range from a lowest to a highest page hold `page`, too.
+fn widen(range: &mut Option<(u64, u64)>, page: u64) {
+    *range = Some(range.map_or((page, page), |(first, last)| (first.min(page), last.max(page))));
 }

@@ -358,12 +358,13 @@ fn what_is_written_is_read_again() {
 
 #[test]
 fn a_summary_has_the_columns_of_table_2_2() {
-    let trace = Scratch::new("own.csv", b"w,0,8192\nw,4096,4096\nr,4096,4096\nr,40960,1\n");
+    let trace = Scratch::new("own.csv", b"w,0,8192\nw,4096,4096\nw,16384,1\nr,4096,4096\nr,40960,1\n");
     let mut open = Trace::open(&trace.0, &TraceOptions::default()).unwrap();
     let found = summarise(&mut open, 4096, |_| ()).unwrap();
-    assert_eq!((found.reads, found.writes, found.requests), (2, 3, 5));
-    assert_eq!((found.read_bytes, found.write_bytes), (2 * 4096, 3 * 4096));
-    assert_eq!((found.write_range_bytes, found.footprint_bytes), (2 * 4096, 3 * 4096));
+    assert_eq!((found.reads, found.writes, found.requests), (2, 4, 6));
+    assert_eq!((found.read_bytes, found.write_bytes), (2 * 4096, 4 * 4096));
+    assert_eq!((found.write_range_bytes, found.write_footprint_bytes), (5 * 4096, 3 * 4096), "from page 0 to page 4");
+    assert_eq!(found.footprint_bytes, 4 * 4096);
     assert_eq!((found.first_page, found.last_page), (Some(0), Some(10)));
 }
 

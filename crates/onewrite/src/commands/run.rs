@@ -1,5 +1,6 @@
 //! `onewrite run`
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -7,10 +8,13 @@ use std::rc::Rc;
 
 use anyhow::{Context, bail};
 use onewrite_block::layer::TraceEvent;
+use onewrite_cache::PageRequest;
 use onewrite_fs::ext4::Mode;
+use onewrite_lab::LabError;
 use onewrite_lab::report::{Compared, Comparison};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack};
+use onewrite_lab::trace::TraceWriter;
 
 use super::job;
 use crate::args::{FsKind, Run};
@@ -25,9 +29,15 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let spinner = Spinner::new(spec.job.name());
     let trace = args.trace.as_deref().map(trace).transpose()?;
     let failure = trace.as_ref().map(|(_, failure)| Rc::clone(failure));
-    let extras =
-        Extras { trace: trace.map(|(sink, _)| sink), watcher: Some(spinner.watcher()), image: args.image.clone() };
+    let page_trace = page_trace(args)?;
+    let extras = Extras {
+        trace: trace.map(|(sink, _)| sink),
+        pages: page_trace.as_ref().map(page_sink),
+        watcher: Some(spinner.watcher()),
+        image: args.image.clone(),
+    };
     let result = session::run(&spec, device, extras)?;
+    page_trace.as_ref().map(end_page_trace).transpose()?;
     spinner.finish(spec.job.name(), operations(&result));
     if let Some(error) = failure.and_then(|failure| failure.take()) {
         return Err(error).context("the trace is incomplete");
@@ -78,6 +88,40 @@ pub fn write_json(path: &Path, json: &str) -> anyhow::Result<()> {
         return Ok(std::io::stdout().write_all(json.as_bytes())?);
     }
     std::fs::write(path, json).with_context(|| path.display().to_string())
+}
+
+/// Takes every page.
+type PageSink = Box<dyn FnMut(PageRequest)>;
+
+/// The trace of pages: written until the first line that cannot be.
+type PageTrace = Rc<RefCell<Result<TraceWriter, LabError>>>;
+
+fn page_trace(args: &Run) -> anyhow::Result<Option<PageTrace>> {
+    match &args.page_trace {
+        None => Ok(None),
+        Some(_) if args.fs == FsKind::Raw => {
+            bail!("--page-trace writes what goes through a page cache, and --fs raw has none; --trace writes requests")
+        }
+        Some(path) => Ok(Some(Rc::new(RefCell::new(Ok(TraceWriter::create(path)?))))),
+    }
+}
+
+fn page_sink(trace: &PageTrace) -> PageSink {
+    let trace = Rc::clone(trace);
+    Box::new(move |request| {
+        let mut trace = trace.borrow_mut();
+        if let Ok(writer) = &mut *trace
+            && let Err(error) = writer.page(request)
+        {
+            *trace = Err(error);
+        }
+    })
+}
+
+/// Ends the file.
+fn end_page_trace(trace: &PageTrace) -> anyhow::Result<()> {
+    let ended = Err(LabError::Option("the trace of pages has ended".into()));
+    trace.replace(ended).and_then(TraceWriter::finish).context("the trace of pages is incomplete")
 }
 
 /// Takes every request.

@@ -1,8 +1,9 @@
 //! `onewrite trace`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use onewrite_lab::generate::{self, Generation};
 use onewrite_lab::trace::{self, Drawing, Summary, TraceWriter, WriteFormat};
 
 use super::cache::options;
@@ -26,6 +27,11 @@ pub fn trace(args: &Trace) -> anyhow::Result<()> {
         Trace::Convert { trace, output, input, to } => copy(trace, output, input, *to, 0, u64::MAX),
         Trace::Cut { trace, output, input, skip, take, to } => {
             copy(trace, output, input, *to, *skip, take.unwrap_or(u64::MAX))
+        }
+        Trace::Generate { name, output, seed, scale, load_file } => {
+            let what = Generation { kind: *name, seed: *seed, scale: *scale, load_file: load_file.as_deref() };
+            let output = output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.csv")));
+            generate(what, &output)
         }
         Trace::Draw { trace, output, input, writes } => draw(trace, output, input, *writes),
     }
@@ -95,6 +101,16 @@ fn copy(from: &Path, to: &Path, input: &TraceInput, lines: Lines, skip: u64, tak
     }
     writer.finish()?;
     eprintln!("{}: {taken} records from {} ({})", to.display(), from.display(), open.format());
+    Ok(())
+}
+
+fn generate(what: Generation<'_>, output: &Path) -> anyhow::Result<()> {
+    let requests = generate::generate(what)?;
+    let mut writer = TraceWriter::create(output)?;
+    requests.iter().try_for_each(|request| writer.page(*request))?;
+    writer.finish()?;
+    let Generation { kind, seed, scale, .. } = what;
+    eprintln!("{}: {} pages of {kind}, seed {seed}, scale {scale}", output.display(), requests.len());
     Ok(())
 }
 

@@ -1,0 +1,220 @@
+//! File server: dbench's load file, played by several clients on our own ext4, and what it does to the page cache.
+//!
+//! Six clients (fewer at a small scale) take turns, call by call, each in a directory of its own, on a volume in memory in virtual
+//! time. What they read and write of files' contents is the trace: see [`Pages`] for the places. Each client's part of
+//! the volume lies apart from the others', evenly over the range, as the kernel's allocator spreads directories.
+//!
+//! The load file reads 1.52 pages for each page written, the trace of the dissertation 1.23, made with a load file of 2012 or so.
+//! So reading calls are left out evenly, as many as are too many.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Executor, GIB, Lpn, PAGE_SIZE, RamDisk};
+use onewrite_cache::PageRequest;
+use onewrite_fs::api::split_path;
+use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{
+    AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+};
+
+use super::load_file::{Call, LOAD_FILE, Transfer, load};
+use super::{Tally, Targets};
+use crate::error::LabError;
+use crate::trace::Pages;
+
+/// Clients at full scale.
+const CLIENTS: f64 = 6.0;
+/// Pages written at full scale, by which the number of clients follows.
+const FULL_WRITES: f64 = 5880.1 * 256.0;
+/// Size of the volume.
+const VOLUME_BYTES: u64 = 2 * GIB;
+
+/// An access: which client, and the page in its part of the volume.
+type Access = (usize, PageRequest);
+
+pub(super) fn generate(targets: Targets, load_file: Option<&Path>) -> Result<Vec<PageRequest>, LabError> {
+    let calls = Rc::new(load(load_file.unwrap_or(Path::new(LOAD_FILE)))?);
+    let clients = ((targets.writes as f64 / FULL_WRITES * CLIENTS).ceil() as usize).clamp(1, CLIENTS as usize);
+    let accesses = play(calls, clients, targets)?;
+    let end = accesses.iter().map(|(_, request)| request.page()).max().unwrap_or(0) + 1;
+    let apart = (targets.range.saturating_sub(end) / (clients as u64 - 1).max(1)).max(1);
+    let mut tally = Tally::new(targets);
+    for (client, request) in accesses {
+        let page = (client as u64 * apart + request.page()) % targets.range;
+        if request.is_write() { tally.write(page) } else { tally.read(page) }
+    }
+    Ok(tally.requests)
+}
+
+/// Pages that calls of a kind touch.
+fn volume(calls: &[Call], transfer: impl Fn(&Call) -> Option<Transfer>) -> u64 {
+    let page = PAGE_SIZE as u64;
+    let pages = |Transfer { offset, length, .. }: Transfer| (offset + length).div_ceil(page) - offset / page;
+    calls.iter().filter_map(transfer).filter(|transfer| transfer.length > 0).map(pages).sum()
+}
+
+/// Plays until both volumes are reached.
+fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<Access>, LabError> {
+    let reads = volume(&calls, |call| if let Call::Read(transfer) = call { Some(*transfer) } else { None });
+    let writes = volume(&calls, |call| if let Call::Write(transfer) = call { Some(*transfer) } else { None });
+    if reads == 0 || writes == 0 {
+        return Err(LabError::Option("the load file reads or writes nothing, so it is no file server's".into()));
+    }
+    let kept = (targets.reads as f64 / targets.writes as f64) / (reads as f64 / writes as f64);
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(disk()?));
+    let stage = Rc::new(Stage { targets, ..Stage::default() });
+    let shared = Rc::clone(&stage);
+    let played = executor.block_on(async move {
+        let fs = Rc::new(Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?);
+        let watching = Rc::clone(&shared);
+        fs.watch(move |file, pages, is_write| watching.note(file, pages, is_write));
+        let mut players = Vec::new();
+        for client in 0..clients {
+            let directory = fs.create(fs.root(), format!("client{client}").as_bytes(), NewNode::DIRECTORY).await?;
+            players.push(Player { fs: Rc::clone(&fs), directory, open: BTreeMap::new(), kept, due: 0.0 });
+        }
+        while !shared.is_over() {
+            for call in calls.iter() {
+                for (client, player) in players.iter_mut().enumerate() {
+                    shared.client.set(client);
+                    player.play(call).await?;
+                }
+                if shared.is_over() {
+                    break;
+                }
+            }
+        }
+        FsResult::Ok(())
+    });
+    played??;
+    Ok(stage.accesses.take())
+}
+
+fn disk() -> Result<RamDisk, LabError> {
+    let mut options = MkfsOptions::new(VOLUME_BYTES, &mut Choices::new(1));
+    options.device_is_zeroed = true;
+    let mut disk = RamDisk::new(VOLUME_BYTES / PAGE_SIZE as u64);
+    plan(&options)?.into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    Ok(disk)
+}
+
+/// What the clients did so far.
+#[derive(Default)]
+struct Stage {
+    targets: Targets,
+    client: Cell<usize>,
+    pages: RefCell<BTreeMap<usize, Pages>>,
+    accesses: RefCell<Vec<Access>>,
+    reads: Cell<u64>,
+    writes: Cell<u64>,
+}
+
+impl Stage {
+    fn note(&self, file: Ino, pages: std::ops::Range<u64>, is_write: bool) {
+        let mut places = self.pages.borrow_mut();
+        let places = places.entry(self.client.get()).or_default();
+        let count = if is_write { &self.writes } else { &self.reads };
+        count.set(count.get() + pages.end - pages.start);
+        let mut accesses = self.accesses.borrow_mut();
+        accesses.extend(pages.map(|page| (self.client.get(), PageRequest::new(places.page(file, page), is_write))));
+    }
+
+    fn is_over(&self) -> bool {
+        self.reads.get() >= self.targets.reads && self.writes.get() >= self.targets.writes
+    }
+}
+
+/// One client.
+struct Player {
+    fs: Rc<Ext4>,
+    directory: Ino,
+    open: BTreeMap<u64, Ino>,
+    /// Share of reading calls that are made, and how far the next is due.
+    kept: f64,
+    due: f64,
+}
+
+impl Player {
+    /// Makes a call. What is not there, or there already, is passed over: the load file begins anew when it ends.
+    async fn play(&mut self, call: &Call) -> FsResult<()> {
+        match self.make(call).await {
+            Err(FsError::NotFound(_) | FsError::Exists(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn make(&mut self, call: &Call) -> FsResult<()> {
+        match call {
+            Call::Directory(path) => self.node(path, NewNode::DIRECTORY).await.map(drop),
+            Call::Open { path, handle, empties } => {
+                let file = self.node(path, NewNode::FILE).await?;
+                if *empties {
+                    let changes = AttributeChanges { size: Some(0), ..Default::default() };
+                    self.fs.set_attributes(file, changes).await?;
+                }
+                self.open.insert(*handle, file);
+                Ok(())
+            }
+            Call::Close(handle) => {
+                self.open.remove(handle);
+                Ok(())
+            }
+            Call::Read(transfer) => self.read(*transfer).await,
+            Call::Write(Transfer { handle, offset, length }) => {
+                let Some(file) = self.open.get(handle) else { return Ok(()) };
+                let content = Content::Pattern { seed: *offset, compressible_percent: 0, length: *length };
+                self.fs.write(*file, Position::At(*offset), content, Manner::default()).await.map(drop)
+            }
+            Call::Flush(handle) => match self.open.get(handle) {
+                Some(file) => self.fs.fsync(*file).await,
+                None => Ok(()),
+            },
+            Call::Unlink(path) => {
+                let (parent, name) = self.place(path).await?;
+                self.fs.unlink(parent, &name).await
+            }
+            Call::Rename(from, to) => {
+                let (from, to) = (self.place(from).await?, self.place(to).await?);
+                self.fs.rename((from.0, &from.1), (to.0, &to.1), RenameManner::Replace).await
+            }
+        }
+    }
+
+    async fn read(&mut self, Transfer { handle, offset, length }: Transfer) -> FsResult<()> {
+        self.due += self.kept;
+        if self.due < 1.0 {
+            return Ok(());
+        }
+        self.due -= 1.0;
+        let Some(file) = self.open.get(&handle) else { return Ok(()) };
+        self.fs.read(*file, offset, length, Manner::default()).await.map(drop)
+    }
+
+    /// The directory of a path, and its last name.
+    async fn place(&self, path: &str) -> FsResult<(Ino, Vec<u8>)> {
+        let whole = format!("/{path}");
+        let (parent, name) = split_path(whole.as_bytes())?;
+        let mut directory = self.directory;
+        for part in parent.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+            directory = self.fs.lookup(directory, part).await?;
+        }
+        Ok((directory, name.to_vec()))
+    }
+
+    /// What is at a path, made if there is nothing.
+    async fn node(&self, path: &str, node: NewNode) -> FsResult<Ino> {
+        if path.is_empty() {
+            return Ok(self.directory);
+        }
+        let (parent, name) = self.place(path).await?;
+        match self.fs.lookup(parent, &name).await {
+            Err(FsError::NotFound(_)) => self.fs.create(parent, &name, node).await,
+            found => found,
+        }
+    }
+}

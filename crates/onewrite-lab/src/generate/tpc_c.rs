@@ -1,0 +1,199 @@
+//! TPC-C: what a database with 50 warehouses does to its files, as InnoDB makes it.
+//!
+//! Pages of 16 KiB are *units* of four pages. Transactions touch units of tables that lie behind one another in the range:
+//! new order (45%: a customer, ten rows of stock, order lines at the end of a district's), payment (43%: warehouse, customer,
+//! history), and order status, delivery and stock level. Customers and items are drawn as the benchmark does, by `NURand`.
+//! A buffer pool, an LRU of units, stands before the files. What it reads and evicts reaches them, and:
+//! - dirty units leave in batches: written one after the other to the doublewrite area, then each to its place, in order;
+//! - a commit appends to the redo log, whose last page is written again until it is full, and goes around.
+//!
+//! Reading transactions are taken while reads lag, writing ones else. What was read before the trace began is in the pool.
+//! Source of the mix and of `NURand`: TPC-C, revision 5.11, §2.1.6 and §5.2.3; of the tables' sizes §1.2.1.
+
+use onewrite_block::Choices;
+use onewrite_cache::{CacheShape, PageRequest, PolicyKind, Replay};
+
+use super::{Tally, Targets};
+
+const WAREHOUSES: u64 = 50;
+/// Pages of a unit.
+const UNIT: u64 = 4;
+/// Units written to the doublewrite area at a time.
+const BATCH: usize = 64;
+/// The redo log is so much of the range; so is the buffer pool of the tables.
+const LOG_SHARE: u64 = 150;
+const POOL_SHARE: u64 = 120;
+/// Rows of a commit that fill a page of the redo log.
+const COMMITS_PER_LOG_PAGE: u64 = 2;
+
+/// Where a table lies, in thousandths of the tables' units.
+#[derive(Clone, Copy)]
+struct Table(u64, u64);
+
+const WAREHOUSE: Table = Table(0, 1);
+const ITEM: Table = Table(2, 7);
+const STOCK: Table = Table(10, 350);
+const CUSTOMER: Table = Table(380, 240);
+const ORDERS: Table = Table(640, 60);
+const ORDER_LINE: Table = Table(720, 200);
+const HISTORY: Table = Table(940, 60);
+
+struct Database {
+    tally: Tally,
+    choices: Choices,
+    /// Pages of the redo log, which comes first; then the doublewrite area, then the tables.
+    log_pages: u64,
+    tables: u64,
+    units: u64,
+    pool: Box<dyn Replay>,
+    dirty: Vec<u64>,
+    commits: u64,
+    /// Rows appended for each table that grows.
+    appended: u64,
+}
+
+pub(super) fn generate(targets: Targets, choices: Choices) -> Vec<PageRequest> {
+    let log_pages = targets.range / LOG_SHARE;
+    let tables = (log_pages + UNIT * BATCH as u64).next_multiple_of(UNIT).min(targets.range / 2);
+    let units = (targets.range - tables) / UNIT;
+    let shape = CacheShape::new((units / POOL_SHARE).max(16), 1).expect("a pool is smaller than its tables");
+    let pool = PolicyKind::Lru.simulation(shape, None);
+    let mut database = Database {
+        tally: Tally::new(targets),
+        choices,
+        log_pages,
+        tables,
+        units,
+        pool,
+        dirty: Vec::new(),
+        commits: 0,
+        appended: 0,
+    };
+    while !database.tally.is_complete() {
+        database.transaction();
+    }
+    database.tally.requests
+}
+
+impl Database {
+    fn transaction(&mut self) {
+        let warehouse = self.choices.below(WAREHOUSES);
+        match (self.tally.wants_reads(), self.choices.below(100)) {
+            (true, 0..50) => self.stock_level(warehouse),
+            (true, _) => self.order_status(warehouse),
+            (false, 0..48) => self.new_order(warehouse),
+            (false, 48..95) => self.payment(warehouse),
+            (false, _) => self.delivery(warehouse),
+        }
+    }
+
+    /// The unit of a place in a table, from 0 to 1.
+    fn unit(&self, Table(start, length): Table, place: f64) -> u64 {
+        let (first, count) = (self.units * start / 1000, (self.units * length / 1000).max(1));
+        first + ((count as f64 * place) as u64).min(count - 1)
+    }
+
+    /// A row of a warehouse's part of a table.
+    fn row(&self, table: Table, warehouse: u64, place: f64) -> u64 {
+        self.unit(table, (warehouse as f64 + place) / WAREHOUSES as f64)
+    }
+
+    /// The benchmark's `NURand(a, 0, count - 1)`, as a share of `count`.
+    fn uneven(&mut self, a: u64, count: u64) -> f64 {
+        let drawn = (self.choices.below(a + 1) | self.choices.below(count)) % count;
+        drawn as f64 / count as f64
+    }
+
+    /// The place of the next row at the end of a table that grows.
+    fn end(&mut self, warehouse: u64, table: Table) -> u64 {
+        self.appended += 1;
+        let place = (self.appended % 100_000) as f64 / 100_000.0;
+        self.row(table, warehouse, place)
+    }
+
+    fn new_order(&mut self, warehouse: u64) {
+        let customer = self.uneven(1023, 3000);
+        self.touch(self.unit(WAREHOUSE, warehouse as f64 / WAREHOUSES as f64), true);
+        self.touch(self.row(CUSTOMER, warehouse, customer), false);
+        for _ in 0..5 + self.choices.below(11) {
+            let item = self.uneven(8191, 100_000);
+            // One line in a hundred is from another warehouse.
+            let from = if self.choices.chance(1, 100) { self.choices.below(WAREHOUSES) } else { warehouse };
+            self.touch(self.unit(ITEM, item), false);
+            self.touch(self.row(STOCK, from, item), true);
+        }
+        for table in [ORDERS, ORDER_LINE] {
+            let unit = self.end(warehouse, table);
+            self.touch(unit, true);
+        }
+        self.commit();
+    }
+
+    fn payment(&mut self, warehouse: u64) {
+        let customer = self.uneven(1023, 3000);
+        self.touch(self.unit(WAREHOUSE, warehouse as f64 / WAREHOUSES as f64), true);
+        self.touch(self.row(CUSTOMER, warehouse, customer), true);
+        let unit = self.end(warehouse, HISTORY);
+        self.touch(unit, true);
+        self.commit();
+    }
+
+    fn delivery(&mut self, warehouse: u64) {
+        for _ in 0..10 {
+            let customer = self.uneven(1023, 3000);
+            let order = self.choices.fraction();
+            for table in [ORDERS, ORDER_LINE] {
+                self.touch(self.row(table, warehouse, order), true);
+            }
+            self.touch(self.row(CUSTOMER, warehouse, customer), true);
+        }
+        self.commit();
+    }
+
+    fn order_status(&mut self, warehouse: u64) {
+        let (customer, order) = (self.uneven(1023, 3000), self.choices.fraction());
+        for (table, place) in [(CUSTOMER, customer), (ORDERS, order), (ORDER_LINE, order)] {
+            self.touch(self.row(table, warehouse, place), false);
+        }
+    }
+
+    fn stock_level(&mut self, warehouse: u64) {
+        for _ in 0..20 {
+            let item = self.uneven(8191, 100_000);
+            self.touch(self.row(STOCK, warehouse, item), false);
+        }
+    }
+
+    /// A unit is used: through the buffer pool.
+    fn touch(&mut self, unit: u64, is_write: bool) {
+        let (pool, tally, dirty, tables) = (&mut self.pool, &mut self.tally, &mut self.dirty, self.tables);
+        let requests = [PageRequest::read(unit), PageRequest::write(unit)];
+        pool.feed(&requests[..1 + usize::from(is_write)], &mut |request| match request.is_write() {
+            true => dirty.push(request.page()),
+            false => pages(tables, request.page()).for_each(|page| tally.read(page)),
+        });
+        if self.dirty.len() >= BATCH {
+            self.write_batch();
+        }
+    }
+
+    fn write_batch(&mut self) {
+        let area = self.log_pages..self.log_pages + UNIT * self.dirty.len() as u64;
+        area.filter(|page| *page < self.tables).for_each(|page| self.tally.write(page));
+        self.dirty.sort_unstable();
+        for unit in std::mem::take(&mut self.dirty) {
+            pages(self.tables, unit).for_each(|page| self.tally.write(page));
+        }
+    }
+
+    fn commit(&mut self) {
+        self.tally.write(self.commits / COMMITS_PER_LOG_PAGE % self.log_pages);
+        self.commits += 1;
+    }
+}
+
+/// The pages of a unit.
+fn pages(tables: u64, unit: u64) -> std::ops::Range<u64> {
+    let first = tables + unit * UNIT;
+    first..first + UNIT
+}
