@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries
+.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -75,6 +75,12 @@ crash-padding: deps
 	    2> $(OUT)/crash-padding/$$mode.txt || { cat $(OUT)/crash-padding/$$mode.txt; exit 1; }; \
 	done
 	@grep distinct $(OUT)/crash-padding/*.txt
+
+## paper-ts-clock: the figures of the dissertation's chapter 2 at full scale (SCALE=1), tables and page in out/ (an hour)
+paper-ts-clock: deps
+	@mkdir -p $(OUT)
+	$(CARGO) build --release --package onewrite
+	$(ONEWRITE) paper ts-clock --scale $(or $(SCALE),1) --html $(OUT)/ts-clock.html --json $(OUT)/ts-clock.json
 
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps

@@ -12,6 +12,7 @@ need e2fsck e2fsprogs
 need losetup util-linux
 need mount mount
 need fio fio
+need dbench dbench
 need setfattr attr
 need perl perl
 

@@ -1,10 +1,10 @@
 //! Mixed applications: small databases, a browser's cache, photographs, and programs that are started.
 //!
 //! What an application does at a turn:
-//! - half the time a transaction in its database, as SQLite makes it with a rollback journal: a few pages read; the journal's
+//! - two times in three a transaction in its database, as SQLite makes it with a rollback journal: a few pages read; the journal's
 //!   header and the old pages written in order; the new pages written to their places; the header again;
-//! - a page of the browser: files of 1 to 16 pages written at random places of its cache, others read;
-//! - a photograph of 1 to 3 MiB written in order, or one read;
+//! - else a page of the browser: files of 1 to 16 pages written at random places of its cache, others read;
+//! - one time in 500 a photograph of 1 to 3 MiB written in order; or one read;
 //! - a program started: 32 to 256 pages read in order, from a part that is never written.
 //!
 //! Applications, pages of databases and programs are skewed: a few are used much. Turns that only read are taken while reads
@@ -46,12 +46,12 @@ pub(super) fn generate(targets: Targets, choices: Choices) -> Vec<PageRequest> {
 impl Phone {
     fn turn(&mut self) {
         let is_reading = self.tally.wants_reads();
-        match (is_reading, self.choices.below(100)) {
-            (true, 0..50) => self.start_program(),
-            (true, 50..80) => self.look_at_photograph(),
+        match (is_reading, self.choices.below(1000)) {
+            (true, 0..500) => self.start_program(),
+            (true, 500..800) => self.look_at_photograph(),
             (true, _) => self.query(),
-            (false, 0..62) => self.transaction(),
-            (false, 62..97) => self.browse(),
+            (false, 0..640) => self.transaction(),
+            (false, 640..998) => self.browse(),
             (false, _) => self.take_photograph(),
         }
     }

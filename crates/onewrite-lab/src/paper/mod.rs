@@ -8,6 +8,7 @@ mod amplification;
 mod blocks;
 mod calibration;
 mod padding;
+pub mod ts_clock;
 
 use std::fmt;
 

@@ -5,11 +5,13 @@
 
 mod chart;
 mod html;
+mod lines;
 mod table;
 mod units;
 
 use crate::results::{Distribution, RunResult};
 pub(crate) use chart::escape;
+pub(crate) use lines::{Line, lines};
 
 /// Runs of one job that differ in their mode.
 pub struct Comparison {

@@ -1,12 +1,18 @@
 //! `onewrite paper`
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use onewrite_lab::paper::ts_clock::TsClockStudy;
 use onewrite_lab::paper::{self, Row};
+
+use super::run::{is_stdout, write_json};
 
 use crate::args::Paper;
 
 /// Runs rows of the scoreboard and prints paper beside measured.
 pub fn paper(args: &Paper) -> anyhow::Result<()> {
+    if args.ids == ["ts-clock"] {
+        return ts_clock(args);
+    }
     let rows = paper::scoreboard()?;
     if args.list {
         rows.iter()
@@ -20,6 +26,22 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
     for row in chosen {
         eprintln!("{} …", row.id);
         println!("{}", paper::run(row)?);
+    }
+    Ok(())
+}
+
+/// The figures of the dissertation's chapter 2.
+fn ts_clock(args: &Paper) -> anyhow::Result<()> {
+    let study = TsClockStudy { seed: args.seed, scale: args.scale, load_file: args.load_file.as_deref() };
+    let figures = study.run(&|what| eprintln!("{what} …"))?;
+    if let Some(path) = &args.html {
+        std::fs::write(path, figures.html()).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+    }
+    if !args.json.as_deref().is_some_and(is_stdout) {
+        print!("{}", figures.markdown());
     }
     Ok(())
 }

@@ -40,6 +40,39 @@ fn a_run_of_ours_goes_through_a_cache_to_a_device() {
 }
 
 #[test]
+fn the_pages_of_a_run_go_through_a_cache() {
+    let scratch = Scratch::new();
+    let run = "run varmail --operations 300 --files 50 --size 128M --page-trace";
+    scratch.onewrite(&format!("{run} one.csv")).ok();
+    scratch.onewrite(&format!("{run} two.csv.zst --cache-policy ts-clock")).ok();
+    let summaries = |name: &str| scratch.onewrite(&format!("trace summarise {name} --json -")).ok();
+    let json: serde_json::Value = serde_json::from_str(&summaries("one.csv")).unwrap();
+    let count = |name: &str| json[0][name].as_u64().unwrap();
+    assert!(count("reads") > 50 && count("writes") > 200, "{json}");
+    assert_eq!(json, serde_json::from_str::<serde_json::Value>(&summaries("two.csv.zst")).unwrap(), "before the cache");
+    let table = scratch.onewrite("cache one.csv --policy lru,ts-clock --size 256KiB").ok();
+    assert!(table.contains("ts-clock"), "{table}");
+    let refusal = scratch.onewrite(&format!("{run} raw.csv --fs raw")).fails_with(1);
+    assert!(refusal.contains("--page-trace"), "{refusal}");
+}
+
+#[test]
+fn workloads_of_the_dissertation_are_generated_by_seed() {
+    let scratch = Scratch::new();
+    let generate = |seed: u32, name: &str| {
+        scratch.onewrite(&format!("trace generate mixed-applications {name} --scale 0.05 --seed {seed}")).ok();
+        std::fs::read_to_string(scratch.path(name)).unwrap()
+    };
+    let (first, again, other) = (generate(1, "a.csv"), generate(1, "b.csv"), generate(2, "c.csv"));
+    assert!(first == again && first != other);
+    let json = scratch.onewrite("trace summarise a.csv --json -").ok();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["write_range_bytes"], 1702 * 4096, "133 MB, a twentieth");
+    let refusal = scratch.onewrite("trace generate nonsense").fails_with(2);
+    assert!(refusal.contains("file-server"), "{refusal}");
+}
+
+#[test]
 fn a_memory_card_tells_its_merges() {
     let scratch = Scratch::new();
     scratch.write("t.csv", own_trace());

@@ -1,0 +1,143 @@
+//! Show: the figures as Markdown tables and as one HTML page with charts.
+
+use std::fmt::Write;
+
+use super::{Grid, POLICIES, RowFigure, TsClockFigures};
+use crate::cache::CacheCell;
+use crate::report::{Line, escape, lines};
+
+/// What a chart or a table shows of a cell.
+type Shown = (&'static str, fn(&CacheCell) -> f64);
+
+const SECONDS: Shown = ("elapsed seconds", |cell| cell.device.as_ref().map_or(0.0, |device| device.elapsed_seconds));
+const HITS: Shown = ("hit ratio, percent", |cell| 100.0 * cell.hits as f64 / cell.requests.max(1) as f64);
+const WRITES: Shown = ("pages written after the cache, thousands", |cell| cell.after_writes as f64 / 1e3);
+const ERASES: Shown = ("erases", |cell| cell.device.as_ref().map_or(0.0, |device| device.erases as f64));
+
+/// What the figure of a grid has on its axes.
+fn shown(figure: &str) -> &'static [Shown] {
+    match figure {
+        "2-8" | "2-9" => &[ERASES, WRITES],
+        _ => &[SECONDS, HITS, WRITES],
+    }
+}
+
+fn rounded(value: f64) -> String {
+    let decimals = if value.abs() >= 100.0 { 0 } else { 1 };
+    format!("{value:.decimals$}")
+}
+
+impl TsClockFigures {
+    /// All tables as Markdown.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("Seed {}, scale {}.\n\n## Rows of the scoreboard\n\n", self.seed, self.scale);
+        text += &rows(&self.rows);
+        text += "\n## Figure 2-1: write amplification by block utilization\n\n";
+        text += &self.amplification_table();
+        for grid in &self.grids {
+            text += &table_of(grid);
+        }
+        text += "\n## Figure 2-5: runs of sorted writes by the share of their block\n\n";
+        text += &self.utilization();
+        for (what, found) in &self.sensitivity {
+            let _ = write!(text, "\n## Sensitivity: {what}\n\n{}", rows(&measured_only(found)));
+        }
+        if !self.missing.is_empty() {
+            text += "\n## Missing\n\n";
+            self.missing.iter().for_each(|what| text += &format!("- {what}\n"));
+        }
+        text
+    }
+
+    /// One page with charts, tables and pictures.
+    pub fn html(&self) -> String {
+        let mut body = String::from("<h1>TS-CLOCK: figures 2-1 and 2-4 to 2-10</h1>\n");
+        for grid in &self.grids {
+            let title = title_of(grid);
+            let _ = writeln!(body, "<h2>{}</h2>", escape(&title));
+            for (name, of) in shown(grid.figure) {
+                body += &lines(&format!("{title}: {name}"), "cache, MiB", name, &series(grid, *of));
+            }
+        }
+        body += "<h2>Figure 2-10: pages written over the course of the trace</h2>\n";
+        self.pictures.iter().for_each(|(_, picture)| body += picture);
+        let _ = writeln!(body, "<pre>{}</pre>", escape(&self.markdown()));
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>TS-CLOCK</title>\n<style>body {{ font-family: \
+             sans-serif; max-width: 60rem; margin: auto; }} svg {{ max-width: 100%; }}</style></head>\n<body>\n{body}</body></html>\n"
+        )
+    }
+
+    fn amplification_table(&self) -> String {
+        let mut text = String::from("| FTL | range | 25% | 50% | 75% | 100% |\n|---|---|---|---|---|---|\n");
+        for points in self.amplification.chunks(4) {
+            let cells: Vec<String> = points.iter().map(|point| format!("{:.2}", point.waf)).collect();
+            let range = points[0].range_bytes >> 30;
+            let _ = writeln!(text, "| {} | {range} GiB | {} |", points[0].ftl, cells.join(" | "));
+        }
+        text
+    }
+
+    /// Of the mixed applications at the smallest cache, on the first card.
+    fn utilization(&self) -> String {
+        let is_wanted = |grid: &&Grid| grid.workload == "mixed-applications" && grid.ftl == "fast";
+        let Some(grid) = self.grids.iter().find(is_wanted) else { return "none\n".to_owned() };
+        let heads: Vec<String> = (1..=10).map(|bin| format!("to {}%", bin * 10)).collect();
+        let mut text = format!("| policy | {} | all |\n|---|{}---|\n", heads.join(" | "), "---|".repeat(10));
+        for cell in grid.cells.iter().filter(|cell| cell.size_bytes == grid.cells[0].size_bytes) {
+            let runs = cell.utilization.runs;
+            let all: u64 = runs.iter().sum();
+            let _ =
+                writeln!(text, "| `{}` | {} | {all} |", cell.policy, runs.map(|count| count.to_string()).join(" | "));
+        }
+        text
+    }
+}
+
+fn measured_only(rows: &[RowFigure]) -> Vec<RowFigure> {
+    rows.iter().filter(|row| row.measured.is_some()).cloned().collect()
+}
+
+fn rows(rows: &[RowFigure]) -> String {
+    let mut text = String::from("| row | paper | measured | |\n|---|---|---|---|\n");
+    for row in rows {
+        let measured = row.measured.map_or("not run".to_owned(), |value| format!("{value:.1}"));
+        let _ = writeln!(text, "| `{}` | {} | {measured} | {} |", row.id, row.paper, row.metric);
+    }
+    text
+}
+
+fn title_of(grid: &Grid) -> String {
+    let Grid { figure, workload, device, ftl, flash_block_bytes, .. } = grid;
+    format!("Figure {figure}: {workload} on {device}, FTL {ftl}, blocks of {} MiB", flash_block_bytes >> 20)
+}
+
+fn table_of(grid: &Grid) -> String {
+    let mut text = format!("\n## {}\n\n", title_of(grid));
+    let mut sizes: Vec<u64> = grid.cells.iter().map(|cell| cell.size_bytes).collect();
+    sizes.dedup();
+    let columns: Vec<(u64, &Shown)> =
+        shown(grid.figure).iter().flat_map(|shown| sizes.iter().map(move |size| (*size, shown))).collect();
+    let heads: Vec<String> = columns
+        .iter()
+        .map(|(size, (name, _))| format!("{name}, {:.1} MiB", *size as f64 / f64::from(1 << 20)))
+        .collect();
+    let _ = writeln!(text, "| policy | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for policy in POLICIES {
+        let value = |(size, (_, of)): &(u64, &Shown)| {
+            let cell = grid.cells.iter().find(|cell| cell.policy == policy.name() && cell.size_bytes == *size);
+            cell.map_or("–".to_owned(), |cell| rounded(of(cell)))
+        };
+        let _ = writeln!(text, "| `{policy}` | {} |", columns.iter().map(value).collect::<Vec<_>>().join(" | "));
+    }
+    text
+}
+
+fn series(grid: &Grid, of: fn(&CacheCell) -> f64) -> Vec<Line> {
+    let line = |policy: onewrite_cache::PolicyKind| {
+        let own = grid.cells.iter().filter(|cell| cell.policy == policy.name());
+        let points = own.map(|cell| (cell.size_bytes as f64 / f64::from(1 << 20), of(cell))).collect();
+        Line { label: policy.name().to_owned(), points }
+    };
+    POLICIES.map(line).to_vec()
+}

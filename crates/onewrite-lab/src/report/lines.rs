@@ -1,0 +1,77 @@
+//! Lines: a chart of several series over one axis, which is logarithmic.
+
+use std::fmt::Write;
+
+use super::chart::escape;
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 110.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 44.0;
+/// Told apart by hue and, for who cannot see hues, by the labels at the ends.
+const COLOURS: [&str; 8] = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#1a1a1a"];
+
+/// A series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name.
+    pub label: String,
+    /// Places and values; places above zero.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The chart as SVG; nothing without points.
+pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
+    let points = || series.iter().flat_map(|line| &line.points);
+    let bounds = points().fold(None, |bounds: Option<(f64, f64, f64)>, (x, y)| {
+        Some(bounds.map_or((*x, *x, *y), |(first, last, top)| (first.min(*x), last.max(*x), top.max(*y))))
+    });
+    let Some((first, last, top)) = bounds else { return String::new() };
+    let decades = (last / first).ln().max(f64::MIN_POSITIVE);
+    let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * (value / first).ln() / decades;
+    let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top.max(f64::MIN_POSITIVE);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" font-size=\"11\" font-family=\"sans-serif\"><title>{}</title>\n",
+        escape(title)
+    );
+    let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"16\">{}</text>", escape(up));
+    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    let _ = writeln!(svg, "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#888\"/>");
+    for share in [0.0, 0.5, 1.0] {
+        let (value, place) = (top * share, y(top * share));
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{place:.1}\" text-anchor=\"end\">{value:.1}</text>", LEFT - 6.0);
+    }
+    let mut ticks: Vec<f64> = points().map(|(place, _)| *place).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    for tick in ticks {
+        let _ =
+            writeln!(svg, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>", x(tick), bottom + 16.0);
+    }
+    let _ = writeln!(svg, "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text>", bottom + 34.0, escape(across));
+    for (line, colour) in series.iter().zip(COLOURS.iter().cycle()) {
+        let path: Vec<String> = line.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b))).collect();
+        let _ = writeln!(svg, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>", path.join(" "));
+        if let Some((a, b)) = line.points.last() {
+            let (a, b, label) = (x(*a) + 6.0, y(*b) + 4.0, escape(&line.label));
+            let _ = writeln!(svg, "<text x=\"{a:.1}\" y=\"{b:.1}\" fill=\"{colour}\">{label}</text>");
+        }
+    }
+    svg + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_series_has_its_line_and_its_label() {
+        let line = |label: &str, y| Line { label: label.to_owned(), points: vec![(4.0, y), (64.0, 2.0 * y)] };
+        let svg = lines("t<", "cache", "seconds", &[line("lru", 1.0), line("ts-clock", 2.0)]);
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert!(svg.contains("t&lt;") && svg.contains(">lru<") && svg.contains(">ts-clock<"));
+        assert_eq!(lines("t", "a", "b", &[]), "");
+    }
+}
