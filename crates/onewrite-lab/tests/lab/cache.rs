@@ -154,3 +154,16 @@ fn a_layer_tells_merges_and_an_estimate_of_time() {
         assert_eq!(new.cells[0].device.as_ref().unwrap().host_write_bytes, new.cells[0].after_writes * PAGE);
     }
 }
+
+#[test]
+fn the_figures_of_ts_clock_are_drawn_from_scaled_traces() {
+    let study = onewrite_lab::paper::ts_clock::TsClockStudy { seed: 1, scale: 0.031, load_file: None };
+    let figures = study.run(&|_| ()).unwrap();
+    let lifetime = figures.rows.iter().filter(|row| ["ts-erase-fast", "ts-erase-page"].contains(&row.id));
+    assert!(lifetime.clone().all(|row| row.measured.is_some()) && lifetime.count() == 2, "{:?}", figures.rows);
+    let is_full = |grid: &onewrite_lab::paper::ts_clock::Grid| grid.cells.len() == 24;
+    assert!(figures.grids.len() >= 6 && figures.grids.iter().all(is_full));
+    let page = figures.html();
+    assert!(page.matches("<polyline").count() >= 8 * 2 * 6 && figures.pictures.len() == 6);
+    assert!(figures.markdown().contains("| `ts-clock` |"));
+}
