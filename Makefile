@@ -80,7 +80,8 @@ crash-padding: deps
 paper-ts-clock: deps
 	@mkdir -p $(OUT)
 	$(CARGO) build --release --package onewrite
-	$(ONEWRITE) paper ts-clock --scale $(or $(SCALE),1) --html $(OUT)/ts-clock.html --json $(OUT)/ts-clock.json
+	$(ONEWRITE) paper ts-clock --scale $(or $(SCALE),1) --sensitivity --html $(OUT)/ts-clock.html \
+	  --json $(OUT)/ts-clock.json
 
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps

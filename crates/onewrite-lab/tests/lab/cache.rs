@@ -157,7 +157,8 @@ fn a_layer_tells_merges_and_an_estimate_of_time() {
 
 #[test]
 fn the_figures_of_ts_clock_are_drawn_from_scaled_traces() {
-    let study = onewrite_lab::paper::ts_clock::TsClockStudy { seed: 1, scale: 0.031, load_file: None };
+    let study =
+        onewrite_lab::paper::ts_clock::TsClockStudy { seed: 1, scale: 0.031, load_file: None, sensitivity: false };
     let figures = study.run(&|_| ()).unwrap();
     let lifetime = figures.rows.iter().filter(|row| ["ts-erase-fast", "ts-erase-page"].contains(&row.id));
     assert!(lifetime.clone().all(|row| row.measured.is_some()) && lifetime.count() == 2, "{:?}", figures.rows);

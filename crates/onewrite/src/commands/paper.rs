@@ -32,7 +32,12 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
 
 /// The figures of the dissertation's chapter 2.
 fn ts_clock(args: &Paper) -> anyhow::Result<()> {
-    let study = TsClockStudy { seed: args.seed, scale: args.scale, load_file: args.load_file.as_deref() };
+    let study = TsClockStudy {
+        seed: args.seed,
+        scale: args.scale,
+        load_file: args.load_file.as_deref(),
+        sensitivity: args.sensitivity,
+    };
     let figures = study.run(&|what| eprintln!("{what} …"))?;
     if let Some(path) = &args.html {
         std::fs::write(path, figures.html()).with_context(|| path.display().to_string())?;

@@ -48,8 +48,11 @@ const SSD_BLOCK: u64 = 24 * MIB;
 const PAGE: u64 = 4096;
 /// The device of the lifetime study, and all others in the figures: the server workloads' ranges fit.
 const DEVICE_BYTES: u64 = 16 * GIB;
-/// The share of the pages that cost nothing of a map that is wholly in memory.
+/// A mapping cache that holds the whole map: a page-level layer.
 const WHOLE_MAP: Option<u64> = Some(GIB);
+
+/// The least scale at which figure 2-1 is measured.
+const AMPLIFICATION_SCALE: f64 = 0.1;
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +63,8 @@ pub struct TsClockStudy<'a> {
     pub scale: f64,
     /// dbench's load file; by default where Debian's package has it. Without it the file server is left out.
     pub load_file: Option<&'a Path>,
+    /// Measure the rows again with uncertain numbers of the profiles changed, one at a time: four times twelve grids more.
+    pub sensitivity: bool,
 }
 
 /// A device of the figures.
@@ -164,8 +169,18 @@ impl TsClockStudy<'_> {
     pub fn run(&self, watch: &dyn Fn(&str)) -> Result<TsClockFigures, LabError> {
         let scratch = Scratch::new()?;
         let (mut grids, mut missing, mut sensitivity) = (Vec::new(), Vec::new(), Vec::new());
-        watch("figure 2-1");
-        let amplification = self.amplification();
+        let amplification = match self.scale >= AMPLIFICATION_SCALE {
+            true => {
+                watch("figure 2-1");
+                self.amplification()
+            }
+            false => {
+                missing.push(format!(
+                    "figure 2-1, whose device does not shrink: run at a scale from {AMPLIFICATION_SCALE} on"
+                ));
+                Vec::new()
+            }
+        };
         let traces = self.traces(&scratch.0, &mut missing)?;
         let subjects = subjects(&mut missing);
         for (kind, trace) in &traces {
@@ -174,7 +189,8 @@ impl TsClockStudy<'_> {
                 grids.push(self.grid(*kind, trace, subject)?);
             }
         }
-        for (what, changed) in subjects.iter().filter(|subject| subject.figure != "2-8").flat_map(variants) {
+        let varied = subjects.iter().filter(|_| self.sensitivity);
+        for (what, changed) in varied.flat_map(variants) {
             watch(&format!("sensitivity: {what}"));
             let all = traces.iter().map(|(kind, trace)| self.grid(*kind, trace, &changed));
             sensitivity.push((what, rows::rows(&all.collect::<Result<Vec<_>, _>>()?)));
