@@ -255,9 +255,9 @@ fn layers_of_any_shape_keep_their_contract() {
 }
 
 #[test]
-#[ignore = "deep: three million cuts, some minutes"]
-fn three_million_cuts_keep_the_contract() {
-    torture_shapes(1_000_000.., 3_000_000);
+#[ignore = "deep: a million cuts, a minute or more"]
+fn a_million_cuts_keep_the_contract() {
+    torture_shapes(1_000_000.., 1_000_000);
 }
 
 /// Whatever is found last counts as newest.

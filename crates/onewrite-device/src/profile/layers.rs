@@ -109,9 +109,8 @@ mod tests {
     }
 
     /// Megabytes per second of requests of `pages` pages over a range, on a device of 2 GiB filled before.
-    fn speed(name: &str, is_write: bool, pages: u32, is_random: bool) -> f64 {
-        let fast = Layer::Fast { random_blocks: None };
-        let mut device = Profile::load(name).unwrap().layer(fast, Some(2 << 30)).unwrap();
+    fn speed(name: &str, layer: Layer, is_write: bool, pages: u32, is_random: bool) -> f64 {
+        let mut device = Profile::load(name).unwrap().layer(layer, Some(2 << 30)).unwrap();
         (0..4096).for_each(|chunk| device.write(chunk * 128, 128).unwrap());
         let range = 1_000_000_000 / PAGE_SIZE as u32 / pages;
         let requests = if is_random { 40_000 } else { range };
@@ -144,12 +143,28 @@ mod tests {
         let mut wrong = Vec::new();
         for (name, published) in cards {
             for (is_write, pages, is_random, paper, near) in published {
-                let found = speed(name, is_write, pages, is_random);
+                let found = speed(name, LAYERS[0], is_write, pages, is_random);
                 println!("{name}, writes {is_write}, random {is_random}: {found:.3} MB/s, published {paper}");
                 wrong.extend((!near.contains(&(found / paper))).then_some((name, is_write, is_random, found, paper)));
             }
         }
         assert!(wrong.is_empty(), "{wrong:?}");
+    }
+
+    #[test]
+    fn dies_work_side_by_side_and_a_missed_map_entry_costs_a_read() {
+        let dftl = |cache_bytes| Layer::Dftl { cache_bytes: Some(cache_bytes) };
+        let speed = |layer, is_write, pages, is_random| speed("ssd-tlc-120g", layer, is_write, pages, is_random);
+        let (whole, little) = (dftl(32 << 20), dftl(64 << 10));
+        let iops = |layer| speed(layer, false, 1, true) * 1e6 / PAGE_SIZE as f64;
+        let (write, read) = (speed(whole, true, 128, false), iops(whole));
+        println!("ssd-tlc-120g: {write:.1} MB/s written, published 130; {read:.0} random reads, published 86,000");
+        assert!((0.85..1.15).contains(&(write / 130.0)) && (0.75..1.15).contains(&(read / 86_000.0)), "{write} {read}");
+        let missed = iops(little);
+        assert!(
+            (0.4..0.7).contains(&(missed / read)),
+            "{missed:.0} with a small mapping cache, {read:.0} with a large one"
+        );
     }
 
     #[test]
