@@ -76,7 +76,7 @@ crash-padding: deps
 	done
 	@grep distinct $(OUT)/crash-padding/*.txt
 
-## paper-ts-clock: the figures of the dissertation's chapter 2 at full scale (SCALE=1), tables and page in out/ (an hour)
+## paper-ts-clock: the figures of the dissertation's chapter 2 with sensitivity (SCALE=1), tables and page in out/ (an hour or more)
 paper-ts-clock: deps
 	@mkdir -p $(OUT)
 	$(CARGO) build --release --package onewrite
