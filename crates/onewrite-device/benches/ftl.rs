@@ -18,13 +18,13 @@ fn processor_seconds() -> f64 {
 }
 
 fn main() {
+    memory_of_fast();
     let before = resident_bytes();
     let mut ftl = waf::Replay::new(4 << 20, 1024, 15);
     (0..4 << 20).for_each(|lpn| ftl.write(lpn));
     println!("ftl-replay bytes/page={:.2}", (resident_bytes() - before) as f64 / f64::from(4 << 20));
     ftl.check().expect("a sound FTL");
     drop(ftl);
-    memory_of_fast();
     for (percent, range) in [(25, 16 * GIB), (25, GIB), (100, 16 * GIB)] {
         replay("page", percent, range, || waf::run(percent, range, 1));
         replay("fast", percent, range, || waf::run_fast(percent, range, 1, None));
