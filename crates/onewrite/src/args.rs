@@ -88,6 +88,9 @@ pub struct Fsck {
     /// Write nothing: replay the log in memory.
     #[arg(short = 'n')]
     pub no_changes: bool,
+    /// Write what was replayed and found as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
     /// Image file or block device.
     pub image: PathBuf,
 }

@@ -7,6 +7,7 @@ use onewrite_fs::FsError;
 use onewrite_lab::session::{Judgement, judge};
 
 use crate::args::Fsck;
+use crate::commands::run::{is_stdout, write_json};
 use crate::open::with_device;
 
 /// Exit code for an image with errors, as e2fsck has it for errors that are left.
@@ -24,7 +25,13 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
         other => Ok(Ok(other?)),
     });
     Ok(match judged.with_context(|| name.clone())? {
-        Ok(judgement) => say(&name, &judgement, args.no_changes),
+        Ok(judgement) => {
+            if let Some(path) = &args.json {
+                write_json(path, &json(&name, &judgement)?)?;
+            }
+            let is_told = args.json.as_deref().is_some_and(is_stdout);
+            say(&name, &judgement, args.no_changes, is_told)
+        }
         Err(damage) => {
             println!("{name}: {damage}");
             ExitCode::from(ERRORS_LEFT)
@@ -32,13 +39,35 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn say(name: &str, judgement: &Judgement, no_changes: bool) -> ExitCode {
+/// What was replayed and found, for programs: docs/results-json.md.
+fn json(name: &str, judgement: &Judgement) -> anyhow::Result<String> {
     let report = &judgement.report;
+    let value = serde_json::json!({
+        "image": name,
+        "clean": report.is_clean(),
+        "recovered": judgement.recovered,
+        "errors": report.finding_count,
+        "findings": report.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "used_inodes": report.used_inodes,
+        "used_blocks": report.used_blocks,
+    });
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}
+
+/// Tells it to people, unless programs were told in its place.
+fn say(name: &str, judgement: &Judgement, no_changes: bool, is_told: bool) -> ExitCode {
+    let report = &judgement.report;
+    if is_told {
+        return if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(ERRORS_LEFT) };
+    }
     if let Some(recovered) = judgement.recovered {
         let place = if no_changes { " in memory" } else { "" };
         println!(
-            "{name}: log replayed{place}: {} transactions, {} blocks written home",
-            recovered.transactions, recovered.written_blocks
+            "{name}: log replayed{place}: {} transactions, {} log blocks read, {} blocks written home, in {:.1} ms",
+            recovered.transactions,
+            recovered.log_blocks_read,
+            recovered.written_blocks,
+            recovered.nanoseconds as f64 / 1e6
         );
     }
     report.findings.iter().for_each(|finding| println!("{name}: {finding}"));

@@ -134,6 +134,10 @@ fn fsck_replays_the_log_and_with_n_only_in_memory() {
     assert!(scratch.onewrite("fsck -n a.img").ok().contains("log replayed in memory"));
     assert_eq!(scratch.onewrite("cat a.img:/kept").ok(), "content");
     assert!(std::fs::read(scratch.path("a.img")).unwrap() == before);
+    let told: serde_json::Value = serde_json::from_str(&scratch.onewrite("fsck -n --json - a.img").ok()).unwrap();
+    let recovered = |key: &str| told["recovered"][key].as_u64().unwrap();
+    assert!(told["clean"] == true && recovered("transactions") > 0 && recovered("nanoseconds") > 0, "{told}");
+    assert_eq!(recovered("written_bytes"), recovered("written_blocks") * 4096);
     assert!(scratch.onewrite("fsck a.img").ok().contains("log replayed: "));
     assert!(!scratch.onewrite("fsck a.img").ok().contains("replayed"));
     e2fsck_is_content(&scratch, "a.img");

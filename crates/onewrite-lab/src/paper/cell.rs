@@ -1,0 +1,148 @@
+//! Cell: one run of the studies of journal modes: a device, a workload, a mode and a log.
+
+use onewrite_block::{GIB, HostProfile, MIB, Time};
+use onewrite_cache::PolicyKind;
+use onewrite_device::Profile;
+use onewrite_fs::FsError;
+use onewrite_fs::ext4::Mode;
+
+use crate::error::LabError;
+use crate::job::JobFile;
+use crate::results::RunResult;
+use crate::session::{self, Extras, JobSpec, RunSpec, Stack};
+use crate::workload::filebench::{Length, Parameters, Personality};
+
+/// What runs in a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// fio's random writes with an fsync after so many.
+    RandomWrites {
+        /// Bytes of one write.
+        block_bytes: u64,
+        /// Threads, each with a file of its own.
+        threads: u32,
+        /// Bytes of all files.
+        file_bytes: u64,
+        /// Bytes written by all.
+        io_bytes: u64,
+        /// Writes between two fsyncs.
+        interval: u32,
+    },
+    /// A personality of filebench with so many operations in all, and so much of its content compressible.
+    Personality {
+        /// Which.
+        personality: Personality,
+        /// Files, if not as filebench has them.
+        files: Option<u32>,
+        /// Operations.
+        operations: u64,
+        /// Share of the content that compresses, 0 to 100.
+        compressible_percent: u8,
+    },
+    /// Files of 4 MiB written in order, of which next to nothing compresses.
+    Copy {
+        /// Bytes in all.
+        bytes: u64,
+    },
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// Device profile.
+    pub device: &'static str,
+    /// Bytes of the device.
+    pub device_bytes: u64,
+    /// Journal mode.
+    pub mode: Mode,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// What runs.
+    pub work: Work,
+    /// Whether blocks are allocated when pages are written out; the LDJ papers ran without.
+    pub delayed_allocation: bool,
+}
+
+/// How long random writes run at most, in virtual time.
+const RUNTIME_SECONDS: u32 = 30;
+
+impl Cell {
+    /// A cell on 16 GiB of `device` with a log of 128 MiB.
+    pub const fn new(device: &'static str, mode: Mode, work: Work) -> Cell {
+        Cell { device, device_bytes: 16 * GIB, mode, log_bytes: 128 * MIB, work, delayed_allocation: true }
+    }
+
+    /// Runs it from seed 1 on the default host, with 256 MiB of page cache; `None` if the device lacks what the mode needs.
+    ///
+    /// # Errors
+    /// Everything else that goes wrong.
+    pub fn run(&self) -> Result<Option<RunResult>, LabError> {
+        let device = Profile::load(self.device)?.device(Some(self.device_bytes))?;
+        match session::run(&self.spec()?, device, Extras::default()) {
+            Err(LabError::Fs(FsError::Unsupported(_))) => Ok(None),
+            outcome => Ok(Some(outcome?)),
+        }
+    }
+
+    /// Runs it where the device has what the mode needs.
+    pub(super) fn result(&self) -> Result<RunResult, LabError> {
+        let refused = || LabError::Option(format!("mode {} cannot run on {}", self.mode, self.device));
+        self.run()?.ok_or_else(refused)
+    }
+
+    /// Operations a second: writes for fio, all for filebench; bytes of files a second for a copy.
+    pub fn speed(&self, result: &RunResult) -> f64 {
+        match self.work {
+            Work::RandomWrites { .. } => result.onewrite.total.write.iops,
+            Work::Personality { .. } => result.operations_per_second(),
+            Work::Copy { bytes } => bytes as f64 / result.onewrite.virtual_seconds.unwrap_or(f64::NAN),
+        }
+    }
+
+    /// What [`Cell::run`] runs.
+    pub(super) fn spec(&self) -> Result<RunSpec, LabError> {
+        Ok(RunSpec {
+            job: self.work.job()?,
+            stack: Stack::Ext4(self.mode),
+            device: self.device.to_owned(),
+            time: Time::Virtual,
+            host_name: "default".to_owned(),
+            host: HostProfile::default(),
+            journal_bytes: Some(self.log_bytes),
+            cache_bytes: 256 * MIB,
+            cache_policy: PolicyKind::Lru,
+            delayed_allocation: self.delayed_allocation,
+            eviction_spot: None,
+            seed: 1,
+        })
+    }
+}
+
+impl Work {
+    fn job(self) -> Result<JobSpec, LabError> {
+        let text = match self {
+            Work::RandomWrites { block_bytes, threads, file_bytes, io_bytes, interval } => {
+                let (size, io_size) = (file_bytes / u64::from(threads), io_bytes / u64::from(threads));
+                format!(
+                    "[writes]\nrw=randwrite\nbs={block_bytes}\nnumjobs={threads}\nsize={size}\nio_size={io_size}\n\
+                     runtime={RUNTIME_SECONDS}s\nfsync={interval}\nbuffer_compress_percentage=50\ngroup_reporting\n"
+                )
+            }
+            Work::Copy { bytes } => {
+                let files = bytes / (4 * MIB);
+                format!("[copy]\nrw=write\nbs=128k\nsize={bytes}\nnrfiles={files}\nbuffer_compress_percentage=6\n")
+            }
+            Work::Personality { personality, files, operations, compressible_percent } => {
+                let plain = personality.parameters();
+                let parameters = Parameters {
+                    files: files.unwrap_or(plain.files),
+                    compressible_percent,
+                    length: Length::Operations(operations),
+                    ..plain
+                };
+                return Ok(JobSpec::Personality(personality, parameters));
+            }
+        };
+        Ok(JobSpec::Fio(JobFile::parse("cell.fio", &text)?))
+    }
+}

@@ -1,0 +1,191 @@
+//! False recovery (`papers/001` §4.3): log blocks of the last transaction are left out on purpose, so that its place in the
+//! log holds what was there before; recovery must not believe it.
+//!
+//! Files are overwritten at random with content of all degrees of compressibility, over a log that goes round several times.
+//! Of each commit that took several log blocks, some blocks are left out, and what is left is recovered.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::{
+    Cause, Choices, DevicePort, Executor, Geometry, Image, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, RamDisk,
+    TrimRead,
+};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, replay};
+use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+
+use crate::error::LabError;
+use crate::session::{FormatOptions, format};
+
+const DISK_BYTES: u64 = 32 * MIB;
+const LOG_BYTES: u64 = 4 * MIB;
+const COMMITS: u64 = 1500;
+/// States tried of each commit.
+const TRIALS: usize = 4;
+
+/// What one kind of log gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct FalseRecoveries {
+    /// Whether recovery goes by a checksum (`ldj`), not by what decompresses (`ldj-paper`).
+    pub by_checksum: bool,
+    /// Whether log space was trimmed before it was used again.
+    pub trimmed: bool,
+    /// States in which blocks of the last transaction were missing.
+    pub states: u64,
+    /// Those in which recovery took it for whole.
+    pub believed: u64,
+}
+
+/// All four kinds.
+///
+/// # Errors
+/// If a run fails.
+pub fn false_recoveries() -> Result<Vec<FalseRecoveries>, LabError> {
+    let kinds = [(Mode::LdjPaper, false), (Mode::LdjPaper, true), (Mode::Ldj, false), (Mode::Ldj, true)];
+    kinds.into_iter().map(|(mode, trimmed)| measure(mode, trimmed)).collect()
+}
+
+/// What the papers claim: with self-trimming.
+pub(super) fn with_self_trimming() -> Result<f64, LabError> {
+    Ok(measure(Mode::LdjPaper, true)?.believed as f64)
+}
+
+fn geometry() -> Geometry {
+    Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain("ram", DISK_BYTES / PAGE_SIZE as u64) }
+}
+
+fn measure(mode: Mode, trimmed: bool) -> Result<FalseRecoveries, LabError> {
+    let (base, events) = recorded(mode, trimmed)?;
+    let mut found = FalseRecoveries { by_checksum: mode == Mode::Ldj, trimmed, states: 0, believed: 0 };
+    let mut image = base;
+    let mut commit: Vec<(Lpn, Page)> = Vec::new();
+    let mut chance = Choices::new(9);
+    for event in events {
+        let RecordedEvent::Submitted(_, request) = event else { continue };
+        match (request.cause, &request.operation) {
+            (Cause::Journal, Operation::Write { start, pages, .. }) => {
+                commit.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+                continue;
+            }
+            (_, Operation::Flush) => try_without_some(&image, &commit, &mut chance, &mut found)?,
+            _ => (),
+        }
+        commit.drain(..).for_each(|(lpn, page)| image.set(lpn, page));
+        apply(&mut image, &request.operation);
+    }
+    Ok(found)
+}
+
+fn apply(image: &mut Image, operation: &Operation) {
+    match operation {
+        Operation::Write { start, pages, .. } => {
+            (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page.clone()));
+        }
+        Operation::Trim { start, count } => {
+            (start.0..start.0 + count).for_each(|lpn| image.set(Lpn(lpn), Page::ZEROS));
+        }
+        _ => (),
+    }
+}
+
+/// Recovers `image` with a part of the log blocks of `commit`.
+fn try_without_some(
+    image: &Image,
+    commit: &[(Lpn, Page)],
+    chance: &mut Choices,
+    found: &mut FalseRecoveries,
+) -> Result<(), LabError> {
+    if commit.len() < 2 {
+        return Ok(());
+    }
+    let whole = recovered(image, commit.iter())?;
+    for _ in 0..TRIALS {
+        let kept: Vec<bool> = commit.iter().map(|_| chance.chance(3, 4)).collect();
+        let is_missing = |((lpn, page), kept): (&(Lpn, Page), &bool)| !kept && image.page(*lpn) != page;
+        if !commit.iter().zip(&kept).any(is_missing) {
+            continue;
+        }
+        let left = commit.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(block, _)| block);
+        found.states += 1;
+        found.believed += u64::from(recovered(image, left)? == whole);
+    }
+    Ok(())
+}
+
+/// Transactions that recovery finds on `image` with `blocks` written over it.
+fn recovered<'a>(image: &Image, blocks: impl Iterator<Item = &'a (Lpn, Page)>) -> Result<u64, LabError> {
+    let mut image = image.clone();
+    blocks.for_each(|(lpn, page)| image.set(*lpn, page.clone()));
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(RamDisk::with_image(image, geometry())));
+    let done = executor.block_on(async move { replay(&port).await })?;
+    // A transaction that was believed falsely may name blocks that no device has: found, too.
+    Ok(done.map_or(u64::MAX, |done| done.map_or(0, |done| done.transactions)))
+}
+
+/// A formatted disk, and what then passed to it.
+fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), LabError> {
+    let base = formatted()?;
+    let executor = Executor::ideal();
+    let recording = Rc::new(RefCell::new(Recording::default()));
+    let disk = Box::new(RamDisk::with_image(base.clone(), geometry()));
+    let port = executor.runtime().attach(Box::new(Recorded::new(disk, Rc::clone(&recording))));
+    executor.block_on(async move { work(port, mode, trimmed).await })??;
+    let events = std::mem::take(&mut recording.borrow_mut().events);
+    Ok((base, events))
+}
+
+fn formatted() -> Result<Image, LabError> {
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(RamDisk::with_geometry(geometry())));
+    let image = executor.block_on(async move {
+        let options = FormatOptions { journal_bytes: Some(LOG_BYTES), is_zeroed: true, ..FormatOptions::default() };
+        format(&port, &options, &mut Choices::new(1)).await?;
+        let pages = port.geometry().pages;
+        let mut image = Image::new(pages);
+        for start in (0..pages).step_by(64) {
+            let request = onewrite_block::Request::read(Lpn(start), 64, Cause::Data);
+            let read = port.request(request).await.map_err(onewrite_fs::FsError::from)?;
+            (start..).map(Lpn).zip(read).for_each(|(lpn, page)| image.set(lpn, page));
+        }
+        Ok::<_, LabError>(image)
+    })??;
+    Ok(image)
+}
+
+async fn work(port: DevicePort, mode: Mode, trimmed: bool) -> Result<(), LabError> {
+    let runtime = port.runtime().clone();
+    let options = MountOptions {
+        self_trimming: Some(trimmed),
+        checkpoint_age: Nanos::from_millis(20),
+        ..MountOptions::new(mode)
+    };
+    let fs = Ext4::mount(port, options).await?;
+    let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+    let mut choices = Choices::new(3);
+    for _ in 0..COMMITS {
+        let seed = choices.bits();
+        let compressible_percent = choices.below(4) as u8 * 30;
+        let length = (1 + choices.below(8)) * PAGE_SIZE as u64;
+        let content = Content::Pattern { seed, compressible_percent, length };
+        let offset = choices.below(1000) * PAGE_SIZE as u64;
+        fs.write(file, Position::At(offset), content, Manner::default()).await?;
+        fs.fsync(file).await?;
+        runtime.sleep(Nanos::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_never_deceived_and_length_alone_is() {
+        let found = false_recoveries().unwrap();
+        assert!(found.iter().all(|kind| kind.states > 1000), "{found:?}");
+        assert!(found.iter().filter(|kind| kind.by_checksum).all(|kind| kind.believed == 0), "{found:?}");
+        assert!(found[0].believed > 0, "{found:?}");
+    }
+}

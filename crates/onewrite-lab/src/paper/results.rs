@@ -1,0 +1,276 @@
+//! Results: every journal mode on every device, one table for each device and log, and the papers' rows beside them.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use onewrite_block::{GIB, MIB};
+use onewrite_fs::ext4::Mode;
+
+use super::cell::{Cell, Work};
+use super::{Measured, Row, run, scoreboard};
+use crate::error::LabError;
+use crate::results::RunResult;
+use crate::workload::filebench::Personality;
+
+/// The modes, in the order of the tables.
+const MODES: [&str; 10] =
+    ["ordered", "data", "data+async", "data+lazy", "ldj", "soj", "sdj", "sdj+async", "zp", "zp+no-trim"];
+/// Writes between two fsyncs.
+const INTERVALS: [u32; 5] = [1, 8, 32, 128, 512];
+/// Rows of the papers that are measured beside the tables.
+const ROWS: [&str; 3] = ["afs-", "ldj-", "zp-"];
+
+/// What a study covers.
+#[derive(Clone, Debug)]
+pub struct ResultsStudy {
+    /// Device profiles.
+    pub devices: Vec<&'static str>,
+    /// Bytes of a device.
+    pub device_bytes: u64,
+    /// Sizes of the log.
+    pub logs: Vec<u64>,
+    /// A size of the log that only `ldj` gets on top.
+    pub large_log: Option<u64>,
+    /// Bytes that random writes write, and as much the file has.
+    pub io_bytes: u64,
+    /// Operations of a personality.
+    pub operations: u64,
+    /// Whether the papers' rows are measured, too.
+    pub rows: bool,
+}
+
+/// Device, log and modes of one table.
+type Plan = (&'static str, u64, Vec<Mode>);
+
+impl ResultsStudy {
+    /// What `docs/results.md` shows.
+    pub fn full() -> ResultsStudy {
+        ResultsStudy {
+            devices: vec!["sata-850pro", "nvme-960pro", "nvme-share", "hdd-barracuda"],
+            device_bytes: 16 * GIB,
+            logs: vec![128 * MIB, GIB],
+            large_log: Some(5 * GIB),
+            io_bytes: 256 * MIB,
+            operations: 20_000,
+            rows: true,
+        }
+    }
+
+    /// The same in seconds.
+    pub fn short() -> ResultsStudy {
+        ResultsStudy {
+            devices: vec!["sata-850pro", "nvme-share"],
+            device_bytes: 256 * MIB,
+            logs: vec![32 * MIB],
+            large_log: None,
+            io_bytes: 2 * MIB,
+            operations: 100,
+            rows: false,
+        }
+    }
+
+    fn works(&self) -> Vec<(String, Work)> {
+        let fio = |interval| {
+            let (file_bytes, io_bytes) = (self.io_bytes, self.io_bytes);
+            let work = Work::RandomWrites { block_bytes: 4096, threads: 1, file_bytes, io_bytes, interval };
+            (format!("fsync {interval}"), work)
+        };
+        let named = |personality: Personality| {
+            let (files, operations) = (None, self.operations);
+            (
+                personality.name().to_owned(),
+                Work::Personality { personality, files, operations, compressible_percent: 50 },
+            )
+        };
+        let personalities = [Personality::Varmail, Personality::Fileserver].map(named);
+        INTERVALS.into_iter().map(fio).chain(personalities).collect()
+    }
+
+    fn tables(&self) -> Result<Vec<Plan>, LabError> {
+        let mode = |name: &&str| name.parse().map_err(|error| LabError::Option(format!("{error}")));
+        let modes: Vec<Mode> = MODES.iter().map(mode).collect::<Result<_, _>>()?;
+        let mut tables = Vec::new();
+        for device in &self.devices {
+            tables.extend(self.logs.iter().map(|log| (*device, *log, modes.clone())));
+            tables.extend(self.large_log.iter().map(|log| (*device, *log, vec![Mode::Ldj])));
+        }
+        Ok(tables)
+    }
+
+    /// Runs all cells on all cores; `watch` is told of cells done, out of so many.
+    ///
+    /// # Errors
+    /// The first that goes wrong, in the order of the tables.
+    pub fn run(&self, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<JournalResults, LabError> {
+        let works = self.works();
+        let mut cells = Vec::new();
+        let tables = self.tables()?;
+        for (device, log_bytes, modes) in &tables {
+            for mode in modes {
+                cells.extend(works.iter().map(|(_, work)| Cell {
+                    log_bytes: *log_bytes,
+                    device_bytes: self.device_bytes,
+                    ..Cell::new(device, *mode, *work)
+                }));
+            }
+        }
+        let outcomes = on_all_cores(cells.len(), watch, |place| Figure::of(&cells[place]))?;
+        let mut outcomes = outcomes.into_iter();
+        let tables = tables.into_iter().map(|(device, log_bytes, modes)| {
+            let row = |mode: &Mode| (*mode, outcomes.by_ref().take(works.len()).collect());
+            Table { device, log_bytes, rows: modes.iter().map(row).collect() }
+        });
+        let tables = tables.collect();
+        let columns = works.into_iter().map(|(name, _)| name).collect();
+        let rows = if self.rows { self.measure_rows(watch)? } else { Vec::new() };
+        Ok(JournalResults { columns, tables, rows })
+    }
+
+    fn measure_rows(&self, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Vec<Measured>, LabError> {
+        let wanted = |row: &Row| row.can_run() && ROWS.iter().any(|prefix| row.id.starts_with(prefix));
+        let rows: Vec<Row> = scoreboard()?.into_iter().filter(wanted).collect();
+        on_all_cores(rows.len(), watch, |place| run(&rows[place]))
+    }
+}
+
+/// Does `count` things on all cores; gives the results in their order, or the first error.
+fn on_all_cores<T: Send>(
+    count: usize,
+    watch: &(dyn Fn(usize, usize) + Sync),
+    work: impl Fn(usize) -> Result<T, LabError> + Sync,
+) -> Result<Vec<T>, LabError> {
+    let (next, done, found) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let worker = || {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
+                return;
+            }
+            let outcome = work(place);
+            found.lock().expect("no cell panics").push((place, outcome));
+            watch(done.fetch_add(1, Ordering::Relaxed) + 1, count);
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..cores.min(count)).for_each(|_| drop(scope.spawn(worker))));
+    let mut found = found.into_inner().expect("no cell panics");
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// What one cell measured.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Figure {
+    /// Operations a second.
+    pub speed: f64,
+    /// Bytes written to the device for each byte that the workload wrote.
+    pub written_per_byte: f64,
+    /// FLUSH commands for each commit.
+    pub flushes_per_commit: f64,
+}
+
+impl Figure {
+    /// `None` where the device lacks what the mode needs.
+    fn of(cell: &Cell) -> Result<Option<Figure>, LabError> {
+        Ok(cell.run()?.map(|result| Figure {
+            speed: cell.speed(&result),
+            written_per_byte: result.written_per_byte().unwrap_or(0.0),
+            flushes_per_commit: flushes_per_commit(&result),
+        }))
+    }
+}
+
+fn flushes_per_commit(result: &RunResult) -> f64 {
+    let commits = result.onewrite.fs.as_ref().map_or(0, |fs| fs.commits);
+    result.onewrite.device.flushes as f64 / commits.max(1) as f64
+}
+
+/// One device and one size of the log.
+#[derive(Clone, Debug, PartialEq)]
+struct Table {
+    device: &'static str,
+    log_bytes: u64,
+    rows: Vec<(Mode, Vec<Option<Figure>>)>,
+}
+
+/// All that a study measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalResults {
+    columns: Vec<String>,
+    tables: Vec<Table>,
+    rows: Vec<Measured>,
+}
+
+impl JournalResults {
+    /// Tables in Markdown.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        for table in &self.tables {
+            self.table(table, &mut text);
+        }
+        if !self.rows.is_empty() {
+            text += "## The papers beside it\n\n| row | paper | measured | |\n|---|---|---|---|\n";
+            for measured in &self.rows {
+                let Row { id, metric, device, paper, .. } = &measured.row;
+                let verdict = measured.verdict();
+                let value = super::rounded(measured.measured);
+                writeln!(text, "| `{id}`: {metric} ({device}) | {paper} | {value} | {verdict} |").expect("a string");
+            }
+        }
+        text
+    }
+
+    fn table(&self, table: &Table, text: &mut String) {
+        let log = if table.log_bytes >= GIB {
+            format!("{} GiB", table.log_bytes / GIB)
+        } else {
+            format!("{} MiB", table.log_bytes / MIB)
+        };
+        writeln!(text, "## {}, log of {log}\n", table.device).expect("a string");
+        writeln!(text, "| mode | {} |", self.columns.join(" | ")).expect("a string");
+        writeln!(text, "|---|{}", "---:|".repeat(self.columns.len())).expect("a string");
+        for (mode, figures) in &table.rows {
+            let cell = |figure: &Option<Figure>| match figure {
+                None => "no SHARE".to_owned(),
+                Some(figure) => format!("{} ({:.2})", thousands(figure.speed), figure.written_per_byte),
+            };
+            let cells: Vec<String> = figures.iter().map(cell).collect();
+            writeln!(text, "| `{mode}` | {} |", cells.join(" | ")).expect("a string");
+        }
+        text.push('\n');
+    }
+}
+
+/// A number with thin groups of thousands.
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let first = digits.len() % 3;
+    let groups = digits.as_bytes()[first..].chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
+    let head = (first > 0).then(|| digits[..first].to_owned());
+    head.into_iter().chain(groups).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(
+            [0.4, 12.0, 999.6, 123_456.0, 1_000_000.0].map(thousands),
+            ["0", "12", "1 000", "123 456", "1 000 000"]
+        );
+    }
+
+    #[test]
+    fn every_mode_has_a_row_and_what_a_device_cannot_do_is_marked() {
+        let results = ResultsStudy::short().run(&|_, _| ()).unwrap();
+        let text = results.markdown();
+        for mode in MODES {
+            assert_eq!(text.matches(&format!("| `{mode}` |")).count(), 2, "{text}");
+        }
+        assert_eq!(text.matches("no SHARE").count(), 3 * 7, "{text}");
+    }
+}
