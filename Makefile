@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries paper-ts-clock
+.PHONY: demo test check bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -37,11 +37,19 @@ device-deep: deps
 fuzz-deep: deps
 	$(CARGO) test --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
 
-## crash-deep: 126,000 distinct crash states in each mode on each of two devices, a tenth inside them (half an hour)
+## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (half an hour)
+results: deps
+	$(CARGO) build --release --package onewrite
+	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
+
+## crash-deep: 126,000 distinct crash states in each mode on each of two devices, a tenth inside them (an hour)
 crash-deep: deps
 	@mkdir -p $(OUT)/crash-deep
 	$(CARGO) build --release --package onewrite
-	@seed=7; for device in sata-850pro nvme-share; do for mode in writeback ordered data data+async; do \
+	@seed=7; for device in sata-850pro nvme-share; do \
+	  modes="writeback ordered data data+async data+lazy data+cmp ldj"; \
+	  [ $$device = sata-850pro ] || modes="$$modes soj sdj sdj+async"; \
+	  for mode in $$modes; do \
 	  seed=$$((seed + 1)); echo "== $$mode on $$device, seed $$seed"; \
 	  $(ONEWRITE) crash random:80 --mode $$mode --device $$device --states 126000 --seed $$seed \
 	    2> $(OUT)/crash-deep/$$mode-$$device.txt; broken=$$?; \

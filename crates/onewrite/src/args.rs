@@ -573,7 +573,8 @@ pub struct HostMeasure {
 #[derive(Debug, Args)]
 pub struct Paper {
     /// Rows of the scoreboard; without any, every row that can be run. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of
-    /// the dissertation.
+    /// the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown with the papers' rows beside
+    /// them, on all cores in half an hour.
     pub ids: Vec<String>,
     /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
@@ -593,6 +594,9 @@ pub struct Paper {
     /// With `ts-clock`: dbench's load file [default: where Debian's package dbench has it].
     #[arg(long, value_name = "FILE")]
     pub load_file: Option<PathBuf>,
+    /// With `results`: a small part of it, in seconds.
+    #[arg(long)]
+    pub short: bool,
     /// List the rows instead, and say which can be run.
     #[arg(long)]
     pub list: bool,

@@ -1,17 +1,22 @@
 //! `onewrite paper`
 
 use anyhow::{Context, bail};
+use onewrite_lab::paper::results::ResultsStudy;
 use onewrite_lab::paper::ts_clock::TsClockStudy;
 use onewrite_lab::paper::{self, Row};
 
 use super::run::{is_stdout, write_json};
 
 use crate::args::Paper;
+use crate::progress::Bar;
 
 /// Runs rows of the scoreboard and prints paper beside measured.
 pub fn paper(args: &Paper) -> anyhow::Result<()> {
     if args.ids == ["ts-clock"] {
         return ts_clock(args);
+    }
+    if args.ids == ["results"] {
+        return results(args.short);
     }
     let rows = paper::scoreboard()?;
     if args.list {
@@ -48,6 +53,16 @@ fn ts_clock(args: &Paper) -> anyhow::Result<()> {
     if !args.json.as_deref().is_some_and(is_stdout) {
         print!("{}", figures.markdown());
     }
+    Ok(())
+}
+
+/// Every journal mode on several devices.
+fn results(is_short: bool) -> anyhow::Result<()> {
+    let study = if is_short { ResultsStudy::short() } else { ResultsStudy::full() };
+    let bar = Bar::new("results", "cells");
+    let found = study.run(&|all| bar.advance(1, all as u64));
+    bar.finish("results");
+    print!("{}", found?.markdown());
     Ok(())
 }
 
