@@ -35,12 +35,12 @@ fn a_minimal_workload_keeps_every_promise_in_every_mode() {
         let report = explored(text, &options);
         assert_sound(&report);
         let kinds = report.states_by_kind;
-        assert!(report.states > 300 && report.replaying_percent() >= 30.0, "{mode}: {report:?}");
+        assert!(report.states > 200 && report.replaying_percent() >= 30.0, "{mode}: {report:?}");
         assert!(kinds.torn_commit > 0 && kinds.inside_recovery > 0 && kinds.revoke > 0, "{mode}: {report:?}");
         // A recovery that only shares is done in one request: few states inside it are new.
         let shares = mode.checkpoint() == CheckpointBy::Share;
         assert!(kinds.inside_nested_recovery > 0 || shares, "{mode}: {report:?}");
-        assert!(report.e2fsck_runs >= 3, "{mode}: {report:?}");
+        assert!(report.e2fsck_runs >= 2, "{mode}: {report:?}");
     }
 }
 
@@ -78,7 +78,7 @@ fn a_write_log_read_back_gives_the_same_verdicts() {
         explorer.explore_log(&workload, &log).expect("read back");
         let report = explorer.into_report();
         assert_sound(&report);
-        assert!(report.states > 20, "{mode}: {report:?}");
+        assert!(report.states > 10, "{mode}: {report:?}");
     }
 }
 

@@ -134,7 +134,9 @@ impl Work {
             }
             Work::Copy { bytes } => {
                 let files = bytes / (4 * MIB);
-                format!("[copy]\nrw=write\nbs=128k\nsize={bytes}\nnrfiles={files}\nend_fsync=1\nbuffer_compress_percentage=6\n")
+                format!(
+                    "[copy]\nrw=write\nbs=128k\nsize={bytes}\nnrfiles={files}\nend_fsync=1\nbuffer_compress_percentage=6\n"
+                )
             }
             Work::Personality { personality, files, operations, compressible_percent } => {
                 let plain = personality.parameters();

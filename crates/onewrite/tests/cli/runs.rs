@@ -85,7 +85,7 @@ fn every_refusal_names_place_and_cure() {
         ("run varmail --host nobody", "onewrite host measure"),
         ("run fileserver --size 64M", "no space"),
         ("paper no-such-row", "onewrite paper --list"),
-        ("paper afs-soj-oj", "cannot be run yet"),
+        ("paper ldj-git", "cannot be run yet"),
     ];
     for (arguments, words) in cases {
         let refusal = scratch.onewrite(arguments).fails_with(1);
