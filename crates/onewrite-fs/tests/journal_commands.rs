@@ -221,3 +221,24 @@ fn sixteen_tasks_interleave_identically_on_every_run() {
         assert_ne!(interleaving(mode, 2).0, trace, "{mode}");
     }
 }
+
+#[test]
+fn nothing_of_a_run_is_left_in_memory() {
+    for mode in Mode::ALL {
+        let token = Rc::new(());
+        let held = Rc::clone(&token);
+        let executor = Executor::ideal();
+        let traced = Traced::new(Box::new(disk(false)), move |_| drop(Rc::clone(&held)));
+        let port = executor.runtime().attach(Box::new(traced));
+        let outcome = executor.block_on(async move {
+            let fs = Rc::new(Ext4::mount(port, MountOptions::new(mode)).await?);
+            let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            fs.write(file, Position::At(0), Content::Bytes(&[1; 50_000]), Manner::default()).await?;
+            fs.fsync(file).await?;
+            fs.unmount().await
+        });
+        outcome.expect("nothing halts").expect("no error");
+        drop(executor);
+        assert_eq!(Rc::strong_count(&token), 1, "{mode}: the device lives on");
+    }
+}

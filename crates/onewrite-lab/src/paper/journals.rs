@@ -19,7 +19,7 @@ const LDJ_LOG: u64 = 5 * GIB;
 
 /// fio's random writes of 8 KiB on `nvme-share`.
 fn random_writes(mode: Mode, threads: u32, log_bytes: u64, interval: u32) -> Cell {
-    let work = Work::RandomWrites { block_bytes: 8192, threads, file_bytes: GIB, io_bytes: 2 * GIB, interval };
+    let work = Work::RandomWrites { block_bytes: 8192, threads, file_bytes: GIB, io_bytes: GIB, interval };
     Cell { log_bytes, ..Cell::new("nvme-share", mode, work) }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn share_small_log() -> Result<f64, LabError> {
 
 pub(super) fn share_ordered() -> Result<f64, LabError> {
     let fio = mean(&sweep(Mode::Soj, Mode::Ordered, 10, 128 * MIB)?);
-    let varmail = |mode| Cell::new("nvme-share", mode, personality(Personality::Varmail, 40_000, 0));
+    let varmail = |mode| Cell::new("nvme-share", mode, personality(Personality::Varmail, 20_000, 0));
     Ok(mean(&[fio, ratio(&varmail(Mode::Soj), &varmail(Mode::Ordered))?]))
 }
 
@@ -73,7 +73,7 @@ pub(super) fn share_filebench() -> Result<f64, LabError> {
         let over = |rival| ratio(&cell(Mode::Sdj), &cell(rival));
         Ok(over(Mode::Ordered)?.min(over(Mode::Data)?))
     };
-    let works = [personality(Personality::Varmail, 40_000, 0), personality(Personality::Webserver, 40_000, 0)];
+    let works = [personality(Personality::Varmail, 20_000, 0), personality(Personality::Webserver, 20_000, 0)];
     Ok(mean(&works.into_iter().map(over_best).collect::<Result<Vec<_>, LabError>>()?))
 }
 
@@ -89,22 +89,22 @@ fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
 
 /// Of so much of varmail's content nothing is left after compression (`papers/001` table 2: a ratio of 0.12).
 const VARMAIL: Work =
-    Work::Personality { personality: Personality::Varmail, files: None, operations: 40_000, compressible_percent: 88 };
+    Work::Personality { personality: Personality::Varmail, files: None, operations: 20_000, compressible_percent: 88 };
 /// As table 2 has fileserver: a ratio of 0.007.
 const FILESERVER: Work = Work::Personality {
     personality: Personality::Fileserver,
     files: None,
-    operations: 40_000,
+    operations: 20_000,
     compressible_percent: 99,
 };
 /// Fileserver with 50,000 files.
 const FILESERVER_MF: Work = Work::Personality {
     personality: Personality::Fileserver,
     files: Some(50_000),
-    operations: 40_000,
+    operations: 20_000,
     compressible_percent: 99,
 };
-const COPY: Work = Work::Copy { bytes: 2 * GIB };
+const COPY: Work = Work::Copy { bytes: GIB };
 
 fn ldj_over(device: &'static str, rival: Mode, work: Work) -> Result<f64, LabError> {
     ratio(&ldj_cell(device, Mode::Ldj, work), &ldj_cell(device, rival, work))
