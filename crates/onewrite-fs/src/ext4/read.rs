@@ -79,13 +79,19 @@ impl Volume {
             Mapping::Mapped(extent) if !extent.unwritten => extent,
             _ => return self.put_clean(node, index, Page::ZEROS).await,
         };
-        if let Some(page) = self.journal.newest(extent.physical).await? {
-            return self.put_clean(node, index, page).await;
+        let end = limit.min(index + u64::from(extent.length));
+        let newer = self.journal.newest_run(extent.physical, end.saturating_sub(index).max(1)).await?;
+        if !newer.is_empty() {
+            return self.put_all_clean(node, index, newer).await;
         }
-        let count = self.run_to_read(node, index, limit.min(index + u64::from(extent.length)), extent.physical);
+        let count = self.run_to_read(node, index, end, extent.physical);
         let transfer_max = self.port.geometry().transfer_pages_max;
         let request = Request::read(Lpn(extent.physical), count.min(transfer_max), Cause::Data);
         let pages = self.port.request(request).await?;
+        self.put_all_clean(node, index, pages).await
+    }
+
+    async fn put_all_clean(&self, node: &Node, index: u64, pages: Vec<Page>) -> FsResult<()> {
         for (index, page) in (index..).zip(pages) {
             self.put_clean(node, index, page).await?;
         }

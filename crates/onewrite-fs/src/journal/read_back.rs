@@ -70,19 +70,43 @@ impl Journal {
     /// # Errors
     /// What the device says.
     pub async fn newest(&self, block: u64) -> FsResult<Option<Page>> {
+        Ok(self.newest_run(block, 1).await?.pop())
+    }
+
+    /// [`Journal::newest`] of `block` and those behind it, `count` at most, up to the first whose home block is newest.
+    /// What left memory together comes back together: each log block and each chunk is read once.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn newest_run(&self, block: u64, count: u64) -> FsResult<Vec<Page>> {
         loop {
-            let (tid, place) = match self.live.borrow().newest(block) {
-                None => return Ok(None),
-                Some(entry) => match &entry.page {
-                    Some(page) => return Ok(Some(page.clone())),
-                    None => (entry.tid, entry.place),
-                },
-            };
-            let page = self.fetch(&[place]).await?.pop().expect("one place, one page");
-            if self.is_newest(block, tid) {
-                return page.map(Some).ok_or_else(|| damaged(block));
+            let known = self.newer_entries(block, count);
+            let mut absent = known.iter().filter(|(_, page, _)| page.is_none()).peekable();
+            if absent.peek().is_none() {
+                return Ok(known.into_iter().filter_map(|(_, page, _)| page).collect());
+            }
+            let places: Vec<Place> = absent.map(|(.., place)| *place).collect();
+            let mut fetched = self.fetch(&places).await?.into_iter();
+            let mut pages = Vec::with_capacity(known.len());
+            for (block, (tid, page, _)) in (block..).zip(known) {
+                let page = page.or_else(|| fetched.next().flatten());
+                // What was superseded or came home meanwhile is asked for anew.
+                if !self.is_newest(block, tid) {
+                    break;
+                }
+                pages.push(page.ok_or_else(|| damaged(block))?);
+            }
+            if !pages.is_empty() {
+                return Ok(pages);
             }
         }
+    }
+
+    /// The entries of `block` and those behind it, as far as there are any.
+    fn newer_entries(&self, block: u64, count: u64) -> Vec<(Tid, Option<Page>, Place)> {
+        let live = self.live.borrow();
+        let entries = (block..block + count).map_while(|block| live.newest(block));
+        entries.map(|entry| (entry.tid, entry.page.clone(), entry.place)).collect()
     }
 
     /// Whether what is on the home block is older than what is committed.

@@ -203,6 +203,7 @@ impl Measured {
         let percent = (self.ratio() - 1.0) * 100.0;
         match self.agrees() {
             Some(true) => "agrees".to_owned(),
+            Some(false) if self.row.paper == 0.0 => "DIFFERS".to_owned(),
             Some(false) => format!("DIFFERS by {percent:+.1} %"),
             None => format!("{percent:+.1} %"),
         }

@@ -1,0 +1,38 @@
+//! Arguments of `onewrite paper`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `onewrite paper`
+#[derive(Debug, Args)]
+pub struct Paper {
+    /// Rows of the scoreboard; without any, every row that can be run. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of
+    /// the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown with the papers' rows beside
+    /// them, on all cores in half an hour.
+    pub ids: Vec<String>,
+    /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    pub scale: f64,
+    /// With `ts-clock`: measure the rows again with uncertain numbers of the profiles halved and doubled.
+    #[arg(long)]
+    pub sensitivity: bool,
+    /// With `ts-clock`: seed of the traces.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// With `ts-clock`: write a page with the charts to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// With `ts-clock`: write everything measured as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// With `ts-clock`: dbench's load file [default: where Debian's package dbench has it].
+    #[arg(long, value_name = "FILE")]
+    pub load_file: Option<PathBuf>,
+    /// With `results`: a small part of it, in seconds.
+    #[arg(long)]
+    pub short: bool,
+    /// List the rows instead, and say which can be run.
+    #[arg(long)]
+    pub list: bool,
+}
