@@ -37,12 +37,12 @@ device-deep: deps
 fuzz-deep: deps
 	$(CARGO) test --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
 
-## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (half an hour)
+## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (five to ten minutes)
 results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## crash-deep: 126,000 distinct crash states in each mode on each of two devices, a tenth inside them (an hour)
+## crash-deep: 126,000 distinct crash states in each mode without padding on each of two devices that can, a tenth inside them (about an hour)
 crash-deep: deps
 	@mkdir -p $(OUT)/crash-deep
 	$(CARGO) build --release --package onewrite

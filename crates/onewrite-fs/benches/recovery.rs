@@ -7,23 +7,23 @@
 //!
 //! `cargo bench --package onewrite-fs --bench recovery`
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
 use onewrite_block::{
-    Cause, Choices, Device, DevicePort, Executor, Geometry, HostProfile, Image, Lpn, MIB, Nanos, PAGE_SIZE, RamDisk,
-    Request, Time,
+    Choices, DevicePort, Executor, Geometry, HostProfile, Image, MIB, Nanos, PAGE_SIZE, RamDisk, Time,
 };
 use onewrite_device::FileDisk;
-use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, replay};
 use onewrite_fs::journal::Recovered;
 use onewrite_fs::{Content, FileSystem, FsResult, Manner, NewNode, Position};
 use rustix::time::{ClockId, clock_gettime};
+use support::volume::{image, new_disk, save};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -31,11 +31,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 fn crashed(mode: Mode, log_bytes: u64) -> (Image, Geometry) {
     // Nothing goes home while the log is less than half full.
     let size_bytes = 8 * log_bytes;
-    let mut options = MkfsOptions::new(size_bytes, &mut Choices::new(1));
-    options.device_is_zeroed = true;
-    options.journal_blocks = Some((4 * log_bytes / PAGE) as u32);
-    let mut disk = RamDisk::new(size_bytes / PAGE);
-    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    let disk = new_disk(size_bytes, (4 * log_bytes / PAGE) as u32);
     let plain = Geometry::plain("ram", size_bytes / PAGE);
     let geometry = Geometry { share_pairs_max: 500, share_atomic: true, ..plain };
     let disk = RamDisk::with_image(disk.image().clone(), geometry.clone());
@@ -45,23 +41,7 @@ fn crashed(mode: Mode, log_bytes: u64) -> (Image, Geometry) {
     let outcome = executor.block_on(async move { work(&door, mode, log_bytes).await });
     outcome.expect("nothing halts").expect("no error");
     drop(executor);
-    (image_of(port.unplug()), geometry)
-}
-
-/// What the disk holds.
-fn image_of(device: Box<dyn Device>) -> Image {
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(device);
-    let read = async move {
-        let mut image = Image::new(port.geometry().pages);
-        for start in (0..image.pages()).step_by(256) {
-            let count = (image.pages() - start).min(256) as u32;
-            let pages = port.request(Request::read(Lpn(start), count, Cause::Data)).await.expect("read");
-            (start..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page));
-        }
-        image
-    };
-    executor.block_on(read).expect("nothing halts")
+    (image(port.unplug()), geometry)
 }
 
 async fn work(port: &DevicePort, mode: Mode, log_bytes: u64) -> FsResult<()> {
@@ -88,14 +68,6 @@ async fn work(port: &DevicePort, mode: Mode, log_bytes: u64) -> FsResult<()> {
 fn now() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-fn save(image: &Image, path: &Path) {
-    let file = File::create(path).expect("a file");
-    file.set_len(image.pages() * PAGE).expect("its size");
-    for (lpn, page) in image.written().filter(|(_, page)| !page.is_zeros()) {
-        file.write_all_at(&page.bytes()[..], lpn.0 * PAGE).expect("written");
-    }
 }
 
 /// Seconds of the middle one of three replays, each of a fresh copy, and what the last one gave.

@@ -4,6 +4,7 @@
 //! and [`driver::run`] carries it out and measures it.
 
 pub mod cache;
+mod cores;
 pub mod driver;
 pub mod error;
 pub mod generate;

@@ -16,13 +16,11 @@ mod events;
 mod layer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use onewrite_cache::{CacheShape, Counts, Future, FutureBuilder, PageNo, PageRequest, PolicyKind, Utilization};
 use serde::Serialize;
 
+use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::trace::{Trace, TraceOptions, TraceWriter};
 use device::Replayed;
@@ -188,22 +186,11 @@ impl CacheStudy {
         let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests))).transpose()?;
         requests.ready = ready.flatten();
         let cells = self.cells();
-        let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let total = requests.count * cells.len() as u64;
-        let work = || {
-            loop {
-                let place = next.fetch_add(1, Ordering::Relaxed);
-                let Some((size, policy)) = cells.get(place).copied() else { return };
-                let cell = self.run_cell(policy, size, &requests, &|done| watch(done, total));
-                found.lock().expect("no cell panics").push((place, cell));
-            }
-        };
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = if self.threads > 0 { self.threads } else { cores }.min(cells.len());
-        thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        let mut found = found.into_inner().expect("no cell panics");
-        found.sort_by_key(|(place, _)| *place);
-        let cells = found.into_iter().map(|(_, cell)| cell).collect::<Result<Vec<_>, _>>()?;
+        let cells = side_by_side(self.threads, cells.len(), |place| {
+            let (size, policy) = cells[place];
+            self.run_cell(policy, size, &requests, &|done| watch(done, total))
+        })?;
         Ok(CacheFigures { page_bytes: self.page_bytes, flash_block_bytes: self.flash_block_bytes, cells })
     }
 

@@ -1,7 +1,6 @@
 //! Cell: one run of the studies of journal modes: a device, a workload, a mode and a log.
 
-use onewrite_block::{GIB, HostProfile, MIB, Time};
-use onewrite_cache::PolicyKind;
+use onewrite_block::{GIB, MIB};
 use onewrite_device::Profile;
 use onewrite_fs::FsError;
 use onewrite_fs::ext4::Mode;
@@ -106,18 +105,10 @@ impl Cell {
     /// What [`Cell::run`] runs.
     pub(super) fn spec(&self) -> Result<RunSpec, LabError> {
         Ok(RunSpec {
-            job: self.work.job()?,
-            stack: Stack::Ext4(self.mode),
-            device: self.device.to_owned(),
-            time: Time::Virtual,
-            host_name: "default".to_owned(),
-            host: HostProfile::default(),
             journal_bytes: Some(self.log_bytes),
             cache_bytes: 256 * MIB,
-            cache_policy: PolicyKind::Lru,
             delayed_allocation: self.delayed_allocation,
-            eviction_spot: None,
-            seed: 1,
+            ..RunSpec::new(self.work.job()?, Stack::Ext4(self.mode), self.device)
         })
     }
 }

@@ -12,11 +12,11 @@ use onewrite_block::{
     Cause, Choices, DevicePort, Executor, Geometry, Image, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, RamDisk,
     TrimRead,
 };
+use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, replay};
 use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
 
 use crate::error::LabError;
-use crate::session::{FormatOptions, format};
 
 const DISK_BYTES: u64 = 32 * MIB;
 const LOG_BYTES: u64 = 4 * MIB;
@@ -137,20 +137,11 @@ fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), La
 }
 
 fn formatted() -> Result<Image, LabError> {
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(Box::new(RamDisk::with_geometry(geometry())));
-    let image = executor.block_on(async move {
-        let options = FormatOptions { journal_bytes: Some(LOG_BYTES), is_zeroed: true, ..FormatOptions::default() };
-        format(&port, &options, &mut Choices::new(1)).await?;
-        let pages = port.geometry().pages;
-        let mut image = Image::new(pages);
-        for start in (0..pages).step_by(64) {
-            let request = onewrite_block::Request::read(Lpn(start), 64, Cause::Data);
-            let read = port.request(request).await.map_err(onewrite_fs::FsError::from)?;
-            (start..).map(Lpn).zip(read).for_each(|(lpn, page)| image.set(lpn, page));
-        }
-        Ok::<_, LabError>(image)
-    })??;
+    let mut options = MkfsOptions::new(DISK_BYTES, &mut Choices::new(1));
+    options.journal_blocks = Some((LOG_BYTES / PAGE_SIZE as u64) as u32);
+    options.device_is_zeroed = true;
+    let mut image = Image::new(DISK_BYTES / PAGE_SIZE as u64);
+    plan(&options)?.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
     Ok(image)
 }
 

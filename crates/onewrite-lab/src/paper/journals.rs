@@ -8,6 +8,7 @@ use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
+use super::flushes::{Syncs, flushes_of};
 use crate::error::LabError;
 use crate::results::RunResult;
 use crate::workload::filebench::Personality;
@@ -171,16 +172,8 @@ fn packed(result: &RunResult) -> Result<f64, LabError> {
     Ok(fs.packed_bytes as f64 / fs.packed_raw_bytes as f64)
 }
 
-/// FLUSHes for each commit, LDJ over data journaling; varmail syncs all the time, so FLUSHes of checkpoints are few.
+/// FLUSHes of as many commits, LDJ over data journaling.
 pub(super) fn ldj_flushes() -> Result<f64, LabError> {
-    let flushes = |mode| {
-        let work =
-            Work::RandomWrites { block_bytes: 4096, threads: 1, file_bytes: 4 * MIB, io_bytes: 2 * MIB, interval: 1 };
-        let cell = ldj_cell("sata-850pro", mode, work);
-        let result = cell.result()?;
-        let commits = result.onewrite.fs.as_ref().map_or(0, |fs| fs.commits);
-        Ok::<_, LabError>(result.onewrite.device.flushes as f64 / commits as f64)
-    };
-    // What mkfs, mount and unmount flush is the same in both, and small: whole commands for each commit are counted.
-    Ok(flushes(Mode::Ldj)?.round() / flushes(Mode::Data)?.round())
+    let flushes = |mode| flushes_of("sata-850pro", mode, Syncs { commits: 50, idle: false });
+    Ok(flushes(Mode::Ldj)? as f64 / flushes(Mode::Data)? as f64)
 }

@@ -9,6 +9,7 @@ mod blocks;
 mod calibration;
 pub mod cell;
 pub mod false_recovery;
+mod flushes;
 mod journals;
 mod padding;
 pub mod results;

@@ -3,21 +3,16 @@
 //! The paper's fio run writes 1 GB and sweeps the fsync interval; here each point is 4 MiB within 64 MiB, and the sweep's
 //! best is taken, as its "up to" does. Varmail runs until so many operations are done.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
-use onewrite_block::{Choices, Executor, HostProfile, MIB, Operation, PAGE_SIZE, Time};
-use onewrite_cache::PolicyKind;
+use onewrite_block::{Executor, MIB, PAGE_SIZE};
 use onewrite_device::Profile;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+use onewrite_fs::ext4::Mode;
 
+use super::flushes::{Syncs, flushes_of};
 use crate::error::LabError;
 use crate::job::JobFile;
 use crate::probe::{ProbeOptions, probe};
 use crate::results::RunResult;
-use crate::session::{self, Extras, FormatOptions, JobSpec, RunSpec, Stack, format};
+use crate::session::{self, Extras, JobSpec, RunSpec, Stack};
 use crate::workload::filebench::{Length, Parameters, Personality};
 
 const PROFILE: &str = "sata-850pro";
@@ -81,20 +76,7 @@ fn run_varmail(mode: &str) -> Result<RunResult, LabError> {
 
 fn run(mode: &str, job: JobSpec) -> Result<RunResult, LabError> {
     let mode: Mode = mode.parse().map_err(|error| LabError::Option(format!("{error}")))?;
-    let spec = RunSpec {
-        job,
-        stack: Stack::Ext4(mode),
-        device: PROFILE.to_owned(),
-        time: Time::Virtual,
-        host_name: "default".to_owned(),
-        host: HostProfile::default(),
-        journal_bytes: Some(128 * MIB),
-        cache_bytes: 64 * MIB,
-        cache_policy: PolicyKind::Lru,
-        delayed_allocation: true,
-        eviction_spot: None,
-        seed: 1,
-    };
+    let spec = RunSpec { journal_bytes: Some(128 * MIB), ..RunSpec::new(job, Stack::Ext4(mode), PROFILE) };
     session::run(&spec, Profile::load(PROFILE)?.device(Some(DEVICE_BYTES))?, Extras::default())
 }
 
@@ -133,34 +115,10 @@ pub(super) fn flushes() -> Result<f64, LabError> {
     let mut most = 0.0_f64;
     for mode in ["zp", "zp-data", "zp+no-trim", "zp-data+no-trim"] {
         let mode: Mode = mode.parse().map_err(|error| LabError::Option(format!("{error}")))?;
-        most = most.max(flushes_of(mode)? as f64 / (2 * COMMITS) as f64);
+        most =
+            most.max(flushes_of(PROFILE, mode, Syncs { commits: COMMITS, idle: true })? as f64 / (2 * COMMITS) as f64);
     }
     Ok(most)
-}
-
-fn flushes_of(mode: Mode) -> Result<usize, LabError> {
-    let executor = Executor::ideal();
-    let recording = Rc::new(RefCell::new(Recording::default()));
-    let device = Profile::load(PROFILE)?.device(Some(DEVICE_BYTES))?;
-    let port = executor.runtime().attach(Box::new(Recorded::new(device, Rc::clone(&recording))));
-    let watched = Rc::clone(&recording);
-    executor.block_on(async move {
-        let options = FormatOptions { is_zeroed: true, ..FormatOptions::default() };
-        format(&port, &options, &mut Choices::new(1)).await?;
-        let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
-        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
-        fs.fsync(ino).await?;
-        watched.borrow_mut().events.clear();
-        for number in 0..COMMITS {
-            let content = Content::Pattern { seed: number, compressible_percent: 0, length: PAGE_SIZE as u64 };
-            fs.write(ino, Position::At(number * PAGE_SIZE as u64), content, Manner::default()).await?;
-            fs.fsync(ino).await?;
-            fs.fsync(ino).await?;
-        }
-        Ok::<_, LabError>(())
-    })??;
-    let is_flush = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(_, request) if request.operation == Operation::Flush);
-    Ok(recording.borrow().events.iter().filter(is_flush).count())
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 //! Results: every journal mode on every device, one table for each device and log, and the papers' rows beside them.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
@@ -11,6 +8,7 @@ use onewrite_fs::ext4::Mode;
 use super::cell::{Cell, Work};
 use super::false_recovery::{FalseRecoveries, false_recoveries};
 use super::{Measured, Row, run, scoreboard};
+use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::results::RunResult;
 use crate::workload::filebench::Personality;
@@ -137,7 +135,11 @@ impl ResultsStudy {
                 }));
             }
         }
-        let outcomes = on_all_cores(cells.len(), watch, |place| Figure::of(&cells[place]))?;
+        let outcomes = side_by_side(0, cells.len(), |place| {
+            let figure = Figure::of(&cells[place]);
+            watch(cells.len());
+            figure
+        })?;
         let mut outcomes = outcomes.into_iter();
         let tables = tables.into_iter().map(|(device, log_bytes, modes)| {
             let row = |mode: &Mode| (*mode, outcomes.by_ref().take(works.len()).collect());
@@ -156,33 +158,12 @@ impl ResultsStudy {
         let is_ours = |id: &str| ROWS.iter().any(|prefix| id.starts_with(prefix)) && !LONG_ROWS.contains(&id);
         let wanted = |row: &Row| row.can_run() && is_ours(&row.id);
         let rows: Vec<Row> = scoreboard()?.into_iter().filter(wanted).collect();
-        on_all_cores(rows.len(), watch, |place| run(&rows[place]))
+        side_by_side(0, rows.len(), |place| {
+            let measured = run(&rows[place]);
+            watch(rows.len());
+            measured
+        })
     }
-}
-
-/// Does `count` things on all cores; gives the results in their order, or the first error.
-fn on_all_cores<T: Send>(
-    count: usize,
-    watch: &(dyn Fn(usize) + Sync),
-    work: impl Fn(usize) -> Result<T, LabError> + Sync,
-) -> Result<Vec<T>, LabError> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let worker = || {
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            if place >= count {
-                return;
-            }
-            let outcome = work(place);
-            found.lock().expect("no cell panics").push((place, outcome));
-            watch(count);
-        }
-    };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| (0..cores.min(count)).for_each(|_| drop(scope.spawn(worker))));
-    let mut found = found.into_inner().expect("no cell panics");
-    found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// What one cell measured.

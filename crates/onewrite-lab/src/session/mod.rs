@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use onewrite_block::layer::{TraceEvent, Traced};
-use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Runtime, Time};
+use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, MIB, Nanos, PAGE_SIZE, Runtime, Time};
 use onewrite_cache::PageRequest;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
@@ -104,6 +104,27 @@ pub struct RunSpec {
     pub eviction_spot: Option<EvictionSpot>,
     /// The seed of all chance.
     pub seed: u64,
+}
+
+impl RunSpec {
+    /// A run in virtual time on the emulated device `device` from seed 1, on the default host, with 64 MiB of page cache and
+    /// everything else as it is by default.
+    pub fn new(job: JobSpec, stack: Stack, device: &str) -> RunSpec {
+        RunSpec {
+            job,
+            stack,
+            device: device.to_owned(),
+            time: Time::Virtual,
+            host_name: "default".to_owned(),
+            host: HostProfile::default(),
+            journal_bytes: None,
+            cache_bytes: 64 * MIB,
+            cache_policy: PolicyKind::Lru,
+            delayed_allocation: true,
+            eviction_spot: None,
+            seed: 1,
+        }
+    }
 }
 
 /// What a run may do besides running.

@@ -9,7 +9,7 @@ use clap::Args;
 pub struct Paper {
     /// Rows of the scoreboard; without any, every row that can be run. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of
     /// the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown with the papers' rows beside
-    /// them, on all cores in half an hour.
+    /// them, on all cores in five to ten minutes.
     pub ids: Vec<String>,
     /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]

@@ -1,0 +1,36 @@
+//! Cores: independent runs side by side. Each is single-threaded and of its own; what comes out does not depend on how many
+//! there are at once.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::error::LabError;
+
+/// Does `count` things on `threads` threads, as many as there are cores if that is 0; gives the results in their order.
+///
+/// # Errors
+/// The first in that order.
+pub fn side_by_side<T: Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(usize) -> Result<T, LabError> + Sync,
+) -> Result<Vec<T>, LabError> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let worker = || {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
+                return;
+            }
+            let outcome = work(place);
+            found.lock().expect("no run panics").push((place, outcome));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = if threads > 0 { threads } else { cores }.min(count);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
+    let mut found = found.into_inner().expect("no run panics");
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, outcome)| outcome).collect()
+}

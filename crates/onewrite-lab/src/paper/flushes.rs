@@ -1,0 +1,52 @@
+//! FLUSH commands that fsyncs send, counted at the door of the device.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::{Choices, Executor, MIB, Operation, PAGE_SIZE};
+use onewrite_device::Profile;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+
+use crate::error::LabError;
+use crate::session::{FormatOptions, format};
+
+const DEVICE_BYTES: u64 = 512 * MIB;
+
+/// Which fsyncs are watched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Syncs {
+    /// Those that commit a page each.
+    pub(super) commits: u64,
+    /// Whether another follows each of them, with nothing to commit.
+    pub(super) idle: bool,
+}
+
+/// FLUSHes that they send on `profile`; what mkfs, mount and unmount send is not among them.
+pub(super) fn flushes_of(profile: &str, mode: Mode, syncs: Syncs) -> Result<usize, LabError> {
+    let executor = Executor::ideal();
+    let recording = Rc::new(RefCell::new(Recording::default()));
+    let device = Profile::load(profile)?.device(Some(DEVICE_BYTES))?;
+    let port = executor.runtime().attach(Box::new(Recorded::new(device, Rc::clone(&recording))));
+    let watched = Rc::clone(&recording);
+    executor.block_on(async move {
+        let options = FormatOptions { is_zeroed: true, ..FormatOptions::default() };
+        format(&port, &options, &mut Choices::new(1)).await?;
+        let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
+        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        fs.fsync(ino).await?;
+        watched.borrow_mut().events.clear();
+        for number in 0..syncs.commits {
+            let content = Content::Pattern { seed: number, compressible_percent: 0, length: PAGE_SIZE as u64 };
+            fs.write(ino, Position::At(number * PAGE_SIZE as u64), content, Manner::default()).await?;
+            fs.fsync(ino).await?;
+            if syncs.idle {
+                fs.fsync(ino).await?;
+            }
+        }
+        Ok::<_, LabError>(())
+    })??;
+    let is_flush = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(_, request) if request.operation == Operation::Flush);
+    Ok(recording.borrow().events.iter().filter(is_flush).count())
+}
