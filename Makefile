@@ -42,20 +42,10 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## crash-deep: 126,000 distinct crash states in each mode without padding on each of two devices that can, a tenth inside them (about an hour)
+## crash-deep: 252,000 distinct crash states in each mode (MODES=...), a tenth inside devices, where padding all (an hour on two cores)
 crash-deep: deps
-	@mkdir -p $(OUT)/crash-deep
 	$(CARGO) build --release --package onewrite
-	@seed=7; for device in sata-850pro nvme-share; do \
-	  modes="writeback ordered data data+async data+lazy data+cmp ldj"; \
-	  [ $$device = sata-850pro ] || modes="$$modes soj sdj sdj+async"; \
-	  for mode in $$modes; do \
-	  seed=$$((seed + 1)); echo "== $$mode on $$device, seed $$seed"; \
-	  $(ONEWRITE) crash random:80 --mode $$mode --device $$device --states 126000 --seed $$seed \
-	    2> $(OUT)/crash-deep/$$mode-$$device.txt; broken=$$?; \
-	  cat $(OUT)/crash-deep/$$mode-$$device.txt; [ $$broken = 0 ] || exit 1; \
-	done; done
-	@grep distinct $(OUT)/crash-deep/*.txt
+	scripts/crash-deep.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(OUT)/crash-deep $(MODES)
 
 ## crash-ace: every pair of ACE's core operations, one mode (MODE=ordered)
 crash-ace: deps

@@ -21,13 +21,13 @@ use onewrite_block::{
 
 use crate::action::Workload;
 use crate::error::CrashError;
-use crate::explore::{Explorer, Place, base_of};
+use crate::explore::{Explorer, Place, Walk, base_of};
 use crate::history::History;
 use crate::judge::{Breach, Judge, Promise};
 use crate::model::Tree;
 use crate::neighbour::Region;
 use crate::run::{perform_at, prepare};
-use crate::state_id::StateId;
+use crate::state_id::{DeviceCut, StateId};
 use crate::states::{Sum, Walker, log_pages};
 use crate::subject::Subject;
 use crate::watched::{Capture, Wanted, Watch, Watched, read};
@@ -47,7 +47,7 @@ pub struct DeviceCuts {
     pub points: u64,
     /// Chances at each point: what of the content under way survives, and whether recovery is cut.
     pub chances: u64,
-    /// Only this state (`cut:981:4`).
+    /// Only this state (`cut:981:4`, `cut:981:4>12:1`).
     pub only: Option<String>,
 }
 
@@ -164,7 +164,10 @@ impl<S: Subject> Explorer<'_, S> {
         let (points, chances) = match &cuts.only {
             None => (spread(first, last, cuts.points), 0..cuts.chances),
             Some(text) => match text.parse()? {
-                StateId::Device { point, chance } => (VecDeque::from([point]), chance..chance + 1),
+                StateId::Device { cut: DeviceCut { point, chance }, then } => {
+                    self.only = (!then.is_empty()).then_some(then);
+                    (VecDeque::from([point]), chance..chance + 1)
+                }
                 StateId::Door(_) | StateId::Fault(_) => {
                     let reason = "this is no cut inside a device".into();
                     return Err(CrashError::State { text: text.clone(), reason });
@@ -176,7 +179,9 @@ impl<S: Subject> Explorer<'_, S> {
             let reason = "the run has no such internal point".into();
             return Err(CrashError::State { text: text.clone(), reason });
         }
-        self.judge_captures(workload, run, chances)
+        let outcome = self.judge_captures(workload, run, chances);
+        self.only = None;
+        outcome
     }
 
     /// Makes [`Explorer::aged`] the device that `workload` begins on.
@@ -238,15 +243,17 @@ impl<S: Subject> Explorer<'_, S> {
                 passed += 1;
             }
             for chance in chances.clone() {
-                let state = StateId::Device { point: capture.point, chance };
+                let cut = DeviceCut { point: capture.point, chance };
+                let (judge, log, base) = (&judge, &log, base_of(workload));
+                let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new() };
                 self.report.judged += 1;
                 self.judged_inside_device += 1;
                 let breach = match self.power_up(&capture, chance, &pages) {
-                    Ok(found) => self.judge_content(&walkers, (&judge, place), &capture, found)?,
+                    Ok(found) => self.judge_content(&walkers, (&walk, place), &capture, found)?,
                     Err(what) => Some(broken_device(what)),
                 };
                 if let Some(breach) = breach {
-                    self.note(workload, &state, breach);
+                    self.note(workload, &StateId::Device { cut, then: Vec::new() }, breach);
                 }
                 if self.is_done() {
                     return Ok(());
@@ -284,7 +291,7 @@ impl<S: Subject> Explorer<'_, S> {
     fn judge_content(
         &mut self,
         walkers: &Walkers<'_>,
-        (judge, place): (&Judge<'_>, Place),
+        (walk, place): (&Walk<'_>, Place),
         capture: &Capture,
         PoweredUp { content, cut_again }: PoweredUp,
     ) -> Result<Option<Breach>, CrashError> {
@@ -301,8 +308,11 @@ impl<S: Subject> Explorer<'_, S> {
         }
         let region = content.split_off(&Lpn(walkers.start));
         let sum = walkers.image.sum_with(&content);
-        let outcome = self.recoverer.recover(walkers.image.image_with(content), sum, walkers.image.log());
-        if self.seen.insert(sum.all.wrapping_add(walkers.region.sum_with(&region).all)) {
+        let image = walkers.image.image_with(content);
+        let outcome = self.recoverer.recover(image.clone(), sum, walkers.image.log());
+        let is_new = self.seen.insert(sum.all.wrapping_add(walkers.region.sum_with(&region).all));
+        if is_new {
+            let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
             let kinds = &mut self.report.states_by_kind;
             self.report.states += 1;
             kinds.inside_device += 1;
@@ -310,7 +320,6 @@ impl<S: Subject> Explorer<'_, S> {
             kinds.inside_map_log += u64::from(capture.logs_map);
             kinds.inside_collection += u64::from(capture.collects);
             kinds.inside_device_recovery += u64::from(cut_again > 0);
-            let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
             kinds.log_not_empty += u64::from(replayed.is_some());
             kinds.log_wrapped += u64::from(walkers.image.has_wrapped);
             kinds.forced_checkpoint += u64::from(place.has_forced);
@@ -319,7 +328,10 @@ impl<S: Subject> Explorer<'_, S> {
                 return Ok(Some(breach));
             }
         }
-        Ok(judge.judge(&outcome.found, place.happened))
+        if self.wants_nested(walk, 0, outcome.replayed.is_some(), is_new) {
+            self.cut_recovery(walk, (image, sum), place)?;
+        }
+        Ok(walk.judge.judge(&outcome.found, place.happened))
     }
 }
 

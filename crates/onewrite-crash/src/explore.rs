@@ -28,7 +28,7 @@ use crate::options::ExploreOptions;
 use crate::recovery::{Found, Recoverer};
 use crate::report::{Report, Violation};
 use crate::run::{Run, run};
-use crate::state_id::{Cut, StateId};
+use crate::state_id::{Cut, DeviceCut, StateId};
 use crate::states::{Choice, Sum, Walker, log_pages};
 use crate::subject::{Sound, Subject};
 
@@ -49,21 +49,30 @@ pub struct Explorer<'a, S: Subject> {
     /// States after which one stops.
     pub(crate) states_max: u64,
     /// Only this state is judged, if one is named.
-    only: Option<Vec<Cut>>,
+    pub(crate) only: Option<Vec<Cut>>,
     /// The emulated device that workloads begin on.
     pub(crate) aged: Option<Aged>,
     pub(crate) judged_inside_device: u64,
 }
 
 /// What a walk along one recording needs to know.
-struct Walk<'w> {
-    judge: &'w Judge<'w>,
-    log: &'w FxHashSet<Lpn>,
+pub(crate) struct Walk<'w> {
+    pub(crate) judge: &'w Judge<'w>,
+    pub(crate) log: &'w FxHashSet<Lpn>,
     /// Tells images of different setups apart.
-    base: u64,
-    workload: &'w Workload,
-    /// The cuts that led here: none in the run itself.
-    above: Vec<Cut>,
+    pub(crate) base: u64,
+    pub(crate) workload: &'w Workload,
+    /// The cut inside a device that led here, before all others.
+    pub(crate) inside: Option<DeviceCut>,
+    /// The cuts at the door of a disk that led here: none in the run itself.
+    pub(crate) above: Vec<Cut>,
+}
+
+impl Walk<'_> {
+    /// How many cuts led here.
+    fn depth(&self) -> usize {
+        self.above.len() + usize::from(self.inside.is_some())
+    }
 }
 
 /// A place of a walk.
@@ -191,7 +200,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.report.workloads += 1;
         let log = log_pages(&run.events);
         let base = base_of(workload);
-        let walk = Walk { judge, log: &log, base, workload, above: Vec::new() };
+        let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new() };
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
         let mut place = Place::default();
         for (event, entry) in run.events.iter().enumerate() {
@@ -247,7 +256,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     fn choices(&self, walk: &Walk<'_>, walker: &Walker<'_>, place: Place, joined: usize) -> Vec<Choice> {
         let count = walker.pending.len();
-        let depth = walk.above.len() as u64;
+        let depth = walk.depth() as u64;
         let mut chance = Choices::new(self.options.seed ^ walk.base).stream("states", place.event as u64 ^ depth << 48);
         let (limit, samples) = match depth {
             0 => (self.options.exhaustive_writes_max, self.options.samples),
@@ -288,7 +297,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 if is_new && self.e2fsck.is_asked(self.report.states) {
                     self.ask_e2fsck(walk, place, &choice, &outcome.image)?;
                 }
-                if self.wants_nested(walk, outcome.replayed.is_some(), is_new) {
+                if self.wants_nested(walk, walk.above.len() + 1, outcome.replayed.is_some(), is_new) {
                     self.nest(walk, (image, sum), place, &choice)?;
                 }
                 outcome.found
@@ -301,11 +310,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Ok(())
     }
 
-    fn wants_nested(&mut self, walk: &Walk<'_>, replays: bool, is_new: bool) -> bool {
-        let depth = walk.above.len();
+    /// Whether the recovery of a state is cut, too, to which `doors` cuts at the door of a disk led, after one inside a
+    /// device or none.
+    pub(crate) fn wants_nested(&mut self, walk: &Walk<'_>, doors: usize, replays: bool, is_new: bool) -> bool {
         if let Some(only) = &self.only {
-            return only.len() > depth + 1;
+            return only.len() > doors;
         }
+        let depth = doors + usize::from(walk.inside.is_some()) - 1;
         if !replays || !is_new || self.options.nested_every == 0 || depth >= self.options.nested_depth as usize {
             return false;
         }
@@ -314,22 +325,25 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     /// Cuts inside the recovery of a state.
-    fn nest(
+    fn nest(&mut self, walk: &Walk<'_>, state: (Image, Sum), place: Place, choice: &Choice) -> Result<(), CrashError> {
+        let mut above = walk.above.clone();
+        above.push(Cut { event: place.event, choice: choice.clone() });
+        self.cut_recovery(&Walk { above, ..*walk }, state, place)
+    }
+
+    /// Cuts inside the recovery of `image`, which the cuts of `walk` left.
+    pub(crate) fn cut_recovery(
         &mut self,
         walk: &Walk<'_>,
         (image, sum): (Image, Sum),
         place: Place,
-        choice: &Choice,
     ) -> Result<(), CrashError> {
-        let mut above = walk.above.clone();
-        above.push(Cut { event: place.event, choice: choice.clone() });
         let events = record_recovery(&self.subject, &image, self.options);
         let mut walker = Walker::new(image, sum, walk.log, &self.options.geometry);
-        let inner = Walk { judge: walk.judge, log: walk.log, base: walk.base, workload: walk.workload, above };
         for (event, entry) in events.iter().enumerate() {
             let joined = walker.pass(entry);
             if joined > 0 {
-                self.states_at(&inner, &walker, Place { event, ..place }, joined)?;
+                self.states_at(walk, &walker, Place { event, ..place }, joined)?;
             }
             if self.is_done() {
                 break;
@@ -348,7 +362,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     ) {
         self.report.states += 1;
         let kinds = &mut self.report.states_by_kind;
-        match (walk.above.len(), is_small) {
+        match (walk.depth(), is_small) {
             (0, true) => kinds.subset += 1,
             (0, false) => kinds.sampled += 1,
             (1, _) => kinds.inside_recovery += 1,
@@ -358,7 +372,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         kinds.torn_page += u64::from(choice.torn.is_some());
         kinds.log_not_empty += u64::from(replayed.is_some());
         kinds.torn_commit += u64::from(walker.tears_commit(choice));
-        kinds.log_wrapped += u64::from(walk.above.is_empty() && walker.has_wrapped);
+        kinds.log_wrapped += u64::from(walk.depth() == 0 && walker.has_wrapped);
         kinds.forced_checkpoint += u64::from(place.has_forced);
         kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
     }
@@ -387,7 +401,11 @@ impl<'a, S: Subject> Explorer<'a, S> {
     fn violate(&mut self, walk: &Walk<'_>, place: Place, choice: Choice, breach: Breach) {
         let mut cuts = walk.above.clone();
         cuts.push(Cut { event: place.event, choice });
-        self.note(walk.workload, &StateId::Door(cuts), breach);
+        let state = match walk.inside {
+            Some(cut) => StateId::Device { cut, then: cuts },
+            None => StateId::Door(cuts),
+        };
+        self.note(walk.workload, &state, breach);
     }
 
     /// Puts a broken promise into the report.

@@ -2,7 +2,8 @@
 //!
 //! `57:0,2,5` is the cut after event 57 of the recording at which the unflushed units 0, 2 and 5 survived; `57:0-3` is
 //! short for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of that state.
-//! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4. `fault:7` is no cut: request 7 of
+//! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4, and `cut:981:4>12:1` one in the
+//! recovery of the file system that it left. `fault:7` is no cut: request 7 of
 //! the run failed; `fault:7+`: and all that followed; `fault:7w`: the device took no more writes from then on; `room:12`:
 //! twelve blocks were free when the run began.
 
@@ -19,13 +20,20 @@ pub(crate) struct Cut {
     pub(crate) choice: Choice,
 }
 
+/// A cut at an internal point of an emulated device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceCut {
+    pub(crate) point: u64,
+    pub(crate) chance: u64,
+}
+
 /// The address of a state; see the module's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StateId {
     /// A cut in the run, and cuts in the recoveries that follow.
     Door(Vec<Cut>),
-    /// A cut at an internal point of a device.
-    Device { point: u64, chance: u64 },
+    /// A cut at an internal point of a device, and cuts in the recoveries that follow.
+    Device { cut: DeviceCut, then: Vec<Cut> },
     /// No cut, but something failed.
     Fault(FaultId),
 }
@@ -66,7 +74,10 @@ impl fmt::Display for StateId {
             StateId::Fault(FaultId::From(request)) => write!(f, "fault:{request}+"),
             StateId::Fault(FaultId::FullFrom(request)) => write!(f, "fault:{request}w"),
             StateId::Fault(FaultId::Room(blocks)) => write!(f, "room:{blocks}"),
-            StateId::Device { point, chance } => write!(f, "cut:{point}:{chance}"),
+            StateId::Device { cut: DeviceCut { point, chance }, then } => {
+                write!(f, "cut:{point}:{chance}")?;
+                then.iter().try_for_each(|cut| write!(f, ">{cut}"))
+            }
             StateId::Door(cuts) => {
                 write!(f, "{}", cuts.iter().map(Cut::to_string).collect::<Vec<_>>().join(">"))
             }
@@ -97,8 +108,10 @@ fn cut(text: &str) -> Option<Cut> {
 }
 
 fn device(text: &str) -> Option<StateId> {
-    let (point, chance) = text.split_once(':')?;
-    Some(StateId::Device { point: point.parse().ok()?, chance: chance.parse().ok()? })
+    let mut parts = text.split('>');
+    let (point, chance) = parts.next()?.split_once(':')?;
+    let device = DeviceCut { point: point.parse().ok()?, chance: chance.parse().ok()? };
+    Some(StateId::Device { cut: device, then: parts.map(cut).collect::<Option<_>>()? })
 }
 
 fn fault(text: &str) -> Option<StateId> {
@@ -131,8 +144,17 @@ mod tests {
 
     #[test]
     fn addresses_come_back_from_their_text() {
-        for text in ["57:0,2-5", "0:", "57:0-1~1/0f>12:1>3:", "cut:981:4", "fault:7", "fault:7+", "fault:7w", "room:12"]
-        {
+        for text in [
+            "57:0,2-5",
+            "0:",
+            "57:0-1~1/0f>12:1>3:",
+            "cut:981:4",
+            "cut:981:4>12:1>3:",
+            "fault:7",
+            "fault:7+",
+            "fault:7w",
+            "room:12",
+        ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
         assert!("57".parse::<StateId>().is_err());

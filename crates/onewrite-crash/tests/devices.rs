@@ -40,7 +40,7 @@ fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise(
             let report = explored(&|pages| device(profile, pages), &options(profile, mode), 60);
             assert!(report.is_sound(), "{profile} {mode}: {:#?}", report.violations);
             let kinds = report.states_by_kind;
-            assert!(kinds.inside_device > 60 && report.judged == 120, "{profile} {mode}: {report:?}");
+            assert!(kinds.inside_device > 60 && kinds.inside_recovery > 0, "{profile} {mode}: {report:?}");
             assert!(kinds.inside_map_log > 10 && kinds.inside_collection > 10, "{profile} {mode}: {report:?}");
             assert!(kinds.inside_device_recovery > 5, "{profile} {mode}: {report:?}");
             assert_eq!(kinds.inside_share > 10, shares, "{profile} {mode}: {report:?}");

@@ -11,8 +11,11 @@ mod wrapped;
 
 use std::sync::Mutex;
 
-use onewrite_block::{Device, DevicePort, Geometry, Nanos};
-use onewrite_crash::{ExploreOptions, Explorer, Promise, Sound, Subject, Workload, WorkloadSpec};
+use onewrite_block::{Device, DevicePort, Geometry, Nanos, PAGE_SIZE, PowerCut};
+use onewrite_crash::{
+    CrashPlan, ExploreOptions, Explorer, Promise, Sound, Subject, Workload, WorkloadSpec, crash, replay,
+};
+use onewrite_device::Profile;
 use onewrite_fs::FsResult;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::{Commit, Streams};
@@ -215,6 +218,26 @@ fn recovery_not_idempotent() {
         nested_every: 1,
         ..options(Mode::Data, seed)
     });
+}
+
+/// Where a mode pads, a device says what a cut leaves; the recovery of that is cut at the door of the disk.
+#[test]
+fn recovery_not_idempotent_after_a_cut_inside_a_device() {
+    let make = |pages: u64| -> Box<dyn PowerCut> {
+        let profile = Profile::load("sata-850pro").expect("profile");
+        profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
+    };
+    let options = options("zp-data".parse().expect("mode"), 1).on(make(8192).geometry());
+    let options = ExploreOptions { nested_every: 1, ..options };
+    let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
+    let workload: Workload = SYNCING.parse().expect("workload");
+    let canary = Canary { recovery_layer: Some(layers::early_empty_log), ..Canary::default() };
+    let found = crash(canary, [workload.clone()], plan, |_| ()).expect("the run");
+    let violation = found.violations.first().unwrap_or_else(|| panic!("not caught: {found:?}"));
+    assert!(violation.state.starts_with("cut:") && violation.state.contains('>'), "{violation:#?}");
+    let again = replay(canary, &workload, &violation.state, plan).expect("replayed");
+    assert_eq!(again.violations.first().map(|again| &again.what), Some(&violation.what));
+    assert!(replay(Sound, &workload, &violation.state, plan).expect("replayed").is_sound());
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl Journal {
         self.live.borrow().ring_blocks() as usize / self.log.style.revokes_max() + 1
     }
 
-    /// Whether the log has room for `needed` blocks; if not, asks for a checkpoint.
+    /// Whether the log has room for `needed` blocks; if not, and no space is on its way to being free, asks for a checkpoint.
     fn has_room(&self, needed: usize) -> bool {
         let live = self.live.borrow();
         if live.free_blocks() >= needed {
@@ -203,7 +203,7 @@ impl Journal {
         }
         let (nothing_to_checkpoint, is_trimming) = (live.is_empty(), live.is_trimming());
         drop(live);
-        if is_trimming && nothing_to_checkpoint {
+        if is_trimming {
             return false;
         }
         if !nothing_to_checkpoint {
