@@ -143,7 +143,7 @@ pub enum FsKind {
 /// What to run, and on what.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// A fio job file, or varmail, fileserver, webserver or webproxy.
+    /// A fio job file, or varmail, fileserver, webserver, webproxy or postmark.
     pub job: String,
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]
@@ -184,12 +184,12 @@ pub struct JobArgs {
 
 /// Options of the personalities; a fio job says these things itself.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of varmail, fileserver, webserver and webproxy")]
+#[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy and postmark")]
 pub struct PersonalityArgs {
     /// Files in the file set.
     #[arg(long)]
     pub files: Option<u32>,
-    /// Threads.
+    /// Threads (not of postmark).
     #[arg(long)]
     pub threads: Option<u32>,
     /// Mean size of a file.
@@ -198,10 +198,10 @@ pub struct PersonalityArgs {
     /// Share of the content that compresses, 0 to 100.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub compressible: Option<u8>,
-    /// How long to run [default: 60s].
+    /// How long to run, not for postmark [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
     pub runtime: Option<Duration>,
-    /// Run so many operations instead.
+    /// Run so many operations instead; of postmark: transactions [default: 500].
     #[arg(long, value_name = "COUNT")]
     pub operations: Option<u64>,
 }

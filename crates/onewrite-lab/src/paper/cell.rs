@@ -10,6 +10,7 @@ use crate::job::JobFile;
 use crate::results::RunResult;
 use crate::session::{self, Extras, JobSpec, RunSpec, Stack};
 use crate::workload::filebench::{Length, Parameters, Personality};
+use crate::workload::postmark;
 
 /// What runs in a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +38,12 @@ pub enum Work {
         operations: u64,
         /// Share of the content that compresses, 0 to 100.
         compressible_percent: u8,
+    },
+    /// PostMark as `papers/001` §6.1 has it (10,000 files, 25,000 subdirectories, 50,000 transactions, 1 MB), a
+    /// so-many-th part of it. That files go up to 1 MB is our reading of "read/write size": it makes 21 GB, where table 1 has 16.
+    PostMark {
+        /// Which part.
+        part: u32,
     },
     /// Files of 4 MiB written in order, of which next to nothing compresses.
     Copy {
@@ -94,7 +101,7 @@ impl Cell {
     pub fn speed(&self, result: &RunResult) -> f64 {
         match self.work {
             Work::RandomWrites { .. } => result.onewrite.total.write.iops,
-            Work::Personality { .. } => result.operations_per_second(),
+            Work::Personality { .. } | Work::PostMark { .. } => result.operations_per_second(),
             Work::Copy { bytes } => {
                 let slowest = result.jobs.iter().map(|job| job.job_runtime).max().unwrap_or(0);
                 bytes as f64 * 1000.0 / slowest as f64
@@ -128,6 +135,17 @@ impl Work {
                 format!(
                     "[copy]\nrw=write\nbs=128k\nsize={bytes}\nnrfiles={files}\nend_fsync=1\nbuffer_compress_percentage=6\n"
                 )
+            }
+            Work::PostMark { part } => {
+                return Ok(JobSpec::PostMark(postmark::Parameters {
+                    files: 10_000 / part,
+                    transactions: 50_000 / part,
+                    size: (500, MIB),
+                    subdirectories: 25_000 / part,
+                    chunk: MIB,
+                    synced_set: true,
+                    compressible_percent: 0,
+                }));
             }
             Work::Personality { personality, files, operations, compressible_percent } => {
                 let plain = personality.parameters();

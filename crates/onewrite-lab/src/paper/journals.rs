@@ -158,9 +158,24 @@ pub(super) fn ldj_copy_ordered() -> Result<f64, LabError> {
 }
 
 pub(super) fn ldj_copy_bytes() -> Result<f64, LabError> {
+    bytes_over(Mode::Ldj, Mode::Ordered, COPY)
+}
+
+/// Bytes written to the device, of two modes.
+fn bytes_over(a: Mode, b: Mode, work: Work) -> Result<f64, LabError> {
     let bytes =
-        |mode| Ok::<_, LabError>(ldj_cell("sata-850pro", mode, COPY).result()?.onewrite.device.host_write_bytes);
-    Ok(bytes(Mode::Ldj)? as f64 / bytes(Mode::Ordered)? as f64)
+        |mode| Ok::<_, LabError>(ldj_cell("sata-850pro", mode, work).result()?.onewrite.device.host_write_bytes);
+    Ok(bytes(a)? as f64 / bytes(b)? as f64)
+}
+
+const POSTMARK: Work = Work::PostMark { part: 10 };
+
+pub(super) fn ldj_postmark_bytes() -> Result<f64, LabError> {
+    bytes_over(Mode::Data, Mode::Ordered, POSTMARK)
+}
+
+pub(super) fn ldj_ratio_postmark() -> Result<f64, LabError> {
+    packed(&ldj_cell("sata-850pro", Mode::Ldj, POSTMARK).result()?)
 }
 
 pub(super) fn ldj_ratio_varmail() -> Result<f64, LabError> {

@@ -118,6 +118,8 @@ const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("ldj-copy-oj", journals::ldj_copy_ordered),
     ("ldj-ratio-varmail", journals::ldj_ratio_varmail),
     ("ldj-writes-copy", journals::ldj_copy_bytes),
+    ("ldj-writes-postmark", journals::ldj_postmark_bytes),
+    ("ldj-ratio-rest", journals::ldj_ratio_postmark),
     ("cal-zp-buffer-read", calibration::buffer_read_ms),
     ("cal-zp-flash-read", calibration::flash_read_ms),
     ("cal-zp-eviction-begins", calibration::eviction_begins_mb),

@@ -18,16 +18,17 @@ use super::JobSpec;
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
 use crate::workload::filebench::{Length, Parameters};
-use crate::workload::{FileId, FilePlan, Layout, Operation, Order, Slot, Task, Workload, fio};
+use crate::workload::{FileId, FilePlan, Layout, Operation, Order, Slot, Task, Workload, fio, postmark};
 
 /// Operations of one workload that change something.
 const CHANGES: u64 = 120;
 /// Operations of one workload.
 const OPERATIONS: u64 = 2000;
-/// What a personality is cut down to, so that a state is judged in a millisecond: files, threads, mean size.
+/// What a personality is cut down to, so that a state is judged in a millisecond: files, threads, mean size, directories.
 const FILES: u32 = 50;
 const THREADS: u32 = 6;
 const FILE_SIZE: u64 = 16 * KIB;
+const DIRECTORIES: u32 = 4;
 /// Tasks that the overlapping operations of one task are dealt to.
 const LANES_MAX: u32 = 4;
 /// Longest write of the setup.
@@ -46,7 +47,7 @@ pub fn crash_workloads(job: &JobSpec, seed: u64) -> Result<impl Iterator<Item = 
     Ok(std::iter::once(first).chain(others))
 }
 
-/// A personality with few files and threads; a fio job says itself how large it is.
+/// A personality with few files and threads, PostMark with few files; a fio job says itself how large it is.
 fn small(job: &JobSpec) -> JobSpec {
     match job {
         JobSpec::Fio(_) => job.clone(),
@@ -59,6 +60,13 @@ fn small(job: &JobSpec) -> JobSpec {
                 ..*parameters
             };
             JobSpec::Personality(*personality, parameters)
+        }
+        JobSpec::PostMark(parameters) => {
+            let files = parameters.files.min(FILES);
+            let size = (parameters.size.0.min(FILE_SIZE), parameters.size.1.min(2 * FILE_SIZE));
+            let subdirectories = parameters.subdirectories.min(DIRECTORIES);
+            let chunk = parameters.chunk.max(FILE_SIZE);
+            JobSpec::PostMark(postmark::Parameters { files, size, subdirectories, chunk, ..*parameters })
         }
     }
 }
@@ -256,5 +264,13 @@ mod tests {
             assert!(workloads[0].tasks.len() == 6 && count >= 10, "{}: {count}", personality.name());
             assert_ne!(workloads[0], workloads[1], "{}", personality.name());
         }
+    }
+
+    #[test]
+    fn postmark_becomes_a_workload_that_changes_files() {
+        let job = JobSpec::PostMark(postmark::Parameters::default());
+        let workload = crash_workloads(&job, 1).unwrap().next().unwrap();
+        let is_append = |action: &&Action| matches!(action, Action::Append { .. } | Action::Write { .. });
+        assert!(workload.tasks.len() == 1 && workload.tasks[0].iter().filter(is_append).count() >= 30);
     }
 }

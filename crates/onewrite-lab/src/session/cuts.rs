@@ -65,6 +65,10 @@ fn short(spec: &RunSpec) -> RunSpec {
         let least = if *personality == Personality::Varmail { FILES } else { FILES.max(parameters.threads * 5) };
         parameters.files = parameters.files.min(least);
     }
+    if let super::JobSpec::PostMark(parameters) = &mut short.job {
+        parameters.files = parameters.files.min(FILES);
+        parameters.subdirectories = parameters.subdirectories.min(FILES);
+    }
     short
 }
 

@@ -40,7 +40,7 @@ use crate::job::JobFile;
 use crate::results::{DeviceFigures, Figures, FsFigures, RunResult, Settings};
 use crate::trace::Pages;
 use crate::workload::filebench::{self, Parameters, Personality};
-use crate::workload::{Workload, fio};
+use crate::workload::{Workload, fio, postmark};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,8 @@ pub enum JobSpec {
     Fio(JobFile),
     /// A personality of filebench.
     Personality(Personality, Parameters),
+    /// PostMark.
+    PostMark(postmark::Parameters),
 }
 
 impl JobSpec {
@@ -57,6 +59,7 @@ impl JobSpec {
         match self {
             JobSpec::Fio(file) => &file.origin,
             JobSpec::Personality(personality, _) => personality.name(),
+            JobSpec::PostMark(_) => postmark::NAME,
         }
     }
 
@@ -64,6 +67,7 @@ impl JobSpec {
         match self {
             JobSpec::Fio(file) => fio::plan(file, target, choices),
             JobSpec::Personality(personality, parameters) => filebench::plan(*personality, *parameters, choices),
+            JobSpec::PostMark(parameters) => postmark::plan(*parameters, choices),
         }
     }
 }

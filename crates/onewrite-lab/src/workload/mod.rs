@@ -19,6 +19,7 @@ mod distribution;
 pub mod filebench;
 pub mod fio;
 mod operation;
+pub mod postmark;
 
 use onewrite_block::Nanos;
 

@@ -13,8 +13,9 @@ use onewrite_fs::journal::padding_warnings;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{JobSpec, crash_workloads};
 use onewrite_lab::workload::filebench::Personality;
+use onewrite_lab::workload::postmark;
 
-use super::job::warn;
+use super::job::{known, warn};
 use super::probe::eviction_spot;
 use super::run::write_json;
 use crate::args::Crash;
@@ -50,14 +51,17 @@ fn workloads(args: &Crash, options: &ExploreOptions) -> anyhow::Result<Box<dyn I
         let job = JobSpec::Personality(personality, personality.parameters());
         return Ok(Box::new(crash_workloads(&job, args.seed)?));
     }
+    if name == postmark::NAME {
+        let job = JobSpec::PostMark(postmark::Parameters::default());
+        return Ok(Box::new(crash_workloads(&job, args.seed)?));
+    }
     let is_named = ["ace:", "random:", "script:"].iter().any(|kind| name.starts_with(kind));
     if !is_named && Path::new(name).exists() {
         let job = JobSpec::Fio(JobFile::load(Path::new(name))?);
         return Ok(Box::new(crash_workloads(&job, args.seed)?));
     }
     if !is_named {
-        let known = Personality::ALL.map(Personality::name).join(", ");
-        bail!("{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, script:ACTIONS, {known}");
+        bail!("{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, script:ACTIONS, {}", known());
     }
     Ok(name.parse::<WorkloadSpec>()?.workloads(options))
 }

@@ -9,6 +9,7 @@ use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by, lazy_journal_bytes};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
+use onewrite_lab::workload::postmark;
 
 use super::probe::eviction_spot;
 use crate::args::{JobArgs, PersonalityArgs};
@@ -43,17 +44,21 @@ fn job(args: &JobArgs) -> anyhow::Result<JobSpec> {
         let parameters = parameters(personality, &args.personality);
         return Ok(JobSpec::Personality(personality, parameters));
     }
+    if args.job == postmark::NAME {
+        return Ok(JobSpec::PostMark(postmark_parameters(&args.personality)?));
+    }
     if !Path::new(&args.job).exists() {
-        let known = Personality::ALL.map(Personality::name).join(", ");
-        bail!("{}: neither a job file nor one of {known}", args.job);
+        bail!("{}: neither a job file nor one of {}", args.job, known());
     }
     if let Some(option) = given(&args.personality) {
-        bail!(
-            "{option} is for {}; a job file says such things itself",
-            Personality::ALL.map(Personality::name).join(", ")
-        );
+        bail!("{option} is for {}; a job file says such things itself", known());
     }
     Ok(JobSpec::Fio(JobFile::load(Path::new(&args.job))?))
+}
+
+/// The jobs that have a name.
+pub fn known() -> String {
+    format!("{}, {}", Personality::ALL.map(Personality::name).join(", "), postmark::NAME)
 }
 
 fn given(args: &PersonalityArgs) -> Option<&'static str> {
@@ -83,6 +88,29 @@ fn parameters(personality: Personality, args: &PersonalityArgs) -> Parameters {
         length,
         ..published
     }
+}
+
+/// Sizes go evenly from the published smallest one to what makes the mean that is asked for.
+fn postmark_parameters(args: &PersonalityArgs) -> anyhow::Result<postmark::Parameters> {
+    for (option, is_given) in [("--threads", args.threads.is_some()), ("--runtime", args.runtime.is_some())] {
+        if is_given {
+            bail!("{option} is not for postmark: it has one thread and ends after --operations transactions");
+        }
+    }
+    let published = postmark::Parameters::default();
+    let (least, most) = published.size;
+    let most = match args.file_size {
+        None => most,
+        Some(mean) if mean > least => 2 * mean - least,
+        Some(mean) => bail!("--file-size {mean}: postmark's smallest file has {least} bytes, the mean must be larger"),
+    };
+    Ok(postmark::Parameters {
+        files: args.files.unwrap_or(published.files),
+        transactions: args.operations.map_or(Ok(published.transactions), u32::try_from).context("--operations")?,
+        size: (least, most),
+        compressible_percent: args.compressible.unwrap_or(published.compressible_percent),
+        ..published
+    })
 }
 
 /// The host profile called `name`, or the one in that file.

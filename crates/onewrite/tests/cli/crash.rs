@@ -34,7 +34,7 @@ fn a_report_is_json_alone_on_standard_output_and_the_same_for_a_seed() {
 fn jobs_and_personalities_are_workloads() {
     let scratch = Scratch::new();
     scratch.write("job.fio", "[w]\nrw=randwrite\nsize=128k\nfsync=4\n[d]\nrw=write\ndirect=1\nsize=64k\niodepth=4\n");
-    for workload in ["job.fio", "varmail", "fileserver", "webserver", "webproxy"] {
+    for workload in ["job.fio", "varmail", "fileserver", "webserver", "webproxy", "postmark"] {
         let report = json(&scratch.onewrite(&format!("crash {workload} --states 300 --json -")).ok());
         assert!(report["states"] == 300 && report["violations"].as_array().unwrap().is_empty(), "{workload}: {report}");
     }
