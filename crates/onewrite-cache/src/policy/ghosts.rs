@@ -1,16 +1,15 @@
 //! Ghosts: the numbers of pages that have left, newest first; for policies that learn from what comes back.
 //!
-//! Invariant: `places` names, for each page of the list, its place in `pages`.
-
-use rustc_hash::FxHashMap;
+//! Invariant: `places` finds, for each page of the list, its place in `pages`.
 
 use super::PageNo;
 use super::links::{Links, List};
+use super::numbers::Numbers;
 
 /// See the module's head.
 #[derive(Default)]
 pub(super) struct Ghosts {
-    places: FxHashMap<PageNo, u32>,
+    places: Numbers,
     pages: Vec<PageNo>,
     links: Links,
     list: List,
@@ -25,7 +24,11 @@ impl Ghosts {
 
     /// Whether `page` is remembered.
     pub(super) fn contains(&self, page: PageNo) -> bool {
-        self.places.contains_key(&page)
+        self.place(page).is_some()
+    }
+
+    fn place(&self, page: PageNo) -> Option<u32> {
+        self.places.find(page.0, |place| self.pages[place as usize].0)
     }
 
     /// Remembers a page as the newest.
@@ -36,13 +39,14 @@ impl Ghosts {
             self.pages.len() as u32 - 1
         });
         self.pages[place as usize] = page;
-        self.places.insert(page, place);
+        self.places.insert(place, |place| self.pages[place as usize].0);
         self.list.push_front(&mut self.links, place);
     }
 
     /// Forgets a page; tells whether it was remembered.
     pub(super) fn forget(&mut self, page: PageNo) -> bool {
-        let Some(place) = self.places.remove(&page) else { return false };
+        let Some(place) = self.place(page) else { return false };
+        self.places.remove(place, |place| self.pages[place as usize].0);
         self.list.remove(&mut self.links, place);
         self.free.push(place);
         true
@@ -61,10 +65,9 @@ impl Ghosts {
     /// If it does not hold.
     pub(super) fn check(&self) -> Result<(), String> {
         self.list.check(&self.links)?;
-        let is_known = |place: u32| self.places.get(&self.pages[place as usize]) == Some(&place);
-        match self.places.len() == self.list.len() && self.list.iter(&self.links).all(is_known) {
-            true => Ok(()),
-            false => Err(format!("{} ghosts in the list, {} in the map", self.list.len(), self.places.len())),
+        match self.list.iter(&self.links).find(|place| self.place(self.pages[*place as usize]) != Some(*place)) {
+            None => Ok(()),
+            Some(place) => Err(format!("the ghost at place {place} is not found")),
         }
     }
 }
