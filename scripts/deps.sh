@@ -15,6 +15,8 @@ need fio fio
 need dbench dbench
 need setfattr attr
 need perl perl
+need mkfs.xfs xfsprogs
+need mkfs.btrfs btrfs-progs
 
 if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "installing:$missing"

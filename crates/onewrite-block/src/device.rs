@@ -82,6 +82,8 @@ pub struct Geometry {
     pub share_pairs_max: u32,
     /// Whether a SHARE of several pairs is all or nothing across power loss.
     pub share_atomic: bool,
+    /// Why SHARE is refused, and the cure, where the device can say.
+    pub share_refusal: Option<String>,
     /// The write buffer, if its behaviour is known.
     pub write_buffer: Option<WriteBuffer>,
     /// What a power cut may lose.
@@ -103,6 +105,7 @@ impl Geometry {
             trim_read: TrimRead::Unsupported,
             share_pairs_max: 0,
             share_atomic: false,
+            share_refusal: None,
             write_buffer: None,
             on_power_loss: PowerLoss::AnySubset,
             oob_hints: false,

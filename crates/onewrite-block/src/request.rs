@@ -106,8 +106,9 @@ pub enum Operation {
     /// Makes each target read as its source does now, without moving data.
     ///
     /// Only the mapping changes: both pages then name one physical page, which the FTL keeps while either refers to
-    /// it. All pairs take effect or none does, across power loss too. Durable on completion. Costs one page program
-    /// in all; copying would cost a read and a program for each pair.
+    /// it. All pairs take effect or none does, across power loss too, where the device says so
+    /// ([`Geometry::share_atomic`](crate::Geometry)); else each pair by itself. Durable on completion. Costs one page
+    /// program in all; copying would cost a read and a program for each pair.
     ///
     /// Refused if a page is out of range, a source holds nothing, a target is named twice or is another pair's source,
     /// or there are more than [`Geometry::share_pairs_max`](crate::Geometry) pairs. Source: Oh et al., SIGMOD 2016;

@@ -2,7 +2,10 @@
 //!
 //! A request is carried out when it is submitted and completes at that moment: in wall time that is what happens, in
 //! virtual time it is a disk that takes no time. FLUSH is `fdatasync`, TRIM punches a hole (on block devices: discards),
-//! and what a power cut may lose is what the host's own storage may lose.
+//! SHARE reflinks where the file system below can (`reflink`), and what a power cut may lose is what the host's own
+//! storage may lose.
+
+mod reflink;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -92,7 +95,13 @@ impl FileDisk {
             return Err(refuse(path, "open", &error, "give the image a size"));
         }
         let name = path.display().to_string();
-        let geometry = Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain(name, pages) };
+        let share_refusal = reflink::trial(path, &file).err();
+        let geometry = Geometry {
+            trim_read: TrimRead::Zeros,
+            share_pairs_max: if share_refusal.is_none() { reflink::PAIRS_MAX } else { 0 },
+            share_refusal,
+            ..Geometry::plain(name, pages)
+        };
         Ok(FileDisk {
             file,
             geometry,
@@ -120,7 +129,7 @@ impl FileDisk {
             Operation::Write { start, pages, .. } => self.write(start, &pages),
             Operation::Flush => self.file.sync_data(),
             Operation::Trim { start, count } => self.trim(start, count),
-            Operation::Share(_) => unreachable!("refused by the geometry"),
+            Operation::Share(pairs) => reflink::share(&self.file, &pairs),
         };
         done.map(|()| Vec::new()).map_err(|error| self.failed(name, &error))
     }

@@ -231,13 +231,14 @@ fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
 fn check_device(port: &DevicePort, mode: Mode) -> FsResult<()> {
     let geometry = port.geometry();
     if mode.checkpoint() == CheckpointBy::Share && geometry.share_pairs_max == 0 {
-        let what =
-            format!("mode `{mode}` on {}: it brings blocks home by SHARE, which the device lacks", geometry.name);
+        let reason = geometry.share_refusal.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        let name = &geometry.name;
+        let what = format!("mode `{mode}` on {name}: it brings blocks home by SHARE, which the device lacks{reason}");
         let cure = match mode.scope() {
             Scope::Full => Mode::Data,
             _ => Mode::Ordered,
         };
-        return Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE (nvme-share)")));
+        return Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE: nvme-share, or an image on XFS or Btrfs")));
     }
     Ok(())
 }

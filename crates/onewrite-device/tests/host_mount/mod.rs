@@ -1,0 +1,133 @@
+//! A file system of the host in a file of its own, mounted through a loop device; unmounted and removed when dropped,
+//! also when the test fails.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// What can be mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    Xfs,
+    /// XFS made without reflinks.
+    XfsPlain,
+    Btrfs,
+}
+
+impl Host {
+    fn mkfs(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Host::Xfs => ("mkfs.xfs", &["-q", "-m", "reflink=1"]),
+            Host::XfsPlain => ("mkfs.xfs", &["-q", "-m", "reflink=0"]),
+            Host::Btrfs => ("mkfs.btrfs", &["-q"]),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        if self == Host::Btrfs { "btrfs" } else { "xfs" }
+    }
+}
+
+/// See the module's head.
+pub struct HostMount {
+    scratch: PathBuf,
+    host: Host,
+}
+
+/// Bytes of the file, which is sparse.
+const BYTES: u64 = 512 << 20;
+
+impl HostMount {
+    /// Mounts a new one; `None`, loudly, where that is not possible.
+    pub fn new(host: Host, name: &str) -> Option<HostMount> {
+        let scratch = std::env::temp_dir().join(format!("onewrite-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&scratch);
+        fs::create_dir_all(scratch.join("mount")).expect("scratch directory");
+        fs::File::create(scratch.join("disk")).and_then(|disk| disk.set_len(BYTES)).expect("scratch file");
+        let mount = HostMount { scratch, host };
+        let (program, options) = host.mkfs();
+        if !succeeds(tool(program).args(options).arg(mount.scratch.join("disk"))) || !mount.mount() {
+            eprintln!("SKIPPED: {host:?} cannot be made and mounted here (root, loop devices, xfsprogs, btrfs-progs?)");
+            return None;
+        }
+        Some(mount)
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.join("mount").join(name)
+    }
+
+    fn mount(&self) -> bool {
+        let (disk, place) = (self.scratch.join("disk"), self.scratch.join("mount"));
+        // Another test may take the same loop device at the same moment.
+        patiently(5, || succeeds(tool("mount").args(["-t", self.host.name(), "-o", "loop"]).args([&disk, &place])))
+    }
+
+    fn unmount(&self) -> bool {
+        // A program that another test starts at this moment may hold a file of the mount until it runs.
+        patiently(50, || succeeds(tool("umount").arg(self.scratch.join("mount"))))
+    }
+
+    /// XFS stops as in a power cut: what is not durable is gone. Then it is mounted again, its own log replayed.
+    pub fn lose_power(&self) {
+        assert_eq!(self.host, Host::Xfs, "only XFS has a command for it");
+        let stopped = succeeds(tool("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.scratch.join("mount")));
+        assert!(stopped && self.unmount() && self.mount(), "a power cut of XFS at {}", self.scratch.display());
+    }
+
+    /// Whether a file has blocks that another place names, too.
+    pub fn has_shared_blocks(&self, file: &Path) -> bool {
+        let output = tool("filefrag").arg("-v").arg(file).output().expect("filefrag, of e2fsprogs");
+        String::from_utf8_lossy(&output.stdout).lines().any(|line| line.contains("shared"))
+    }
+}
+
+impl Drop for HostMount {
+    fn drop(&mut self) {
+        let place = self.scratch.join("mount");
+        let is_mounted = || fs::read_to_string("/proc/mounts").is_ok_and(|all| all.contains(&*place.to_string_lossy()));
+        if is_mounted() && !self.unmount() && !succeeds(tool("umount").arg("-l").arg(&place)) {
+            eprintln!("{} stays mounted", place.display());
+            return;
+        }
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// Tries so many times, a moment apart.
+fn patiently(times: u32, attempt: impl Fn() -> bool) -> bool {
+    (0..times).any(|time| {
+        pause(Duration::from_millis(20) * time.min(5));
+        attempt()
+    })
+}
+
+/// Waits in wall time.
+#[expect(clippy::disallowed_methods, reason = "programs of the host need their time")]
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn tool(program: &str) -> Command {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new(program);
+    command.env("PATH", path).env("LC_ALL", "C");
+    command
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    match command.output() {
+        Ok(Output { status, .. }) if status.success() => true,
+        Ok(output) => {
+            eprintln!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            false
+        }
+        Err(error) => {
+            eprintln!("{command:?}: {error}");
+            false
+        }
+    }
+}
