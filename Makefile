@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries paper-ts-clock
+.PHONY: demo test check bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -84,6 +84,10 @@ paper-ts-clock: deps
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps
 	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
+
+## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (minutes)
+kill-deep: deps
+	$(CARGO) test --release --package onewrite --test reflink -- --ignored --exact deep --nocapture
 
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps

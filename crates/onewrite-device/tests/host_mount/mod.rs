@@ -71,11 +71,15 @@ impl HostMount {
         patiently(50, || succeeds(tool("umount").arg(self.scratch.join("mount"))))
     }
 
-    /// XFS stops as in a power cut: what is not durable is gone. Then it is mounted again, its own log replayed.
-    pub fn lose_power(&self) {
+    /// XFS stops as in a power cut: what is not durable is gone. Its files serve nobody until [`HostMount::start`].
+    pub fn stop(&self) {
         assert_eq!(self.host, Host::Xfs, "only XFS has a command for it");
-        let stopped = succeeds(tool("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.scratch.join("mount")));
-        assert!(stopped && self.unmount() && self.mount(), "a power cut of XFS at {}", self.scratch.display());
+        assert!(succeeds(tool("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.scratch.join("mount"))));
+    }
+
+    /// Mounts what was stopped again, its own log replayed. Nobody may hold a file of it.
+    pub fn start(&self) {
+        assert!(self.unmount() && self.mount(), "{:?} at {} comes back", self.host, self.scratch.display());
     }
 
     /// Whether a file has blocks that another place names, too.

@@ -81,6 +81,26 @@ impl MountOptions {
         }
     }
 
+    /// Whether a device has what the mode needs; mount asks, too.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] with what is missing and the cure.
+    pub fn check_device(&self, geometry: &Geometry) -> FsResult<()> {
+        let Geometry { name, share_pairs_max, share_refusal, .. } = geometry;
+        let mode = self.mode;
+        if mode.checkpoint() != CheckpointBy::Share || *share_pairs_max > 0 {
+            return Ok(());
+        }
+        let reason = share_refusal.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        let what = format!("mode `{mode}` on {name}: it brings blocks home by SHARE, which the device lacks{reason}");
+        let cure = match mode.scope() {
+            Scope::Full => Mode::Data,
+            _ => Mode::Ordered,
+        };
+        let others = "nvme-share, or an image on XFS or Btrfs";
+        Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE: {others}")))
+    }
+
     /// What does not hold on this device of what the mode rests on, each a sentence.
     pub fn warnings(&self, geometry: &Geometry) -> Vec<String> {
         let padding = self.mode.padding();
@@ -123,7 +143,7 @@ impl Ext4 {
     /// As [`Ext4::mount`].
     pub async fn mount_with(port: DevicePort, options: MountOptions, commit: Box<dyn Commit>) -> FsResult<Ext4> {
         let cache = page_cache(&options)?;
-        check_device(&port, options.mode)?;
+        options.check_device(port.geometry())?;
         let by = options.mode.checkpoint();
         let recovery = RecoveryOptions { by, kept_bytes_max: options.cache_pages * PAGE_SIZE };
         let mut opened = open(&port, recovery).await?;
@@ -224,23 +244,6 @@ fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
         return Err(FsError::Invalid(message));
     };
     Ok(PageCache::new(cache_pages, policy))
-}
-
-/// # Errors
-/// [`FsError::Unsupported`] if the mode needs what the device does not have.
-fn check_device(port: &DevicePort, mode: Mode) -> FsResult<()> {
-    let geometry = port.geometry();
-    if mode.checkpoint() == CheckpointBy::Share && geometry.share_pairs_max == 0 {
-        let reason = geometry.share_refusal.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-        let name = &geometry.name;
-        let what = format!("mode `{mode}` on {name}: it brings blocks home by SHARE, which the device lacks{reason}");
-        let cure = match mode.scope() {
-            Scope::Full => Mode::Data,
-            _ => Mode::Ordered,
-        };
-        return Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE: nvme-share, or an image on XFS or Btrfs")));
-    }
-    Ok(())
 }
 
 /// Reads what a mount needs, with the log replayed.

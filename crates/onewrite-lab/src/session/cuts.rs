@@ -13,7 +13,7 @@ use onewrite_fs::api::resolve;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FsResult, Manner};
 
-use super::{RunSpec, Stack, format, journal_bytes, judge, mount};
+use super::{RunSpec, Stack, format, journal_bytes, judge, mount_options};
 use crate::driver::{self, Files, Ledger, RunOptions, Settled};
 use crate::error::LabError;
 use crate::report::CrashVerdict;
@@ -91,7 +91,7 @@ impl Attempt {
             let journal_bytes = journal_bytes(&task_spec, mode, &task_port);
             let options = FormatOptions { journal_bytes, is_zeroed: true, ..FormatOptions::default() };
             format(&task_port, &options, &mut Choices::new(task_spec.seed).stream("mkfs", 0)).await?;
-            mount(&task_spec, mode, task_port).await
+            Ok::<_, LabError>(Ext4::mount(task_port, mount_options(&task_spec, mode)).await?)
         })??;
         let fs = Rc::new(fs);
         let files = Rc::new(Files::followed(Rc::clone(&fs)));

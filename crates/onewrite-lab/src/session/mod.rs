@@ -201,6 +201,8 @@ async fn run_ext4(
     let runtime = port.runtime().clone();
     let choices = Choices::new(spec.seed);
     let workload = spec.job.plan(fio::Target::Files, &choices)?;
+    let mount = mount_options(spec, mode);
+    mount.check_device(port.geometry())?;
     let options = FormatOptions {
         journal_bytes: journal_bytes(spec, mode, &port),
         is_zeroed: runtime.is_virtual(),
@@ -210,7 +212,7 @@ async fn run_ext4(
     let formatted = format(&port, &options, &mut choices.stream("mkfs", 0)).await?;
     port.device_mut().reset_counters();
     let begin = runtime.now();
-    let fs = Rc::new(mount(spec, mode, port.clone()).await?);
+    let fs = Rc::new(Ext4::mount(port.clone(), mount).await?);
     if let Some(mut sink) = pages {
         let mut places = Pages::default();
         fs.watch(move |file, pages, is_write| {
@@ -228,12 +230,10 @@ fn journal_bytes(spec: &RunSpec, mode: Mode, port: &DevicePort) -> Option<u64> {
     spec.journal_bytes.or_else(|| mode.is_lazy().then(|| lazy_journal_bytes(device_bytes(port))))
 }
 
-async fn mount(spec: &RunSpec, mode: Mode, port: DevicePort) -> Result<Ext4, LabError> {
+fn mount_options(spec: &RunSpec, mode: Mode) -> MountOptions {
     let cache_pages = (spec.cache_bytes / PAGE_SIZE as u64) as usize;
     let RunSpec { delayed_allocation, cache_policy, eviction_spot, .. } = *spec;
-    let options =
-        MountOptions { cache_pages, cache_policy, delayed_allocation, eviction_spot, ..MountOptions::new(mode) };
-    Ok(Ext4::mount(port, options).await?)
+    MountOptions { cache_pages, cache_policy, delayed_allocation, eviction_spot, ..MountOptions::new(mode) }
 }
 
 async fn measure(
