@@ -370,6 +370,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
         kinds.torn_page += u64::from(choice.torn.is_some());
+        kinds.torn_share += u64::from(walker.tears_share(choice));
         kinds.log_not_empty += u64::from(replayed.is_some());
         kinds.torn_commit += u64::from(walker.tears_commit(choice));
         kinds.log_wrapped += u64::from(walk.depth() == 0 && walker.has_wrapped);

@@ -120,6 +120,11 @@ impl ExploreOptions {
     pub(crate) fn tears(&self) -> bool {
         self.geometry.atomic_write_pages == 0
     }
+
+    /// Whether a cut may leave a SHARE done in part.
+    fn tears_shares(&self) -> bool {
+        self.geometry.share_pairs_max > 0 && !self.geometry.share_atomic
+    }
 }
 
 impl ExploreOptions {
@@ -140,9 +145,10 @@ impl ExploreOptions {
         };
         let delays = if self.delayed_allocation { "" } else { " --nodelalloc" };
         let tears = if self.tears() { " --torn-pages" } else { "" };
+        let tears_shares = if self.tears_shares() { " --torn-shares" } else { "" };
         format!(
             "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{policy}{delays}{tears}{spot} \
+             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{policy}{delays}{tears}{tears_shares}{spot} \
              --state '{state}'"
         )
     }

@@ -14,6 +14,8 @@ pub struct StatesByKind {
     pub sampled: u64,
     /// With a page of which a part is new.
     pub torn_page: u64,
+    /// With some, but not all, pairs of a SHARE done, on a disk whose SHARE is not atomic.
+    pub torn_share: u64,
     /// After a cut at an internal point of an emulated device.
     pub inside_device: u64,
     /// Those with a SHARE under way at the cut.

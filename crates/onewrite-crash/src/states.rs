@@ -84,6 +84,7 @@ pub(crate) struct Walker<'a> {
     log: &'a FxHashSet<Lpn>,
     atomic_pages: u64,
     keeps_completed: bool,
+    share_atomic: bool,
     last_log_page: u64,
     /// Whether the log has gone round its end.
     pub(crate) has_wrapped: bool,
@@ -115,6 +116,7 @@ impl<'a> Walker<'a> {
             log,
             atomic_pages: u64::from(geometry.atomic_write_pages.max(1)),
             keeps_completed: geometry.on_power_loss == PowerLoss::KeepsCompleted,
+            share_atomic: geometry.share_atomic,
             last_log_page: 0,
             has_wrapped: false,
         }
@@ -146,8 +148,11 @@ impl<'a> Walker<'a> {
             }
             Operation::Share(pairs) => {
                 let pages: Vec<_> = pairs.iter().map(|pair| (pair.target, self.newest(pair.source))).collect();
-                self.push(token, request.cause, &pages, true);
-                self.pending.last_mut().expect("just pushed").is_share = true;
+                let together = if self.share_atomic { pages.len() } else { 1 };
+                for part in pages.chunks(together) {
+                    self.push(token, request.cause, part, true);
+                    self.pending.last_mut().expect("just pushed").is_share = true;
+                }
             }
             Operation::Flush => {
                 self.flushes.push(token);
@@ -352,6 +357,15 @@ impl<'a> Walker<'a> {
         let mut image = self.durable.clone();
         pages.into_iter().for_each(|(lpn, (page, _))| image.set(lpn, page));
         image
+    }
+
+    /// Whether a state keeps some, but not all, of the pairs of a SHARE under way.
+    pub(crate) fn tears_share(&self, choice: &Choice) -> bool {
+        let is_kept = |index| choice.kept.binary_search(&index).is_ok();
+        let mut pairs = (1..).zip(self.pending.windows(2));
+        pairs.any(|(next, units)| {
+            units[0].is_share && units[0].token == units[1].token && is_kept(next - 1) != is_kept(next)
+        })
     }
 
     /// Whether a state keeps some, but not all, of the log blocks that are pending.

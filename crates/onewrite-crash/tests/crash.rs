@@ -233,3 +233,27 @@ fn no_cache_policy_breaks_a_promise() {
         assert_eq!(report.states, 1_500, "{cache_policy}");
     }
 }
+
+/// As a file on XFS or Btrfs is announced: each pair is durable when the request has completed, and any of them before.
+#[test]
+fn a_share_that_is_not_atomic_breaks_no_promise() {
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.checkpoint() == CheckpointBy::Share) {
+        for (share_atomic, share_pairs_max) in [(false, 5), (false, 1024), (true, 1024)] {
+            let options = ExploreOptions {
+                cache_pages: 256,
+                commit_interval: Nanos::from_millis(50),
+                checkpoint_age: Nanos::from_millis(200),
+                nested_every: 10,
+                states_max: 1_500,
+                ..ExploreOptions::new(mode)
+            };
+            let geometry = Geometry { share_atomic, share_pairs_max, ..options.geometry.clone() };
+            let options = ExploreOptions { geometry, ..options };
+            let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+            assert_sound(&report);
+            let torn = report.states_by_kind.torn_share;
+            assert_eq!(torn > 20, !share_atomic, "{mode}, {share_pairs_max} pairs: {report:?}");
+            assert_eq!(torn > 0, !share_atomic, "{mode}, {share_pairs_max} pairs: {report:?}");
+        }
+    }
+}

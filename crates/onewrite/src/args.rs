@@ -369,6 +369,9 @@ pub struct Crash {
     /// Let pages tear: some of the sectors of a page that survives are new, others old.
     #[arg(long)]
     pub torn_pages: bool,
+    /// Let a SHARE that is cut be done in part, as it may be on an image on XFS or Btrfs.
+    #[arg(long)]
+    pub torn_shares: bool,
     /// Do not cut: let each request fail in turn, and space run out.
     #[arg(long)]
     pub faults: bool,

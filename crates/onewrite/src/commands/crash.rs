@@ -100,7 +100,8 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
         warn(&padding_warnings(padding, &geometry, plain.eviction_spot));
     }
     let atomic_write_pages = if args.torn_pages { 0 } else { geometry.atomic_write_pages };
-    Ok(plain.on(&Geometry { atomic_write_pages, ..geometry }))
+    let share_atomic = geometry.share_atomic && !args.torn_shares;
+    Ok(plain.on(&Geometry { atomic_write_pages, share_atomic, ..geometry }))
 }
 
 fn summarise(report: &Report, seconds: f64) {
@@ -115,6 +116,7 @@ fn summarise(report: &Report, seconds: f64) {
         ("every subset of unflushed writes", kinds.subset),
         ("drawn subsets", kinds.sampled),
         ("torn pages", kinds.torn_page),
+        ("torn SHAREs", kinds.torn_share),
         ("inside the device", kinds.inside_device),
         ("  inside SHARE", kinds.inside_share),
         ("  inside its map log", kinds.inside_map_log),

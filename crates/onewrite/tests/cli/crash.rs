@@ -40,6 +40,13 @@ fn jobs_and_personalities_are_workloads() {
     }
 }
 
+#[test]
+fn a_share_can_be_torn() {
+    let scratch = Scratch::new();
+    let report = json(&scratch.onewrite("crash random:80 --mode sdj --torn-shares --states 2000 --json -").ok());
+    assert!(report["states_by_kind"]["torn-share"].as_u64().unwrap() > 10, "{report}");
+}
+
 /// What a disk that tears pages may break is written down in docs/crash-model.md: the superblock, written in place.
 #[test]
 fn a_violation_ends_with_status_1_and_the_command_that_replays_it() {

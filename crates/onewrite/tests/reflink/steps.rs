@@ -41,9 +41,11 @@ impl Acknowledged {
         [step, shared_pages, checkpoint_pages, journal_pages, escaped_pages]
     }
 
-    pub fn add(&mut self, other: &Acknowledged) {
-        let mut other = *other;
-        self.numbers().into_iter().zip(other.numbers()).for_each(|(sum, number)| *sum += *number);
+    /// Adds what another child did after it.
+    pub fn add(&mut self, next: &Acknowledged) {
+        let mut next_numbers = *next;
+        self.numbers().into_iter().zip(next_numbers.numbers()).for_each(|(sum, number)| *sum += *number);
+        self.step = next.step;
     }
 }
 
