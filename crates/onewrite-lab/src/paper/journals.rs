@@ -15,7 +15,7 @@ use crate::workload::filebench::Personality;
 
 /// Intervals that the dissertation names (§3.6.1).
 const SYNC_INTERVALS: [u32; 3] = [8, 16, 32];
-const LDJ_DEVICES: [&str; 3] = ["hdd-barracuda", "sata-850pro", "nvme-960pro"];
+pub(super) const LDJ_DEVICES: [&str; 3] = ["hdd-barracuda", "sata-850pro", "nvme-960pro"];
 const LDJ_LOG: u64 = 5 * GIB;
 
 /// fio's random writes of 8 KiB on `nvme-share`.
@@ -83,13 +83,13 @@ fn personality(personality: Personality, operations: u64, compressible_percent: 
 }
 
 /// A cell of the LDJ papers.
-fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
+pub(super) fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
     let log_bytes = if mode == Mode::Ldj { LDJ_LOG } else { 128 * MIB };
     Cell { log_bytes, delayed_allocation: false, ..Cell::new(device, mode, work) }
 }
 
 /// Of so much of varmail's content nothing is left after compression (`papers/001` table 2: a ratio of 0.12).
-const VARMAIL: Work =
+pub(super) const VARMAIL: Work =
     Work::Personality { personality: Personality::Varmail, files: None, operations: 20_000, compressible_percent: 88 };
 /// As table 2 has fileserver: a ratio of 0.007.
 const FILESERVER: Work = Work::Personality {
@@ -99,7 +99,7 @@ const FILESERVER: Work = Work::Personality {
     compressible_percent: 99,
 };
 /// Fileserver with 50,000 files.
-const FILESERVER_MF: Work = Work::Personality {
+pub(super) const FILESERVER_MF: Work = Work::Personality {
     personality: Personality::Fileserver,
     files: Some(50_000),
     operations: 20_000,

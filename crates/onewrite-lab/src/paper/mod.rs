@@ -12,6 +12,7 @@ pub mod false_recovery;
 mod flushes;
 mod journals;
 mod padding;
+mod recovery;
 pub mod results;
 pub mod ts_clock;
 
@@ -116,6 +117,8 @@ const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("ldj-hdd", journals::ldj_hard_disk),
     ("ldj-copy", journals::ldj_copy_data),
     ("ldj-copy-oj", journals::ldj_copy_ordered),
+    ("ldj-recovery-oj", recovery::over_ordered),
+    ("ldj-recovery-dj", recovery::over_data),
     ("ldj-ratio-varmail", journals::ldj_ratio_varmail),
     ("ldj-writes-copy", journals::ldj_copy_bytes),
     ("ldj-writes-postmark", journals::ldj_postmark_bytes),

@@ -21,7 +21,7 @@ const INTERVALS: [u32; 5] = [1, 8, 32, 128, 512];
 /// Rows of the papers that are measured beside the tables.
 const ROWS: [&str; 3] = ["afs-", "ldj-", "zp-"];
 /// Those among them that take minutes each, for 50,000 files: `onewrite paper` runs them by their names.
-const LONG_ROWS: [&str; 2] = ["ldj-fileserver-mf", "ldj-hdd"];
+const LONG_ROWS: [&str; 4] = ["ldj-fileserver-mf", "ldj-hdd", "ldj-recovery-oj", "ldj-recovery-dj"];
 
 const HEAD: &str = "# Results
 

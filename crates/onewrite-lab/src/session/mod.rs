@@ -15,6 +15,7 @@ mod format;
 mod image;
 mod judge;
 mod overlay;
+mod recovery;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -33,6 +34,7 @@ pub use format::{FormatOptions, Formatted, format, held_by, lazy_journal_bytes};
 pub use image::save_image;
 pub use judge::{Judgement, judge};
 pub use overlay::Overlay;
+pub use recovery::recovery_after;
 
 use crate::driver::{self, Files, JobMeasure, Raw, RunOptions, Watcher};
 use crate::error::LabError;
