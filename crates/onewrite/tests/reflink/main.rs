@@ -17,7 +17,7 @@ use std::time::Duration;
 use host_mount::{Host, HostMount, pause};
 use onewrite_block::Choices;
 use onewrite_fs::ext4::{Mode, Scope};
-use steps::{Acknowledged, Found, read_image, run_for_ever};
+use steps::{Acknowledged, Found, now, read_image, run_for_ever};
 
 const MODES: [Mode; 3] = [Mode::Soj, Mode::Sdj, Mode::SdjAsync];
 const CHILD_VARIABLE: &str = "ONEWRITE_REFLINK_TEST_CHILD";
@@ -63,6 +63,17 @@ impl AtWork {
     }
 }
 
+/// How a round ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The child is killed.
+    Killed,
+    /// And then the host loses its power: what the child left in its memory is gone.
+    KilledAndPowerCut,
+    /// The host loses its power while the child is at work.
+    PowerCut,
+}
+
 /// Who recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recoverer {
@@ -81,8 +92,13 @@ struct Study {
     chance: Choices,
     /// The step that each file was last acknowledged at.
     acked: [u64; steps::FILES as usize],
+    /// Steps acknowledged after the host had begun to stop: it may let an `fdatasync` succeed that the stop overtook, and
+    /// a machine without power says nothing at all.
+    too_late: Vec<u64>,
     /// What all children did.
     done: Acknowledged,
+    /// Of those, the ones that are not there.
+    lost_late: u64,
     shared_by_recovery: u64,
     rounds_with_shared_blocks: u64,
 }
@@ -98,27 +114,37 @@ impl Study {
             mode,
             chance: Choices::new(seed).stream(mode.name(), host as u64),
             acked: [0; steps::FILES as usize],
+            too_late: Vec::new(),
             done: Acknowledged::default(),
+            lost_late: 0,
             shared_by_recovery: 0,
             rounds_with_shared_blocks: 0,
         })
     }
 
     /// Lets a child work from step `first` on and ends it at a moment that chance decides.
-    fn work_and_end(&mut self, first: u64, by_power_cut: bool) {
+    fn work_and_end(&mut self, first: u64, end: End) {
         let mut at_work = AtWork::new(&self.image, self.mode, first);
         let wanted = 10 + self.chance.below(120);
         let mut last = (0..wanted).map_while(|_| at_work.next()).inspect(|acked| self.acknowledge(acked)).last();
         assert!(last.is_some_and(|last| last.step + 1 == first + wanted), "{}: the child ended: {last:?}", self.mode);
         pause(Duration::from_micros(self.chance.below(4_000)));
-        if by_power_cut {
+        let stopped_at = if end == End::PowerCut { now() } else { u64::MAX };
+        if end == End::PowerCut {
             self.mount.stop();
         }
         for acked in at_work.kill() {
-            self.acknowledge(&acked);
+            if acked.at < stopped_at {
+                self.acknowledge(&acked)
+            } else {
+                self.too_late.push(acked.step)
+            }
             last = Some(acked);
         }
-        if by_power_cut {
+        if end == End::KilledAndPowerCut {
+            self.mount.stop();
+        }
+        if end != End::Killed {
             self.mount.start();
         }
         self.done.add(&last.expect("just seen"));
@@ -129,10 +155,10 @@ impl Study {
     }
 
     /// One round; gives the step after the last one that is on the disk.
-    fn round(&mut self, first: u64, by_power_cut: bool, recoverer: Recoverer) -> u64 {
-        self.work_and_end(first, by_power_cut);
+    fn round(&mut self, first: u64, end: End, recoverer: Recoverer) -> u64 {
+        self.work_and_end(first, end);
         self.rounds_with_shared_blocks += u64::from(self.mount.has_shared_blocks(&self.image));
-        let place = format!("{} from step {first}, power cut {by_power_cut}, {recoverer:?}", self.mode);
+        let place = format!("{} from step {first}, {end:?}, {recoverer:?}", self.mode);
         match recoverer {
             Recoverer::Mount => (),
             Recoverer::Fsck => {
@@ -144,6 +170,7 @@ impl Study {
         let (found, recovered) = read_image(&self.image, self.mode).unwrap_or_else(|error| panic!("{place}: {error}"));
         self.shared_by_recovery += recovered.map_or(0, |recovered| recovered.shared_blocks);
         let last = self.judge(&found, &place);
+        self.lost_late += self.too_late.drain(..).filter(|step| *step > last).count() as u64;
         let (code, said) = onewrite(&["fsck", "-n", text(&self.image)]);
         assert!(code == 0 && said.contains("clean"), "{place}: {said}");
         assert_e2fsck_is_content(&self.image, &place);
@@ -174,7 +201,7 @@ impl Study {
     fn assert_it_shared(&self) {
         let Acknowledged { shared_pages, checkpoint_pages, journal_pages, escaped_pages, .. } = self.done;
         let told = format!("{}: {:?}", self.mode, self.done);
-        println!("{told}, {} shared by recovery", self.shared_by_recovery);
+        println!("{told}, {} shared by recovery, {} lost late", self.shared_by_recovery, self.lost_late);
         // Where content goes to its place by itself only a few blocks of structure are left to share.
         let (least, least_by_recovery) = if self.mode.scope() == Scope::Full { (200, 50) } else { (0, 0) };
         assert!(shared_pages > least && self.shared_by_recovery > least_by_recovery, "{told}");
@@ -209,8 +236,10 @@ fn study(host: Host, mode: Mode, rounds: u64, seed: u64) {
     let mut first = steps::FIRST;
     for round in 0..rounds {
         let recoverer = [Recoverer::Mount, Recoverer::Fsck, Recoverer::E2fsck][(round % 3) as usize];
-        let by_power_cut = host == Host::Xfs && round / 3 % 2 == 1;
-        first = study.round(first, by_power_cut, recoverer);
+        let ends =
+            if host == Host::Xfs { &[End::Killed, End::KilledAndPowerCut, End::PowerCut][..] } else { &[End::Killed] };
+        let end = ends[(round / 3) as usize % ends.len()];
+        first = study.round(first, end, recoverer);
     }
     study.assert_it_shared();
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use onewrite_block::{Cause, DevicePort, Executor, HostProfile, Nanos, PAGE_SIZE, Page, Time};
 use onewrite_device::FileDisk;
@@ -28,6 +29,8 @@ const JBD2_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acknowledged {
     pub step: u64,
+    /// When, in nanoseconds since 1970.
+    pub at: u64,
     pub shared_pages: u64,
     pub checkpoint_pages: u64,
     pub journal_pages: u64,
@@ -36,16 +39,16 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    fn numbers(&mut self) -> [&mut u64; 5] {
-        let Acknowledged { step, shared_pages, checkpoint_pages, journal_pages, escaped_pages } = self;
-        [step, shared_pages, checkpoint_pages, journal_pages, escaped_pages]
+    fn numbers(&mut self) -> [&mut u64; 6] {
+        let Acknowledged { step, at, shared_pages, checkpoint_pages, journal_pages, escaped_pages } = self;
+        [step, at, shared_pages, checkpoint_pages, journal_pages, escaped_pages]
     }
 
     /// Adds what another child did after it.
     pub fn add(&mut self, next: &Acknowledged) {
         let mut next_numbers = *next;
         self.numbers().into_iter().zip(next_numbers.numbers()).for_each(|(sum, number)| *sum += *number);
-        self.step = next.step;
+        (self.step, self.at) = (next.step, next.at);
     }
 }
 
@@ -100,6 +103,12 @@ fn step_of(found: &Page, index: u64) -> Option<u64> {
     (bytes[..] == page(step, index)[..]).then_some(step)
 }
 
+/// Nanoseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "two processes agree on what came first")]
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
 fn content(step: u64, file: u64) -> Vec<u8> {
     (0..pages_of(file)).flat_map(|index| page(step, index)).collect()
 }
@@ -119,7 +128,7 @@ fn options(mode: Mode) -> MountOptions {
 
 /// Does `work` with the image in wall time.
 fn with_port<T: 'static>(image: &Path, work: impl AsyncFnOnce(DevicePort) -> FsResult<T> + 'static) -> FsResult<T> {
-    let time = Time::Wall { civil_start: Nanos::from_secs(1_496_000_000) };
+    let time = Time::Wall { civil_start: Nanos(now()) };
     let executor = Executor::new(time, HostProfile::default());
     let port = executor.runtime().attach(Box::new(FileDisk::open(image).expect("the image")));
     executor.block_on(async move { work(port).await }).expect("nothing halts a real disk")
@@ -144,6 +153,7 @@ fn so_far(port: &DevicePort) -> Acknowledged {
     let counters = port.device().counters();
     let pages_of = |cause| counters.host_write_bytes_of(cause) / PAGE_SIZE as u64;
     Acknowledged {
+        at: now(),
         shared_pages: counters.shared_pages,
         checkpoint_pages: pages_of(Cause::Checkpoint),
         journal_pages: pages_of(Cause::Journal),
