@@ -74,6 +74,22 @@ fn a_file_on_xfs_or_btrfs_shares() {
     }
 }
 
+#[test]
+fn a_share_that_completed_survives_a_power_cut_of_the_host() {
+    let Some(mount) = HostMount::new(Host::Xfs, "share-cut") else { return };
+    let path = mount.path("disk.img");
+    let disk = FileDisk::create(&path, PAGES * PAGE_SIZE as u64).unwrap();
+    carry_out(disk, vec![write(0, [90; 20]), Request::flush(Cause::Data)]);
+    let requests = vec![write(100, 1..=8), share([(100, 3), (107, 7)]), write(9, [60])];
+    carry_out(FileDisk::open(&path).unwrap(), requests);
+    mount.stop();
+    mount.start();
+    let found = carry_out(FileDisk::open(&path).unwrap(), vec![Request::read(Lpn(0), 10, Cause::Data)]).remove(0);
+    let mut expected = [90; 10].map(number);
+    (expected[3], expected[7]) = (number(1), number(8));
+    assert_eq!(found.unwrap(), expected, "the SHARE with its sources is there, the write that nothing flushed is not");
+}
+
 /// A seeded stream of writes, trims and shares against the plainest model: a table.
 #[test]
 fn a_long_stream_of_shares_reads_as_a_table_does() {
