@@ -97,8 +97,7 @@ impl MountOptions {
             Scope::Full => Mode::Data,
             _ => Mode::Ordered,
         };
-        let others = "nvme-share, or an image on XFS or Btrfs";
-        Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE: {others}")))
+        Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE (nvme-share)")))
     }
 
     /// What does not hold on this device of what the mode rests on, each a sentence.
