@@ -8,7 +8,7 @@
 use onewrite_block::{Choices, GIB, PAGE_SIZE};
 use serde::Serialize;
 
-use crate::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan};
+use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan};
 use crate::ssd::blocks::Blocks;
 use crate::ssd::mapping::{Mapping, NONE, is_mapped};
 
@@ -209,6 +209,15 @@ pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
 pub fn run_fast(block_utilization_percent: u32, range_bytes: u64, seed: u64, random_blocks: Option<u32>) -> Waf {
     let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
     measure(&mut Fast::new(FastPlan { space, random_blocks }), block_utilization_percent, range_bytes, seed)
+}
+
+/// [`run`] on BAST instead, with at most `log_blocks` log blocks; none for as many as the spare blocks allow.
+///
+/// # Panics
+/// As there.
+pub fn run_bast(block_utilization_percent: u32, range_bytes: u64, seed: u64, log_blocks: Option<u32>) -> Waf {
+    let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
+    measure(&mut Bast::new(BastPlan { space, log_blocks }), block_utilization_percent, range_bytes, seed)
 }
 
 /// [`run`] on DFTL instead, with a mapping cache of `cache_bytes`.

@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use onewrite_block::Choices;
-use onewrite_device::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl};
+use onewrite_device::ftl::{
+    Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl,
+};
 
 /// Pages of FAST, the last block not whole.
 const PAGES: u32 = 203;
@@ -130,6 +132,11 @@ fn fast(spare_blocks: u32, rules: Arc<dyn FtlRules>) -> Box<dyn Ftl> {
     Box::new(Fast::new(FastPlan { space, random_blocks: None }).with_rules(rules))
 }
 
+fn bast(spare_blocks: u32, rules: Arc<dyn FtlRules>) -> Box<dyn Ftl> {
+    let space = FtlPlan { logical_pages: PAGES, block_pages: BLOCK_PAGES, spare_blocks };
+    Box::new(Bast::new(BastPlan { space, log_blocks: None }).with_rules(rules))
+}
+
 fn dftl(cache_entries: u64, more_blocks: u32, rules: Arc<dyn FtlRules>) -> Box<dyn Ftl> {
     let spare_blocks = DftlPlan::spare_blocks_min(DFTL_PAGES, BLOCK_PAGES) + more_blocks;
     let space = FtlPlan { logical_pages: DFTL_PAGES, block_pages: BLOCK_PAGES, spare_blocks };
@@ -140,6 +147,7 @@ fn dftl(cache_entries: u64, more_blocks: u32, rules: Arc<dyn FtlRules>) -> Box<d
 type Make = fn(Arc<dyn FtlRules>) -> Box<dyn Ftl>;
 
 const FAST: [(&str, Make); 2] = [("FAST, least spare", |rules| fast(3, rules)), ("FAST", |rules| fast(8, rules))];
+const BAST: [(&str, Make); 2] = [("BAST, least spare", |rules| bast(2, rules)), ("BAST", |rules| bast(8, rules))];
 const DFTL: [(&str, Make); 3] = [
     ("DFTL, one entry cached, least spare", |rules| dftl(1, 0, rules)),
     ("DFTL, 40 entries cached", |rules| dftl(40, 20, rules)),
@@ -147,7 +155,7 @@ const DFTL: [(&str, Make); 3] = [
 ];
 
 fn layers() -> impl Iterator<Item = (&'static str, Make)> {
-    FAST.into_iter().chain(DFTL)
+    FAST.into_iter().chain(BAST).chain(DFTL)
 }
 
 #[test]
@@ -212,10 +220,16 @@ fn recovery_without_a_cut_changes_nothing() {
 fn any_layer(choices: &mut Choices) -> (String, Box<dyn Ftl>) {
     let mut between = |low: u64, high: u64| (low + choices.below(high - low + 1)) as u32;
     let block_pages = between(2, 24);
-    if between(0, 1) == 0 {
+    let kind = between(0, 2);
+    if kind == 0 {
         let space = FtlPlan { logical_pages: between(1, 400), block_pages, spare_blocks: between(3, 20) };
         let plan = FastPlan { space, random_blocks: Some(between(1, 20)) };
         return (format!("{plan:?}"), Box::new(Fast::new(plan)));
+    }
+    if kind == 1 {
+        let space = FtlPlan { logical_pages: between(1, 400), block_pages, spare_blocks: between(2, 20) };
+        let plan = BastPlan { space, log_blocks: Some(between(1, 20)) };
+        return (format!("{plan:?}"), Box::new(Bast::new(plan)));
     }
     let logical_pages = between(1, 3000);
     let spare_blocks = DftlPlan::spare_blocks_min(logical_pages, block_pages) + between(0, 30);

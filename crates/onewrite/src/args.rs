@@ -283,7 +283,7 @@ pub struct Device {
     /// What translates pages to flash for `--block-utilization`.
     #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "block_utilization")]
     pub ftl: Ftl,
-    /// Random log blocks of FAST for `--block-utilization` [default: all spare blocks but two].
+    /// Log blocks of FAST or BAST for `--block-utilization` [default: as many as the spare blocks allow].
     #[arg(long, value_name = "COUNT", requires = "block_utilization")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of DFTL for `--block-utilization` [default: a 2048th of the device].
@@ -413,6 +413,8 @@ pub enum Ftl {
     Page,
     /// A map of blocks, and a log of blocks with a map of pages.
     Fast,
+    /// A map of blocks, and log blocks of one block each: memory cards that keep a few blocks open.
+    Bast,
     /// A map of pages that lies on flash, and a cache for it.
     Dftl,
 }
@@ -447,7 +449,7 @@ pub struct Cache {
     /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub device_size: Option<u64>,
-    /// Random log blocks of `--ftl fast` [default: the profile's, else all spare blocks but two].
+    /// Log blocks of `--ftl fast` and `bast` [default: the profile's, else as many as the spare blocks allow].
     #[arg(long, value_name = "COUNT", requires = "device")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].

@@ -1,6 +1,7 @@
 //! Translation layers as state machines: map, merges and erases, without content and with estimated time.
 //!
-//! [`Fast`] is the hybrid layer of memory cards, [`Dftl`] the page-level one with a bounded mapping cache. Each is a synchronous machine on a [`Flash`] that keeps no content but
+//! [`Fast`] and [`Bast`] are hybrid layers, with log blocks that all share and with log blocks of one data block each;
+//! [`Dftl`] is a page-level one with a bounded mapping cache. Each is a synchronous machine on a [`Flash`] that keeps no content but
 //! the out-of-band area of every page: what it holds and which *version*, a number that every write of the host takes
 //! anew. A page's version stands for its content, so that a test can ask for it back, and moved pages keep theirs.
 //!
@@ -13,6 +14,7 @@
 //! no write buffer in these machines; [`TimedFtl`] estimates what one does to time. Decision 026 says how they relate to the
 //! event-driven SSD.
 
+mod bast;
 mod clock;
 mod counters;
 mod dftl;
@@ -26,6 +28,7 @@ use std::fmt::Debug;
 use onewrite_block::PAGE_SIZE;
 use thiserror::Error;
 
+pub use bast::{Bast, BastPlan};
 pub use clock::Clock;
 pub use counters::{FlashCounters, FtlCounters};
 pub use dftl::{Dftl, DftlPlan};

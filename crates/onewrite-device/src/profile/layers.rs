@@ -4,7 +4,7 @@ use onewrite_block::PAGE_SIZE;
 
 use super::Profile;
 use crate::error::Error;
-use crate::ftl::{Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, TimedFtl};
+use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, TimedFtl};
 use crate::ssd::shape::Shape;
 
 /// A translation layer and what it leaves open.
@@ -14,6 +14,11 @@ pub enum Layer {
     Fast {
         /// [`FastPlan::random_blocks`].
         random_blocks: Option<u32>,
+    },
+    /// [`Bast`] with so many log blocks at most; none as for FAST.
+    Bast {
+        /// [`BastPlan::log_blocks`].
+        log_blocks: Option<u32>,
     },
     /// [`Dftl`] with a mapping cache of so many bytes; none for the share of PFTL, [`Layer::CAPACITY_PER_CACHE`].
     Dftl {
@@ -31,6 +36,7 @@ impl Layer {
     pub fn name(&self) -> &'static str {
         match self {
             Layer::Fast { .. } => "fast",
+            Layer::Bast { .. } => "bast",
             Layer::Dftl { .. } => "dftl",
         }
     }
@@ -39,6 +45,7 @@ impl Layer {
     fn spare_blocks_min(&self, logical_pages: u32, block_pages: u32) -> u32 {
         match self {
             Layer::Fast { .. } => FastPlan::SPARE_BLOCKS_MIN,
+            Layer::Bast { .. } => BastPlan::SPARE_BLOCKS_MIN,
             Layer::Dftl { .. } => DftlPlan::spare_blocks_min(logical_pages, block_pages),
         }
     }
@@ -46,6 +53,7 @@ impl Layer {
     fn over(&self, space: FtlPlan) -> Box<dyn Ftl> {
         match *self {
             Layer::Fast { random_blocks } => Box::new(Fast::new(FastPlan { space, random_blocks })),
+            Layer::Bast { log_blocks } => Box::new(Bast::new(BastPlan { space, log_blocks })),
             Layer::Dftl { cache_bytes } => {
                 let share = u64::from(space.logical_pages) * PAGE_SIZE as u64 / Layer::CAPACITY_PER_CACHE;
                 let cache_bytes = cache_bytes.unwrap_or(share).max(DftlPlan::ENTRY_BYTES);
@@ -71,6 +79,7 @@ impl Profile {
         let space = space(layer, &model.shape, flash.spare_percent);
         let layer = match layer {
             Layer::Fast { random_blocks } => Layer::Fast { random_blocks: random_blocks.or(flash.log_blocks) },
+            Layer::Bast { log_blocks } => Layer::Bast { log_blocks: log_blocks.or(flash.log_blocks) },
             other => other,
         };
         Ok(TimedFtl::new(layer.over(space), model))
@@ -91,7 +100,8 @@ mod tests {
 
     use super::*;
 
-    const LAYERS: [Layer; 2] = [Layer::Fast { random_blocks: None }, Layer::Dftl { cache_bytes: None }];
+    const LAYERS: [Layer; 3] =
+        [Layer::Fast { random_blocks: None }, Layer::Bast { log_blocks: None }, Layer::Dftl { cache_bytes: None }];
 
     #[test]
     fn every_ssd_profile_takes_every_layer_and_gets_slower_by_writing() {

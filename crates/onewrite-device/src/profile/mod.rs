@@ -157,7 +157,7 @@ pub struct FlashSide {
     pub erase_us: f64,
     /// Speed of a channel in MB/s; 0 for infinite.
     pub channel_mb_s: f64,
-    /// Random log blocks of a hybrid layer ([`Layer::Fast`]); none for all spare blocks but two.
+    /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); none for as many as the spare blocks allow.
     pub log_blocks: Option<u32>,
     /// A die collects while it has fewer free blocks than this.
     pub collect_below_blocks: usize,

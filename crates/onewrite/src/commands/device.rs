@@ -48,6 +48,7 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
     let found = match layer(args.ftl, args.log_blocks, args.map_cache)? {
         None => waf::run(percent, range, args.seed),
         Some(Layer::Fast { random_blocks }) => waf::run_fast(percent, range, args.seed, random_blocks),
+        Some(Layer::Bast { log_blocks }) => waf::run_bast(percent, range, args.seed, log_blocks),
         Some(Layer::Dftl { cache_bytes }) => {
             let cache_bytes = cache_bytes.unwrap_or((16 << 30) / Layer::CAPACITY_PER_CACHE);
             waf::run_dftl(percent, range, args.seed, cache_bytes)

@@ -8,8 +8,8 @@ use crate::args::Ftl;
 
 /// The layer that counts; none for `page`, which is the emulated device itself.
 pub fn layer(ftl: Ftl, log_blocks: Option<u32>, map_cache: Option<u64>) -> anyhow::Result<Option<Layer>> {
-    if log_blocks.is_some() && ftl != Ftl::Fast {
-        bail!("--log-blocks belongs to --ftl fast");
+    if log_blocks.is_some() && ![Ftl::Fast, Ftl::Bast].contains(&ftl) {
+        bail!("--log-blocks belongs to --ftl fast and --ftl bast");
     }
     if map_cache.is_some() && ftl != Ftl::Dftl {
         bail!("--map-cache belongs to --ftl dftl");
@@ -20,6 +20,7 @@ pub fn layer(ftl: Ftl, log_blocks: Option<u32>, map_cache: Option<u64>) -> anyho
     Ok(match ftl {
         Ftl::Page => None,
         Ftl::Fast => Some(Layer::Fast { random_blocks: log_blocks }),
+        Ftl::Bast => Some(Layer::Bast { log_blocks }),
         Ftl::Dftl => Some(Layer::Dftl { cache_bytes: map_cache }),
     })
 }

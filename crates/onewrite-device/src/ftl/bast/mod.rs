@@ -1,0 +1,382 @@
+//! BAST: a hybrid translation layer whose log blocks belong to one data block each. What memory cards look like from outside.
+//!
+//! ```text
+//!   write of a page ─┬─ beyond what its data block holds, no log block ──► in place
+//!                    └─ else ► log block of its neighbours ─┬─ full, in order from the first page: switch merge
+//!                              (one is opened if needed)    ├─ no room, or it was used longest ago and another one is
+//!                                                           │  needed: in order ► partial merge, else ► full merge
+//!                                                           └─ else it stays open
+//! ```
+//!
+//! So many blocks of neighbours are *open* as there are log blocks; a write to another one closes the one used longest ago, at
+//! the cost of a block: nothing is shared among neighbours, and what counts is how many writes go to a block before others
+//! take its place. A *switch* makes the log block the data block as it is, a *partial merge* copies what lies beyond its end
+//! first, a *full merge* gathers a new data block from both.
+//!
+//! Invariants, verified by [`Bast::check`]:
+//! 1. A block is free, a data block or a log block; never two of these. Neighbours have at most one of each.
+//! 2. `places[lpn]` is the flash page that names `lpn` in its newest version, in a block of its neighbours; or [`NONE`].
+//! 3. Pages of a data block are at their own places; so are those of a log block that is in order, without a gap.
+//! 4. At least one block is free, for merges.
+//! 5. A record of a trim is in the log block of its neighbours until nothing older is on flash.
+//!
+//! Where the paper is silent: a trim that leaves something of a block writes a record to its log block, one that leaves
+//! nothing erases; recovery closes all log blocks.
+//!
+//! Source: Kim et al., "A space-efficient flash translation layer for CompactFlash systems", IEEE Transactions on Consumer
+//! Electronics 48(2), 2002 (dissertation, reference 32); the name is from Lee et al. 2007. That cards keep a few erase
+//! blocks open and collect when another is written: Bergmann, "Optimizing Linux with cheap flash drives", LWN, February 2011.
+
+mod check;
+mod recover;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::counters::FtlCounters;
+use super::flash::{Area, Flash};
+use super::rules::{FtlRules, SoundFtl};
+use super::{Ftl, FtlPlan, NONE, PowerLost};
+
+/// How a BAST device is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BastPlan {
+    /// Flash and host space.
+    pub space: FtlPlan,
+    /// Log blocks at most; none for all spare blocks but the one that merges need.
+    pub log_blocks: Option<u32>,
+}
+
+/// An open log block.
+#[derive(Clone, Copy, Debug)]
+struct Log {
+    /// Whose it is.
+    neighbours: u32,
+    block: u32,
+    /// Each page is at its own place, from the first one on.
+    is_in_order: bool,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub struct Bast {
+    flash: Flash,
+    space: FtlPlan,
+    log_max: usize,
+    /// Data block of each block of neighbours.
+    data: Vec<u32>,
+    /// Flash page of each page.
+    places: Vec<u32>,
+    /// The one used longest ago first.
+    log: VecDeque<Log>,
+    free: VecDeque<u32>,
+    version: u64,
+    counters: FtlCounters,
+    rules: Arc<dyn FtlRules>,
+}
+
+impl BastPlan {
+    /// Spare blocks without which there is no BAST: a log block, one for merges.
+    pub const SPARE_BLOCKS_MIN: u32 = 2;
+}
+
+impl Bast {
+    /// A blank device.
+    ///
+    /// # Panics
+    /// If there are fewer spare blocks than [`BastPlan::SPARE_BLOCKS_MIN`], blocks have fewer than two pages, or the host
+    /// sees more than [`FtlPlan::LOGICAL_PAGES_MAX`].
+    pub fn new(plan: BastPlan) -> Bast {
+        let BastPlan { space, log_blocks } = plan;
+        assert!(
+            space.spare_blocks >= BastPlan::SPARE_BLOCKS_MIN,
+            "{} spare blocks; two are needed",
+            space.spare_blocks
+        );
+        assert!(space.block_pages >= 2, "a block of {} pages", space.block_pages);
+        assert!(space.logical_pages <= FtlPlan::LOGICAL_PAGES_MAX, "{} pages", space.logical_pages);
+        let most = space.spare_blocks - 1;
+        Bast {
+            flash: Flash::new(space.blocks(), space.block_pages),
+            space,
+            log_max: log_blocks.map_or(most, |blocks| blocks.clamp(1, most)) as usize,
+            data: vec![NONE; space.data_blocks() as usize],
+            places: vec![NONE; space.logical_pages as usize],
+            log: VecDeque::new(),
+            free: (0..space.blocks()).collect(),
+            version: 0,
+            counters: FtlCounters::default(),
+            rules: Arc::new(SoundFtl),
+        }
+    }
+
+    /// The same device by other rules; for tests that break one.
+    pub fn with_rules(self, rules: Arc<dyn FtlRules>) -> Bast {
+        Bast { rules, ..self }
+    }
+
+    /// Pages of a block of neighbours.
+    fn pages_of(&self, neighbours: u32) -> Range<u32> {
+        let start = neighbours * self.space.block_pages;
+        start..(start + self.space.block_pages).min(self.space.logical_pages)
+    }
+
+    /// Place of a page in its block.
+    fn offset(&self, lpn: u32) -> u32 {
+        lpn % self.space.block_pages
+    }
+
+    fn take_free(&mut self) -> u32 {
+        self.free.pop_front().expect("spare blocks leave a free one")
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), PowerLost> {
+        self.flash.erase(block)?;
+        self.free.push_back(block);
+        Ok(())
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Programs a page of the host and points to it.
+    #[inline]
+    fn put(&mut self, lpn: u32, block: u32, offset: u32, version: u64) -> Result<(), PowerLost> {
+        self.flash.program(block, offset, Area::Logged(lpn), version)?;
+        self.places[lpn as usize] = self.flash.page(block, offset);
+        Ok(())
+    }
+
+    /// The data block that a page can be written to as it is; a new one if there is none.
+    fn data_beyond(&mut self, lpn: u32, neighbours: u32) -> Option<u32> {
+        let data = &mut self.data[neighbours as usize];
+        if *data == NONE {
+            *data = self.free.pop_front().expect("spare blocks leave a free one");
+        }
+        Some(*data).filter(|block| lpn % self.space.block_pages >= self.flash.filled(*block))
+    }
+
+    fn place(&mut self, lpn: u32) -> Result<(), PowerLost> {
+        let neighbours = lpn / self.space.block_pages;
+        let version = self.next_version();
+        let offset = self.offset(lpn);
+        let is_open = self.log.iter().any(|log| log.neighbours == neighbours);
+        if let Some(block) = (!is_open).then(|| self.data_beyond(lpn, neighbours)).flatten() {
+            return self.put(lpn, block, offset, version);
+        }
+        let (block, next) = self.log_place(neighbours)?;
+        let log = self.log.back_mut().expect("the log block in use is the last");
+        log.is_in_order &= next == offset;
+        let is_whole = log.is_in_order && next + 1 == self.space.block_pages;
+        self.put(lpn, block, next, version)?;
+        if is_whole { self.close_at(self.log.len() - 1) } else { Ok(()) }
+    }
+
+    /// The log block of some neighbours, last in the queue from now on, and its next place.
+    fn log_place(&mut self, neighbours: u32) -> Result<(u32, u32), PowerLost> {
+        if let Some(at) = self.log.iter().rposition(|log| log.neighbours == neighbours) {
+            let log = self.log[at];
+            let filled = self.flash.filled(log.block);
+            if filled < self.space.block_pages {
+                self.log.remove(at);
+                self.log.push_back(log);
+                return Ok((log.block, filled));
+            }
+            self.close_at(at)?;
+        }
+        while self.log.len() >= self.log_max {
+            self.close_at(0)?;
+        }
+        let block = self.take_free();
+        self.log.push_back(Log { neighbours, block, is_in_order: true });
+        Ok((block, 0))
+    }
+
+    /// Merges a log block with its data block.
+    fn close_at(&mut self, at: usize) -> Result<(), PowerLost> {
+        let Log { neighbours, block, is_in_order } = self.log[at];
+        let before = self.data[neighbours as usize];
+        if is_in_order {
+            match self.copy_live(neighbours, self.flash.filled(block), block)? {
+                0 => self.counters.switch_merges += 1,
+                _ => self.counters.partial_merges += 1,
+            }
+            self.data[neighbours as usize] = block;
+        } else {
+            self.data[neighbours as usize] = self.gather(neighbours)?;
+            self.counters.full_merges += 1;
+        }
+        self.log.remove(at);
+        // The data block goes first: a record of a trim in the log block says what of it is stale.
+        if before != NONE {
+            self.erase(before)?;
+        }
+        if is_in_order { Ok(()) } else { self.erase(block) }
+    }
+
+    /// Copies all that is live to a new block; none if nothing is.
+    fn gather(&mut self, neighbours: u32) -> Result<u32, PowerLost> {
+        if self.pages_of(neighbours).all(|lpn| self.places[lpn as usize] == NONE) {
+            return Ok(NONE);
+        }
+        let target = self.take_free();
+        self.copy_live(neighbours, 0, target)?;
+        Ok(target)
+    }
+
+    /// Copies the newest versions from place `from` on to their places in `target`; gives their number.
+    fn copy_live(&mut self, neighbours: u32, from: u32, target: u32) -> Result<u64, PowerLost> {
+        let mut moved = 0;
+        for lpn in self.pages_of(neighbours).skip(from as usize) {
+            let source = self.places[lpn as usize];
+            if source != NONE {
+                let version = self.flash.read(source)?;
+                self.put(lpn, target, self.offset(lpn), version)?;
+                moved += 1;
+            }
+        }
+        self.counters.moved_pages += moved;
+        Ok(moved)
+    }
+
+    /// Drops pages of one block of neighbours.
+    fn drop_pages(&mut self, neighbours: u32, pages: Range<u32>) -> Result<(), PowerLost> {
+        let is_live = |lpn: &u32| self.places[*lpn as usize] != NONE;
+        if !pages.clone().any(|lpn| is_live(&lpn)) {
+            return Ok(());
+        }
+        if !self.pages_of(neighbours).filter(is_live).all(|lpn| pages.contains(&lpn)) {
+            return self.record_trim(neighbours, pages);
+        }
+        let data = std::mem::replace(&mut self.data[neighbours as usize], NONE);
+        if data != NONE {
+            self.erase(data)?;
+        }
+        if let Some(at) = self.log.iter().position(|log| log.neighbours == neighbours) {
+            let log = self.log.remove(at).expect("found there");
+            self.erase(log.block)?;
+        }
+        self.places[pages.start as usize..pages.end as usize].fill(NONE);
+        Ok(())
+    }
+
+    fn record_trim(&mut self, neighbours: u32, pages: Range<u32>) -> Result<(), PowerLost> {
+        let (block, offset) = self.log_place(neighbours)?;
+        let version = self.next_version();
+        self.log.back_mut().expect("the log block in use is the last").is_in_order = false;
+        self.flash.program_record(block, offset, pages.clone(), version)?;
+        self.counters.map_programs += 1;
+        self.places[pages.start as usize..pages.end as usize].fill(NONE);
+        Ok(())
+    }
+}
+
+impl Ftl for Bast {
+    #[inline]
+    fn write(&mut self, lpn: u32) -> Result<u64, PowerLost> {
+        assert!(lpn < self.space.logical_pages, "page {lpn} of {}", self.space.logical_pages);
+        self.place(lpn)?;
+        self.counters.host_writes += 1;
+        Ok(self.version)
+    }
+
+    fn read(&mut self, lpn: u32) -> Result<Option<u64>, PowerLost> {
+        let page = self.places[lpn as usize];
+        self.counters.host_reads += 1;
+        (page != NONE).then(|| self.flash.read(page)).transpose()
+    }
+
+    fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
+        let end = start.checked_add(count).filter(|end| *end <= self.space.logical_pages);
+        let end = end.unwrap_or_else(|| panic!("a trim of {count} pages from {start} on"));
+        let first = start / self.space.block_pages;
+        for neighbours in first..end.div_ceil(self.space.block_pages) {
+            let pages = self.pages_of(neighbours);
+            self.drop_pages(neighbours, pages.start.max(start)..pages.end.min(end))?;
+        }
+        self.counters.host_trims += u64::from(count);
+        Ok(())
+    }
+
+    fn recover(&mut self) -> Result<(), PowerLost> {
+        self.rebuild()
+    }
+
+    fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    fn flash_mut(&mut self) -> &mut Flash {
+        &mut self.flash
+    }
+
+    fn counters(&self) -> FtlCounters {
+        FtlCounters { flash: self.flash.counters(), ..self.counters }
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = FtlCounters::default();
+        self.flash.reset_counters();
+    }
+
+    fn logical_pages(&self) -> u32 {
+        self.space.logical_pages
+    }
+
+    fn fork(&self) -> Box<dyn Ftl> {
+        Box::new(self.clone())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.verify()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sixteen blocks of four pages, filled, two log blocks.
+    fn filled() -> Bast {
+        let space = FtlPlan { logical_pages: 64, block_pages: 4, spare_blocks: 4 };
+        let mut device = Bast::new(BastPlan { space, log_blocks: Some(2) });
+        for lpn in 0..64 {
+            device.write(lpn).unwrap();
+        }
+        device.reset_counters();
+        device
+    }
+
+    /// Switch, partial and full merges and programs after these writes.
+    fn after(writes: &[u32]) -> (u64, u64, u64, u64) {
+        let mut device = filled();
+        for lpn in writes {
+            device.write(*lpn).unwrap();
+        }
+        device.check().unwrap();
+        let counters = device.counters();
+        (counters.switch_merges, counters.partial_merges, counters.full_merges, counters.flash.programs)
+    }
+
+    #[test]
+    fn a_block_written_in_order_is_switched_even_between_writes_to_another() {
+        assert_eq!(after(&[0, 1, 2, 3]), (1, 0, 0, 4));
+        assert_eq!(after(&[0, 8, 1, 9, 2, 10, 3, 11]), (2, 0, 0, 8));
+    }
+
+    #[test]
+    fn a_third_block_closes_the_one_used_longest_ago() {
+        assert_eq!(after(&[0, 9, 13]), (0, 1, 0, 4 + 2), "the rest of the first is copied");
+        assert_eq!(after(&[1, 9, 1, 13]), (0, 0, 1, 4 + 4), "the second, which is not in order, is gathered");
+        assert_eq!(after(&[1, 9, 1, 9, 1, 9]), (0, 0, 0, 6), "two stay open");
+    }
+
+    #[test]
+    fn a_full_log_block_out_of_order_is_merged() {
+        assert_eq!(after(&[1, 1, 1, 1]), (0, 0, 0, 4));
+        assert_eq!(after(&[1, 1, 1, 1, 1]), (0, 0, 1, 4 + 4 + 1));
+    }
+}
