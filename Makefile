@@ -29,7 +29,7 @@ check: deps
 bench: deps
 	$(CARGO) bench --workspace
 
-## device-deep: ten million requests to the emulated SSD with cuts everywhere, FAST and DFTL too, against models (minutes)
+## device-deep: ten million requests to the emulated SSD with cuts everywhere, FAST, BAST and DFTL too, against models (minutes)
 device-deep: deps
 	$(CARGO) test --release --package onewrite-device --test model --test ftl_model -- --ignored --nocapture
 
