@@ -21,7 +21,7 @@ mod simulate;
 
 pub use cache::{PageCache, PageKey, Room};
 pub use policy::{
-    Arc, Belady, Bplru, CacheShape, Cflru, Clock, Fab, Future, FutureBuilder, LbClock, Linux2q, Lru, LruWsr, PageNo,
-    Policy, PolicyKind, S3Fifo, Sieve, Slot, SpClock, TsClock,
+    Arc, Belady, Bplru, CacheShape, Cflru, Clock, Counting, Fab, Future, FutureBuilder, LbClock, Linux2q, Lru, LruWsr,
+    PageNo, Policy, PolicyKind, S3Fifo, Sieve, Slot, SpClock, TsClock,
 };
 pub use simulate::{Counts, PageRequest, Replay, Simulation, Utilization};

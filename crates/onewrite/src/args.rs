@@ -160,7 +160,8 @@ pub struct JobArgs {
     /// Size of the page cache.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
     pub cache_size: u64,
-    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, lru-wsr, bplru, arc,
+    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
+    /// lru-wsr, bplru, arc,
     /// s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
@@ -344,7 +345,8 @@ pub struct Crash {
     /// Pages of the page cache.
     #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
-    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, lru-wsr, bplru, arc,
+    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
+    /// lru-wsr, bplru, arc,
     /// s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
@@ -425,7 +427,7 @@ pub struct Cache {
     /// The trace.
     pub trace: PathBuf,
     /// Policies, with commas between them, or `all`: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
-    /// lru-wsr, bplru, arc, s3-fifo, sieve, belady.
+    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo, sieve, belady.
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     pub policies: Vec<String>,
     /// Sizes of the cache, with commas between them.

@@ -44,6 +44,7 @@ pub enum PolicyKind {
     LbClock,
     SpClock,
     TsClock,
+    TsClockScan,
     LruWsr,
     Bplru,
     Arc,
@@ -54,7 +55,7 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All, in the order in which they are listed.
-    pub const ALL: [PolicyKind; 14] = [
+    pub const ALL: [PolicyKind; 15] = [
         PolicyKind::Lru,
         PolicyKind::Clock,
         PolicyKind::Linux2q,
@@ -63,6 +64,7 @@ impl PolicyKind {
         PolicyKind::LbClock,
         PolicyKind::SpClock,
         PolicyKind::TsClock,
+        PolicyKind::TsClockScan,
         PolicyKind::LruWsr,
         PolicyKind::Bplru,
         PolicyKind::Arc,
@@ -82,6 +84,7 @@ impl PolicyKind {
             PolicyKind::LbClock => "lb-clock",
             PolicyKind::SpClock => "sp-clock",
             PolicyKind::TsClock => "ts-clock",
+            PolicyKind::TsClockScan => "ts-clock-scan",
             PolicyKind::LruWsr => "lru-wsr",
             PolicyKind::Bplru => "bplru",
             PolicyKind::Arc => "arc",
@@ -107,7 +110,8 @@ impl PolicyKind {
             PolicyKind::Fab => Box::new(Fab::new(block_pages)),
             PolicyKind::LbClock => Box::new(LbClock::new(block_pages)),
             PolicyKind::SpClock => Box::new(SpClock::default()),
-            PolicyKind::TsClock => Box::new(TsClock::new(capacity_pages, block_pages)),
+            PolicyKind::TsClock => Box::new(TsClock::new(capacity_pages, block_pages, Counting::AtAccess)),
+            PolicyKind::TsClockScan => Box::new(TsClock::new(capacity_pages, block_pages, Counting::AtScan)),
             PolicyKind::LruWsr => Box::new(LruWsr::default()),
             PolicyKind::Bplru => Box::new(Bplru::new(block_pages)),
             PolicyKind::Arc => Box::new(Arc::new(capacity_pages)),
@@ -134,7 +138,8 @@ impl PolicyKind {
             PolicyKind::Fab => with(shape, Fab::new(block_pages)),
             PolicyKind::LbClock => with(shape, LbClock::new(block_pages)),
             PolicyKind::SpClock => with(shape, SpClock::default()),
-            PolicyKind::TsClock => with(shape, TsClock::new(capacity_pages, block_pages)),
+            PolicyKind::TsClock => with(shape, TsClock::new(capacity_pages, block_pages, Counting::AtAccess)),
+            PolicyKind::TsClockScan => with(shape, TsClock::new(capacity_pages, block_pages, Counting::AtScan)),
             PolicyKind::LruWsr => with(shape, LruWsr::default()),
             PolicyKind::Bplru => with(shape, Bplru::new(block_pages)),
             PolicyKind::Arc => with(shape, Arc::new(capacity_pages)),

@@ -38,7 +38,7 @@ pub use lru_wsr::LruWsr;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use sp_clock::SpClock;
-pub use ts_clock::TsClock;
+pub use ts_clock::{Counting, TsClock};
 
 /// Number of a place in the cache; small and dense, so that policies keep arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

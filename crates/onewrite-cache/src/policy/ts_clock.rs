@@ -14,6 +14,11 @@
 //! written stay longer. A page that turns dirty joins `non_zero` with that access; one that turns clean keeps a count of 1
 //! at most.
 //!
+//! When a dirty page gets its count is told in two ways, and both are here ([`Counting`]): the pseudo-code sets it at the
+//! access (`ts-clock`), so that the four quarters of a block written in order get 1, 2, 3 and 4, and leave apart; the
+//! remark on paging hardware at the end of the same passage has the t-hand set it, when it meets a page whose reference bit is set
+//! (`ts-clock-scan`), so that the pages of such a block get equal counts, and leave together.
+//!
 //! The new page takes the victim's place if the victim was under the t-hand, else the place just before the t-hand's page;
 //! either way the hand then passes on by one. While the cache fills, it stays.
 //!
@@ -28,14 +33,25 @@ use super::{PageNo, Policy, Slot};
 /// How far ahead of the t-hand a victim is guessed.
 const HINT_DISTANCE: usize = 3;
 
-/// What a hit has to know of a page, in one word: the record of its block, whether it is dirty, and its count.
+/// When a page that was accessed gets its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// At the access.
+    AtAccess,
+    /// When the t-hand meets it next; till then a dirty page counts as one.
+    AtScan,
+}
+
+/// What a hit has to know of a page, in one word: the record of its block, whether it waits for its count, whether it is
+/// dirty, and its count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mark(u32);
 
 impl Mark {
     const COUNT: u32 = 0b111;
     const DIRTY: u32 = 0b1000;
-    const RECORD_SHIFT: u32 = 4;
+    const WAITS: u32 = 0b1_0000;
+    const RECORD_SHIFT: u32 = 5;
 
     fn clean(record: u32, count: u32) -> Mark {
         Mark((record << Mark::RECORD_SHIFT) | count)
@@ -53,6 +69,11 @@ impl Mark {
         self.0 & Mark::DIRTY != 0
     }
 
+    /// A dirty page that gets its count from the t-hand.
+    fn waits(self) -> bool {
+        self.0 & Mark::WAITS != 0
+    }
+
     fn count(self) -> u32 {
         self.0 & Mark::COUNT
     }
@@ -66,19 +87,21 @@ pub struct TsClock {
     non_zero: Vec<u32>,
     marks: Vec<Mark>,
     block_pages: u32,
+    counting: Counting,
     /// Whether the t-hand passes on after the next insertion.
     passes_on: bool,
 }
 
 impl TsClock {
     /// With room for so many pages, though more may come in, in flash blocks of so many.
-    pub fn new(capacity_pages: u32, block_pages: u32) -> TsClock {
+    pub fn new(capacity_pages: u32, block_pages: u32, counting: Counting) -> TsClock {
         TsClock {
             ring: Ring::with_capacity(capacity_pages),
             blocks: DirtyBlocks::new(block_pages, capacity_pages),
             non_zero: Vec::new(),
             marks: Vec::with_capacity(capacity_pages as usize),
             block_pages,
+            counting,
             passes_on: false,
         }
     }
@@ -86,12 +109,21 @@ impl TsClock {
     /// Gives a dirty page the count of its block; `joins` if it was not in `non_zero` before.
     #[inline]
     fn count_dirty(&mut self, slot: u32, record: u32, joins: bool) {
-        let non_zero = &mut self.non_zero[record as usize];
-        *non_zero += u32::from(joins);
-        let quarters = 4 * *non_zero;
+        self.non_zero[record as usize] += u32::from(joins);
+        if self.counting == Counting::AtScan {
+            let count = self.marks[slot as usize].count().max(1);
+            self.marks[slot as usize] = Mark(Mark::dirty(record, count).0 | Mark::WAITS);
+            return;
+        }
+        self.marks[slot as usize] = Mark::dirty(record, self.count_of(record));
+    }
+
+    /// The count of a page of a block with at least one page in `non_zero`.
+    #[inline]
+    fn count_of(&self, record: u32) -> u32 {
+        let quarters = 4 * self.non_zero[record as usize];
         // A division only where there is more than one quarter to tell apart.
-        let count = if quarters <= self.block_pages { 1 } else { quarters.div_ceil(self.block_pages) };
-        self.marks[slot as usize] = Mark::dirty(record, count);
+        if quarters <= self.block_pages { 1 } else { quarters.div_ceil(self.block_pages) }
     }
 
     /// Takes a dirty page out of what its block knows.
@@ -103,6 +135,10 @@ impl TsClock {
     /// The t-hand takes one from the count under it and passes on.
     #[inline]
     fn sweep_time(&mut self, slot: u32) {
+        let mark = self.marks[slot as usize];
+        if mark.waits() {
+            self.marks[slot as usize] = Mark::dirty(mark.record(), self.count_of(mark.record()));
+        }
         let mark = &mut self.marks[slot as usize];
         mark.0 -= 1;
         if mark.is_dirty() && mark.count() == 0 {
@@ -226,7 +262,7 @@ mod tests {
     impl Example {
         /// A full cache, in the order of the ring from the t-hand on: page, whether dirty, count.
         fn new(start: &[(u64, bool, u32)]) -> Example {
-            let mut example = Example { policy: TsClock::new(8, 4), pages: Vec::new() };
+            let mut example = Example { policy: TsClock::new(8, 4, Counting::AtAccess), pages: Vec::new() };
             for (page, is_dirty, _) in start {
                 let slot = example.come_in(*page);
                 if *is_dirty {
@@ -322,6 +358,33 @@ mod tests {
             example.hit(page);
             assert_eq!(example.count(page), count);
         }
+    }
+
+    /// Slots leave in this order after a block of eight pages and four pages of others were written.
+    fn departures(counting: Counting) -> Vec<u32> {
+        let mut policy = TsClock::new(12, 8, counting);
+        for slot in 0..12 {
+            policy.insert(Slot(slot), PageNo(if slot < 8 { slot.into() } else { u64::from(slot) * 8 }));
+            policy.dirtied(Slot(slot));
+            policy.check().unwrap();
+        }
+        let mut order = Vec::new();
+        while let Some(victim) = policy.victim(None) {
+            policy.remove(victim);
+            policy.check().unwrap();
+            order.push(victim.0);
+        }
+        order
+    }
+
+    #[test]
+    fn a_block_written_in_order_leaves_in_quarters_or_as_a_whole_by_when_pages_are_counted() {
+        let of_block = |counting| {
+            let order = departures(counting).into_iter().enumerate().filter(|(_, slot)| *slot < 8);
+            order.map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        assert_eq!(of_block(Counting::AtAccess), [0, 1, 2, 3, 8, 9, 10, 11], "half of it, then the four others");
+        assert_eq!(of_block(Counting::AtScan), [4, 5, 6, 7, 8, 9, 10, 11], "all together, after the others");
     }
 
     #[test]

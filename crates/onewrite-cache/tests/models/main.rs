@@ -169,7 +169,12 @@ fn sp_clock_is_its_model() {
 
 #[test]
 fn ts_clock_is_its_model() {
-    agrees(PolicyKind::TsClock, |shape, _| Box::new(sorted::TsClock::new(shape.block_pages)));
+    agrees(PolicyKind::TsClock, |shape, _| Box::new(sorted::TsClock::new(shape.block_pages, false)));
+}
+
+#[test]
+fn ts_clock_that_counts_at_the_scan_is_its_model() {
+    agrees(PolicyKind::TsClockScan, |shape, _| Box::new(sorted::TsClock::new(shape.block_pages, true)));
 }
 
 #[test]
@@ -219,4 +224,5 @@ fn without_writes_ts_clock_is_clock() {
         after
     };
     assert_eq!(after(PolicyKind::Clock), after(PolicyKind::TsClock));
+    assert_eq!(after(PolicyKind::Clock), after(PolicyKind::TsClockScan));
 }

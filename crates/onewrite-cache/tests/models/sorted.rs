@@ -42,6 +42,8 @@ struct Page {
     number: u64,
     is_dirty: bool,
     count: u64,
+    /// The hand gives it its count.
+    waits: bool,
 }
 
 /// The rules of the design, each worked out anew from all pages whenever it is needed.
@@ -53,12 +55,20 @@ pub struct TsClock {
     /// A page number.
     s_hand: Option<u64>,
     was_victim_elsewhere: bool,
+    counts_at_scan: bool,
 }
 
 impl TsClock {
-    pub fn new(block_pages: u32) -> TsClock {
+    pub fn new(block_pages: u32, counts_at_scan: bool) -> TsClock {
         let (circle, was_victim_elsewhere) = (Vec::new(), false);
-        TsClock { block_pages: block_pages.into(), circle, t_hand: 0, s_hand: None, was_victim_elsewhere }
+        TsClock {
+            block_pages: block_pages.into(),
+            circle,
+            t_hand: 0,
+            s_hand: None,
+            was_victim_elsewhere,
+            counts_at_scan,
+        }
     }
 
     fn find(&self, number: u64) -> usize {
@@ -91,13 +101,31 @@ impl TsClock {
         }
         // It joins the pages that count, if it was not among them, before they are counted.
         self.circle[at].count = self.circle[at].count.max(1);
-        self.circle[at].count = (4 * self.non_zero(number / self.block_pages)).div_ceil(self.block_pages);
+        if self.counts_at_scan {
+            self.circle[at].waits = true;
+        } else {
+            self.circle[at].count = self.count_of(number);
+        }
+    }
+
+    fn count_of(&self, number: u64) -> u64 {
+        (4 * self.non_zero(number / self.block_pages)).div_ceil(self.block_pages)
+    }
+
+    /// The hand looks at its page.
+    fn meet(&mut self) {
+        let number = self.circle[self.t_hand].number;
+        if std::mem::take(&mut self.circle[self.t_hand].waits) {
+            self.circle[self.t_hand].count = self.count_of(number);
+        }
     }
 
     fn choose(&mut self) -> u64 {
+        self.meet();
         while self.circle[self.t_hand].count > 0 {
             self.circle[self.t_hand].count -= 1;
             self.t_hand = (self.t_hand + 1) % self.circle.len();
+            self.meet();
         }
         let under_hand = self.circle[self.t_hand].clone();
         if !under_hand.is_dirty {
@@ -135,7 +163,8 @@ impl Model for TsClock {
         // Just before the hand: the place of a victim under the hand, too, since it has left. While the cache fills the
         // hand stays on its page; else it ends on the page after the one that it, or the victim under it, was on.
         let is_first = self.circle.is_empty();
-        self.circle.insert(self.t_hand.min(self.circle.len()), Page { number: page, is_dirty: false, count: 0 });
+        self.circle
+            .insert(self.t_hand.min(self.circle.len()), Page { number: page, is_dirty: false, count: 0, waits: false });
         if !is_first {
             self.t_hand += 1 + usize::from(std::mem::take(&mut self.was_victim_elsewhere));
         }
