@@ -534,6 +534,9 @@ pub enum Trace {
         /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].
         #[arg(long, value_name = "FILE")]
         load_file: Option<PathBuf>,
+        /// Clients of file-server [default: 48; fewer at a small scale].
+        #[arg(long, value_name = "COUNT")]
+        clients: Option<u32>,
     },
     /// Draw pages over the course of a trace, as SVG.
     Draw {

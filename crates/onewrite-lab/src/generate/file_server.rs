@@ -1,11 +1,13 @@
 //! File server: dbench's load file, played by several clients on our own ext4, and what it does to the page cache.
 //!
-//! Six clients (fewer at a small scale) take turns, call by call, each in a directory of its own, on a volume in memory in virtual
-//! time. What they read and write of files' contents is the trace: see [`Pages`] for the places. Each client's part of
+//! Forty-eight clients (fewer at a small scale) take turns, call by call, each in a directory of its own, on a volume in memory in
+//! virtual time. How many there were the dissertation does not say; but each has some 23 MB of files, and the policies' requests
+//! differ at every cache size up to 512 MB (figure 2-7), so the files of all come to more: 48 clients have twice as much.
+//! What they read and write of files' contents is the trace: see [`Pages`] for the places. Each client's part of
 //! the volume lies apart from the others', evenly over the range, as the kernel's allocator spreads directories.
 //!
 //! The load file reads 1.52 pages for each page written, the trace of the dissertation 1.23, made with a load file of 2012 or so.
-//! So reading calls are left out evenly, as many as are too many.
+//! So a reading call is left out when more was read, of what is to be read, than written.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -27,18 +29,28 @@ use crate::error::LabError;
 use crate::trace::Pages;
 
 /// Clients at full scale.
-const CLIENTS: f64 = 6.0;
+const CLIENTS: f64 = 48.0;
 /// Pages written at full scale, by which the number of clients follows.
 const FULL_WRITES: f64 = 5880.1 * 256.0;
-/// Size of the volume.
-const VOLUME_BYTES: u64 = 2 * GIB;
+/// Most clients.
+const CLIENTS_MAX: u32 = 256;
+/// Size of the volume; the clients' files and what else they leave there.
+const VOLUME_BYTES: u64 = 16 * GIB;
 
 /// An access: which client, and the page in its part of the volume.
 type Access = (usize, PageRequest);
 
-pub(super) fn generate(targets: Targets, load_file: Option<&Path>) -> Result<Vec<PageRequest>, LabError> {
+pub(super) fn generate(
+    targets: Targets,
+    load_file: Option<&Path>,
+    clients: Option<u32>,
+) -> Result<Vec<PageRequest>, LabError> {
     let calls = Rc::new(load(load_file.unwrap_or(Path::new(LOAD_FILE)))?);
-    let clients = ((targets.writes as f64 / FULL_WRITES * CLIENTS).ceil() as usize).clamp(1, CLIENTS as usize);
+    if clients.is_some_and(|clients| !(1..=CLIENTS_MAX).contains(&clients)) {
+        return Err(LabError::Option(format!("a file server with no clients or more than {CLIENTS_MAX}")));
+    }
+    let usual = (targets.writes as f64 / FULL_WRITES * CLIENTS).ceil().clamp(1.0, CLIENTS) as u32;
+    let clients = clients.unwrap_or(usual) as usize;
     let accesses = play(calls, clients, targets)?;
     let end = accesses.iter().map(|(_, request)| request.page()).max().unwrap_or(0) + 1;
     let apart = (targets.range.saturating_sub(end) / (clients as u64 - 1).max(1)).max(1);
@@ -50,21 +62,18 @@ pub(super) fn generate(targets: Targets, load_file: Option<&Path>) -> Result<Vec
     Ok(tally.requests)
 }
 
-/// Pages that calls of a kind touch.
-fn volume(calls: &[Call], transfer: impl Fn(&Call) -> Option<Transfer>) -> u64 {
-    let page = PAGE_SIZE as u64;
-    let pages = |Transfer { offset, length, .. }: Transfer| (offset + length).div_ceil(page) - offset / page;
-    calls.iter().filter_map(transfer).filter(|transfer| transfer.length > 0).map(pages).sum()
+/// Whether there is a call of a kind that moves bytes.
+fn moves(calls: &[Call], transfer: impl Fn(&Call) -> Option<Transfer>) -> bool {
+    calls.iter().filter_map(transfer).any(|transfer| transfer.length > 0)
 }
 
 /// Plays until both volumes are reached.
 fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<Access>, LabError> {
-    let reads = volume(&calls, |call| if let Call::Read(transfer) = call { Some(*transfer) } else { None });
-    let writes = volume(&calls, |call| if let Call::Write(transfer) = call { Some(*transfer) } else { None });
-    if reads == 0 || writes == 0 {
+    let reads = moves(&calls, |call| if let Call::Read(transfer) = call { Some(*transfer) } else { None });
+    let writes = moves(&calls, |call| if let Call::Write(transfer) = call { Some(*transfer) } else { None });
+    if !reads || !writes {
         return Err(LabError::Option("the load file reads or writes nothing, so it is no file server's".into()));
     }
-    let kept = (targets.reads as f64 / targets.writes as f64) / (reads as f64 / writes as f64);
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(disk()?));
     let stage = Rc::new(Stage { targets, ..Stage::default() });
@@ -76,7 +85,7 @@ fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<Ac
         let mut players = Vec::new();
         for client in 0..clients {
             let directory = fs.create(fs.root(), format!("client{client}").as_bytes(), NewNode::DIRECTORY).await?;
-            players.push(Player { fs: Rc::clone(&fs), directory, open: BTreeMap::new(), kept, due: 0.0 });
+            players.push(Player { fs: Rc::clone(&fs), directory, open: BTreeMap::new(), stage: Rc::clone(&shared) });
         }
         while !shared.is_over() {
             for call in calls.iter() {
@@ -124,6 +133,11 @@ impl Stage {
         accesses.extend(pages.map(|page| (self.client.get(), PageRequest::new(places.page(file, page), is_write))));
     }
 
+    fn is_ahead_with_reads(&self) -> bool {
+        let Targets { reads, writes, .. } = self.targets;
+        u128::from(self.reads.get()) * u128::from(writes) > u128::from(self.writes.get()) * u128::from(reads)
+    }
+
     fn is_over(&self) -> bool {
         self.reads.get() >= self.targets.reads && self.writes.get() >= self.targets.writes
     }
@@ -134,9 +148,7 @@ struct Player {
     fs: Rc<Ext4>,
     directory: Ino,
     open: BTreeMap<u64, Ino>,
-    /// Share of reading calls that are made, and how far the next is due.
-    kept: f64,
-    due: f64,
+    stage: Rc<Stage>,
 }
 
 impl Player {
@@ -185,12 +197,10 @@ impl Player {
         }
     }
 
-    async fn read(&mut self, Transfer { handle, offset, length }: Transfer) -> FsResult<()> {
-        self.due += self.kept;
-        if self.due < 1.0 {
+    async fn read(&self, Transfer { handle, offset, length }: Transfer) -> FsResult<()> {
+        if self.stage.is_ahead_with_reads() {
             return Ok(());
         }
-        self.due -= 1.0;
         let Some(file) = self.open.get(&handle) else { return Ok(()) };
         self.fs.read(*file, offset, length, Manner::default()).await.map(drop)
     }

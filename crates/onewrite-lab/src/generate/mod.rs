@@ -59,6 +59,8 @@ pub struct Generation<'a> {
     pub scale: f64,
     /// dbench's load file, for the file server; by default where Debian's package has it.
     pub load_file: Option<&'a Path>,
+    /// Clients of the file server; by default so many that no cache of the dissertation holds their files.
+    pub clients: Option<u32>,
 }
 
 impl TraceKind {
@@ -118,19 +120,22 @@ const RANGE_MIN: u64 = 1 << 10;
 /// # Errors
 /// If the scale is out of bounds, or the file server's load file is not there or cannot be understood.
 pub fn generate(what: Generation<'_>) -> Result<Vec<PageRequest>, LabError> {
-    let Generation { kind, seed, scale, load_file } = what;
+    let Generation { kind, seed, scale, load_file, clients } = what;
     let targets = kind.targets(scale);
     if !(scale > 0.0 && scale <= 1.0) || targets.range < RANGE_MIN {
         let least = RANGE_MIN as f64 / kind.targets(1.0).range as f64;
         let problem = format!("scale {scale} of {kind}: it lies between {least:.4} and 1");
         return Err(LabError::Option(problem));
     }
+    if clients.is_some() && kind != TraceKind::FileServer {
+        return Err(LabError::Option(format!("{kind} has no clients to count; file-server has")));
+    }
     let choices = Choices::new(seed).stream(kind.name(), 0);
     match kind {
         TraceKind::Video => Ok(video::generate(targets, choices)),
         TraceKind::Mixed => Ok(mixed::generate(targets, choices)),
         TraceKind::TpcC => Ok(tpc_c::generate(targets, choices)),
-        TraceKind::FileServer => file_server::generate(targets, load_file),
+        TraceKind::FileServer => file_server::generate(targets, load_file, clients),
     }
 }
 
@@ -199,7 +204,7 @@ mod tests {
     }
 
     fn generation(kind: TraceKind, seed: u64, scale: f64) -> Generation<'static> {
-        Generation { kind, seed, scale, load_file: None }
+        Generation { kind, seed, scale, load_file: None, clients: None }
     }
 
     #[test]

@@ -11,7 +11,8 @@ const RIGHT: f64 = 110.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 /// Told apart by hue and, for who cannot see hues, by the labels at the ends.
-const COLOURS: [&str; 8] = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#1a1a1a"];
+const COLOURS: [&str; 9] =
+    ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#1a1a1a", "#7f7f7f"];
 
 /// A series.
 #[derive(Clone, Debug, PartialEq)]

@@ -162,7 +162,7 @@ fn the_figures_of_ts_clock_are_drawn_from_scaled_traces() {
     let figures = study.run(&|_| ()).unwrap();
     let lifetime = figures.rows.iter().filter(|row| ["ts-erase-fast", "ts-erase-page"].contains(&row.id));
     assert!(lifetime.clone().all(|row| row.measured.is_some()) && lifetime.count() == 2, "{:?}", figures.rows);
-    let is_full = |grid: &onewrite_lab::paper::ts_clock::Grid| grid.cells.len() == 24;
+    let is_full = |grid: &onewrite_lab::paper::ts_clock::Grid| grid.cells.len() == 27;
     assert!(figures.grids.len() >= 6 && figures.grids.iter().all(is_full));
     let page = figures.html();
     assert!(page.matches("<polyline").count() >= 8 * 2 * 6 && figures.pictures.len() == 6);

@@ -29,10 +29,27 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
         false => args.ids.iter().map(|id| find(&rows, id)).collect::<anyhow::Result<_>>()?,
     };
     for row in chosen {
-        eprintln!("{} …", row.id);
-        println!("{}", paper::run(row)?);
+        eprintln!("{} …{}", row.id, remark(row));
+        match paper::run(row) {
+            Ok(measured) => println!("{measured}"),
+            // One row that misses something does not keep the others from running.
+            Err(error) if args.ids.is_empty() => println!("{:26} not run: {error}", row.id),
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
+}
+
+/// What is to be known of a row before it is measured.
+fn remark(row: &Row) -> &'static str {
+    let is_chapter_two = row.id.starts_with("ts-") && !row.id.starts_with("ts-waf");
+    match row.device.contains("microsd") || row.device == "all" {
+        true if is_chapter_two => {
+            " at full scale, up to two minutes; cards as FAST, `onewrite paper ts-clock --scale 1` has them as BAST, too"
+        }
+        false if is_chapter_two => " at full scale, up to two minutes",
+        _ => "",
+    }
 }
 
 /// The figures of the dissertation's chapter 2.

@@ -28,8 +28,9 @@ pub fn trace(args: &Trace) -> anyhow::Result<()> {
         Trace::Cut { trace, output, input, skip, take, to } => {
             copy(trace, output, input, *to, *skip, take.unwrap_or(u64::MAX))
         }
-        Trace::Generate { name, output, seed, scale, load_file } => {
-            let what = Generation { kind: *name, seed: *seed, scale: *scale, load_file: load_file.as_deref() };
+        Trace::Generate { name, output, seed, scale, load_file, clients } => {
+            let load_file = load_file.as_deref();
+            let what = Generation { kind: *name, seed: *seed, scale: *scale, load_file, clients: *clients };
             let output = output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.csv")));
             generate(what, &output)
         }

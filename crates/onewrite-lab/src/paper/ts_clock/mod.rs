@@ -6,28 +6,35 @@
 //!
 //! The curves of the figures are lost; axes, devices and the figures in the text are known. A grid is one workload on one
 //! device: elapsed time and hit ratio (2-4, 2-6), requests (2-7), erases (2-8, 2-9). Devices are translation layers
-//! that estimate time, as large as the write ranges need; cards and the SSD are those of the profiles.
+//! that estimate time, as large as the write ranges need; cards and the SSD are those of the profiles. What is inside a card
+//! nobody published, so each is there twice: its log blocks shared by all blocks (FAST), and of one block each (BAST).
+//! TS-CLOCK is there twice, too, with both readings of when a page gets its count.
 //!
 //! At a scale below one, traces, caches and devices shrink alike, flash blocks do not: then a cache holds fewer blocks
 //! than it should, and the figures show that everything runs, not what the paper found.
 
 mod rows;
+mod sensitivity;
 mod show;
+mod subjects;
 
 use std::path::{Path, PathBuf};
 
 use onewrite_block::{GIB, MIB};
 use onewrite_cache::PolicyKind;
-use onewrite_device::{Layer, Profile, waf};
+use onewrite_device::waf;
 use serde::Serialize;
 
 use crate::cache::{CacheCell, CacheStudy, DevicePlan, HELD_MAX};
 use crate::error::LabError;
 use crate::generate::{Generation, LOAD_FILE, TraceKind, generate};
 use crate::trace::{Drawing, Trace, TraceOptions, TraceWriter, draw};
+pub use rows::measure;
+pub use sensitivity::Changed;
+use subjects::{CARD_BLOCK, CARD_SIZES, PAGE, Subject, subjects};
 
-/// The policies of the figures.
-pub const POLICIES: [PolicyKind; 8] = [
+/// The policies of the figures, and the other reading of TS-CLOCK.
+pub const POLICIES: [PolicyKind; 9] = [
     PolicyKind::Lru,
     PolicyKind::Clock,
     PolicyKind::Linux2q,
@@ -36,23 +43,24 @@ pub const POLICIES: [PolicyKind; 8] = [
     PolicyKind::LbClock,
     PolicyKind::SpClock,
     PolicyKind::TsClock,
+    PolicyKind::TsClockScan,
 ];
 /// Those of figure 2-10.
 const DRAWN: [PolicyKind; 5] =
     [PolicyKind::Lru, PolicyKind::Cflru, PolicyKind::Fab, PolicyKind::SpClock, PolicyKind::TsClock];
-/// Cache sizes on cards and on SSDs, in MiB.
-const CARD_SIZES: [u64; 3] = [4, 16, 64];
-const SSD_SIZES: [u64; 3] = [32, 128, 512];
-const CARD_BLOCK: u64 = 4 * MIB;
-const SSD_BLOCK: u64 = 24 * MIB;
-const PAGE: u64 = 4096;
 /// The device of the lifetime study, and all others in the figures: the server workloads' ranges fit.
 const DEVICE_BYTES: u64 = 16 * GIB;
-/// A mapping cache that holds the whole map: a page-level layer.
-const WHOLE_MAP: Option<u64> = Some(GIB);
-
 /// The least scale at which figure 2-1 is measured.
 const AMPLIFICATION_SCALE: f64 = 0.1;
+/// Utilization in percent, range, seed.
+type Amplify = fn(u32, u64, u64) -> waf::Waf;
+/// The layers of figure 2-1, then the cards' with as many log blocks as their profiles have.
+const AMPLIFIED: [(&str, Amplify); 4] = [
+    ("fast", |percent, range, seed| waf::run_fast(percent, range, seed, None)),
+    ("page", waf::run),
+    ("fast, 5 log blocks", |percent, range, seed| waf::run_fast(percent, range, seed, Some(5))),
+    ("bast, 5 log blocks", |percent, range, seed| waf::run_bast(percent, range, seed, Some(5))),
+];
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
@@ -63,19 +71,8 @@ pub struct TsClockStudy<'a> {
     pub scale: f64,
     /// dbench's load file; by default where Debian's package has it. Without it the file server is left out.
     pub load_file: Option<&'a Path>,
-    /// Measure the rows again with uncertain numbers of the profiles changed, one at a time: four times twelve grids more.
+    /// Measure the rows again with what is uncertain changed, one thing at a time.
     pub sensitivity: bool,
-}
-
-/// A device of the figures.
-#[derive(Clone, Debug)]
-struct Subject {
-    figure: &'static str,
-    profile: Profile,
-    layer: Layer,
-    block_bytes: u64,
-    sizes: [u64; 3],
-    is_aged: bool,
 }
 
 /// One workload on one device.
@@ -98,7 +95,7 @@ pub struct Grid {
 /// A point of figure 2-1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Amplification {
-    /// `fast` or `page`.
+    /// `fast`, `page`, or a hybrid layer with the cards' log blocks.
     pub ftl: &'static str,
     /// Range of the writes in bytes.
     pub range_bytes: u64,
@@ -115,10 +112,26 @@ pub struct RowFigure {
     pub id: &'static str,
     /// The paper's figure.
     pub paper: f64,
-    /// Ours, in the same unit; none if what it needs is missing.
-    pub measured: Option<f64>,
     /// What is compared.
     pub metric: String,
+    /// Ours with cards as FAST, in the same unit; none if what it needs is missing.
+    pub measured: Option<Figure>,
+    /// With cards as BAST; none for rows without cards.
+    pub bast: Option<Figure>,
+    /// As `measured`, with `ts-clock-scan` for `ts-clock`.
+    pub scan: Option<Figure>,
+    /// As `bast`, with `ts-clock-scan` for `ts-clock`.
+    pub scan_bast: Option<Figure>,
+}
+
+/// A figure in both readings of "outperforms by so many percent".
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The other's time (or erases) over TS-CLOCK's, less one, in percent; the unit of the scoreboard. The mere quotient for
+    /// `ts-fab-microsd`.
+    pub speed_up: f64,
+    /// Percent of the other's time that TS-CLOCK does without.
+    pub saved: f64,
 }
 
 /// Everything that the study found.
@@ -134,8 +147,8 @@ pub struct TsClockFigures {
     pub grids: Vec<Grid>,
     /// The scoreboard's rows.
     pub rows: Vec<RowFigure>,
-    /// Rows again, with one uncertain number of a profile changed: what was changed, and the rows.
-    pub sensitivity: Vec<(String, Vec<RowFigure>)>,
+    /// Rows again, with one uncertain thing changed.
+    pub sensitivity: Vec<Changed>,
     /// What could not be run, and why.
     pub missing: Vec<String>,
     /// Figure 2-10: titles and pictures as SVG.
@@ -168,7 +181,7 @@ impl TsClockStudy<'_> {
     /// The first.
     pub fn run(&self, watch: &dyn Fn(&str)) -> Result<TsClockFigures, LabError> {
         let scratch = Scratch::new()?;
-        let (mut grids, mut missing, mut sensitivity) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut grids, mut missing) = (Vec::new(), Vec::new());
         let amplification = match self.scale >= AMPLIFICATION_SCALE {
             true => {
                 watch("figure 2-1");
@@ -182,19 +195,16 @@ impl TsClockStudy<'_> {
             }
         };
         let traces = self.traces(&scratch.0, &mut missing)?;
-        let subjects = subjects(&mut missing);
+        let subjects = subjects();
         for (kind, trace) in &traces {
             for subject in &subjects {
-                watch(&format!("figure {}: {kind} on {}", subject.figure, subject.profile.name));
+                let (figure, device, ftl) = (subject.figure, &subject.profile.name, subject.ftl());
+                watch(&format!("figure {figure}: {kind} on {device}, {ftl}"));
                 grids.push(self.grid(*kind, trace, subject)?);
             }
         }
-        let varied = subjects.iter().filter(|_| self.sensitivity);
-        for (what, changed) in varied.flat_map(variants) {
-            watch(&format!("sensitivity: {what}"));
-            let all = traces.iter().map(|(kind, trace)| self.grid(*kind, trace, &changed));
-            sensitivity.push((what, rows::rows(&all.collect::<Result<Vec<_>, _>>()?)));
-        }
+        let sensitivity =
+            if self.sensitivity { self.sensitivity(&traces, &grids, &scratch.0, watch)? } else { Vec::new() };
         watch("figure 2-10");
         let mixed = traces.iter().find(|(kind, _)| *kind == TraceKind::Mixed);
         let pictures = mixed.map(|(_, trace)| self.pictures(trace, &scratch.0)).transpose()?.unwrap_or_default();
@@ -206,14 +216,11 @@ impl TsClockStudy<'_> {
     fn amplification(&self) -> Vec<Amplification> {
         let ranges: &[u64] = if self.scale < 1.0 { &[GIB] } else { &[GIB, 4 * GIB, 16 * GIB] };
         let mut points = Vec::new();
-        for ftl in ["fast", "page"] {
+        for (ftl, run) in AMPLIFIED {
             for range_bytes in ranges.iter().copied() {
                 for block_utilization in [25, 50, 75, 100] {
-                    let found = match ftl {
-                        "fast" => waf::run_fast(block_utilization, range_bytes, self.seed, None),
-                        _ => waf::run(block_utilization, range_bytes, self.seed),
-                    };
-                    points.push(Amplification { ftl, range_bytes, block_utilization, waf: found.waf });
+                    let waf = run(block_utilization, range_bytes, self.seed).waf;
+                    points.push(Amplification { ftl, range_bytes, block_utilization, waf });
                 }
             }
         }
@@ -228,14 +235,19 @@ impl TsClockStudy<'_> {
                 missing.push(format!("file-server: {} is not there (Debian's package dbench)", load_file.display()));
                 continue;
             }
-            let what = Generation { kind, seed: self.seed, scale: self.scale, load_file: self.load_file };
-            let path = directory.join(format!("{kind}.csv"));
-            let mut writer = TraceWriter::create(&path)?;
-            generate(what)?.into_iter().try_for_each(|request| writer.page(request))?;
-            writer.finish()?;
-            traces.push((kind, path));
+            traces.push((kind, self.trace(kind, directory, None)?));
         }
         Ok(traces)
+    }
+
+    /// A trace in a file.
+    fn trace(&self, kind: TraceKind, directory: &Path, clients: Option<u32>) -> Result<PathBuf, LabError> {
+        let what = Generation { kind, seed: self.seed, scale: self.scale, load_file: self.load_file, clients };
+        let path = directory.join(format!("{kind}-{}-{}.csv", self.seed, clients.unwrap_or(0)));
+        let mut writer = TraceWriter::create(&path)?;
+        generate(what)?.into_iter().try_for_each(|request| writer.page(request))?;
+        writer.finish()?;
+        Ok(path)
     }
 
     fn scaled(&self, bytes: u64) -> u64 {
@@ -258,6 +270,16 @@ impl TsClockStudy<'_> {
     }
 
     fn grid(&self, kind: TraceKind, trace: &Path, subject: &Subject) -> Result<Grid, LabError> {
+        self.grid_of(kind, trace, subject, &POLICIES)
+    }
+
+    fn grid_of(
+        &self,
+        kind: TraceKind,
+        trace: &Path,
+        subject: &Subject,
+        policies: &[PolicyKind],
+    ) -> Result<Grid, LabError> {
         let size = self.scaled(DEVICE_BYTES).next_power_of_two();
         let plan = DevicePlan {
             profile: subject.profile.clone(),
@@ -267,12 +289,12 @@ impl TsClockStudy<'_> {
             age_bytes: if subject.is_aged { size } else { 0 },
         };
         let study =
-            CacheStudy { device: Some(plan), ..self.study(trace, &POLICIES, &subject.sizes, subject.block_bytes) };
+            CacheStudy { device: Some(plan), ..self.study(trace, policies, &subject.sizes, subject.block_bytes) };
         Ok(Grid {
             figure: subject.figure,
             workload: kind.name(),
             device: subject.profile.name.clone(),
-            ftl: if matches!(subject.layer, Layer::Fast { .. }) { "fast" } else { "page" },
+            ftl: subject.ftl(),
             flash_block_bytes: subject.block_bytes,
             cells: study.run(&|_, _| ())?.cells,
         })
@@ -294,77 +316,4 @@ impl TsClockStudy<'_> {
         }
         Ok(pictures)
     }
-}
-
-/// The devices of the figures; those whose profiles are not there are missing.
-fn subjects(missing: &mut Vec<String>) -> Vec<Subject> {
-    let (fast, page) = (Layer::Fast { random_blocks: None }, Layer::Dftl { cache_bytes: WHOLE_MAP });
-    let card = |figure, profile| Subject {
-        figure,
-        profile,
-        layer: fast,
-        block_bytes: CARD_BLOCK,
-        sizes: CARD_SIZES,
-        is_aged: figure == "2-8",
-    };
-    let ssd = |figure, profile| Subject {
-        figure,
-        profile,
-        layer: page,
-        block_bytes: SSD_BLOCK,
-        sizes: SSD_SIZES,
-        is_aged: figure == "2-9",
-    };
-    let mut subjects = Vec::new();
-    for (figure, name) in [("2-4", "microsd-patriot"), ("2-4", "microsd-adata"), ("2-6", "ssd-tlc-120g")] {
-        match Profile::named(name) {
-            Ok(profile) if figure == "2-4" => subjects.push(card(figure, profile)),
-            Ok(profile) => subjects.push(ssd(figure, profile)),
-            Err(_) => missing.push(format!("figure {figure} on {name}: there is no such profile yet")),
-        }
-    }
-    subjects.push(card("2-8", over_dies(1)));
-    subjects.push(ssd("2-9", over_dies(6)));
-    subjects
-}
-
-/// `ftl-16g` with so many dies, over which its blocks of 4 MiB lie.
-fn over_dies(dies: u32) -> Profile {
-    let mut profile = Profile::named("ftl-16g").expect("a built-in profile");
-    if let Some(flash) = &mut profile.flash {
-        (flash.channels, flash.dies, flash.planes) = (dies, dies, 1);
-    }
-    profile
-}
-
-/// A device of figures 2-4 and 2-6 with one uncertain number halved or doubled.
-fn variants(subject: &Subject) -> Vec<(String, Subject)> {
-    let change = |what: &str, change: &dyn Fn(&mut Profile)| {
-        let mut changed = subject.clone();
-        change(&mut changed.profile);
-        (format!("{} with {what}", subject.profile.name), changed)
-    };
-    if subject.is_aged {
-        return Vec::new();
-    }
-    let flash = |factor: f64| {
-        move |profile: &mut Profile| {
-            if let Some(flash) = &mut profile.flash {
-                flash.program_us.iter_mut().for_each(|program| *program *= factor);
-            }
-        }
-    };
-    let spare = |factor: f64| {
-        move |profile: &mut Profile| {
-            if let Some(flash) = &mut profile.flash {
-                flash.spare_percent *= factor;
-            }
-        }
-    };
-    vec![
-        change("programs of half the time", &flash(0.5)),
-        change("programs of twice the time", &flash(2.0)),
-        change("half the spare blocks", &spare(0.5)),
-        change("twice the spare blocks", &spare(2.0)),
-    ]
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Grid, POLICIES, RowFigure, TsClockFigures};
+use super::{Amplification, Changed, Figure, Grid, POLICIES, RowFigure, TsClockFigures};
 use crate::cache::CacheCell;
 use crate::report::{Line, escape, lines};
 
@@ -39,9 +39,7 @@ impl TsClockFigures {
         }
         text += "\n## Figure 2-5: runs of sorted writes by the share of their block\n\n";
         text += &self.utilization();
-        for (what, found) in &self.sensitivity {
-            let _ = write!(text, "\n## Sensitivity: {what}\n\n{}", rows(&measured_only(found)));
-        }
+        text += &sensitivity(&self.sensitivity);
         if !self.missing.is_empty() {
             text += "\n## Missing\n\n";
             self.missing.iter().for_each(|what| text += &format!("- {what}\n"));
@@ -52,6 +50,7 @@ impl TsClockFigures {
     /// One page with charts, tables and pictures.
     pub fn html(&self) -> String {
         let mut body = String::from("<h1>TS-CLOCK: figures 2-1 and 2-4 to 2-10</h1>\n");
+        body += &self.amplification_charts();
         for grid in &self.grids {
             let title = title_of(grid);
             let _ = writeln!(body, "<h2>{}</h2>", escape(&title));
@@ -59,6 +58,8 @@ impl TsClockFigures {
                 body += &lines(&format!("{title}: {name}"), "cache, MiB", name, &series(grid, *of));
             }
         }
+        body += "<h2>Figure 2-5: runs of sorted writes by the share of their block, mixed applications, 4 MiB</h2>\n";
+        body += &self.utilization_chart();
         body += "<h2>Figure 2-10: pages written over the course of the trace</h2>\n";
         self.pictures.iter().for_each(|(_, picture)| body += picture);
         let _ = writeln!(body, "<pre>{}</pre>", escape(&self.markdown()));
@@ -78,10 +79,44 @@ impl TsClockFigures {
         text
     }
 
+    /// Figure 2-1, a chart for each layer.
+    fn amplification_charts(&self) -> String {
+        let mut layers: Vec<&str> = self.amplification.iter().map(|point| point.ftl).collect();
+        layers.dedup();
+        let chart = |layer: &&str| {
+            let points: Vec<&Amplification> = self.amplification.iter().filter(|point| point.ftl == *layer).collect();
+            let line = |points: &[&Amplification]| Line {
+                label: format!("{} GiB", points[0].range_bytes >> 30),
+                points: points.iter().map(|point| (f64::from(point.block_utilization), point.waf)).collect(),
+            };
+            let series: Vec<Line> = points.chunks(4).map(line).collect();
+            let title = format!("Figure 2-1: write amplification by block utilization, {layer}");
+            let chart = lines(&title, "share of each block that is written, percent", "write amplification", &series);
+            format!("<h2>{}</h2>\n{chart}", escape(&title))
+        };
+        layers.iter().map(chart).collect()
+    }
+
+    /// The grid of figure 2-5: the mixed applications on the first card.
+    fn utilized(&self) -> Option<&Grid> {
+        self.grids.iter().find(|grid| grid.workload == "mixed-applications" && grid.ftl == "fast")
+    }
+
+    fn utilization_chart(&self) -> String {
+        let Some(grid) = self.utilized() else { return String::new() };
+        let own = grid.cells.iter().filter(|cell| cell.size_bytes == grid.cells[0].size_bytes);
+        let line = |cell: &CacheCell| {
+            let pages = (1..).zip(cell.utilization.pages).map(|(bin, pages)| (f64::from(10 * bin), pages as f64 / 1e3));
+            Line { label: cell.policy.to_owned(), points: pages.collect() }
+        };
+        let series: Vec<Line> = own.map(line).collect();
+        let up = "pages written in such runs, thousands";
+        lines("Figure 2-5: pages by the share of their block in a run", "share up to, percent", up, &series)
+    }
+
     /// Of the mixed applications at the smallest cache, on the first card.
     fn utilization(&self) -> String {
-        let is_wanted = |grid: &&Grid| grid.workload == "mixed-applications" && grid.ftl == "fast";
-        let Some(grid) = self.grids.iter().find(is_wanted) else { return "none\n".to_owned() };
+        let Some(grid) = self.utilized() else { return "none\n".to_owned() };
         let heads: Vec<String> = (1..=10).map(|bin| format!("to {}%", bin * 10)).collect();
         let mut text = format!("| policy | {} | all |\n|---|{}---|\n", heads.join(" | "), "---|".repeat(10));
         for cell in grid.cells.iter().filter(|cell| cell.size_bytes == grid.cells[0].size_bytes) {
@@ -94,15 +129,39 @@ impl TsClockFigures {
     }
 }
 
-fn measured_only(rows: &[RowFigure]) -> Vec<RowFigure> {
-    rows.iter().filter(|row| row.measured.is_some()).cloned().collect()
+fn shown_figure(figure: Option<Figure>) -> String {
+    match figure {
+        None => "–".to_owned(),
+        Some(Figure { speed_up, saved }) => format!("{} ({})", rounded(speed_up), rounded(saved)),
+    }
 }
 
 fn rows(rows: &[RowFigure]) -> String {
-    let mut text = String::from("| row | paper | measured | |\n|---|---|---|---|\n");
-    for row in rows {
-        let measured = row.measured.map_or("not run".to_owned(), |value| format!("{value:.1}"));
-        let _ = writeln!(text, "| `{}` | {} | {measured} | {} |", row.id, row.paper, row.metric);
+    let mut text = String::from(
+        "| row | paper | cards as FAST | cards as BAST | `ts-clock-scan`, FAST | `ts-clock-scan`, BAST | |\n|---|---|---|---|---|---|---|\n",
+    );
+    for RowFigure { id, paper, metric, measured, bast, scan, scan_bast } in rows {
+        let [measured, bast, scan, scan_bast] = [measured, bast, scan, scan_bast].map(|figure| shown_figure(*figure));
+        let _ = writeln!(text, "| `{id}` | {paper} | {measured} | {bast} | {scan} | {scan_bast} | {metric} |");
+    }
+    text
+}
+
+/// A table for each device.
+fn sensitivity(changes: &[Changed]) -> String {
+    let mut text = String::new();
+    for of_device in changes.chunk_by(|one, other| one.device == other.device) {
+        let ids: Vec<&str> = of_device[0].rows.iter().map(|(id, _)| *id).collect();
+        let heads: Vec<String> = ids.iter().map(|id| format!("`{id}`")).collect();
+        let _ = writeln!(text, "\n## Sensitivity, {}\n", of_device[0].device);
+        let _ = writeln!(text, "| changed | {} |\n|---|{}", heads.join(" | "), "---|".repeat(ids.len()));
+        for Changed { what, rows, .. } in of_device {
+            let of = |id: &&str| rows.iter().find(|(known, _)| known == id).map(|(_, figure)| *figure);
+            let cells: Vec<String> =
+                ids.iter().map(|id| of(id).map_or(String::new(), |it| shown_figure(Some(it)))).collect();
+            let what = if what.is_empty() { "nothing" } else { what };
+            let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
+        }
     }
     text
 }
