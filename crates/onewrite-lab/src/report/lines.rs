@@ -10,6 +10,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
+/// Of a label at the end of a line.
+const LABEL_HEIGHT: f64 = 12.0;
 /// Told apart by hue and, for who cannot see hues, by the labels at the ends.
 const COLOURS: [&str; 9] =
     ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#1a1a1a", "#7f7f7f"];
@@ -52,15 +54,35 @@ pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
             writeln!(svg, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>", x(tick), bottom + 16.0);
     }
     let _ = writeln!(svg, "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text>", bottom + 34.0, escape(across));
-    for (line, colour) in series.iter().zip(COLOURS.iter().cycle()) {
+    let ends: Vec<f64> = series.iter().map(|line| line.points.last().map_or(bottom, |(_, end)| y(*end))).collect();
+    let labelled = spread(&ends, LABEL_HEIGHT, bottom);
+    for ((line, place), colour) in series.iter().zip(labelled).zip(COLOURS.iter().cycle()) {
         let path: Vec<String> = line.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b))).collect();
         let _ = writeln!(svg, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>", path.join(" "));
-        if let Some((a, b)) = line.points.last() {
-            let (a, b, label) = (x(*a) + 6.0, y(*b) + 4.0, escape(&line.label));
+        if let Some((a, _)) = line.points.last() {
+            let (a, b, label) = (x(*a) + 6.0, place + 4.0, escape(&line.label));
             let _ = writeln!(svg, "<text x=\"{a:.1}\" y=\"{b:.1}\" fill=\"{colour}\">{label}</text>");
         }
     }
     svg + "</svg>\n"
+}
+
+/// Places as near to those wanted as they can be, in their order, at least `gap` apart and none below `bottom`.
+fn spread(wanted: &[f64], gap: f64, bottom: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));
+    let mut places = wanted.to_vec();
+    let mut least = f64::NEG_INFINITY;
+    for line in &order {
+        places[*line] = wanted[*line].max(least);
+        least = places[*line] + gap;
+    }
+    let mut most = bottom;
+    for line in order.iter().rev() {
+        places[*line] = places[*line].min(most);
+        most = places[*line] - gap;
+    }
+    places
 }
 
 #[cfg(test)]
@@ -74,5 +96,11 @@ mod tests {
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.contains("t&lt;") && svg.contains(">lru<") && svg.contains(">ts-clock<"));
         assert_eq!(lines("t", "a", "b", &[]), "");
+    }
+
+    #[test]
+    fn labels_stand_apart_and_inside() {
+        let places = spread(&[50.0, 51.0, 99.0, 100.0, 10.0], 12.0, 100.0);
+        assert_eq!(places, [50.0, 62.0, 88.0, 100.0, 10.0]);
     }
 }

@@ -14,7 +14,7 @@ pub struct Paper {
     /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     pub scale: f64,
-    /// With `ts-clock`: measure the rows again with uncertain numbers of the profiles, and the traces, changed one by one.
+    /// With `ts-clock`: instead of the figures, the rows with uncertain numbers of the profiles, and the traces, changed one by one.
     #[arg(long)]
     pub sensitivity: bool,
     /// With `ts-clock`: seed of the traces.

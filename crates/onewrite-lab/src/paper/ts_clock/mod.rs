@@ -71,7 +71,7 @@ pub struct TsClockStudy<'a> {
     pub scale: f64,
     /// dbench's load file; by default where Debian's package has it. Without it the file server is left out.
     pub load_file: Option<&'a Path>,
-    /// Measure the rows again with what is uncertain changed, one thing at a time.
+    /// Instead of the figures, measure the rows with what is uncertain changed, one thing at a time.
     pub sensitivity: bool,
 }
 
@@ -134,8 +134,8 @@ pub struct Figure {
     pub saved: f64,
 }
 
-/// Everything that the study found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Everything that the study found: the figures, or the sensitivity.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TsClockFigures {
     /// The seed.
     pub seed: u64,
@@ -181,36 +181,33 @@ impl TsClockStudy<'_> {
     /// The first.
     pub fn run(&self, watch: &dyn Fn(&str)) -> Result<TsClockFigures, LabError> {
         let scratch = Scratch::new()?;
-        let (mut grids, mut missing) = (Vec::new(), Vec::new());
-        let amplification = match self.scale >= AMPLIFICATION_SCALE {
-            true => {
-                watch("figure 2-1");
-                self.amplification()
-            }
-            false => {
-                missing.push(format!(
-                    "figure 2-1, whose device does not shrink: run at a scale from {AMPLIFICATION_SCALE} on"
-                ));
-                Vec::new()
-            }
-        };
-        let traces = self.traces(&scratch.0, &mut missing)?;
-        let subjects = subjects();
+        let TsClockStudy { seed, scale, .. } = *self;
+        let mut figures = TsClockFigures { seed, scale, ..TsClockFigures::default() };
+        let traces = self.traces(&scratch.0, &mut figures.missing)?;
+        if self.sensitivity {
+            figures.sensitivity = self.sensitivity(&traces, &scratch.0, watch)?;
+            return Ok(figures);
+        }
+        if self.scale >= AMPLIFICATION_SCALE {
+            watch("figure 2-1");
+            figures.amplification = self.amplification();
+        } else {
+            let cure = format!("run at a scale from {AMPLIFICATION_SCALE} on");
+            figures.missing.push(format!("figure 2-1, whose device does not shrink: {cure}"));
+        }
         for (kind, trace) in &traces {
-            for subject in &subjects {
+            for subject in &subjects() {
                 let (figure, device, ftl) = (subject.figure, &subject.profile.name, subject.ftl());
                 watch(&format!("figure {figure}: {kind} on {device}, {ftl}"));
-                grids.push(self.grid(*kind, trace, subject)?);
+                figures.grids.push(self.grid(*kind, trace, subject)?);
             }
         }
-        let sensitivity =
-            if self.sensitivity { self.sensitivity(&traces, &grids, &scratch.0, watch)? } else { Vec::new() };
+        figures.rows = rows::rows(&figures.grids);
         watch("figure 2-10");
-        let mixed = traces.iter().find(|(kind, _)| *kind == TraceKind::Mixed);
-        let pictures = mixed.map(|(_, trace)| self.pictures(trace, &scratch.0)).transpose()?.unwrap_or_default();
-        let rows = rows::rows(&grids);
-        let TsClockStudy { seed, scale, .. } = *self;
-        Ok(TsClockFigures { seed, scale, amplification, grids, rows, sensitivity, missing, pictures })
+        if let Some((_, trace)) = traces.iter().find(|(kind, _)| *kind == TraceKind::Mixed) {
+            figures.pictures = self.pictures(trace, &scratch.0)?;
+        }
+        Ok(figures)
     }
 
     fn amplification(&self) -> Vec<Amplification> {

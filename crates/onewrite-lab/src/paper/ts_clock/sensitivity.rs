@@ -1,17 +1,25 @@
 //! Sensitivity: the rows again with one uncertain thing changed, of a device or of the traces.
+//!
+//! The server workloads are cut to their first twentieth on cards and to their first fifth on the SSD, also where nothing is
+//! changed: whole ones take hours. Those of the lifetime study are whole.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::rows::{self, Cards};
-use super::subjects::{Subject, subjects, variants};
+use super::subjects::{PAGE, Subject, subjects, variants};
 use super::{Figure, Grid, TsClockStudy};
 use crate::error::LabError;
 use crate::generate::TraceKind;
+use crate::trace::{Trace, TraceOptions, TraceWriter};
 
 /// Other numbers of clients of the file server.
 const CLIENTS: [u32; 2] = [24, 96];
+/// Of so many parts of a server workload the first is taken, on cards and on the SSD.
+const PARTS: [u64; 2] = [20, 5];
+/// Page requests read at a time.
+const CHUNK: usize = 1 << 16;
 
 /// Rows of one device with one thing changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +46,6 @@ impl TsClockStudy<'_> {
     pub(super) fn sensitivity(
         &self,
         traces: Traces<'_>,
-        grids: &[Grid],
         directory: &Path,
         watch: &dyn Fn(&str),
     ) -> Result<Vec<Changed>, LabError> {
@@ -46,27 +53,24 @@ impl TsClockStudy<'_> {
         let other_traces = other_seed.traces(directory, &mut Vec::new())?;
         let mut found = Vec::new();
         for subject in subjects() {
-            let own = |grid: &&Grid| {
-                (grid.figure, &grid.device, grid.ftl) == (subject.figure, &subject.profile.name, subject.ftl())
-            };
-            let own: Vec<Grid> = grids.iter().filter(own).cloned().collect();
             let changes = variants(&subject);
             if changes.is_empty() {
                 continue;
             }
-            found.push(Changed::new(&subject, "", &own));
+            watch(&format!("sensitivity: {} ({})", subject.profile.name, subject.ftl()));
+            found.push(Changed::new(&subject, "", &self.all(traces, &subject)?));
             for (what, changed) in changes {
                 watch(&format!("sensitivity: {} ({}) with {what}", subject.profile.name, subject.ftl()));
                 found.push(Changed::new(&subject, what, &self.all(traces, &changed)?));
             }
             watch(&format!("sensitivity: {} ({}) with other traces", subject.profile.name, subject.ftl()));
             found.push(Changed::new(&subject, "traces of another seed", &self.all(&other_traces, &subject)?));
-            for clients in CLIENTS.into_iter().filter(|_| subject.figure != "2-8" && subject.figure != "2-9") {
+            for clients in CLIENTS.into_iter().filter(|_| subject.figure == "2-6") {
                 if traces.iter().any(|(kind, _)| *kind == TraceKind::FileServer) {
                     let trace = self.trace(TraceKind::FileServer, directory, Some(clients))?;
-                    let grid = self.grid(TraceKind::FileServer, &trace, &subject)?;
+                    let traces = [(TraceKind::FileServer, trace)];
                     let what = format!("{clients} clients of the file server");
-                    found.push(Changed::new(&subject, &what, &[grid]));
+                    found.push(Changed::new(&subject, &what, &self.all(&traces, &subject)?));
                 }
             }
         }
@@ -81,6 +85,27 @@ impl TsClockStudy<'_> {
             _ => true,
         };
         let wanted = traces.iter().filter(|(kind, _)| is_wanted(*kind));
-        wanted.map(|(kind, trace)| self.grid(*kind, trace, subject)).collect()
+        wanted.map(|(kind, trace)| self.grid(*kind, &part(*kind, trace, subject)?, subject)).collect()
     }
+}
+
+/// What of a trace runs on the subject.
+fn part(kind: TraceKind, trace: &Path, subject: &Subject) -> Result<PathBuf, LabError> {
+    let is_server = matches!(kind, TraceKind::FileServer | TraceKind::TpcC);
+    let parts = match subject.figure {
+        "2-4" if is_server => PARTS[0],
+        "2-6" if is_server => PARTS[1],
+        _ => return Ok(trace.to_owned()),
+    };
+    let path = trace.with_extension(format!("{parts}.csv"));
+    if !path.exists() {
+        let open = || Trace::open(trace, &TraceOptions::default());
+        let (mut whole, mut pages) = (open()?, Vec::new());
+        while whole.next_pages(PAGE, CHUNK, &mut pages)? {}
+        pages.truncate((pages.len() as u64 / parts) as usize);
+        let mut writer = TraceWriter::create(&path)?;
+        pages.into_iter().try_for_each(|request| writer.page(request))?;
+        writer.finish()?;
+    }
+    Ok(path)
 }

@@ -30,15 +30,19 @@ fn rounded(value: f64) -> String {
 impl TsClockFigures {
     /// All tables as Markdown.
     pub fn markdown(&self) -> String {
-        let mut text = format!("Seed {}, scale {}.\n\n## Rows of the scoreboard\n\n", self.seed, self.scale);
-        text += &rows(&self.rows);
-        text += "\n## Figure 2-1: write amplification by block utilization\n\n";
-        text += &self.amplification_table();
-        for grid in &self.grids {
-            text += &table_of(grid);
+        let mut text = format!("Seed {}, scale {}.\n", self.seed, self.scale);
+        if !self.rows.is_empty() {
+            text += &format!("\n## Rows of the scoreboard\n\n{}", rows(&self.rows));
         }
-        text += "\n## Figure 2-5: runs of sorted writes by the share of their block\n\n";
-        text += &self.utilization();
+        if !self.amplification.is_empty() {
+            text += "\n## Figure 2-1: write amplification by block utilization\n\n";
+            text += &self.amplification_table();
+        }
+        self.grids.iter().for_each(|grid| text += &table_of(grid));
+        if let Some(grid) = self.utilized() {
+            text += "\n## Figure 2-5: runs of sorted writes by the share of their block\n\n";
+            text += &utilization(grid);
+        }
         text += &sensitivity(&self.sensitivity);
         if !self.missing.is_empty() {
             text += "\n## Missing\n\n";
@@ -58,9 +62,10 @@ impl TsClockFigures {
                 body += &lines(&format!("{title}: {name}"), "cache, MiB", name, &series(grid, *of));
             }
         }
-        body += "<h2>Figure 2-5: runs of sorted writes by the share of their block, mixed applications, 4 MiB</h2>\n";
         body += &self.utilization_chart();
-        body += "<h2>Figure 2-10: pages written over the course of the trace</h2>\n";
+        if !self.pictures.is_empty() {
+            body += "<h2>Figure 2-10: pages written over the course of the trace</h2>\n";
+        }
         self.pictures.iter().for_each(|(_, picture)| body += picture);
         let _ = writeln!(body, "<pre>{}</pre>", escape(&self.markdown()));
         format!(
@@ -111,22 +116,21 @@ impl TsClockFigures {
         };
         let series: Vec<Line> = own.map(line).collect();
         let up = "pages written in such runs, thousands";
-        lines("Figure 2-5: pages by the share of their block in a run", "share up to, percent", up, &series)
+        let title = "Figure 2-5: pages by the share of their block in a run, mixed applications, least cache";
+        format!("<h2>{title}</h2>\n{}", lines(title, "share up to, percent", up, &series))
     }
+}
 
-    /// Of the mixed applications at the smallest cache, on the first card.
-    fn utilization(&self) -> String {
-        let Some(grid) = self.utilized() else { return "none\n".to_owned() };
-        let heads: Vec<String> = (1..=10).map(|bin| format!("to {}%", bin * 10)).collect();
-        let mut text = format!("| policy | {} | all |\n|---|{}---|\n", heads.join(" | "), "---|".repeat(10));
-        for cell in grid.cells.iter().filter(|cell| cell.size_bytes == grid.cells[0].size_bytes) {
-            let runs = cell.utilization.runs;
-            let all: u64 = runs.iter().sum();
-            let _ =
-                writeln!(text, "| `{}` | {} | {all} |", cell.policy, runs.map(|count| count.to_string()).join(" | "));
-        }
-        text
+/// At the smallest cache.
+fn utilization(grid: &Grid) -> String {
+    let heads: Vec<String> = (1..=10).map(|bin| format!("to {}%", bin * 10)).collect();
+    let mut text = format!("| policy | {} | all |\n|---|{}---|\n", heads.join(" | "), "---|".repeat(10));
+    for cell in grid.cells.iter().filter(|cell| cell.size_bytes == grid.cells[0].size_bytes) {
+        let runs = cell.utilization.runs;
+        let all: u64 = runs.iter().sum();
+        let _ = writeln!(text, "| `{}` | {} | {all} |", cell.policy, runs.map(|count| count.to_string()).join(" | "));
     }
+    text
 }
 
 fn shown_figure(figure: Option<Figure>) -> String {

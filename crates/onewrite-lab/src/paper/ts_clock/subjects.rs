@@ -102,7 +102,6 @@ const OF_FAST: &[Variant] = &[
     ("40 log blocks", |subject| log_blocks(subject, 40)),
     ("600 log blocks", |subject| log_blocks(subject, 600)),
     ("commands of 100 µs", |subject| subject.profile.host.command_us = 100.0),
-    ("commands of 1,100 µs", |subject| subject.profile.host.command_us = 1100.0),
     ("programs of half the time", |subject| program(subject, 0.5)),
     ("programs of twice the time", |subject| program(subject, 2.0)),
 ];
@@ -111,8 +110,6 @@ const OF_BAST: &[Variant] = &[
     ("10 log blocks", |subject| log_blocks(subject, 10)),
     ("20 log blocks", |subject| log_blocks(subject, 20)),
     ("commands of 100 µs", |subject| subject.profile.host.command_us = 100.0),
-    ("programs of half the time", |subject| program(subject, 0.5)),
-    ("programs of twice the time", |subject| program(subject, 2.0)),
 ];
 const OF_SSD: &[Variant] = &[
     ("programs of half the time", |subject| program(subject, 0.5)),
@@ -126,8 +123,7 @@ const OF_LIFETIME_FAST: &[Variant] = &[
     ("100 log blocks", |subject| log_blocks(subject, 100)),
     ("filled, not aged", |subject| subject.is_aged = false),
 ];
-const OF_LIFETIME_PAGE: &[Variant] =
-    &[("7% spare", |subject| spare(subject, 7.0)), ("filled, not aged", |subject| subject.is_aged = false)];
+const OF_LIFETIME_PAGE: &[Variant] = &[("filled, not aged", |subject| subject.is_aged = false)];
 
 /// The subject with each uncertain number at the ends of its range; none for the second card, which has the same ones as the first.
 pub(super) fn variants(subject: &Subject) -> Vec<(&'static str, Subject)> {
