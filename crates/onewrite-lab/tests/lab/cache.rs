@@ -48,7 +48,7 @@ fn run(study: &CacheStudy) -> CacheFigures {
 fn results_depend_neither_on_cores_nor_on_whether_the_trace_is_held() {
     let trace = trace(20_000, 4_000);
     let one = run(&study(&trace.0, &PolicyKind::ALL));
-    assert_eq!(one.cells.len(), 28);
+    assert_eq!(one.cells.len(), 2 * PolicyKind::ALL.len());
     for (threads, held_max) in [(3, HELD_MAX), (2, 100)] {
         assert_eq!(run(&CacheStudy { threads, held_max, ..study(&trace.0, &PolicyKind::ALL) }), one);
     }
