@@ -85,7 +85,7 @@ paper-ts-clock: deps
 crash-canaries: deps
 	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
 
-## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (minutes)
+## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (half an hour on a busy machine)
 kill-deep: deps
 	$(CARGO) test --release --package onewrite --test reflink -- --ignored --exact deep --nocapture
 
