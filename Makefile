@@ -57,7 +57,7 @@ crash-policies: deps
 	@mkdir -p $(OUT)/crash-policies
 	$(CARGO) build --release --package onewrite
 	@seed=100; for mode in ordered data; do for policy in lru clock linux-2q cflru fab lb-clock sp-clock ts-clock lru-wsr \
-	  bplru arc s3-fifo sieve; do seed=$$((seed + 1)); \
+	  bplru arc s3-fifo sieve ts-clock-scan; do seed=$$((seed + 1)); \
 	  $(ONEWRITE) crash random:80 --mode $$mode --cache-policy $$policy --states 20000 --seed $$seed \
 	    2> $(OUT)/crash-policies/$$mode-$$policy.txt || { cat $(OUT)/crash-policies/$$mode-$$policy.txt; exit 1; }; \
 	  echo "$$mode $$policy: $$(grep -h distinct $(OUT)/crash-policies/$$mode-$$policy.txt)"; \

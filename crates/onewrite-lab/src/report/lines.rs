@@ -50,8 +50,13 @@ pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
     for tick in ticks {
-        let _ =
-            writeln!(svg, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>", x(tick), bottom + 16.0);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            x(tick),
+            bottom + 16.0,
+            (tick * 100.0).round() / 100.0
+        );
     }
     let _ = writeln!(svg, "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text>", bottom + 34.0, escape(across));
     let ends: Vec<f64> = series.iter().map(|line| line.points.last().map_or(bottom, |(_, end)| y(*end))).collect();
