@@ -17,14 +17,14 @@ fn a_study_gives_a_cell_for_each_policy_and_size() {
     let text = scratch.onewrite(study).ok();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let cells = json["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 28);
+    assert_eq!(cells.len(), 30);
     for cell in cells {
         let count = |name: &str| cell[name].as_u64().unwrap_or_else(|| panic!("{cell}"));
         assert_eq!(count("hits") + count("misses"), 1100);
         assert_eq!((count("requests"), &cell["device"]), (1100, &serde_json::Value::Null));
         assert!(count("evicted_clean") + count("evicted_dirty") <= count("misses"));
     }
-    assert_eq!((&cells[0]["policy"], &cells[27]["policy"]), (&"lru".into(), &"belady".into()));
+    assert_eq!((&cells[0]["policy"], &cells[29]["policy"]), (&"lru".into(), &"belady".into()));
     assert_eq!(scratch.onewrite(&format!("{study} --threads 1")).ok(), text, "any number of cores gives the same");
 }
 
