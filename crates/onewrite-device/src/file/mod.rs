@@ -4,6 +4,9 @@
 //! virtual time it is a disk that takes no time. FLUSH is `fdatasync`, TRIM punches a hole (on block devices: discards),
 //! SHARE reflinks where the file system below can (`reflink`), and what a power cut may lose is what the host's own
 //! storage may lose.
+//!
+//! Linux tells a failed write-back once and then takes the lost pages for clean, so that a later `fdatasync` succeeds. Hence
+//! after a failed FLUSH or SHARE the disk takes nothing more that changes it: each such request fails as that one did.
 
 mod reflink;
 
@@ -31,6 +34,8 @@ pub struct FileDisk {
     counters: Counters,
     /// Past the host's page cache.
     is_direct: bool,
+    /// The FLUSH or SHARE that failed.
+    lost: Option<DeviceError>,
 }
 
 /// Alignment of memory that suits every direct transfer.
@@ -109,6 +114,7 @@ impl FileDisk {
             now: Nanos::ZERO,
             counters: Counters::default(),
             is_direct: false,
+            lost: None,
         })
     }
 
@@ -123,15 +129,25 @@ impl FileDisk {
     }
 
     fn carry_out(&mut self, operation: Operation) -> Outcome {
-        let name = operation.name();
+        if let Operation::Read { start, count } = operation {
+            return self.read(start, count);
+        }
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        let (name, makes_durable) = (operation.name(), matches!(operation, Operation::Flush | Operation::Share(_)));
         let done = match operation {
-            Operation::Read { start, count } => return self.read(start, count),
+            Operation::Read { .. } => unreachable!("read above"),
             Operation::Write { start, pages, .. } => self.write(start, &pages),
             Operation::Flush => self.file.sync_data(),
             Operation::Trim { start, count } => self.trim(start, count),
             Operation::Share(pairs) => reflink::share(&self.file, &pairs),
         };
-        done.map(|()| Vec::new()).map_err(|error| self.failed(name, &error))
+        let done = done.map(|()| Vec::new()).map_err(|error| self.failed(name, &error));
+        if makes_durable {
+            self.lost = done.as_ref().err().cloned();
+        }
+        done
     }
 
     fn failed(&self, operation: &'static str, error: &io::Error) -> DeviceError {

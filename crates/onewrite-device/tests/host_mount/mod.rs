@@ -1,5 +1,5 @@
 //! A file system of the host in a file of its own, mounted through a loop device; unmounted and removed when dropped,
-//! also when the test fails.
+//! also when the test fails. The file can lie in memory that is too small for it: then write-back fails at some moment.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fs;
@@ -14,6 +14,7 @@ pub enum Host {
     /// XFS made without reflinks.
     XfsPlain,
     Btrfs,
+    Ext4,
 }
 
 impl Host {
@@ -22,11 +23,16 @@ impl Host {
             Host::Xfs => ("mkfs.xfs", &["-q", "-m", "reflink=1"]),
             Host::XfsPlain => ("mkfs.xfs", &["-q", "-m", "reflink=0"]),
             Host::Btrfs => ("mkfs.btrfs", &["-q"]),
+            Host::Ext4 => ("mkfs.ext4", &["-q", "-E", "nodiscard"]),
         }
     }
 
     fn name(self) -> &'static str {
-        if self == Host::Btrfs { "btrfs" } else { "xfs" }
+        match self {
+            Host::Xfs | Host::XfsPlain => "xfs",
+            Host::Btrfs => "btrfs",
+            Host::Ext4 => "ext4",
+        }
     }
 }
 
@@ -42,13 +48,23 @@ const BYTES: u64 = 512 << 20;
 impl HostMount {
     /// Mounts a new one; `None`, loudly, where that is not possible.
     pub fn new(host: Host, name: &str) -> Option<HostMount> {
+        HostMount::in_room(host, name, None)
+    }
+
+    /// The same with its file in `room` bytes of memory, if that is given.
+    pub fn in_room(host: Host, name: &str, room: Option<u64>) -> Option<HostMount> {
         let scratch = std::env::temp_dir().join(format!("onewrite-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&scratch);
         fs::create_dir_all(scratch.join("mount")).expect("scratch directory");
-        fs::File::create(scratch.join("disk")).and_then(|disk| disk.set_len(BYTES)).expect("scratch file");
+        fs::create_dir_all(scratch.join("room")).expect("scratch directory");
         let mount = HostMount { scratch, host };
+        let memory = |room: u64| {
+            tool("mount").args(["-t", "tmpfs", "-o", &format!("size={room}"), "none"]).arg(mount.room()).output()
+        };
+        let has_room = room.is_none_or(|room| memory(room).is_ok_and(|output| output.status.success()));
+        fs::File::create(mount.disk()).and_then(|disk| disk.set_len(BYTES)).expect("scratch file");
         let (program, options) = host.mkfs();
-        if !succeeds(tool(program).args(options).arg(mount.scratch.join("disk"))) || !mount.mount() {
+        if !has_room || !succeeds(tool(program).args(options).arg(mount.disk())) || !mount.mount() {
             eprintln!("SKIPPED: {host:?} cannot be made and mounted here (root, loop devices, xfsprogs, btrfs-progs?)");
             return None;
         }
@@ -60,15 +76,22 @@ impl HostMount {
         self.scratch.join("mount").join(name)
     }
 
+    fn room(&self) -> PathBuf {
+        self.scratch.join("room")
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.room().join("disk")
+    }
+
     fn mount(&self) -> bool {
-        let (disk, place) = (self.scratch.join("disk"), self.scratch.join("mount"));
+        let (disk, place) = (self.disk(), self.scratch.join("mount"));
         // Another test may take the same loop device at the same moment.
         patiently(5, || succeeds(tool("mount").args(["-t", self.host.name(), "-o", "loop"]).args([&disk, &place])))
     }
 
     fn unmount(&self) -> bool {
-        // A program that another test starts at this moment may hold a file of the mount until it runs.
-        patiently(50, || succeeds(tool("umount").arg(self.scratch.join("mount"))))
+        unmount(&self.scratch.join("mount"))
     }
 
     /// XFS stops as in a power cut: what is not durable is gone. Its files serve nobody until [`HostMount::start`].
@@ -91,14 +114,21 @@ impl HostMount {
 
 impl Drop for HostMount {
     fn drop(&mut self) {
-        let place = self.scratch.join("mount");
-        let is_mounted = || fs::read_to_string("/proc/mounts").is_ok_and(|all| all.contains(&*place.to_string_lossy()));
-        if is_mounted() && !self.unmount() && !succeeds(tool("umount").arg("-l").arg(&place)) {
-            eprintln!("{} stays mounted", place.display());
-            return;
+        for place in [self.scratch.join("mount"), self.room()] {
+            let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+            let is_mounted = mounts.contains(&*place.to_string_lossy());
+            if is_mounted && !unmount(&place) && !succeeds(tool("umount").arg("-l").arg(&place)) {
+                eprintln!("{} stays mounted", place.display());
+                return;
+            }
         }
         let _ = fs::remove_dir_all(&self.scratch);
     }
+}
+
+fn unmount(place: &Path) -> bool {
+    // A program that another test starts at this moment may hold a file of the mount until it runs.
+    patiently(50, || succeeds(tool("umount").arg(place)))
 }
 
 /// Tries so many times, a moment apart.
