@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use onewrite_block::{DevicePort, GIB, Nanos, PAGE_SIZE, PowerCut};
-use onewrite_crash::{CrashPlan, ExploreOptions, Report, Sound, Subject, WorkloadSpec, crash};
+use onewrite_crash::{CrashPlan, DeviceCuts, ExploreOptions, Explorer, Report, Sound, Subject, WorkloadSpec, crash};
 use onewrite_device::{Eviction, Profile};
 use onewrite_fs::FsResult;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
@@ -101,6 +101,24 @@ fn padding_of_a_buffer_in_no_order_is_caught_and_rereading_saves_it() {
 #[test]
 fn too_small_a_spot_is_caught_and_rereading_saves_it() {
     assert_caught(&profile(|_| ()), Some(GIB / 4096));
+}
+
+/// Where commits pad, a checkpoint sends FLUSHes of its own when nobody waits for it. In the fourth of these workloads
+/// unmounting begins meanwhile: it moved the tail at the same time, and transactions were dropped twice.
+#[test]
+fn unmounting_waits_for_a_checkpoint_that_moves_the_tail() {
+    let device =
+        |pages: u64| -> Box<dyn PowerCut> { profile(|_| ()).device(Some(pages * PAGE_SIZE as u64)).expect("device") };
+    let options = ExploreOptions { seed: 323, ..ExploreOptions::new("zp-data".parse().expect("mode")) };
+    let options = options.on(device(8192).geometry());
+    let spec: WorkloadSpec = "random:80".parse().expect("workload");
+    let mut explorer = Explorer::new(Sound, &options);
+    for workload in spec.workloads(&options).skip(356).take(8) {
+        explorer
+            .explore_device(&device, &workload, &DeviceCuts { points: 1, chances: 1, only: None })
+            .expect("the run");
+    }
+    assert!(explorer.report().is_sound(), "{:#?}", explorer.report().violations);
 }
 
 /// Padding that begins at the tail of the log instead of ending there.

@@ -145,6 +145,10 @@ impl Journal {
     /// Moves the tail past transactions that are home: at once if `is_forced`, else when FLUSHes of others have made it
     /// safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its own.
     async fn move_tail(&self, is_forced: bool) -> FsResult<()> {
+        let _alone = self.tail.exclusive().await;
+        if self.is_closed.get() {
+            return Ok(());
+        }
         let may_flush = is_forced || self.padding_blocks() > 0;
         self.reclaim_if_flushed();
         if self.live.borrow().pending_tail.is_some() {

@@ -95,6 +95,9 @@ pub struct Journal {
     work: Signal,
     /// Held while blocks are on their way home.
     homeward: SharedLock,
+    /// Held while the tail moves and while the log is closed, after which it does not move any more.
+    tail: SharedLock,
+    is_closed: Cell<bool>,
     /// Where there is padding: held while blocks behind the head are written.
     behind_head: SharedLock,
     /// How often that has begun, and which was the last to end well.
@@ -139,6 +142,8 @@ impl Journal {
             changed: Signal::new(&runtime),
             work: Signal::new(&runtime),
             homeward: SharedLock::new(&runtime),
+            tail: SharedLock::new(&runtime),
+            is_closed: Cell::new(false),
             behind_head: SharedLock::new(&runtime),
             settling: Cell::new(0),
             settled: Cell::new(0),
@@ -160,6 +165,8 @@ impl Journal {
         assert!(self.running.borrow().is_empty(), "a journal is closed after its last commit");
         while self.checkpoint(usize::MAX, false).await? > 0 {}
         self.check_aborted()?;
+        let _alone = self.tail.exclusive().await;
+        self.is_closed.set(true);
         self.log.flush().await?;
         let plain = self.superblock.borrow().plain();
         self.superblock.replace(plain);
