@@ -42,7 +42,7 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## crash-deep: 252,000 distinct crash states in each mode (MODES=...), a tenth inside devices, where padding all (an hour on two cores)
+## crash-deep: twice 126,000 distinct crash states in each mode (MODES=...), a tenth inside devices, where padding all (hours)
 crash-deep: deps
 	$(CARGO) build --release --package onewrite
 	scripts/crash-deep.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(OUT)/crash-deep $(MODES)
@@ -56,12 +56,13 @@ crash-ace: deps
 crash-policies: deps
 	@mkdir -p $(OUT)/crash-policies
 	$(CARGO) build --release --package onewrite
-	@seed=100; for mode in ordered data; do for policy in lru clock linux-2q cflru fab lb-clock sp-clock ts-clock lru-wsr \
-	  bplru arc s3-fifo sieve ts-clock-scan; do seed=$$((seed + 1)); \
+	@seed=100; online="lru clock linux-2q cflru fab lb-clock sp-clock ts-clock lru-wsr bplru arc s3-fifo sieve"; \
+	for run in $$(printf 'ordered/%s ' $$online) $$(printf 'data/%s ' $$online) ordered/ts-clock-scan data/ts-clock-scan; do \
+	  seed=$$((seed + 1)); mode=$${run%%/*}; policy=$${run##*/}; \
 	  $(ONEWRITE) crash random:80 --mode $$mode --cache-policy $$policy --states 20000 --seed $$seed \
 	    2> $(OUT)/crash-policies/$$mode-$$policy.txt || { cat $(OUT)/crash-policies/$$mode-$$policy.txt; exit 1; }; \
 	  echo "$$mode $$policy: $$(grep -h distinct $(OUT)/crash-policies/$$mode-$$policy.txt)"; \
-	done; done
+	done
 
 ## crash-padding: 20,000 distinct crash states inside sata-850pro in each mode that pads (half an hour)
 crash-padding: deps

@@ -21,7 +21,7 @@ use onewrite_block::{
 
 use crate::action::Workload;
 use crate::error::CrashError;
-use crate::explore::{Explorer, Place, Walk, base_of};
+use crate::explore::{Explorer, Place, Walk, base_of, no_such_state};
 use crate::history::History;
 use crate::judge::{Breach, Judge, Promise};
 use crate::model::Tree;
@@ -165,7 +165,7 @@ impl<S: Subject> Explorer<'_, S> {
             None => (spread(first, last, cuts.points), 0..cuts.chances),
             Some(text) => match text.parse()? {
                 StateId::Device { cut: DeviceCut { point, chance }, then } => {
-                    self.only = (!then.is_empty()).then_some(then);
+                    self.only = Some(then);
                     (VecDeque::from([point]), chance..chance + 1)
                 }
                 StateId::Door(_) | StateId::Fault(_) => {
@@ -180,8 +180,11 @@ impl<S: Subject> Explorer<'_, S> {
             return Err(CrashError::State { text: text.clone(), reason });
         }
         let outcome = self.judge_captures(workload, run, chances);
-        self.only = None;
-        outcome
+        let wanted = self.only.take();
+        match (&cuts.only, wanted) {
+            (Some(text), Some(then)) if !then.is_empty() && !self.has_met_only => outcome.and(Err(no_such_state(text))),
+            _ => outcome,
+        }
     }
 
     /// Makes [`Explorer::aged`] the device that `workload` begins on.

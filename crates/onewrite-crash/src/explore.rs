@@ -50,6 +50,8 @@ pub struct Explorer<'a, S: Subject> {
     pub(crate) states_max: u64,
     /// Only this state is judged, if one is named.
     pub(crate) only: Option<Vec<Cut>>,
+    /// It was judged.
+    pub(crate) has_met_only: bool,
     /// The emulated device that workloads begin on.
     pub(crate) aged: Option<Aged>,
     pub(crate) judged_inside_device: u64,
@@ -119,6 +121,11 @@ pub fn explore_subject<S: Subject>(
     Ok(explorer.into_report())
 }
 
+/// A state was named that a run does not have.
+pub(crate) fn no_such_state(state: &str) -> CrashError {
+    CrashError::State { text: state.into(), reason: "there is no such state in this run".into() }
+}
+
 /// Tells images of different setups apart.
 pub(crate) fn base_of(workload: &Workload) -> u64 {
     let setup: Vec<String> = workload.setup.iter().map(ToString::to_string).collect();
@@ -139,6 +146,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             report: Report::default(),
             states_max: options.states_max,
             only: None,
+            has_met_only: false,
             aged: None,
             judged_inside_device: 0,
         }
@@ -180,11 +188,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.only = Some(cuts);
         let outcome = self.explore(workload);
         self.only = None;
-        let reason = || "there is no such state in this run".into();
-        match self.report.judged {
-            0 => outcome.and(Err(CrashError::State { text: state.into(), reason: reason() })),
-            _ => outcome,
-        }
+        if self.has_met_only { outcome } else { outcome.and(Err(no_such_state(state))) }
     }
 
     pub(crate) fn explore_run(&mut self, workload: &Workload, run: &Run) -> Result<(), CrashError> {
@@ -279,6 +283,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         place: Place,
         (choice, is_small): (Choice, bool),
     ) -> Result<(), CrashError> {
+        self.has_met_only |= self.only.as_ref().is_some_and(|only| only.len() == walk.above.len() + 1);
         let sum = walker.sum_of(&choice);
         let key = sum.all;
         let is_new = self.seen.insert(key);

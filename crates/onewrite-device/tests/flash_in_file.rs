@@ -64,7 +64,7 @@ fn run_and_kill(path: &Path, lines: usize) -> u64 {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    let durable = output.lines().map_while(Result::ok).filter_map(|line| line.strip_prefix("durable ")?.parse().ok());
+    let durable = output.lines().map_while(Result::ok).filter_map(|line| line.split_once("durable ")?.1.parse().ok());
     let last = durable.take(lines).last().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -65,6 +65,9 @@ impl Ghosts {
     /// If it does not hold.
     pub(super) fn check(&self) -> Result<(), String> {
         self.list.check(&self.links)?;
+        if self.places.len() != self.list.len() {
+            return Err(format!("{} ghosts in the list, {} found by number", self.list.len(), self.places.len()));
+        }
         match self.list.iter(&self.links).find(|place| self.place(self.pages[*place as usize]) != Some(*place)) {
             None => Ok(()),
             Some(place) => Err(format!("the ghost at place {place} is not found")),

@@ -20,6 +20,11 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// Records in it.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
     fn home(&self, number: u64) -> usize {
         (number.wrapping_mul(GOLDEN) >> (64 - self.entries.len().trailing_zeros())) as usize
     }

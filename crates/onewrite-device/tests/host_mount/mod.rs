@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// What can be mounted.
@@ -53,7 +54,9 @@ impl HostMount {
 
     /// The same with its file in `room` bytes of memory, if that is given.
     pub fn in_room(host: Host, name: &str, room: Option<u64>) -> Option<HostMount> {
-        let scratch = std::env::temp_dir().join(format!("onewrite-{name}-{}", std::process::id()));
+        static MOUNTS: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), MOUNTS.fetch_add(1, Ordering::Relaxed));
+        let scratch = std::env::temp_dir().join(format!("onewrite-{name}-{process}-{number}"));
         let _ = fs::remove_dir_all(&scratch);
         fs::create_dir_all(scratch.join("mount")).expect("scratch directory");
         fs::create_dir_all(scratch.join("room")).expect("scratch directory");

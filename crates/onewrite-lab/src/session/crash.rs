@@ -29,6 +29,8 @@ const FILES: u32 = 50;
 const THREADS: u32 = 6;
 const FILE_SIZE: u64 = 16 * KIB;
 const DIRECTORIES: u32 = 4;
+/// Files of PostMark's set, which is synced, so that most changes are transactions after that.
+const POSTMARK_FILES: u32 = 15;
 /// Tasks that the overlapping operations of one task are dealt to.
 const LANES_MAX: u32 = 4;
 /// Longest write of the setup.
@@ -62,11 +64,12 @@ fn small(job: &JobSpec) -> JobSpec {
             JobSpec::Personality(*personality, parameters)
         }
         JobSpec::PostMark(parameters) => {
-            let files = parameters.files.min(FILES);
+            let files = parameters.files.min(POSTMARK_FILES);
             let size = (parameters.size.0.min(FILE_SIZE), parameters.size.1.min(2 * FILE_SIZE));
             let subdirectories = parameters.subdirectories.min(DIRECTORIES);
             let chunk = parameters.chunk.max(FILE_SIZE);
-            JobSpec::PostMark(postmark::Parameters { files, size, subdirectories, chunk, ..*parameters })
+            let synced_set = true;
+            JobSpec::PostMark(postmark::Parameters { files, size, subdirectories, chunk, synced_set, ..*parameters })
         }
     }
 }

@@ -24,8 +24,8 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
         std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     }
     let mut runs = Vec::new();
-    for mode in modes {
-        runs.push(one(args, &choice, mode)?);
+    for mode in &modes {
+        runs.push(one(args, &choice, *mode, &modes)?);
     }
     let comparison = Comparison { command: command(), runs };
     std::fs::write(&args.html, comparison.html()).with_context(|| args.html.display().to_string())?;
@@ -39,9 +39,10 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(args: &Compare, choice: &DeviceChoice, mode: Mode) -> anyhow::Result<Compared> {
+/// One mode; `all` are asked for, and what one of them lacks is said before the first runs.
+fn one(args: &Compare, choice: &DeviceChoice, mode: Mode, all: &[Mode]) -> anyhow::Result<Compared> {
     let spec = job::spec(&args.job, choice, Stack::Ext4(mode))?;
-    let device = job::device(&args.job, choice)?;
+    let device = job::device(&args.job, choice, all)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(mode.name());
     let image = args.images.as_ref().map(|directory| directory.join(format!("{mode}.img")));

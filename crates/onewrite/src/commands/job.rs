@@ -101,7 +101,7 @@ fn postmark_parameters(args: &PersonalityArgs) -> anyhow::Result<postmark::Param
     let (least, most) = published.size;
     let most = match args.file_size {
         None => most,
-        Some(mean) if mean > least => 2 * mean - least,
+        Some(mean) if mean > least => mean.checked_mul(2).context("--file-size")? - least,
         Some(mean) => bail!("--file-size {mean}: postmark's smallest file has {least} bytes, the mean must be larger"),
     };
     Ok(postmark::Parameters {
@@ -129,8 +129,9 @@ pub fn host(name: &str) -> anyhow::Result<(String, HostProfile)> {
     Ok((name.to_owned(), profile))
 }
 
-/// The device, after making sure that nothing is lost without `force`.
-pub fn device(args: &JobArgs, choice: &DeviceChoice) -> anyhow::Result<Box<dyn Device>> {
+/// The device, after making sure that nothing is lost without `force`, and that it has what `modes` need; if not, no file is
+/// left that was not there before.
+pub fn device(args: &JobArgs, choice: &DeviceChoice, modes: &[Mode]) -> anyhow::Result<Box<dyn Device>> {
     if !args.force
         && let DeviceChoice::Disk(path) = choice
         && path.exists()
@@ -141,7 +142,17 @@ pub fn device(args: &JobArgs, choice: &DeviceChoice) -> anyhow::Result<Box<dyn D
             bail!("{name}: it holds {held}, which the run would destroy; --force runs all the same");
         }
     }
-    Ok(choice.open(args.size)?)
+    let made = match choice {
+        DeviceChoice::Disk(path) if !path.exists() => Some(path),
+        _ => None,
+    };
+    let device = choice.open(args.size)?;
+    let can = modes.iter().try_for_each(|mode| MountOptions::new(*mode).check_device(device.geometry()));
+    if let (Err(_), Some(path)) = (&can, made) {
+        std::fs::remove_file(path).with_context(|| path.display().to_string())?;
+    }
+    can?;
+    Ok(device)
 }
 
 /// Everything that was decided, defaults included, on standard error.

@@ -28,14 +28,21 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
         true => rows.iter().filter(|row| row.can_run()).collect(),
         false => args.ids.iter().map(|id| find(&rows, id)).collect::<anyhow::Result<_>>()?,
     };
+    let mut missing = 0;
     for row in chosen {
         eprintln!("{} …{}", row.id, remark(row));
         match paper::run(row) {
             Ok(measured) => println!("{measured}"),
             // One row that misses something does not keep the others from running.
-            Err(error) if args.ids.is_empty() => println!("{:26} not run: {error}", row.id),
+            Err(error) if args.ids.is_empty() => {
+                missing += 1;
+                println!("{:26} not run: {error}", row.id);
+            }
             Err(error) => return Err(error.into()),
         }
+    }
+    if missing > 0 {
+        bail!("{missing} rows could not be run");
     }
     Ok(())
 }

@@ -24,7 +24,11 @@ use crate::progress::Spinner;
 pub fn run(args: &Run) -> anyhow::Result<()> {
     let choice = DeviceChoice::named(&args.job.device)?;
     let spec = job::spec(&args.job, &choice, stack(args)?)?;
-    let device = job::device(&args.job, &choice)?;
+    let modes = match spec.stack {
+        Stack::Ext4(mode) => vec![mode],
+        Stack::Raw => Vec::new(),
+    };
+    let device = job::device(&args.job, &choice, &modes)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(spec.job.name());
     let trace = args.trace.as_deref().map(trace).transpose()?;

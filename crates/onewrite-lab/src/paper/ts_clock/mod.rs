@@ -1,7 +1,7 @@
 //! TS-CLOCK: what figures 2-1 and 2-4 to 2-10 of the dissertation plot, measured here.
 //!
 //! ```text
-//!   generated traces (table 2-2) ─► eight policies × cache sizes ─► five devices ─► grids ─► rows, tables, charts
+//!   generated traces (table 2-2) ─► nine policies × cache sizes ─► five devices ─► grids ─► rows, tables, charts
 //! ```
 //!
 //! The curves of the figures are lost; axes, devices and the figures in the text are known. A grid is one workload on one
