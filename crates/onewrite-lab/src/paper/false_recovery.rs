@@ -126,7 +126,7 @@ fn recovered<'a>(image: &Image, blocks: impl Iterator<Item = &'a (Lpn, Page)>) -
 
 /// A formatted disk, and what then passed to it.
 fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), LabError> {
-    let base = formatted()?;
+    let base = formatted(DISK_BYTES, LOG_BYTES)?;
     let executor = Executor::ideal();
     let recording = Rc::new(RefCell::new(Recording::default()));
     let disk = Box::new(RamDisk::with_image(base.clone(), geometry()));
@@ -136,11 +136,12 @@ fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), La
     Ok((base, events))
 }
 
-fn formatted() -> Result<Image, LabError> {
-    let mut options = MkfsOptions::new(DISK_BYTES, &mut Choices::new(1));
-    options.journal_blocks = Some((LOG_BYTES / PAGE_SIZE as u64) as u32);
+/// An ext4 of so many bytes with such a log.
+pub(super) fn formatted(disk_bytes: u64, log_bytes: u64) -> Result<Image, LabError> {
+    let mut options = MkfsOptions::new(disk_bytes, &mut Choices::new(1));
+    options.journal_blocks = Some((log_bytes / PAGE_SIZE as u64) as u32);
     options.device_is_zeroed = true;
-    let mut image = Image::new(DISK_BYTES / PAGE_SIZE as u64);
+    let mut image = Image::new(disk_bytes / PAGE_SIZE as u64);
     plan(&options)?.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
     Ok(image)
 }

@@ -12,6 +12,7 @@ pub mod false_recovery;
 mod flushes;
 mod journals;
 mod padding;
+mod photographs;
 mod recovery;
 pub mod results;
 pub mod ts_clock;
@@ -136,6 +137,7 @@ const EXPERIMENTS: &[(&str, Experiment)] = &[
     ("ldj-writes-copy", journals::ldj_copy_bytes),
     ("ldj-writes-postmark", journals::ldj_postmark_bytes),
     ("ldj-ratio-rest", journals::ldj_ratio_postmark),
+    ("ldj-ratio-jpeg", photographs::compressed_size),
     ("cal-zp-buffer-read", calibration::buffer_read_ms),
     ("cal-zp-flash-read", calibration::flash_read_ms),
     ("cal-zp-eviction-begins", calibration::eviction_begins_mb),
