@@ -62,12 +62,14 @@ impl Volume {
     }
 
     /// Page `index` of the file; if it is not in memory it is read together with those behind it, before `limit`.
-    pub(super) async fn file_page(&self, node: &Node, index: u64, limit: u64) -> FsResult<Page> {
+    pub(super) async fn file_page(&self, node: &Node, index: u64, mut limit: u64) -> FsResult<Page> {
         loop {
             if let Some(page) = self.cache.borrow_mut().page(page_key(node, index)) {
                 return Ok(page.clone());
             }
             self.fill(node, index, limit).await?;
+            // Where hardly anything can leave the cache, pages behind it may have driven it out: then it comes alone.
+            limit = index + 1;
         }
     }
 
