@@ -293,8 +293,8 @@ fn tasks_agree_with_the_model_under_every_cache_policy() {
     }
 }
 
-/// Not understood yet: a page reads as zeros or as it was before, in full scope, with hardly any room in the cache. A read that
-/// never ended met it first.
+/// Not understood yet: after a write beyond the end, bytes behind the old end read as what was there once, not as zeros, in full
+/// scope with hardly any room in the cache.
 #[test]
 #[ignore = "known to fail: see Limits in README.md"]
 fn tasks_agree_with_the_model_in_full_scope_under_sieve() {
