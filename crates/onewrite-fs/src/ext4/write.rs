@@ -31,6 +31,23 @@ pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
 /// Largest step of an allocation without content.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
 
+/// What a step writes, and the pages that it replaces in part, as they were before: they may leave the cache before their
+/// new content is put there, and blocks that they got meanwhile hold what was there once.
+struct Step<'a> {
+    /// Where the content begins in the file.
+    offset: u64,
+    content: Content<'a>,
+    partial: Vec<(u64, Page)>,
+}
+
+impl Step<'_> {
+    /// The page as it was; the step does not keep it, so that it is changed without being copied.
+    fn take_partial(&mut self, index: u64) -> Option<Page> {
+        let place = self.partial.iter().position(|(partial, _)| *partial == index)?;
+        Some(self.partial.swap_remove(place).1)
+    }
+}
+
 impl Volume {
     /// See `FileSystem::write`; the node's lock is held alone.
     pub(super) async fn write_file(
@@ -65,7 +82,7 @@ impl Volume {
     async fn write_step(&self, node: &Rc<Node>, (start, end): (u64, u64), whole: (u64, Content<'_>)) -> FsResult<()> {
         let (offset, content) = whole;
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
-        self.load_partial(node, first, last, (offset, content)).await?;
+        let mut step = Step { offset, content, partial: self.load_partial(node, first, last, whole).await? };
         let needs_map = !self.is_written(node, first, last + 1).await?;
         let delays = self.delays() && (!needs_map || self.delay(node, first, last + 1).await?);
         let needs_map = needs_map && !delays;
@@ -73,13 +90,13 @@ impl Volume {
         let stamp = self.timestamp();
         let stamps = node.inode.borrow().mtime != stamp || node.inode.borrow().ctime != stamp;
         if self.scope != Scope::Full && !needs_map && !grows && !stamps {
-            return self.put_delayed(node, (first, last), end, (offset, content)).await;
+            return self.put_delayed(node, (first, last), end, &mut step).await;
         }
         let pages = (last - first + 1) as usize;
         let content_credits = if self.scope == Scope::Full { pages } else { 0 };
         let map_credits = if needs_map { map_credits(pages) } else { 0 };
         if delays {
-            self.put_delayed(node, (first, last), end, (offset, content)).await?;
+            self.put_delayed(node, (first, last), end, &mut step).await?;
             let mut handle = self.journal.start(1).await?;
             return self.finish_write(&mut handle, node, (false, 0)).await;
         }
@@ -95,10 +112,9 @@ impl Volume {
         }
         if reached > first {
             // On a full disk, what has blocks is written all the same: they must not show what they held before.
-            let whole = (offset, content);
             match self.scope {
-                Scope::Full => self.put_logged(&mut handle, node, first, reached - 1, whole).await?,
-                _ => self.put_dirty(node, first, reached - 1, whole).await?,
+                Scope::Full => self.put_logged(&mut handle, node, first, reached - 1, &mut step).await?,
+                _ => self.put_dirty(node, first, reached - 1, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
             self.finish_write(&mut handle, node, (grows || needs_map, end)).await?;
@@ -122,23 +138,27 @@ impl Volume {
         Ok(())
     }
 
-    /// Brings the first and last page into memory, if the content covers them only in part. They are used later: a write
-    /// is one access to a page.
+    /// Brings the first and last page into memory, if the content covers them only in part, and gives them with their
+    /// numbers. They are used later: a write is one access to a page.
     async fn load_partial(
         &self,
         node: &Node,
         first: u64,
         last: u64,
         (offset, content): (u64, Content<'_>),
-    ) -> FsResult<()> {
+    ) -> FsResult<Vec<(u64, Page)>> {
+        let mut partial = Vec::new();
         let ends = if first == last { vec![first] } else { vec![first, last] };
         for index in ends {
-            let is_partial = content.whole_page(offset, index).is_none();
-            while is_partial && self.cache.borrow().peek(page_key(node, index)).is_none() {
+            while content.whole_page(offset, index).is_none() {
+                if let Some(page) = self.cache.borrow().peek(page_key(node, index)) {
+                    partial.push((index, page.clone()));
+                    break;
+                }
                 self.fill(node, index, index + 1).await?;
             }
         }
-        Ok(())
+        Ok(partial)
     }
 
     /// Whether all pages from `first` up to `end` have blocks with content.
@@ -213,26 +233,30 @@ impl Volume {
         next.map_or(wanted, |run| (run.start - index).min(wanted.into()) as u32)
     }
 
-    /// The new content of one page: the whole page, or the page in memory with its part replaced.
-    async fn put_page(&self, node: &Node, index: u64, (offset, content): (u64, Content<'_>)) -> FsResult<()> {
+    /// The new content of one page: the whole page, or the page as it was with its part replaced.
+    async fn put_page(&self, node: &Node, index: u64, step: &mut Step<'_>) -> FsResult<()> {
         let key = page_key(node, index);
-        if let Some(page) = content.whole_page(offset, index) {
-            if self.cache.borrow().peek(key).is_none() {
-                self.make_room().await?;
-            }
-            self.cache.borrow_mut().insert(key, page);
+        if self.cache.borrow().peek(key).is_none() {
+            self.make_room().await?;
+        }
+        let mut cache = self.cache.borrow_mut();
+        if let Some(page) = step.content.whole_page(step.offset, index) {
+            cache.insert(key, page);
             return Ok(());
         }
-        self.file_page(node, index, index + 1).await?;
-        let (place, bytes) = content.part_of_page(offset, index);
-        let mut cache = self.cache.borrow_mut();
-        cache.peek_mut(key).expect("just loaded").write(place, &bytes);
+        let before = step.take_partial(index).expect("the first and the last page were loaded");
+        match cache.page(key) {
+            Some(_) => drop(before),
+            None => cache.insert(key, before),
+        }
+        let (place, bytes) = step.content.part_of_page(step.offset, index);
+        cache.peek_mut(key).expect("it is there").write(place, &bytes);
         Ok(())
     }
 
-    async fn put_dirty(&self, node: &Rc<Node>, first: u64, last: u64, whole: (u64, Content<'_>)) -> FsResult<()> {
+    async fn put_dirty(&self, node: &Rc<Node>, first: u64, last: u64, step: &mut Step<'_>) -> FsResult<()> {
         for index in first..=last {
-            self.put_page(node, index, whole).await?;
+            self.put_page(node, index, step).await?;
             self.cache.borrow_mut().mark_dirty(page_key(node, index));
         }
         self.note_dirty(node);
@@ -245,12 +269,12 @@ impl Volume {
         node: &Rc<Node>,
         (first, last): (u64, u64),
         end: u64,
-        whole: (u64, Content<'_>),
+        step: &mut Step<'_>,
     ) -> FsResult<()> {
         if self.delays() && end > node.inode.borrow().size {
             node.grown_to.set(node.grown_to.get().max(end));
         }
-        self.put_dirty(node, first, last, whole).await
+        self.put_dirty(node, first, last, step).await
     }
 
     /// Notes that the file has dirty pages.
@@ -267,14 +291,14 @@ impl Volume {
         node: &Node,
         first: u64,
         last: u64,
-        whole: (u64, Content<'_>),
+        step: &mut Step<'_>,
     ) -> FsResult<()> {
         for index in first..=last {
             let Mapping::Mapped(extent) = self.map(node, index as u32).await? else {
                 let place = format!("{}, page {index}", node.ino());
                 return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
             };
-            self.put_page(node, index, whole).await?;
+            self.put_page(node, index, step).await?;
             self.pin(handle, extent.physical, page_key(node, index));
         }
         Ok(())
