@@ -182,11 +182,11 @@ impl PageCache {
     fn touch(&mut self, slot: Slot) {
         let entry = self.entry_mut(slot);
         let is_fresh = std::mem::replace(&mut entry.is_fresh, false);
-        let standing = entry.standing;
+        let (standing, number) = (entry.standing, entry.key.number());
         match standing {
             Standing::Shown if is_fresh && self.newest == Some(slot) => (),
             Standing::Shown if is_fresh => {
-                self.policy.remove(slot);
+                self.policy.remove(slot, number);
                 self.show(slot);
             }
             Standing::Shown => self.policy.access(slot),
@@ -245,7 +245,7 @@ impl PageCache {
         let slot = self.slots.remove(&key)?;
         let entry = self.entries[slot.index()].take().expect("a slot in the map is in use");
         if entry.standing == Standing::Shown {
-            self.policy.remove(slot);
+            self.policy.remove(slot, key.number());
         }
         self.departing -= usize::from(entry.is_departing());
         self.pinned -= usize::from(entry.is_pinned());
@@ -307,7 +307,7 @@ impl PageCache {
             self.remove(key);
             return true;
         }
-        self.policy.remove(slot);
+        self.policy.remove(slot, key.number());
         let standing = if is_pinned { Standing::Hidden } else { Standing::Leaving };
         self.update(slot, |entry| entry.standing = standing);
         if is_dirty && !is_pinned {

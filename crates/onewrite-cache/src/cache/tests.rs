@@ -8,7 +8,7 @@ fn key(index: u64) -> PageKey {
 }
 
 fn cache(capacity: usize) -> PageCache {
-    PageCache::new(capacity, Box::new(Lru::default()))
+    PageCache::new(capacity, Box::new(Lru::new(capacity as u32)))
 }
 
 fn filled(capacity: usize) -> PageCache {

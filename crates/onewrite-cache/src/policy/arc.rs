@@ -13,11 +13,13 @@
 
 use super::ghosts::Ghosts;
 use super::links::{Links, List};
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// Which list a slot is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Side {
+    #[default]
     Once,
     Again,
 }
@@ -32,8 +34,7 @@ pub struct Arc {
     ghosts_again: Ghosts,
     /// Target size of `once`; the paper's p.
     target: f64,
-    sides: Vec<Side>,
-    pages: Vec<PageNo>,
+    sides: PerSlot<Side>,
     /// The page for which the target was moved already.
     adapted_for: Option<PageNo>,
     /// The last victim and whether it is to be remembered.
@@ -45,14 +46,13 @@ impl Arc {
     pub fn new(capacity_pages: u32) -> Arc {
         Arc {
             capacity: capacity_pages as usize,
-            links: Links::default(),
+            links: Links::with_capacity(capacity_pages),
             once: List::default(),
             again: List::default(),
             ghosts_once: Ghosts::default(),
             ghosts_again: Ghosts::default(),
             target: 0.0,
-            sides: Vec::new(),
-            pages: Vec::new(),
+            sides: PerSlot::with_capacity(capacity_pages),
             adapted_for: None,
             leaving: None,
         }
@@ -104,31 +104,26 @@ impl Arc {
 
 impl Policy for Arc {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        if self.pages.len() <= slot.index() {
-            self.pages.resize(slot.index() + 1, page);
-            self.sides.resize(slot.index() + 1, Side::Once);
-        }
         self.adapt(page);
         self.adapted_for = None;
         let comes_back = self.ghosts_once.forget(page) | self.ghosts_again.forget(page);
         let (side, list) = if comes_back { (Side::Again, &mut self.again) } else { (Side::Once, &mut self.once) };
         list.push_front(&mut self.links, slot.0);
-        (self.pages[slot.index()], self.sides[slot.index()]) = (page, side);
+        self.sides.set(slot.0, side);
         self.keep_bounds();
     }
 
     fn access(&mut self, slot: Slot) {
-        let side = &mut self.sides[slot.index()];
+        let side = &mut self.sides[slot.0];
         let list = if *side == Side::Once { &mut self.once } else { &mut self.again };
         *side = Side::Again;
         list.remove(&mut self.links, slot.0);
         self.again.push_front(&mut self.links, slot.0);
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, page: PageNo) {
         let is_remembered = self.leaving.take() == Some((slot, true));
-        let page = self.pages[slot.index()];
-        let (list, ghosts) = match self.sides[slot.index()] {
+        let (list, ghosts) = match self.sides[slot.0] {
             Side::Once => (&mut self.once, &mut self.ghosts_once),
             Side::Again => (&mut self.again, &mut self.ghosts_again),
         };
@@ -157,7 +152,7 @@ impl Policy for Arc {
     fn check(&self) -> Result<(), String> {
         for (list, side) in [(&self.once, Side::Once), (&self.again, Side::Again)] {
             list.check(&self.links)?;
-            if let Some(slot) = list.iter(&self.links).find(|slot| self.sides[*slot as usize] != side) {
+            if let Some(slot) = list.iter(&self.links).find(|slot| self.sides[*slot] != side) {
                 return Err(format!("slot {slot} is in the wrong list"));
             }
         }

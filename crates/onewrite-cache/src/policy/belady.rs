@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// Never again.
@@ -55,39 +56,36 @@ impl FutureBuilder {
 pub struct Belady {
     future: Future,
     now: usize,
-    next_use: Vec<u32>,
+    next_use: PerSlot<u32>,
     order: BTreeSet<(u32, Slot)>,
 }
 
 impl Belady {
-    /// For the requests that `future` was gathered from, all of them and in that order.
-    pub fn new(future: Future) -> Belady {
-        Belady { future, now: 0, next_use: Vec::new(), order: BTreeSet::new() }
+    /// With room for so many pages, for the requests that `future` was gathered from, all of them and in that order.
+    pub fn new(capacity_pages: u32, future: Future) -> Belady {
+        Belady { future, now: 0, next_use: PerSlot::with_capacity(capacity_pages), order: BTreeSet::new() }
     }
 
     fn note(&mut self, slot: Slot) {
         let next = self.future.0.get(self.now).copied().unwrap_or(NEVER);
         self.now += 1;
-        self.next_use[slot.index()] = next;
+        self.next_use.set(slot.0, next);
         self.order.insert((next, slot));
     }
 }
 
 impl Policy for Belady {
     fn insert(&mut self, slot: Slot, _page: PageNo) {
-        if self.next_use.len() <= slot.index() {
-            self.next_use.resize(slot.index() + 1, NEVER);
-        }
         self.note(slot);
     }
 
     fn access(&mut self, slot: Slot) {
-        self.order.remove(&(self.next_use[slot.index()], slot));
+        self.order.remove(&(self.next_use[slot.0], slot));
         self.note(slot);
     }
 
-    fn remove(&mut self, slot: Slot) {
-        self.order.remove(&(self.next_use[slot.index()], slot));
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
+        self.order.remove(&(self.next_use[slot.0], slot));
     }
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
@@ -95,7 +93,7 @@ impl Policy for Belady {
     }
 
     fn check(&self) -> Result<(), String> {
-        match self.order.iter().find(|(next, slot)| self.next_use[slot.index()] != *next) {
+        match self.order.iter().find(|(next, slot)| self.next_use[slot.0] != *next) {
             Some((next, slot)) => Err(format!("{slot:?} stands under request {next}; its next use is another")),
             None => Ok(()),
         }

@@ -1,17 +1,51 @@
-//! Blocks: pages by the flash block they live in, for the policies that see blocks.
+//! Blocks: pages by the flash block they live in, for the policies that evict whole blocks.
 //!
-//! A block has a record while at least one of its pages is a member. Some or all of its members are *listed*, in the
-//! order of their sectors: the dirty ones, or all, as the policy needs. The policy keeps each slot's [`Home`], beside what
-//! else it keeps of the slot.
+//! ```text
+//!   block ─► slot ⇄ slot ⇄ …       its pages, in no order
+//!   leaving: sorted slots          one block at a time, which leaves in the order of its sectors
+//! ```
 //!
-//! Invariants: a record's list holds members of it, each under its offset, ascending; a record without members is free.
+//! A block has a record while at least one of its pages is in the cache.
+//!
+//! Invariants: a page is in the list of its block; `sorted` holds the pages of the block that leaves, the first one last; a record
+//! without pages is free.
 
-use rustc_hash::FxHashMap;
-
+use super::links::{Links, List, NONE};
+use super::numbers::Numbers;
+use super::slots::PerSlot;
 use super::{PageNo, Slot};
 
 /// Most pages of a flash block: an offset has to fit beside what else is kept of a slot.
 pub(super) const BLOCK_PAGES_MAX: u32 = 1 << 24;
+
+/// The pages of a flash block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockPages(u64);
+
+impl BlockPages {
+    /// So many.
+    ///
+    /// # Panics
+    /// If that is zero or more than [`BLOCK_PAGES_MAX`].
+    pub(super) fn new(pages: u32) -> BlockPages {
+        assert!((1..=BLOCK_PAGES_MAX).contains(&pages), "flash blocks of {pages} pages");
+        BlockPages(pages.into())
+    }
+
+    /// A page's block and its offset there. Powers of two, the usual case, need no division.
+    #[inline]
+    pub(super) fn split(self, page: PageNo) -> (u64, u32) {
+        if self.0.is_power_of_two() {
+            return (page.0 >> self.0.trailing_zeros(), (page.0 & (self.0 - 1)) as u32);
+        }
+        (page.0 / self.0, (page.0 % self.0) as u32)
+    }
+
+    /// How many.
+    pub(super) fn count(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 /// Where a slot's page lives: the record of its block and its place there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,78 +54,69 @@ pub(super) struct Home {
     pub(super) offset: u32,
 }
 
-/// A listed slot, ordered by its offset: offset above, slot below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Listed(u64);
-
-impl Listed {
-    fn new(offset: u32, slot: u32) -> Listed {
-        Listed((u64::from(offset) << 32) | u64::from(slot))
-    }
-
-    fn slot(self) -> u32 {
-        self.0 as u32
+impl Home {
+    /// Orders a block's pages, and has the slot.
+    fn sorted(self, slot: u32) -> u64 {
+        (u64::from(self.offset) << 32) | u64::from(slot)
     }
 }
 
 /// A block that has pages in the cache.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+struct Record {
     number: u64,
-    members: u32,
-    listed: Vec<Listed>,
-}
-
-impl Record {
-    /// The listed slot at a place, if there are so many.
-    pub(super) fn listed_at(&self, place: usize) -> Option<u32> {
-        self.listed.get(place).map(|listed| listed.slot())
-    }
-
-    /// How many slots are listed.
-    pub(super) fn listed_count(&self) -> usize {
-        self.listed.len()
-    }
+    pages: List,
 }
 
 /// All blocks that have pages in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks<T> {
-    block_pages: u32,
-    by_number: FxHashMap<u64, u32>,
+    block_pages: BlockPages,
+    by_number: Numbers,
     records: Vec<Record>,
     /// What the policy keeps of each block; apart from the records, since hits look at nothing else of a block.
     states: Vec<T>,
     free: Vec<u32>,
+    homes: PerSlot<Home>,
+    links: Links,
+    /// The record of the block that leaves, or [`NONE`].
+    leaving: u32,
+    sorted: Vec<u64>,
 }
 
 impl<T: Default> Blocks<T> {
-    /// Blocks of so many pages.
-    ///
-    /// # Panics
-    /// If that is zero or more than [`BLOCK_PAGES_MAX`].
-    pub(super) fn new(block_pages: u32) -> Blocks<T> {
-        assert!((1..=BLOCK_PAGES_MAX).contains(&block_pages), "flash blocks of {block_pages} pages");
+    /// Blocks of so many pages, with room for `slots`, though there may be more.
+    pub(super) fn new(block_pages: u32, slots: u32) -> Blocks<T> {
         Blocks {
-            block_pages,
-            by_number: FxHashMap::default(),
+            block_pages: BlockPages::new(block_pages),
+            by_number: Numbers::default(),
             records: Vec::new(),
             states: Vec::new(),
             free: Vec::new(),
+            homes: PerSlot::with_capacity(slots),
+            links: Links::with_capacity(slots),
+            leaving: NONE,
+            sorted: Vec::new(),
         }
     }
 
     /// Pages in a block.
     pub(super) fn block_pages(&self) -> u32 {
-        self.block_pages
+        self.block_pages.count()
     }
 
-    /// A record.
-    pub(super) fn record(&self, record: u32) -> &Record {
-        &self.records[record as usize]
+    /// Where the page of a slot lives.
+    #[inline]
+    pub(super) fn home(&self, slot: Slot) -> Home {
+        self.homes[slot.0]
     }
 
-    /// What the policy keeps of a block: the default when its first page joins.
+    /// Pages of a block that are in.
+    pub(super) fn pages(&self, record: u32) -> u32 {
+        self.records[record as usize].pages.len() as u32
+    }
+
+    /// What the policy keeps of a block: the default when its first page comes in.
     pub(super) fn state(&self, record: u32) -> &T {
         &self.states[record as usize]
     }
@@ -102,130 +127,104 @@ impl<T: Default> Blocks<T> {
         &mut self.states[record as usize]
     }
 
-    /// Makes a page a member of its block; tells whether it is the first.
-    pub(super) fn join(&mut self, page: PageNo) -> (Home, bool) {
-        let (number, offset) = self.split(page);
-        let known = self.by_number.get(&number).copied();
+    /// A page comes in; gives the record of its block, and whether it is a new one.
+    pub(super) fn join(&mut self, slot: Slot, page: PageNo) -> (u32, bool) {
+        let (number, offset) = self.block_pages.split(page);
+        let known = self.record_of(number);
         let record = known.unwrap_or_else(|| self.open(number));
-        self.records[record as usize].members += 1;
-        (Home { record, offset }, known.is_none())
+        let home = Home { record, offset };
+        self.homes.set(slot.0, home);
+        self.records[record as usize].pages.push_front(&mut self.links, slot.0);
+        if record == self.leaving {
+            let place = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
+            self.sorted.insert(place, home.sorted(slot.0));
+        }
+        (record, known.is_none())
     }
 
-    /// The page's block and its offset there. Powers of two, the usual case, need no division.
-    fn split(&self, page: PageNo) -> (u64, u32) {
-        let block_pages = u64::from(self.block_pages);
-        if block_pages.is_power_of_two() {
-            return (page.0 >> block_pages.trailing_zeros(), (page.0 & (block_pages - 1)) as u32);
-        }
-        (page.0 / block_pages, (page.0 % block_pages) as u32)
+    fn record_of(&self, number: u64) -> Option<u32> {
+        self.by_number.find(number, |record| self.records[record as usize].number)
     }
 
     fn open(&mut self, number: u64) -> u32 {
         let record = self.free.pop().unwrap_or_else(|| {
-            self.records.push(Record { number: 0, members: 0, listed: Vec::new() });
+            self.records.push(Record { number, pages: List::default() });
             self.states.push(T::default());
             self.records.len() as u32 - 1
         });
         self.records[record as usize].number = number;
         self.states[record as usize] = T::default();
-        self.by_number.insert(number, record);
+        self.by_number.insert(record, |record| self.records[record as usize].number);
         record
     }
 
-    /// Ends the membership of a page that is not listed; tells whether its record is free now.
-    pub(super) fn leave(&mut self, record: u32) -> bool {
-        let place = &mut self.records[record as usize];
-        place.members -= 1;
-        if place.members > 0 {
+    /// A page is gone; tells whether its block is free now.
+    pub(super) fn leave(&mut self, slot: Slot) -> bool {
+        let home = self.home(slot);
+        self.records[home.record as usize].pages.remove(&mut self.links, slot.0);
+        if home.record == self.leaving {
+            // Mostly it is the victim, the last.
+            let place = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
+            self.sorted.remove(place);
+        }
+        if self.pages(home.record) > 0 {
             return false;
         }
-        debug_assert!(place.listed.is_empty(), "block {} is left, but slots are listed", place.number);
-        place.listed = Vec::new();
-        self.by_number.remove(&place.number);
-        self.free.push(record);
+        if home.record == self.leaving {
+            self.leaving = NONE;
+        }
+        self.by_number.remove(home.record, |record| self.records[record as usize].number);
+        self.free.push(home.record);
         true
     }
 
-    /// Where a listed slot stands in its block; `hint` is where it probably does.
-    ///
-    /// # Panics
-    /// If it is not listed.
-    pub(super) fn place_near(&self, slot: u32, home: Home, hint: usize) -> usize {
-        match self.record(home.record).listed_at(hint) == Some(slot) {
-            true => hint,
-            false => self.place(slot, home).expect("the slot is listed"),
-        }
+    /// Whether a block leaves, and is not gone yet.
+    pub(super) fn one_leaves(&self) -> bool {
+        self.leaving != NONE
     }
 
-    /// Where a slot stands among the listed ones of its block, or would stand.
-    pub(super) fn place(&self, slot: u32, home: Home) -> Result<usize, usize> {
-        self.record(home.record).listed.binary_search(&Listed::new(home.offset, slot))
+    /// From now on this block leaves; another one does no longer.
+    pub(super) fn let_leave(&mut self, record: u32) {
+        self.leaving = record;
+        let slots = self.records[record as usize].pages.iter(&self.links);
+        self.sorted.clear();
+        self.sorted.extend(slots.map(|slot| self.homes[slot].sorted(slot)));
+        self.sorted.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Lists a member. Lists grow by a quarter, and shrink when half empty: there is one for each block.
-    pub(super) fn list(&mut self, slot: u32, home: Home) {
-        let place = self.place(slot, home).expect_err("a slot is listed once");
-        let listed = &mut self.records[home.record as usize].listed;
-        if listed.len() == listed.capacity() {
-            listed.reserve_exact(listed.len() / 4 + 4);
-        }
-        listed.insert(place, Listed::new(home.offset, slot));
-    }
-
-    /// Lists a member no longer, which probably stands at `hint`; gives the one that was listed after it.
-    pub(super) fn unlist(&mut self, slot: u32, home: Home, hint: usize) -> Option<u32> {
-        let place = self.place_near(slot, home, hint);
-        let listed = &mut self.records[home.record as usize].listed;
-        listed.remove(place);
-        if listed.capacity() > 2 * listed.len() + 8 {
-            listed.shrink_to(listed.len() + listed.len() / 4 + 4);
-        }
-        listed.get(place).map(|next| next.slot())
+    /// The first page of the block that leaves, if one does.
+    pub(super) fn first_leaving(&self) -> Option<Slot> {
+        self.sorted.last().map(|sorted| Slot(*sorted as u32))
     }
 
     /// The records in use.
     pub(super) fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.records.len() as u32).filter(|record| self.record(*record).members > 0)
+        (0..self.records.len() as u32).filter(|record| self.pages(*record) > 0)
     }
 
-    /// Verifies the invariants, `home` being what the policy keeps of a slot.
+    /// Verifies the invariants.
     ///
     /// # Errors
     /// The first that does not hold.
-    pub(super) fn check(&self, home: impl Fn(u32) -> Home) -> Result<(), String> {
-        for (index, record) in self.records.iter().enumerate() {
-            let is_own = |listed: &Listed| {
-                let Home { record, offset } = home(listed.slot());
-                record as usize == index && *listed == Listed::new(offset, listed.slot())
-            };
-            let is_sound = record.listed.is_sorted() && record.listed.iter().all(is_own);
-            if !is_sound || record.listed.len() > record.members as usize {
-                return Err(format!("block {} lists {:?} of {} members", record.number, record.listed, record.members));
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (index, record) in (0..).zip(&self.records) {
+            record.pages.check(&self.links)?;
+            if let Some(slot) = record.pages.iter(&self.links).find(|slot| self.homes[*slot].record != index) {
+                return Err(format!("slot {slot} is a stranger in block {}", record.number));
             }
-            let known = self.by_number.get(&record.number).is_some_and(|known| *known as usize == index);
-            if known != (record.members > 0) {
-                return Err(format!("block {} has {} members; known: {known}", record.number, record.members));
+            let known = self.record_of(record.number) == Some(index);
+            if known != (record.pages.len() > 0) {
+                return Err(format!("block {} has {} pages; known: {known}", record.number, record.pages.len()));
             }
         }
-        Ok(())
-    }
-}
-
-/// The homes of slots, for policies that keep nothing else beside them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Homes(Vec<Home>);
-
-impl Homes {
-    /// The home of a slot that is in.
-    pub(super) fn of(&self, slot: Slot) -> Home {
-        self.0[slot.index()]
-    }
-
-    /// Notes the home of a slot.
-    pub(super) fn set(&mut self, slot: Slot, home: Home) {
-        if self.0.len() <= slot.index() {
-            self.0.resize(slot.index() + 1, Home::default());
+        let leaving = self.records.get(self.leaving as usize);
+        let mut sorted: Vec<u64> = leaving.map_or(Vec::new(), |record| {
+            record.pages.iter(&self.links).map(|slot| self.homes[slot].sorted(slot)).collect()
+        });
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        match sorted == self.sorted {
+            true => Ok(()),
+            false => Err(format!("{:?} leave, should be {sorted:?}", self.sorted)),
         }
-        self.0[slot.index()] = home;
     }
 }

@@ -8,7 +8,7 @@
 //! Source: Kim and Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST 2008.
 //! Invariants: the list holds every block that has pages.
 
-use super::blocks::{Blocks, Home, Homes};
+use super::blocks::{Blocks, Home};
 use super::links::{Links, List};
 use super::{PageNo, Policy, Slot};
 
@@ -16,31 +16,21 @@ use super::{PageNo, Policy, Slot};
 pub struct Bplru {
     /// The state of a block is how many of its pages turned dirty in order so far; none any more if out of order.
     blocks: Blocks<Option<u32>>,
-    homes: Homes,
     links: Links,
     order: List,
-    leaving: Option<u32>,
 }
 
 impl Bplru {
-    /// With flash blocks of so many pages.
-    pub fn new(block_pages: u32) -> Bplru {
-        Bplru {
-            blocks: Blocks::new(block_pages),
-            homes: Homes::default(),
-            links: Links::default(),
-            order: List::default(),
-            leaving: None,
-        }
+    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    pub fn new(capacity_pages: u32, block_pages: u32) -> Bplru {
+        let blocks = Blocks::new(block_pages, capacity_pages);
+        Bplru { blocks, links: Links::with_capacity(0), order: List::default() }
     }
 }
 
 impl Policy for Bplru {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        let (home, is_new) = self.blocks.join(page);
-        let record = home.record;
-        self.homes.set(slot, home);
-        self.blocks.list(slot.0, home);
+        let (record, is_new) = self.blocks.join(slot, page);
         if is_new {
             *self.blocks.state_mut(record) = Some(0);
             self.order.push_front(&mut self.links, record);
@@ -50,11 +40,11 @@ impl Policy for Bplru {
     }
 
     fn access(&mut self, slot: Slot) {
-        self.order.move_to_front(&mut self.links, self.homes.of(slot).record);
+        self.order.move_to_front(&mut self.links, self.blocks.home(slot).record);
     }
 
     fn dirtied(&mut self, slot: Slot) {
-        let Home { record, offset } = self.homes.of(slot);
+        let Home { record, offset } = self.blocks.home(slot);
         let block_pages = self.blocks.block_pages();
         let in_order = self.blocks.state_mut(record);
         *in_order = in_order.filter(|count| *count == offset).map(|count| count + 1);
@@ -64,27 +54,26 @@ impl Policy for Bplru {
         }
     }
 
-    fn remove(&mut self, slot: Slot) {
-        let home = self.homes.of(slot);
-        let record = home.record;
-        self.blocks.unlist(slot.0, home, 0);
-        if self.blocks.leave(record) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
+        let record = self.blocks.home(slot).record;
+        if self.blocks.leave(slot) {
             self.order.remove(&mut self.links, record);
-            self.leaving = self.leaving.filter(|leaving| *leaving != record);
         }
     }
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
-        self.leaving = self.leaving.or(self.order.back());
-        self.blocks.record(self.leaving?).listed_at(0).map(Slot)
+        if !self.blocks.one_leaves() {
+            self.blocks.let_leave(self.order.back()?);
+        }
+        self.blocks.first_leaving()
     }
 
     fn wants_more(&self) -> bool {
-        self.leaving.is_some()
+        self.blocks.one_leaves()
     }
 
     fn check(&self) -> Result<(), String> {
-        self.blocks.check(|slot| self.homes.of(Slot(slot)))?;
+        self.blocks.check()?;
         self.order.check(&self.links)?;
         let mut listed: Vec<u32> = self.order.iter(&self.links).collect();
         listed.sort_unstable();

@@ -10,6 +10,7 @@
 //! holds its clean slots in the order of the list.
 
 use super::links::{Links, List, NONE};
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// The window is a quarter of the cache.
@@ -27,7 +28,7 @@ pub struct Cflru {
     list: List,
     clean_links: Links,
     clean: List,
-    marks: Vec<Mark>,
+    marks: PerSlot<Mark>,
     /// Newest slot of the window.
     edge: u32,
     window_length: usize,
@@ -38,11 +39,11 @@ impl Cflru {
     /// For a cache of so many pages.
     pub fn new(capacity_pages: u32) -> Cflru {
         Cflru {
-            links: Links::default(),
+            links: Links::with_capacity(capacity_pages),
             list: List::default(),
-            clean_links: Links::default(),
+            clean_links: Links::with_capacity(capacity_pages),
             clean: List::default(),
-            marks: Vec::new(),
+            marks: PerSlot::with_capacity(capacity_pages),
             edge: NONE,
             window_length: 0,
             window_max: (capacity_pages / WINDOW_SHARE).max(1) as usize,
@@ -56,7 +57,7 @@ impl Cflru {
                 NONE => self.list.back().expect("the list is longer than the window"),
                 edge => self.links.previous(edge),
             };
-            let mark = &mut self.marks[self.edge as usize];
+            let mark = &mut self.marks[self.edge];
             mark.is_in_window = true;
             if !mark.is_dirty {
                 self.clean.push_front(&mut self.clean_links, self.edge);
@@ -66,7 +67,7 @@ impl Cflru {
     }
 
     fn leave_window(&mut self, slot: u32) {
-        let mark = &mut self.marks[slot as usize];
+        let mark = &mut self.marks[slot];
         if !std::mem::replace(&mut mark.is_in_window, false) {
             return;
         }
@@ -82,10 +83,7 @@ impl Cflru {
 
 impl Policy for Cflru {
     fn insert(&mut self, slot: Slot, _page: PageNo) {
-        if self.marks.len() <= slot.index() {
-            self.marks.resize(slot.index() + 1, Mark::default());
-        }
-        self.marks[slot.index()] = Mark::default();
+        self.marks.set(slot.0, Mark::default());
         self.list.push_front(&mut self.links, slot.0);
         self.extend_window();
     }
@@ -97,25 +95,25 @@ impl Policy for Cflru {
     }
 
     fn dirtied(&mut self, slot: Slot) {
-        let mark = &mut self.marks[slot.index()];
+        let mark = &mut self.marks[slot.0];
         if !std::mem::replace(&mut mark.is_dirty, true) && mark.is_in_window {
             self.clean.remove(&mut self.clean_links, slot.0);
         }
     }
 
     fn cleaned(&mut self, slot: Slot) {
-        let mark = &mut self.marks[slot.index()];
+        let mark = &mut self.marks[slot.0];
         if !std::mem::replace(&mut mark.is_dirty, false) || !mark.is_in_window {
             return;
         }
         let mut older = self.links.next(slot.0);
-        while older != NONE && self.marks[older as usize].is_dirty {
+        while older != NONE && self.marks[older].is_dirty {
             older = self.links.next(older);
         }
         self.clean.insert_before(&mut self.clean_links, older, slot.0);
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
         self.leave_window(slot.0);
         self.list.remove(&mut self.links, slot.0);
         self.extend_window();
@@ -130,11 +128,11 @@ impl Policy for Cflru {
         self.clean.check(&self.clean_links)?;
         let slots: Vec<u32> = self.list.iter(&self.links).collect();
         let begin = slots.len() - self.window_max.min(slots.len());
-        let stray = (0..slots.len()).find(|&at| self.marks[slots[at] as usize].is_in_window != (at >= begin));
+        let stray = (0..slots.len()).find(|&at| self.marks[slots[at]].is_in_window != (at >= begin));
         if let Some(at) = stray {
             return Err(format!("slot {} is place {at} of {}; its window begins at {begin}", slots[at], slots.len()));
         }
-        let clean = slots[begin..].iter().copied().filter(|slot| !self.marks[*slot as usize].is_dirty);
+        let clean = slots[begin..].iter().copied().filter(|slot| !self.marks[*slot].is_dirty);
         match clean.eq(self.clean.iter(&self.clean_links)) && slots.get(begin).is_none_or(|edge| *edge == self.edge) {
             true => Ok(()),
             false => Err("the window's clean slots or its edge are not those of the list".into()),

@@ -6,18 +6,19 @@
 //! Source: Corbató 1968; dissertation §2.3. Invariant: the ring holds every slot that is in.
 
 use super::links::Ring;
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct Clock {
     ring: Ring,
-    is_referenced: Vec<bool>,
+    is_referenced: PerSlot<bool>,
 }
 
 impl Clock {
     /// With room for so many pages; more may come in.
     pub fn new(capacity_pages: u32) -> Clock {
-        let is_referenced = Vec::with_capacity(capacity_pages as usize);
+        let is_referenced = PerSlot::with_capacity(capacity_pages);
         Clock { ring: Ring::with_capacity(capacity_pages), is_referenced }
     }
 }
@@ -25,20 +26,17 @@ impl Clock {
 impl Policy for Clock {
     #[inline]
     fn insert(&mut self, slot: Slot, _page: PageNo) {
-        if self.is_referenced.len() <= slot.index() {
-            self.is_referenced.resize(slot.index() + 1, false);
-        }
-        self.is_referenced[slot.index()] = true;
+        self.is_referenced.set(slot.0, true);
         self.ring.insert_before_hand(slot.0);
     }
 
     #[inline]
     fn access(&mut self, slot: Slot) {
-        self.is_referenced[slot.index()] = true;
+        self.is_referenced[slot.0] = true;
     }
 
     #[inline]
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
         self.ring.remove(slot.0);
     }
 
@@ -46,7 +44,7 @@ impl Policy for Clock {
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
         loop {
             let slot = self.ring.hand()?;
-            if !std::mem::replace(&mut self.is_referenced[slot as usize], false) {
+            if !std::mem::replace(&mut self.is_referenced[slot], false) {
                 return Some(Slot(slot));
             }
             self.ring.advance();

@@ -12,8 +12,10 @@
 //! one of them; a record without members is free.
 
 use super::PageNo;
+use super::blocks::BlockPages;
 use super::links::NONE;
 use super::numbers::Numbers;
+use super::slots::PerSlot;
 
 /// A block that has pages in the cache.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +38,11 @@ struct Place {
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(super) struct DirtyBlocks {
-    block_pages: u64,
+    block_pages: BlockPages,
     by_number: Numbers,
     blocks: Vec<Block>,
     free: Vec<u32>,
-    places: Vec<Place>,
+    places: PerSlot<Place>,
     /// The block that the hand is in, or [`NONE`].
     entered: u32,
     /// Its dirty pages: offset above, slot below.
@@ -57,11 +59,11 @@ impl DirtyBlocks {
     /// Blocks of so many pages, with room for `slots`, though there may be more.
     pub(super) fn new(block_pages: u32, slots: u32) -> DirtyBlocks {
         DirtyBlocks {
-            block_pages: block_pages.into(),
+            block_pages: BlockPages::new(block_pages),
             by_number: Numbers::default(),
             blocks: Vec::new(),
             free: Vec::new(),
-            places: Vec::with_capacity(slots as usize),
+            places: PerSlot::with_capacity(slots),
             entered: NONE,
             sorted: Vec::new(),
             hand: 0,
@@ -70,23 +72,13 @@ impl DirtyBlocks {
 
     /// Makes a page, which is clean, a member of its block; gives the block's record, and whether it is a new one.
     pub(super) fn join(&mut self, slot: u32, page: PageNo) -> (u32, bool) {
-        let (number, offset) = self.split(page);
-        if self.places.len() <= slot as usize {
-            self.places.resize(slot as usize + 1, Place::default());
-        }
-        self.places[slot as usize].offset = offset;
+        let (number, offset) = self.block_pages.split(page);
+        self.places.know(slot);
+        self.places[slot].offset = offset;
         let known = self.record_of(number);
         let record = known.unwrap_or_else(|| self.open(number));
         self.blocks[record as usize].members += 1;
         (record, known.is_none())
-    }
-
-    /// The page's block and its offset there. Powers of two, the usual case, need no division.
-    fn split(&self, page: PageNo) -> (u64, u32) {
-        if self.block_pages.is_power_of_two() {
-            return (page.0 >> self.block_pages.trailing_zeros(), (page.0 & (self.block_pages - 1)) as u32);
-        }
-        (page.0 / self.block_pages, (page.0 % self.block_pages) as u32)
     }
 
     fn open(&mut self, number: u64) -> u32 {
@@ -123,7 +115,7 @@ impl DirtyBlocks {
         if record != self.entered {
             return self.chain(slot, record);
         }
-        let entry = entry(self.places[slot as usize].offset, slot);
+        let entry = entry(self.places[slot].offset, slot);
         let place = self.sorted.partition_point(|other| *other < entry);
         self.sorted.insert(place, entry);
         self.hand += usize::from(place <= self.hand);
@@ -131,7 +123,7 @@ impl DirtyBlocks {
 
     fn chain(&mut self, slot: u32, record: u32) {
         let head = &mut self.blocks[record as usize].head;
-        self.places[slot as usize].next = std::mem::replace(head, slot);
+        self.places[slot].next = std::mem::replace(head, slot);
     }
 
     /// A dirty member left or turned clean. A hand on it moves to the next of the block, or out of it if there is none.
@@ -140,7 +132,7 @@ impl DirtyBlocks {
             return self.unchain(slot, record);
         }
         // Mostly it is the victim, just behind the hand.
-        let entry = entry(self.places[slot as usize].offset, slot);
+        let entry = entry(self.places[slot].offset, slot);
         let behind = self.hand.wrapping_sub(1);
         let is_behind = self.sorted.get(behind) == Some(&entry);
         let place = if is_behind { behind } else { self.sorted.partition_point(|other| *other < entry) };
@@ -152,16 +144,16 @@ impl DirtyBlocks {
     }
 
     fn unchain(&mut self, slot: u32, record: u32) {
-        let next = self.places[slot as usize].next;
+        let next = self.places[slot].next;
         let mut at = self.blocks[record as usize].head;
         if at == slot {
             self.blocks[record as usize].head = next;
             return;
         }
-        while self.places[at as usize].next != slot {
-            at = self.places[at as usize].next;
+        while self.places[at].next != slot {
+            at = self.places[at].next;
         }
-        self.places[at as usize].next = next;
+        self.places[at].next = next;
     }
 
     /// The hand leaves its block, if it is in one. `last` is chained last, so that it is found at once.
@@ -186,7 +178,7 @@ impl DirtyBlocks {
         }
         let mut slot = std::mem::replace(&mut self.blocks[record as usize].head, NONE);
         while slot != NONE {
-            let Place { offset, next } = self.places[slot as usize];
+            let Place { offset, next } = self.places[slot];
             self.sorted.push(entry(offset, slot));
             slot = next;
         }
@@ -226,7 +218,7 @@ impl DirtyBlocks {
     /// The dirty pages of a block, in no order.
     pub(super) fn dirty(&self, record: u32) -> impl Iterator<Item = u32> + '_ {
         let head = Some(self.blocks[record as usize].head).filter(|slot| *slot != NONE);
-        let next = |slot: &u32| Some(self.places[*slot as usize].next).filter(|slot| *slot != NONE);
+        let next = |slot: &u32| Some(self.places[*slot].next).filter(|slot| *slot != NONE);
         let chained = std::iter::successors(head, next);
         let sorted = if record == self.entered { &self.sorted[..] } else { &[] };
         chained.chain(sorted.iter().map(|entry| *entry as u32))

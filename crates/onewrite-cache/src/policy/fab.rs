@@ -9,27 +9,25 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::blocks::{Blocks, Homes};
+use super::blocks::Blocks;
 use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct Fab {
     /// The state of a block is the moment of its last use.
     blocks: Blocks<u64>,
-    homes: Homes,
-    order: BTreeSet<(usize, Reverse<u64>, u32)>,
+    order: BTreeSet<(u32, Reverse<u64>, u32)>,
     now: u64,
-    leaving: Option<u32>,
 }
 
 impl Fab {
-    /// With flash blocks of so many pages.
-    pub fn new(block_pages: u32) -> Fab {
-        Fab { blocks: Blocks::new(block_pages), homes: Homes::default(), order: BTreeSet::new(), now: 0, leaving: None }
+    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    pub fn new(capacity_pages: u32, block_pages: u32) -> Fab {
+        Fab { blocks: Blocks::new(block_pages, capacity_pages), order: BTreeSet::new(), now: 0 }
     }
 
-    fn key(&self, record: u32) -> (usize, Reverse<u64>, u32) {
-        (self.blocks.record(record).listed_count(), Reverse(*self.blocks.state(record)), record)
+    fn key(&self, record: u32) -> (u32, Reverse<u64>, u32) {
+        (self.blocks.pages(record), Reverse(*self.blocks.state(record)), record)
     }
 
     fn touch(&mut self, record: u32) {
@@ -40,48 +38,44 @@ impl Fab {
 
 impl Policy for Fab {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        let (home, is_new) = self.blocks.join(page);
-        let record = home.record;
+        let (record, is_new) = self.blocks.join(slot, page);
         if !is_new {
-            self.order.remove(&self.key(record));
+            let (pages, last_use, record) = self.key(record);
+            self.order.remove(&(pages - 1, last_use, record));
         }
-        self.homes.set(slot, home);
-        self.blocks.list(slot.0, home);
         self.touch(record);
         self.order.insert(self.key(record));
     }
 
     fn access(&mut self, slot: Slot) {
-        let record = self.homes.of(slot).record;
+        let record = self.blocks.home(slot).record;
         self.order.remove(&self.key(record));
         self.touch(record);
         self.order.insert(self.key(record));
     }
 
-    fn remove(&mut self, slot: Slot) {
-        let home = self.homes.of(slot);
-        let record = home.record;
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
+        let record = self.blocks.home(slot).record;
         self.order.remove(&self.key(record));
-        self.blocks.unlist(slot.0, home, 0);
-        if !self.blocks.leave(record) {
+        if !self.blocks.leave(slot) {
             self.order.insert(self.key(record));
-        } else if self.leaving == Some(record) {
-            self.leaving = None;
         }
     }
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
-        let record = self.leaving.or_else(|| self.order.last().map(|(_, _, record)| *record))?;
-        self.leaving = Some(record);
-        self.blocks.record(record).listed_at(0).map(Slot)
+        if !self.blocks.one_leaves() {
+            let (_, _, record) = *self.order.last()?;
+            self.blocks.let_leave(record);
+        }
+        self.blocks.first_leaving()
     }
 
     fn wants_more(&self) -> bool {
-        self.leaving.is_some()
+        self.blocks.one_leaves()
     }
 
     fn check(&self) -> Result<(), String> {
-        self.blocks.check(|slot| self.homes.of(Slot(slot)))?;
+        self.blocks.check()?;
         let expected: BTreeSet<_> = self.blocks.in_use().map(|record| self.key(record)).collect();
         match expected == self.order {
             true => Ok(()),

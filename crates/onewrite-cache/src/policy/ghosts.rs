@@ -1,76 +1,249 @@
 //! Ghosts: the numbers of pages that have left, newest first; for policies that learn from what comes back.
 //!
-//! Invariant: `places` finds, for each page of the list, its place in `pages`.
+//! ```text
+//!   heads, by hash ─► entry ─► older entry ─► …              chains, at most two entries long on average
+//!   queue: oldest │ entry │ forgotten │ entry │ … │ newest   an entry is 12 bytes: its page and the next of its chain
+//! ```
+//!
+//! An entry is named by its place, which does not change while the queue moves on. A page that is forgotten leaves its
+//! chain at once and the queue when it is the oldest, or when more than one in eight are forgotten.
+//!
+//! Invariants: an entry is in the chain of its page, or forgotten; no page is in a chain twice; the oldest entry is not a
+//! forgotten one.
+
+use std::collections::VecDeque;
 
 use super::PageNo;
-use super::links::{Links, List};
-use super::numbers::Numbers;
+use super::links::NONE;
+use super::numbers::hash;
+
+/// For so many entries one more may be a forgotten one.
+const FORGOTTEN_SHARE: usize = 16;
+/// Entries of a chunk.
+const CHUNK: usize = 64;
+/// Fewest heads, as a power of two.
+const LEAST_BITS: u32 = 4;
+/// What a forgotten entry has for the next of its chain.
+const FORGOTTEN: u32 = NONE - 1;
+
+#[derive(Clone, Copy)]
+#[repr(C, packed(4))]
+struct Ghost {
+    page: u64,
+    /// The place of an older entry of the chain, [`NONE`] or [`FORGOTTEN`].
+    next: u32,
+}
+
+/// Entries by place, in chunks: what one queue gives back another can take, where arrays that grow leave gaps.
+#[derive(Default)]
+struct Queue {
+    chunks: VecDeque<Box<[Ghost; CHUNK]>>,
+    /// Place of the oldest entry, which is in the first chunk; the others count on from it.
+    first: u32,
+    entries: u32,
+}
+
+impl Queue {
+    /// The place after the newest entry.
+    fn end(&self) -> u32 {
+        self.first + self.entries
+    }
+
+    /// In which chunk a place is, and where there.
+    fn split(&self, place: u32) -> (usize, usize) {
+        (place as usize / CHUNK - self.first as usize / CHUNK, place as usize % CHUNK)
+    }
+
+    fn get(&self, place: u32) -> Ghost {
+        let (chunk, index) = self.split(place);
+        self.chunks[chunk][index]
+    }
+
+    fn set(&mut self, place: u32, ghost: Ghost) {
+        let (chunk, index) = self.split(place);
+        self.chunks[chunk][index] = ghost;
+    }
+
+    fn push(&mut self, ghost: Ghost) {
+        if self.split(self.end()).0 == self.chunks.len() {
+            self.chunks.push_back(Box::new([ghost; CHUNK]));
+        }
+        self.entries += 1;
+        self.set(self.end() - 1, ghost);
+    }
+
+    /// Drops the oldest entries as far as they are forgotten.
+    fn drop_forgotten(&mut self) {
+        while self.entries > 0 && self.get(self.first).next == FORGOTTEN {
+            self.first += 1;
+            self.entries -= 1;
+            if self.split(self.first).1 == 0 {
+                self.chunks.pop_front();
+            }
+        }
+    }
+
+    /// Drops all forgotten entries; the others get places as low as can be.
+    fn pack(&mut self) {
+        let mut end = self.first;
+        for place in self.first..self.end() {
+            let ghost = self.get(place);
+            if ghost.next != FORGOTTEN {
+                self.set(end, ghost);
+                end += 1;
+            }
+        }
+        self.entries = end - self.first;
+        self.first %= CHUNK as u32;
+        self.chunks.truncate(self.split(self.end()).0 + 1);
+    }
+}
 
 /// See the module's head.
-#[derive(Default)]
 pub(super) struct Ghosts {
-    places: Numbers,
-    pages: Vec<PageNo>,
-    links: Links,
-    list: List,
-    free: Vec<u32>,
+    heads: Vec<u32>,
+    queue: Queue,
+    length: usize,
+}
+
+impl Default for Ghosts {
+    fn default() -> Ghosts {
+        Ghosts { heads: vec![NONE; 1 << LEAST_BITS], queue: Queue::default(), length: 0 }
+    }
 }
 
 impl Ghosts {
     /// Pages remembered.
     pub(super) fn len(&self) -> usize {
-        self.list.len()
+        self.length
     }
 
     /// Whether `page` is remembered.
     pub(super) fn contains(&self, page: PageNo) -> bool {
-        self.place(page).is_some()
+        self.find(page).is_some()
     }
 
-    fn place(&self, page: PageNo) -> Option<u32> {
-        self.places.find(page.0, |place| self.pages[place as usize].0)
+    fn head(&self, page: u64) -> usize {
+        hash(page, self.heads.len().trailing_zeros())
+    }
+
+    /// The place of a page, and that of the entry before it in its chain or [`NONE`].
+    fn find(&self, page: PageNo) -> Option<(u32, u32)> {
+        let (mut newer, mut place) = (NONE, self.heads[self.head(page.0)]);
+        while place != NONE {
+            let Ghost { page: found, next } = self.queue.get(place);
+            if found == page.0 {
+                return Some((place, newer));
+            }
+            (newer, place) = (place, next);
+        }
+        None
     }
 
     /// Remembers a page as the newest.
     pub(super) fn push(&mut self, page: PageNo) {
         self.forget(page);
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.pages.push(page);
-            self.pages.len() as u32 - 1
-        });
-        self.pages[place as usize] = page;
-        self.places.insert(place, |place| self.pages[place as usize].0);
-        self.list.push_front(&mut self.links, place);
+        let forgotten = self.queue.entries as usize - self.length;
+        if self.length == 2 * self.heads.len() {
+            self.pack(2 * self.heads.len());
+        } else if forgotten > self.length / FORGOTTEN_SHARE + CHUNK || self.queue.end() == FORGOTTEN {
+            self.pack(self.heads.len());
+        }
+        self.length += 1;
+        self.queue.push(Ghost { page: page.0, next: NONE });
+        self.enter(self.queue.end() - 1);
+    }
+
+    /// Puts an entry of the queue at the head of its chain.
+    fn enter(&mut self, place: u32) {
+        let page = self.queue.get(place).page;
+        let head = self.head(page);
+        let next = std::mem::replace(&mut self.heads[head], place);
+        self.queue.set(place, Ghost { page, next });
+    }
+
+    /// Packs the queue, and makes so many chains.
+    fn pack(&mut self, heads: usize) {
+        self.queue.pack();
+        self.heads.clear();
+        self.heads.resize(heads, NONE);
+        (self.queue.first..self.queue.end()).for_each(|place| self.enter(place));
     }
 
     /// Forgets a page; tells whether it was remembered.
     pub(super) fn forget(&mut self, page: PageNo) -> bool {
-        let Some(place) = self.place(page) else { return false };
-        self.places.remove(place, |place| self.pages[place as usize].0);
-        self.list.remove(&mut self.links, place);
-        self.free.push(place);
+        let Some((place, newer)) = self.find(page) else { return false };
+        let Ghost { page, next } = self.queue.get(place);
+        match newer {
+            NONE => {
+                let head = self.head(page);
+                self.heads[head] = next;
+            }
+            newer => self.queue.set(newer, Ghost { next, ..self.queue.get(newer) }),
+        }
+        self.queue.set(place, Ghost { page, next: FORGOTTEN });
+        self.queue.drop_forgotten();
+        self.length -= 1;
         true
     }
 
     /// Forgets the oldest.
     pub(super) fn pop(&mut self) {
-        if let Some(oldest) = self.list.back() {
-            self.forget(self.pages[oldest as usize]);
+        if self.length > 0 {
+            self.forget(PageNo(self.queue.get(self.queue.first).page));
         }
     }
 
-    /// Verifies the invariant.
+    /// Verifies the invariants.
     ///
     /// # Errors
-    /// If it does not hold.
+    /// If they do not hold.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.list.check(&self.links)?;
-        if self.places.len() != self.list.len() {
-            return Err(format!("{} ghosts in the list, {} found by number", self.list.len(), self.places.len()));
+        let first = self.queue.first;
+        let is_remembered = |place: &u32| self.queue.get(*place).next != FORGOTTEN;
+        let places: Vec<u32> = (first..self.queue.end()).filter(is_remembered).collect();
+        if places.len() != self.length || places.first().is_some_and(|place| *place != first) {
+            return Err(format!("{} ghosts from {first} on, counted {}", places.len(), self.length));
         }
-        match self.list.iter(&self.links).find(|place| self.place(self.pages[*place as usize]) != Some(*place)) {
+        let is_found = |place: u32| self.find(PageNo(self.queue.get(place).page)).is_some_and(|found| found.0 == place);
+        match places.into_iter().find(|place| !is_found(*place)) {
             None => Ok(()),
             Some(place) => Err(format!("the ghost at place {place} is not found")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::Choices;
+
+    use super::*;
+
+    #[test]
+    fn they_equal_a_list() {
+        let mut choices = Choices::new(1);
+        for most in [1, 7, 200] {
+            let (mut ghosts, mut model) = (Ghosts::default(), Vec::<PageNo>::new());
+            // So that places come to their end.
+            ghosts.queue.first = FORGOTTEN - 1000;
+            for _ in 0..10_000 {
+                let page = PageNo(choices.below(most * 3) << (20 * choices.below(2)));
+                let known = model.iter().position(|other| *other == page);
+                assert_eq!(ghosts.contains(page), known.is_some());
+                if choices.chance(1, 2) {
+                    assert_eq!(ghosts.forget(page), known.is_some());
+                    known.map(|at| model.remove(at));
+                    continue;
+                }
+                ghosts.push(page);
+                known.map(|at| model.remove(at));
+                model.push(page);
+                if model.len() as u64 > most {
+                    ghosts.pop();
+                    model.remove(0);
+                }
+                assert_eq!((ghosts.len(), ghosts.check()), (model.len(), Ok(())));
+            }
         }
     }
 }

@@ -101,24 +101,7 @@ impl PolicyKind {
 
     /// The policy for a page cache; none if it [needs the future](PolicyKind::needs_future).
     pub fn policy(self, shape: CacheShape) -> Option<Box<dyn Policy>> {
-        let CacheShape { capacity_pages, block_pages } = shape;
-        Some(match self {
-            PolicyKind::Lru => Box::new(Lru::default()),
-            PolicyKind::Clock => Box::new(Clock::new(capacity_pages)),
-            PolicyKind::Linux2q => Box::new(Linux2q::default()),
-            PolicyKind::Cflru => Box::new(Cflru::new(capacity_pages)),
-            PolicyKind::Fab => Box::new(Fab::new(block_pages)),
-            PolicyKind::LbClock => Box::new(LbClock::new(block_pages)),
-            PolicyKind::SpClock => Box::new(SpClock::default()),
-            PolicyKind::TsClock => Box::new(TsClock::new(capacity_pages, block_pages, Counting::AtAccess)),
-            PolicyKind::TsClockScan => Box::new(TsClock::new(capacity_pages, block_pages, Counting::AtScan)),
-            PolicyKind::LruWsr => Box::new(LruWsr::default()),
-            PolicyKind::Bplru => Box::new(Bplru::new(block_pages)),
-            PolicyKind::Arc => Box::new(Arc::new(capacity_pages)),
-            PolicyKind::S3Fifo => Box::new(S3Fifo::new(capacity_pages)),
-            PolicyKind::Sieve => Box::new(Sieve::default()),
-            PolicyKind::Belady => return None,
-        })
+        self.make(shape, None, InPageCache)
     }
 
     /// A simulation of a cache with this policy, compiled for it.
@@ -126,27 +109,60 @@ impl PolicyKind {
     /// # Panics
     /// If it [needs the future](PolicyKind::needs_future) and none is given.
     pub fn simulation(self, shape: CacheShape, future: Option<Future>) -> Box<dyn Replay> {
-        fn with<P: Policy + Send + 'static>(shape: CacheShape, policy: P) -> Box<dyn Replay> {
-            Box::new(Simulation::new(shape.capacity_pages, policy))
-        }
-        let CacheShape { capacity_pages, block_pages } = shape;
-        match self {
-            PolicyKind::Lru => with(shape, Lru::default()),
-            PolicyKind::Clock => with(shape, Clock::new(capacity_pages)),
-            PolicyKind::Linux2q => with(shape, Linux2q::default()),
-            PolicyKind::Cflru => with(shape, Cflru::new(capacity_pages)),
-            PolicyKind::Fab => with(shape, Fab::new(block_pages)),
-            PolicyKind::LbClock => with(shape, LbClock::new(block_pages)),
-            PolicyKind::SpClock => with(shape, SpClock::default()),
-            PolicyKind::TsClock => with(shape, TsClock::new(capacity_pages, block_pages, Counting::AtAccess)),
-            PolicyKind::TsClockScan => with(shape, TsClock::new(capacity_pages, block_pages, Counting::AtScan)),
-            PolicyKind::LruWsr => with(shape, LruWsr::default()),
-            PolicyKind::Bplru => with(shape, Bplru::new(block_pages)),
-            PolicyKind::Arc => with(shape, Arc::new(capacity_pages)),
-            PolicyKind::S3Fifo => with(shape, S3Fifo::new(capacity_pages)),
-            PolicyKind::Sieve => with(shape, Sieve::default()),
-            PolicyKind::Belady => with(shape, Belady::new(future.expect("the optimum is told the future"))),
-        }
+        self.make(shape, future, InSimulation(shape)).expect("the optimum is told the future")
+    }
+
+    /// Makes the policy for a use of it; none without the future that it needs.
+    fn make<U: Use>(
+        self,
+        CacheShape { capacity_pages, block_pages }: CacheShape,
+        future: Option<Future>,
+        made_for: U,
+    ) -> Option<U::Made> {
+        Some(match self {
+            PolicyKind::Lru => made_for.of(Lru::new(capacity_pages)),
+            PolicyKind::Clock => made_for.of(Clock::new(capacity_pages)),
+            PolicyKind::Linux2q => made_for.of(Linux2q::new(capacity_pages)),
+            PolicyKind::Cflru => made_for.of(Cflru::new(capacity_pages)),
+            PolicyKind::Fab => made_for.of(Fab::new(capacity_pages, block_pages)),
+            PolicyKind::LbClock => made_for.of(LbClock::new(capacity_pages, block_pages)),
+            PolicyKind::SpClock => made_for.of(SpClock::new(capacity_pages)),
+            PolicyKind::TsClock => made_for.of(TsClock::new(capacity_pages, block_pages, Counting::AtAccess)),
+            PolicyKind::TsClockScan => made_for.of(TsClock::new(capacity_pages, block_pages, Counting::AtScan)),
+            PolicyKind::LruWsr => made_for.of(LruWsr::new(capacity_pages)),
+            PolicyKind::Bplru => made_for.of(Bplru::new(capacity_pages, block_pages)),
+            PolicyKind::Arc => made_for.of(Arc::new(capacity_pages)),
+            PolicyKind::S3Fifo => made_for.of(S3Fifo::new(capacity_pages)),
+            PolicyKind::Sieve => made_for.of(Sieve::new(capacity_pages)),
+            PolicyKind::Belady => made_for.of(Belady::new(capacity_pages, future?)),
+        })
+    }
+}
+
+/// What a policy is made for: each use is compiled for each policy.
+trait Use {
+    type Made;
+
+    fn of<P: Policy + Send + 'static>(self, policy: P) -> Self::Made;
+}
+
+struct InPageCache;
+
+impl Use for InPageCache {
+    type Made = Box<dyn Policy>;
+
+    fn of<P: Policy + Send + 'static>(self, policy: P) -> Box<dyn Policy> {
+        Box::new(policy)
+    }
+}
+
+struct InSimulation(CacheShape);
+
+impl Use for InSimulation {
+    type Made = Box<dyn Replay>;
+
+    fn of<P: Policy + Send + 'static>(self, policy: P) -> Box<dyn Replay> {
+        Box::new(Simulation::new(self.0.capacity_pages, policy))
     }
 }
 

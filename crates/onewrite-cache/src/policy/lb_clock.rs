@@ -10,7 +10,7 @@
 //! made for a write buffer; here reads count as writes do. Where it leaves the hand is our reading: at its starting point.
 //! Invariant: the ring holds every block that has pages.
 
-use super::blocks::{Blocks, Home, Homes};
+use super::blocks::{Blocks, Home};
 use super::links::Ring;
 use super::{PageNo, Policy, Slot};
 
@@ -18,15 +18,13 @@ use super::{PageNo, Policy, Slot};
 pub struct LbClock {
     /// The state of a block is its bit.
     blocks: Blocks<bool>,
-    homes: Homes,
     ring: Ring,
-    leaving: Option<u32>,
 }
 
 impl LbClock {
-    /// With flash blocks of so many pages.
-    pub fn new(block_pages: u32) -> LbClock {
-        LbClock { blocks: Blocks::new(block_pages), homes: Homes::default(), ring: Ring::default(), leaving: None }
+    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    pub fn new(capacity_pages: u32, block_pages: u32) -> LbClock {
+        LbClock { blocks: Blocks::new(block_pages, capacity_pages), ring: Ring::with_capacity(0) }
     }
 
     fn choose(&mut self) -> Option<u32> {
@@ -35,55 +33,51 @@ impl LbClock {
         let all_used = !was_used.contains(&false);
         let candidates = round.iter().zip(was_used).filter(|(_, used)| all_used || !used).map(|(block, _)| *block);
         // The first of equals: `max_by_key` would give the last.
-        candidates.rev().max_by_key(|block| self.blocks.record(*block).listed_count())
+        candidates.rev().max_by_key(|block| self.blocks.pages(*block))
     }
 }
 
 impl Policy for LbClock {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        let (home, is_new) = self.blocks.join(page);
-        self.homes.set(slot, home);
-        self.blocks.list(slot.0, home);
-        *self.blocks.state_mut(home.record) = true;
+        let (record, is_new) = self.blocks.join(slot, page);
+        *self.blocks.state_mut(record) = true;
         if is_new {
-            self.ring.insert_before_hand(home.record);
+            self.ring.insert_before_hand(record);
         }
     }
 
     fn access(&mut self, slot: Slot) {
-        *self.blocks.state_mut(self.homes.of(slot).record) = true;
+        *self.blocks.state_mut(self.blocks.home(slot).record) = true;
     }
 
     fn dirtied(&mut self, slot: Slot) {
-        let Home { record, offset } = self.homes.of(slot);
+        let Home { record, offset } = self.blocks.home(slot);
         if offset + 1 == self.blocks.block_pages() {
             *self.blocks.state_mut(record) = false;
         }
     }
 
-    fn remove(&mut self, slot: Slot) {
-        let home = self.homes.of(slot);
-        let record = home.record;
-        self.blocks.unlist(slot.0, home, 0);
-        if self.blocks.leave(record) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
+        let record = self.blocks.home(slot).record;
+        if self.blocks.leave(slot) {
             self.ring.remove(record);
-            self.leaving = self.leaving.filter(|leaving| *leaving != record);
         }
     }
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
-        if self.leaving.is_none() {
-            self.leaving = self.choose();
+        if !self.blocks.one_leaves() {
+            let record = self.choose()?;
+            self.blocks.let_leave(record);
         }
-        self.blocks.record(self.leaving?).listed_at(0).map(Slot)
+        self.blocks.first_leaving()
     }
 
     fn wants_more(&self) -> bool {
-        self.leaving.is_some()
+        self.blocks.one_leaves()
     }
 
     fn check(&self) -> Result<(), String> {
-        self.blocks.check(|slot| self.homes.of(Slot(slot)))?;
+        self.blocks.check()?;
         self.ring.check()?;
         let mut circle: Vec<u32> = self.ring.iter().collect();
         circle.sort_unstable();

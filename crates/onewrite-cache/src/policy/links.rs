@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use super::slots::PerSlot;
+
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -18,31 +20,39 @@ struct Link {
 /// What a slot that is in no list has.
 const OUT: Link = Link { previous: NONE - 1, next: NONE - 1 };
 
-/// The array behind lists and rings.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Links(Vec<Link>);
+impl Default for Link {
+    fn default() -> Link {
+        OUT
+    }
+}
+
+/// The array behind lists.
+#[derive(Clone, Debug)]
+pub(super) struct Links(PerSlot<Link>);
 
 impl Links {
+    /// With room for so many slots.
+    pub(super) fn with_capacity(slots: u32) -> Links {
+        Links(PerSlot::with_capacity(slots))
+    }
+
     /// The slot after `slot`, nearer to the back.
     pub(super) fn next(&self, slot: u32) -> u32 {
-        self.0[slot as usize].next
+        self.0[slot].next
     }
 
     /// The slot before `slot`, nearer to the front.
     pub(super) fn previous(&self, slot: u32) -> u32 {
-        self.0[slot as usize].previous
+        self.0[slot].previous
     }
 
     fn put(&mut self, slot: u32, link: Link) {
-        if self.0.len() <= slot as usize {
-            self.0.resize(slot as usize + 1, OUT);
-        }
-        debug_assert_eq!(self.0[slot as usize], OUT, "slot {slot} is in a list already");
-        self.0[slot as usize] = link;
+        debug_assert_eq!(self.0.get(slot).unwrap_or(OUT), OUT, "slot {slot} is in a list already");
+        self.0.set(slot, link);
     }
 
     fn take(&mut self, slot: u32) -> Link {
-        let link = std::mem::replace(&mut self.0[slot as usize], OUT);
+        let link = std::mem::replace(&mut self.0[slot], OUT);
         debug_assert_ne!(link, OUT, "slot {slot} is in no list");
         link
     }
@@ -83,7 +93,7 @@ impl List {
         links.put(slot, Link { previous: NONE, next: self.front });
         match self.front {
             NONE => self.back = slot,
-            front => links.0[front as usize].previous = slot,
+            front => links.0[front].previous = slot,
         }
         self.front = slot;
         self.length += 1;
@@ -94,7 +104,7 @@ impl List {
         links.put(slot, Link { previous: self.back, next: NONE });
         match self.back {
             NONE => self.front = slot,
-            back => links.0[back as usize].next = slot,
+            back => links.0[back].next = slot,
         }
         self.back = slot;
         self.length += 1;
@@ -110,8 +120,8 @@ impl List {
             return self.push_front(links, slot);
         }
         links.put(slot, Link { previous, next: place });
-        links.0[previous as usize].next = slot;
-        links.0[place as usize].previous = slot;
+        links.0[previous].next = slot;
+        links.0[place].previous = slot;
         self.length += 1;
     }
 
@@ -120,11 +130,11 @@ impl List {
         let Link { previous, next } = links.take(slot);
         match previous {
             NONE => self.front = next,
-            previous => links.0[previous as usize].next = next,
+            previous => links.0[previous].next = next,
         }
         match next {
             NONE => self.back = previous,
-            next => links.0[next as usize].previous = previous,
+            next => links.0[next].previous = previous,
         }
         self.length -= 1;
     }
@@ -169,19 +179,18 @@ impl List {
 /// count them.
 ///
 /// Invariants: `holes` counts a slot's entries in the queue that are holes, its first ones; the front is none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Ring {
     queue: VecDeque<u32>,
-    holes: Vec<u8>,
+    holes: PerSlot<u8>,
     length: usize,
 }
 
 impl Ring {
     /// An empty ring with room for so many slots and a quarter as many holes.
     pub(super) fn with_capacity(slots: u32) -> Ring {
-        let slots = slots as usize;
-        let queue = VecDeque::with_capacity(slots + slots / 4 + 8);
-        Ring { queue, holes: Vec::with_capacity(slots), length: 0 }
+        let room = slots as usize + slots as usize / 4 + 8;
+        Ring { queue: VecDeque::with_capacity(room), holes: PerSlot::with_capacity(slots), length: 0 }
     }
 
     /// The slot under the hand.
@@ -193,7 +202,7 @@ impl Ring {
     /// A slot so far ahead of the hand, or so far less the holes between.
     #[inline]
     pub(super) fn ahead(&self, distance: usize) -> Option<u32> {
-        self.queue.get(distance).copied().filter(|slot| self.holes[*slot as usize] == 0)
+        self.queue.get(distance).copied().filter(|slot| self.holes[*slot] == 0)
     }
 
     /// Moves the hand to the next slot.
@@ -208,9 +217,7 @@ impl Ring {
     /// Puts a slot just before the one under the hand, where the hand comes last; the only slot gets the hand.
     #[inline]
     pub(super) fn insert_before_hand(&mut self, slot: u32) {
-        if self.holes.len() <= slot as usize {
-            self.holes.resize(slot as usize + 1, 0);
-        }
+        self.holes.know(slot);
         if self.queue.len() == self.queue.capacity() {
             self.make_room();
         }
@@ -226,17 +233,17 @@ impl Ring {
             self.queue.pop_front();
             return self.drop_holes();
         }
-        self.holes[slot as usize] += 1;
-        if self.holes[slot as usize] == u8::MAX {
+        self.holes[slot] += 1;
+        if self.holes[slot] == u8::MAX {
             self.make_room();
         }
     }
 
     fn drop_holes(&mut self) {
         while let Some(front) = self.queue.front()
-            && self.holes[*front as usize] > 0
+            && self.holes[*front] > 0
         {
-            self.holes[*front as usize] -= 1;
+            self.holes[*front] -= 1;
             self.queue.pop_front();
         }
     }
@@ -245,8 +252,8 @@ impl Ring {
     fn make_room(&mut self) {
         let holes = &mut self.holes;
         self.queue.retain(|slot| {
-            let is_slot = holes[*slot as usize] == 0;
-            holes[*slot as usize] -= u8::from(!is_slot);
+            let is_slot = holes[*slot] == 0;
+            holes[*slot] -= u8::from(!is_slot);
             is_slot
         });
         self.queue.reserve_exact(self.length / 4 + 8);
@@ -256,8 +263,8 @@ impl Ring {
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut holes = self.holes.clone();
         self.queue.iter().copied().filter(move |slot| {
-            let is_slot = holes[*slot as usize] == 0;
-            holes[*slot as usize] -= u8::from(!is_slot);
+            let is_slot = holes[*slot] == 0;
+            holes[*slot] -= u8::from(!is_slot);
             is_slot
         })
     }

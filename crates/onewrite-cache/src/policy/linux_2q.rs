@@ -16,6 +16,7 @@
 //! is in exactly the list that its flag says.
 
 use super::links::{Links, List};
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 #[derive(Clone, Copy, Default)]
@@ -25,20 +26,29 @@ struct Mark {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Linux2q {
     links: Links,
     active: List,
     inactive: List,
-    marks: Vec<Mark>,
+    marks: PerSlot<Mark>,
 }
 
 impl Linux2q {
+    /// With room for so many pages; more may come in.
+    pub fn new(capacity_pages: u32) -> Linux2q {
+        Linux2q {
+            links: Links::with_capacity(capacity_pages),
+            active: List::default(),
+            inactive: List::default(),
+            marks: PerSlot::with_capacity(capacity_pages),
+        }
+    }
+
     fn balance(&mut self) {
         while self.active.len() > self.inactive.len() {
             let Some(oldest) = self.active.back() else { return };
             self.active.remove(&mut self.links, oldest);
-            let mark = &mut self.marks[oldest as usize];
+            let mark = &mut self.marks[oldest];
             if std::mem::replace(&mut mark.is_referenced, false) {
                 self.active.push_front(&mut self.links, oldest);
             } else {
@@ -51,15 +61,12 @@ impl Linux2q {
 
 impl Policy for Linux2q {
     fn insert(&mut self, slot: Slot, _page: PageNo) {
-        if self.marks.len() <= slot.index() {
-            self.marks.resize(slot.index() + 1, Mark::default());
-        }
-        self.marks[slot.index()] = Mark { is_active: false, is_referenced: true };
+        self.marks.set(slot.0, Mark { is_active: false, is_referenced: true });
         self.inactive.push_front(&mut self.links, slot.0);
     }
 
     fn access(&mut self, slot: Slot) {
-        let mark = &mut self.marks[slot.index()];
+        let mark = &mut self.marks[slot.0];
         if mark.is_active || !mark.is_referenced {
             mark.is_referenced = true;
             return;
@@ -69,8 +76,8 @@ impl Policy for Linux2q {
         self.active.push_front(&mut self.links, slot.0);
     }
 
-    fn remove(&mut self, slot: Slot) {
-        let list = if self.marks[slot.index()].is_active { &mut self.active } else { &mut self.inactive };
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
+        let list = if self.marks[slot.0].is_active { &mut self.active } else { &mut self.inactive };
         list.remove(&mut self.links, slot.0);
     }
 
@@ -82,7 +89,7 @@ impl Policy for Linux2q {
     fn check(&self) -> Result<(), String> {
         for (list, is_active) in [(&self.active, true), (&self.inactive, false)] {
             list.check(&self.links)?;
-            let stray = list.iter(&self.links).find(|slot| self.marks[*slot as usize].is_active != is_active);
+            let stray = list.iter(&self.links).find(|slot| self.marks[*slot].is_active != is_active);
             if let Some(slot) = stray {
                 return Err(format!("slot {slot} is in the wrong list"));
             }

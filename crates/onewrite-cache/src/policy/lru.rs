@@ -7,10 +7,16 @@ use super::links::{Links, List};
 use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Lru {
     links: Links,
     list: List,
+}
+
+impl Lru {
+    /// With room for so many pages; more may come in.
+    pub fn new(capacity_pages: u32) -> Lru {
+        Lru { links: Links::with_capacity(capacity_pages), list: List::default() }
+    }
 }
 
 impl Policy for Lru {
@@ -25,7 +31,7 @@ impl Policy for Lru {
     }
 
     #[inline]
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
         self.list.remove(&mut self.links, slot.0);
     }
 

@@ -7,6 +7,7 @@
 //! on Consumer Electronics 54(3), 2008. Invariants: as LRU; only dirty pages are cold.
 
 use super::links::{Links, List};
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 #[derive(Clone, Copy, Default)]
@@ -16,43 +17,47 @@ struct Mark {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct LruWsr {
     links: Links,
     list: List,
-    marks: Vec<Mark>,
+    marks: PerSlot<Mark>,
+}
+
+impl LruWsr {
+    /// With room for so many pages; more may come in.
+    pub fn new(capacity_pages: u32) -> LruWsr {
+        let links = Links::with_capacity(capacity_pages);
+        LruWsr { links, list: List::default(), marks: PerSlot::with_capacity(capacity_pages) }
+    }
 }
 
 impl Policy for LruWsr {
     fn insert(&mut self, slot: Slot, _page: PageNo) {
-        if self.marks.len() <= slot.index() {
-            self.marks.resize(slot.index() + 1, Mark::default());
-        }
-        self.marks[slot.index()] = Mark::default();
+        self.marks.set(slot.0, Mark::default());
         self.list.push_front(&mut self.links, slot.0);
     }
 
     fn access(&mut self, slot: Slot) {
-        self.marks[slot.index()].is_cold = false;
+        self.marks[slot.0].is_cold = false;
         self.list.move_to_front(&mut self.links, slot.0);
     }
 
     fn dirtied(&mut self, slot: Slot) {
-        self.marks[slot.index()] = Mark { is_dirty: true, is_cold: false };
+        self.marks[slot.0] = Mark { is_dirty: true, is_cold: false };
     }
 
     fn cleaned(&mut self, slot: Slot) {
-        self.marks[slot.index()] = Mark::default();
+        self.marks[slot.0] = Mark::default();
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
         self.list.remove(&mut self.links, slot.0);
     }
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
         loop {
             let oldest = self.list.back()?;
-            let mark = &mut self.marks[oldest as usize];
+            let mark = &mut self.marks[oldest];
             if !mark.is_dirty || mark.is_cold {
                 return Some(Slot(oldest));
             }
@@ -63,7 +68,7 @@ impl Policy for LruWsr {
 
     fn check(&self) -> Result<(), String> {
         self.list.check(&self.links)?;
-        let cold_and_clean = |slot: &u32| self.marks[*slot as usize].is_cold && !self.marks[*slot as usize].is_dirty;
+        let cold_and_clean = |slot: &u32| self.marks[*slot].is_cold && !self.marks[*slot].is_dirty;
         match self.list.iter(&self.links).find(cold_and_clean) {
             Some(slot) => Err(format!("slot {slot} is cold, but clean")),
             None => Ok(()),

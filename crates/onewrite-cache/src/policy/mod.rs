@@ -1,5 +1,5 @@
-//! Policy: which page leaves. One file for each; `links.rs`, `blocks.rs` and `ghosts.rs` hold what several need,
-//! `dirty.rs` and `numbers.rs` the blocks of TS-CLOCK.
+//! Policy: which page leaves. One file for each; `slots.rs`, `links.rs`, `numbers.rs`, `blocks.rs` and `ghosts.rs` hold
+//! what several need, `dirty.rs` the blocks of TS-CLOCK.
 //!
 //! [`PolicyKind`] names them all and makes them.
 
@@ -21,6 +21,7 @@ mod lru_wsr;
 mod numbers;
 mod s3_fifo;
 mod sieve;
+mod slots;
 mod sp_clock;
 mod ts_clock;
 
@@ -75,8 +76,8 @@ pub trait Policy {
     /// A dirty page was written out and stays.
     fn cleaned(&mut self, _slot: Slot) {}
 
-    /// A page left, or must not be chosen for now.
-    fn remove(&mut self, slot: Slot);
+    /// The page of a slot, which it was inserted with, left, or must not be chosen for now.
+    fn remove(&mut self, slot: Slot, page: PageNo);
 
     /// The page that should leave next, `incoming` being the one that needs the room, if that is known; it stays in
     /// until [`Policy::remove`].

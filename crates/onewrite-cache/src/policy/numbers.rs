@@ -12,6 +12,12 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Entries of the smallest table, as a power of two.
 const LEAST_BITS: u32 = 4;
 
+/// A number's hash of so many bits, at least one.
+#[inline]
+pub(super) fn hash(number: u64, bits: u32) -> usize {
+    (number.wrapping_mul(GOLDEN) >> (64 - bits)) as usize
+}
+
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
@@ -20,13 +26,8 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Records in it.
-    pub(super) fn len(&self) -> usize {
-        self.length
-    }
-
     fn home(&self, number: u64) -> usize {
-        (number.wrapping_mul(GOLDEN) >> (64 - self.entries.len().trailing_zeros())) as usize
+        hash(number, self.entries.len().trailing_zeros())
     }
 
     fn after(&self, entry: usize) -> usize {

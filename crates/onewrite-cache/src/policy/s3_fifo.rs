@@ -16,6 +16,7 @@
 
 use super::ghosts::Ghosts;
 use super::links::{Links, List};
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// The small queue is a tenth of the cache.
@@ -37,8 +38,7 @@ pub struct S3Fifo {
     small: List,
     main: List,
     ghosts: Ghosts,
-    marks: Vec<Mark>,
-    pages: Vec<PageNo>,
+    marks: PerSlot<Mark>,
     small_max: usize,
     main_max: usize,
     leaving: Option<Slot>,
@@ -49,12 +49,11 @@ impl S3Fifo {
     pub fn new(capacity_pages: u32) -> S3Fifo {
         let small_max = (capacity_pages as usize / SMALL_SHARE).max(1);
         S3Fifo {
-            links: Links::default(),
+            links: Links::with_capacity(capacity_pages),
             small: List::default(),
             main: List::default(),
             ghosts: Ghosts::default(),
-            marks: Vec::new(),
-            pages: Vec::new(),
+            marks: PerSlot::with_capacity(capacity_pages),
             small_max,
             main_max: capacity_pages as usize - small_max,
             leaving: None,
@@ -64,10 +63,10 @@ impl S3Fifo {
     /// The oldest page of the small queue if it is the victim, else it moves to main.
     fn sift(&mut self) -> Option<u32> {
         let oldest = self.small.back()?;
-        if self.marks[oldest as usize].uses < USES_TO_MAIN {
+        if self.marks[oldest].uses < USES_TO_MAIN {
             return Some(oldest);
         }
-        self.marks[oldest as usize] = Mark { uses: 0, is_main: true };
+        self.marks[oldest] = Mark { uses: 0, is_main: true };
         self.small.remove(&mut self.links, oldest);
         self.main.push_front(&mut self.links, oldest);
         if self.main.len() > self.main_max { self.oldest_unused() } else { None }
@@ -76,7 +75,7 @@ impl S3Fifo {
     fn oldest_unused(&mut self) -> Option<u32> {
         loop {
             let oldest = self.main.back()?;
-            let uses = &mut self.marks[oldest as usize].uses;
+            let uses = &mut self.marks[oldest].uses;
             if *uses == 0 {
                 return Some(oldest);
             }
@@ -88,29 +87,25 @@ impl S3Fifo {
 
 impl Policy for S3Fifo {
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        if self.pages.len() <= slot.index() {
-            self.pages.resize(slot.index() + 1, page);
-            self.marks.resize(slot.index() + 1, Mark::default());
-        }
         let is_main = self.ghosts.forget(page);
-        (self.pages[slot.index()], self.marks[slot.index()]) = (page, Mark { uses: 0, is_main });
+        self.marks.set(slot.0, Mark { uses: 0, is_main });
         let queue = if is_main { &mut self.main } else { &mut self.small };
         queue.push_front(&mut self.links, slot.0);
     }
 
     fn access(&mut self, slot: Slot) {
-        let uses = &mut self.marks[slot.index()].uses;
+        let uses = &mut self.marks[slot.0].uses;
         *uses = (*uses + 1).min(USES_MAX);
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, page: PageNo) {
         let is_victim = self.leaving.take() == Some(slot);
-        if self.marks[slot.index()].is_main {
+        if self.marks[slot.0].is_main {
             return self.main.remove(&mut self.links, slot.0);
         }
         self.small.remove(&mut self.links, slot.0);
         if is_victim && self.main_max > 0 {
-            self.ghosts.push(self.pages[slot.index()]);
+            self.ghosts.push(page);
             if self.ghosts.len() > self.main_max {
                 self.ghosts.pop();
             }
@@ -132,7 +127,7 @@ impl Policy for S3Fifo {
     fn check(&self) -> Result<(), String> {
         for (queue, is_main) in [(&self.small, false), (&self.main, true)] {
             queue.check(&self.links)?;
-            if let Some(slot) = queue.iter(&self.links).find(|slot| self.marks[*slot as usize].is_main != is_main) {
+            if let Some(slot) = queue.iter(&self.links).find(|slot| self.marks[*slot].is_main != is_main) {
                 return Err(format!("slot {slot} is in the wrong queue"));
             }
         }

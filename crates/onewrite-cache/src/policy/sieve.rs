@@ -6,39 +6,39 @@
 //! Source: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. Invariant: the hand is none or on a slot of the list.
 
 use super::links::{Links, List, NONE};
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct Sieve {
     links: Links,
     queue: List,
-    is_visited: Vec<bool>,
+    is_visited: PerSlot<bool>,
     hand: u32,
 }
 
-impl Default for Sieve {
-    fn default() -> Sieve {
-        Sieve { links: Links::default(), queue: List::default(), is_visited: Vec::new(), hand: NONE }
+impl Sieve {
+    /// With room for so many pages; more may come in.
+    pub fn new(capacity_pages: u32) -> Sieve {
+        let links = Links::with_capacity(capacity_pages);
+        Sieve { links, queue: List::default(), is_visited: PerSlot::with_capacity(capacity_pages), hand: NONE }
     }
 }
 
 impl Policy for Sieve {
     #[inline]
     fn insert(&mut self, slot: Slot, _page: PageNo) {
-        if self.is_visited.len() <= slot.index() {
-            self.is_visited.resize(slot.index() + 1, false);
-        }
-        self.is_visited[slot.index()] = false;
+        self.is_visited.set(slot.0, false);
         self.queue.push_front(&mut self.links, slot.0);
     }
 
     #[inline]
     fn access(&mut self, slot: Slot) {
-        self.is_visited[slot.index()] = true;
+        self.is_visited[slot.0] = true;
     }
 
     #[inline]
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
         if self.hand == slot.0 {
             self.hand = self.links.previous(slot.0);
         }
@@ -51,7 +51,7 @@ impl Policy for Sieve {
         if self.hand == NONE {
             self.hand = oldest;
         }
-        while std::mem::replace(&mut self.is_visited[self.hand as usize], false) {
+        while std::mem::replace(&mut self.is_visited[self.hand], false) {
             let newer = self.links.previous(self.hand);
             self.hand = if newer == NONE { oldest } else { newer };
         }

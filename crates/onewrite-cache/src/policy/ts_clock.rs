@@ -28,6 +28,7 @@
 
 use super::dirty::DirtyBlocks;
 use super::links::Ring;
+use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
 /// How far ahead of the t-hand a victim is guessed.
@@ -85,7 +86,7 @@ pub struct TsClock {
     blocks: DirtyBlocks,
     /// Of each block; apart from the rest, since hits look at nothing else of a block.
     non_zero: Vec<u32>,
-    marks: Vec<Mark>,
+    marks: PerSlot<Mark>,
     block_pages: u32,
     counting: Counting,
     /// Whether the t-hand passes on after the next insertion.
@@ -99,7 +100,7 @@ impl TsClock {
             ring: Ring::with_capacity(capacity_pages),
             blocks: DirtyBlocks::new(block_pages, capacity_pages),
             non_zero: Vec::new(),
-            marks: Vec::with_capacity(capacity_pages as usize),
+            marks: PerSlot::with_capacity(capacity_pages),
             block_pages,
             counting,
             passes_on: false,
@@ -111,11 +112,11 @@ impl TsClock {
     fn count_dirty(&mut self, slot: u32, record: u32, joins: bool) {
         self.non_zero[record as usize] += u32::from(joins);
         if self.counting == Counting::AtScan {
-            let count = self.marks[slot as usize].count().max(1);
-            self.marks[slot as usize] = Mark(Mark::dirty(record, count).0 | Mark::WAITS);
+            let count = self.marks[slot].count().max(1);
+            self.marks[slot] = Mark(Mark::dirty(record, count).0 | Mark::WAITS);
             return;
         }
-        self.marks[slot as usize] = Mark::dirty(record, self.count_of(record));
+        self.marks[slot] = Mark::dirty(record, self.count_of(record));
     }
 
     /// The count of a page of a block with at least one page in `non_zero`.
@@ -135,11 +136,11 @@ impl TsClock {
     /// The t-hand takes one from the count under it and passes on.
     #[inline]
     fn sweep_time(&mut self, slot: u32) {
-        let mark = self.marks[slot as usize];
+        let mark = self.marks[slot];
         if mark.waits() {
-            self.marks[slot as usize] = Mark::dirty(mark.record(), self.count_of(mark.record()));
+            self.marks[slot] = Mark::dirty(mark.record(), self.count_of(mark.record()));
         }
-        let mark = &mut self.marks[slot as usize];
+        let mark = &mut self.marks[slot];
         mark.0 -= 1;
         if mark.is_dirty() && mark.count() == 0 {
             self.non_zero[mark.record() as usize] -= 1;
@@ -151,14 +152,11 @@ impl TsClock {
 impl Policy for TsClock {
     #[inline]
     fn insert(&mut self, slot: Slot, page: PageNo) {
-        if self.marks.len() <= slot.index() {
-            self.marks.resize(slot.index() + 1, Mark::default());
-        }
         let (record, is_new) = self.blocks.join(slot.0, page);
         if is_new {
             self.non_zero.resize(self.non_zero.len().max(record as usize + 1), 0);
         }
-        self.marks[slot.index()] = Mark::clean(record, 1);
+        self.marks.set(slot.0, Mark::clean(record, 1));
         self.ring.insert_before_hand(slot.0);
         if std::mem::take(&mut self.passes_on) {
             self.ring.advance();
@@ -167,31 +165,31 @@ impl Policy for TsClock {
 
     #[inline]
     fn access(&mut self, slot: Slot) {
-        let mark = self.marks[slot.index()];
+        let mark = self.marks[slot.0];
         if mark.is_dirty() {
             self.count_dirty(slot.0, mark.record(), mark.count() == 0);
         } else {
-            self.marks[slot.index()] = Mark::clean(mark.record(), 1);
+            self.marks[slot.0] = Mark::clean(mark.record(), 1);
         }
     }
 
     #[inline]
     fn dirtied(&mut self, slot: Slot) {
-        debug_assert!(!self.marks[slot.index()].is_dirty(), "{slot:?} is dirty already");
-        let record = self.marks[slot.index()].record();
+        debug_assert!(!self.marks[slot.0].is_dirty(), "{slot:?} is dirty already");
+        let record = self.marks[slot.0].record();
         self.blocks.add(slot.0, record);
         self.count_dirty(slot.0, record, true);
     }
 
     fn cleaned(&mut self, slot: Slot) {
-        let mark = self.marks[slot.index()];
+        let mark = self.marks[slot.0];
         self.forget_dirty(slot.0, mark);
-        self.marks[slot.index()] = Mark::clean(mark.record(), mark.count().min(1));
+        self.marks[slot.0] = Mark::clean(mark.record(), mark.count().min(1));
     }
 
     #[inline]
-    fn remove(&mut self, slot: Slot) {
-        let mark = self.marks[slot.index()];
+    fn remove(&mut self, slot: Slot, _page: PageNo) {
+        let mark = self.marks[slot.0];
         if mark.is_dirty() {
             self.forget_dirty(slot.0, mark);
         }
@@ -203,14 +201,14 @@ impl Policy for TsClock {
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
         loop {
             let slot = self.ring.hand()?;
-            let mark = self.marks[slot as usize];
+            let mark = self.marks[slot];
             if mark.count() > 0 {
                 self.sweep_time(slot);
                 continue;
             }
             // There is a victim for the s-hand, for this page has a count of zero.
             let marks = &self.marks;
-            let is_victim = |slot: u32| marks[slot as usize].count() == 0;
+            let is_victim = |slot: u32| marks[slot].count() == 0;
             let victim = if mark.is_dirty() { self.blocks.sweep(mark.record(), is_victim) } else { slot };
             self.passes_on = victim != slot;
             return Some(Slot(victim));
@@ -219,21 +217,21 @@ impl Policy for TsClock {
 
     #[inline]
     fn upcoming(&self) -> [Option<Slot>; 2] {
-        let ahead = self.ring.ahead(HINT_DISTANCE).filter(|slot| self.marks[*slot as usize].count() <= 1);
+        let ahead = self.ring.ahead(HINT_DISTANCE).filter(|slot| self.marks[*slot].count() <= 1);
         [self.blocks.hand().map(Slot), ahead.map(Slot)]
     }
 
     fn check(&self) -> Result<(), String> {
         self.ring.check()?;
-        self.blocks.check(|slot| self.marks[slot as usize].record())?;
-        let count_of = |slot: &u32| self.marks[*slot as usize].count();
+        self.blocks.check(|slot| self.marks[slot].record())?;
+        let count_of = |slot: &u32| self.marks[*slot].count();
         let mut listed = 0;
         for record in self.blocks.in_use() {
             let non_zero = self.blocks.dirty(record).filter(|slot| count_of(slot) > 0).count();
             if non_zero as u32 != self.non_zero[record as usize] {
                 return Err(format!("a block counts {}, not {non_zero}", self.non_zero[record as usize]));
             }
-            if let Some(slot) = self.blocks.dirty(record).find(|slot| !self.marks[*slot as usize].is_dirty()) {
+            if let Some(slot) = self.blocks.dirty(record).find(|slot| !self.marks[*slot].is_dirty()) {
                 return Err(format!("slot {slot} is listed, but clean"));
             }
             listed += self.blocks.dirty(record).count();
@@ -241,7 +239,7 @@ impl Policy for TsClock {
         if let Some(slot) = self.ring.iter().find(|slot| count_of(slot) > 4) {
             return Err(format!("slot {slot} has a count of {}", count_of(&slot)));
         }
-        let dirty = self.ring.iter().filter(|slot| self.marks[*slot as usize].is_dirty()).count();
+        let dirty = self.ring.iter().filter(|slot| self.marks[*slot].is_dirty()).count();
         match dirty == listed {
             true => Ok(()),
             false => Err(format!("{dirty} dirty pages, {listed} listed")),
@@ -269,7 +267,7 @@ mod tests {
                     example.policy.dirtied(slot);
                 }
             }
-            for (slot, (_, is_dirty, count)) in start.iter().enumerate() {
+            for (slot, (_, is_dirty, count)) in (0..).zip(start) {
                 let policy = &mut example.policy;
                 let was_counted = policy.marks[slot].count() > 0;
                 let record = policy.marks[slot].record();
@@ -296,7 +294,7 @@ mod tests {
         /// A miss: gives the page that left.
         fn miss(&mut self, page: u64) -> u64 {
             let victim = self.policy.victim(Some(PageNo(page))).unwrap();
-            self.policy.remove(victim);
+            self.policy.remove(victim, PageNo(0));
             self.come_in(page);
             self.policy.check().unwrap();
             self.pages[victim.index()]
@@ -304,7 +302,7 @@ mod tests {
 
         fn count(&self, page: u64) -> u32 {
             let slot = self.pages.iter().position(|known| *known == page).unwrap();
-            self.policy.marks[slot].count()
+            self.policy.marks[slot as u32].count()
         }
 
         fn ring(&self) -> Vec<u64> {
@@ -370,7 +368,7 @@ mod tests {
         }
         let mut order = Vec::new();
         while let Some(victim) = policy.victim(None) {
-            policy.remove(victim);
+            policy.remove(victim, PageNo(0));
             policy.check().unwrap();
             order.push(victim.0);
         }
@@ -400,7 +398,7 @@ mod tests {
     fn the_s_hand_moves_on_when_its_page_leaves_by_itself() {
         let mut example = Example::new(&[(4, true, 0), (5, true, 0), (6, true, 0), (0, true, 0)]);
         assert_eq!((example.miss(9), example.s_hand()), (4, Some(5)));
-        example.policy.remove(Slot(1));
+        example.policy.remove(Slot(1), PageNo(5));
         assert_eq!(example.s_hand(), Some(6));
         example.policy.cleaned(Slot(2));
         assert_eq!(example.s_hand(), None);

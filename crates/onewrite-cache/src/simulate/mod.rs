@@ -171,8 +171,8 @@ impl<P: Policy> Simulation<P> {
     fn make_room(&mut self, incoming: PageNo, after: &mut impl FnMut(PageRequest)) {
         loop {
             let victim = self.policy.victim(Some(incoming)).expect("a full cache has a victim");
-            self.policy.remove(victim);
             let (page, is_dirty) = self.table.remove(victim.0);
+            self.policy.remove(victim, PageNo(page));
             self.free.push(victim.0);
             if is_dirty {
                 self.counts.evicted_dirty += 1;
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_write_miss_reads_nothing_and_what_is_left_is_no_eviction() {
-        let mut cache = Simulation::new(2, Lru::default());
+        let mut cache = Simulation::new(2, Lru::new(2));
         let mut after = Vec::new();
         let requests = [PageRequest::write(1), PageRequest::read(2), PageRequest::read(1), PageRequest::write(3)];
         cache.feed(&requests, &mut |request| after.push(request));
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_dirty_victim_is_written_before_the_miss_is_read() {
-        let mut cache = Simulation::new(1, Lru::default());
+        let mut cache = Simulation::new(1, Lru::new(1));
         let mut after = Vec::new();
         cache.feed(&[PageRequest::write(7), PageRequest::read(8)], &mut |request| after.push(request));
         assert_eq!(after, [PageRequest::write(7), PageRequest::read(8)]);
