@@ -13,7 +13,7 @@
 //!                                          Special  blank, torn, or a record of a trim
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use onewrite_block::Choices;
@@ -192,6 +192,13 @@ impl Flash {
     #[inline]
     pub(crate) fn filled(&self, block: u32) -> u32 {
         self.filled[block as usize]
+    }
+
+    /// Blocks of which nothing is programmed, least worn first.
+    pub(crate) fn blank_blocks(&self) -> VecDeque<u32> {
+        let mut blank: Vec<u32> = (0..self.blocks()).filter(|block| self.filled(*block) == 0).collect();
+        blank.sort_by_key(|block| self.erase_counts[*block as usize]);
+        blank.into()
     }
 
     /// What a page's area says, as the controller remembers it: no operation.

@@ -132,4 +132,13 @@ impl FtlPlan {
     pub fn blocks(&self) -> u32 {
         self.data_blocks() + self.spare_blocks
     }
+
+    /// The page after the last of a trim.
+    ///
+    /// # Panics
+    /// If that lies beyond what the host sees.
+    fn end_of_trim(&self, start: u32, count: u32) -> u32 {
+        let end = start.checked_add(count).filter(|end| *end <= self.logical_pages);
+        end.unwrap_or_else(|| panic!("a trim of {count} pages from {start} on, of {}", self.logical_pages))
+    }
 }

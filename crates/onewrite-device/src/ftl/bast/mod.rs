@@ -290,8 +290,7 @@ impl Ftl for Bast {
     }
 
     fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
-        let end = start.checked_add(count).filter(|end| *end <= self.space.logical_pages);
-        let end = end.unwrap_or_else(|| panic!("a trim of {count} pages from {start} on"));
+        let end = self.space.end_of_trim(start, count);
         let first = start / self.space.block_pages;
         for neighbours in first..end.div_ceil(self.space.block_pages) {
             let pages = self.pages_of(neighbours);

@@ -287,8 +287,7 @@ impl Ftl for Dftl {
     }
 
     fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
-        let end = start.checked_add(count).filter(|end| *end <= self.space.logical_pages);
-        let end = end.unwrap_or_else(|| panic!("a trim of {count} pages from {start} on"));
+        let end = self.space.end_of_trim(start, count);
         Dftl::groups(start, end).try_for_each(|group| self.trim_group(group, start, end))?;
         self.counters.host_trims += u64::from(count);
         Ok(())

@@ -279,8 +279,7 @@ impl Ftl for Fast {
     }
 
     fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
-        let end = start.checked_add(count).filter(|end| *end <= self.space.logical_pages);
-        let end = end.unwrap_or_else(|| panic!("a trim of {count} pages from {start} on"));
+        let end = self.space.end_of_trim(start, count);
         self.drop_pages(start, end)?;
         self.counters.host_trims += u64::from(count);
         Ok(())

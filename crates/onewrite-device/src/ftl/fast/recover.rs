@@ -40,7 +40,7 @@ impl Fast {
         for block in std::mem::take(&mut found.unreadable) {
             self.erase(block)?;
         }
-        self.free = self.blank_blocks();
+        self.free = self.flash.blank_blocks();
         let all = 0..self.space.data_blocks();
         all.clone().try_for_each(|neighbours| self.erase_covered(neighbours, &mut found))?;
         all.clone().try_for_each(|neighbours| self.gather(neighbours, &found))?;
@@ -48,13 +48,6 @@ impl Fast {
         self.random = found.random.iter().map(|(_, block)| *block).collect();
         (0..self.space.logical_pages).for_each(|lpn| self.log[lpn as usize] = self.newest(lpn, &found));
         Ok(())
-    }
-
-    /// Least worn first.
-    fn blank_blocks(&self) -> std::collections::VecDeque<u32> {
-        let mut blank: Vec<u32> = (0..self.flash.blocks()).filter(|block| self.flash.filled(*block) == 0).collect();
-        blank.sort_by_key(|block| self.flash.erase_counts()[*block as usize]);
-        blank.into()
     }
 
     fn scan(&mut self) -> Result<Found, PowerLost> {
