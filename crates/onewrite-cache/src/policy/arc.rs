@@ -95,10 +95,15 @@ impl Arc {
         while self.ghosts_once.len() > 0 && self.once.len() + self.ghosts_once.len() > self.capacity {
             self.ghosts_once.pop();
         }
-        let held = self.once.len() + self.again.len() + self.ghosts_once.len();
-        while self.ghosts_again.len() > 0 && held + self.ghosts_again.len() > 2 * self.capacity {
-            self.ghosts_again.pop();
+        while self.ghosts() > 0 && self.once.len() + self.again.len() + self.ghosts() > 2 * self.capacity {
+            // Only where more pages are in than there is room for, those of B2 may be too few.
+            let ghosts = if self.ghosts_again.len() > 0 { &mut self.ghosts_again } else { &mut self.ghosts_once };
+            ghosts.pop();
         }
+    }
+
+    fn ghosts(&self) -> usize {
+        self.ghosts_once.len() + self.ghosts_again.len()
     }
 }
 
@@ -159,10 +164,34 @@ impl Policy for Arc {
         self.ghosts_once.check()?;
         self.ghosts_again.check()?;
         let first = self.once.len() + self.ghosts_once.len();
-        let all = first + self.again.len() + self.ghosts_again.len();
-        match (first <= self.capacity || self.ghosts_once.len() == 0) && all <= 2 * self.capacity {
+        let all = self.once.len() + self.again.len() + self.ghosts();
+        let fits = all <= 2 * self.capacity || self.ghosts() == 0;
+        match (first <= self.capacity || self.ghosts_once.len() == 0) && fits {
             true => Ok(()),
             false => Err(format!("{first} pages and ghosts seen once, {all} in all, of {}", self.capacity)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_kept_while_more_pages_are_in_than_there_is_room_for() {
+        let mut arc = Arc::new(4);
+        for number in 0..3 {
+            arc.insert(Slot(number), PageNo(number.into()));
+        }
+        for _ in 0..3 {
+            let slot = arc.victim(None).expect("pages are in");
+            arc.remove(slot, PageNo(slot.0.into()));
+        }
+        assert_eq!(arc.ghosts_once.len(), 3);
+        for number in 10..30 {
+            arc.insert(Slot(number), PageNo(number.into()));
+            arc.access(Slot(number));
+            assert_eq!(arc.check(), Ok(()), "{number}");
         }
     }
 }
