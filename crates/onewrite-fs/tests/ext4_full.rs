@@ -11,7 +11,7 @@ mod support;
 use onewrite_block::{Choices, Lpn, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::{FileKind, FileSystem, FsResult, Space};
+use onewrite_fs::{Content, FileKind, FileSystem, FsResult, Manner, NewNode, Position, Space};
 use operations::entry::{Entry, assert_same, assert_same_entry};
 use operations::model::{Model, Slots};
 use operations::ours::Ours;
@@ -238,4 +238,36 @@ fn a_full_disk_without_delayed_allocation_loses_nothing() {
 #[test]
 fn a_full_disk_in_data_mode_loses_nothing() {
     fill_seeds(21, MountOptions::new(Mode::Data));
+}
+
+/// A directory in four pieces, whose map has to get a block of its own when the directory gets the last free block.
+#[test]
+fn a_directory_that_finds_no_block_for_its_map_gives_its_own_block_back() {
+    let options = MountOptions { delayed_allocation: false, ..MountOptions::new(Mode::Ordered) };
+    let (outcome, device) = with_mount(Box::new(small_disk(16 * MIB, 16_384)), options, |fs, _| async move {
+        let root = fs.root();
+        let page = || Content::Pattern { seed: 1, compressible_percent: 0, length: PAGE_SIZE as u64 };
+        let apart = fs.create(root, b"apart", NewNode::DIRECTORY).await?;
+        let grows = fs.create(root, b"grows", NewNode::DIRECTORY).await?;
+        for number in 0..40 {
+            let file = fs.create(apart, format!("{number}").as_bytes(), NewNode::FILE).await?;
+            fs.write(file, Position::At(0), page(), Manner::default()).await?;
+        }
+        let ballast = fs.create(root, b"ballast", NewNode::FILE).await?;
+        while fs.write(ballast, Position::End, page(), Manner::default()).await.is_ok() {}
+        let mut names = 0;
+        for number in 0..12 {
+            fs.unlink(apart, format!("{}", 2 * number + 1).as_bytes()).await?;
+            fs.sync().await?;
+            while fs.link(ballast, grows, format!("{names:0255}").as_bytes()).await.is_ok() {
+                names += 1;
+            }
+        }
+        assert!(names > 60, "the directory has {names} names only: it stopped growing");
+        Ok(())
+    });
+    outcome.expect("work");
+    let scratch = Scratch::new("last-block-to-a-directory");
+    save(&image(device), &scratch.path("image"));
+    assert_clean(&scratch.path("image"));
 }

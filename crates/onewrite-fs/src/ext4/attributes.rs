@@ -155,6 +155,7 @@ impl Volume {
                 Ok(())
             }
             Some(bytes) => {
+                self.make_room().await?;
                 let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number));
                 let home = self.allocate_blocks(handle, goal, 1).await?.start;
                 if old != 0 {

@@ -135,18 +135,11 @@ fn count_set(bitmap: &Bitmap, start: u32, count: u32) -> u32 {
 impl Volume {
     /// Sees to it that the block bitmap of `group` is in memory; computes it if it was never written.
     pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<u64> {
-        let descriptor = self.groups.all.borrow()[group as usize].descriptor.clone();
-        let block = descriptor.block_bitmap();
-        if descriptor.has(BLOCK_UNINIT, &self.layout) {
-            let initial = self.initial_bitmap(group);
-            let mut cache = self.cache.borrow_mut();
-            if cache.peek(super::volume::block_key(block)).is_none() {
-                cache.insert(super::volume::block_key(block), onewrite_block::Page::new(initial));
-            }
-            return Ok(block);
-        }
-        let verify = |bytes: &PageBytes| descriptor.verify_block_bitmap(bytes, group, &self.layout);
-        self.load(block, verify).await?;
+        let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
+        let block = descriptor().block_bitmap();
+        let unused = || descriptor().has(BLOCK_UNINIT, &self.layout).then(|| self.initial_bitmap(group));
+        let verify = |bytes: &PageBytes| descriptor().verify_block_bitmap(bytes, group, &self.layout);
+        self.load_or_make(block, unused, verify).await?;
         Ok(block)
     }
 

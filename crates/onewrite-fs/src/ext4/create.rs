@@ -113,6 +113,7 @@ impl Volume {
 
     /// Allocates block 0 of a new inode.
     async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<u64> {
+        self.make_room().await?;
         let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number));
         let home = self.allocate_blocks(handle, goal, 1).await?.start;
         child.inode.borrow_mut().sectors = SECTORS_PER_BLOCK;

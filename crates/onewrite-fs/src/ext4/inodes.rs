@@ -10,6 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::SharedLock;
@@ -60,6 +61,8 @@ pub(super) struct Node {
     pub(super) converting: RefCell<Runs>,
     /// Whether the task that converts will look at it.
     pub(super) is_in_conversion_line: Cell<bool>,
+    /// Pages that are written past the page cache while the lock is shared: none of them is read into it meanwhile.
+    pub(super) overwriting: RefCell<Vec<Range<u64>>>,
     /// Where the last read ended, to tell sequential ones.
     pub(super) read_end: Cell<u64>,
     /// Whether it is being deleted.
@@ -85,6 +88,7 @@ impl Node {
             delayed: RefCell::default(),
             converting: RefCell::default(),
             is_in_conversion_line: Cell::new(false),
+            overwriting: RefCell::default(),
             read_end: Cell::new(0),
             is_deleted: Cell::new(false),
         })
@@ -136,6 +140,11 @@ impl Node {
     pub(super) fn drop_blocks(&self, count: u64) {
         let mut inode = self.inode.borrow_mut();
         inode.sectors = inode.sectors.saturating_sub(count * super::map::SECTORS_PER_BLOCK);
+    }
+
+    /// Whether one of the pages is being written past the page cache.
+    pub(super) fn is_overwriting(&self, pages: &Range<u64>) -> bool {
+        self.overwriting.borrow().iter().any(|other| other.start < pages.end && pages.start < other.end)
     }
 
     pub(super) fn map_changed(&self) {
@@ -311,21 +320,17 @@ impl Volume {
     /// Sees to it that the block of the inode table that holds `number` is in memory; a block in which no inode was
     /// ever used is not read, for it may hold anything.
     pub(super) async fn load_inode_block(&self, number: u32) -> FsResult<()> {
-        let position = self.layout.position_of_inode(number);
-        let scanned = {
-            let groups = self.groups.all.borrow();
-            groups[position.group as usize].descriptor.scanned_inodes(&self.layout)
-        };
         let (block, _) = self.inode_place(number);
-        if scanned <= position.table_block * self.layout.inodes_per_block() {
-            let key = super::volume::block_key(block);
-            let mut cache = self.cache.borrow_mut();
-            if cache.peek(key).is_none() {
-                cache.insert(key, onewrite_block::Page::new([0; PAGE_SIZE]));
-            }
-            return Ok(());
-        }
-        self.load(block, |_: &PageBytes| Ok(())).await
+        let unused = || (!self.is_inode_block_scanned(number)).then_some([0; PAGE_SIZE]);
+        self.load_or_make(block, unused, |_| Ok(())).await
+    }
+
+    /// Whether the block of the inode table that holds `number` lies in the part that was ever used.
+    fn is_inode_block_scanned(&self, number: u32) -> bool {
+        let position = self.layout.position_of_inode(number);
+        let groups = self.groups.all.borrow();
+        let scanned = groups[position.group as usize].descriptor.scanned_inodes(&self.layout);
+        scanned > position.table_block * self.layout.inodes_per_block()
     }
 
     /// Writes the node to its table block, which is in memory, as part of a transaction. Does not wait.
@@ -384,20 +389,16 @@ pub(super) type Verified = Result<(), FormatError>;
 /// The inode bitmap of a group: loads or computes it.
 impl Volume {
     pub(super) async fn load_inode_bitmap(&self, group: u32) -> FsResult<u64> {
-        let descriptor = self.groups.all.borrow()[group as usize].descriptor.clone();
-        let block = descriptor.inode_bitmap();
-        if descriptor.has(INODE_UNINIT, &self.layout) {
+        let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
+        let block = descriptor().inode_bitmap();
+        let unused = || {
             let mut initial = [0; PAGE_SIZE];
             let (inodes, bits) = (self.layout.inodes_per_group, 8 * PAGE_SIZE as u32);
             super::balloc::set_bits(&mut initial, inodes, bits - inodes, true);
-            let mut cache = self.cache.borrow_mut();
-            if cache.peek(super::volume::block_key(block)).is_none() {
-                cache.insert(super::volume::block_key(block), onewrite_block::Page::new(initial));
-            }
-            return Ok(block);
-        }
-        let verify = |bytes: &PageBytes| descriptor.verify_inode_bitmap(bytes, group, &self.layout);
-        self.load(block, verify).await?;
+            descriptor().has(INODE_UNINIT, &self.layout).then_some(initial)
+        };
+        let verify = |bytes: &PageBytes| descriptor().verify_inode_bitmap(bytes, group, &self.layout);
+        self.load_or_make(block, unused, verify).await?;
         Ok(block)
     }
 }

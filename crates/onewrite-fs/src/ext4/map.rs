@@ -301,6 +301,7 @@ impl Volume {
     }
 
     async fn allocate_tree_block(&self, handle: &mut Handle, node: &Node) -> FsResult<u64> {
+        self.make_room().await?;
         let goal = self.goal(node, 0).await?;
         let range = self.allocate_kept_blocks(handle, goal, 1).await?;
         node.inode.borrow_mut().sectors += SECTORS_PER_BLOCK;

@@ -198,7 +198,12 @@ impl Ext4 {
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), String> {
-        self.volume.cache.borrow().check()
+        let cache = self.volume.cache.borrow();
+        let (pages, capacity) = (cache.len(), cache.capacity());
+        match pages <= 2 * capacity {
+            true => cache.check(),
+            false => Err(format!("the page cache holds {pages} pages; it has room for {capacity}")),
+        }
     }
 }
 

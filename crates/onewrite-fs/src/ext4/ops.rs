@@ -215,6 +215,7 @@ impl FileSystem for Ext4 {
         if node.kind() != FileKind::Symlink {
             return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
         }
+        let _held = node.lock.shared().await;
         let size = node.size() as usize;
         if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
             let inode = node.inode.borrow();

@@ -76,6 +76,8 @@ impl Volume {
     /// Reads page `index` and, if they are mapped in one piece, pages behind it up to `limit` into the cache.
     pub(super) async fn fill(&self, node: &Node, index: u64, limit: u64) -> FsResult<()> {
         let Some(_loading) = self.begin_load(page_key(node, index)).await else { return Ok(()) };
+        let wanted = index..limit.max(index + 1);
+        self.progress.until(|| !node.is_overwriting(&wanted)).await;
         let logical = index as u32;
         let extent = match self.map(node, logical).await? {
             Mapping::Mapped(extent) if !extent.unwritten => extent,

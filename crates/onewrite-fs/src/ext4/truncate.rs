@@ -218,9 +218,12 @@ impl Volume {
         if first >= stop {
             return Ok(());
         }
-        // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written.
-        self.write_mapped(node, first, stop).await?;
-        self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written. So in
+        // full scope, where a transaction may end at any time that holds their pages, those stay until then, too.
+        if self.scope != Scope::Full {
+            self.write_mapped(node, first, stop).await?;
+            self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        }
         self.settle(node, first..stop);
         self.wait_for_writes(node).await;
         self.give_up(node, first, stop);
@@ -228,6 +231,8 @@ impl Volume {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock.exclusive().await;
             let Some(taken) = self.take_extent(&mut handle, node, (first, stop)).await? else { return Ok(()) };
+            let file = u64::from(node.number);
+            self.cache.borrow_mut().remove_file(file, taken.logical.into(), taken.logical_end());
             let stamp = self.timestamp();
             (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
             self.free_taken(&mut handle, node, taken.physical, taken.length).await?;

@@ -175,9 +175,36 @@ impl Volume {
                 pages.pop().expect("a read of one page gives one")
             }
         };
-        verify(&page.bytes())?;
-        self.cache.borrow_mut().insert(key, page);
+        let mut cache = self.cache.borrow_mut();
+        // If it is there now, the block was freed, and taken for something new, while its old content was read.
+        if cache.peek(key).is_none() {
+            verify(&page.bytes())?;
+            cache.insert(key, page);
+        }
         Ok(())
+    }
+
+    /// As [`Volume::load`], of a block that is not read as long as nothing was ever written there: `unused` then says what
+    /// it holds. While others make room and blocks are read, groups come into use and their checksums change: so both
+    /// `unused` and `verify` go by what their descriptor says when they are asked.
+    pub(super) async fn load_or_make(
+        &self,
+        block: u64,
+        unused: impl Fn() -> Option<PageBytes>,
+        verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
+    ) -> FsResult<()> {
+        if self.is_loaded(block) {
+            return Ok(());
+        }
+        self.make_room().await?;
+        match unused() {
+            Some(_) if self.is_loaded(block) => Ok(()),
+            Some(bytes) => {
+                self.cache.borrow_mut().insert(block_key(block), Page::new(bytes));
+                Ok(())
+            }
+            None => self.load(block, verify).await,
+        }
     }
 
     /// Announces that `key` is being read; `None` if another task did so in the meantime and it is here now.
@@ -193,6 +220,11 @@ impl Volume {
             *self.loading.borrow_mut().get_mut(&key).expect("just seen") += 1;
             self.progress.wait().await;
         }
+    }
+
+    /// Whether pages of `file` are being read.
+    pub(super) fn is_loading(&self, file: u64) -> bool {
+        self.loading.borrow().keys().any(|key| key.file == file)
     }
 
     /// Waits until one more page fits into the cache, or nothing in it can leave. A task that writes pages for this

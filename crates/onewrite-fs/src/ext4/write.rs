@@ -9,6 +9,7 @@
 //! If nothing of the inode changes (an overwrite within one tick of the clock), a step outside full scope needs no
 //! transaction at all. The node's lock is held alone; direct overwrites share it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::Page;
@@ -372,15 +373,16 @@ impl Volume {
     }
 
     /// A direct write of whole pages that changes neither map nor size; the node's lock is shared. False if it is not
-    /// one, and nothing is done.
+    /// one, or if the page cache holds or gets pages that it would make old; then nothing is done.
     pub(super) async fn overwrite_direct(&self, node: &Rc<Node>, offset: u64, content: Content<'_>) -> FsResult<bool> {
         let end = offset + content.length();
         let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
         let is_overwrite = end <= node.size() && self.is_written(node, first, stop).await?;
         let in_cache = (first..stop).any(|index| self.cache.borrow().peek(page_key(node, index)).is_some());
-        if !is_overwrite || in_cache {
+        if !is_overwrite || in_cache || self.is_loading(u64::from(node.number)) {
             return Ok(false);
         }
+        let _overwriting = Overwriting::begin(self, node, first..stop);
         if node.inode.borrow().mtime != self.timestamp() {
             let mut handle = self.journal.start(1).await?;
             self.finish_write(&mut handle, node, (false, 0)).await?;
@@ -388,6 +390,32 @@ impl Volume {
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
         self.write_direct(node, first, pages).await?;
         Ok(true)
+    }
+}
+
+/// Pages are written past the page cache with the node's lock shared, until this is dropped: who wants to read them into
+/// the cache waits for that.
+struct Overwriting<'a> {
+    volume: &'a Volume,
+    node: &'a Node,
+    pages: Range<u64>,
+}
+
+impl<'a> Overwriting<'a> {
+    fn begin(volume: &'a Volume, node: &'a Node, pages: Range<u64>) -> Overwriting<'a> {
+        node.overwriting.borrow_mut().push(pages.clone());
+        Overwriting { volume, node, pages }
+    }
+}
+
+impl Drop for Overwriting<'_> {
+    fn drop(&mut self) {
+        let mut overwriting = self.node.overwriting.borrow_mut();
+        let place = overwriting.iter().position(|pages| *pages == self.pages).expect("it was put there");
+        overwriting.swap_remove(place);
+        if self.volume.is_loading(u64::from(self.node.number)) {
+            self.volume.progress.ring();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ext4::format::{Extent, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::SECTORS_PER_BLOCK;
 use crate::ext4::volume::Volume;
-use crate::journal::Handle;
+use crate::journal::{BlockRange, Handle};
 
 impl Volume {
     /// Changes a block of entries that is in memory, and its checksum.
@@ -133,11 +133,15 @@ impl Volume {
 
     /// Gives the directory one more block; its content is the caller's to make. The inode is saved.
     pub(super) async fn append_block(&self, handle: &mut Handle, directory: &Node) -> FsResult<DirectoryBlock> {
+        self.make_room().await?;
         let logical = self.block_count(directory);
         let goal = self.goal(directory, logical).await?;
         let home = self.allocate_blocks(handle, goal, 1).await?.start;
         let extent = Extent { logical, physical: home, length: 1, unwritten: false };
-        self.insert_extent(handle, directory, extent).await?;
+        if let Err(error) = self.insert_extent(handle, directory, extent).await {
+            self.free_blocks(handle, BlockRange { start: home, count: 1 }).await?;
+            return Err(error);
+        }
         {
             let mut inode = directory.inode.borrow_mut();
             inode.size += PAGE_SIZE as u64;

@@ -273,6 +273,7 @@ impl Volume {
             self.create_block(handle, new.home, |block| *block = bytes);
             return Ok(());
         }
+        self.load_directory_blocks(directory, &[root]).await?;
         let root_is_full = self.with_block(root, |bytes| {
             self.parse_index(directory, root, bytes).map(|index| index.len() == index.limit())
         })?;
