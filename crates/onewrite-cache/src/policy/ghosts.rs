@@ -6,7 +6,8 @@
 //! ```
 //!
 //! An entry is named by its place, which does not change while the queue moves on. A page that is forgotten leaves its
-//! chain at once and the queue when it is the oldest, or when more than one in eight are forgotten.
+//! chain at once and the queue when it is the oldest, or when there are more forgotten ones than a chunk and one for every
+//! sixteen remembered ones.
 //!
 //! Invariants: an entry is in the chain of its page, or forgotten; no page is in a chain twice; the oldest entry is not a
 //! forgotten one.
@@ -17,7 +18,7 @@ use super::PageNo;
 use super::links::NONE;
 use super::numbers::hash;
 
-/// For so many entries one more may be a forgotten one.
+/// For so many remembered pages one entry more may be a forgotten one, beside those of a chunk.
 const FORGOTTEN_SHARE: usize = 16;
 /// Entries of a chunk.
 const CHUNK: usize = 64;
