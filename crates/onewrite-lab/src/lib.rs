@@ -11,6 +11,7 @@ pub mod generate;
 pub mod host;
 pub mod job;
 pub mod paper;
+mod partial;
 pub mod probe;
 pub mod report;
 pub mod results;
@@ -20,3 +21,4 @@ pub mod transfer;
 pub mod workload;
 
 pub use error::LabError;
+pub use partial::{Partial, is_same_file};

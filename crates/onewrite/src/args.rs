@@ -47,7 +47,7 @@ pub enum Command {
     Crash(Crash),
     /// Run a trace through page cache policies: hits, evictions, and what the device makes of what is left.
     Cache(Cache),
-    /// Summarise, convert, cut and draw block traces.
+    /// Summarise, convert, cut, make and draw block traces.
     #[command(subcommand)]
     Trace(Trace),
     /// List device profiles; show, measure and draw one.
@@ -161,11 +161,10 @@ pub struct JobArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
     pub cache_size: u64,
     /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
-    /// lru-wsr, bplru, arc,
-    /// s3-fifo or sieve.
+    /// lru-wsr, bplru, arc, s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
-    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
+    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj and zp).
     #[arg(long)]
     pub nodelalloc: bool,
     /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON that
@@ -210,9 +209,6 @@ pub struct PersonalityArgs {
 /// `onewrite run`
 #[derive(Debug, Args)]
 pub struct Run {
-    /// What to run, and on what.
-    #[command(flatten)]
-    pub job: JobArgs,
     /// What stands between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
@@ -233,14 +229,14 @@ pub struct Run {
     /// Save the content of the device after the run as an image that Linux mounts.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
+    /// What to run, and on what.
+    #[command(flatten)]
+    pub job: JobArgs,
 }
 
 /// `onewrite compare`
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// What to run, and on what.
-    #[command(flatten)]
-    pub job: JobArgs,
     /// Journal modes, with commas between them.
     #[arg(long, value_delimiter = ',', default_value = "ordered,data,data+async")]
     pub modes: Vec<String>,
@@ -256,6 +252,9 @@ pub struct Compare {
     /// Power cuts to try in each mode, on a small run of the same job; 0 tries none.
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub cuts: u64,
+    /// What to run, and on what.
+    #[command(flatten)]
+    pub job: JobArgs,
 }
 
 /// `onewrite device`
@@ -284,7 +283,7 @@ pub struct Device {
     /// What translates pages to flash for `--block-utilization`.
     #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "block_utilization")]
     pub ftl: Ftl,
-    /// Log blocks of FAST or BAST for `--block-utilization` [default: as many as the spare blocks allow].
+    /// Log blocks of FAST or BAST for `--block-utilization`, at most as many as the spare blocks allow [default: so many].
     #[arg(long, value_name = "COUNT", requires = "block_utilization")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of DFTL for `--block-utilization` [default: a 2048th of the device].
@@ -321,8 +320,8 @@ pub struct Probe {
 /// `onewrite crash`
 #[derive(Debug, Args)]
 pub struct Crash {
-    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, or
-    /// `script:ACTIONS` (see docs/crash-model.md).
+    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
+    /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
     /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async; with
     /// zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
@@ -346,11 +345,10 @@ pub struct Crash {
     #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
     /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
-    /// lru-wsr, bplru, arc,
-    /// s3-fifo or sieve.
+    /// lru-wsr, bplru, arc, s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
-    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback and ordered).
+    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj and zp).
     #[arg(long)]
     pub nodelalloc: bool,
     /// Age at which a transaction commits by itself.
@@ -451,7 +449,8 @@ pub struct Cache {
     /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub device_size: Option<u64>,
-    /// Log blocks of `--ftl fast` and `bast` [default: the profile's, else as many as the spare blocks allow].
+    /// Log blocks of `--ftl fast` and `bast`, at most as many as the spare blocks allow
+    /// [default: the profile's, else so many].
     #[arg(long, value_name = "COUNT", requires = "device")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].
@@ -528,7 +527,7 @@ pub enum Trace {
         /// Seed of all chance.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Share of the volumes and the range of the table, above 0 and at most 1.
+        /// Share of the volumes and the range of the table, at most 1; too little of a workload is refused with the least.
         #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
         scale: f64,
         /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].

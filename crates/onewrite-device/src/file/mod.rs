@@ -79,9 +79,19 @@ impl FileDisk {
     /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
     ///
     /// # Errors
-    /// If it cannot be made or is shorter than a page.
+    /// If it cannot be made or is shorter than a page; a file that was not there before is not left behind.
     pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<FileDisk, Error> {
         let path = path.as_ref();
+        let is_new = !path.exists();
+        let made = FileDisk::make(path, bytes);
+        if made.is_err() && is_new {
+            // If it cannot be removed either, what went wrong before is the error to tell.
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    }
+
+    fn make(path: &Path, bytes: u64) -> Result<FileDisk, Error> {
         let options = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = options().map_err(|error| refuse(path, "create", &error, "choose a directory you may write to"))?;
         let metadata = file.metadata().map_err(|error| refuse(path, "stat", &error, "check the path"))?;
@@ -97,7 +107,12 @@ impl FileDisk {
         let pages = bytes / PAGE_SIZE as u64;
         if pages == 0 {
             let error = io::Error::other(format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}"));
-            return Err(refuse(path, "open", &error, "give the image a size"));
+            return Err(refuse(
+                path,
+                "open",
+                &error,
+                "name a file with a size, or one that does not exist and a size for it",
+            ));
         }
         let name = path.display().to_string();
         let share_refusal = reflink::trial(path, &file).err();

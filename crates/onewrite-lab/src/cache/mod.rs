@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use crate::cores::side_by_side;
 use crate::error::LabError;
+use crate::partial::is_same_file;
 use crate::trace::{Trace, TraceOptions, TraceWriter};
 use device::Replayed;
 pub use device::{DeviceFigures, DevicePlan, LayerFigures};
@@ -182,7 +183,9 @@ impl CacheStudy {
     /// The first in the order of the cells.
     pub fn run(&self, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<CacheFigures, LabError> {
         self.check()?;
+        self.check_after()?;
         let mut requests = self.gather()?;
+        self.check_requests(&requests)?;
         let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests))).transpose()?;
         requests.ready = ready.flatten();
         let cells = self.cells();
@@ -216,6 +219,28 @@ impl CacheStudy {
         match failure {
             Some(error) => Err(error),
             None => after.finish(policy, size, cache.counts()),
+        }
+    }
+
+    /// The trace is not written over while it is read.
+    fn check_after(&self) -> Result<(), LabError> {
+        let Some(after) = &self.after else { return Ok(()) };
+        let paths = self.cells().into_iter().map(|(size, policy)| self.after_path(after, policy, size));
+        match paths.into_iter().find(|path| is_same_file(path, &self.trace)) {
+            None => Ok(()),
+            Some(path) => Err(LabError::Option(format!(
+                "{}: the trace would be written over while it is read; give --after a new name",
+                path.display()
+            ))),
+        }
+    }
+
+    fn check_requests(&self, requests: &Requests) -> Result<(), LabError> {
+        match self.options.volume {
+            Some(volume) if requests.count == 0 => {
+                Err(LabError::Option(format!("{}: it has no requests of volume {volume}", self.trace.display())))
+            }
+            _ => Ok(()),
         }
     }
 

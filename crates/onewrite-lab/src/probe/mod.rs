@@ -144,8 +144,12 @@ impl Probe {
 /// Probes the device on `port`, whose beginning is overwritten; `progress` is told the bytes of each size that is tried.
 ///
 /// # Errors
-/// If the device is too small to hold twice [`ProbeOptions::bytes_max`], and device errors.
+/// If [`ProbeOptions::bytes_max`] is below the first size, the device too small to hold twice as much, and device errors.
 pub async fn probe(port: &DevicePort, options: ProbeOptions, mut progress: impl FnMut(u64)) -> Result<Probe, LabError> {
+    if options.bytes_max < FIRST_BYTES {
+        let problem = format!("--max {}: the search begins with {FIRST_BYTES} bytes; give more", options.bytes_max);
+        return Err(LabError::Option(problem));
+    }
     let geometry = port.geometry();
     let least = 2 * options.bytes_max.div_ceil(PAGE);
     if geometry.pages < least {

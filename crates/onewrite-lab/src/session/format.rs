@@ -32,21 +32,26 @@ pub struct Formatted {
 /// Writes an empty ext4 to the device behind `port`, durably; its UUID comes from `choices`.
 ///
 /// # Errors
-/// If the device is too small for it, an option is out of range, or the device fails.
+/// If the device is too small for it and its journal, an option is out of range, or the device fails.
 pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Formatted, LabError> {
     let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
-    let journal_blocks = options.journal_bytes.map(journal_blocks).transpose()?;
+    let given = options.journal_bytes.map(journal_blocks).transpose()?;
+    let journal_blocks = given.unwrap_or_else(|| default_journal(size_bytes));
     let plan = mkfs::plan(&MkfsOptions {
-        journal_blocks: Some(journal_blocks.unwrap_or_else(|| default_journal(size_bytes))),
+        journal_blocks: Some(journal_blocks),
         unix_time: options.unix_time,
         label: options.label.clone(),
         device_is_zeroed: options.is_zeroed,
         ..MkfsOptions::new(size_bytes, choices)
     })?;
+    if journal_blocks == 0 {
+        let cure = "make it at least 8 MiB large, or give --journal-size 4MiB or more";
+        let problem = format!("{size_bytes} bytes without a journal, and nothing here mounts that; {cure}");
+        return Err(LabError::Option(problem));
+    }
     let written_bytes = (plan.len() * PAGE_SIZE) as u64;
     write(port, plan).await?;
-    let blocks = journal_blocks.unwrap_or_else(|| default_journal(size_bytes));
-    Ok(Formatted { size_bytes, journal_bytes: u64::from(blocks) * PAGE_SIZE as u64, written_bytes })
+    Ok(Formatted { size_bytes, journal_bytes: u64::from(journal_blocks) * PAGE_SIZE as u64, written_bytes })
 }
 
 /// Bytes of a journal whose blocks go home late: 5 GB, as the LDJ papers have it, or an eighth of the device.

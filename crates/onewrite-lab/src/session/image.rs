@@ -8,15 +8,16 @@ use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 use onewrite_fs::FsError;
 
 use crate::error::LabError;
+use crate::partial::Partial;
 
-/// Copies every page of the device behind `port` into the file at `path`; pages of zeros become holes.
+/// Copies every page of the device behind `port` into the file at `path`; pages of zeros become holes. What breaks off leaves no file.
 ///
 /// # Errors
 /// If the device cannot be read or the file cannot be written.
 pub async fn save_image(port: &DevicePort, path: &Path) -> Result<(), LabError> {
     let failed =
         |error: std::io::Error| LabError::WriteFile { path: path.display().to_string(), message: error.to_string() };
-    let mut file = File::create(path).map_err(failed)?;
+    let (mut file, partial) = Partial::create(path).map_err(failed)?;
     let geometry = port.geometry();
     file.set_len(geometry.pages * PAGE_SIZE as u64).map_err(failed)?;
     let step = u64::from(geometry.transfer_pages_max);
@@ -26,7 +27,9 @@ pub async fn save_image(port: &DevicePort, path: &Path) -> Result<(), LabError> 
         let pages = port.submit(request).await.map_err(FsError::from)?;
         write(&mut file, start, &pages).map_err(failed)?;
     }
-    file.sync_all().map_err(failed)
+    file.sync_all().map_err(failed)?;
+    partial.keep();
+    Ok(())
 }
 
 fn write(file: &mut File, start: u64, pages: &[Page]) -> std::io::Result<()> {

@@ -10,6 +10,7 @@ use onewrite_cache::PageRequest;
 
 use super::{Extent, Record};
 use crate::error::LabError;
+use crate::partial::Partial;
 
 /// What a line of our own format holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +38,12 @@ impl Sink {
     }
 }
 
-/// See the module's head. Ends with [`TraceWriter::finish`].
+/// See the module's head. Ends with [`TraceWriter::finish`]; without it the file is removed.
 pub struct TraceWriter {
     path: PathBuf,
     sink: Sink,
     line: Vec<u8>,
+    partial: Partial,
 }
 
 impl TraceWriter {
@@ -50,16 +52,18 @@ impl TraceWriter {
     /// # Errors
     /// If it cannot be made.
     pub fn create(path: &Path) -> Result<TraceWriter, LabError> {
-        let open = || -> io::Result<Sink> {
-            let file = BufWriter::with_capacity(1 << 17, File::create(path)?);
-            Ok(match path.extension().and_then(|extension| extension.to_str()) {
+        let open = || -> io::Result<(Sink, Partial)> {
+            let (file, partial) = Partial::create(path)?;
+            let file = BufWriter::with_capacity(1 << 17, file);
+            let sink = match path.extension().and_then(|extension| extension.to_str()) {
                 Some("zst") => Sink::Zstd(Box::new(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)),
                 Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
                 _ => Sink::Plain(file),
-            })
+            };
+            Ok((sink, partial))
         };
-        let sink = open().map_err(|error| unwritable(path, &error))?;
-        Ok(TraceWriter { path: path.to_owned(), sink, line: Vec::new() })
+        let (sink, partial) = open().map_err(|error| unwritable(path, &error))?;
+        Ok(TraceWriter { path: path.to_owned(), sink, line: Vec::new(), partial })
     }
 
     /// Writes a record; a volume's records keep their own addresses, so take one volume of a trace with several.
@@ -135,7 +139,9 @@ impl TraceWriter {
             Sink::Gzip(encoder) => encoder.finish(),
             Sink::Zstd(encoder) => encoder.finish(),
         };
-        ended.and_then(|mut file| file.flush()).map_err(|error| unwritable(&self.path, &error))
+        ended.and_then(|mut file| file.flush()).map_err(|error| unwritable(&self.path, &error))?;
+        self.partial.keep();
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use onewrite_fs::{Attributes, FileKind, FileSystem, Ino, Manner, Timestamp};
 
 use super::{CHUNK, Transferred, entries};
 use crate::error::LabError;
+use crate::partial::Partial;
 
 /// Copies `ino` and all below it to `target` on the host; existing directories are merged, existing files replaced.
 /// Owners are left to whoever copies, as `cp` without `-a` does.
@@ -85,10 +86,11 @@ impl<F: FileSystem> CopyOut<'_, F> {
             }
             self.links.insert(attributes.ino, path.to_owned());
         }
-        let mut file = File::create(path).map_err(&failed)?;
+        let (mut file, partial) = Partial::create(path).map_err(&failed)?;
         self.content(&mut file, path, attributes).await?;
         file.set_len(attributes.size).map_err(&failed)?;
         drop(file);
+        partial.keep();
         self.transferred.files += 1;
         self.transferred.bytes += attributes.size;
         finish(path, &attributes)

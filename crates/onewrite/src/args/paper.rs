@@ -11,15 +11,15 @@ pub struct Paper {
     /// the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown with the papers' rows beside
     /// them, on all cores in five to ten minutes.
     pub ids: Vec<String>,
-    /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
-    pub scale: f64,
+    /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1 [default: 0.05].
+    #[arg(long, value_name = "SHARE")]
+    pub scale: Option<f64>,
     /// With `ts-clock`: instead of the figures, the rows with uncertain numbers of the profiles, and the traces, changed one by one.
     #[arg(long)]
     pub sensitivity: bool,
-    /// With `ts-clock`: seed of the traces.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// With `ts-clock`: seed of the traces [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// With `ts-clock`: write a page with the charts to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

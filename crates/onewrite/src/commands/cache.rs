@@ -6,12 +6,13 @@ use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_
 use onewrite_lab::trace::TraceOptions;
 
 use super::layer::layer;
-use super::run::{is_stdout, write_json};
 use crate::args::{Cache, TraceInput};
+use crate::output::{self, is_stdout, write_json};
 use crate::progress::Bar;
 
 /// Runs a trace through policies and sizes.
 pub fn cache(args: &Cache) -> anyhow::Result<()> {
+    output::check(&[args.json.as_ref(), args.after.as_ref()])?;
     let study = study(args)?;
     let bar = Bar::new("cache", "requests");
     let figures = study.run(&|done, total| bar.advance(done, total))?;
@@ -69,9 +70,15 @@ fn print(figures: &CacheFigures) {
     if has_layer {
         device += &format!(" {:>9} {:>9} {:>9} {:>9} {:>9}", "switch", "partial", "full", "map reads", "programs");
     }
-    println!(
-        "{:>10} {:10} {:>8} {:>12} {:>12} {:>12} {:>12}{device}",
-        "cache", "policy", "hits", "misses", "evicted clean", "dirty", "after reads"
+    outln!(
+        "{:>10} {:13} {:>8} {:>12} {:>12} {:>12} {:>12}{device}",
+        "cache",
+        "policy",
+        "hits",
+        "misses",
+        "evicted clean",
+        "dirty",
+        "after reads"
     );
     figures.cells.iter().for_each(print_cell);
 }
@@ -83,8 +90,8 @@ fn print_cell(cell: &CacheCell) {
         let layer = device.layer.as_ref().map_or_else(String::new, print_layer);
         format!(" {:>10.2} s {waf:>7} {:>9}{layer}", device.elapsed_seconds, device.erases)
     });
-    println!(
-        "{:>6} KiB {:10} {hits:>7.2}% {:>12} {:>13} {:>12} {:>12}{device}",
+    outln!(
+        "{:>6} KiB {:13} {hits:>7.2}% {:>12} {:>13} {:>12} {:>12}{device}",
         cell.size_bytes >> 10,
         cell.policy,
         cell.misses,

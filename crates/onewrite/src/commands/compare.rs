@@ -9,12 +9,14 @@ use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack, try_cuts};
 
 use super::job;
-use super::run::{is_stdout, operations, write_json};
+use super::run::operations;
 use crate::args::Compare;
+use crate::output::{self, is_stdout, write_json};
 use crate::progress::Spinner;
 
 /// Runs one job in several modes.
 pub fn compare(args: &Compare) -> anyhow::Result<()> {
+    output::check(&[Some(&args.html), args.json.as_ref()])?;
     let choice = DeviceChoice::named(&args.job.device)?;
     if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
         bail!("on a real disk each mode formats it anew; --force compares all the same");
@@ -28,13 +30,13 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
         runs.push(one(args, &choice, *mode, &modes)?);
     }
     let comparison = Comparison { command: command(), runs };
-    std::fs::write(&args.html, comparison.html()).with_context(|| args.html.display().to_string())?;
+    output::write(&args.html, &comparison.html())?;
     eprintln!("report: {}", args.html.display());
     if let Some(path) = &args.json {
         write_json(path, &json(&comparison)?)?;
     }
     if !args.json.as_deref().is_some_and(is_stdout) {
-        print!("{}", comparison.table());
+        out!("{}", comparison.table());
     }
     Ok(())
 }

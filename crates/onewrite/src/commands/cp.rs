@@ -24,7 +24,7 @@ pub fn cp(args: &Cp) -> anyhow::Result<()> {
             (None, None) => bail!("neither `{source}` nor `{target}` is in an image; write IMAGE:/PATH, or use cp"),
         };
         let Transferred { files, directories, others, bytes } = copied.with_context(|| source.clone())?;
-        println!("{source}: {files} files, {directories} directories, {others} other entries, {bytes} bytes");
+        outln!("{source}: {files} files, {directories} directories, {others} other entries, {bytes} bytes");
     }
     Ok(())
 }

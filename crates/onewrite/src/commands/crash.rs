@@ -17,12 +17,13 @@ use onewrite_lab::workload::postmark;
 
 use super::job::{known, warn};
 use super::probe::eviction_spot;
-use super::run::write_json;
 use crate::args::Crash;
+use crate::output::{self, write_json};
 use crate::progress::Bar;
 
 /// Explores a workload, or judges one state again.
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
+    output::check(&[args.json.as_ref()])?;
     let profile = args.device.as_deref().map(Profile::named).transpose()?;
     let options = options(args, profile.as_ref())?;
     let workloads = workloads(args, &options)?;

@@ -8,11 +8,12 @@ use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
 use onewrite_device::{Layer, OperationLatency, Profile, timeline_svg, waf};
 
 use super::layer::layer;
-use super::run::write_json;
 use crate::args::Device;
+use crate::output::{self, write_json};
 
 /// Lists the profiles, or shows and measures one.
 pub fn device(args: &Device) -> anyhow::Result<()> {
+    output::check(&[args.json.as_ref(), args.timeline.as_ref()])?;
     let Some(name) = &args.profile else { return list() };
     if let (Some(percent), Some(range)) = (args.block_utilization, args.range) {
         return write_amplification(args, name, percent, range);
@@ -33,7 +34,7 @@ pub fn device(args: &Device) -> anyhow::Result<()> {
 fn list() -> anyhow::Result<()> {
     let width = Profile::names().map(str::len).max().unwrap_or(0);
     for name in Profile::names() {
-        println!("{name:width$}  {}", Profile::load(name)?.description);
+        outln!("{name:width$}  {}", Profile::load(name)?.description);
     }
     Ok(())
 }
@@ -57,7 +58,7 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
     match &args.json {
         Some(path) => write_json(path, &(serde_json::to_string(&found)? + "\n")),
         None => {
-            println!("{:.3} flash pages programmed for each of {} host pages", found.waf, found.host_pages);
+            outln!("{:.3} flash pages programmed for each of {} host pages", found.waf, found.host_pages);
             Ok(())
         }
     }
@@ -65,10 +66,10 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
 
 fn show(profile: &Profile, size_bytes: u64) -> anyhow::Result<()> {
     let device = profile.device(Some(size_bytes))?;
-    println!("{}: {}\n", profile.name, profile.description);
+    outln!("{}: {}\n", profile.name, profile.description);
     print_promises(device.geometry());
     if let Ok(ssd) = profile.ssd(Some(size_bytes)) {
-        println!("\n{}", ssd.shape().picture());
+        outln!("\n{}", ssd.shape().picture());
     }
     Ok(())
 }
@@ -83,33 +84,33 @@ fn print_promises(geometry: &Geometry) {
         PowerLoss::KeepsCompleted => "loses nothing that completed",
         PowerLoss::AnySubset => "may lose any of what was not flushed",
     };
-    println!("capacity               {} MiB", (geometry.pages * PAGE_SIZE as u64) >> 20);
-    println!("queue depth            {}", geometry.queue_depth);
-    println!("largest transfer       {} KiB", (geometry.transfer_pages_max as usize * PAGE_SIZE) >> 10);
-    println!("FUA                    {}", if geometry.fua { "yes" } else { "no" });
-    println!("SHARE                  {share}");
+    outln!("capacity               {} MiB", (geometry.pages * PAGE_SIZE as u64) >> 20);
+    outln!("queue depth            {}", geometry.queue_depth);
+    outln!("largest transfer       {} KiB", (geometry.transfer_pages_max as usize * PAGE_SIZE) >> 10);
+    outln!("FUA                    {}", if geometry.fua { "yes" } else { "no" });
+    outln!("SHARE                  {share}");
     if let Some(buffer) = geometry.write_buffer {
         let (size, begins) = (buffer.bytes >> 10, buffer.eviction_begins_bytes >> 10);
-        println!("write buffer           {size} KiB; the first page may leave after {begins} KiB");
+        outln!("write buffer           {size} KiB; the first page may leave after {begins} KiB");
     }
-    println!("a power cut            {power_cut}");
+    outln!("a power cut            {power_cut}");
 }
 
 fn print_micro(micro: &Micro) {
-    println!("\n{:24} {:>6} {:>12} {:>10} {:>12} {:>12}", "load", "depth", "requests/s", "MB/s", "p50", "p99");
+    outln!("\n{:24} {:>6} {:>12} {:>10} {:>12} {:>12}", "load", "depth", "requests/s", "MB/s", "p50", "p99");
     micro.throughput.iter().for_each(print_throughput);
-    println!("\nFLUSH after so many dirty bytes");
+    outln!("\nFLUSH after so many dirty bytes");
     for FlushCost { dirty_bytes, nanos } in &micro.flush {
-        println!("  {:>8} KiB  {:>12}", dirty_bytes >> 10, Nanos(*nanos).to_string());
+        outln!("  {:>8} KiB  {:>12}", dirty_bytes >> 10, Nanos(*nanos).to_string());
     }
     let buffer = &micro.buffer;
     let (near, far) = (Nanos(buffer.buffer_read_nanos).to_string(), Nanos(buffer.flash_read_nanos).to_string());
-    println!("\n4 KiB read from the buffer {near}, from flash {far}");
+    outln!("\n4 KiB read from the buffer {near}, from flash {far}");
     if let (Some(begins), Some(certain)) = (buffer.eviction_begins_bytes, buffer.eviction_certain_bytes) {
         let mb = |bytes: u64| bytes as f64 / 1e6;
-        println!("eviction begins after {:.2} MB written and is certain after {:.2} MB", mb(begins), mb(certain));
+        outln!("eviction begins after {:.2} MB written and is certain after {:.2} MB", mb(begins), mb(certain));
     }
-    println!("an fsync every 100 writes costs up to {:.1} times the throughput", micro.sync_drop.times);
+    outln!("an fsync every 100 writes costs up to {:.1} times the throughput", micro.sync_drop.times);
 }
 
 fn print_throughput(throughput: &Throughput) {
@@ -119,7 +120,7 @@ fn print_throughput(throughput: &Throughput) {
     let name = format!("{order} {kind}, {} KiB", load.request_bytes >> 10);
     let (p50, p99) = (Nanos(throughput.latency.p50), Nanos(throughput.latency.p99));
     let (iops, rate) = (throughput.iops, throughput.mb_s);
-    println!("{name:24} {:>6} {iops:>12.0} {rate:>10.1} {:>12} {:>12}", load.depth, p50.to_string(), p99.to_string());
+    outln!("{name:24} {:>6} {iops:>12.0} {rate:>10.1} {:>12} {:>12}", load.depth, p50.to_string(), p99.to_string());
 }
 
 /// Random writes on a small, full device: what its dies do while garbage is collected.
@@ -140,9 +141,9 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
         bench.one(Operation::Write { start, pages: vec![Page::ZEROS], fua: false });
     }
     let svg = timeline_svg(&shape, &bench.device_mut().take_operations());
-    std::fs::write(path, svg).with_context(|| path.display().to_string())?;
+    output::write(path, &svg)?;
     bench.device().latencies().iter().for_each(print_histogram);
-    println!();
+    outln!();
     eprintln!("timeline: {}", path.display());
     Ok(())
 }
@@ -150,9 +151,9 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
 fn print_histogram(operation: &OperationLatency) {
     const BAR_MAX: u64 = 50;
     let most = operation.steps.iter().map(|step| step.count).max().unwrap_or(1).max(1);
-    println!("{} ({} requests)", operation.operation, operation.latency.count);
+    outln!("{} ({} requests)", operation.operation, operation.latency.count);
     for step in operation.steps.iter().filter(|step| step.count > 0) {
         let bar = "#".repeat((step.count * BAR_MAX).div_ceil(most) as usize);
-        println!("  up to {:>10} {:>7} {bar}", Nanos(step.up_to).to_string(), step.count);
+        outln!("  up to {:>10} {:>7} {bar}", Nanos(step.up_to).to_string(), step.count);
     }
 }

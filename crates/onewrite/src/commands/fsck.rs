@@ -7,14 +7,15 @@ use onewrite_fs::FsError;
 use onewrite_lab::session::{Judgement, judge};
 
 use crate::args::Fsck;
-use crate::commands::run::{is_stdout, write_json};
 use crate::open::with_device;
+use crate::output::{self, is_stdout, write_json};
 
 /// Exit code for an image with errors, as e2fsck has it for errors that are left.
 const ERRORS_LEFT: u8 = 4;
 
 /// Replays the log and checks every structure.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
+    output::check(&[args.json.as_ref()])?;
     let name = args.image.display().to_string();
     let judged = with_device(&args.image, !args.no_changes, async move |port| match judge(&port).await {
         Err(FsError::Damaged { place, problem }) => {
@@ -33,7 +34,7 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
             say(&name, &judgement, args.no_changes, is_told)
         }
         Err(damage) => {
-            println!("{name}: {damage}");
+            outln!("{name}: {damage}");
             ExitCode::from(ERRORS_LEFT)
         }
     })
@@ -62,7 +63,7 @@ fn say(name: &str, judgement: &Judgement, no_changes: bool, is_told: bool) -> Ex
     }
     if let Some(recovered) = judgement.recovered {
         let place = if no_changes { " in memory" } else { "" };
-        println!(
+        outln!(
             "{name}: log replayed{place}: {} transactions, {} log blocks read, {} blocks written home, in {:.1} ms",
             recovered.transactions,
             recovered.log_blocks_read,
@@ -70,15 +71,15 @@ fn say(name: &str, judgement: &Judgement, no_changes: bool, is_told: bool) -> Ex
             recovered.nanoseconds as f64 / 1e6
         );
     }
-    report.findings.iter().for_each(|finding| println!("{name}: {finding}"));
+    report.findings.iter().for_each(|finding| outln!("{name}: {finding}"));
     let unkept = report.finding_count - report.findings.len() as u64;
     if unkept > 0 {
-        println!("{name}: and {unkept} more");
+        outln!("{name}: and {unkept} more");
     }
     if report.is_clean() {
-        println!("{name}: clean, {} inodes and {} blocks in use", report.used_inodes, report.used_blocks);
+        outln!("{name}: clean, {} inodes and {} blocks in use", report.used_inodes, report.used_blocks);
         return ExitCode::SUCCESS;
     }
-    println!("{name}: {} errors; e2fsck can repair them", report.finding_count);
+    outln!("{name}: {} errors; e2fsck can repair them", report.finding_count);
     ExitCode::from(ERRORS_LEFT)
 }

@@ -9,13 +9,13 @@ use crate::args::HostMeasure;
 pub fn measure(args: &HostMeasure) -> anyhow::Result<()> {
     eprintln!("measuring for some seconds; let nothing else run");
     let profile = host::measure(&args.directory)?;
-    println!("# Measured by `onewrite host measure`; use with --host FILE.");
-    print!("{}", toml::to_string(&profile)?);
+    outln!("# Measured by `onewrite host measure`; use with --host FILE.");
+    out!("{}", toml::to_string(&profile)?);
     Ok(())
 }
 
 /// Prints a host profile.
 pub fn show(name: &str) -> anyhow::Result<()> {
-    print!("{}", toml::to_string(&job::host(name)?.1)?);
+    out!("{}", toml::to_string(&job::host(name)?.1)?);
     Ok(())
 }

@@ -11,6 +11,9 @@ pub fn layer(ftl: Ftl, log_blocks: Option<u32>, map_cache: Option<u64>) -> anyho
     if log_blocks.is_some() && ![Ftl::Fast, Ftl::Bast].contains(&ftl) {
         bail!("--log-blocks belongs to --ftl fast and --ftl bast");
     }
+    if log_blocks == Some(0) {
+        bail!("--log-blocks 0: there is no such layer without a log block; give one at least");
+    }
     if map_cache.is_some() && ftl != Ftl::Dftl {
         bail!("--map-cache belongs to --ftl dftl");
     }

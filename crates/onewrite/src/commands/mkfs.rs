@@ -59,9 +59,9 @@ async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<Transferred> {
 
 fn say(name: &str, formatted: Formatted, copied: Option<Transferred>) {
     let (size, journal) = (formatted.size_bytes >> 20, formatted.journal_bytes >> 20);
-    println!("{name}: ext4 of {size} MiB with a journal of {journal} MiB");
+    outln!("{name}: ext4 of {size} MiB with a journal of {journal} MiB");
     if let Some(Transferred { files, directories, others, bytes }) = copied {
-        println!("{files} files, {directories} directories and {others} other entries copied, {bytes} bytes");
+        outln!("{files} files, {directories} directories and {others} other entries copied, {bytes} bytes");
     }
 }
 

@@ -1,17 +1,19 @@
 //! `onewrite paper`
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use onewrite_lab::paper::results::ResultsStudy;
 use onewrite_lab::paper::ts_clock::TsClockStudy;
 use onewrite_lab::paper::{self, Row};
 
-use super::run::{is_stdout, write_json};
+use crate::output::{self, is_stdout, write_json};
 
 use crate::args::Paper;
 use crate::progress::Bar;
 
 /// Runs rows of the scoreboard and prints paper beside measured.
 pub fn paper(args: &Paper) -> anyhow::Result<()> {
+    refuse_unused(args)?;
+    output::check(&[args.html.as_ref(), args.json.as_ref()])?;
     if args.ids == ["ts-clock"] {
         return ts_clock(args);
     }
@@ -21,7 +23,7 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
     let rows = paper::scoreboard()?;
     if args.list {
         rows.iter()
-            .for_each(|row| println!("{:4} {:28} {}", if row.can_run() { "runs" } else { "" }, row.id, row.metric));
+            .for_each(|row| outln!("{:4} {:28} {}", if row.can_run() { "runs" } else { "" }, row.id, row.metric));
         return Ok(());
     }
     let chosen: Vec<&Row> = match args.ids.is_empty() {
@@ -32,11 +34,11 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
     for row in chosen {
         eprintln!("{} …{}", row.id, remark(row));
         match paper::run(row) {
-            Ok(measured) => println!("{measured}"),
+            Ok(measured) => outln!("{measured}"),
             // One row that misses something does not keep the others from running.
             Err(error) if args.ids.is_empty() => {
                 missing += 1;
-                println!("{:26} not run: {error}", row.id);
+                outln!("{:26} not run: {error}", row.id);
             }
             Err(error) => return Err(error.into()),
         }
@@ -45,6 +47,24 @@ pub fn paper(args: &Paper) -> anyhow::Result<()> {
         bail!("{missing} rows could not be run");
     }
     Ok(())
+}
+
+/// Options that would be passed over in silence.
+fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
+    let for_ts_clock = [
+        ("--scale", args.scale.is_some()),
+        ("--sensitivity", args.sensitivity),
+        ("--seed", args.seed.is_some()),
+        ("--html", args.html.is_some()),
+        ("--json", args.json.is_some()),
+        ("--load-file", args.load_file.is_some()),
+    ];
+    let given = for_ts_clock.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name);
+    match given {
+        Some(name) if args.ids != ["ts-clock"] => bail!("{name} is for `onewrite paper ts-clock`, alone"),
+        _ if args.short && args.ids != ["results"] => bail!("--short is for `onewrite paper results`, alone"),
+        _ => Ok(()),
+    }
 }
 
 /// What is to be known of a row before it is measured.
@@ -62,20 +82,20 @@ fn remark(row: &Row) -> &'static str {
 /// The figures of the dissertation's chapter 2.
 fn ts_clock(args: &Paper) -> anyhow::Result<()> {
     let study = TsClockStudy {
-        seed: args.seed,
-        scale: args.scale,
+        seed: args.seed.unwrap_or(1),
+        scale: args.scale.unwrap_or(0.05),
         load_file: args.load_file.as_deref(),
         sensitivity: args.sensitivity,
     };
     let figures = study.run(&|what| eprintln!("{what} …"))?;
     if let Some(path) = &args.html {
-        std::fs::write(path, figures.html()).with_context(|| path.display().to_string())?;
+        output::write(path, &figures.html())?;
     }
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
     }
     if !args.json.as_deref().is_some_and(is_stdout) {
-        print!("{}", figures.markdown());
+        out!("{}", figures.markdown());
     }
     Ok(())
 }
@@ -86,7 +106,7 @@ fn results(is_short: bool) -> anyhow::Result<()> {
     let bar = Bar::new("results", "cells");
     let found = study.run(&|all| bar.advance(1, all as u64));
     bar.finish("results");
-    print!("{}", found?.markdown());
+    out!("{}", found?.markdown());
     Ok(())
 }
 

@@ -9,14 +9,15 @@ use onewrite_fs::journal::EvictionSpot;
 use onewrite_lab::probe::{self, ProbeOptions, Spread};
 use onewrite_lab::session::DeviceChoice;
 
-use super::run::{is_stdout, write_json};
 use crate::args::Probe;
 use crate::open::wall_time;
+use crate::output::{self, is_stdout, write_json};
 use crate::progress::Bar;
 use crate::size;
 
 /// Probes a device.
 pub fn probe(args: &Probe) -> anyhow::Result<()> {
+    output::check(&[args.json.as_ref(), args.chart.as_ref()])?;
     let choice = DeviceChoice::named(&args.device)?;
     let device = device(args, &choice)?;
     let time = if choice.is_emulated() { Time::Virtual } else { wall_time() };
@@ -30,7 +31,7 @@ pub fn probe(args: &Probe) -> anyhow::Result<()> {
         found
     })??;
     if let Some(path) = &args.chart {
-        std::fs::write(path, found.svg()).with_context(|| path.display().to_string())?;
+        output::write(path, &found.svg())?;
     }
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&found)? + "\n"))?;
@@ -53,32 +54,32 @@ fn device(args: &Probe, choice: &DeviceChoice) -> anyhow::Result<Box<dyn Device>
 }
 
 fn print(found: &probe::Probe) {
-    println!("{}: reads of 4 KiB         min       mean        max", found.device);
+    outln!("{}: reads of 4 KiB         min       mean        max", found.device);
     print_spread("from the buffer", found.buffer_read);
     print_spread("from flash", found.flash_read);
     let mb = |bytes: u64| bytes as f64 / 1e6;
     match (found.eviction_begins_bytes, found.eviction_certain_bytes, found.eviction_spot()) {
         (Some(begins), Some(certain), Some(spot)) => {
-            println!("eviction begins after {:.2} MB written and is certain after {:.2} MB", mb(begins), mb(certain));
-            println!("zp pads {} bytes: {:.2} MB, an eighth more than was certain", spot.bytes, mb(spot.bytes));
+            outln!("eviction begins after {:.2} MB written and is certain after {:.2} MB", mb(begins), mb(certain));
+            outln!("zp pads {} bytes: {:.2} MB, an eighth more than was certain", spot.bytes, mb(spot.bytes));
         }
         _ if found.sizes.is_empty() => {
-            println!("a read from the buffer cannot be told from one from flash, so no eviction spot can be found");
+            outln!("a read from the buffer cannot be told from one from flash, so no eviction spot can be found");
         }
-        _ => println!("no eviction spot up to what was written; look further with --max"),
+        _ => outln!("no eviction spot up to what was written; look further with --max"),
     }
     if !found.persist.is_empty() {
-        println!("written before      FLUSH   eviction");
+        outln!("written before      FLUSH   eviction");
     }
     for one in &found.persist {
         let (flush, eviction) = (Nanos(one.flush.mean_ns).to_string(), Nanos(one.eviction.mean_ns).to_string());
-        println!("{:>10} KiB {flush:>10} {eviction:>10}", one.dirty_bytes >> 10);
+        outln!("{:>10} KiB {flush:>10} {eviction:>10}", one.dirty_bytes >> 10);
     }
 }
 
 fn print_spread(what: &str, spread: Spread) {
     let span = |nanos: u64| Nanos(nanos).to_string();
-    println!("  {what:20} {:>10} {:>10} {:>10}", span(spread.min_ns), span(spread.mean_ns), span(spread.max_ns));
+    outln!("  {what:20} {:>10} {:>10} {:>10}", span(spread.min_ns), span(spread.mean_ns), span(spread.max_ns));
 }
 
 /// A size, or what a probe found.

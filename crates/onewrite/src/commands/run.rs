@@ -3,25 +3,28 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, bail};
 use onewrite_block::layer::TraceEvent;
 use onewrite_cache::PageRequest;
 use onewrite_fs::ext4::Mode;
-use onewrite_lab::LabError;
 use onewrite_lab::report::{Compared, Comparison};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack};
 use onewrite_lab::trace::TraceWriter;
+use onewrite_lab::{LabError, Partial};
 
 use super::job;
 use crate::args::{FsKind, Run};
+use crate::output::{self, is_stdout, write_json};
 use crate::progress::Spinner;
 
 /// Runs one job.
 pub fn run(args: &Run) -> anyhow::Result<()> {
+    let Run { json, trace, page_trace, image, .. } = args;
+    output::check(&[json.as_ref(), trace.as_ref(), page_trace.as_ref(), image.as_ref()])?;
     let choice = DeviceChoice::named(&args.job.device)?;
     let spec = job::spec(&args.job, &choice, stack(args)?)?;
     let modes = match spec.stack {
@@ -31,11 +34,10 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let device = job::device(&args.job, &choice, &modes)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(spec.job.name());
-    let trace = args.trace.as_deref().map(trace).transpose()?;
-    let failure = trace.as_ref().map(|(_, failure)| Rc::clone(failure));
-    let page_trace = page_trace(args)?;
+    let trace = trace.as_deref().map(RequestTrace::create).transpose()?;
+    let page_trace = page_writer(args)?;
     let extras = Extras {
-        trace: trace.map(|(sink, _)| sink),
+        trace: trace.as_ref().map(request_sink),
         pages: page_trace.as_ref().map(page_sink),
         watcher: Some(spinner.watcher()),
         image: args.image.clone(),
@@ -43,9 +45,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let result = session::run(&spec, device, extras)?;
     page_trace.as_ref().map(end_page_trace).transpose()?;
     spinner.finish(spec.job.name(), operations(&result));
-    if let Some(error) = failure.and_then(|failure| failure.take()) {
-        return Err(error).context("the trace is incomplete");
-    }
+    trace.and_then(|trace| trace.take()).map_or(Ok(()), RequestTrace::end)?;
     print(&spec, result, args.json.as_deref())
 }
 
@@ -77,21 +77,8 @@ fn print(spec: &RunSpec, result: RunResult, json: Option<&Path>) -> anyhow::Resu
         Stack::Raw => "raw",
     };
     let runs = vec![Compared { label: label.to_owned(), result, crash: None }];
-    print!("{}", Comparison { command: String::new(), runs }.table());
+    out!("{}", Comparison { command: String::new(), runs }.table());
     Ok(())
-}
-
-/// Whether `path` stands for standard output.
-pub fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-/// Writes JSON to `path`, or to standard output.
-pub fn write_json(path: &Path, json: &str) -> anyhow::Result<()> {
-    if is_stdout(path) {
-        return Ok(std::io::stdout().write_all(json.as_bytes())?);
-    }
-    std::fs::write(path, json).with_context(|| path.display().to_string())
 }
 
 /// Takes every page.
@@ -100,7 +87,7 @@ type PageSink = Box<dyn FnMut(PageRequest)>;
 /// The trace of pages: written until the first line that cannot be.
 type PageTrace = Rc<RefCell<Result<TraceWriter, LabError>>>;
 
-fn page_trace(args: &Run) -> anyhow::Result<Option<PageTrace>> {
+fn page_writer(args: &Run) -> anyhow::Result<Option<PageTrace>> {
     match &args.page_trace {
         None => Ok(None),
         Some(_) if args.fs == FsKind::Raw => {
@@ -130,21 +117,52 @@ fn end_page_trace(trace: &PageTrace) -> anyhow::Result<()> {
 
 /// Takes every request.
 type Sink = Box<dyn FnMut(TraceEvent)>;
-/// The first line that could not be written.
-type Failure = Rc<std::cell::Cell<Option<std::io::Error>>>;
 
-/// A sink that writes one line of CSV for each request.
-fn trace(path: &Path) -> anyhow::Result<(Sink, Failure)> {
-    let mut file = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
-    writeln!(file, "submitted_ns,latency_ns,operation,start_page,pages,cause,failed")?;
-    let failure = Failure::default();
-    let noted = Rc::clone(&failure);
-    let sink = move |event: TraceEvent| {
-        let TraceEvent { submitted, latency, operation, start, count, cause, failed } = event;
-        let line = format!("{},{},{operation},{},{count},{},{failed}", submitted.0, latency.0, start.0, cause.name());
-        if let Err(error) = writeln!(file, "{line}") {
-            noted.set(Some(error));
+/// The trace of requests to the device: CSV, removed if it does not become whole.
+struct RequestTrace {
+    path: PathBuf,
+    file: BufWriter<File>,
+    partial: Partial,
+    failure: Option<std::io::Error>,
+}
+
+/// The trace until it is ended.
+type SharedTrace = Rc<RefCell<Option<RequestTrace>>>;
+
+impl RequestTrace {
+    fn create(path: &Path) -> anyhow::Result<SharedTrace> {
+        let (file, partial) = Partial::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut trace = RequestTrace { path: path.to_owned(), file: BufWriter::new(file), partial, failure: None };
+        trace.line("submitted_ns,latency_ns,operation,start_page,pages,cause,failed");
+        Ok(Rc::new(RefCell::new(Some(trace))))
+    }
+
+    /// Writes until the first line that cannot be.
+    fn line(&mut self, line: &str) {
+        if self.failure.is_none() {
+            self.failure = writeln!(self.file, "{line}").err();
         }
-    };
-    Ok((Box::new(sink), failure))
+    }
+
+    fn event(&mut self, event: &TraceEvent) {
+        let TraceEvent { submitted, latency, operation, start, count, cause, failed } = event;
+        let cause = cause.name();
+        self.line(&format!("{},{},{operation},{},{count},{cause},{failed}", submitted.0, latency.0, start.0));
+    }
+
+    fn end(mut self) -> anyhow::Result<()> {
+        let ended = self.failure.take().map_or(Ok(()), Err).and_then(|()| self.file.flush());
+        ended.with_context(|| format!("cannot write the trace {} whole", self.path.display()))?;
+        self.partial.keep();
+        Ok(())
+    }
+}
+
+fn request_sink(trace: &SharedTrace) -> Sink {
+    let trace = Rc::clone(trace);
+    Box::new(move |event| {
+        if let Some(trace) = &mut *trace.borrow_mut() {
+            trace.event(&event);
+        }
+    })
 }

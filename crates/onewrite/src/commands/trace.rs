@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use onewrite_lab::generate::{self, Generation};
+use onewrite_lab::is_same_file;
 use onewrite_lab::trace::{self, Drawing, Summary, TraceWriter, WriteFormat};
 
 use super::cache::options;
-use super::run::{is_stdout, write_json};
 use crate::args::{Lines, Trace, TraceInput};
+use crate::output::{self, is_stdout, write_json};
 use crate::progress::Bar;
 
 /// Carries one of the subcommands out.
@@ -61,10 +62,10 @@ fn print(traces: &[std::path::PathBuf], summaries: &[Summary]) {
     let names: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(5);
     let heads = ["read MiB", "write MiB", "write range MiB", "footprint MiB", "pages"];
-    println!("{:width$} {:>12} {:>12} {:>16} {:>14} {:>14}", "trace", heads[0], heads[1], heads[2], heads[3], heads[4]);
+    outln!("{:width$} {:>12} {:>12} {:>16} {:>14} {:>14}", "trace", heads[0], heads[1], heads[2], heads[3], heads[4]);
     for (name, summary) in names.iter().zip(summaries) {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        println!(
+        outln!(
             "{name:width$} {:>12.1} {:>12.1} {:>16.1} {:>14.1} {:>14}",
             mib(summary.read_bytes),
             mib(summary.write_bytes),
@@ -75,8 +76,15 @@ fn print(traces: &[std::path::PathBuf], summaries: &[Summary]) {
     }
 }
 
+/// Refuses to write over what is read, by whatever name.
+fn differ(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let is_same = from == to || is_same_file(from, to);
+    anyhow::ensure!(!is_same, "{} would be written over while it is read; give a new name", from.display());
+    Ok(())
+}
+
 fn copy(from: &Path, to: &Path, input: &TraceInput, lines: Lines, skip: u64, take: u64) -> anyhow::Result<()> {
-    anyhow::ensure!(from != to, "{} would be written over while it is read; give a new name", from.display());
+    differ(from, to)?;
     let mut open = open(from, input)?;
     let format = match lines {
         Lines::Bytes => WriteFormat::Bytes(input.page_size),
@@ -116,9 +124,11 @@ fn generate(what: Generation<'_>, output: &Path) -> anyhow::Result<()> {
 }
 
 fn draw(from: &Path, to: &Path, input: &TraceInput, only_writes: bool) -> anyhow::Result<()> {
+    differ(from, to)?;
+    output::check(&[Some(&to.to_owned())])?;
     let drawing = Drawing { page_bytes: input.page_size, only_writes };
     let title = from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     open(from, input)?;
     let svg = trace::draw(&title, drawing, || trace::Trace::open(from, &options(input)))?;
-    std::fs::write(to, svg).with_context(|| to.display().to_string())
+    output::write(to, &svg)
 }

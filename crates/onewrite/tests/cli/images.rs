@@ -51,7 +51,17 @@ fn an_image_that_cannot_be_made_leaves_nothing_behind() {
     let scratch = Scratch::new();
     let refusal = scratch.onewrite("mkfs a.img --size 16k").fails_with(1);
     assert!(refusal.contains("too few"), "{refusal}");
-    assert!(!scratch.path("a.img").exists());
+    for (arguments, words) in [
+        ("mkfs a.img --size 0", "name a file with a size"),
+        ("mkfs a.img --size 4MiB", "at least 8 MiB"),
+        ("mkfs a.img --size 64MiB --journal-size 0", "--journal-size 4MiB"),
+        ("mkfs a.img --size 64MiB --journal-size 1GiB", "a smaller journal"),
+        ("run varmail --device ./a.img --size 0", "name a file with a size"),
+    ] {
+        let refusal = scratch.onewrite(arguments).fails_with(1);
+        assert_eq!(refusal.matches(words).count(), 1, "said once: {arguments}: {refusal}");
+        assert!(!scratch.path("a.img").exists(), "{arguments}");
+    }
 }
 
 #[test]

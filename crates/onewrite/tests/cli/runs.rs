@@ -86,6 +86,14 @@ fn every_refusal_names_place_and_cure() {
         ("run fileserver --size 64M", "no space"),
         ("paper no-such-row", "onewrite paper --list"),
         ("paper ldj-git", "cannot be run yet"),
+        ("paper afs-blocks-oj --html page.html", "onewrite paper ts-clock"),
+        ("paper afs-blocks-oj --short", "onewrite paper results"),
+        ("probe ideal --max 0", "begins with 65536 bytes"),
+        ("run varmail --json none/x.json", "there is no directory none"),
+        ("run varmail --trace .", "name a file in it"),
+        ("compare varmail --html none/x.html", "there is no directory none"),
+        ("crash ace:2 --json none/x.json", "there is no directory none"),
+        ("device ideal --json none/x.json", "there is no directory none"),
     ];
     for (arguments, words) in cases {
         let refusal = scratch.onewrite(arguments).fails_with(1);
@@ -123,4 +131,40 @@ fn paper_stands_beside_measured() {
     let shown = scratch.onewrite("paper afs-blocks-oj afs-blocks-dj").ok();
     assert_eq!(shown.matches("agrees").count(), 2, "{shown}");
     assert!(scratch.onewrite("paper --list").ok().lines().count() > 100);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure_and_a_full_disk_is() {
+    let scratch = Scratch::new();
+    let program = env!("CARGO_BIN_EXE_onewrite");
+    let Some(head) = scratch.other("bash", &format!("-c {program}${{IFS}}paper${{IFS}}--list|head${{IFS}}-1")) else {
+        return;
+    };
+    assert_eq!((head.ok().lines().count(), head.err().as_str()), (1, ""));
+    for command in ["paper --list", "device", "device ideal", "host show", "run varmail --operations 50 --json -"] {
+        let mut program = std::process::Command::new(program);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = program.args(command.split_whitespace()).stdout(full).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.code() == Some(1) && said.contains("No space left"), "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_whole_is_not_left() {
+    let scratch = Scratch::new();
+    // A limit on the size of files stands for a full disk.
+    let limited = |options: &str| {
+        let program = env!("CARGO_BIN_EXE_onewrite");
+        let run = format!("trap '' XFSZ; ulimit -f 8; {program} run varmail --operations 2000 --files 50 {options}");
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", &run]).current_dir(scratch.as_path()).output().unwrap()
+    };
+    for (option, file) in [("--trace", "a.csv"), ("--page-trace", "b.csv"), ("--image", "c.img"), ("--json", "d.json")]
+    {
+        let ended = limited(&format!("{option} {file}"));
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.code() == Some(1) && said.contains(file), "{option}: {said}");
+        assert!(!scratch.path(file).exists(), "{option}");
+    }
 }

@@ -127,6 +127,7 @@ fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
     let scratch = Scratch::new();
     scratch.write("bad.csv", "r,1\nq,2\n");
     scratch.write("two", "1 0 0 8 1\n1 1 0 8 1\n");
+    std::os::unix::fs::symlink("bad.csv", scratch.path("link.csv")).unwrap();
     for (command, word) in [
         ("cache bad.csv --policy lru", "bad.csv: line 2: "),
         ("cache bad.csv --policy lru,mru", "s3-fifo"),
@@ -139,9 +140,27 @@ fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
         ("trace convert two out.csv", "--volume 0"),
         ("trace summarise bad.csv --page-size 0", "4096"),
         ("trace convert bad.csv bad.csv", "new name"),
+        ("trace convert bad.csv link.csv", "new name"),
+        ("trace draw bad.csv ./bad.csv", "new name"),
+        ("cache bad.csv --policy lru --after ./bad.csv", "new name"),
+        ("cache bad.csv --policy lru --after none/x.csv", "there is no directory none"),
+        ("cache two --policy lru --volume 7", "no requests of volume 7"),
+        ("cache two --device ideal --ftl bast --log-blocks 0", "one at least"),
         ("trace draw bad.csv x.svg", "line 2"),
     ] {
         let run = scratch.onewrite(command);
         assert!(run.code() == 1 && run.err().contains(word), "{command}: {}", run.err());
     }
+}
+
+#[test]
+fn a_trace_that_breaks_off_leaves_no_file_and_the_source_as_it_was() {
+    let scratch = Scratch::new();
+    scratch.write("bad.csv", "r,1\nq,2\n");
+    for command in ["trace convert bad.csv new.csv", "trace cut bad.csv new.csv.zst", "cache bad.csv --after new.csv"] {
+        assert!(scratch.onewrite(command).fails_with(1).contains("line 2"), "{command}");
+    }
+    assert!(scratch.onewrite("cache bad.csv --after bad.csv --policy lru").fails_with(1).contains("new name"));
+    assert_eq!(std::fs::read_to_string(scratch.path("bad.csv")).unwrap(), "r,1\nq,2\n");
+    assert_eq!(std::fs::read_dir(scratch.as_path()).unwrap().count(), 1, "the source alone");
 }
