@@ -264,3 +264,51 @@ fn ranges_go_out_of_and_into_a_file_of_many_extents() {
         assert_content(&fs, file, &expected, "after refusals").await
     });
 }
+
+/// Whoever waits for the lock of a file that is deleted meanwhile must not write to its inode, which may be another's by then.
+#[test]
+fn a_change_that_waits_while_the_file_is_deleted_finds_it_gone() {
+    type Change = fn(Rc<Ext4>, Ino) -> std::pin::Pin<Box<dyn Future<Output = FsResult<()>>>>;
+    let changes: [Change; 4] = [
+        |fs, file| {
+            Box::pin(async move {
+                fs.write(file, Position::At(0), Content::Bytes(b"late"), Manner::default()).await.map(drop)
+            })
+        },
+        |fs, file| Box::pin(async move { fs.allocate(file, 0, 8192, Allocation::Extend).await }),
+        |fs, file| {
+            let changes = AttributeChanges { size: Some(9), ..AttributeChanges::default() };
+            Box::pin(async move { fs.set_attributes(file, changes).await })
+        },
+        |fs, file| {
+            let manner = AttributeManner::default();
+            Box::pin(async move { fs.set_extended_attribute(file, b"user.late", Some(&[1; 900]), manner).await })
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let (outcome, device) = with_mount(
+            Box::new(new_disk(64 * MIB, 1024)),
+            MountOptions::new(Mode::Ordered),
+            move |fs, port| async move {
+                let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+                let content = Content::Pattern { seed: 1, compressible_percent: 0, length: 100_000 };
+                fs.write(file, Position::At(0), content, Manner::default()).await?;
+                fs.sync().await?;
+                fs.drop_cached(file);
+                let (reader, remover) = (Rc::clone(&fs), Rc::clone(&fs));
+                // Holds the file's lock for a while; then comes the removal, then the change.
+                let read = port.runtime().start(async move { reader.read(file, 0, 100_000, Manner::default()).await });
+                let removed = port.runtime().start(async move { remover.unlink(remover.root(), b"file").await });
+                let changed = port.runtime().start(change(Rc::clone(&fs), file));
+                read.await?;
+                removed.await?;
+                assert!(matches!(changed.await, Err(FsError::NotFound(_))), "change {number} of a deleted file");
+                fs.sync().await
+            },
+        );
+        outcome.expect("work");
+        let scratch = Scratch::new(&format!("late-change-{number}"));
+        save(&image(device), &scratch.path("image"));
+        assert_clean(&scratch.path("image"));
+    }
+}

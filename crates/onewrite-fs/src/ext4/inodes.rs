@@ -136,6 +136,15 @@ impl Node {
         }
     }
 
+    /// # Errors
+    /// If it was deleted while somebody waited for its lock: its place in the table may be another's.
+    pub(super) fn expect_undeleted(&self) -> FsResult<()> {
+        match self.is_deleted.get() {
+            true => Err(FsError::NotFound(self.ino().to_string())),
+            false => Ok(()),
+        }
+    }
+
     /// Counts blocks that the inode has no more. A count that was too small is for the checker to find; it ends at zero.
     pub(super) fn drop_blocks(&self, count: u64) {
         let mut inode = self.inode.borrow_mut();
@@ -293,10 +302,8 @@ impl Volume {
     }
 
     fn living(&self, node: Rc<Node>) -> FsResult<Rc<Node>> {
-        match node.is_deleted.get() {
-            true => Err(FsError::NotFound(node.ino().to_string())),
-            false => Ok(node),
-        }
+        node.expect_undeleted()?;
+        Ok(node)
     }
 
     fn slot_size(&self) -> usize {

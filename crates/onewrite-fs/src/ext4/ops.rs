@@ -166,6 +166,7 @@ impl FileSystem for Ext4 {
         volume.check_writable()?;
         let node = volume.node(ino).await?;
         let _held = node.lock.exclusive().await;
+        node.expect_undeleted()?;
         if let Some(size) = changes.size {
             node.expect_file()?;
             volume.check_end(&node, size)?;
@@ -216,6 +217,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
         }
         let _held = node.lock.shared().await;
+        node.expect_undeleted()?;
         let size = node.size() as usize;
         if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
             let inode = node.inode.borrow();
@@ -355,11 +357,13 @@ impl FileSystem for Ext4 {
         if let (Position::At(offset), true) = (position, manner.direct && volume.scope != Scope::Full) {
             volume.check_direct(offset, content.length())?;
             let _held = node.lock.shared().await;
+            node.expect_undeleted()?;
             if volume.overwrite_direct(&node, offset, content).await? {
                 return Ok(offset);
             }
         }
         let _held = node.lock.exclusive().await;
+        node.expect_undeleted()?;
         let offset = match position {
             Position::At(offset) => offset,
             Position::End => node.size(),
@@ -381,6 +385,7 @@ impl FileSystem for Ext4 {
         }
         volume.check_end(&node, offset.saturating_add(length))?;
         let _held = node.lock.exclusive().await;
+        node.expect_undeleted()?;
         with_space!(volume, volume.allocate_file(&node, (offset, length), allocation))
     }
 
@@ -396,6 +401,7 @@ impl FileSystem for Ext4 {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
         let _held = node.lock.shared().await;
+        node.expect_undeleted()?;
         self.volume.get_attribute(&node, name).await
     }
 
@@ -411,6 +417,7 @@ impl FileSystem for Ext4 {
         volume.check_writable()?;
         let node = volume.node(ino).await?;
         let _held = node.lock.exclusive().await;
+        node.expect_undeleted()?;
         with_space!(volume, volume.set_attribute(&node, name, value, manner))
     }
 
@@ -418,6 +425,7 @@ impl FileSystem for Ext4 {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
         let _held = node.lock.shared().await;
+        node.expect_undeleted()?;
         self.volume.list_attributes(&node).await
     }
 
