@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use onewrite_block::Nanos;
-use onewrite_fs::Content;
+use onewrite_fs::{Allocation, Content};
 
 use crate::error::CrashError;
 
@@ -54,6 +54,17 @@ pub enum Action {
         /// Bytes afterwards.
         size: u64,
     },
+    /// Changes the blocks of a range: `punch` makes it a hole, `zero` makes it zeros that have blocks, `extend` gives it blocks.
+    Allocate {
+        /// The file.
+        file: String,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// What to do.
+        how: Blocks,
+    },
     /// Removes a name.
     Unlink(String),
     /// Makes a directory.
@@ -82,6 +93,42 @@ pub enum Action {
     Pause(u64),
 }
 
+/// What an [`Action::Allocate`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Blocks {
+    /// The range becomes a hole; a range that covers the file's last byte covers the page that it lies in.
+    Punch,
+    /// The range becomes zeros and keeps or gets blocks; the file grows if it ends before.
+    Zero,
+    /// The range gets blocks where it has none; the file grows if it ends before.
+    Extend,
+}
+
+impl Blocks {
+    const ALL: [Blocks; 3] = [Blocks::Punch, Blocks::Zero, Blocks::Extend];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Blocks::Punch => "punch",
+            Blocks::Zero => "zero",
+            Blocks::Extend => "extend",
+        }
+    }
+
+    fn named(name: &str) -> Option<Blocks> {
+        Blocks::ALL.into_iter().find(|how| how.name() == name)
+    }
+
+    /// The same for the file system.
+    pub(crate) const fn allocation(self) -> Allocation {
+        match self {
+            Blocks::Punch => Allocation::PunchHole,
+            Blocks::Zero => Allocation::ZeroRange,
+            Blocks::Extend => Allocation::Extend,
+        }
+    }
+}
+
 impl Action {
     /// How long it waits, if it does nothing else.
     pub fn pause(&self) -> Option<Nanos> {
@@ -102,6 +149,9 @@ impl fmt::Display for Action {
             Action::Read(file) => write!(f, "read {file}"),
             Action::Append { file, length, seed } => write!(f, "append {file} {length} {seed}"),
             Action::Truncate { file, size } => write!(f, "truncate {file} {size}"),
+            Action::Allocate { file, offset, length, how } => {
+                write!(f, "{} {file} {offset} {length}", how.name())
+            }
             Action::Unlink(path) => write!(f, "unlink {path}"),
             Action::MakeDirectory(path) => write!(f, "mkdir {path}"),
             Action::RemoveDirectory(path) => write!(f, "rmdir {path}"),
@@ -140,6 +190,10 @@ impl FromStr for Action {
             ("read", 2) => Action::Read(word(1)),
             ("append", 4) => Action::Append { file: word(1), length: number(2)?, seed: number(3)? },
             ("truncate", 3) => Action::Truncate { file: word(1), size: number(2)? },
+            (name, 4) if Blocks::named(name).is_some() => {
+                let how = Blocks::named(name).expect("just asked");
+                Action::Allocate { file: word(1), offset: number(2)?, length: number(3)?, how }
+            }
             ("unlink", 2) => Action::Unlink(word(1)),
             ("mkdir", 2) => Action::MakeDirectory(word(1)),
             ("rmdir", 2) => Action::RemoveDirectory(word(1)),
@@ -221,9 +275,9 @@ mod tests {
     fn a_workload_comes_back_from_its_text() {
         let text = "mkdir /d >> create /w; sync >> write /a 0 100 7; write /a 4096 4096 8 direct; append #1 5 6; read /a; truncate /a 3; open /a 1; close 1; fsync /a \
                     | link /a /b; rename /b /d/c; exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; \
-                    sync; pause 5";
+                    sync; punch /a 100 5000; zero /a 0 9; extend /a 4096 1; pause 5";
         let workload: Workload = text.parse().unwrap();
-        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 17));
+        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 20));
         assert_eq!(workload.warm_up.len(), 2);
         assert_eq!(workload.to_string().parse(), Ok(workload));
         let workload: Workload = " >> create /w >> sync".parse().unwrap();

@@ -475,7 +475,10 @@ fn sized(tree: &Tree, step: &Step) -> u64 {
 fn changes(step: &Step, node: NodeId) -> bool {
     match step {
         Step::Create { directory, node: made, .. } => *made == node || *directory == node,
-        Step::Write { node: written, .. } | Step::Truncate { node: written, .. } => *written == node,
+        Step::Write { node: written, .. }
+        | Step::Truncate { node: written, .. }
+        | Step::Zero { node: written, .. }
+        | Step::Free { node: written, .. } => *written == node,
         Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
         Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
     }

@@ -48,7 +48,7 @@ mod watched;
 mod workload;
 mod write_log;
 
-pub use action::{Action, Workload};
+pub use action::{Action, Blocks, Workload};
 pub use crash::{CrashPlan, crash, replay};
 pub use cut::{DeviceCuts, MakeDevice};
 pub use error::CrashError;

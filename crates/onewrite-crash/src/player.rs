@@ -13,9 +13,9 @@ use onewrite_fs::{
     AttributeChanges, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, api::split_path,
 };
 
-use crate::action::{Action, Workload, content};
+use crate::action::{Action, Blocks, Workload, content};
 use crate::history::{History, Syncs};
-use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_write};
+use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_punch, steps_of_write};
 use crate::subject::Subject;
 
 type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
@@ -224,6 +224,17 @@ impl<S: Subject> Player<S> {
                 let (ino, node) = self.target(file, open).await?;
                 plan.steps = vec![Step::Truncate { node, size: *size }];
                 fs.set_attributes(ino, AttributeChanges { size: Some(*size), ..AttributeChanges::default() }).await
+            }
+            Action::Allocate { file, offset, length, how } => {
+                let (ino, node) = self.target(file, open).await?;
+                let (end, size) = (offset + length, self.state.borrow().tree.size(node));
+                if *how != Blocks::Extend {
+                    plan.steps = steps_of_punch(node, *offset, end, size);
+                }
+                if *how != Blocks::Punch && end > size {
+                    plan.steps.push(Step::Truncate { node, size: end });
+                }
+                fs.allocate(ino, *offset, *length, how.allocation()).await
             }
             Action::Unlink(path) => {
                 let (ino, directory, name) = self.place(path).await?;

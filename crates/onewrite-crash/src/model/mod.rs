@@ -8,4 +8,4 @@ mod listing;
 mod tree;
 
 pub(crate) use listing::{FileContent, Item, ItemKind, Listing};
-pub(crate) use tree::{NewKind, NodeId, Step, Touched, Tree, by_pages, steps_of_write};
+pub(crate) use tree::{NewKind, NodeId, Step, Touched, Tree, by_pages, steps_of_punch, steps_of_write};

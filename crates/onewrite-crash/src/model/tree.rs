@@ -35,12 +35,47 @@ pub(crate) enum NewKind {
 /// One atomic change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    Create { directory: NodeId, name: String, node: NodeId, kind: NewKind },
-    Write { node: NodeId, offset: u64, length: u64, seed: u64 },
-    Truncate { node: NodeId, size: u64 },
-    Remove { directory: NodeId, name: String },
-    Rename { from: (NodeId, String), to: (NodeId, String), exchange: bool },
-    Link { node: NodeId, directory: NodeId, name: String },
+    Create {
+        directory: NodeId,
+        name: String,
+        node: NodeId,
+        kind: NewKind,
+    },
+    Write {
+        node: NodeId,
+        offset: u64,
+        length: u64,
+        seed: u64,
+    },
+    Truncate {
+        node: NodeId,
+        size: u64,
+    },
+    /// Part of a page becomes zeros, if it has a block.
+    Zero {
+        node: NodeId,
+        offset: u64,
+        length: u64,
+    },
+    /// A page becomes a hole.
+    Free {
+        node: NodeId,
+        index: u64,
+    },
+    Remove {
+        directory: NodeId,
+        name: String,
+    },
+    Rename {
+        from: (NodeId, String),
+        to: (NodeId, String),
+        exchange: bool,
+    },
+    Link {
+        node: NodeId,
+        directory: NodeId,
+        name: String,
+    },
 }
 
 /// The steps of one `write()`: the first ends at the page boundary within 64 KiB, the others follow.
@@ -52,6 +87,21 @@ pub(crate) fn steps_of_write(node: NodeId, offset: u64, length: u64, seed: u64) 
         start = stop;
     }
     steps
+}
+
+/// The steps that make a range of a file of `size` bytes zeros: the parts of pages at its ends, then whole pages from the last
+/// one back, though they may go together. A range that covers the last byte covers its page.
+pub(crate) fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
+    if offset >= end.min(size) {
+        return Vec::new();
+    }
+    let end = if end < size { end } else { size.next_multiple_of(PAGE_BYTES) };
+    let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
+    let head_end = end.min(first * PAGE_BYTES);
+    let tail_start = (stop * PAGE_BYTES).max(head_end);
+    let parts = [(offset, head_end), (tail_start, end)].into_iter().filter(|(start, end)| start < end);
+    let parts = parts.map(|(start, end)| Step::Zero { node, offset: start, length: end - start });
+    parts.chain((first..stop).rev().map(|index| Step::Free { node, index })).collect()
 }
 
 /// The same write page by page: where space runs out, it ends at any page.
@@ -136,6 +186,11 @@ impl Tree {
             Step::Create { directory, name, node, kind } => self.create(*directory, name, *node, kind)?,
             Step::Write { node, offset, length, seed } => return self.write(*node, *offset, *length, *seed),
             Step::Truncate { node, size } => return self.truncate(*node, *size),
+            Step::Zero { node, offset, length } => return self.zero(*node, *offset, *length),
+            Step::Free { node, index } => {
+                let was_there = self.file(*node)?.1.remove(index).is_some();
+                return Some(was_there.then(|| hole(*node, *index)).into_iter().collect());
+            }
             Step::Remove { directory, name } => drop(self.names(*directory)?.remove(name)?),
             Step::Rename { from, to, exchange } => self.rename(from, to, *exchange)?,
             Step::Link { node, directory, name } => {
@@ -208,12 +263,20 @@ impl Tree {
         Some(touched)
     }
 
+    fn zero(&mut self, node: NodeId, offset: u64, length: u64) -> Option<Vec<Touched>> {
+        let (index, place) = (offset / PAGE_BYTES, (offset % PAGE_BYTES) as usize);
+        let (_, pages) = self.file(node)?;
+        let Some((page, _)) = pages.get(&index) else { return Some(Vec::new()) };
+        let mut page = page.clone();
+        page.bytes_mut()[place..place + length as usize].fill(0);
+        Some(vec![put(pages, node, index, page, false)])
+    }
+
     fn truncate(&mut self, node: NodeId, to: u64) -> Option<Vec<Touched>> {
         let (size, pages) = self.file(node)?;
         let end = std::mem::replace(size, to).min(to);
         let gone = pages.split_off(&to.div_ceil(PAGE_BYTES));
-        let zeros = |index| Touched { node, index, page: Page::ZEROS, hash: ZEROS, allocates: false };
-        let mut touched: Vec<Touched> = gone.into_keys().map(zeros).collect();
+        let mut touched: Vec<Touched> = gone.into_keys().map(|index| hole(node, index)).collect();
         let (last, used) = (end / PAGE_BYTES, (end % PAGE_BYTES) as usize);
         if let Some((page, _)) = pages.get(&last)
             && page.bytes()[used..].iter().any(|byte| *byte != 0)
@@ -252,6 +315,11 @@ impl Tree {
             }
         }
     }
+}
+
+/// A page that has no block any more.
+fn hole(node: NodeId, index: u64) -> Touched {
+    Touched { node, index, page: Page::ZEROS, hash: ZEROS, allocates: false }
 }
 
 fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page, allocates: bool) -> Touched {
@@ -295,6 +363,32 @@ mod tests {
         let pages = by_pages(&steps);
         assert_eq!((steps.len(), pages.len()), (2, 18));
         assert_eq!(content(&steps), content(&pages));
+    }
+
+    #[test]
+    fn a_punched_range_reads_as_zeros_and_its_whole_pages_are_holes() {
+        let (mut tree, node) = file_tree();
+        tree.apply(&Step::Write { node, offset: 0, length: 20_000, seed: 4 }).unwrap();
+        let steps = steps_of_punch(node, 4_000, 13_000, 20_000);
+        assert_eq!(steps.len(), 4, "two parts of pages, two pages: {steps:?}");
+        assert_eq!(steps[2], Step::Free { node, index: 2 });
+        steps.iter().for_each(|step| assert_eq!(tree.apply(step).unwrap().len(), 1));
+        let listing = tree.listing();
+        let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
+        let page = |index: u64| content.pages.iter().find(|(at, ..)| *at == index).map(|(_, page, _)| page);
+        let before = crate::action::content(4, 20_000);
+        let whole = |index: u64| before.whole_page(0, index).expect("a whole page");
+        assert!(page(1).is_none() && page(2).is_none() && page(4).is_some());
+        let (mut head, mut tail) = (whole(0), whole(3));
+        head.bytes_mut()[4_000..].fill(0);
+        tail.bytes_mut()[..13_000 - 12_288].fill(0);
+        assert_eq!((page(0), page(3)), (Some(&head), Some(&tail)));
+        assert_eq!(
+            steps_of_punch(node, 16_384, 18_000, 18_000),
+            [Step::Free { node, index: 4 }],
+            "the last page as a whole"
+        );
+        assert_eq!(steps_of_punch(node, 20_000, 30_000, 20_000), [], "behind the end");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use onewrite_block::Choices;
 use onewrite_fs::ext4::Scope;
 
-use crate::action::{Action, Workload};
+use crate::action::{Action, Blocks, Workload};
 
 /// The shape of a random workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +71,28 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
         let (files, seed) = (shape.files, round << 32 | (task as u64) << 24);
         let (is_open, is_large) = (false, shape.is_large);
         let mut writer = Writer { task, files, chance, present, directories, seed, is_open, is_large };
-        (0..shape.actions / shape.tasks).map(|_| writer.next()).collect()
+        let actions = (0..shape.actions / shape.tasks).map(|_| writer.next());
+        let mut chance = choices.stream("blocks", task as u64);
+        actions
+            .flat_map(|action| [change_of_blocks(&action, &mut chance), Some(action)].into_iter().rev().flatten())
+            .collect()
     });
     Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }
+}
+
+/// Now and then, what else happens to a file whose content or size was changed: its blocks are changed.
+fn change_of_blocks(action: &Action, chance: &mut Choices) -> Option<Action> {
+    let (Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. }) = action else {
+        return None;
+    };
+    if !chance.chance(1, 5) {
+        return None;
+    }
+    let how = [Blocks::Punch, Blocks::Punch, Blocks::Zero, Blocks::Extend][chance.index(4)];
+    // Pages that are freed are steps of their own to the judge; more would be too many with those of other tasks.
+    let offset = if chance.chance(1, 2) { 4096 * chance.below(6) } else { chance.below(20_000) };
+    let length = if chance.chance(1, 2) { 4096 * (1 + chance.below(3)) } else { 1 + chance.below(12_000) };
+    Some(Action::Allocate { file: file.clone(), offset, length, how })
 }
 
 /// Fills a share of the log that is drawn: some of the workloads wrap it, early or late.
