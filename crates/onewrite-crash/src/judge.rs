@@ -235,20 +235,30 @@ impl<'a> Judge<'a> {
     /// Applies the steps of an operation and keeps the versions of pages; gives whether it joined a transaction.
     fn take_steps(&mut self, tree: &mut Tree, operation: usize, order: usize) -> bool {
         let entry = self.operation(operation);
-        let mut joins = self.mode.scope() == Scope::Full;
+        let mut joins = false;
         for step in &entry.steps {
             let size = sized(tree, step);
             let touched = tree.apply(step).unwrap_or_default();
             self.note_size(tree, step, (operation, order, entry.begin), size);
-            joins |= !matches!(step, Step::Write { .. })
-                || sized(tree, step) != size
-                || touched.iter().any(|page| page.allocates);
+            joins |= self.joins(step, sized(tree, step) != size, &touched);
             for Touched { node, index, page, hash, allocates } in touched {
                 let version = Version { order, begin: entry.begin, page, hash, allocates };
                 self.versions.entry((node, index)).or_default().push(version);
             }
         }
         joins
+    }
+
+    /// Whether a step is part of a transaction that an `fdatasync` has to wait for. Zeros where a page has no block change
+    /// nothing but the time, and where allocation is delayed nobody knows yet what has one.
+    fn joins(&self, step: &Step, changes_size: bool, touched: &[Touched]) -> bool {
+        let is_full = self.mode.scope() == Scope::Full;
+        match step {
+            Step::Write { .. } => is_full || changes_size || touched.iter().any(|page| page.allocates),
+            Step::Zero { .. } => is_full && !touched.is_empty(),
+            Step::Free { .. } => !self.delays && !touched.is_empty(),
+            _ => true,
+        }
     }
 
     fn note_size(&mut self, tree: &Tree, step: &Step, place: (usize, usize, usize), before: u64) {

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use onewrite_block::{Device, DevicePort, Executor, HostProfile, Nanos, Time};
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::journal::Recovered;
 use onewrite_lab::session::{open_disk, view_disk};
 
 /// Wall time from now on.
@@ -56,15 +57,33 @@ pub fn on_device<T: 'static>(
     executor.block_on(async move { work(port).await })?
 }
 
-/// Does `work` with the file system in `image`, and unmounts it; nothing lasts unless `writes`.
+/// What recovery did, in words; `lasts` if the image keeps it.
+pub fn replayed(recovered: &Recovered, lasts: bool) -> String {
+    let place = if lasts { "" } else { " in memory" };
+    format!(
+        "log replayed{place}: {} transactions, {} log blocks read, {} blocks brought home ({} bytes written), in {:.1} ms",
+        recovered.transactions,
+        recovered.log_blocks_read,
+        recovered.written_blocks,
+        recovered.written_bytes,
+        recovered.nanoseconds as f64 / 1e6
+    )
+}
+
+/// Does `work` with the file system in `image`, and unmounts it; nothing lasts unless `writes`. A log that was replayed is told on
+/// standard error.
 pub fn with_image<T: 'static>(
     image: &Path,
     writes: bool,
     work: impl AsyncFnOnce(&Ext4) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
     let name = image.display().to_string();
+    let told = name.clone();
     let done = with_device(image, writes, async move |port| {
         let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
+        if let Some(recovered) = fs.recovered() {
+            eprintln!("{told}: {}", replayed(&recovered, writes));
+        }
         let done = work(&fs).await;
         fs.unmount().await?;
         done

@@ -7,7 +7,7 @@ use onewrite_fs::FsError;
 use onewrite_lab::session::{Judgement, judge};
 
 use crate::args::Fsck;
-use crate::open::with_device;
+use crate::open::{replayed, with_device};
 use crate::output::{self, is_stdout, write_json};
 
 /// Exit code for an image with errors, as e2fsck has it for errors that are left.
@@ -62,14 +62,7 @@ fn say(name: &str, judgement: &Judgement, no_changes: bool, is_told: bool) -> Ex
         return if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(ERRORS_LEFT) };
     }
     if let Some(recovered) = judgement.recovered {
-        let place = if no_changes { " in memory" } else { "" };
-        outln!(
-            "{name}: log replayed{place}: {} transactions, {} log blocks read, {} blocks written home, in {:.1} ms",
-            recovered.transactions,
-            recovered.log_blocks_read,
-            recovered.written_blocks,
-            recovered.nanoseconds as f64 / 1e6
-        );
+        outln!("{name}: {}", replayed(&recovered, !no_changes));
     }
     report.findings.iter().for_each(|finding| outln!("{name}: {finding}"));
     let unkept = report.finding_count - report.findings.len() as u64;

@@ -142,7 +142,10 @@ fn fsck_replays_the_log_and_with_n_only_in_memory() {
     unclean(&scratch);
     let before = std::fs::read(scratch.path("a.img")).unwrap();
     assert!(scratch.onewrite("fsck -n a.img").ok().contains("log replayed in memory"));
-    assert_eq!(scratch.onewrite("cat a.img:/kept").ok(), "content");
+    let looked = scratch.onewrite("cat a.img:/kept");
+    assert_eq!(looked.ok(), "content");
+    let told = looked.err();
+    assert!(told.starts_with("a.img: log replayed in memory: ") && told.contains(" transactions, "), "{told}");
     assert!(std::fs::read(scratch.path("a.img")).unwrap() == before);
     let told: serde_json::Value = serde_json::from_str(&scratch.onewrite("fsck -n --json - a.img").ok()).unwrap();
     let recovered = |key: &str| told["recovered"][key].as_u64().unwrap();
