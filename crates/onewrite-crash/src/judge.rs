@@ -82,6 +82,8 @@ impl Version {
 struct Obligations {
     /// Ended operations that must be in the prefix.
     prefix: usize,
+    /// Operations that must be there as a whole, by file or directory: place among the ended ones, and number.
+    whole: BTreeMap<NodeId, (usize, usize)>,
     /// Ended operations whose content must be there, for all files and for some.
     all: usize,
     nodes: BTreeMap<NodeId, usize>,
@@ -287,8 +289,13 @@ impl<'a> Judge<'a> {
                     }
                     Syncs::Node(node) => {
                         let now = Rc::make_mut(&mut current);
-                        let last = self.last_change(&ended[..known], joins, node);
-                        now.prefix = now.prefix.max(last);
+                        if let Some(place) = self.last_change(&ended[..known], joins, node) {
+                            let change = self.operation(ended[place]);
+                            let least =
+                                if change.steps.iter().any(lingers) { ended_before[change.begin] } else { place + 1 };
+                            now.prefix = now.prefix.max(least);
+                            now.whole.insert(node, (place, ended[place]));
+                        }
                         let synced = now.nodes.entry(node).or_default();
                         *synced = known.max(*synced);
                     }
@@ -301,12 +308,12 @@ impl<'a> Judge<'a> {
         self.ended_count = ended_before;
     }
 
-    /// How long a prefix has to be to hold the last transaction that changed `node`.
-    fn last_change(&self, ended: &[usize], joins: &[bool], node: NodeId) -> usize {
+    /// Place of the operation that was the last to change `node` in a transaction.
+    fn last_change(&self, ended: &[usize], joins: &[bool], node: NodeId) -> Option<usize> {
         let changes = |(place, operation): &(usize, &usize)| {
             joins[*place] && self.operation(**operation).steps.iter().any(|step| changes(step, node))
         };
-        ended.iter().enumerate().rfind(changes).map_or(0, |(place, _)| place + 1)
+        ended.iter().enumerate().rfind(changes).map(|(place, _)| place)
     }
 
     /// Judges what was found of a state whose cut came after `happened` happenings.
@@ -337,7 +344,7 @@ impl<'a> Judge<'a> {
         let begun = |index: &&usize| self.is_begun(&self.candidates[**index], happened);
         let obligations = &self.obligations[happened];
         let (long, short): (Vec<&usize>, Vec<&usize>) =
-            matching.iter().filter(begun).partition(|index| self.candidates[**index].prefix >= obligations.prefix);
+            matching.iter().filter(begun).partition(|index| self.meets(&self.candidates[**index], obligations));
         let mut wrong = Wrong::Steps { short: short.first().map(|index| **index) };
         for index in &long {
             let stale = if is_full { None } else { self.stale(**index, found, happened) };
@@ -350,13 +357,23 @@ impl<'a> Judge<'a> {
         Some(wrong)
     }
 
+    /// Whether everything is there that has to be.
+    fn meets(&self, candidate: &Candidate, obligations: &Obligations) -> bool {
+        candidate.prefix >= obligations.prefix
+            && obligations.whole.values().all(|(place, operation)| {
+                candidate.prefix > *place
+                    || candidate.partial.contains(&(*operation, self.operation(*operation).steps.len()))
+            })
+    }
+
     fn is_begun(&self, candidate: &Candidate, happened: usize) -> bool {
         candidate.prefix <= self.ended_count[happened]
             && candidate.partial.iter().all(|(operation, _)| self.operation(*operation).begin < happened)
     }
 
     fn unmatched(&self, found: &Found, happened: usize, short: Option<usize>) -> Breach {
-        let needed = self.obligations[happened].prefix;
+        let obligations = &self.obligations[happened];
+        let needed = obligations.whole.values().map(|(place, _)| place + 1).max().unwrap_or(0).max(obligations.prefix);
         let (promise, what) = match short {
             Some(index) => {
                 let prefix = self.candidates[index].prefix;
@@ -367,7 +384,7 @@ impl<'a> Judge<'a> {
             }
             None => (Promise::Steps, format!("the tree is that of no prefix of at least {needed} operations")),
         };
-        let allowed = self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.prefix >= needed);
+        let allowed = self.candidates.iter().enumerate().filter(|(_, candidate)| self.meets(candidate, obligations));
         let allowed = allowed.filter(|(_, candidate)| self.is_begun(candidate, happened));
         let differences = allowed.map(|(index, _)| self.listing(index).difference(&found.listing));
         Breach { promise, what, difference: differences.min_by_key(Vec::len).unwrap_or_default() }
@@ -492,6 +509,12 @@ fn changes(step: &Step, node: NodeId) -> bool {
         Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
         Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
     }
+}
+
+/// Whether an operation may go on after the transaction of this step: blocks in many pieces are freed in later ones. What
+/// ended meanwhile may be in a later one, too.
+fn lingers(step: &Step) -> bool {
+    matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. })
 }
 
 /// All ways to take 0 to `count` of each; if there are too many, each alone, and all or nothing.

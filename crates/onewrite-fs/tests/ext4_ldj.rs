@@ -3,7 +3,9 @@
 
 mod support;
 
-use onewrite_block::{Choices, Geometry, Image, Nanos, PAGE_SIZE, RamDisk, TrimRead};
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Executor, Geometry, HostProfile, Image, Nanos, PAGE_SIZE, RamDisk, Time, TrimRead};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
 use support::volume::{image, new_disk, save, with_mount};
@@ -102,4 +104,69 @@ fn log_space_before_the_tail_reads_zeros() {
         assert_eq!(log.len(), 1024 * PAGE_SIZE);
         assert!(log[PAGE_SIZE..].iter().all(|byte| *byte == 0), "{trim_read:?}: something is left in the log");
     }
+}
+
+/// Modes whose log holds content, and that need nothing of a device.
+const CONTENT_MODES: [Mode; 5] = [Mode::Data, Mode::DataAsync, Mode::DataLazy, Mode::DataCmp, Mode::Ldj];
+
+#[test]
+fn a_write_of_eight_logs_goes_in_transactions_of_a_quarter_of_a_log() {
+    const LOG_BLOCKS: u64 = 1024;
+    for mode in CONTENT_MODES {
+        let work = move |fs: Rc<Ext4>, _| async move {
+            let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            let content = Content::Pattern { seed: 1, compressible_percent: 30, length: 8 * LOG_BLOCKS * PAGE };
+            fs.write(file, Position::At(0), content, Manner::default()).await?;
+            fs.fsync(file).await?;
+            for page in 0..8 * LOG_BLOCKS {
+                let read = fs.read(file, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert!(read == content.whole_page(0, page).expect("a whole page").bytes()[..], "{mode}: page {page}");
+            }
+            Ok(fs.counters())
+        };
+        let made = Box::new(disk(LOG_BLOCKS as u32, TrimRead::Zeros));
+        let (counters, device) = with_mount(made, MountOptions::new(mode), work);
+        let commits = counters.expect("no error").commits;
+        assert!(commits >= 4 * 8, "{mode}: {commits} commits");
+        let scratch = Scratch::new(&format!("larger-than-the-log-{mode}"));
+        save(&image(device), &scratch.path("image"));
+        assert_clean(&scratch.path("image"));
+    }
+}
+
+/// On a host of so many cores that compress 1 MB a second: how long compression took, and how many pages another task wrote
+/// while 8 MB were on their way into the log.
+fn packed_beside(cores: usize) -> (u64, u64) {
+    let host = HostProfile { cores, compress_mb_per_s: 1, ..HostProfile::ideal() };
+    let executor = Executor::new(Time::Virtual, host);
+    let runtime = executor.runtime();
+    let port = runtime.attach(Box::new(disk(16_000, TrimRead::Zeros)));
+    let work = async move {
+        let fs = Rc::new(Ext4::mount(port, MountOptions::new(Mode::Ldj)).await?);
+        let (file, other) =
+            (fs.create(fs.root(), b"file", NewNode::FILE).await?, fs.create(fs.root(), b"other", NewNode::FILE).await?);
+        let content = Content::Pattern { seed: 1, compressible_percent: 50, length: 2000 * PAGE };
+        fs.write(file, Position::At(0), content, Manner::default()).await?;
+        let syncing = Rc::clone(&fs);
+        let synced = runtime.start(async move { syncing.fsync(file).await });
+        let before = fs.counters().commits;
+        let mut gathered = 0;
+        while fs.counters().commits == before {
+            runtime.sleep(Nanos::from_millis(10)).await;
+            write(&fs, other, gathered, 1).await?;
+            gathered += 1;
+        }
+        synced.await?;
+        let packing_ns = fs.counters().packing_ns;
+        fs.unmount().await?;
+        FsResult::Ok((packing_ns, gathered))
+    };
+    executor.block_on(work).expect("nothing halts").expect("no error")
+}
+
+#[test]
+fn a_transaction_is_compressed_on_all_cores_while_the_next_one_gathers() {
+    let ((alone, gathered_alone), (beside, gathered)) = (packed_beside(1), packed_beside(4));
+    assert!((350..=450).contains(&(alone * 100 / beside)), "{alone} ns on one core, {beside} ns on four");
+    assert!(gathered > 100 && gathered_alone > 400, "{gathered} pages written beside, {gathered_alone} on one core");
 }
