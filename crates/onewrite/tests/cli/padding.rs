@@ -1,5 +1,7 @@
 //! `onewrite probe`, and the modes that pad.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::support::Scratch;
@@ -57,4 +59,43 @@ fn probing_a_real_file_needs_force_and_says_what_it_could_not_find() {
     }
     let found = json(&ended.ok());
     assert!(found["flash_read"]["mean_ns"].as_u64() > Some(0), "{found}");
+}
+
+/// A loop device over a file, detached when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &std::path::Path) -> Option<Loop> {
+        let output = losetup(&["--find", "--show"]).arg(file).output().ok().filter(|output| output.status.success())?;
+        Some(Loop(String::from_utf8(output.stdout).ok()?.trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        assert!(losetup(&["--detach", &self.0]).status().is_ok_and(|status| status.success()), "{} goes", self.0);
+    }
+}
+
+fn losetup(arguments: &[&str]) -> Command {
+    let mut command = Command::new("losetup");
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    command.env("PATH", path).args(arguments);
+    command
+}
+
+#[test]
+fn a_block_device_is_probed_with_force_only() {
+    let scratch = Scratch::new();
+    scratch.write("disk", vec![0; 16 << 20]);
+    let Some(device) = Loop::over(&scratch.path("disk")) else {
+        eprintln!("SKIPPED: no loop devices here (root, util-linux?)");
+        return;
+    };
+    assert!(scratch.onewrite(&format!("probe {}", device.0)).fails_with(1).contains("--force"));
+    let found = json(&scratch.onewrite(&format!("probe {} --force --max 1MiB --json -", device.0)).ok());
+    assert!(
+        found["flash_read"]["mean_ns"].as_u64() > Some(0) && found["buffer_read"]["mean_ns"].as_u64() > Some(0),
+        "{found}"
+    );
 }

@@ -45,7 +45,7 @@ impl Placement {
             size_bytes: options.size_bytes,
             needed_blocks: used_blocks(&fixed_runs(layout, &mut descriptors.clone()))
                 + u64::from(geometry.journal_blocks + 1 + LOST_AND_FOUND_BLOCKS + 1),
-            cure: "; a smaller journal or a larger inode_ratio would help",
+            cure: "; a smaller journal or a larger device would help",
         };
         let root_block = take_run(layout, &mut used, 1).ok_or_else(too_small)?;
         let length = LOST_AND_FOUND_BLOCKS.into();
