@@ -3,6 +3,8 @@
 //! Prints for each policy and cache size the requests per second of processor time, the share of misses and the bytes of
 //! memory for each cached page. With `LIBCACHESIM` naming its `cachesim` binary, the rival runs on the same file in the
 //! same minute, and the ratios are printed. Both read the trace from a file in the format `oracleGeneral`.
+//!
+//! `WRITE_TRACE=zipf.oracleGeneral MILLIONS=100` only writes a trace of that kind, for other programs.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -46,7 +48,7 @@ fn resident_bytes() -> u64 {
 }
 
 /// Page numbers: ranks drawn from the Zipf distribution, popular ranks spread over the address space.
-fn write_trace(path: &Path) -> std::io::Result<()> {
+fn write_trace(path: &Path, requests: usize) -> std::io::Result<()> {
     let mut choices = Choices::new(1).stream("zipf", 0);
     let mut cumulative = Vec::with_capacity(PAGES);
     let mut sum = 0.0;
@@ -57,7 +59,7 @@ fn write_trace(path: &Path) -> std::io::Result<()> {
     let mut page_of_rank: Vec<u64> = (0..PAGES as u64).collect();
     choices.shuffle(&mut page_of_rank);
     let mut file = BufWriter::new(File::create(path)?);
-    for time in 0..REQUESTS as u32 {
+    for time in 0..requests as u32 {
         let at = choices.fraction() * sum;
         let page = page_of_rank[cumulative.partition_point(|below| *below < at).min(PAGES - 1)];
         file.write_all(&time.to_le_bytes())?;
@@ -172,9 +174,14 @@ fn main() {
     {
         return cell(kind.parse().expect("a policy"), pages.parse().expect("a number"), Path::new(trace));
     }
+    if let Some(path) = std::env::var_os("WRITE_TRACE") {
+        let millions = std::env::var("MILLIONS").map_or(REQUESTS / 1_000_000, |text| text.parse().expect("a number"));
+        write_trace(Path::new(&path), millions * 1_000_000).expect("room for 24 bytes a request");
+        return;
+    }
     let directory = std::env::var_os("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let trace = directory.join(format!("onewrite-zipf-{}.oracleGeneral", std::process::id()));
-    write_trace(&trace).expect("room for a trace of 240 MB");
+    write_trace(&trace, REQUESTS).expect("room for a trace of 240 MB");
     let start = own_seconds();
     let mut writes = 0;
     for_each_chunk(&trace, |chunk| writes += chunk.iter().filter(|request| request.is_write()).count());
