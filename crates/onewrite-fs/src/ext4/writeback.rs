@@ -106,8 +106,11 @@ impl Volume {
         node.pages_writing.set(node.pages_writing.get() - (run.pages.end - run.pages.start) as usize);
     }
 
+    /// Takes a file without dirty pages out of the line. One of which somebody has pages under way stays, so that `sync`
+    /// finds it there and waits.
     pub(super) fn note_clean(&self, node: &Node) {
-        if self.cache.borrow().dirty_pages(u64::from(node.number), 0).next().is_none() {
+        let is_dirty = self.cache.borrow().dirty_pages(u64::from(node.number), 0).next().is_some();
+        if !is_dirty && node.pages_writing.get() == 0 {
             node.dirty_since.set(None);
         }
     }
@@ -184,6 +187,14 @@ impl Volume {
         run
     }
 
+    /// Writes the dirty pages of a file of the line and waits until none is under way, whoever sent it.
+    async fn write_out(&self, node: &Node) -> FsResult<()> {
+        let outcome = self.write_pages(node, 0, u64::MAX).await;
+        self.wait_for_writes(node).await;
+        self.note_clean(node);
+        outcome
+    }
+
     /// Waits until no page of the file is under way.
     pub(super) async fn wait_for_writes(&self, node: &Node) {
         self.progress.until(|| node.pages_writing.get() == 0).await;
@@ -218,7 +229,7 @@ impl Volume {
                 self.progress.wait().await;
                 continue;
             }
-            let outcome = self.write_pages(&node, 0, u64::MAX).await;
+            let outcome = self.write_out(&node).await;
             self.set_writeout(false);
             self.progress.ring();
             outcome?;
@@ -247,7 +258,7 @@ impl Volume {
                     let cache = self.cache.borrow();
                     cache.dirty_count() * 10 > cache.capacity()
                 };
-                if !is_old && !is_much || self.write_pages(&node, 0, u64::MAX).await.is_err() {
+                if !is_old && !is_much || self.write_out(&node).await.is_err() {
                     break;
                 }
                 if node.dirty_since.get().is_some() {
