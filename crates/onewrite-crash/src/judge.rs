@@ -3,7 +3,8 @@
 //! # What is held
 //! 1. *Steps*: names, kinds, links and sizes are those after a prefix of the steps in their order, in every mode; in
 //!    full scope the contents too. Operations that were under way may be done in part, step by step.
-//! 2. *Durability*: the prefix holds at least what the last completed syncs cover.
+//! 2. *Durability*: the prefix holds at least what the last completed syncs cover; the last change of a synced file is there
+//!    as a whole, in the prefix or beside it.
 //! 3. *Content*, outside full scope: a page holds what it held when its file was last synced, or anything it was given
 //!    since. `ordered`: a page that got its block since holds what it was given with it, or later; never what the block
 //!    held before. `writeback`: such a page may hold anything.
