@@ -13,7 +13,9 @@ need losetup util-linux
 need mount mount
 need fio fio
 need dbench dbench
+[ -d /usr/share/doc/fio/examples ] || missing="$missing fio-examples"
 need setfattr attr
+need setfacl acl
 need perl perl
 need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs

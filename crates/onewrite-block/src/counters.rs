@@ -32,8 +32,17 @@ pub struct Counters {
     pub map_program_bytes: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Pages moved by garbage collection and wear levelling.
+    /// Pages moved by garbage collection, merges and wear levelling.
     pub moved_pages: u64,
+    /// Log blocks of a hybrid translation layer that became data blocks as they were.
+    #[serde(default)]
+    pub switch_merges: u64,
+    /// Log blocks that became data blocks after the rest was copied to them.
+    #[serde(default)]
+    pub partial_merges: u64,
+    /// Data blocks that were gathered from several blocks.
+    #[serde(default)]
+    pub full_merges: u64,
 }
 
 impl Counters {

@@ -125,6 +125,11 @@ impl Page {
         }
     }
 
+    /// Whether the handle holds bytes in memory, alone or shared; zeros and patterns hold none.
+    pub const fn takes_memory(&self) -> bool {
+        matches!(self.0, Content::Bytes(_))
+    }
+
     /// Whether both handles surely name the same content, without reading it.
     pub fn same_handle(&self, other: &Page) -> bool {
         match (&self.0, &other.0) {

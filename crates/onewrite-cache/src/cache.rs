@@ -272,7 +272,16 @@ impl PageCache {
 
     /// Drops the pages of `file` that are clean and free to leave.
     pub fn drop_clean(&mut self, file: u64) {
-        let free = |entry: &&Entry| entry.key.file == file && !entry.is_busy();
+        self.drop_free(|key| key.file == file);
+    }
+
+    /// Drops every page that is clean and free to leave.
+    pub fn drop_all_clean(&mut self) {
+        self.drop_free(|_| true);
+    }
+
+    fn drop_free(&mut self, is_meant: impl Fn(PageKey) -> bool) {
+        let free = |entry: &&Entry| is_meant(entry.key) && !entry.is_busy();
         let keys: Vec<PageKey> = self.entries.iter().flatten().filter(free).map(|entry| entry.key).collect();
         keys.into_iter().for_each(|key| drop(self.remove(key)));
     }

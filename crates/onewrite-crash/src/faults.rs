@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty, Recorded, RecordedEvent, Recording};
 use onewrite_block::{Choices, Executor, Image, PAGE_SIZE};
-use onewrite_fs::{Allocation, AttributeChanges, FileSystem, FsError, FsResult, NewNode};
+use onewrite_fs::{Allocation, AttributeChanges, FileSystem, FileView, FsError, FsResult, NewNode};
 
 use crate::action::Workload;
 use crate::disk::{Disk, Medium};

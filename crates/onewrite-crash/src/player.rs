@@ -10,7 +10,8 @@ use std::rc::Rc;
 use onewrite_block::Runtime;
 use onewrite_block::layer::{RecordedEvent, Recording};
 use onewrite_fs::{
-    AttributeChanges, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, api::split_path,
+    AttributeChanges, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    api::split_path,
 };
 
 use crate::action::{Action, Blocks, Workload, content};

@@ -1,12 +1,14 @@
 //! Cuts inside emulated SSDs, through `PowerCut` alone.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use onewrite_block::{PAGE_SIZE, PowerCut};
 use onewrite_crash::{
     CrashPlan, DeviceCuts, ExploreOptions, Explorer, Promise, Report, Sound, Workload, WorkloadSpec, crash, replay,
 };
-use onewrite_device::{Profile, Rules};
+use onewrite_device::ftl::FtlRules;
+use onewrite_device::{Layer, Profile, Rules};
 use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::CheckpointBy;
 
@@ -106,4 +108,50 @@ fn an_ssd_that_breaks_a_rule_is_caught_and_its_state_replayed() {
         let plan = CrashPlan { device: Some(&sound), ..plan };
         assert!(replay(Sound, &workload(), &violation.state, plan).expect("replayed").is_sound(), "{:?}", broken());
     }
+}
+
+/// A memory card with this translation layer.
+fn card(layer: Layer) -> Profile {
+    Profile::load("microsd-adata").expect("profile").with_layer(Some(layer)).expect("a layer")
+}
+
+#[test]
+fn cuts_inside_merges_of_a_card_and_inside_their_recovery_break_no_promise() {
+    let layers =
+        [Layer::Fast { random_blocks: None }, Layer::Bast { log_blocks: None }, Layer::Dftl { cache_bytes: None }];
+    let (mut merging, mut cut_again) = (0, 0);
+    for layer in layers {
+        let make = |pages: u64| card(layer).device(Some(pages * PAGE_SIZE as u64)).expect("device");
+        for mode in [Mode::Ordered, Mode::Data] {
+            let options = options("microsd-adata", mode);
+            let report = explored(&make, &options, 120);
+            assert!(report.is_sound(), "{layer:?} {mode}: {:#?}", report.violations);
+            let kinds = report.states_by_kind;
+            assert!(kinds.inside_device > 20, "{layer:?} {mode}: {report:?}");
+            merging += kinds.inside_collection;
+            cut_again += kinds.inside_device_recovery;
+        }
+    }
+    assert!(merging > 20 && cut_again > 10, "{merging} states in a merge or a collection, {cut_again} in recovery");
+}
+
+/// A log block is erased although what it holds is nowhere else.
+#[derive(Debug)]
+struct ErasesUnsettled;
+
+impl FtlRules for ErasesUnsettled {
+    fn settles_before_erase(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_card_that_erases_too_early_is_caught() {
+    let make = |pages: u64| -> Box<dyn PowerCut> {
+        let device = card(Layer::Fast { random_blocks: None }).ftl_device(Some(pages * PAGE_SIZE as u64));
+        Box::new(device.expect("device").with_rules(Arc::new(ErasesUnsettled)))
+    };
+    let options = options("microsd-adata", Mode::Ordered);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| !explored(&make, &options, 250).is_sound()));
+    assert!(caught.unwrap_or(true), "an early erase went unnoticed");
 }

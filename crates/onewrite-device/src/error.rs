@@ -34,9 +34,21 @@ pub enum Error {
         path: String,
         /// What was tried.
         operation: &'static str,
+        /// What kind of failure it was.
+        kind: std::io::ErrorKind,
         /// The system's words.
         message: String,
         /// What to do about it.
         cure: &'static str,
+    },
+    /// A file or block device of the host is in use: mounted, or open elsewhere.
+    #[error("{path} is {by}; {cure}")]
+    Busy {
+        /// File or block device.
+        path: String,
+        /// As in "it is …": who uses it, by name where that can be told.
+        by: String,
+        /// What to do about it.
+        cure: String,
     },
 }

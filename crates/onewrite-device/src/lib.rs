@@ -1,4 +1,4 @@
-//! Devices behind the door of `onewrite-block`: the emulated SSD, and disks of the host.
+//! Devices behind the door of `onewrite-block`: the emulated SSD, memory cards, and disks of the host.
 //!
 //! [`Profile`] is a device on paper: `Profile::load("sata-850pro")?.device(None)?` builds it, switched on and blank.
 //! [`FileDisk`] is a file or block device of the host.
@@ -13,6 +13,7 @@
 //! # Ok::<(), onewrite_device::Error>(())
 //! ```
 
+mod age;
 mod error;
 mod file;
 pub mod ftl;
@@ -23,11 +24,12 @@ mod profile;
 mod ssd;
 pub mod waf;
 
+pub use age::Age;
 pub use error::Error;
-pub use file::FileDisk;
+pub use file::{Access, FileDisk, Hold};
 pub use hdd::HardDisk;
 pub use latency::{Latencies, Latency, LatencyStep};
-pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, HostSide, Layer, Profile, Victim};
+pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Layer, Profile, Victim};
 pub use ssd::{
     DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,
     Wear, timeline_svg,

@@ -6,9 +6,11 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use onewrite_block::{Choices, MIB};
-use onewrite_device::{Profile, Rules, Sound};
+use onewrite_device::ftl::{FtlRules, SoundFtl};
+use onewrite_device::{Layer, Profile, Rules, Sound};
 use support::{Driver, Mix};
 
 const CUTS_MAX: u64 = 10_000;
@@ -115,5 +117,65 @@ fn a_trim_undone_by_the_scan_is_caught() {
 fn the_sound_device_passes_the_same_seeds() {
     for seed in SEEDS {
         assert_eq!(hunt(Rc::new(Sound), seed, 600), None);
+    }
+}
+
+/// Recovery of a translation layer, one rule broken.
+#[derive(Debug)]
+enum BrokenFtl {
+    IgnoresVersions,
+    IgnoresTrims,
+    ErasesUnsettled,
+}
+
+impl FtlRules for BrokenFtl {
+    fn is_newer(&self, candidate: u64, known: u64) -> bool {
+        matches!(self, BrokenFtl::IgnoresVersions) || candidate > known
+    }
+
+    fn trims_count(&self) -> bool {
+        !matches!(self, BrokenFtl::IgnoresTrims)
+    }
+
+    fn settles_before_erase(&self) -> bool {
+        !matches!(self, BrokenFtl::ErasesUnsettled)
+    }
+}
+
+/// The same for a translation layer behind the requests of a memory card.
+fn hunt_layer(layer: Layer, rules: Arc<dyn FtlRules>, seed: u64) -> Option<u64> {
+    let profile = Profile::load("microsd-adata").unwrap().with_layer(Some(layer)).unwrap();
+    let mut driver = Driver::new(profile.ftl_device(Some(4 * MIB)).unwrap().with_rules(rules));
+    let mut choices = Choices::new(seed);
+    for _ in 0..20 {
+        if catch_unwind(AssertUnwindSafe(|| driver.torture(&mix(1000), 200, 150, &mut choices))).is_err() {
+            return Some(driver.cuts);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_translation_layer_with_a_broken_rule_is_caught_through_its_device() {
+    let (fast, bast) = (Layer::Fast { random_blocks: None }, Layer::Bast { log_blocks: None });
+    let dftl = Layer::Dftl { cache_bytes: Some(400) };
+    let broken: [(Layer, fn() -> BrokenFtl); 7] = [
+        (fast, || BrokenFtl::IgnoresVersions),
+        (fast, || BrokenFtl::IgnoresTrims),
+        (fast, || BrokenFtl::ErasesUnsettled),
+        (bast, || BrokenFtl::IgnoresVersions),
+        (bast, || BrokenFtl::IgnoresTrims),
+        (dftl, || BrokenFtl::IgnoresVersions),
+        (dftl, || BrokenFtl::IgnoresTrims),
+    ];
+    for (layer, rules) in broken {
+        for seed in SEEDS {
+            let cuts = hunt_layer(layer, Arc::new(rules()), seed);
+            assert!(cuts.is_some(), "{layer:?}, {:?} went unnoticed with seed {seed}", rules());
+            println!("{layer:?}, {:?}: seed {seed} caught it after {} cuts", rules(), cuts.unwrap_or(0));
+        }
+    }
+    for layer in [fast, bast, dftl] {
+        SEEDS.iter().for_each(|seed| assert_eq!(hunt_layer(layer, Arc::new(SoundFtl), *seed), None));
     }
 }

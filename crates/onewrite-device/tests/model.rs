@@ -3,8 +3,9 @@
 #[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
 mod support;
 
-use onewrite_block::{Choices, Device, MIB};
-use onewrite_device::{MediumFaults, Profile, Ssd};
+use onewrite_block::{Choices, Device, MIB, PowerCut};
+use onewrite_device::ftl::FtlDevice;
+use onewrite_device::{Layer, MediumFaults, Profile, Ssd};
 use support::{Driver, Mix};
 
 const BALANCED: Mix =
@@ -42,6 +43,50 @@ fn a_hard_disk_keeps_every_promise_too() {
         let mut driver = Driver::new(Profile::load("hdd-barracuda").unwrap().hard_disk(Some(4 * MIB)).unwrap());
         driver.torture(&BALANCED, 3000, 300, &mut Choices::new(seed));
         assert!(driver.cuts > 5);
+    }
+}
+
+fn layered(profile: &str, layer: Layer) -> Driver<FtlDevice> {
+    let profile = Profile::load(profile).unwrap().with_layer(Some(layer)).unwrap();
+    let mut driver = Driver::new(profile.ftl_device(Some(4 * MIB)).unwrap());
+    driver.recovery_points = 3000;
+    driver
+}
+
+const LAYERS: [Layer; 4] = [
+    Layer::Fast { random_blocks: None },
+    Layer::Fast { random_blocks: Some(1) },
+    Layer::Bast { log_blocks: None },
+    Layer::Dftl { cache_bytes: Some(400) },
+];
+
+#[test]
+fn every_translation_layer_keeps_every_promise_through_cuts_inside_merges_and_recovery() {
+    for layer in LAYERS {
+        let (mut merges, mut map, mut erases, mut recoveries, mut cuts) = (0, 0, 0, 0, 0);
+        for (profile, seeds) in
+            [("microsd-adata", 0..6), ("sata-850pro", 0..3), ("nvme-share", 0..3), ("nvme-p3600", 0..3)]
+        {
+            for seed in seeds {
+                let mut driver = layered(profile, layer);
+                let mix = Mix { range: [900, 100, 1024][seed as usize % 3], ..BALANCED };
+                driver.torture(&mix, 3000, [400, 2000][seed as usize % 2], &mut Choices::new(seed));
+                driver.device.check().unwrap();
+                cuts += driver.cuts;
+                merges += driver.cuts_in_collection;
+                map += driver.cuts_in_map_log;
+                erases += driver.cuts_in_erase;
+                recoveries += driver.cuts_in_recovery;
+            }
+        }
+        println!(
+            "{layer:?}: {cuts} cuts, {merges} at a copy, {map} at a page of the map, {erases} in an erase; {recoveries} \
+             in recovery"
+        );
+        assert!(
+            merges > 50 && erases > 5 && recoveries > 100 && map > 0,
+            "{layer:?}: {merges} {erases} {recoveries} {map}"
+        );
     }
 }
 

@@ -3,6 +3,8 @@
 #[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
 mod support;
 
+mod layers;
+
 use onewrite_block::{
     Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, PAGE_SIZE, Page, PowerCut, Remap,
     Request, Token,

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Executor, HostProfile, Nanos, Runtime, Time};
 use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, FsResult, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Manner, NewNode, Position};
 
 const FILE_PAGES: u64 = 4096;
 const OVERWRITES: u64 = 2048;

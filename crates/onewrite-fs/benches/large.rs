@@ -11,7 +11,7 @@ use std::time::Duration;
 use onewrite_block::{Choices, Executor, GIB, Lpn, MIB, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 use rustix::time::{ClockId, clock_gettime};
 
 fn disk(size_bytes: u64) -> RamDisk {

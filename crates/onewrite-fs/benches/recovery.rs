@@ -21,7 +21,7 @@ use onewrite_block::{
 use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, replay};
 use onewrite_fs::journal::Recovered;
-use onewrite_fs::{Content, FileSystem, FsResult, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Manner, NewNode, Position};
 use rustix::time::{ClockId, clock_gettime};
 use support::volume::{image, new_disk, save};
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use onewrite_block::{Choices, Executor, Lpn, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 
 const SIZE_BYTES: u64 = 1 << 30;
 const OPERATIONS: u64 = 200_000;

@@ -182,7 +182,7 @@ pub enum AttributeManner {
     Replace,
 }
 
-/// What [`FileSystem::seek`] looks for.
+/// What [`FileView::seek`] looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTarget {
     /// `SEEK_DATA`.
@@ -246,6 +246,10 @@ pub struct FsCounters {
     pub packed_bytes: u64,
     /// Time that commits spent on compression, in nanoseconds.
     pub packing_ns: u64,
+    /// Bytes of files that were read with [`Manner::direct`].
+    pub direct_read_bytes: u64,
+    /// Those of them that came from pages in memory: a mode that keeps content in its log makes direct reads buffered.
+    pub direct_cached_bytes: u64,
 }
 
 /// Why an operation failed. [`FsError::errno`] gives the number that Linux uses.
@@ -355,12 +359,11 @@ impl FsError {
 /// The result of an operation.
 pub type FsResult<T> = Result<T, FsError>;
 
-/// A mounted file system.
+/// What can be read of a file system: all that `ls`, `cat` and a copy out of an image need.
 ///
-/// After [`FileSystem::fsync`] returns, the file's content and size, and the name it was created under, survive a power
-/// cut; what else does is the promise of the mode.
+/// A mounted file system is one; a view of an image that nothing may change is another.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
-pub trait FileSystem {
+pub trait FileView {
     /// The root directory.
     fn root(&self) -> Ino;
 
@@ -370,6 +373,34 @@ pub trait FileSystem {
     /// What is known of `ino`.
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes>;
 
+    /// The content of a symbolic link.
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>>;
+
+    /// Up to `length` bytes from `offset`; fewer only at the end of the file.
+    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data>;
+
+    /// Entries of `directory` from `cursor` on (0 is the beginning), `.` and `..` among them; empty at the end.
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>>;
+
+    /// The value of an extended attribute, by its full name (`user.colour`).
+    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>>;
+
+    /// The full names of all extended attributes.
+    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>>;
+
+    /// The next byte from `offset` on that is data or a hole; the end of the file is a hole.
+    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64>;
+
+    /// How much room there is.
+    async fn space(&self) -> FsResult<Space>;
+}
+
+/// A mounted file system.
+///
+/// After [`FileSystem::fsync`] returns, the file's content and size, and the name it was created under, survive a power
+/// cut; what else does is the promise of the mode.
+#[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
+pub trait FileSystem: FileView {
     /// Changes attributes; a new size truncates or extends.
     async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()>;
 
@@ -378,9 +409,6 @@ pub trait FileSystem {
 
     /// Makes a symbolic link with the content `target`. One step.
     async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino>;
-
-    /// The content of a symbolic link.
-    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>>;
 
     /// Gives `ino` a further name. One step.
     async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()>;
@@ -400,20 +428,11 @@ pub trait FileSystem {
     /// Ends one [`FileSystem::open`]; removes the inode if that was the last thing that kept it.
     async fn release(&self, ino: Ino) -> FsResult<()>;
 
-    /// Up to `length` bytes from `offset`; fewer only at the end of the file.
-    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data>;
-
     /// Writes `content` and returns the byte where it began. Up to 64 KiB are one step in full scope.
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64>;
 
     /// Reserves, frees or zeroes a range.
     async fn allocate(&self, ino: Ino, offset: u64, length: u64, allocation: Allocation) -> FsResult<()>;
-
-    /// Entries of `directory` from `cursor` on (0 is the beginning), `.` and `..` among them; empty at the end.
-    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>>;
-
-    /// The value of an extended attribute, by its full name (`user.colour`).
-    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>>;
 
     /// Sets or (`None`) removes an extended attribute. One step.
     async fn set_extended_attribute(
@@ -424,15 +443,13 @@ pub trait FileSystem {
         manner: AttributeManner,
     ) -> FsResult<()>;
 
-    /// The full names of all extended attributes.
-    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>>;
-
-    /// The next byte from `offset` on that is data or a hole; the end of the file is a hole.
-    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64>;
-
     /// Drops what the page cache holds of a file, as far as nothing needs it (`POSIX_FADV_DONTNEED`): clean pages that no
     /// transaction keeps.
     fn drop_cached(&self, ino: Ino);
+
+    /// Drops all of the page cache that nothing needs, structure included (`/proc/sys/vm/drop_caches`): clean pages that no
+    /// transaction keeps.
+    fn drop_caches(&self);
 
     /// Makes content and attributes of `ino` durable.
     async fn fsync(&self, ino: Ino) -> FsResult<()>;
@@ -442,9 +459,6 @@ pub trait FileSystem {
 
     /// Makes everything durable.
     async fn sync(&self) -> FsResult<()>;
-
-    /// How much room there is.
-    async fn space(&self) -> FsResult<Space>;
 
     /// What was counted.
     fn counters(&self) -> FsCounters;
@@ -460,7 +474,7 @@ pub trait FileSystem {
 ///
 /// # Errors
 /// [`FsError::NotFound`] with the part of the path that does not exist; [`FsError::Loop`] past 40 links.
-pub async fn resolve<F: FileSystem>(fs: &F, path: &[u8]) -> FsResult<Ino> {
+pub async fn resolve<F: FileView>(fs: &F, path: &[u8]) -> FsResult<Ino> {
     let mut pending: Vec<Vec<u8>> = components(path).rev().map(<[u8]>::to_vec).collect();
     let mut ino = fs.root();
     let mut links = 0;

@@ -7,9 +7,10 @@ pub mod check;
 pub mod content;
 pub mod ext4;
 pub mod journal;
+pub mod repair;
 
 pub use api::{
-    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters,
-    FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
+    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FileView,
+    FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
 };
 pub use content::{Content, Data, pattern_page};

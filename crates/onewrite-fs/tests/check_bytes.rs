@@ -183,3 +183,36 @@ fn no_damage_makes_the_checker_panic_or_run_for_ever() {
     }
     assert!(found > cases / 2, "{found} of {cases}");
 }
+
+#[test]
+fn seeded_damage_is_repaired() {
+    repair_what_is_damaged("bytes-repaired", "^resize_inode");
+}
+
+#[test]
+fn seeded_damage_without_checksums_is_repaired() {
+    repair_what_is_damaged("bytes-repaired-plain", "resize_inode,^metadata_csum,uninit_bg,^64bit,^flex_bg");
+}
+
+/// Damages up to three places of an image in each case and repairs it.
+fn repair_what_is_damaged(name: &str, features: &str) {
+    let scratch = Scratch::new(name);
+    let mut patient = patient(&scratch, features);
+    let targets = targets(&mut patient);
+    let (cases, seed) = (number_from("ONEWRITE_CASES", 60), number_from("ONEWRITE_SEED", 3));
+    let first = number_from("ONEWRITE_FIRST", 0);
+    let mut faults = Vec::new();
+    for case in first..first + cases {
+        let mut choices = Choices::new(seed).stream("repair", case);
+        for _ in 0..=choices.index(3) {
+            let target = targets[choices.index(targets.len())];
+            damage(&mut patient, target, &mut choices);
+        }
+        patient.write();
+        let changes = patient.changes();
+        let told = |fault| format!("seed {seed}, case {case}, {changes:x?}: {fault}");
+        faults.extend(patient.faults_of_repair().into_iter().map(told));
+        patient.heal();
+    }
+    assert!(faults.is_empty(), "{} of {cases}:\n{}", faults.len(), faults.join("\n"));
+}

@@ -10,7 +10,9 @@ use onewrite_fs::ext4::format::extent::{Index, NodeMut};
 use onewrite_fs::ext4::format::{Extent, Place};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::format::JournalSuperblock;
-use onewrite_fs::{AttributeChanges, Content, FileSystem, FsError, FsResult, Manner, NewNode, Position, RenameManner};
+use onewrite_fs::{
+    AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Manner, NewNode, Position, RenameManner,
+};
 use support::patient::Patient;
 use support::volume::with_mount;
 use support::{Scratch, make_image, many, sparse};

@@ -8,7 +8,8 @@ use std::rc::Rc;
 use onewrite_block::{Cause, Nanos};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget,
+    Allocation, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    SeekTarget,
 };
 use support::volume::{image, new_disk, save, with_mount};
 use support::{Scratch, assert_clean, run, text};

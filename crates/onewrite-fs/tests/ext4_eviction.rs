@@ -8,7 +8,7 @@ use std::rc::Rc;
 use onewrite_block::layer::{TraceEvent, Traced};
 use onewrite_block::{Cause, Device, PAGE_SIZE};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
-use onewrite_fs::{Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 use support::volume::{new_disk, with_mount};
 
 const MIB: u64 = 1024 * 1024;

@@ -4,8 +4,8 @@ mod support;
 
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AttributeChanges, Content, FileKind, FileSystem, FsError, FsResult, Manner, NewNode, Position,
-    RenameManner, pattern_page,
+    Allocation, AttributeChanges, Content, FileKind, FileSystem, FileView, FsError, FsResult, Manner, NewNode,
+    Position, RenameManner, pattern_page,
 };
 use std::rc::Rc;
 use support::volume::{image, new_disk, save, with_mount};

@@ -11,7 +11,7 @@ mod support;
 use onewrite_block::{Choices, Lpn, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::{Content, FileKind, FileSystem, FsResult, Manner, NewNode, Position, Space};
+use onewrite_fs::{Content, FileKind, FileSystem, FileView, FsResult, Manner, NewNode, Position, Space};
 use operations::entry::{Entry, assert_same, assert_same_entry};
 use operations::model::{Model, Slots};
 use operations::ours::Ours;

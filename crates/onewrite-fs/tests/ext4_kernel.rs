@@ -7,7 +7,7 @@ use std::path::Path;
 
 use onewrite_block::{Geometry, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position, Space};
+use onewrite_fs::{Content, FileSystem, FileView, Manner, NewNode, Position, Space};
 use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, make_image, output, populate, run, text};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use onewrite_block::{Choices, Executor, Geometry, HostProfile, Image, Nanos, PAGE_SIZE, RamDisk, Time, TrimRead};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 use support::volume::{image, new_disk, save, with_mount};
 use support::{Scratch, assert_clean, run, text};
 

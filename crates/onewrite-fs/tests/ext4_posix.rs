@@ -9,8 +9,8 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Geometry, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner,
-    NewNode, Position, SeekTarget,
+    Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FileView, FsError, FsResult, Ino,
+    Manner, NewNode, Position, SeekTarget,
 };
 use support::volume::{image, load, new_disk, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, output, run, text};

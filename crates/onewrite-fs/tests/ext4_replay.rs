@@ -10,7 +10,7 @@ use onewrite_block::{
     Choices, EvictionOrder, Executor, Geometry, Halt, Image, Nanos, PowerLoss, RamDisk, Runtime, TrimRead, WriteBuffer,
 };
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space};
 use support::tree::{Entry, tree};
 use support::volume::{image, load, new_disk, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, output, text};

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use onewrite_block::{Cause, Device, DevicePort, Geometry, Image, Lpn, Nanos, PAGE_SIZE, RamDisk, Request};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
-use onewrite_fs::{Allocation, Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{Allocation, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 use support::volume::{image, new_disk, save, with_mount};
 use support::{Scratch, assert_clean};
 

@@ -12,7 +12,7 @@ use onewrite_block::{
 };
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::EvictionSpot;
-use onewrite_fs::{Content, FileSystem, FsResult, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, FsResult, Manner, NewNode, Position};
 use support::volume::{image, new_disk};
 
 const MIB: u64 = 1024 * 1024;

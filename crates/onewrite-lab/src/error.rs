@@ -7,15 +7,11 @@ use thiserror::Error;
 /// Any failure of this crate.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// A job file was not understood.
-    #[error("{file}:{line}: {problem}")]
+    /// A job file was not understood; all that was found wrong is told at once, a line for each.
+    #[error("{}", told(refusals))]
     Job {
-        /// The job file.
-        file: String,
-        /// The line, counted from one; zero where the file as a whole is meant.
-        line: usize,
-        /// What is wrong and what would be right.
-        problem: String,
+        /// One at least.
+        refusals: Vec<Refusal>,
     },
     /// A trace was not understood.
     #[error("{file}: {place}: {problem}")]
@@ -84,6 +80,16 @@ pub enum LabError {
         /// What was wrong with it.
         problem: String,
     },
+    /// The device is too small for the job.
+    #[error("{cause}; the device has {has} bytes: {wanted} gives the job room")]
+    NoRoom {
+        /// What failed.
+        cause: Box<LabError>,
+        /// Bytes of the device.
+        has: u64,
+        /// The option that makes it large enough.
+        wanted: String,
+    },
     /// A file set ran out of files.
     #[error("{job}: no {wanted} file is left; take more files or fewer threads")]
     NoFile {
@@ -95,7 +101,34 @@ pub enum LabError {
     /// The file system failed outside of a job.
     #[error(transparent)]
     Fs(#[from] FsError),
+    /// There is no room left for what was to be copied.
+    #[error("{place}: {problem}")]
+    Full {
+        /// What was being copied.
+        place: String,
+        /// How much is missing, and what helps.
+        problem: String,
+    },
+    /// Whoever watched the transfer ended it.
+    #[error("stopped; what was copied by then is whole and stays")]
+    Stopped,
     /// The run stopped.
     #[error("the run stopped: {0}")]
     Halt(#[from] Halt),
+}
+
+/// Something in a job file that is not understood or not possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The job file.
+    pub file: String,
+    /// The line, counted from one; zero where the file as a whole is meant.
+    pub line: usize,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+fn told(refusals: &[Refusal]) -> String {
+    let line = |Refusal { file, line, problem }: &Refusal| format!("{file}:{line}: {problem}");
+    refusals.iter().map(line).collect::<Vec<_>>().join("\n")
 }

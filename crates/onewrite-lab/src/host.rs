@@ -7,13 +7,14 @@
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use onewrite_block::{HostProfile, PAGE_SIZE, crc32c};
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::LabError;
+use crate::partial::Partial;
 
 const SCRATCH_BYTES: usize = 16 << 20;
 
@@ -48,28 +49,28 @@ fn time_of(count: u64, mut work: impl FnMut(u64)) -> u64 {
     (processor_ns() - begin) / count
 }
 
-/// A file that is removed in the end.
+/// A file that never becomes whole, so that it is removed in the end.
 struct Scratch {
-    path: PathBuf,
+    partial: Partial,
     file: File,
 }
 
 impl Scratch {
     fn new(directory: &Path) -> Result<Scratch, LabError> {
-        let path = directory.join(format!(".onewrite-measure-{}", std::process::id()));
+        let path = directory.join("measure");
         let failed = |error: std::io::Error| LabError::WriteFile {
             path: path.display().to_string(),
             message: error.to_string(),
         };
-        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
-        let scratch = Scratch { path: path.clone(), file };
+        let (file, partial) = Partial::create(&path).map_err(failed)?;
+        let scratch = Scratch { partial, file };
         let written = scratch.file.write_all_at(&incompressible(SCRATCH_BYTES), 0);
         written.and_then(|()| scratch.file.sync_all()).map_err(failed)?;
         Ok(scratch)
     }
 
     fn failed(&self, error: impl std::fmt::Display) -> LabError {
-        LabError::ReadFile { path: self.path.display().to_string(), message: error.to_string() }
+        LabError::ReadFile { path: self.partial.path().display().to_string(), message: error.to_string() }
     }
 
     /// A system call with its way through the file-system switch: reading one byte from the page cache.
@@ -82,7 +83,7 @@ impl Scratch {
     /// A system call that goes to the disk: reading a page past the page cache.
     fn request(&self) -> Result<u64, LabError> {
         let flags = OFlags::RDONLY | OFlags::DIRECT;
-        let direct = rustix::fs::open(&self.path, flags, rustix::fs::Mode::empty());
+        let direct = rustix::fs::open(self.partial.path(), flags, rustix::fs::Mode::empty());
         let direct =
             File::from(direct.map_err(|error| self.failed(format!("O_DIRECT: {error}; take --directory on a disk")))?);
         let mut buffer = vec![0; 2 * PAGE_SIZE];
@@ -91,13 +92,6 @@ impl Scratch {
         direct.read_exact_at(page, 0).map_err(|error| self.failed(error))?;
         let pages = (SCRATCH_BYTES / PAGE_SIZE) as u64;
         Ok(time_of(10_000, |index| drop(black_box(direct.read_at(page, index * 7 % pages * PAGE_SIZE as u64)))))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may be gone already; then there is nothing to remove.
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 

@@ -21,4 +21,4 @@ pub mod transfer;
 pub mod workload;
 
 pub use error::LabError;
-pub use partial::{Partial, is_same_file};
+pub use partial::{Partial, is_same_file, remove_all};

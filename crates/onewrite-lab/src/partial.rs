@@ -1,78 +1,247 @@
-//! Partial: a file that is being written, removed again unless it became whole.
+//! Partial: a file that is being written has a name of its own until it is whole.
+//!
+//! ```text
+//!   .NAME.onewrite-PID ──keep──► NAME          dropped, or remove_all: gone
+//! ```
+//!
+//! # Invariants
+//! - What stands under the final name is whole: the file that was there before, or the new one. `kill -9` leaves no more than a
+//!   file with the name of a partial one, which may be deleted.
+//! - Pipes, devices and what the kernel makes up in `/proc` are written straight through, and so is a file in a directory
+//!   that takes no new names; a symbolic link is followed to where it leads.
+//! - A file that is replaced keeps its permissions and, where that is allowed, its owner.
 
-use std::fs::File;
-use std::io;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A regular file that goes when this goes, unless [`Partial::keep`] was called: what broke off does not pass for whole.
-/// Pipes, devices and links stay.
+use onewrite_device::{Access, Hold};
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
+/// The partial files of this process.
+static PARTIALS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A file that is not whole yet; see the module's head.
 #[derive(Debug)]
 #[must_use]
 pub struct Partial {
-    path: PathBuf,
-    is_whole: bool,
+    /// Where it goes.
+    target: PathBuf,
+    /// Where it is; `None` if it is written straight through.
+    temporary: Option<PathBuf>,
+    /// What is replaced, kept from others.
+    _hold: Option<Hold>,
 }
+
+/// Bytes of a name that a temporary name takes over; 255 are possible.
+const NAME_MAX: usize = 200;
+/// Symbolic links that are followed, as Linux does.
+const LINKS_MAX: usize = 40;
 
 impl Partial {
     /// Makes the file, empty.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, what is at `path` may not be written, or others have that in use.
     pub fn create(path: &Path) -> io::Result<(File, Partial)> {
-        Ok((File::create(path)?, Partial { path: path.to_owned(), is_whole: false }))
+        let Some(target) = destination(path)? else { return straight(path) };
+        let old = match std::fs::metadata(&target) {
+            Ok(metadata) => Some(replaceable(&target, metadata)?),
+            Err(_) => None,
+        };
+        match place(&target) {
+            Ok((file, temporary)) => {
+                let hold = old.and_then(|(metadata, hold)| {
+                    take_over(&file, &metadata);
+                    hold
+                });
+                Ok((file, Partial { target, temporary: Some(temporary), _hold: hold }))
+            }
+            Err(error) if old.is_some() && error.kind() == ErrorKind::PermissionDenied => straight(path),
+            Err(error) => Err(error),
+        }
     }
 
-    /// The file is whole, and stays.
-    pub fn keep(mut self) {
-        self.is_whole = true;
+    /// Where it is now.
+    pub fn path(&self) -> &Path {
+        self.temporary.as_deref().unwrap_or(&self.target)
+    }
+
+    /// The file is whole: makes it durable and gives it its name, in place of what had it.
+    ///
+    /// # Errors
+    /// If it cannot be made durable or given its name; then it is gone.
+    pub fn keep(self) -> io::Result<()> {
+        self.make_durable()?;
+        self.keep_unsynced()
+    }
+
+    /// [`Partial::keep`] without waiting for the disk, for one of many files.
+    ///
+    /// # Errors
+    /// If it cannot be given its name; then it is gone.
+    pub fn keep_unsynced(mut self) -> io::Result<()> {
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        match std::fs::rename(temporary, &self.target) {
+            // A file that is mounted by itself into a container, or belongs to another in a directory like /tmp.
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy | ErrorKind::PermissionDenied) => {
+                self.pour()?;
+                return Ok(());
+            }
+            renamed => renamed?,
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// [`Partial::keep`] for a name that must not be taken.
+    ///
+    /// # Errors
+    /// As there, and if there is something of that name by now, which then stays as it is.
+    pub fn keep_new(mut self) -> io::Result<()> {
+        self.make_durable()?;
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        match rustix::fs::renameat_with(CWD, temporary, CWD, &self.target, RenameFlags::NOREPLACE) {
+            // The file system cannot: a second name, which is never given over an old one.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                std::fs::hard_link(temporary, &self.target)?;
+                return Ok(());
+            }
+            renamed => renamed?,
+        }
+        self.forget();
+        Ok(())
+    }
+
+    fn make_durable(&self) -> io::Result<()> {
+        if self.temporary.is_none() {
+            return Ok(());
+        }
+        File::open(self.path())?.sync_all()
+    }
+
+    /// Writes the content into the file that keeps its place.
+    fn pour(&self) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).truncate(true).open(&self.target)?;
+        io::copy(&mut File::open(self.path())?, &mut file)?;
+        file.sync_all()
+    }
+
+    /// The file has its name: nothing is left to be removed.
+    fn forget(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            partials().remove(&temporary);
+        }
+        let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Ok(directory) = File::open(directory.unwrap_or(Path::new("."))) {
+            // The new name is there; whether it outlives a power cut is up to the file system.
+            let _ = directory.sync_all();
+        }
     }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        let is_file = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-        if !self.is_whole && is_file(&self.path) {
-            // It may not be removable either; the error that broke it off is told.
-            let _ = std::fs::remove_file(&self.path);
+        if let Some(temporary) = &self.temporary {
+            // It may not be removable; the error that broke it off is told.
+            let _ = std::fs::remove_file(temporary);
+            partials().remove(temporary);
         }
     }
 }
 
-/// Whether two names lead to one regular file.
-pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (std::fs::metadata(one), std::fs::metadata(other)) {
-        (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        _ => false,
+/// Removes every partial file, before the process ends without unwinding. From then on none is made: whoever tries waits.
+pub fn remove_all() {
+    let partials = partials();
+    for path in partials.iter() {
+        let _ = std::fs::remove_file(path);
+    }
+    std::mem::forget(partials);
+}
+
+fn partials() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    PARTIALS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn straight(path: &Path) -> io::Result<(File, Partial)> {
+    let file = File::create(path)?;
+    Ok((file, Partial { target: path.to_owned(), temporary: None, _hold: None }))
+}
+
+/// Where a file called `path` is made or replaced; `None` if it is to be written straight through.
+fn destination(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut place = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if parent.canonicalize()?.starts_with("/proc") {
+            return Ok(None);
+        }
+        match std::fs::symlink_metadata(&place) {
+            Ok(found) if found.is_symlink() => place = parent.join(std::fs::read_link(&place)?),
+            Ok(found) => return Ok(found.is_file().then_some(place)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(place)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Makes sure that the file at `target` may be written and is used by nobody else; one that may not be read is not held.
+fn replaceable(target: &Path, metadata: Metadata) -> io::Result<(Metadata, Option<Hold>)> {
+    OpenOptions::new().write(true).open(target)?;
+    match Hold::take(target, Access::Alone) {
+        Ok(hold) => Ok((metadata, Some(hold))),
+        Err(busy @ onewrite_device::Error::Busy { .. }) => {
+            Err(io::Error::new(ErrorKind::ResourceBusy, busy.to_string()))
+        }
+        Err(_) => Ok((metadata, None)),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn take_over(file: &File, old: &Metadata) {
+    // Only root can give a file away; somebody else's becomes the writer's own.
+    let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
+    let _ = file.set_permissions(Permissions::from_mode(old.mode() & 0o777));
+}
 
-    fn place(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("onewrite-partial-{}-{name}", std::process::id()))
+/// Makes a file with a temporary name beside `target`.
+fn place(target: &Path) -> io::Result<(File, PathBuf)> {
+    let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
+    let mut partials = partials();
+    for number in 0_u32.. {
+        let path = target.with_file_name(temporary_name(name, number));
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => {
+                partials.insert(path.clone());
+                return Ok((file, path));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(error),
+        }
     }
+    Err(ErrorKind::AlreadyExists.into())
+}
 
-    #[test]
-    fn what_was_not_kept_is_gone() {
-        let path = place("gone");
-        let (_, partial) = Partial::create(&path).unwrap();
-        assert!(path.exists());
-        drop(partial);
-        assert!(!path.exists());
+fn temporary_name(name: &OsStr, number: u32) -> OsString {
+    let mut made = b".".to_vec();
+    made.extend(name.as_bytes().iter().take(NAME_MAX));
+    made.extend(format!(".onewrite-{}", std::process::id()).bytes());
+    if number > 0 {
+        made.extend(format!(".{number}").bytes());
     }
+    OsString::from_vec(made)
+}
 
-    #[test]
-    fn what_was_kept_stays_and_a_link_to_it_is_the_same_file() {
-        let (path, link) = (place("kept"), place("link"));
-        Partial::create(&path).unwrap().1.keep();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(is_same_file(&path, &link) && !is_same_file(&path, &place("none")));
-        drop(Partial::create(&link).unwrap());
-        assert!(path.exists() && link.exists());
-        std::fs::remove_file(&link).unwrap();
-        std::fs::remove_file(&path).unwrap();
+/// Whether two names lead to one regular file.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (std::fs::metadata(one), std::fs::metadata(other)) {
+        (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
     }
 }

@@ -4,13 +4,17 @@
 //! of one seed are left out, so that in virtual time the file is the same to the byte. `docs/results-json.md` names
 //! every field.
 
+mod disk;
+
 use std::collections::BTreeMap;
 
 use onewrite_block::{Cause, Counters, Nanos};
 use onewrite_fs::FsCounters;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::driver::{JobMeasure, Latencies, Series};
+pub use disk::DiskUtil;
+
+use crate::driver::{JobMeasure, Latencies, Rates, Series};
 
 /// The percentiles that fio prints.
 pub const PERCENTILES: [f64; 17] =
@@ -24,6 +28,8 @@ pub struct RunResult {
     pub version: &'static str,
     /// One entry for each job, or for each group with `group_reporting`.
     pub jobs: Vec<JobResult>,
+    /// How busy the device was: one entry.
+    pub disk_util: Vec<DiskUtil>,
     /// What fio does not know.
     pub onewrite: Figures,
 }
@@ -37,6 +43,9 @@ pub struct JobResult {
     pub groupid: usize,
     /// Zero: a run that fails gives no result.
     pub error: i32,
+    /// What its section of the job file sets.
+    #[serde(rename = "job options")]
+    pub options: Given,
     /// Reads.
     pub read: Transfers,
     /// Writes.
@@ -50,6 +59,22 @@ pub struct JobResult {
     /// Operations of all kinds, where the workload has more than reads, writes and syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub onewrite: Option<Operations>,
+}
+
+/// Settings of a job file in their order; a map in JSON. Of a key that is set twice the last value counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given(pub Vec<(String, String)>);
+
+impl Serialize for Given {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (place, (key, value)) in self.0.iter().enumerate() {
+            if self.0[place + 1..].iter().all(|(later, _)| later != key) {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
 }
 
 /// Reads, writes or trims of a job.
@@ -73,6 +98,26 @@ pub struct Transfers {
     pub short_ios: u64,
     /// Always zero.
     pub drop_ios: u64,
+    /// Lowest rate of a half second, in KiB a second.
+    pub bw_min: u64,
+    /// Highest.
+    pub bw_max: u64,
+    /// Mean over the whole half seconds of the job.
+    pub bw_mean: f64,
+    /// Standard deviation.
+    pub bw_dev: f64,
+    /// Number of half seconds.
+    pub bw_samples: u64,
+    /// Lowest rate of a half second, in operations a second.
+    pub iops_min: u64,
+    /// Highest.
+    pub iops_max: u64,
+    /// Mean over the whole half seconds of the job.
+    pub iops_mean: f64,
+    /// Standard deviation.
+    pub iops_stddev: f64,
+    /// Number of half seconds.
+    pub iops_samples: u64,
     /// Submission latency; part of `clat_ns` here, so always zero.
     pub slat_ns: Moments,
     /// Completion latency.
@@ -191,6 +236,9 @@ pub struct DeviceFigures {
     pub flash_program_bytes: u64,
     /// Flash bytes programmed for each byte written; none where there is no flash.
     pub waf: Option<f64>,
+    /// Flash bytes programmed for each byte that the application wrote, what wears the device out; none where there is no
+    /// flash or nothing was written.
+    pub flash_bytes_per_application_byte: Option<f64>,
     /// FLUSH commands.
     pub flushes: u64,
     /// Writes with FUA.
@@ -203,8 +251,14 @@ pub struct DeviceFigures {
     pub shared_pages: u64,
     /// Flash blocks erased.
     pub erases: u64,
-    /// Pages moved by garbage collection and wear levelling.
+    /// Pages moved by garbage collection, merges and wear levelling.
     pub moved_pages: u64,
+    /// Log blocks of a hybrid translation layer that became data blocks as they were.
+    pub switch_merges: u64,
+    /// Log blocks that became data blocks after the rest was copied to them.
+    pub partial_merges: u64,
+    /// Data blocks that were gathered from several blocks.
+    pub full_merges: u64,
 }
 
 /// Bytes by cause; a map in JSON, every cause in it.
@@ -248,6 +302,12 @@ pub struct FsFigures {
     pub packed_bytes: u64,
     /// Time that commits spent on compression.
     pub packing_seconds: f64,
+    /// Bytes of files read with O_DIRECT.
+    pub direct_read_bytes: u64,
+    /// Those of them that came from memory.
+    pub direct_cached_bytes: u64,
+    /// What has to be known before its figures are set beside others.
+    pub notes: Vec<String>,
 }
 
 impl FsFigures {
@@ -266,8 +326,29 @@ impl FsFigures {
             packed_raw_bytes: counters.packed_raw_bytes,
             packed_bytes: counters.packed_bytes,
             packing_seconds: Nanos(counters.packing_ns).as_secs_f64(),
+            direct_read_bytes: counters.direct_read_bytes,
+            direct_cached_bytes: counters.direct_cached_bytes,
+            notes: cached_reads(mode, &counters).into_iter().collect(),
         }
     }
+
+    /// Share of the direct reads that came from memory; `None` if there were none.
+    pub fn cached_share(&self) -> Option<f64> {
+        (self.direct_read_bytes > 0).then(|| self.direct_cached_bytes as f64 / self.direct_read_bytes as f64)
+    }
+}
+
+/// What to say of O_DIRECT reads that came from memory.
+fn cached_reads(mode: &str, counters: &FsCounters) -> Option<String> {
+    let FsCounters { direct_read_bytes: all, direct_cached_bytes: cached, .. } = *counters;
+    (cached > 0).then(|| {
+        let percent = 100.0 * cached as f64 / all as f64;
+        format!(
+            "{mode} served {percent:.1} % of its O_DIRECT reads from memory: with content in the log they are buffered, in \
+             Linux's data=journal as here. Its reads are not those of the device; --drop-caches empties the page cache \
+             before the jobs."
+        )
+    })
 }
 
 /// What a run was made of; the command that repeats it follows from this.
@@ -279,6 +360,8 @@ pub struct Settings {
     pub mode: Option<String>,
     /// Profile name or path.
     pub device: String,
+    /// Its translation layer and its past.
+    pub setup: DeviceSetup,
     /// Name of the host profile.
     pub host: String,
     /// Bytes of the device.
@@ -291,11 +374,38 @@ pub struct Settings {
     pub cache_policy: Option<String>,
     /// Whether blocks were allocated when pages were written out; none on a raw device.
     pub delayed_allocation: Option<bool>,
+    /// Whether the page cache was emptied before the jobs.
+    pub drop_caches: bool,
+}
+
+/// What a device's figures hang on besides its profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct DeviceSetup {
+    /// What translates pages to flash: `page`, `fast`, `bast`, `dftl`; none without flash, and where it is not known.
+    pub ftl: Option<String>,
+    /// What was written before: `none`, `filled`, `steady`; none where it is not known.
+    pub age: Option<String>,
+}
+
+impl DeviceSetup {
+    /// The words in tables; none if nothing is known. A new device is called so: it writes faster than it will.
+    pub fn words(&self) -> Option<String> {
+        let ftl = self.ftl.as_deref().filter(|ftl| *ftl != "page").map(|ftl| format!("FTL {ftl}"));
+        let age = self.age.as_deref().map(|age| match age {
+            "none" => "new, not aged".to_owned(),
+            "filled" => "filled once before".to_owned(),
+            _ => "aged by random writes".to_owned(),
+        });
+        let words: Vec<String> = ftl.into_iter().chain(age).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
 }
 
 impl DeviceFigures {
-    /// The figures of the device called `profile`.
-    pub fn new(profile: &str, counters: &Counters) -> DeviceFigures {
+    /// The figures of the device called `profile` under an application that wrote `application_bytes`.
+    pub fn new(profile: &str, counters: &Counters, application_bytes: u64) -> DeviceFigures {
+        let waf = counters.write_amplification();
+        let each = counters.flash_program_bytes as f64 / application_bytes.max(1) as f64;
         DeviceFigures {
             profile: profile.to_owned(),
             host_read_bytes: counters.host_read_bytes,
@@ -303,7 +413,8 @@ impl DeviceFigures {
             host_write_bytes_by_cause: ByCause(counters.host_write_bytes_by_cause),
             flash_read_bytes: counters.flash_read_bytes,
             flash_program_bytes: counters.flash_program_bytes,
-            waf: counters.write_amplification(),
+            waf,
+            flash_bytes_per_application_byte: (waf.is_some() && application_bytes > 0).then_some(each),
             flushes: counters.flushes,
             fua_writes: counters.fua_writes,
             trims: counters.trims,
@@ -311,6 +422,9 @@ impl DeviceFigures {
             shared_pages: counters.shared_pages,
             erases: counters.erases,
             moved_pages: counters.moved_pages,
+            switch_merges: counters.switch_merges,
+            partial_merges: counters.partial_merges,
+            full_merges: counters.full_merges,
         }
     }
 }
@@ -321,6 +435,7 @@ impl From<&JobMeasure> for JobResult {
             jobname: measure.plan.name.clone(),
             groupid: measure.plan.group,
             error: 0,
+            options: Given(measure.plan.options.clone()),
             read: Transfers::new(&measure.read, measure.read.duration()),
             write: Transfers::new(&measure.write, measure.write_duration()),
             trim: Transfers::new(&measure.trim, measure.trim.duration()),
@@ -334,6 +449,10 @@ impl From<&JobMeasure> for JobResult {
 impl Transfers {
     fn new(series: &Series, duration: Nanos) -> Transfers {
         let bytes_per_second = per_second(series.bytes, duration) as u64;
+        let Rates { least: iops_min, most: iops_max, mean: iops_mean, deviation: iops_stddev, count: iops_samples } =
+            series.samples.operations();
+        let Rates { least: bw_min, most: bw_max, mean: bw_mean, deviation: bw_dev, count: bw_samples } =
+            series.samples.kibibytes();
         Transfers {
             io_bytes: series.bytes,
             io_kbytes: series.bytes / 1024,
@@ -344,6 +463,16 @@ impl Transfers {
             total_ios: series.count(),
             short_ios: 0,
             drop_ios: 0,
+            bw_min,
+            bw_max,
+            bw_mean,
+            bw_dev,
+            bw_samples,
+            iops_min,
+            iops_max,
+            iops_mean,
+            iops_stddev,
+            iops_samples,
             slat_ns: Moments::default(),
             clat_ns: Distribution::new(&series.latencies),
             lat_ns: Moments::new(&series.latencies),
@@ -381,7 +510,8 @@ impl Moments {
 }
 
 impl Distribution {
-    fn new(latencies: &Latencies) -> Distribution {
+    /// The distribution of `latencies`.
+    pub(crate) fn new(latencies: &Latencies) -> Distribution {
         let pairs = PERCENTILES.map(|percent| (percent, latencies.percentile(percent).0));
         let percentile = if latencies.count() == 0 { Vec::new() } else { pairs.to_vec() };
         Distribution { moments: Moments::new(latencies), percentile: Percentiles(percentile) }
@@ -398,10 +528,11 @@ const fn milliseconds(span: Nanos) -> u64 {
 
 impl RunResult {
     /// Puts what was measured together with what was counted.
-    pub fn new(measures: &[JobMeasure], figures: impl FnOnce(JobResult) -> Figures) -> RunResult {
+    pub fn new(measures: &[JobMeasure], disk_util: DiskUtil, figures: impl FnOnce(JobResult) -> Figures) -> RunResult {
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
             jobs: measures.iter().map(JobResult::from).collect(),
+            disk_util: vec![disk_util],
             onewrite: figures(JobResult::from(&JobMeasure::total(measures))),
         }
     }

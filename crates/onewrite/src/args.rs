@@ -1,6 +1,9 @@
 //! Arguments: what can be said on the command line. Help, errors and completions come from these definitions.
 
+mod image;
+mod layer;
 mod paper;
+mod traces;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,17 +11,35 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onewrite_fs::ext4::PolicyKind;
-use onewrite_lab::generate::TraceKind;
-use onewrite_lab::trace::{Action, Format};
 
+pub use image::{Cat, Cp, Ls, Mkdir, Mv, Rm, Stat, Tree};
+pub use layer::{AgeArg, Ftl, LayerArgs};
 pub use paper::Paper;
+pub use traces::{Cache, Lines, Trace, TraceInput};
 
 use crate::size;
 
+/// How the program ends; `failure` decides.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  the promise was broken (crash), what was read back differs (run),
+     a row differs (paper), or something could not be copied (cp)
+  2  usage or bad input: options, job files, traces, profiles,
+     a damaged or unsupported image
+  3  the machine: an I/O error, a full disk, no permission,
+     an image or disk that is in use
+fsck has the codes of fsck(8). Stopped by ^C, SIGTERM or SIGHUP, the program
+ends by that signal (130, 143, 129 in a shell): images are closed in order,
+and no half file stays.";
+
 /// Crash-consistent file systems on flash, and the laboratory in which they are proved.
 #[derive(Debug, Parser)]
-#[command(name = "onewrite", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "onewrite", version, max_term_width = 110, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
+    /// Tell results, warnings and errors only: no progress, no remarks.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -29,7 +50,8 @@ pub struct Cli {
 pub enum Command {
     /// Make an ext4 file system in an image or on a disk.
     Mkfs(Mkfs),
-    /// Replay the log of an image and check every structure; repairs nothing else. Exits 0 if clean, 4 on errors.
+    /// Replay the log of an image, check every structure and, with -p or -y, repair it. Exits as fsck(8): 0 clean, 1 repaired,
+    /// 4 errors left, 8 could not be checked, 16 not understood.
     Fsck(Fsck),
     /// List a directory of an image.
     Ls(Ls),
@@ -37,8 +59,16 @@ pub enum Command {
     Cat(Cat),
     /// Show the tree of an image.
     Tree(Tree),
-    /// Copy files and trees into an image, out of one, or between two.
+    /// Show what is known of files of an image: kind, size, owner, permissions, times, extended attributes.
+    Stat(Stat),
+    /// Copy files and trees into an image, out of one, between two or within one. Exits 1 if something was left out.
     Cp(Cp),
+    /// Move or rename files and directories within an image.
+    Mv(Mv),
+    /// Remove files of an image, and directories with -r.
+    Rm(Rm),
+    /// Make directories in an image.
+    Mkdir(Mkdir),
     /// Run a fio job file or a filebench personality, on an emulated device in virtual time or on a real disk.
     Run(Run),
     /// Run one job in several modes and set them side by side, as a table and as an HTML report.
@@ -90,45 +120,19 @@ pub struct Mkfs {
 #[derive(Debug, Args)]
 pub struct Fsck {
     /// Write nothing: replay the log in memory.
-    #[arg(short = 'n')]
+    #[arg(short = 'n', conflicts_with_all = ["safe", "all"])]
     pub no_changes: bool,
+    /// Repair what is safe (counts, bitmaps, orphans, link counts, checksums of sound content); if that is not enough, nothing.
+    #[arg(short = 'p', conflicts_with = "all")]
+    pub safe: bool,
+    /// Repair everything: what has no name goes to lost+found, what cannot be kept is dropped. All or nothing.
+    #[arg(short = 'y')]
+    pub all: bool,
     /// Write what was replayed and found as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Image file or block device.
     pub image: PathBuf,
-}
-
-/// `onewrite ls`
-#[derive(Debug, Args)]
-pub struct Ls {
-    /// With kinds, permissions, owners, sizes and dates.
-    #[arg(short, long)]
-    pub long: bool,
-    /// IMAGE or IMAGE:/PATH.
-    pub place: String,
-}
-
-/// `onewrite cat`
-#[derive(Debug, Args)]
-pub struct Cat {
-    /// IMAGE:/PATH of a file.
-    pub place: String,
-}
-
-/// `onewrite tree`
-#[derive(Debug, Args)]
-pub struct Tree {
-    /// IMAGE or IMAGE:/PATH of a directory.
-    pub place: String,
-}
-
-/// `onewrite cp`
-#[derive(Debug, Args)]
-pub struct Cp {
-    /// What to copy, each PATH or IMAGE:/PATH, and where to: into a directory that exists, or under a new name.
-    #[arg(required = true, num_args = 2..)]
-    pub places: Vec<String>,
 }
 
 /// What stands between a job and the device.
@@ -143,15 +147,22 @@ pub enum FsKind {
 /// What to run, and on what.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// A fio job file, or varmail, fileserver, webserver, webproxy or postmark.
+    /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark.
     pub job: String,
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]
     pub device: String,
+    /// What translates pages to flash in it.
+    #[command(flatten)]
+    pub layer: LayerArgs,
+    /// What was written to an emulated device before, by another tenant who trimmed nothing; `--precondition` is another
+    /// name for it.
+    #[arg(long, value_enum, default_value_t = AgeArg::None, alias = "precondition")]
+    pub age: AgeArg,
     /// Host profile: `default`, `ideal` (nothing costs time) or a file written by `onewrite host measure`.
     #[arg(long, value_name = "NAME|FILE", default_value = "default")]
     pub host: String,
-    /// Size of an emulated device or a new image [default: 1GiB].
+    /// Size of an emulated device or a new image [default: 1GiB, or more if the job needs it].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,
     /// Size of the journal [default: as mke2fs makes it; in data+lazy and ldj 5 GB or an eighth of the device].
@@ -171,15 +182,34 @@ pub struct JobArgs {
     /// `onewrite probe` wrote [default: what the device states].
     #[arg(long, value_name = "SIZE|FILE")]
     pub eviction_spot: Option<String>,
+    /// Before the jobs make everything durable and empty the page cache of what is clean, as `echo 3 >
+    /// /proc/sys/vm/drop_caches` does: otherwise modes that buffer direct reads may serve them from what the layout left.
+    #[arg(long)]
+    pub drop_caches: bool,
     /// Seed of all chance; a job's randseed is mixed in.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Format a real disk that holds something.
     #[arg(long)]
     pub force: bool,
+    /// Options of job files.
+    #[command(flatten)]
+    pub fio: FioArgs,
     /// Options of the personalities.
     #[command(flatten)]
     pub personality: PersonalityArgs,
+}
+
+/// What of a fio job file is run, and how it is changed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of fio job files")]
+pub struct FioArgs {
+    /// Run only this section of the job file (may be given more than once).
+    #[arg(long, value_name = "NAME")]
+    pub section: Vec<String>,
+    /// Set a key of every job, after what the file says: `--set size=64m` (may be given more than once).
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 /// Options of the personalities; a fio job says these things itself.
@@ -198,7 +228,7 @@ pub struct PersonalityArgs {
     /// Share of the content that compresses, 0 to 100.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub compressible: Option<u8>,
-    /// How long to run, not for postmark [default: 60s].
+    /// How long to run, not for postmark [default: 60s]; of a fio job file: `runtime` of every job.
     #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
     pub runtime: Option<Duration>,
     /// Run so many operations instead; of postmark: transactions [default: 500].
@@ -260,7 +290,7 @@ pub struct Compare {
 /// `onewrite device`
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The profile; without it all are listed.
+    /// The profile, by name or a file that ends in .toml; without it all are listed.
     pub profile: Option<String>,
     /// Size of the device that is measured.
     #[arg(long, value_parser = size::bytes, default_value = "1GiB", value_name = "SIZE")]
@@ -323,6 +353,12 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
     /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
+    /// Options of job files.
+    #[command(flatten)]
+    pub fio: FioArgs,
+    /// Runtime of every job of a job file.
+    #[arg(long, value_name = "TIME", value_parser = size::span)]
+    pub runtime: Option<Duration>,
     /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async; with
     /// zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
     #[arg(long, default_value = "ordered")]
@@ -331,6 +367,9 @@ pub struct Crash {
     /// emulated device itself, in zp and zp-data all. By default a disk with FUA that may lose any of what was not flushed.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
+    /// What translates pages to flash in it.
+    #[command(flatten)]
+    pub layer: LayerArgs,
     /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON that
     /// `onewrite probe` wrote [default: what the device states].
     #[arg(long, value_name = "SIZE|FILE", requires = "device")]
@@ -383,182 +422,9 @@ pub struct Crash {
     pub json: Option<PathBuf>,
 }
 
-/// How a trace is read.
-#[derive(Debug, Args)]
-pub struct TraceInput {
-    /// Format of the trace [default: found out]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general, alibaba,
-    /// tencent or columns:MAP (see docs/cache.md). Files compressed with zstd or gzip are read as they are.
-    #[arg(long, value_parser = parsed::<Format>)]
-    pub format: Option<Format>,
-    /// Only this volume (disk, file, storage unit) of a trace with several.
-    #[arg(long, value_name = "NUMBER")]
-    pub volume: Option<u32>,
-    /// Action of blkparse and blktrace records that is taken: Q, D or C [default: Q].
-    #[arg(long, value_parser = parsed::<Action>)]
-    pub action: Option<Action>,
-    /// Size of a page.
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "4096")]
-    pub page_size: u64,
-}
-
 /// Parses what has a `FromStr` whose error is text.
 fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
-}
-
-/// What translates pages to flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Ftl {
-    /// A map of pages.
-    Page,
-    /// A map of blocks, and a log of blocks with a map of pages.
-    Fast,
-    /// A map of blocks, and log blocks of one block each: memory cards that keep a few blocks open.
-    Bast,
-    /// A map of pages that lies on flash, and a cache for it.
-    Dftl,
-}
-
-/// `onewrite cache`
-#[derive(Debug, Args)]
-pub struct Cache {
-    /// The trace.
-    pub trace: PathBuf,
-    /// Policies, with commas between them, or `all`: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
-    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo, sieve, belady.
-    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
-    pub policies: Vec<String>,
-    /// Sizes of the cache, with commas between them.
-    #[arg(long = "size", value_name = "SIZES", value_delimiter = ',', value_parser = size::bytes, default_value = "4MiB")]
-    pub sizes: Vec<u64>,
-    /// How the trace is read.
-    #[command(flatten)]
-    pub input: TraceInput,
-    /// Size of a flash block, for the policies that evict by block and for the histogram of utilizations.
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "4MiB")]
-    pub flash_block: u64,
-    /// Write the after-cache trace to this file; with several policies or sizes to FILE-POLICY-SIZE.
-    #[arg(long, value_name = "FILE")]
-    pub after: Option<PathBuf>,
-    /// Replay the after-cache traces on this emulated device: time, write amplification, erases.
-    #[arg(long, value_name = "PROFILE")]
-    pub device: Option<String>,
-    /// What translates pages to flash in that device; with all but `page` time is an estimate.
-    #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "device")]
-    pub ftl: Ftl,
-    /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
-    pub device_size: Option<u64>,
-    /// Log blocks of `--ftl fast` and `bast`, at most as many as the spare blocks allow
-    /// [default: the profile's, else so many].
-    #[arg(long, value_name = "COUNT", requires = "device")]
-    pub log_blocks: Option<u32>,
-    /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
-    pub map_cache: Option<u64>,
-    /// Begin with a blank device instead of one that was filled once.
-    #[arg(long, requires = "device")]
-    pub blank: bool,
-    /// Age the device before the trace by so many bytes of writes, half of them sequential and half random.
-    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "0", requires = "device")]
-    pub age: u64,
-    /// Cores to use [default: all]; the results are the same on any number.
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
-    pub threads: usize,
-    /// Write the results as JSON to this file, or to standard output (-).
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
-}
-
-/// `onewrite trace`
-#[derive(Debug, Subcommand)]
-pub enum Trace {
-    /// Reads, writes and write range of traces, a line for each.
-    Summarise {
-        /// The traces.
-        #[arg(required = true)]
-        traces: Vec<PathBuf>,
-        /// How they are read.
-        #[command(flatten)]
-        input: TraceInput,
-        /// Write the summaries as a JSON array to this file, or to standard output (-).
-        #[arg(long, value_name = "FILE|-")]
-        json: Option<PathBuf>,
-    },
-    /// Write a trace in our own format; compressed if the new name ends in .zst or .gz.
-    Convert {
-        /// The trace.
-        trace: PathBuf,
-        /// The new file.
-        output: PathBuf,
-        /// How the trace is read.
-        #[command(flatten)]
-        input: TraceInput,
-        /// What a line of the new file holds.
-        #[arg(long, value_enum, default_value_t = Lines::Bytes)]
-        to: Lines,
-    },
-    /// Take a part of a trace, as `convert` does.
-    Cut {
-        /// The trace.
-        trace: PathBuf,
-        /// The new file.
-        output: PathBuf,
-        /// How the trace is read.
-        #[command(flatten)]
-        input: TraceInput,
-        /// Records to pass over.
-        #[arg(long, value_name = "COUNT", default_value_t = 0)]
-        skip: u64,
-        /// Records to take [default: all that follow].
-        #[arg(long, value_name = "COUNT")]
-        take: Option<u64>,
-        /// What a line of the new file holds.
-        #[arg(long, value_enum, default_value_t = Lines::Bytes)]
-        to: Lines,
-    },
-    /// Make a workload of the dissertation's table 2-2, seeded: the same volumes and write range.
-    Generate {
-        /// video-streaming, mixed-applications, file-server or tpc-c.
-        #[arg(value_parser = parsed::<TraceKind>)]
-        name: TraceKind,
-        /// The new file [default: NAME.csv]; compressed if it ends in .zst or .gz.
-        output: Option<PathBuf>,
-        /// Seed of all chance.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// Share of the volumes and the range of the table, at most 1; too little of a workload is refused with the least.
-        #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
-        scale: f64,
-        /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].
-        #[arg(long, value_name = "FILE")]
-        load_file: Option<PathBuf>,
-        /// Clients of file-server [default: 48; fewer at a small scale].
-        #[arg(long, value_name = "COUNT")]
-        clients: Option<u32>,
-    },
-    /// Draw pages over the course of a trace, as SVG.
-    Draw {
-        /// The trace.
-        trace: PathBuf,
-        /// The picture.
-        output: PathBuf,
-        /// How the trace is read.
-        #[command(flatten)]
-        input: TraceInput,
-        /// Draw writes only.
-        #[arg(long)]
-        writes: bool,
-    },
-}
-
-/// Lines of our own trace format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Lines {
-    /// `r|w,offset,length`, in bytes.
-    Bytes,
-    /// `r|w,page`, a line for each page.
-    Pages,
 }
 
 /// `onewrite host`

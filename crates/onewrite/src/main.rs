@@ -1,44 +1,72 @@
 //! The command line of Onewrite: arguments and printing only. What is done is done in the crates below.
 //!
-//! Standard output carries results, standard error everything else. Exit codes: 0 done, 1 failed, 2 not understood;
-//! `crash`: 1 also if a promise was broken; `fsck`: 0 clean, 4 errors in the file system, 8 could not be checked.
+//! Standard output carries results, standard error everything else. Exit codes: see `failure`; those of `fsck` are fsck(8)'s.
 
 #[macro_use]
 mod output;
 
 mod args;
 mod commands;
+mod escape;
+mod failure;
 mod open;
 mod progress;
 mod size;
+mod stop;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Cli, Command, Host};
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    let failure = if matches!(command, Command::Fsck(_)) { 8 } else { 1 };
-    match carry_out(command) {
+    let Cli { mut command, quiet } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
+    output::set_quiet(quiet);
+    stop::watch();
+    let is_fsck = matches!(command, Command::Fsck(_));
+    let sizes_device = matches!(command, Command::Run(_) | Command::Compare(_));
+    let done = commands::stdin::spool(&mut command).and_then(|_spooled| carry_out(command));
+    let code = match done {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("onewrite: {}", told(&error));
-            ExitCode::from(failure)
+            errln!("onewrite: {}", told(&error));
+            ExitCode::from(if is_fsck { 8 } else { Failure::of(&error, sizes_device) as u8 })
         }
+    };
+    stop::end_if_asked();
+    code
+}
+
+/// Help, or what was wrong with the arguments: 2, of `fsck` 16 as fsck(8) has it.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let is_option = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b"-");
+    let is_fsck = std::env::args_os().skip(1).find(|name| !is_option(name)).is_some_and(|name| name == "fsck");
+    let _ = error.print();
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if is_fsck => ExitCode::from(16),
+        _ => ExitCode::from(2),
     }
 }
 
 fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Mkfs(mkfs) => commands::mkfs::mkfs(&mkfs),
+        Command::Mkfs(mkfs) => return commands::mkfs::mkfs(&mkfs),
         Command::Fsck(fsck) => return commands::fsck::fsck(&fsck),
-        Command::Ls(ls) => commands::look::ls(&ls),
-        Command::Cat(cat) => commands::look::cat(&cat),
-        Command::Tree(tree) => commands::look::tree(&tree),
-        Command::Cp(cp) => commands::cp::cp(&cp),
+        Command::Ls(ls) => return commands::look::ls(&ls),
+        Command::Cat(cat) => return commands::look::cat(&cat),
+        Command::Tree(tree) => return commands::look::tree(&tree),
+        Command::Stat(stat) => return commands::look::stat(&stat),
+        Command::Cp(cp) => return commands::cp::cp(&cp),
+        Command::Mv(mv) => return commands::change::mv(&mv),
+        Command::Rm(rm) => return commands::change::rm(&rm),
+        Command::Mkdir(mkdir) => return commands::change::mkdir(&mkdir),
         Command::Run(run) => commands::run::run(&run),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Crash(crash) => return commands::crash::crash(&crash),
@@ -48,7 +76,7 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Probe(probe) => commands::probe::probe(&probe),
         Command::Host(Host::Measure(measure)) => commands::host::measure(&measure),
         Command::Host(Host::Show { host }) => commands::host::show(&host),
-        Command::Paper(paper) => commands::paper::paper(&paper),
+        Command::Paper(paper) => return commands::paper::paper(&paper),
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, bail};
-use onewrite_block::{Device, DevicePort, Executor, HostProfile, Nanos, Time};
+use onewrite_block::{Device, DevicePort, Executor, HostProfile, Nanos, Runtime, Time};
 use onewrite_fs::FileSystem;
+use onewrite_fs::ext4::view::{ImageView, Losses, ViewOptions};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::Recovered;
 use onewrite_lab::session::{open_disk, view_disk};
+use onewrite_lab::transfer::Left;
+
+use crate::stop::Changing;
 
 /// Wall time from now on.
 pub fn wall_time() -> Time {
@@ -34,7 +38,13 @@ pub fn split_place(place: &str) -> Option<(PathBuf, String)> {
     Some((PathBuf::from(&place[..colon]), place[colon + 1..].to_owned()))
 }
 
-/// Does `work` with the device of `image`; nothing lasts unless `writes`.
+/// `IMAGE:/PATH` taken apart, of a command that changes what lies there.
+pub fn named_place(place: &str) -> anyhow::Result<(PathBuf, String)> {
+    split_place(place).with_context(|| format!("`{place}` is not in an image; write IMAGE:/PATH"))
+}
+
+/// Does `work` with the device of `image`; nothing lasts unless `writes`. Then an interruption only asks
+/// ([`crate::stop::check`]), so that the image is closed in order.
 pub fn with_device<T: 'static>(
     image: &Path,
     writes: bool,
@@ -43,7 +53,11 @@ pub fn with_device<T: 'static>(
     if !image.exists() {
         bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
     }
-    let device = if writes { open_disk(image)? } else { view_disk(image)? };
+    if !writes {
+        return on_device(view_disk(image)?, work);
+    }
+    let device = open_disk(image)?;
+    let _changing = Changing::begin()?;
     on_device(device, work)
 }
 
@@ -70,6 +84,47 @@ pub fn replayed(recovered: &Recovered, lasts: bool) -> String {
     )
 }
 
+/// What was found in a view, and what a rescue could not read.
+pub struct Viewed<T> {
+    found: T,
+    image: String,
+    losses: Losses,
+}
+
+impl<T> Viewed<T> {
+    /// What was found; what could not be read goes to `left`.
+    pub fn told(self, left: &mut Left) -> T {
+        let Losses { told, count } = self.losses;
+        left.count += count - told.len() as u64;
+        told.into_iter().for_each(|loss| left.add(self.image.clone().into_bytes(), format!("not read: {loss}")));
+        self.found
+    }
+}
+
+/// Does `work` with a view of `image`, which needs no permission to write and changes nothing; with `rescue` it reads what is left
+/// of a damaged one. A log that waits for replay is told on standard error.
+pub fn with_view<T: 'static>(
+    image: &Path,
+    rescue: bool,
+    work: impl AsyncFnOnce(&ImageView) -> anyhow::Result<T> + 'static,
+) -> anyhow::Result<Viewed<T>> {
+    let name = image.display().to_string();
+    let told = name.clone();
+    let done = with_device(image, false, async move |port| {
+        let options = ViewOptions { is_rescue: rescue, ..ViewOptions::default() };
+        let view = ImageView::open(&port, options).await?;
+        if let Some((recovered, newer_blocks)) = view.recovered() {
+            let (transactions, read) = (recovered.transactions, recovered.log_blocks_read);
+            let newer = format!("{read} log blocks read, {newer_blocks} blocks newer than at home");
+            note!("{told}: log replayed in memory: {transactions} transactions, {newer}");
+        }
+        view.warnings().iter().for_each(|warning| note!("{told}: {warning}"));
+        let found = work(&view).await?;
+        Ok(Viewed { found, image: told, losses: view.losses() })
+    });
+    done.with_context(|| name)
+}
+
 /// Does `work` with the file system in `image`, and unmounts it; nothing lasts unless `writes`. A log that was replayed is told on
 /// standard error.
 pub fn with_image<T: 'static>(
@@ -77,18 +132,42 @@ pub fn with_image<T: 'static>(
     writes: bool,
     work: impl AsyncFnOnce(&Ext4) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
+    with_image_and(image, writes, async move |fs, _| work(fs).await)
+}
+
+/// As [`with_image`]; `work` also gets the runtime, to mount others beside it ([`beside`]).
+pub fn with_image_and<T: 'static>(
+    image: &Path,
+    writes: bool,
+    work: impl AsyncFnOnce(&Ext4, &Runtime) -> anyhow::Result<T> + 'static,
+) -> anyhow::Result<T> {
     let name = image.display().to_string();
-    let told = name.clone();
+    let told = image.to_owned();
     let done = with_device(image, writes, async move |port| {
-        let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
-        if let Some(recovered) = fs.recovered() {
-            eprintln!("{told}: {}", replayed(&recovered, writes));
-        }
-        let done = work(&fs).await;
+        let runtime = port.runtime().clone();
+        let fs = mount(port, &told, writes).await?;
+        let done = work(&fs, &runtime).await;
         fs.unmount().await?;
         done
     });
     done.with_context(|| name)
+}
+
+/// The file system in `image`, to be read beside another one that is mounted; nothing of what happens to it lasts.
+pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Ext4> {
+    if !image.exists() {
+        bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
+    }
+    let mounted = mount(runtime.attach(view_disk(image)?), image, false).await;
+    mounted.with_context(|| image.display().to_string())
+}
+
+async fn mount(port: DevicePort, image: &Path, lasts: bool) -> anyhow::Result<Ext4> {
+    let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
+    if let Some(recovered) = fs.recovered() {
+        note!("{}: {}", image.display(), replayed(&recovered, lasts));
+    }
+    Ok(fs)
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! Output: results on standard output, and files that are whole or not there.
 
 use std::fmt;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
+use onewrite_device::{Access, Hold};
 use onewrite_lab::Partial;
+
+use crate::escape;
 
 /// Prints to standard output; the program ends where that takes nothing any more.
 macro_rules! out {
@@ -18,14 +22,49 @@ macro_rules! outln {
     ($form:literal $($rest:tt)*) => { out!("{}\n", format_args!($form $($rest)*)) };
 }
 
-/// What [`out`] does: a reader that has seen enough (`onewrite cache … | head`) is no failure, a full disk is.
+/// Tells something on standard error, escaped: an error, a warning or a violation.
+macro_rules! errln {
+    ($($text:tt)*) => { $crate::output::tell(&format!($($text)*)) };
+}
+
+/// Remarks on standard error, which `--quiet` leaves out.
+macro_rules! note {
+    ($($text:tt)*) => { if !$crate::output::is_quiet() { errln!($($text)*) } };
+}
+
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on only errors, warnings and results are told.
+pub fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+/// Whether remarks and progress are left out.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// What [`errln`] does. Nothing is to be done about a standard error that takes nothing.
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", escape::message(text));
+}
+
+/// What [`out`] does: a reader that has seen enough (`onewrite cache … | head`) is no failure, a full disk is. A terminal gets no
+/// control characters but line breaks and tabs.
 pub fn print(text: fmt::Arguments<'_>) {
-    let Err(error) = std::io::stdout().lock().write_fmt(text) else { return };
+    let mut stdout = std::io::stdout().lock();
+    let printed = match stdout.is_terminal() {
+        true => stdout.write_all(escape::message(&text.to_string()).as_bytes()),
+        false => stdout.write_fmt(text),
+    };
+    let Err(error) = printed else { return };
     if error.kind() == ErrorKind::BrokenPipe {
+        onewrite_lab::remove_all();
         std::process::exit(0);
     }
-    eprintln!("onewrite: standard output: {error}; what was printed is not whole");
-    std::process::exit(1);
+    errln!("onewrite: standard output: {error}; what was printed is not whole");
+    onewrite_lab::remove_all();
+    std::process::exit(3);
 }
 
 /// Whether `path` stands for standard output.
@@ -45,6 +84,11 @@ pub fn check(paths: &[Option<&PathBuf>]) -> anyhow::Result<()> {
         if path.is_dir() {
             bail!("{}: it is a directory; name a file in it", path.display());
         }
+        if path.is_file()
+            && let Err(busy @ onewrite_device::Error::Busy { .. }) = Hold::take(path, Access::Alone)
+        {
+            return Err(busy.into());
+        }
     }
     Ok(())
 }
@@ -53,8 +97,7 @@ pub fn check(paths: &[Option<&PathBuf>]) -> anyhow::Result<()> {
 pub fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     let written = Partial::create(path).and_then(|(mut file, partial)| {
         file.write_all(content.as_bytes())?;
-        partial.keep();
-        Ok(())
+        partial.keep()
     });
     written.with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,12 +1,22 @@
-//! Progress on standard error: a spinner while a run goes on, and what it cost in the end.
+//! Progress on standard error: how far a run or a transfer is, how long it will take yet, and what it cost in the end.
+//!
+//! Nothing is drawn where standard error is no terminal, or with `--quiet`.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use onewrite_lab::LabError;
 use onewrite_lab::driver::{Progress, Watcher};
+use onewrite_lab::transfer;
 
-/// A spinner for one run; invisible where standard error is no terminal.
+use crate::{escape, output, stop};
+
+/// Steps of a bar whose end is a share of the whole.
+const STEPS: u64 = 10_000;
+
+/// How far one run is: a spinner, which turns into a bar once the share that is done is known.
 pub struct Spinner {
     bar: ProgressBar,
     begin: Instant,
@@ -15,8 +25,7 @@ pub struct Spinner {
 impl Spinner {
     /// Begins to spin with `name` before it.
     pub fn new(name: &str) -> Spinner {
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}").expect("the template is right");
-        let bar = ProgressBar::new_spinner().with_style(style).with_prefix(name.to_owned());
+        let bar = drawn(ProgressBar::new_spinner(), "{spinner} {prefix}: {msg}", name);
         bar.enable_steady_tick(Duration::from_millis(120));
         Spinner { bar, begin: now() }
     }
@@ -25,6 +34,13 @@ impl Spinner {
     pub fn watcher(&self) -> Watcher {
         let bar = self.bar.clone();
         Rc::new(move |progress: Progress| {
+            if let Some(share) = progress.share {
+                if bar.length().is_none() {
+                    bar.set_style(style("{spinner} {prefix}: {percent}%, {eta} left; {msg}"));
+                    bar.set_length(STEPS);
+                }
+                bar.set_position((share * STEPS as f64) as u64);
+            }
             bar.set_message(format!("{} operations, the clock of the run is at {}", progress.operations, progress.now));
         })
     }
@@ -32,13 +48,11 @@ impl Spinner {
     /// Ends it and says what the run cost this machine.
     pub fn finish(self, name: &str, count: u64) {
         self.bar.finish_and_clear();
-        let seconds = self.begin.elapsed().as_secs_f64();
-        let rate = count as f64 / seconds.max(1e-9);
-        eprintln!("{name}: {count} in {seconds:.2} s of this machine's time, {rate:.0} a second");
+        say(name, count, self.begin);
     }
 }
 
-/// A bar towards a known end, for work on several cores; invisible where standard error is no terminal.
+/// A bar towards a known end, for work on several cores.
 pub struct Bar {
     bar: ProgressBar,
     begin: Instant,
@@ -48,8 +62,7 @@ impl Bar {
     /// Begins with `name` before it and `unit` after the numbers.
     pub fn new(name: &str, unit: &str) -> Bar {
         let form = format!("{{prefix}} {{wide_bar}} {{human_pos}} of {{human_len}} {unit}, {{eta}} left");
-        let style = ProgressStyle::with_template(&form).expect("the template is right");
-        Bar { bar: ProgressBar::new(0).with_style(style).with_prefix(name.to_owned()), begin: now() }
+        Bar { bar: drawn(ProgressBar::new(0), &form, name), begin: now() }
     }
 
     /// So much more is done, out of so much in all.
@@ -76,13 +89,98 @@ impl Bar {
     pub fn finish(self, name: &str) {
         let count = self.bar.position();
         self.bar.finish_and_clear();
-        let seconds = self.begin.elapsed().as_secs_f64();
-        let rate = count as f64 / seconds.max(1e-9);
-        eprintln!("{name}: {count} in {seconds:.2} s of this machine's time, {rate:.0} a second");
+        say(name, count, self.begin);
     }
+}
+
+/// How far a transfer is; ends it where an end was asked for.
+pub struct Copying(ProgressBar);
+
+impl Copying {
+    /// Begins to copy `bytes`, as far as that is known.
+    pub fn new(name: &str, bytes: Option<u64>) -> Copying {
+        let (bar, form) = match bytes {
+            Some(bytes) => {
+                let form = "{prefix} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+                (ProgressBar::new(bytes), form)
+            }
+            None => (ProgressBar::new_spinner(), "{spinner} {prefix}: {bytes}, {bytes_per_sec}"),
+        };
+        Copying(drawn(bar, form, name))
+    }
+
+    /// Begins to copy what is at `source` on the host.
+    pub fn of(source: &Path) -> Copying {
+        // Only a bar that is seen is worth a walk.
+        let bytes = (!ProgressBar::new(0).is_hidden() && !output::is_quiet()).then(|| bytes_below(source));
+        Copying::new(&source.display().to_string(), bytes)
+    }
+}
+
+impl transfer::Watcher for Copying {
+    fn moved(&mut self, bytes: u64) -> Result<(), LabError> {
+        self.0.inc(bytes);
+        stop::check()
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Bytes of all files at and below `path`; what cannot be looked at counts for nothing, and is told when it is copied.
+fn bytes_below(path: &Path) -> u64 {
+    let (mut pending, mut bytes) = (vec![path.to_owned()], 0);
+    while let Some(path) = pending.pop() {
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+                pending.extend(entries.map(|entry| entry.path()));
+            }
+            Ok(found) if found.is_file() => bytes += found.len(),
+            _ => (),
+        }
+    }
+    bytes
+}
+
+fn style(form: &str) -> ProgressStyle {
+    ProgressStyle::with_template(form).expect("the template is right")
+}
+
+fn drawn(bar: ProgressBar, form: &str, name: &str) -> ProgressBar {
+    if output::is_quiet() {
+        return ProgressBar::hidden();
+    }
+    bar.with_style(style(form)).with_prefix(escape::message(name).into_owned())
+}
+
+fn say(name: &str, count: u64, begin: Instant) {
+    let seconds = begin.elapsed().as_secs_f64();
+    let rate = count as f64 / seconds.max(1e-9);
+    note!("{name}: {count} in {seconds:.2} s of this machine's time, {rate:.0} a second");
 }
 
 #[expect(clippy::disallowed_methods, reason = "what a run costs this machine is told in its own time")]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_tree_are_those_of_its_files() {
+        let directory = std::env::temp_dir().join(format!("onewrite-bytes-{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("deep")).unwrap();
+        std::fs::write(directory.join("a"), [1; 100]).unwrap();
+        std::fs::write(directory.join("deep/b"), [1; 23]).unwrap();
+        std::os::unix::fs::symlink("a", directory.join("link")).unwrap();
+        assert_eq!((bytes_below(&directory), bytes_below(&directory.join("a"))), (123, 100));
+        assert_eq!(bytes_below(&directory.join("nothing")), 0);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -44,6 +44,34 @@ pub fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A size, or a share of something that is known later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SizeOrShare {
+    /// So many bytes.
+    Bytes(u64),
+    /// So much of it, above 0 and at most 1.
+    Share(f64),
+}
+
+impl SizeOrShare {
+    /// Bytes, in whole pages of `page_bytes` and at least one if a share of `whole` is meant.
+    pub fn bytes(self, whole: u64, page_bytes: u64) -> u64 {
+        match self {
+            SizeOrShare::Bytes(bytes) => bytes,
+            SizeOrShare::Share(share) => ((whole as f64 * share) as u64 / page_bytes).max(1) * page_bytes,
+        }
+    }
+}
+
+/// A size as [`bytes`] has it, or a share as `2.5%`.
+pub fn bytes_or_share(text: &str) -> Result<SizeOrShare, String> {
+    let Some(percent) = text.strip_suffix('%') else { return bytes(text).map(SizeOrShare::Bytes) };
+    match percent.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(SizeOrShare::Share(percent / 100.0)),
+        _ => Err(format!("`{text}` is no share; write a number above 0 and at most 100, and %")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

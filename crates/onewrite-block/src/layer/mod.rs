@@ -1,16 +1,18 @@
 //! Layers: devices around a device, each one `match` on what passes.
 //!
 //! [`Traced`] tells somebody of each request when it ends, [`Recorded`] keeps all requests so that crash states can be
-//! built from them, [`Faulty`] lets chosen requests fail. They stack in any order and leave the power switch to the
-//! device inside.
+//! built from them, [`Faulty`] lets chosen requests fail, [`Gauged`] counts how busy the device was. They stack in any
+//! order and leave the power switch to the device inside.
 
 mod fault;
 mod record;
 mod trace;
+mod usage;
 
 pub use fault::{Fault, FaultPlan, Faulty};
 pub use record::{Recorded, RecordedEvent, Recording};
 pub use trace::{TraceEvent, Traced};
+pub use usage::{Gauged, Usage};
 
 /// Passes on to the device inside everything that a layer does not look at.
 macro_rules! pass_on {

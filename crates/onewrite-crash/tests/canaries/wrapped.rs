@@ -3,7 +3,7 @@
 use onewrite_block::DevicePort;
 use onewrite_crash::Subject;
 use onewrite_fs::ext4::{Ext4, MountOptions};
-use onewrite_fs::{FileSystem, FsError, FsResult, Ino, RenameManner};
+use onewrite_fs::{FileSystem, FileView, FsError, FsResult, Ino, RenameManner};
 
 /// `fsync` does nothing.
 #[derive(Clone, Copy)]

@@ -7,12 +7,16 @@
 //!
 //! Linux tells a failed write-back once and then takes the lost pages for clean, so that a later `fdatasync` succeeds. Hence
 //! after a failed FLUSH or SHARE the disk takes nothing more that changes it: each such request fails as that one did.
+//!
+//! While it is open, others are kept out, and what others have in use is refused (`hold`).
 
+mod hold;
 mod reflink;
+mod users;
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use onewrite_block::{
@@ -23,6 +27,8 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::error::Error;
+
+pub use hold::{Access, Hold};
 
 /// See the module's head.
 #[derive(Debug)]
@@ -36,26 +42,30 @@ pub struct FileDisk {
     is_direct: bool,
     /// The FLUSH or SHARE that failed.
     lost: Option<DeviceError>,
+    _hold: Hold,
 }
 
 /// Alignment of memory that suits every direct transfer.
 const DIRECT_ALIGNMENT: usize = 4096;
 
 fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'static str) -> Error {
-    Error::Host { path: path.display().to_string(), operation, message: error.to_string(), cure }
+    Error::Host { path: path.display().to_string(), operation, kind: error.kind(), message: error.to_string(), cure }
 }
 
 impl FileDisk {
-    /// Opens an existing file or block device; its size is the disk's, less an incomplete last page.
+    /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete last
+    /// page.
     ///
     /// # Errors
-    /// If it cannot be opened for reading and writing, or holds no page.
+    /// If it cannot be opened for reading and writing, holds no page, or others have it in use ([`Error::Busy`]).
     pub fn open(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
         let path = path.as_ref();
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
-            refuse(path, "open", &error, "name an existing image or block device that you may write")
+        let (file, hold) = held(path, Access::Alone, |options| {
+            options.write(true).open(path).map_err(|error| {
+                refuse(path, "open", &error, "name an existing image or block device that you may write")
+            })
         })?;
-        FileDisk::of(path, file)
+        FileDisk::of(path, file, hold, Access::Alone)
     }
 
     /// [`FileDisk::open`] past the host's page cache (`O_DIRECT`), so that reads and writes reach the device.
@@ -65,26 +75,45 @@ impl FileDisk {
     pub fn open_direct(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
         let path = path.as_ref();
         let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).map_err(|error| {
-            refuse(
-                path,
-                "open for direct transfers",
-                &error,
-                "name a file or block device that can do them, not one in memory",
-            )
+        let (file, hold) = held(path, Access::Alone, |options| {
+            options.write(true).custom_flags(flags).open(path).map_err(|error| {
+                let cure = "name a file or block device that can do them, not one in memory";
+                refuse(path, "open for direct transfers", &error, cure)
+            })
         })?;
-        Ok(FileDisk { is_direct: true, ..FileDisk::of(path, file)? })
+        Ok(FileDisk { is_direct: true, ..FileDisk::of(path, file, hold, Access::Alone)? })
+    }
+
+    /// Opens an existing file or block device to be read, beside others that read; takes no permission to write, and every
+    /// request that changes something fails. An incomplete last page is read with zeros behind its end.
+    ///
+    /// # Errors
+    /// If it cannot be opened for reading, is empty, or others change it ([`Error::Busy`]); a mounted disk changes
+    /// underneath, so that it is refused, too.
+    pub fn view(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let (file, hold) = held(path, Access::Shared, |options| {
+            options.open(path).map_err(|error| {
+                refuse(path, "open", &error, "name an existing image or block device that you may read")
+            })
+        })?;
+        FileDisk::of(path, file, hold, Access::Shared)
     }
 
     /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
     ///
     /// # Errors
-    /// If it cannot be made or is shorter than a page; a file that was not there before is not left behind.
+    /// If it cannot be made or is shorter than a page, or others have it in use; a file that was not there before is not left
+    /// behind.
     pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<FileDisk, Error> {
         let path = path.as_ref();
-        let is_new = !path.exists();
+        let is_new = match OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(refuse(path, "create", &error, "choose a directory you may write to")),
+        };
         let made = FileDisk::make(path, bytes);
-        if made.is_err() && is_new {
+        if is_new && made.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. })) {
             // If it cannot be removed either, what went wrong before is the error to tell.
             let _ = std::fs::remove_file(path);
         }
@@ -92,21 +121,29 @@ impl FileDisk {
     }
 
     fn make(path: &Path, bytes: u64) -> Result<FileDisk, Error> {
-        let options = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = options().map_err(|error| refuse(path, "create", &error, "choose a directory you may write to"))?;
+        let (file, hold) = held(path, Access::Alone, |options| {
+            options
+                .write(true)
+                .open(path)
+                .map_err(|error| refuse(path, "create", &error, "name a file or block device that you may write"))
+        })?;
         let metadata = file.metadata().map_err(|error| refuse(path, "stat", &error, "check the path"))?;
         if metadata.is_file() && metadata.len() < bytes {
             file.set_len(bytes)
                 .map_err(|error| refuse(path, "extend", &error, "free space or choose a smaller size"))?;
         }
-        FileDisk::of(path, file)
+        FileDisk::of(path, file, hold, Access::Alone)
     }
 
-    fn of(path: &Path, file: File) -> Result<FileDisk, Error> {
+    fn of(path: &Path, file: File, hold: Hold, access: Access) -> Result<FileDisk, Error> {
         let bytes = length(&file).map_err(|error| refuse(path, "measure", &error, "name a file or block device"))?;
-        let pages = bytes / PAGE_SIZE as u64;
+        let pages = match access {
+            Access::Alone => bytes / PAGE_SIZE as u64,
+            Access::Shared => bytes.div_ceil(PAGE_SIZE as u64),
+        };
         if pages == 0 {
-            let error = io::Error::other(format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}"));
+            let problem = format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}");
+            let error = io::Error::new(io::ErrorKind::InvalidInput, problem);
             return Err(refuse(
                 path,
                 "open",
@@ -115,7 +152,10 @@ impl FileDisk {
             ));
         }
         let name = path.display().to_string();
-        let share_refusal = reflink::trial(path, &file).err();
+        let share_refusal = match access {
+            Access::Alone => reflink::trial(path, &file).err(),
+            Access::Shared => Some("it is open for reading only".to_owned()),
+        };
         let geometry = Geometry {
             trim_read: TrimRead::Zeros,
             share_pairs_max: if share_refusal.is_none() { reflink::PAIRS_MAX } else { 0 },
@@ -130,6 +170,7 @@ impl FileDisk {
             counters: Counters::default(),
             is_direct: false,
             lost: None,
+            _hold: hold,
         })
     }
 
@@ -173,7 +214,7 @@ impl FileDisk {
         let length = count as usize * PAGE_SIZE;
         let (mut bytes, begin) = self.room(length);
         let bytes = &mut bytes[begin..begin + length];
-        let done = self.file.read_exact_at(bytes, start.0 * PAGE_SIZE as u64);
+        let done = read_with_zeros_behind(&self.file, bytes, start.0 * PAGE_SIZE as u64);
         done.map_err(|error| self.failed("read", &error))?;
         let pages = bytes.chunks_exact(PAGE_SIZE);
         Ok(pages
@@ -206,6 +247,44 @@ impl FileDisk {
                 (start.0..start.0 + count).try_for_each(|lpn| self.write(Lpn(lpn), &[Page::ZEROS]))
             }
             other => other.map_err(io::Error::from),
+        }
+    }
+}
+
+/// Fills `bytes` from `offset` on; what is missing of the last page at the end of the file is zeros.
+fn read_with_zeros_behind(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], offset + done as u64) {
+            Ok(0) if bytes.len() - done < PAGE_SIZE => break,
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => done += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
+        }
+    }
+    bytes[done..].fill(0);
+    Ok(())
+}
+
+/// Opens `path` with `open` and holds it: what is open in the end is what the path names.
+fn held(
+    path: &Path,
+    access: Access,
+    open: impl Fn(&mut OpenOptions) -> Result<File, Error>,
+) -> Result<(File, Hold), Error> {
+    let open = || open(OpenOptions::new().read(true));
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+        let hold = Hold::device(path, access)?;
+        return Ok((open()?, hold));
+    }
+    loop {
+        let file = open()?;
+        let hold = Hold::file(path, &file, access)?;
+        // Another program may have put a new file into its place before the lock was taken.
+        match (file.metadata(), std::fs::metadata(path)) {
+            (Ok(open), Ok(named)) if (open.dev(), open.ino()) != (named.dev(), named.ino()) => continue,
+            _ => return Ok((file, hold)),
         }
     }
 }

@@ -29,6 +29,7 @@ pub struct Clock {
     channels: Vec<u64>,
     begin: u64,
     end: u64,
+    last: u64,
 }
 
 impl Clock {
@@ -42,6 +43,7 @@ impl Clock {
             channels: vec![0; shape.channels as usize],
             begin: 0,
             end: 0,
+            last: 0,
         }
     }
 
@@ -56,9 +58,26 @@ impl Clock {
         self.end
     }
 
+    /// When the operation that came last ends.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    fn ends(&mut self, time: u64) {
+        self.last = time;
+        self.end = self.end.max(time);
+    }
+
     /// When everything is done.
     pub(crate) fn rest(&self) -> u64 {
         self.dies.iter().map(|die| die.busy_until).fold(self.end, u64::max)
+    }
+
+    /// The power went: nothing is under way.
+    pub(crate) fn stop(&mut self) {
+        self.dies.iter_mut().for_each(|die| die.busy_until = 0);
+        self.channels.fill(0);
+        self.forget_rows();
     }
 
     /// What the controller had gathered is gone.
@@ -88,7 +107,20 @@ impl Clock {
         time = time.max(self.channels[channel]) + self.timing.channel_page;
         self.channels[channel] = time;
         state.busy_until = time;
-        self.end = self.end.max(time);
+        self.ends(time);
+    }
+
+    /// Reads an out-of-band area: senses its row, if it was not the last; a few bytes cross the channel in no time.
+    pub(crate) fn read_area(&mut self, block: u32, offset: u32) {
+        let (die, row) = self.row(block, offset);
+        let state = &mut self.dies[die];
+        let mut time = self.begin.max(state.busy_until);
+        if state.read != row {
+            time += self.timing.read;
+            state.read = row;
+        }
+        state.busy_until = time;
+        self.ends(time);
     }
 
     pub(crate) fn program(&mut self, block: u32, offset: u32) {
@@ -102,13 +134,14 @@ impl Clock {
             state.programmed = row;
         }
         state.busy_until = time;
-        self.end = self.end.max(time);
+        self.ends(time);
     }
 
     pub(crate) fn erase(&mut self, block: u32) {
+        let mut time = 0;
         for die in &mut self.dies {
             die.busy_until = self.begin.max(die.busy_until) + self.timing.erase;
-            self.end = self.end.max(die.busy_until);
+            time = time.max(die.busy_until);
             if die.read.0 == block {
                 die.read = NO_ROW;
             }
@@ -116,5 +149,6 @@ impl Clock {
                 die.programmed = NO_ROW;
             }
         }
+        self.ends(time);
     }
 }

@@ -1,4 +1,4 @@
-//! Translation layers as state machines: map, merges and erases, without content and with estimated time.
+//! Translation layers as state machines: map, merges and erases; alone without content, or as a device with all of it.
 //!
 //! [`Fast`] and [`Bast`] are hybrid layers, with log blocks that all share and with log blocks of one data block each;
 //! [`Dftl`] is a page-level one with a bounded mapping cache. Each is a synchronous machine on a [`Flash`] that keeps no content but
@@ -11,12 +11,13 @@
 //! ```
 //!
 //! What is durable: a write when it returns (its area names it), a trim when it returns (its record is on flash). There is
-//! no write buffer in these machines; [`TimedFtl`] estimates what one does to time. Decision 026 says how they relate to the
-//! event-driven SSD.
+//! no write buffer in these machines; [`TimedFtl`] estimates what one does to time. [`FtlDevice`] is a layer as a device that
+//! file systems run on: requests, a buffer, content, events, power cuts. Decision 026 says how they relate to the event-driven SSD.
 
 mod bast;
 mod clock;
 mod counters;
+mod device;
 mod dftl;
 mod fast;
 mod flash;
@@ -24,6 +25,7 @@ mod rules;
 mod timed;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use onewrite_block::PAGE_SIZE;
 use thiserror::Error;
@@ -31,6 +33,7 @@ use thiserror::Error;
 pub use bast::{Bast, BastPlan};
 pub use clock::Clock;
 pub use counters::{FlashCounters, FtlCounters};
+pub use device::FtlDevice;
 pub use dftl::{Dftl, DftlPlan};
 pub use fast::{Fast, FastPlan};
 pub use flash::{Area, Flash};
@@ -88,6 +91,22 @@ pub trait Ftl: Debug + Send + Sync {
     /// Begins to count anew; erase counts of blocks stay.
     fn reset_counters(&mut self);
 
+    /// The version that a number in an out-of-band area stands for.
+    fn version_of(&self, stamp: u64) -> u64 {
+        stamp
+    }
+
+    /// Pages of the host that hold something.
+    fn mapped_pages(&self) -> u64;
+
+    /// Pages of the log, of a hybrid layer.
+    fn log_pages(&self) -> Option<u32> {
+        None
+    }
+
+    /// Goes by other rules from now on; for tests that break one.
+    fn set_rules(&mut self, rules: Arc<dyn FtlRules>);
+
     /// Pages that the host sees.
     fn logical_pages(&self) -> u32;
 
@@ -99,6 +118,12 @@ pub trait Ftl: Debug + Send + Sync {
     /// # Errors
     /// The first that does not hold.
     fn check(&self) -> Result<(), String>;
+}
+
+impl Clone for Box<dyn Ftl> {
+    fn clone(&self) -> Box<dyn Ftl> {
+        self.fork()
+    }
 }
 
 /// Flash and host space of a translation layer.

@@ -1,11 +1,40 @@
 //! The translation layers of [`crate::ftl`] on the flash of a profile.
 
-use onewrite_block::PAGE_SIZE;
+use onewrite_block::{Geometry, PAGE_SIZE};
+use serde::Deserialize;
 
 use super::Profile;
 use crate::error::Error;
-use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, TimedFtl};
+use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlDevice, FtlPlan, TimedFtl};
+use crate::ssd::model::Model;
 use crate::ssd::shape::Shape;
+
+/// Which translation layer a profile's device has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FtlKind {
+    /// The page-level one of the event-driven SSD.
+    #[default]
+    Page,
+    /// [`Fast`].
+    Fast,
+    /// [`Bast`].
+    Bast,
+    /// [`Dftl`].
+    Dftl,
+}
+
+impl FtlKind {
+    /// The name by which users know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FtlKind::Page => "page",
+            FtlKind::Fast => "fast",
+            FtlKind::Bast => "bast",
+            FtlKind::Dftl => "dftl",
+        }
+    }
+}
 
 /// A translation layer and what it leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +100,69 @@ impl Profile {
     /// # Errors
     /// If the profile is a hard disk's, or the capacity has no whole pages or is out of bounds.
     pub fn layer(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<TimedFtl, Error> {
-        let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else {
-            let message = "it is a hard disk and has no translation layer".into();
-            return Err(Error::Profile { name: self.name.clone(), message });
+        let (model, layer) = self.layered(layer, capacity_bytes)?;
+        Ok(TimedFtl::new(layer, model))
+    }
+
+    /// The layer of [`Profile::device`]; none for the page-level one of the event-driven SSD, and for a hard disk.
+    pub fn own_layer(&self) -> Option<Layer> {
+        let flash = self.flash.as_ref()?;
+        match flash.ftl {
+            FtlKind::Page => None,
+            FtlKind::Fast => Some(Layer::Fast { random_blocks: flash.log_blocks }),
+            FtlKind::Bast => Some(Layer::Bast { log_blocks: flash.log_blocks }),
+            FtlKind::Dftl => Some(Layer::Dftl { cache_bytes: flash.map_cache_bytes }),
+        }
+    }
+
+    /// The profile with another translation layer; none for the page-level one of the event-driven SSD. What `layer` leaves open is
+    /// as the profile has it.
+    ///
+    /// # Errors
+    /// If the profile is a hard disk's.
+    pub fn with_layer(mut self, layer: Option<Layer>) -> Result<Profile, Error> {
+        let Some(flash) = &mut self.flash else { return Err(self.lacks_flash()) };
+        match layer {
+            None => flash.ftl = FtlKind::Page,
+            Some(Layer::Fast { random_blocks }) => {
+                (flash.ftl, flash.log_blocks) = (FtlKind::Fast, random_blocks.or(flash.log_blocks));
+            }
+            Some(Layer::Bast { log_blocks }) => {
+                (flash.ftl, flash.log_blocks) = (FtlKind::Bast, log_blocks.or(flash.log_blocks));
+            }
+            Some(Layer::Dftl { cache_bytes }) => {
+                (flash.ftl, flash.map_cache_bytes) = (FtlKind::Dftl, cache_bytes.or(flash.map_cache_bytes));
+            }
+        }
+        Ok(self)
+    }
+
+    /// [`Profile::device`] as the translation layer with content and time that it is, for those who look inside.
+    ///
+    /// # Errors
+    /// As there, or if the profile's layer is the page-level one of the event-driven SSD, or it is a hard disk's.
+    pub fn ftl_device(&self, capacity_bytes: Option<u64>) -> Result<FtlDevice, Error> {
+        let Some(layer) = self.own_layer() else {
+            let message =
+                "its translation layer is the page-level one of the event-driven SSD; name fast, bast or dftl";
+            return Err(Error::Profile { name: self.name.clone(), message: message.into() });
         };
+        let (model, ftl) = self.layered(layer, capacity_bytes)?;
+        let refusal =
+            format!("a translation layer of kind {} keeps one owner for each page; take --ftl page", layer.name());
+        let geometry = Geometry {
+            share_pairs_max: 0,
+            share_atomic: false,
+            share_refusal: Some(refusal),
+            oob_hints: true,
+            ..model.geometry.clone()
+        };
+        Ok(FtlDevice::new(ftl, Model { geometry, ..model }))
+    }
+
+    /// A layer over this profile's flash, blank, and the model of that.
+    fn layered(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<(Model, Box<dyn Ftl>), Error> {
+        let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else { return Err(self.lacks_flash()) };
         let model = self.model(flash, buffer, capacity_bytes)?;
         let space = space(layer, &model.shape, flash.spare_percent);
         let layer = match layer {
@@ -82,7 +170,12 @@ impl Profile {
             Layer::Bast { log_blocks } => Layer::Bast { log_blocks: log_blocks.or(flash.log_blocks) },
             other => other,
         };
-        Ok(TimedFtl::new(layer.over(space), model))
+        Ok((model, layer.over(space)))
+    }
+
+    pub(super) fn lacks_flash(&self) -> Error {
+        let message = "it is a hard disk and has no translation layer".into();
+        Error::Profile { name: self.name.clone(), message }
     }
 }
 

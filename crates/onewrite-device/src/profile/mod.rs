@@ -13,13 +13,14 @@ use onewrite_block::{
 };
 use serde::Deserialize;
 
+use crate::age::Age;
 use crate::error::Error;
 use crate::hdd::{DiskModel, HardDisk, Mechanics};
 use crate::ssd::backing::Backing;
 use crate::ssd::model::{Model, Timing, VictimPolicy};
 use crate::ssd::shape::{FlashPlan, Shape};
 use crate::ssd::{Ssd, share_pairs_max};
-pub use layers::Layer;
+pub use layers::{FtlKind, Layer};
 
 /// Name and text of every profile, in the order in which they are listed.
 const PROFILES: &[(&str, &str)] = &[
@@ -157,6 +158,11 @@ pub struct FlashSide {
     pub erase_us: f64,
     /// Speed of a channel in MB/s; 0 for infinite.
     pub channel_mb_s: f64,
+    /// What translates pages to flash.
+    #[serde(default)]
+    pub ftl: FtlKind,
+    /// Bytes of the mapping cache of [`Layer::Dftl`]; none for a share of the device, [`Layer::CAPACITY_PER_CACHE`].
+    pub map_cache_bytes: Option<u64>,
     /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); none for as many as the spare blocks allow.
     pub log_blocks: Option<u32>,
     /// A die collects while it has fewer free blocks than this.
@@ -240,7 +246,8 @@ impl Profile {
             Ok(text) => Profile::parse(name, &text),
             Err(error) => {
                 let cure = "name a profile, or a file like those in crates/onewrite-device/profiles";
-                Err(Error::Host { path: name.into(), operation: "read", message: error.to_string(), cure })
+                let (kind, message) = (error.kind(), error.to_string());
+                Err(Error::Host { path: name.into(), operation: "read", kind, message, cure })
             }
         }
     }
@@ -272,21 +279,44 @@ impl Profile {
     /// # Errors
     /// If the capacity has no whole pages or is out of bounds.
     pub fn device(&self, capacity_bytes: Option<u64>) -> Result<Box<dyn PowerCut>, Error> {
-        Ok(match &self.disk {
-            Some(_) => Box::new(self.hard_disk(capacity_bytes)?),
-            None => Box::new(self.ssd(capacity_bytes)?),
+        Ok(match (&self.disk, self.own_layer()) {
+            (Some(_), _) => Box::new(self.hard_disk(capacity_bytes)?),
+            (None, None) => Box::new(self.ssd(capacity_bytes)?),
+            (None, Some(_)) => Box::new(self.ftl_device(capacity_bytes)?),
+        })
+    }
+
+    /// [`Profile::device`] with a past; counters and time begin after it.
+    ///
+    /// # Errors
+    /// As there, or if a hard disk is to be aged.
+    pub fn device_of_age(&self, capacity_bytes: Option<u64>, age: Age) -> Result<Box<dyn PowerCut>, Error> {
+        if age == Age::New {
+            return self.device(capacity_bytes);
+        }
+        if self.disk.is_some() {
+            let message = "it is a hard disk, whose speed does not depend on what was written before; leave --age out";
+            return Err(Error::Profile { name: self.name.clone(), message: message.into() });
+        }
+        Ok(match self.own_layer() {
+            None => Box::new(self.ssd(capacity_bytes)?.aged(age)),
+            Some(_) => Box::new(self.ftl_device(capacity_bytes)?.aged(age)),
         })
     }
 
     /// [`Profile::device`] as the SSD that it is, for those who look inside.
     ///
     /// # Errors
-    /// As there, or if the profile is a hard disk's.
+    /// As there, or if the profile is a hard disk's, or has another translation layer than the page-level one.
     pub fn ssd(&self, capacity_bytes: Option<u64>) -> Result<Ssd, Error> {
         let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else {
             let message = "it is a hard disk, not an SSD".into();
             return Err(Error::Profile { name: self.name.clone(), message });
         };
+        if self.own_layer().is_some() {
+            let message = format!("its translation layer is {}; the event-driven SSD has --ftl page", flash.ftl.name());
+            return Err(Error::Profile { name: self.name.clone(), message });
+        }
         Ok(Ssd::new(self.model(flash, buffer, capacity_bytes)?))
     }
 
@@ -307,7 +337,8 @@ impl Profile {
         };
         let path = path.as_ref();
         let refuse = |operation, message: String, cure| {
-            Err(Error::Host { path: path.display().to_string(), operation, message, cure })
+            let (path, kind) = (path.display().to_string(), std::io::ErrorKind::Other);
+            Err(Error::Host { path, operation, kind, message, cure })
         };
         let file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) {
             Ok(file) => file,
@@ -346,6 +377,15 @@ impl Profile {
             victim_policy: flash.victim_policy(),
             wear_spread_max: (flash.wear_spread_max > 0).then_some(flash.wear_spread_max),
         })
+    }
+
+    /// The shape of the flash of a device of this kind.
+    ///
+    /// # Errors
+    /// As for [`Profile::device`], or if the profile is a hard disk's.
+    pub fn shape(&self, capacity_bytes: Option<u64>) -> Result<Shape, Error> {
+        let flash = self.flash.as_ref().ok_or_else(|| self.lacks_flash())?;
+        Shape::new(flash.plan(), capacity_bytes.unwrap_or(Profile::RUN_BYTES))
     }
 
     /// [`Profile::device`] as the hard disk that it is.

@@ -175,7 +175,7 @@ impl Ssd {
         if self.map.is_valid(source) {
             self.map.move_all(source, ppn);
             self.blocks.gain(self.model.shape.place(ppn).0);
-            self.blocks.lose(self.model.shape.place(source).0);
+            self.went_stale(source);
         }
     }
 

@@ -108,6 +108,7 @@ impl Ssd {
         self.add_shares(&open, &mut records);
         self.log.pages.push_back(Content::Sealed(open.clone(), records));
         self.log.announcing = open;
+        self.cover_stale();
         self.note_touched();
     }
 
@@ -174,6 +175,7 @@ impl Ssd {
         self.log.batches_durable = self.log.batches_begun;
         let open = std::mem::take(&mut self.log.announcing);
         self.announced(&open);
+        self.drop_stale();
         if !self.log.waiters.is_empty() {
             self.flash.sync();
         }

@@ -15,7 +15,7 @@
 
 pub(crate) mod backing;
 pub(crate) mod blocks;
-mod buffer;
+pub(crate) mod buffer;
 mod chart;
 mod check;
 mod collect;
@@ -24,7 +24,7 @@ mod cut;
 mod die;
 mod events;
 mod faults;
-mod host;
+pub(crate) mod host;
 mod log_page;
 mod map_log;
 pub(crate) mod mapping;
@@ -37,6 +37,7 @@ mod rules;
 mod schedule;
 pub(crate) mod shape;
 mod share_flow;
+mod stale;
 mod wear;
 mod write_flow;
 
@@ -65,6 +66,7 @@ use model::Model;
 use nand::Flash;
 pub use rules::{Rules, Sound};
 pub use shape::Shape;
+use stale::Stale;
 pub use wear::Wear;
 
 /// An emulated SSD; see the module's head and [`Profile::device`](crate::Profile::device).
@@ -78,6 +80,7 @@ pub struct Ssd {
     blocks: Blocks,
     log: MapLog,
     buffer: Buffer,
+    stale: Stale,
     /// Logical pages of which a version is being programmed: they cannot be trimmed or shared over meanwhile.
     locked: BitSet,
     /// Requests that wait until a version of a logical page, or a newer one, is in flash.
@@ -129,6 +132,7 @@ impl Ssd {
             blocks: Blocks::new(shape.data_blocks, shape.dies, shape.pages_per_block),
             log: MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block),
             buffer: Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order()),
+            stale: Stale::default(),
             locked: BitSet::new(shape.logical_pages as usize),
             waiting_for: FxHashMap::default(),
             sequence: 1,
@@ -174,6 +178,16 @@ impl Ssd {
         ssd.is_cut = true;
         let report = ssd.recover(Nanos::ZERO).map_err(|error| error.to_string())?;
         Ok((ssd, Some(report)))
+    }
+
+    /// Begins time and counters anew; nothing must be under way.
+    pub(crate) fn begin_anew(&mut self) {
+        assert!(self.next_moment().is_none() && self.host.under_way() == 0, "the device is at work");
+        self.now = 0;
+        self.channels.fill(0);
+        let host = &mut self.host;
+        (host.processor_free, host.inbound_free, host.outbound_free) = (0, 0, 0);
+        self.counters = Counters::default();
     }
 
     /// Its flash, for reports.

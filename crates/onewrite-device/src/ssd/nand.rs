@@ -124,6 +124,23 @@ impl Flash {
         }
     }
 
+    /// Whether a programmed page takes memory for its content.
+    #[inline]
+    pub(crate) fn holds_payload(&self, block: u32, page: u32) -> bool {
+        self.backing.is_none() && self.blocks[block as usize].pages[page as usize].content.takes_memory()
+    }
+
+    /// Forgets the content of a page that nobody will read again; the page stays programmed and keeps its out-of-band area.
+    ///
+    /// A block that a fork shares is left as it is: the fork would hold the bytes all the same.
+    pub(crate) fn drop_payload(&mut self, block: u32, page: u32) {
+        if let Some(block) = Rc::get_mut(&mut self.blocks[block as usize])
+            && let Some(page) = block.pages.get_mut(page as usize)
+        {
+            page.content = Page::ZEROS;
+        }
+    }
+
     fn write_entry(&self, block: u32) {
         let FlashBlock { erase_count, is_bad, .. } = *self.blocks[block as usize];
         self.backing.iter().for_each(|backing| backing.set_block(block, BlockEntry { erase_count, is_bad }));

@@ -25,6 +25,7 @@ use super::log_page::{Content, LogPage, OpenBlock, SEGMENT_ENTRIES};
 use super::map_log::MapLog;
 use super::mapping::{LOST, Mapping, NONE, is_mapped};
 use super::nand::Oob;
+use super::stale::Stale;
 
 /// What the flash says, before it becomes the state of a device.
 struct Found {
@@ -77,6 +78,7 @@ impl Ssd {
         self.log = MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block);
         let model = &self.model;
         self.buffer = Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order());
+        self.stale = Stale::default();
         self.locked = BitSet::new(shape.logical_pages as usize);
         self.waiting_for.clear();
         self.host.clear();

@@ -91,7 +91,7 @@ impl Ssd {
             self.satisfy(target, u64::MAX);
         }
         if let Some(stale) = self.map.point(target, ppn) {
-            self.blocks.lose(self.model.shape.place(stale).0);
+            self.went_stale(stale);
         }
     }
 }

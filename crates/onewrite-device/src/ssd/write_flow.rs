@@ -140,7 +140,7 @@ impl Ssd {
     /// Counts the page that a logical page read from `before` as garbage, if it has lost its last owner.
     fn drop_garbage(&mut self, before: u32, garbage: Option<u32>) {
         if let Some(stale) = garbage {
-            self.blocks.lose(self.model.shape.place(stale).0);
+            self.went_stale(stale);
         } else if is_mapped(before) && self.map.is_valid(before) {
             let owners_left = self.map.owner_count(before);
             if self.rules.is_garbage(owners_left) {

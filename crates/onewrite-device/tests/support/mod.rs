@@ -12,13 +12,26 @@ use onewrite_block::{
     Cause, Choices, Completion, DeviceError, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap, Request,
     Token, TrimRead,
 };
+use onewrite_device::ftl::FtlDevice;
 use onewrite_device::{HardDisk, Ssd, UnderWay as Inside};
 
-/// Content of a page: 0 for zeros, else the seed of a pattern.
+/// Content of a page: 0 for zeros, odd ones the seed of a pattern, even ones bytes in memory, which devices give back.
 pub type Value = u64;
 
 fn page_of(value: Value) -> Page {
-    if value == 0 { Page::ZEROS } else { Page::pattern(Pattern { seed: value, compressible_percent: 0 }) }
+    match value {
+        0 => Page::ZEROS,
+        value if value.is_multiple_of(2) => Page::from_slice(&value.to_le_bytes()),
+        _ => Page::pattern(Pattern { seed: value, compressible_percent: 0 }),
+    }
+}
+
+/// Whether `page` is what `value` stands for; patterns are told by their handles.
+fn holds(page: &Page, value: Value) -> bool {
+    match page.takes_memory() {
+        true => value != 0 && value.is_multiple_of(2) && *page == page_of(value),
+        false => page_of(value).same_handle(page),
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +82,12 @@ impl Subject for Ssd {
 
 impl Subject for HardDisk {}
 
+impl Subject for FtlDevice {
+    fn inside(&self) -> Inside {
+        self.under_way()
+    }
+}
+
 /// A device under test with its model.
 pub struct Driver<D: Subject> {
     pub device: D,
@@ -79,6 +98,8 @@ pub struct Driver<D: Subject> {
     next_value: Value,
     pub now: Nanos,
     pub requests: u64,
+    /// A recovery is cut within so many cut points.
+    pub recovery_points: u64,
     pub cuts: u64,
     pub cuts_in_recovery: u64,
     pub cuts_in_collection: u64,
@@ -100,6 +121,7 @@ impl<D: Subject> Driver<D> {
             next_value: 1,
             now: Nanos::ZERO,
             requests: 0,
+            recovery_points: 8,
             cuts: 0,
             cuts_in_recovery: 0,
             cuts_in_collection: 0,
@@ -257,7 +279,7 @@ impl<D: Subject> Driver<D> {
         let puts: Vec<Put> = earlier.iter().chain(since).copied().collect();
         let before = |put: &&Put| put.completed.is_some_and(|completed| completed < submitted);
         let allowed = |put: &&Put| !puts.iter().filter(before).any(|newer| newer.supersedes(put));
-        let matches = puts.iter().filter(allowed).any(|put| page_of(put.value).same_handle(page));
+        let matches = puts.iter().filter(allowed).any(|put| holds(page, put.value));
         assert!(matches, "page {lpn} reads {page:?}, submitted at {submitted}; {puts:?}");
     }
 
@@ -271,7 +293,7 @@ impl<D: Subject> Driver<D> {
         self.cuts_in_erase += u64::from(inside.erase);
         self.device.cut(choices);
         for _ in 0..recovery_cuts {
-            let point = self.device.cut_points() + 1 + choices.below(8);
+            let point = self.device.cut_points() + 1 + choices.below(self.recovery_points);
             self.device.arm(point);
             if self.device.recover(self.now) == Err(DeviceError::PowerLost) {
                 self.cuts_in_recovery += 1;
@@ -313,10 +335,14 @@ impl<D: Subject> Driver<D> {
             return 0;
         }
         let text = format!("{page:?}");
-        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-        // "Pattern { seed: N, compressible_percent: 0 }"
-        let value = digits[..digits.len() - 1].parse().unwrap_or_else(|_| panic!("foreign content {text}"));
-        assert!(page_of(value).same_handle(page), "foreign content {text}");
+        let digits = || text.chars().filter(char::is_ascii_digit).collect::<String>();
+        let value = match page.takes_memory() {
+            true => Some(u64::from_le_bytes(page.bytes()[..8].try_into().expect("eight bytes"))),
+            // "Pattern { seed: N, compressible_percent: 0 }"
+            false => digits()[..digits().len() - 1].parse().ok(),
+        };
+        let value = value.unwrap_or_else(|| panic!("foreign content {text}"));
+        assert!(holds(page, value), "foreign content {text}");
         value
     }
 

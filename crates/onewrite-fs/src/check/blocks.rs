@@ -3,11 +3,12 @@
 use crate::ext4::format::Layout;
 
 /// 64-bit words of a group's bitmap: one block of bits.
-pub(super) const WORDS: usize = 512;
+pub(crate) const WORDS: usize = 512;
 /// Bits of the blocks of one group.
-pub(super) type GroupBits = [u64; WORDS];
+pub(crate) type GroupBits = [u64; WORDS];
 
-pub(super) struct BlockUse {
+#[derive(Clone)]
+pub(crate) struct BlockUse {
     groups: Vec<Option<Box<GroupBits>>>,
     blocks_per_group: u64,
 }
@@ -34,6 +35,21 @@ impl BlockUse {
         conflict
     }
 
+    /// Whether a block, inside the image, is in use.
+    pub fn is_used(&self, block: u64) -> bool {
+        let (group, index) = ((block / self.blocks_per_group) as usize, (block % self.blocks_per_group) as usize);
+        let bits = self.groups.get(group).and_then(Option::as_deref);
+        bits.is_some_and(|bits| bits[index / 64] >> (index % 64) & 1 == 1)
+    }
+
+    /// Marks a block as free.
+    pub fn release(&mut self, block: u64) {
+        let (group, index) = ((block / self.blocks_per_group) as usize, (block % self.blocks_per_group) as usize);
+        if let Some(Some(bits)) = self.groups.get_mut(group) {
+            bits[index / 64] &= !(1 << (index % 64));
+        }
+    }
+
     /// The bits of a group; `None` if nothing in it is in use.
     pub fn group(&self, group: u32) -> Option<&GroupBits> {
         self.groups[group as usize].as_deref()
@@ -41,7 +57,7 @@ impl BlockUse {
 }
 
 /// Sets `count` bits from `start` on; returns the first that was set.
-pub(super) fn mark(bits: &mut GroupBits, start: usize, count: usize) -> Option<usize> {
+pub(crate) fn mark(bits: &mut GroupBits, start: usize, count: usize) -> Option<usize> {
     let mut conflict = None;
     let (mut next, end) = (start, start + count);
     while next < end {
@@ -59,7 +75,7 @@ pub(super) fn mark(bits: &mut GroupBits, start: usize, count: usize) -> Option<u
 }
 
 /// The words of a bitmap's block.
-pub(super) fn words(block: &[u8]) -> impl Iterator<Item = u64> {
+pub(crate) fn words(block: &[u8]) -> impl Iterator<Item = u64> {
     block.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
 }
 

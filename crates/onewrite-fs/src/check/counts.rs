@@ -3,8 +3,8 @@
 use super::blocks::{GroupBits, WORDS, mark, words};
 use super::{Checker, Finding, ReadBlocks};
 use crate::api::FileKind;
-use crate::ext4::format::Place;
 use crate::ext4::format::group::BLOCK_UNINIT;
+use crate::ext4::format::{Layout, Place, RawGroupDescriptor};
 
 const CURE: &str = "e2fsck -f";
 const BITS: usize = WORDS * 64;
@@ -67,17 +67,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     fn check_unwritten_bitmap(&mut self, group: u32) {
         let Some(used) = self.blocks.group(group) else { return };
         let (first, length) = (self.layout.first_block_of_group(group), self.layout.blocks_in_group(group));
-        let descriptor = &self.descriptors[group as usize];
-        let mut expected = NOTHING;
-        mark(&mut expected, 0, self.layout.base_blocks(group).min(length) as usize);
-        let table = u64::from(self.layout.inode_table_blocks());
-        let parts = [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), (descriptor.inode_table(), table)];
-        for (start, count) in parts {
-            let (from, to) = (start.max(first), (start + count).min(first + u64::from(length)));
-            if from < to {
-                mark(&mut expected, (from - first) as usize, (to - from) as usize);
-            }
-        }
+        let expected = unwritten_bits(&self.layout, &self.descriptors[group as usize], group);
         let found = Differences::between(expected.into_iter(), used);
         self.report_differences(Place::Group(group), "block", found, length as usize, |index| first + index as u64);
     }
@@ -160,6 +150,22 @@ impl<R: ReadBlocks> Checker<'_, R> {
             self.report.add(Place::Group(group), format!("counts {stored} {name} of {found}"), CURE);
         }
     }
+}
+
+/// What a bitmap that was never written stands for.
+pub(crate) fn unwritten_bits(layout: &Layout, descriptor: &RawGroupDescriptor, group: u32) -> GroupBits {
+    let (first, length) = (layout.first_block_of_group(group), layout.blocks_in_group(group));
+    let mut expected = NOTHING;
+    mark(&mut expected, 0, layout.base_blocks(group).min(length) as usize);
+    let table = u64::from(layout.inode_table_blocks());
+    let parts = [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), (descriptor.inode_table(), table)];
+    for (start, count) in parts {
+        let (from, to) = (start.max(first), (start + count).min(first + u64::from(length)));
+        if from < to {
+            mark(&mut expected, (from - first) as usize, (to - from) as usize);
+        }
+    }
+    expected
 }
 
 impl Differences {

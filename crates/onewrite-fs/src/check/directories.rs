@@ -183,7 +183,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if !hash_in_range(hash, low, high) {
             let name = String::from_utf8_lossy(entry.name);
             let problem = format!("`{name}` with hash {hash:#x} lies where the index has {low:#x} to {high:#x}");
-            self.report.add(place, problem, "e2fsck -fD rebuilds the index");
+            self.report.add(place, problem, super::INDEX_CURE);
         }
     }
 

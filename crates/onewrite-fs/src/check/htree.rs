@@ -1,12 +1,10 @@
 //! The hash tree of a directory: every block is named once, hashes are in order, names lie where their hash says.
 
 use super::directories::{Directory, DirectoryBlock};
-use super::{Checker, ReadBlocks};
+use super::{Checker, INDEX_CURE as CURE, ReadBlocks};
 use crate::ext4::format::Place;
 use crate::ext4::format::directory::HashVersion;
 use crate::ext4::format::directory::htree::{Index, Pair, root_info};
-
-const CURE: &str = "e2fsck -fD rebuilds the index";
 
 /// What a block of a directory is for.
 #[derive(Clone, Copy, Debug)]

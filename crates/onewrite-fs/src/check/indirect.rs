@@ -104,7 +104,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
 }
 
 /// Entry `index` of a table of block numbers.
-pub(super) fn entry(table: &[u8], index: usize) -> u64 {
+pub(crate) fn entry(table: &[u8], index: usize) -> u64 {
     let bytes = table[index * 4..index * 4 + 4].try_into().expect("four bytes");
     u32::from_le_bytes(bytes).into()
 }

@@ -3,6 +3,7 @@
 use onewrite_block::Page;
 
 use super::map::Mapped;
+use super::special::reserved_problem;
 use super::{Checker, ReadBlocks};
 use crate::api::FileKind;
 use crate::ext4::format::features::{Compat, Incompat, RoCompat};
@@ -122,6 +123,12 @@ impl<R: ReadBlocks> Checker<'_, R> {
     fn check_fields(&mut self, number: u32, inode: &Inode, orphan: bool) {
         let place = Place::Inode(number);
         let reserved = number < self.layout.first_inode && number != ROOT_INODE;
+        if reserved
+            && number != self.layout.journal_inode
+            && let Some(problem) = reserved_problem(number, inode)
+        {
+            self.report.add(place, problem, CURE);
+        }
         if inode.dtime != 0 && inode.links > 0 && !orphan {
             self.report.add(place, "is in use but has a time of deletion", CURE);
         }
@@ -208,13 +215,25 @@ impl<R: ReadBlocks> Checker<'_, R> {
             Some(FileKind::Directory) => self.check_directory_size(number, inode, &mapped),
             Some(FileKind::Symlink) if has_map => self.check_slow_link(number, inode, &mapped).await,
             Some(FileKind::Regular) => self.check_file_size(number, inode, &mapped),
+            None => self.check_unnamed_size(number, inode),
             _ => {}
         }
     }
 
+    /// A reserved inode without a mode.
+    fn check_unnamed_size(&mut self, number: u32, inode: &Inode) {
+        if inode.size > self.file_size_max() {
+            self.report.add(Place::Inode(number), format!("has {} bytes, more than a file can", inode.size), CURE);
+        }
+    }
+
+    /// Bytes beyond which no file goes.
+    pub(super) fn file_size_max(&self) -> u64 {
+        u64::from(self.layout.block_size) * ((1 << 32) - 1)
+    }
+
     fn check_file_size(&mut self, number: u32, inode: &Inode, mapped: &Mapped) {
         let last_start = mapped.last_written.map_or(0, |block| u64::from(block) * u64::from(self.layout.block_size));
-        let size_max = u64::from(self.layout.block_size) * ((1 << 32) - 1);
         if inode.size < last_start {
             let problem = format!("has {} bytes but data at byte {last_start}", inode.size);
             self.report.add(Place::Inode(number), problem, CURE);
@@ -223,7 +242,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         {
             let problem = format!("a journal of {} bytes in {} blocks", inode.size, mapped.data_blocks);
             self.report.add(Place::Inode(number), problem, CURE);
-        } else if inode.size > size_max {
+        } else if inode.size > self.file_size_max() {
             self.report.add(Place::Inode(number), format!("has {} bytes, more than a file can", inode.size), CURE);
         }
     }

@@ -191,7 +191,7 @@ fn next_child(level: &mut Level) -> Option<(Index, u64)> {
 }
 
 /// How a node contradicts its place in the tree.
-fn misfit(node: &Node<'_>, length: usize, range: &std::ops::Range<u64>) -> Option<&'static str> {
+pub(crate) fn misfit(node: &Node<'_>, length: usize, range: &std::ops::Range<u64>) -> Option<&'static str> {
     let first = node.extents().next().map(|extent| extent.logical);
     let first = first.or(node.indexes().next().map(|index| index.logical));
     let end = node.extents().next_back().map_or(0, |extent| extent.logical_end());

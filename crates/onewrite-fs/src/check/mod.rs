@@ -16,17 +16,17 @@
 //! A log that waits for replay is not damage: replay it first ([`Report::needs_recovery`]).
 
 mod attributes;
-mod blocks;
-mod counts;
+pub(crate) mod blocks;
+pub(crate) mod counts;
 mod directories;
 mod groups;
 mod htree;
-mod indirect;
+pub(crate) mod indirect;
 mod inodes;
-mod map;
+pub(crate) mod map;
 mod orphans;
 mod report;
-mod special;
+pub(crate) mod special;
 mod table;
 mod tree;
 
@@ -79,6 +79,9 @@ pub async fn check<R: ReadBlocks>(reader: &R, options: &CheckOptions) -> Report 
     report
 }
 
+/// The cure of what is wrong with a hash tree.
+pub(crate) const INDEX_CURE: &str = "e2fsck -fD rebuilds the index";
+
 const SUPERBLOCK_CURE: &str = "restore the superblock from a backup: e2fsck -b 32768";
 
 async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(RawSuperblock, Layout)> {
@@ -100,6 +103,7 @@ async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(
     };
     let known = layout.features.check_writable().and_then(|()| layout.features.check_known());
     if let Err(error) = known {
+        report.has_unknown_features = true;
         report.add(Place::Superblock, error, "check it with a tool that knows the features");
         return None;
     }

@@ -32,6 +32,8 @@ pub struct Report {
     pub finding_count: u64,
     /// The log waits for replay; until then the image need not be consistent.
     pub needs_recovery: bool,
+    /// It has features of which nothing is known; nothing more was checked.
+    pub has_unknown_features: bool,
     /// Inodes in use.
     pub used_inodes: u64,
     /// Directories among them.

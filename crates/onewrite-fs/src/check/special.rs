@@ -6,11 +6,17 @@ use crate::api::FileKind;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, Place, RESIZE_INODE};
+use crate::ext4::format::{Inode, JOURNAL_INODE, Layout, Place, RESIZE_INODE};
 use crate::journal::format::JournalSuperblock;
 
 const CURE: &str = "e2fsck -f makes a new one";
 const DIND: usize = 13;
+const BAD_BLOCKS_INODE: u32 = 1;
+const USER_QUOTA_INODE: u32 = 3;
+const GROUP_QUOTA_INODE: u32 = 4;
+const UNDELETE_INODE: u32 = 6;
+const EXCLUDE_INODE: u32 = 9;
+const REPLICA_INODE: u32 = 10;
 /// Where the journal's superblock keeps features of a kind that has no members.
 const JOURNAL_RO_COMPAT: std::ops::Range<usize> = 0x2c..0x30;
 
@@ -100,7 +106,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
     async fn check_resize_inode(&mut self) {
         let Some(inode) = self.read_inode(RESIZE_INODE).await else { return };
         let place = Place::Inode(RESIZE_INODE);
-        let empty = inode.block.iter().all(|&byte| byte == 0) && inode.links == 0;
+        let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl == 0;
+        let empty = inode.block.iter().all(|&byte| byte == 0) && unused;
         let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
         if !expected || self.layout.reserved_descriptor_blocks == 0 && empty {
             if !empty {
@@ -109,9 +116,19 @@ impl<R: ReadBlocks> Checker<'_, R> {
             return;
         }
         let double = entry(&inode.block, DIND);
-        let sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && double != 0;
+        let only_double = entries(&inode.block).enumerate().all(|(index, block)| (index == DIND) == (block != 0));
+        let plain = !inode.has(flags::EXTENTS) && inode.file_acl == 0;
+        let sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && only_double && plain;
         if !sound || !self.claim(double, 1, place) || !self.resize_map_holds(double).await {
             self.report.add(place, "does not list the blocks kept for descriptors", CURE);
+        }
+        let (size, sectors) = resize_numbers(&self.layout);
+        if inode.size < size || inode.size > self.file_size_max() {
+            self.report.add(place, format!("has {} bytes of {size}", inode.size), "e2fsck -f");
+        }
+        if inode.sectors != sectors {
+            let problem = format!("counts {} sectors but has {sectors}", inode.sectors);
+            self.report.add(place, problem, "e2fsck -f");
         }
     }
 
@@ -138,6 +155,31 @@ impl<R: ReadBlocks> Checker<'_, R> {
             }
         }
         true
+    }
+}
+
+/// Bytes and sectors of the resize inode: the double indirect block, the kept blocks, and a copy of each kept block in
+/// every group with a backup.
+pub(crate) fn resize_numbers(layout: &Layout) -> (u64, u64) {
+    let kept = u64::from(layout.reserved_descriptor_blocks);
+    let copies = (1..layout.group_count).filter(|&group| layout.has_superblock(group)).count() as u64;
+    let per_block = u64::from(layout.block_size) / 4;
+    let first = u64::from(layout.descriptor_blocks());
+    let last = (0..kept).map(|index| (first + index) % per_block).max().unwrap_or(0);
+    let blocks = if copies == 0 || kept == 0 { 0 } else { 12 + per_block + last * per_block + copies };
+    (blocks * u64::from(layout.block_size), (1 + kept * (1 + copies)) * u64::from(layout.block_size / 512))
+}
+
+/// What a reserved inode that serves nothing must not have; resize inode, journal and root have rules of their own.
+pub(crate) fn reserved_problem(number: u32, inode: &Inode) -> Option<&'static str> {
+    let unowned = inode.mode == 0 && inode.uid == 0 && inode.gid == 0 && inode.links == 0 && inode.file_acl == 0;
+    match number {
+        BAD_BLOCKS_INODE if !unowned => Some("lists bad blocks but has a mode, an owner, links or attributes"),
+        USER_QUOTA_INODE | GROUP_QUOTA_INODE if inode.links != 0 => Some("has links without the feature quota"),
+        JOURNAL_INODE if inode.links != 0 => Some("has links but is not the journal"),
+        UNDELETE_INODE | EXCLUDE_INODE | REPLICA_INODE if inode.mode != 0 => Some("is reserved but has a mode"),
+        _ if inode.dtime != 0 && inode.links == 0 => Some("is reserved but has a time of deletion"),
+        _ => None,
     }
 }
 

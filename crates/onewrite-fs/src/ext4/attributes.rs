@@ -4,12 +4,14 @@
 //! fields, the rest into a block of its own. A block that several inodes share (Linux does that) is never changed here:
 //! the inode gets a copy.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::balloc::ALLOCATION_CREDITS;
 use super::format::Place;
+use super::format::acl;
 use super::format::attribute::{self, AttributeList, Attributes};
 use super::format::inode::{attribute_area, attribute_area_mut};
 use super::inodes::Node;
@@ -26,8 +28,12 @@ const PREFIXES: [(u8, &[u8]); 4] = [(1, b"user."), (4, b"trusted."), (6, b"secur
 /// Names that have a number of their own.
 const WHOLE_NAMES: [(u8, &[u8]); 2] = [(2, b"system.posix_acl_access"), (3, b"system.posix_acl_default")];
 
+fn is_acl(index: u8) -> bool {
+    WHOLE_NAMES.iter().any(|(whole, _)| *whole == index)
+}
+
 /// Number of the prefix and the name behind it.
-fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
+pub(super) fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
     if let Some((index, _)) = WHOLE_NAMES.iter().find(|(_, whole)| *whole == name) {
         return Ok((*index, b""));
     }
@@ -44,7 +50,8 @@ fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
     }
 }
 
-fn full_name(index: u8, name: &[u8]) -> Option<Vec<u8>> {
+/// The reverse of [`split_name`]; `None` for a number that names no prefix here.
+pub(super) fn full_name(index: u8, name: &[u8]) -> Option<Vec<u8>> {
     if let Some((_, whole)) = WHOLE_NAMES.iter().find(|(number, _)| *number == index) {
         return Some(whole.to_vec());
     }
@@ -82,7 +89,12 @@ impl Volume {
         let (index, rest) = split_name(name)?;
         let list = self.attribute_list(node).await?;
         let missing = || FsError::NoData(format!("extended attribute `{}`", String::from_utf8_lossy(name)));
-        list.value(index, rest).map(<[u8]>::to_vec).ok_or_else(missing)
+        let value = list.value(index, rest).ok_or_else(missing)?;
+        if !is_acl(index) {
+            return Ok(value.to_vec());
+        }
+        let place = || format!("access control list of {}", node.ino());
+        acl::from_disk(value).map_err(|problem| FsError::Damaged { place: place(), problem })
     }
 
     /// See `FileSystem::extended_attributes`.
@@ -100,12 +112,16 @@ impl Volume {
         manner: AttributeManner,
     ) -> FsResult<()> {
         let (index, rest) = split_name(name)?;
+        let stored = match value {
+            Some(value) if is_acl(index) => Some(Cow::Owned(acl::to_disk(value).map_err(FsError::Invalid)?)),
+            other => other.map(Cow::Borrowed),
+        };
         let mut list = self.attribute_list(node).await?;
         let (is_there, shown) = (list.value(index, rest).is_some(), String::from_utf8_lossy(name).into_owned());
-        match (is_there, manner, value) {
+        match (is_there, manner, stored) {
             (true, AttributeManner::Create, _) => return Err(FsError::Exists(shown)),
             (false, AttributeManner::Replace, _) | (false, _, None) => return Err(FsError::NoData(shown)),
-            (_, _, Some(value)) => list.set(index, rest, value.to_vec()),
+            (_, _, Some(value)) => list.set(index, rest, value.into_owned()),
             (_, _, None) => drop(list.remove(index, rest)),
         }
         self.write_attributes(node, &list).await

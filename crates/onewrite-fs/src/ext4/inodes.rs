@@ -183,7 +183,7 @@ impl Node {
 }
 
 /// Major and minor number as Linux keeps them in `i_block`: old form in the first word, new form in the second.
-fn device_number(kind: FileKind, block: &[u8; 60]) -> (u32, u32) {
+pub(super) fn device_number(kind: FileKind, block: &[u8; 60]) -> (u32, u32) {
     if !matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
         return (0, 0);
     }

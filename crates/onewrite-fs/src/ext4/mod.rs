@@ -3,6 +3,7 @@
 //! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
 //! Inside, from the top: `ops`, `rename` and `create` (operations), `write`, `read`, `truncate`, `writeback`, `evict` and `delayed` (content), `dir`
 //! (names), `map` (extents), `balloc`, `ialloc` and `inodes` (allocation), `guard` (what may be referred to), `volume` (blocks and their cache), `mount`.
+//! Beside it stands [`view`], which only reads, and reads more.
 
 mod attributes;
 mod balloc;
@@ -14,6 +15,7 @@ pub mod format;
 mod guard;
 mod ialloc;
 mod inodes;
+mod look;
 mod map;
 pub mod mkfs;
 mod mode;
@@ -24,6 +26,7 @@ mod rename;
 mod runs;
 mod shift;
 mod truncate;
+pub mod view;
 mod volume;
 mod write;
 mod writeback;

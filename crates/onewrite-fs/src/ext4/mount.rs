@@ -266,6 +266,9 @@ async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> 
     if log_superblock.start == 0 {
         return Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered: None });
     }
+    if let Some(refusal) = log_superblock.replay_refusal() {
+        return Err(FsError::Unsupported(refusal));
+    }
     let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), recovery).await?);
     let superblock = take_superblock(&read_block(port, 0).await?)?;
     let layout = layout_of(port, &superblock)?;

@@ -10,24 +10,23 @@ use onewrite_block::sync::Held;
 
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
 use super::format::Inode;
-use super::format::inode::flags;
 use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
 use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use crate::api::{
-    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FsCounters,
-    FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
+    Allocation, AttributeChanges, AttributeManner, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino, Manner,
+    NewNode, Position, RenameManner,
 };
-use crate::content::{Content, Data};
+use crate::content::Content;
 use crate::journal::Handle;
 
 /// Names that one inode may have.
 pub(super) const LINKS_MAX: u16 = 65_000;
 
 impl Volume {
-    async fn directory(&self, ino: Ino) -> FsResult<Rc<Node>> {
+    pub(super) async fn directory(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let node = self.node(ino).await?;
         node.expect_directory()?;
         Ok(node)
@@ -49,7 +48,7 @@ impl Volume {
         }
     }
 
-    async fn expect_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Found> {
+    pub(super) async fn expect_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Found> {
         self.find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
     }
 
@@ -94,7 +93,7 @@ impl Volume {
     }
 
     /// Blocks that structure takes whatever the files are: superblocks, descriptors, bitmaps, inode tables, the log.
-    fn overhead_blocks(&self) -> u64 {
+    pub(super) fn overhead_blocks(&self) -> u64 {
         let layout = &self.layout;
         let base: u64 = (0..layout.group_count).map(|group| u64::from(layout.base_blocks(group))).sum();
         let tables = u64::from(layout.group_count) * (2 + u64::from(layout.inode_table_blocks()));
@@ -143,23 +142,6 @@ macro_rules! with_space {
 }
 
 impl FileSystem for Ext4 {
-    fn root(&self) -> Ino {
-        Ino(u64::from(super::format::ROOT_INODE))
-    }
-
-    async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
-        let volume = &self.volume;
-        volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
-        let _held = directory.lock.shared().await;
-        Ok(volume.expect_entry(&directory, name).await?.ino)
-    }
-
-    async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
-        self.volume.syscall(0).await;
-        Ok(self.volume.node(ino).await?.attributes())
-    }
-
     async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
         let volume = &self.volume;
         volume.syscall(0).await;
@@ -207,31 +189,6 @@ impl FileSystem for Ext4 {
         volume.expect_alive(&directory)?;
         let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
         with_space!(volume, volume.create_node(&directory, name, node, target))
-    }
-
-    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        let volume = &self.volume;
-        volume.syscall(0).await;
-        let node = volume.node(ino).await?;
-        if node.kind() != FileKind::Symlink {
-            return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
-        }
-        let _held = node.lock.shared().await;
-        node.expect_undeleted()?;
-        let size = node.size() as usize;
-        if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
-            let inode = node.inode.borrow();
-            return Ok(inode.block[..size.min(inode.block.len())].to_vec());
-        }
-        match volume.map(&node, 0).await? {
-            super::map::Mapping::Mapped(extent) => {
-                let page = volume.block(extent.physical, |_| Ok(())).await?;
-                Ok(page.bytes()[..size.min(PAGE_BYTES as usize)].to_vec())
-            }
-            super::map::Mapping::Hole(_) => {
-                Err(FsError::Damaged { place: ino.to_string(), problem: "the link's target is a hole".into() })
-            }
-        }
     }
 
     async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()> {
@@ -339,15 +296,6 @@ impl FileSystem for Ext4 {
         volume.delete(handle, &node).await
     }
 
-    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
-        let volume = &self.volume;
-        volume.syscall(length).await;
-        let node = volume.node(ino).await?;
-        node.expect_file()?;
-        let _held = node.lock.shared().await;
-        volume.read_file(&node, offset, length, manner).await
-    }
-
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64> {
         let volume = &self.volume;
         volume.syscall(content.length()).await;
@@ -389,22 +337,6 @@ impl FileSystem for Ext4 {
         with_space!(volume, volume.allocate_file(&node, (offset, length), allocation))
     }
 
-    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
-        let volume = &self.volume;
-        volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
-        let _held = directory.lock.shared().await;
-        volume.entries_from(&directory, cursor).await
-    }
-
-    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
-        let _held = node.lock.shared().await;
-        node.expect_undeleted()?;
-        self.volume.get_attribute(&node, name).await
-    }
-
     async fn set_extended_attribute(
         &self,
         ino: Ino,
@@ -421,24 +353,12 @@ impl FileSystem for Ext4 {
         with_space!(volume, volume.set_attribute(&node, name, value, manner))
     }
 
-    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
-        let _held = node.lock.shared().await;
-        node.expect_undeleted()?;
-        self.volume.list_attributes(&node).await
-    }
-
-    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
-        node.expect_file()?;
-        let _held = node.lock.shared().await;
-        self.volume.seek_in_map(&node, offset, target).await
-    }
-
     fn drop_cached(&self, ino: Ino) {
         self.volume.cache.borrow_mut().drop_clean(ino.0);
+    }
+
+    fn drop_caches(&self) {
+        self.volume.cache.borrow_mut().drop_all_clean();
     }
 
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
@@ -463,22 +383,13 @@ impl FileSystem for Ext4 {
         volume.journal.settle().await
     }
 
-    async fn space(&self) -> FsResult<Space> {
-        let volume = &self.volume;
-        let layout = &volume.layout;
-        Ok(Space {
-            blocks: layout.block_count.saturating_sub(volume.overhead_blocks()),
-            blocks_free: volume.groups.free_blocks().saturating_sub(volume.groups.reserved.get()),
-            inodes: u64::from(layout.inode_count),
-            inodes_free: volume.groups.free_inodes(),
-        })
-    }
-
     fn counters(&self) -> FsCounters {
-        self.volume.journal.counters()
+        let (direct_read_bytes, direct_cached_bytes) = self.volume.direct_reads.get();
+        FsCounters { direct_read_bytes, direct_cached_bytes, ..self.volume.journal.counters() }
     }
 
     fn reset_counters(&self) {
+        self.volume.direct_reads.set((0, 0));
         self.volume.journal.reset_counters();
     }
 
@@ -493,8 +404,9 @@ fn apply(inode: &mut Inode, changes: AttributeChanges) {
     }
     inode.uid = changes.uid.unwrap_or(inode.uid);
     inode.gid = changes.gid.unwrap_or(inode.gid);
-    inode.atime = changes.accessed.unwrap_or(inode.atime);
-    inode.mtime = changes.modified.unwrap_or(inode.mtime);
+    let (holds_atime, holds_mtime) = (inode.extra_isize >= 16, inode.extra_isize >= 12);
+    inode.atime = changes.accessed.map_or(inode.atime, |time| time.storable(holds_atime));
+    inode.mtime = changes.modified.map_or(inode.mtime, |time| time.storable(holds_mtime));
 }
 
 /// Locks two directories alone, the one with the lower number first; once if they are the same.

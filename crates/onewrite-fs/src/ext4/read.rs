@@ -1,5 +1,6 @@
 //! Reading files: from the page cache, filled in runs; or past it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{Cause, Lpn, PAGE_SIZE, Page, Request};
@@ -44,6 +45,9 @@ impl Volume {
         let (first, last) = (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES);
         let is_direct = manner.direct && !matches!(self.scope, super::mode::Scope::Full);
         let mut pages = Vec::with_capacity((last - first + 1) as usize);
+        if manner.direct {
+            self.count_direct(node, first..last + 1, is_direct);
+        }
         if is_direct {
             self.check_direct(offset, length)?;
             self.write_pages(node, first, last + 1).await?;
@@ -59,6 +63,16 @@ impl Volume {
             node.read_end.set(end);
         }
         Ok(Data { pages, skip: (offset % PAGE_BYTES) as usize, length: (end - offset) as usize })
+    }
+
+    /// Counts a direct read of `pages`, and what of it is in memory where such reads go through the page cache.
+    fn count_direct(&self, node: &Node, pages: Range<u64>, is_direct: bool) {
+        let count = pages.end - pages.start;
+        let cache = self.cache.borrow();
+        let is_cached = |index: &u64| !is_direct && cache.peek(page_key(node, *index)).is_some();
+        let cached = pages.filter(is_cached).count() as u64;
+        let (read, from_memory) = self.direct_reads.get();
+        self.direct_reads.set((read + count * PAGE_BYTES, from_memory + cached * PAGE_BYTES));
     }
 
     /// Page `index` of the file; if it is not in memory it is read together with those behind it, before `limit`.

@@ -66,6 +66,8 @@ pub(super) struct Volume {
     /// Tasks that write pages to make room.
     making_room: RefCell<Vec<TaskId>>,
     writeout: Cell<bool>,
+    /// Bytes read directly, and those of them that were in memory.
+    pub(super) direct_reads: Cell<(u64, u64)>,
 }
 
 impl From<FormatError> for FsError {
@@ -116,13 +118,14 @@ impl Volume {
             loading: RefCell::default(),
             making_room: RefCell::default(),
             writeout: Cell::new(false),
+            direct_reads: Cell::default(),
         })
     }
 
     /// The time to stamp things with, in the granularity of the mount.
     pub(super) fn timestamp(&self) -> Timestamp {
         let (now, tick) = (self.runtime.civil_now().0, self.options.timestamp_granularity.0.max(1));
-        Timestamp::from_nanos(Nanos(now - now % tick))
+        Timestamp::from_nanos(Nanos(now - now % tick)).storable(self.layout.new_extra_isize > 0)
     }
 
     /// Tells the watcher, if there is one, of pages that are read or written.

@@ -292,7 +292,7 @@ pub(super) fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Pag
         let descriptor = style.descriptor(tid, &tags);
         if sums_all {
             sum.add(&descriptor);
-            copies.iter().for_each(|page| sum.add(&page.bytes()));
+            copies.iter().for_each(|page| sum.add(&page.bytes()[..]));
         }
         pages.push(Page::new(descriptor));
         let first = pages.len() as u32;

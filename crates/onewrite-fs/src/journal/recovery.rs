@@ -12,6 +12,7 @@
 
 mod reader;
 mod scan;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use super::log::{LogMap, send_run, wait_all};
 use crate::api::{FsError, FsResult};
 use reader::Ring;
 use scan::Scan;
+pub use view::LogView;
 
 /// Blocks that go home in one part.
 const PART_BLOCKS: usize = 16 * 1024;

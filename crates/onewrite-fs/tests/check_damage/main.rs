@@ -3,6 +3,7 @@
 mod directories;
 mod extents;
 mod layout;
+mod reserved;
 mod special;
 #[path = "../support/mod.rs"]
 mod support;
@@ -52,6 +53,22 @@ fn every_damage_that_e2fsck_finds_is_found() {
         [SUPERBLOCK, GROUPS, BITMAPS, INODES, EXTENTS, DIRECTORIES, TREES, ATTRIBUTES, SPECIAL].concat();
     assert!(all.len() >= 60, "{} kinds", all.len());
     assert_found(&mut patient, &all);
+}
+
+#[test]
+fn every_damage_is_repaired() {
+    let scratch = Scratch::new("damage-repaired");
+    let mut patient = patient(&scratch);
+    let all: Vec<Damage> =
+        [SUPERBLOCK, GROUPS, BITMAPS, INODES, EXTENTS, DIRECTORIES, TREES, ATTRIBUTES, SPECIAL, BEYOND].concat();
+    let mut faults = Vec::new();
+    for (name, damage) in &all {
+        damage(&mut patient);
+        patient.write();
+        faults.extend(patient.faults_of_repair().into_iter().map(|fault| format!("{name}: {fault}")));
+        patient.heal();
+    }
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
 }
 
 #[test]

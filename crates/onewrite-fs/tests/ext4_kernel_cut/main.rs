@@ -18,7 +18,7 @@ use std::path::Path;
 use log::{Traps, set_start, traps};
 use onewrite_block::{Choices, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::{FileSystem, Space};
+use onewrite_fs::{FileView, Space};
 use recorder::{Event, Recorder};
 use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};

@@ -10,7 +10,7 @@ use onewrite_fs::ext4::format::extent::Node;
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AttributeManner, Content, FileKind, FileSystem, FsResult, Ino, Manner, NewNode, Position,
+    Allocation, AttributeManner, Content, FileKind, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position,
 };
 
 use crate::log::LogItem;

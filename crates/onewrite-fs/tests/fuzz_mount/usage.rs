@@ -9,8 +9,8 @@ use onewrite_block::sync::either;
 use onewrite_block::{Choices, Executor, Geometry, Image, Nanos, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FsResult, Ino, Manner, NewNode,
-    Position, RenameManner, SeekTarget,
+    Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FileView, FsResult, Ino, Manner,
+    NewNode, Position, RenameManner, SeekTarget,
 };
 
 /// Requests after which the device fails: many times what a sound image takes.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use onewrite_fs::ext4::Ext4;
 use onewrite_fs::{
-    AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner, NewNode,
-    Position, Timestamp,
+    AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner,
+    NewNode, Position, Timestamp,
 };
 
 use super::entry::{Entry, Tree};

@@ -14,9 +14,10 @@ use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::format::directory::{block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node};
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute};
+use onewrite_fs::repair::{Manner, RepairOptions, Repaired, repair};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{run, text};
+use super::{e2fsck, run, text};
 
 const BLOCK: usize = 4096;
 
@@ -125,6 +126,52 @@ impl Patient {
     /// What our checker says.
     pub fn report(&self) -> Report {
         check_memory(&self.memory)
+    }
+
+    /// What a repair plans.
+    pub fn repair(&self, manner: Manner) -> Repaired {
+        let options = RepairOptions { manner, unix_time: 1_700_000_000 };
+        let mut future = pin!(repair(&self.memory, &options));
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(repaired) => repaired,
+            Poll::Pending => panic!("a read waited"),
+        }
+    }
+
+    /// Writes the blocks of a repair.
+    pub fn apply(&mut self, blocks: &BTreeMap<u64, Page>) {
+        for (&block, page) in blocks {
+            self.block_mut(block).copy_from_slice(&page.bytes()[..]);
+        }
+        self.write();
+    }
+
+    /// Repairs the image in each manner; gives what did not go as it must.
+    pub fn faults_of_repair(&mut self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let safe = self.repair(Manner::Safe);
+        let all = self.repair(Manner::All);
+        if safe.changes.iter().any(|change| !change.is_safe) && !safe.blocks.is_empty() {
+            faults.push("an unsafe repair that was not allowed".to_owned());
+        }
+        let told: Vec<String> = all.changes.iter().map(ToString::to_string).collect();
+        if !safe.blocks.is_empty() && safe.blocks != all.blocks {
+            faults.push(format!("safe repairs differ: {told:?}"));
+        }
+        if !all.after.is_clean() {
+            faults.push(format!("left: {:?} after {told:?}", all.after.findings));
+            return faults;
+        }
+        self.apply(&all.blocks);
+        let (status, said) = e2fsck(&self.path);
+        if status != 0 {
+            faults.push(format!("e2fsck: {status}, {said} after {told:?}"));
+        }
+        let again = self.repair(Manner::All);
+        if !again.changes.is_empty() || !again.before.is_clean() {
+            faults.push(format!("again: {:?} after {told:?}", again.changes));
+        }
+        faults
     }
 
     /// The image file.

@@ -7,7 +7,7 @@
 //! What translates pages is the whole emulated device ([`events`](super::events)), or a layer that only counts and
 //! estimates ([`layer`](super::layer)).
 
-use onewrite_block::{Choices, PAGE_SIZE};
+use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 use onewrite_cache::PageRequest;
 use onewrite_device::{Layer, Profile};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::events::Emulated;
 use super::layer::Counted;
 use crate::error::LabError;
+use crate::results::Distribution;
 
 /// Smallest device that a study makes by itself.
 const LEAST_BYTES: u64 = Profile::RUN_BYTES;
@@ -66,6 +67,8 @@ pub struct DeviceFigures {
     pub erases: u64,
     /// Pages moved by merges, garbage collection and wear levelling.
     pub moved_pages: u64,
+    /// From when a request was due until it was done, in a timed study; none in others.
+    pub response_ns: Option<Distribution>,
     /// What a layer did besides; none without one.
     pub layer: Option<LayerFigures>,
 }
@@ -104,6 +107,9 @@ pub(super) trait Target {
 
     /// Comes to rest; time and counters begin then.
     fn begin(&mut self) -> Result<(), LabError>;
+
+    /// Lets time pass until so long after the beginning; what is submitted then is due then.
+    fn wait_until(&mut self, since: Nanos) -> Result<(), LabError>;
 
     /// Flushes and comes to rest.
     fn finish(self: Box<Self>) -> Result<DeviceFigures, LabError>;
@@ -193,6 +199,11 @@ impl Replayed {
     /// Submits one request.
     pub(super) fn take(&mut self, request: PageRequest) -> Result<(), LabError> {
         submit(&mut *self.target, request.is_write(), request.page() * self.pages_each, self.pages_each)
+    }
+
+    /// What is submitted from now on is due so long after the beginning.
+    pub(super) fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
+        self.target.wait_until(since)
     }
 
     /// Ends the trace.

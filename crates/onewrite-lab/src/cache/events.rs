@@ -5,7 +5,9 @@ use onewrite_device::Profile;
 use onewrite_device::micro::Bench;
 
 use super::device::{DeviceFigures, Target};
+use crate::driver::Latencies;
 use crate::error::LabError;
+use crate::results::Distribution;
 
 /// An emulated device with requests under way.
 pub(super) struct Emulated {
@@ -17,12 +19,25 @@ pub(super) struct Emulated {
     free: Vec<u32>,
     completed: Vec<Completion>,
     next_seed: u64,
+    /// When the request of each token was due.
+    due: Vec<Nanos>,
+    /// What is submitted is due then; at once if none.
+    next_due: Option<Nanos>,
+    responses: Latencies,
+}
+
+/// The profile with the page-level layer, whatever its own one is: the others are counted by `layer`.
+fn page_level(profile: &Profile) -> Result<Profile, LabError> {
+    Ok(match profile.own_layer() {
+        None => profile.clone(),
+        Some(_) => profile.clone().with_layer(None)?,
+    })
 }
 
 impl Emulated {
     /// A device of `size_bytes`, filled once in order unless it is to be blank.
     pub(super) fn open(profile: &Profile, size_bytes: u64, is_blank: bool) -> Result<Emulated, LabError> {
-        let mut bench = Bench::new(profile.device(Some(size_bytes))?, 1);
+        let mut bench = Bench::new(page_level(profile)?.device(Some(size_bytes))?, 1);
         let (pages, depth) = (bench.device().geometry().pages, bench.device().geometry().queue_depth);
         if !is_blank {
             bench.fill(pages);
@@ -36,6 +51,9 @@ impl Emulated {
             free: (0..depth).collect(),
             completed: Vec::new(),
             next_seed: 1 << 40,
+            due: vec![Nanos::ZERO; depth as usize],
+            next_due: None,
+            responses: Latencies::default(),
         })
     }
 
@@ -54,6 +72,7 @@ impl Emulated {
             self.wait()?;
         }
         let token = Token(self.free.pop().expect("there is room"));
+        self.due[token.0 as usize] = self.next_due.unwrap_or(self.now);
         self.bench.device_mut().submit(token, Request::new(operation, Cause::Data), self.now);
         Ok(())
     }
@@ -64,6 +83,9 @@ impl Emulated {
         self.bench.device_mut().advance(self.now, &mut self.completed);
         for completion in self.completed.drain(..) {
             self.free.push(completion.token.0);
+            if self.next_due.is_some() {
+                self.responses.record(self.now.saturating_sub(self.due[completion.token.0 as usize]));
+            }
             if let Err(source) = completion.outcome {
                 let (job, operation) = (self.profile.clone(), "the after-cache trace".to_owned());
                 return Err(LabError::Raw { job, operation, source });
@@ -107,7 +129,19 @@ impl Target for Emulated {
         Ok(())
     }
 
+    fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
+        let due = self.begin + since;
+        while self.bench.device().next_event().is_some_and(|next| next <= due) {
+            self.wait()?;
+        }
+        self.now = self.now.max(due);
+        self.next_due = Some(due);
+        Ok(())
+    }
+
     fn finish(mut self: Box<Self>) -> Result<DeviceFigures, LabError> {
+        self.drain()?;
+        let response_ns = self.next_due.take().map(|_| Distribution::new(&self.responses));
         self.flush()?;
         let device = self.bench.device();
         let counters = device.counters();
@@ -122,6 +156,7 @@ impl Target for Emulated {
             waf: counters.write_amplification(),
             erases: counters.erases,
             moved_pages: counters.moved_pages,
+            response_ns,
             layer: None,
         })
     }

@@ -1,6 +1,6 @@
 //! Layer: a translation layer that counts flash operations and estimates time.
 
-use onewrite_block::PAGE_SIZE;
+use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_device::ftl::TimedFtl;
 use onewrite_device::{Layer, Profile};
 
@@ -57,6 +57,10 @@ impl Target for Counted {
         Ok(())
     }
 
+    fn wait_until(&mut self, _: Nanos) -> Result<(), LabError> {
+        Err(LabError::Option("a layer that estimates time has no clock to wait on; take --ftl page".into()))
+    }
+
     fn finish(mut self: Box<Self>) -> Result<DeviceFigures, LabError> {
         let elapsed = self.device.finish();
         let counters = self.device.ftl().counters();
@@ -82,6 +86,7 @@ impl Target for Counted {
             waf: counters.write_amplification(),
             erases: counters.flash.erases,
             moved_pages: counters.moved_pages,
+            response_ns: None,
             layer: Some(layer),
         })
     }

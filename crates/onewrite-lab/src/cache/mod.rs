@@ -11,12 +11,14 @@
 //!
 //! Source: dissertation §2.4.1.
 
+mod chart;
 mod device;
 mod events;
 mod layer;
 
 use std::path::{Path, PathBuf};
 
+use onewrite_block::Nanos;
 use onewrite_cache::{CacheShape, Counts, Future, FutureBuilder, PageNo, PageRequest, PolicyKind, Utilization};
 use serde::Serialize;
 
@@ -56,6 +58,8 @@ pub struct CacheStudy {
     pub threads: usize,
     /// Page requests that may be held in memory, usually [`HELD_MAX`].
     pub held_max: usize,
+    /// Whether requests reach the device at the times of the trace; as fast as it takes them if not.
+    pub is_timed: bool,
 }
 
 /// A histogram of the dissertation's figure 2-5: bins of ten percent of a flash block.
@@ -97,6 +101,9 @@ pub struct CacheCell {
 /// Everything that a study found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
+    /// The volume, if only one was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<u32>,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Bytes of a flash block.
@@ -135,6 +142,9 @@ impl CacheStudy {
         }
         for size in &self.sizes {
             self.shape(*size)?;
+        }
+        if self.is_timed && self.device.as_ref().is_none_or(|plan| plan.layer.is_some()) {
+            return refuse("--timed needs an emulated device in full: --device with --ftl page".into());
         }
         match &self.device {
             Some(plan) => plan.check(self.page_bytes),
@@ -186,6 +196,12 @@ impl CacheStudy {
         self.check_after()?;
         let mut requests = self.gather()?;
         self.check_requests(&requests)?;
+        if self.is_timed && !Trace::has_times(&self.trace, &self.options)? {
+            return Err(LabError::Option(format!(
+                "{}: its records have no times to keep; leave --timed out",
+                self.trace.display()
+            )));
+        }
         let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests))).transpose()?;
         requests.ready = ready.flatten();
         let cells = self.cells();
@@ -194,7 +210,8 @@ impl CacheStudy {
             let (size, policy) = cells[place];
             self.run_cell(policy, size, &requests, &|done| watch(done, total))
         })?;
-        Ok(CacheFigures { page_bytes: self.page_bytes, flash_block_bytes: self.flash_block_bytes, cells })
+        let volume = self.options.volume;
+        Ok(CacheFigures { volume, page_bytes: self.page_bytes, flash_block_bytes: self.flash_block_bytes, cells })
     }
 
     fn run_cell(
@@ -208,7 +225,12 @@ impl CacheStudy {
         let mut cache = policy.simulation(shape, requests.future.clone());
         let mut after = After::new(self, policy, size, requests, shape)?;
         let mut failure = None;
-        requests.for_each_chunk(self, |chunk| {
+        requests.for_each_chunk(self, |chunk, since| {
+            if let Some(since) = since
+                && let Err(error) = after.wait_until(since)
+            {
+                failure.get_or_insert(error);
+            }
             cache.feed(chunk, &mut |request| {
                 if let Err(error) = after.take(request) {
                     failure.get_or_insert(error);
@@ -266,18 +288,30 @@ impl Requests {
         }
     }
 
-    fn for_each_chunk(&self, study: &CacheStudy, mut take: impl FnMut(&[PageRequest])) -> Result<(), LabError> {
-        if let Some(held) = &self.held {
-            held.chunks(CHUNK).for_each(take);
+    /// The page requests in pieces; in a timed study those of a record, and when that comes.
+    fn for_each_chunk(
+        &self,
+        study: &CacheStudy,
+        mut take: impl FnMut(&[PageRequest], Option<Nanos>),
+    ) -> Result<(), LabError> {
+        if let Some(held) = self.held.as_ref().filter(|_| !study.is_timed) {
+            held.chunks(CHUNK).for_each(|chunk| take(chunk, None));
             return Ok(());
         }
         let mut trace = Trace::open(&study.trace, &study.options)?;
         let mut chunk = Vec::with_capacity(CHUNK);
+        if study.is_timed {
+            while let Some(since) = trace.append_record(study.page_bytes, &mut chunk)? {
+                take(&chunk, Some(since));
+                chunk.clear();
+            }
+            return Ok(());
+        }
         let mut goes_on = true;
         while goes_on {
             chunk.clear();
             goes_on = trace.next_pages(study.page_bytes, CHUNK, &mut chunk)?;
-            take(&chunk);
+            take(&chunk, None);
         }
         Ok(())
     }
@@ -307,6 +341,11 @@ impl After {
             writer: path.as_deref().map(TraceWriter::create).transpose()?,
             device,
         })
+    }
+
+    /// What is taken after this comes so long after the first record.
+    fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
+        self.device.as_mut().map_or(Ok(()), |device| device.wait_until(since))
     }
 
     fn take(&mut self, request: PageRequest) -> Result<(), LabError> {

@@ -28,7 +28,7 @@ impl Contents {
     }
 
     /// Forgets a range, cutting off what reaches into it.
-    fn clear(&mut self, start: u64, end: u64) {
+    pub(super) fn clear(&mut self, start: u64, end: u64) {
         let touched: Vec<u64> = self.overlapping(start, end).map(|(&begin, _)| begin).collect();
         for begin in touched {
             let (stop, filling) = self.ranges.remove(&begin).expect("just seen");

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use onewrite_block::PAGE_SIZE;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::{
     Allocation, AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position,
@@ -13,7 +14,7 @@ use super::ledger::Ledger;
 use super::{Failure, Target};
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
-use crate::workload::{FileId, Layout, Operation, Slot, Workload, WriteManner};
+use crate::workload::{FileId, Layout, Operation, Reservation, Slot, Workload, WriteManner};
 
 /// A mounted file system as a target.
 pub struct Files<F> {
@@ -196,10 +197,35 @@ impl<F: FileSystem> Files<F> {
     }
 
     async fn read(&self, (file, ino): (FileId, Ino), offset: u64, length: u64, manner: Manner) -> Result<u64, Failure> {
+        if manner.direct && !is_aligned(offset, length) {
+            return self.read_inside_pages(ino, offset, length).await;
+        }
         let data = self.fs.read(ino, offset, length, manner).await?;
         let checked = self.ledger().check(file, offset, || data.to_vec());
         checked.map_err(|(file, offset, problem)| Failure::Content { file, offset, problem })?;
         Ok(data.length as u64)
+    }
+
+    /// Direct, but not in whole pages: what a disk of 512-byte sectors does inside, reading all of the pages.
+    async fn read_inside_pages(&self, ino: Ino, offset: u64, length: u64) -> Result<u64, Failure> {
+        let (begin, bytes) = whole_pages(offset, length);
+        self.fs.read(ino, begin, bytes, Manner { direct: true }).await?;
+        Ok(length)
+    }
+
+    /// Direct, but not in whole pages: what a disk of 512-byte sectors does inside, reading the pages and writing them
+    /// again. What else they held is not kept, so nobody may check such a file.
+    async fn write_inside_pages(
+        &self,
+        (file, ino): (FileId, Ino),
+        offset: u64,
+        length: u64,
+        filling: Filling,
+    ) -> FsResult<()> {
+        let (begin, bytes) = whole_pages(offset, length);
+        let direct = Manner { direct: true };
+        self.fs.read(ino, begin, bytes, direct).await?;
+        self.put((file, ino), (Position::At(begin), bytes), filling, direct).await
     }
 
     async fn read_whole(&self, opened: (FileId, Ino), chunk: u64) -> Result<u64, Failure> {
@@ -219,11 +245,44 @@ impl<F: FileSystem> Files<F> {
         filling: Filling,
         manner: WriteManner,
     ) -> FsResult<u64> {
-        self.put(opened, (position, length), filling, Manner { direct: manner.direct }).await?;
+        match position {
+            Position::At(offset) if manner.direct && !is_aligned(offset, length) => {
+                self.write_inside_pages(opened, offset, length, filling).await?;
+            }
+            _ => self.put(opened, (position, length), filling, Manner { direct: manner.direct }).await?,
+        }
         if manner.sync != SyncMode::None {
             self.sync(opened, manner.sync == SyncMode::Dsync).await?;
         }
         Ok(length)
+    }
+
+    async fn allocate(
+        &self,
+        (file, ino): (FileId, Ino),
+        offset: u64,
+        length: u64,
+        reservation: Reservation,
+    ) -> FsResult<u64> {
+        let allocation = match reservation {
+            Reservation::Extend => Allocation::Extend,
+            Reservation::KeepSize => Allocation::KeepSize,
+            Reservation::PunchHole => Allocation::PunchHole,
+        };
+        self.change(file, self.fs.allocate(ino, offset, length, allocation)).await?;
+        match reservation {
+            Reservation::Extend => self.ledger().extended(file, offset + length),
+            Reservation::KeepSize => (),
+            Reservation::PunchHole => self.ledger().forgotten(file, offset, offset + length),
+        }
+        Ok(length)
+    }
+
+    async fn set_size(&self, (file, ino): (FileId, Ino), size: u64) -> FsResult<()> {
+        let changes = AttributeChanges { size: Some(size), ..Default::default() };
+        self.change(file, self.fs.set_attributes(ino, changes)).await?;
+        self.ledger().cut(file, size);
+        Ok(())
     }
 
     async fn sync(&self, (file, ino): (FileId, Ino), only_data: bool) -> FsResult<u64> {
@@ -235,6 +294,18 @@ impl<F: FileSystem> Files<F> {
         self.ledger().synced(file, ticket);
         Ok(0)
     }
+}
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+const fn is_aligned(offset: u64, length: u64) -> bool {
+    offset.is_multiple_of(PAGE) && length.is_multiple_of(PAGE)
+}
+
+/// The pages that a range touches: their first byte and their bytes.
+pub(super) const fn whole_pages(offset: u64, length: u64) -> (u64, u64) {
+    let begin = offset - offset % PAGE;
+    (begin, (offset + length).next_multiple_of(PAGE) - begin)
 }
 
 impl Filling {
@@ -264,6 +335,12 @@ impl<F: FileSystem> Target for Files<F> {
         Ok(())
     }
 
+    async fn drop_caches(&self) -> Result<(), LabError> {
+        self.fs.sync().await?;
+        self.fs.drop_caches();
+        Ok(())
+    }
+
     async fn carry_out(&self, opened: &RefCell<Opened>, operation: &Operation) -> Result<u64, Failure> {
         let at = |slot| opened.borrow().at(slot);
         match *operation {
@@ -284,6 +361,10 @@ impl<F: FileSystem> Target for Files<F> {
                 let filling = Filling { seed, compressible_percent };
                 Ok(self.write(at(slot)?, (position, length), filling, manner).await?)
             }
+            Operation::Allocate { slot, offset, length, reservation, .. } => {
+                Ok(self.allocate(at(slot)?, offset, length, reservation).await?)
+            }
+            Operation::SetSize { slot, size, length } => Ok(self.set_size(at(slot)?, size).await.map(|()| length)?),
             Operation::Trim { .. } => Err(FsError::Unsupported("trim of a file".to_owned()).into()),
             Operation::Fsync { slot } => Ok(self.sync(at(slot)?, false).await?),
             Operation::Fdatasync { slot } => Ok(self.sync(at(slot)?, true).await?),

@@ -93,6 +93,17 @@ impl Ledger {
         self.with(file, |entry| entry.size = entry.size.max(size));
     }
 
+    /// What the range holds is not known any more.
+    pub fn forgotten(&self, file: FileId, start: u64, end: u64) {
+        self.with(file, |entry| entry.contents.iter_mut().for_each(|contents| contents.clear(start, end)));
+    }
+
+    /// The file ends here; what lay behind is gone.
+    pub fn cut(&self, file: FileId, size: u64) {
+        self.forgotten(file, size, u64::MAX);
+        self.with(file, |entry| entry.size = size);
+    }
+
     /// The file is gone or new: it holds nothing.
     pub fn emptied(&self, file: FileId) {
         self.with(file, |entry| {

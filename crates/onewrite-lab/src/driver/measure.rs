@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use onewrite_block::Nanos;
 
+use super::samples::Samples;
+use crate::job::Direction;
 use crate::workload::{JobPlan, Operation};
 
 /// Latencies of one kind of operation: a histogram with three significant digits, and exact moments.
@@ -25,7 +27,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    fn record(&mut self, span: Nanos) {
+    pub(crate) fn record(&mut self, span: Nanos) {
         self.histogram.record(span.0).expect("the histogram grows");
         self.sum += u128::from(span.0);
         self.sum_of_squares += u128::from(span.0) * u128::from(span.0);
@@ -90,11 +92,14 @@ pub struct Series {
     pub latencies: Latencies,
     /// Beginning of the first one and end of the last one.
     pub span: Option<(Nanos, Nanos)>,
+    /// What was done in each half second.
+    pub samples: Samples,
 }
 
 impl Series {
-    fn record(&mut self, bytes: u64, begin: Nanos, end: Nanos) {
+    fn record(&mut self, bytes: u64, Moment { origin, begin, end }: Moment) {
         self.bytes += bytes;
+        self.samples.record(origin, end, bytes);
         self.latencies.record(end - begin);
         self.span = joined(self.span, Some((begin, end)));
     }
@@ -114,7 +119,17 @@ impl Series {
         self.bytes += other.bytes;
         self.latencies.add(&other.latencies);
         self.span = joined(self.span, other.span);
+        self.samples.add(&other.samples);
     }
+}
+
+/// When an operation was carried out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// When its job began to be measured.
+    pub(super) origin: Nanos,
+    pub(super) begin: Nanos,
+    pub(super) end: Nanos,
 }
 
 fn joined(one: Option<(Nanos, Nanos)>, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
@@ -148,24 +163,29 @@ impl JobMeasure {
         JobMeasure { plan, read, write, trim, sync, operations: BTreeMap::new() }
     }
 
-    pub(super) fn record(&mut self, operation: &Operation, bytes: u64, begin: Nanos, end: Nanos) {
+    pub(super) fn record(&mut self, operation: &Operation, bytes: u64, moment: Moment) {
         if self.plan.operations_count {
-            self.operations.entry(operation.name()).or_default().record(bytes, begin, end);
+            self.operations.entry(operation.name()).or_default().record(bytes, moment);
         }
         let series = match operation {
             Operation::Read { .. } | Operation::ReadWhole { .. } => &mut self.read,
             Operation::Write { .. } => &mut self.write,
+            Operation::SetSize { .. } => &mut self.write,
             Operation::Trim { .. } => &mut self.trim,
+            Operation::Allocate { direction: Direction::Read, .. } => &mut self.read,
+            Operation::Allocate { direction: Direction::Write, .. } => &mut self.write,
+            Operation::Allocate { direction: Direction::Trim, .. } => &mut self.trim,
             Operation::Fsync { .. } | Operation::Fdatasync { .. } => &mut self.sync,
             _ => return,
         };
-        series.record(bytes, begin, end);
+        series.record(bytes, moment);
     }
 
     /// All of `measures` as if one job had done it.
     pub fn total(measures: &[JobMeasure]) -> JobMeasure {
         let operations_count = measures.iter().any(|measure| measure.plan.operations_count);
-        let mut total = JobMeasure::new(JobPlan { name: "all".to_owned(), group: 0, operations_count });
+        let mut total =
+            JobMeasure::new(JobPlan { name: "all".to_owned(), group: 0, operations_count, options: Vec::new() });
         for measure in measures {
             total.read.add(&measure.read);
             total.write.add(&measure.write);

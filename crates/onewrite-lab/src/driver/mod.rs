@@ -19,6 +19,7 @@ mod files;
 mod ledger;
 mod measure;
 mod raw;
+mod samples;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,8 +30,10 @@ use onewrite_block::{Nanos, Runtime};
 pub use contents::Contents;
 pub use files::Files;
 pub use ledger::{Ledger, Settled};
+use measure::Moment;
 pub use measure::{JobMeasure, Latencies, Series};
 pub use raw::Raw;
+pub use samples::{Rates, SAMPLE, Samples};
 
 use crate::error::LabError;
 use crate::workload::{Operation, Order, Step, Stream, Task, Workload};
@@ -43,6 +46,9 @@ pub trait Target {
 
     /// Makes and fills the files of `workload`.
     async fn lay_out(&self, workload: &Workload) -> Result<(), LabError>;
+
+    /// Makes everything durable, then drops what the page cache holds and nothing needs.
+    async fn drop_caches(&self) -> Result<(), LabError>;
 
     /// Carries one operation out; returns the bytes it read or wrote.
     async fn carry_out(&self, descriptors: &RefCell<Self::Descriptors>, operation: &Operation) -> Result<u64, Failure>;
@@ -76,6 +82,20 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The number that a program would see.
+    fn errno(&self) -> i32 {
+        match self {
+            Failure::Fs(error) => error.errno(),
+            Failure::Device(_) => EIO,
+            Failure::Content { .. } => EILSEQ,
+        }
+    }
+}
+
+const EIO: i32 = 5;
+const EILSEQ: i32 = 84;
+
 impl From<onewrite_fs::FsError> for Failure {
     fn from(error: onewrite_fs::FsError) -> Failure {
         Failure::Fs(error)
@@ -89,12 +109,14 @@ impl From<onewrite_block::DeviceError> for Failure {
 }
 
 /// How far a run is, for a progress bar.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Operations carried out.
     pub operations: u64,
     /// The clock of the run.
     pub now: Nanos,
+    /// The part of the work that is done, 0 to 1, where the workload knows.
+    pub share: Option<f64>,
 }
 
 /// Called now and then with how far a run is.
@@ -110,6 +132,8 @@ pub struct RunOptions {
     pub watcher: Option<Watcher>,
     /// Operations after which no task begins another.
     pub operations_max: Option<u64>,
+    /// Whether each group of jobs begins with an empty page cache.
+    pub drops_caches: bool,
 }
 
 /// Carries `workload` out on `target`.
@@ -130,13 +154,19 @@ pub async fn run<T: Target + 'static>(
         measures: workload.jobs.into_iter().map(JobMeasure::new).map(RefCell::new).collect(),
         failure: RefCell::new(None),
         operations: Cell::new(0),
+        groups_done: Cell::new(0),
+        group_count: workload.groups.len(),
         options,
     });
     for group in workload.groups {
+        if crew.options.drops_caches {
+            crew.target.drop_caches().await?;
+        }
         run_group(&crew, group, &names).await;
         if let Some(failure) = crew.failure.take() {
             return Err(failure);
         }
+        crew.groups_done.set(crew.groups_done.get() + 1);
     }
     Ok(crew.measures.iter().map(|measure| measure.borrow().clone()).collect())
 }
@@ -148,6 +178,8 @@ struct Crew<T> {
     measures: Vec<RefCell<JobMeasure>>,
     failure: RefCell<Option<LabError>>,
     operations: Cell<u64>,
+    groups_done: Cell<usize>,
+    group_count: usize,
     options: RunOptions,
 }
 
@@ -239,13 +271,19 @@ impl<T: Target> Crew<T> {
         }
         let begin = self.runtime.now();
         match self.target.carry_out(&post.descriptors, &operation).await {
-            Err(failure) => self.fail(failure.of(&post.name, &operation)),
+            Err(failure) => {
+                let goes_on = post.stream.borrow_mut().failed(&operation, failure.errno());
+                if !goes_on {
+                    self.fail(failure.of(&post.name, &operation));
+                }
+            }
             Ok(bytes) => {
                 post.stream.borrow_mut().completed(&operation);
                 if begin >= post.measured_from {
-                    self.measures[post.job].borrow_mut().record(&operation, bytes, begin, self.runtime.now());
+                    let moment = Moment { origin: post.measured_from, begin, end: self.runtime.now() };
+                    self.measures[post.job].borrow_mut().record(&operation, bytes, moment);
                 }
-                self.watch();
+                self.watch(post);
             }
         }
     }
@@ -255,12 +293,16 @@ impl<T: Target> Crew<T> {
         self.failure.borrow_mut().get_or_insert(error);
     }
 
-    fn watch(&self) {
+    fn watch(&self, post: &Post<T::Descriptors>) {
         self.operations.set(self.operations.get() + 1);
         if let Some(watcher) = &self.options.watcher
             && self.operations.get().is_multiple_of(WATCH_EVERY)
         {
-            watcher(Progress { operations: self.operations.get(), now: self.runtime.now() });
+            let now = self.runtime.now();
+            let share = post.stream.borrow().share(now.saturating_sub(post.begin));
+            // Groups count alike.
+            let share = share.map(|share| (self.groups_done.get() as f64 + share) / self.group_count as f64);
+            watcher(Progress { operations: self.operations.get(), now, share });
         }
     }
 }

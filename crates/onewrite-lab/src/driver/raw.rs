@@ -6,6 +6,7 @@ use onewrite_block::{Cause, DeviceError, DevicePort, Lpn, Outcome, PAGE_SIZE, Pa
 use onewrite_fs::{Position, pattern_page};
 
 use super::contents::{Contents, Filling};
+use super::files::whole_pages;
 use super::{Failure, Target};
 use crate::error::LabError;
 use crate::job::SyncMode;
@@ -30,10 +31,11 @@ impl Raw {
         runtime.cpu(runtime.host().syscall(0)).await;
     }
 
-    /// Pages from `offset` on, cut into what the device takes in one request.
+    /// Pages that the range touches, cut into what the device takes in one request.
     fn parts(&self, offset: u64, length: u64) -> impl Iterator<Item = (Lpn, u64)> + use<> {
         let most = u64::from(self.port.geometry().transfer_pages_max);
-        let (start, end) = (offset / PAGE, (offset + length) / PAGE);
+        let (begin, bytes) = whole_pages(offset, length);
+        let (start, end) = (begin / PAGE, (begin + bytes) / PAGE);
         (start..end).step_by(most as usize).map(move |first| (Lpn(first), most.min(end - first)))
     }
 
@@ -46,7 +48,7 @@ impl Raw {
         for part in under_way {
             pages.extend(part.await?);
         }
-        self.check(offset, &pages)?;
+        self.check(whole_pages(offset, length).0, &pages)?;
         Ok(length)
     }
 
@@ -62,6 +64,12 @@ impl Raw {
     }
 
     async fn write(&self, offset: u64, length: u64, filling: Filling, manner: WriteManner) -> Result<u64, DeviceError> {
+        // What a disk of 512-byte sectors does inside: the pages are read, changed and written again.
+        if whole_pages(offset, length) != (offset, length) {
+            for (start, count) in self.parts(offset, length) {
+                self.port.request(Request::read(start, count as u32, Cause::Data)).await?;
+            }
+        }
         let is_sync = manner.sync != SyncMode::None;
         let fua = is_sync && self.port.geometry().fua;
         let mut under_way = Vec::new();
@@ -89,7 +97,11 @@ impl Raw {
     }
 
     async fn trim(&self, offset: u64, length: u64) -> Result<u64, DeviceError> {
-        self.port.request(Request::trim(Lpn(offset / PAGE), length / PAGE, Cause::Data)).await?;
+        // Only whole pages can be trimmed.
+        let (start, end) = (offset.div_ceil(PAGE), (offset + length) / PAGE);
+        if start < end {
+            self.port.request(Request::trim(Lpn(start), end - start, Cause::Data)).await?;
+        }
         Ok(length)
     }
 }
@@ -102,6 +114,10 @@ impl Target for Raw {
             return Err(LabError::Option("a personality needs a file system; take --fs ext4".to_owned()));
         }
         self.contents.replace(workload.files[0].verified.then(Contents::default));
+        Ok(())
+    }
+
+    async fn drop_caches(&self) -> Result<(), LabError> {
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use onewrite_fs::api::split_path;
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
 };
 
 use super::load_file::{Call, LOAD_FILE, Transfer, load};

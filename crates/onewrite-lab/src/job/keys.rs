@@ -1,8 +1,8 @@
 //! Keys: the settings a job file may hold. The table is the whole truth: parser, error messages and help read it.
 
-use onewrite_block::Nanos;
-
-use super::options::{Access, BlockSizes, Direction, Distribution, Engine, Fallocate, Options, PerDirection, SyncMode};
+use super::known;
+use super::options::{Options, PerDirection};
+use super::parse::*;
 use super::value::{self, ValueResult};
 
 /// One setting.
@@ -24,12 +24,20 @@ pub const KEYS: &[Key] = &[
     }),
     key("filename", "files, `:` between them", |o, v| set(&mut o.file_names, text(v).and_then(value::names))),
     alias("nrfiles", "nr_files", "1 or more", |o, v| set(&mut o.file_count, count(v))),
-    key("ioengine", "sync, psync, pvsync, libaio or io_uring", |o, v| set(&mut o.engine, text(v).and_then(engine))),
+    key(
+        "ioengine",
+        "sync, psync, pvsync, pvsync2, vsync, mmap, splice, libaio, posixaio, io_uring, filecreate, filestat, filedelete, \
+         falloc or ftruncate",
+        |o, v| engine(o, text(v)?),
+    ),
     key("iodepth", "1 or more", |o, v| set(&mut o.depth, count(v))),
     key("numjobs", "1 or more", |o, v| set(&mut o.clones, count(v))),
-    alias("rw", "readwrite", "read, write, randread, randwrite, rw, randrw, trim or randtrim", |o, v| {
-        access(o, text(v)?)
-    }),
+    alias(
+        "rw",
+        "readwrite",
+        "read, write, randread, randwrite, rw, randrw, trim, randtrim, trimwrite or randtrimwrite",
+        |o, v| access(o, text(v)?),
+    ),
     key("rwmixread", "0 to 100", |o, v| set(&mut o.read_percent, percent(v))),
     alias("bs", "blocksize", "a size, or read,write,trim", |o, v| fixed_size(o, text(v)?)),
     alias("bsrange", "blocksize_range", "4k-64k, or read,write,trim", |o, v| size_range(o, text(v)?)),
@@ -47,14 +55,21 @@ pub const KEYS: &[Key] = &[
     alias("runtime", "timeout", "a span: 10s, 2m", |o, v| set(&mut o.runtime, seconds(v).map(nonzero))),
     key("time_based", "nothing, 0 or 1", |o, v| set(&mut o.time_based, value::switch(v, true))),
     key("ramp_time", "a span: 10s, 2m", |o, v| set(&mut o.ramp_time, seconds(v))),
-    key("thinktime", "a span: 100us, 5ms", |o, v| set(&mut o.think_time, micros(v))),
+    key("thinktime", "a span: 100us, 5ms", |o, v| set(&mut o.think.span, micros(v))),
+    key("thinktime_blocks", "1 or more", |o, v| set(&mut o.think.accesses, at_least_one(v))),
+    key("thinktime_blocks_type", "complete or issue", |_, v| one_of(v, &["complete", "issue"])),
+    key("thinktime_iotime", "a span: 100us, 5ms", |o, v| set(&mut o.think.busy, seconds(v))),
     key("randseed", "a number", |o, v| set(&mut o.seed, text(v).and_then(value::bytes).map(Some))),
     key("norandommap", "nothing, 0 or 1", |o, v| set(&mut o.random_map, value::switch(v, true).map(|off| !off))),
-    key("random_distribution", "random, zipf[:theta[:center]] or pareto[:h[:center]]", |o, v| {
-        set(&mut o.distribution, text(v).and_then(distribution))
-    }),
+    key(
+        "random_distribution",
+        "random, zipf[:theta[:center]], pareto[:h[:center]], normal[:deviation[:center]], zoned:50/10:50/90 or zoned_abs:50/1g:50/9g",
+        |o, v| set(&mut o.distribution, text(v).and_then(distribution)),
+    ),
     key("buffer_compress_percentage", "0 to 100", |o, v| set(&mut o.compressible_percent, percent(v))),
-    key("verify", "0 or crc32c", |o, v| set(&mut o.verify, text(v).and_then(verify))),
+    key("verify", "0, or the name of a checksum that fio has: crc32c, md5, …", |o, v| {
+        set(&mut o.verify, text(v).and_then(verify))
+    }),
     key("overwrite", "0 or 1", |o, v| set(&mut o.overwrite, value::switch(v, false))),
     key("fallocate", "none, native, posix, keep or truncate", |o, v| {
         set(&mut o.fallocate, text(v).and_then(fallocate))
@@ -63,8 +78,73 @@ pub const KEYS: &[Key] = &[
     key("create_on_open", "0 or 1", |o, v| set(&mut o.create_on_open, value::switch(v, false))),
     alias("stonewall", "wait_for_previous", "nothing, 0 or 1", |o, v| set(&mut o.stonewall, value::switch(v, true))),
     key("group_reporting", "nothing, 0 or 1", |o, v| set(&mut o.group_reporting, value::switch(v, true))),
-    // Every job is a task here, whether fio would make it a thread or a process.
-    key("thread", "nothing, 0 or 1", |_, v| value::switch(v, true).map(drop)),
+    key("new_group", "nothing, 0 or 1", |o, v| set(&mut o.new_group, value::switch(v, true))),
+    key("rwmixwrite", "0 to 100", |o, v| set(&mut o.read_percent, percent(v).map(|writes| 100 - writes))),
+    key("buffered", "0 or 1", |o, v| set(&mut o.direct, value::switch(v, false).map(|buffered| !buffered))),
+    key("loops", "1 or more", |o, v| set(&mut o.loops, at_least_one(v))),
+    key("number_ios", "a number of accesses", |o, v| set(&mut o.accesses_max, text(v).and_then(value::bytes))),
+    key("offset", "a size, or N%", |o, v| set(&mut o.offset, text(v).and_then(value::amount))),
+    key("offset_increment", "a size, or N%", |o, v| set(&mut o.offset_increment, text(v).and_then(value::amount))),
+    key("offset_align", "a size", |o, v| set(&mut o.offset_align, text(v).and_then(value::bytes))),
+    alias("bs_unaligned", "blocksize_unaligned", "nothing, 0 or 1", |o, v| {
+        set(&mut o.unaligned, value::switch(v, true))
+    }),
+    alias("blockalign", "ba", "a size, or read,write,trim", |o, v| {
+        let mut sizes = PerDirection::all(0);
+        rates(&mut sizes, v)?;
+        o.align = Some(sizes);
+        Ok(())
+    }),
+    key("bs_is_seq_rand", "0 or 1", |o, v| set(&mut o.sizes_by_order, value::switch(v, false))),
+    key("percentage_random", "0 to 100, or read,write,trim", |o, v| percents(&mut o.random_percent, v)),
+    key("rw_sequencer", "sequential or identical", |o, v| set(&mut o.identical, text(v).and_then(identical))),
+    key("file_service_type", "roundrobin[:N], sequential[:N] or random[:N]", |o, v| file_service(o, text(v)?)),
+    key("zonemode", "none or strided", |o, v| set(&mut o.strided.enabled, text(v).and_then(zone_mode))),
+    key("zonesize", "a size", |o, v| set(&mut o.strided.size, text(v).and_then(value::bytes))),
+    key("zonerange", "a size", |o, v| set(&mut o.strided.range, text(v).and_then(value::bytes))),
+    key("zoneskip", "a size", |o, v| set(&mut o.strided.skip, text(v).and_then(value::bytes))),
+    key("rate", "bytes a second, or read,write,trim", |o, v| rates(&mut o.pace.bytes, v)),
+    alias("rate_min", "ratemin", "bytes a second, or read,write,trim", |o, v| rates(&mut o.pace.bytes_least, v)),
+    key("rate_iops", "accesses a second, or read,write,trim", |o, v| rates(&mut o.pace.accesses, v)),
+    key("rate_iops_min", "accesses a second, or read,write,trim", |o, v| rates(&mut o.pace.accesses_least, v)),
+    key("rate_process", "linear or poisson", |o, v| set(&mut o.pace.poisson, text(v).and_then(rate_process))),
+    alias("rate_cycle", "ratecycle", "milliseconds", |o, v| set(&mut o.pace.cycle, millis(v))),
+    key("rate_ignore_thinktime", "0 or 1", |o, v| set(&mut o.pace.ignores_thinking, value::switch(v, false))),
+    alias("startdelay", "start_delay", "a span, or 1s-5s", |o, v| set(&mut o.start_delay, text(v).and_then(delay))),
+    key("wait_for", "a job before", |o, v| set(&mut o.wait_for, text(v).map(|name| Some(name.to_owned())))),
+    key("exitall", "nothing, 0 or 1", |o, v| set(&mut o.ends_others, value::switch(v, true))),
+    key("exit_what", "group, stonewall or all", |o, v| set(&mut o.exit_scope, text(v).and_then(exit_scope))),
+    key("flow_id", "a number", |o, v| set(&mut o.flow.id, text(v).and_then(value::bytes))),
+    key("flow", "a number", |o, v| set(&mut o.flow.weight, text(v).and_then(value::bytes))),
+    key("flow_sleep", "microseconds", |o, v| set(&mut o.flow.sleep, micros(v))),
+    key("continue_on_error", "none, read, write, io, verify or all", |o, v| {
+        continue_on_error(&mut o.tolerance, text(v)?)
+    }),
+    key("ignore_error", "ENOSPC:EIO, or read,write,verify", |o, v| ignored_errors(&mut o.tolerance, text(v)?)),
+    key("do_verify", "0 or 1", |o, v| set(&mut o.checking.reads_back, value::switch(v, false))),
+    key("verify_backlog", "a number of writes", |o, v| set(&mut o.checking.backlog, text(v).and_then(value::bytes))),
+    key("verify_backlog_batch", "a number of blocks", |o, v| {
+        set(&mut o.checking.batch, text(v).and_then(value::bytes))
+    }),
+    key("unlink", "0 or 1", |o, v| set(&mut o.unlink, value::switch(v, false))),
+    key("fsync_on_close", "0 or 1", |o, v| set(&mut o.fsync_on_close, value::switch(v, false))),
+    key("create_only", "0 or 1", |o, v| set(&mut o.create_only, value::switch(v, false))),
+    key("allow_file_create", "0 or 1", |o, v| set(&mut o.may_create, value::switch(v, false))),
+    alias("fill_device", "fill_fs", "0 or 1", |o, v| set(&mut o.fill_device, value::switch(v, false))),
+    key("filename_format", "a name with $jobname, $jobnum, $filenum or $clientuid", |o, v| {
+        set(&mut o.file_name_format, text(v).map(|format| Some(format.to_owned())))
+    }),
+    key("read_iolog", "iologs of fio, `:` between them", |o, v| {
+        set(&mut o.iolog_paths, text(v).and_then(value::names))
+    }),
+    key("replay_no_stall", "0 or 1", |o, v| set(&mut o.replay_unpaced, value::switch(v, false))),
+    key("replay_redirect", "a file", |o, v| set(&mut o.replay_redirect, text(v).map(|name| Some(name.to_owned())))),
+    key("replay_time_scale", "percent, 1 or more", |o, v| set(&mut o.replay_time_percent, at_least_one(v))),
+    key("replay_scale", "1 or more", |o, v| set(&mut o.replay_divisor, at_least_one(v))),
+    key("replay_align", "a power of 2", |o, v| set(&mut o.replay_align, text(v).and_then(value::power_of_two))),
+    key("replay_skip", "read, write, trim or sync, `,` between them", |o, v| {
+        set(&mut o.replay_skips, text(v).and_then(skipped))
+    }),
 ];
 
 const fn key(name: &'static str, form: &'static str, apply: fn(&mut Options, Option<&str>) -> ValueResult<()>) -> Key {
@@ -80,190 +160,51 @@ const fn alias(
     Key { name, alias: Some(alias), form, apply }
 }
 
+/// Why a setting was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It belongs to an engine that has no meaning here.
+    OfEngine(String),
+    /// Anything else.
+    Other(String),
+}
+
 /// Applies one setting.
 ///
 /// # Errors
 /// The key, what is wrong with it, and what is possible.
-pub fn apply(options: &mut Options, name: &str, value: Option<&str>) -> Result<(), String> {
+pub fn apply(options: &mut Options, name: &str, value: Option<&str>) -> Result<(), Fault> {
     let Some(key) = KEYS.iter().find(|key| key.name == name || key.alias == Some(name)) else {
-        let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-        return Err(format!("key `{name}` is unknown or not supported; supported are {}", known.join(", ")));
+        return without_meaning(name);
     };
-    (key.apply)(options, value).map_err(|problem| format!("`{name}`: {problem} (possible: {})", key.form))
+    (key.apply)(options, value).map_err(|problem| Fault::Other(format!("`{name}`: {problem} (possible: {})", key.form)))
 }
 
-fn set<T>(place: &mut T, value: ValueResult<T>) -> ValueResult<()> {
-    *place = value?;
-    Ok(())
-}
-
-fn text(value: Option<&str>) -> ValueResult<&str> {
-    match value {
-        Some(text) if !text.is_empty() => Ok(text),
-        _ => Err("needs a value".to_owned()),
+/// A key that is not in the table: without effect, of fio but not supported, or unknown.
+fn without_meaning(name: &str) -> Result<(), Fault> {
+    if known::inert(name).is_some() {
+        return Ok(());
     }
-}
-
-fn count(value: Option<&str>) -> ValueResult<u32> {
-    Ok(value::number_between(text(value)?, 1, u64::from(u32::MAX))? as u32)
-}
-
-fn percent(value: Option<&str>) -> ValueResult<u8> {
-    Ok(value::number_between(text(value)?, 0, 100)? as u8)
-}
-
-fn seconds(value: Option<&str>) -> ValueResult<Nanos> {
-    value::span(text(value)?, Nanos::from_secs(1))
-}
-
-fn micros(value: Option<&str>) -> ValueResult<Nanos> {
-    value::span(text(value)?, Nanos::from_micros(1))
-}
-
-fn nonzero(span: Nanos) -> Option<Nanos> {
-    (span > Nanos::ZERO).then_some(span)
-}
-
-fn unsupported<T>(text: &str) -> ValueResult<T> {
-    Err(format!("`{text}` is unknown or not supported"))
-}
-
-fn engine(text: &str) -> ValueResult<Engine> {
-    match text {
-        "sync" | "psync" | "pvsync" => Ok(Engine::Blocking),
-        "libaio" => Ok(Engine::Libaio),
-        "io_uring" => Ok(Engine::IoUring),
-        other => unsupported(other),
+    if let Some(engine) = known::engine_of(name) {
+        return Err(Fault::OfEngine(format!("key `{name}` is for fio's engine {engine}, which has no meaning here")));
     }
-}
-
-fn access(options: &mut Options, text: &str) -> ValueResult<()> {
-    let (kind, modifier) = text.split_once(':').map_or((text, None), |(kind, modifier)| (kind, Some(modifier)));
-    (options.direction, options.random) = match kind {
-        "read" => (Access::Only(Direction::Read), false),
-        "write" => (Access::Only(Direction::Write), false),
-        "trim" => (Access::Only(Direction::Trim), false),
-        "rw" | "readwrite" => (Access::Mixed, false),
-        "randread" => (Access::Only(Direction::Read), true),
-        "randwrite" => (Access::Only(Direction::Write), true),
-        "randtrim" => (Access::Only(Direction::Trim), true),
-        "randrw" => (Access::Mixed, true),
-        other => return unsupported(other),
-    };
-    (options.random_every, options.sequential_skip) = match modifier {
-        None => (1, 0),
-        Some(every) if options.random => (value::number_between(every, 1, u64::MAX)?, 0),
-        Some(skip) => (1, signed_bytes(skip)?),
-    };
-    Ok(())
-}
-
-fn signed_bytes(text: &str) -> ValueResult<i64> {
-    let (sign, magnitude) = text.strip_prefix('-').map_or((1, text), |magnitude| (-1, magnitude));
-    let bytes = i64::try_from(value::bytes(magnitude)?).map_err(|_| format!("`{text}` is too large"))?;
-    Ok(sign * bytes)
-}
-
-/// `bs` is what remains where neither `bsrange` nor `bssplit` is given; fio has them in this order of strength.
-fn fixed_size(options: &mut Options, text: &str) -> ValueResult<()> {
-    sizes(options, text, |part| Ok(BlockSizes::Fixed(value::number_between(part, 1, u64::MAX)?)))
-}
-
-fn size_range(options: &mut Options, text: &str) -> ValueResult<()> {
-    sizes(options, text, |part| match value::range(part)? {
-        (0, _) => Err("a block has at least one byte".to_owned()),
-        (least, most) if least == most => Ok(BlockSizes::Fixed(least)),
-        (least, most) => Ok(BlockSizes::Range { least, most }),
-    })
-}
-
-fn size_split(options: &mut Options, text: &str) -> ValueResult<()> {
-    sizes(options, text, |part| Ok(BlockSizes::Split(value::split(part)?)))
-}
-
-fn sizes(options: &mut Options, text: &str, parse: impl Fn(&str) -> ValueResult<BlockSizes>) -> ValueResult<()> {
-    let new = value::per_direction(text, &options.block_sizes, parse)?;
-    let stronger =
-        |before: &BlockSizes, new: BlockSizes| if strength(&new) >= strength(before) { new } else { before.clone() };
-    let before = &options.block_sizes;
-    options.block_sizes = PerDirection {
-        read: stronger(&before.read, new.read),
-        write: stronger(&before.write, new.write),
-        trim: stronger(&before.trim, new.trim),
-    };
-    Ok(())
-}
-
-const fn strength(sizes: &BlockSizes) -> u8 {
-    match sizes {
-        BlockSizes::Fixed(_) => 0,
-        BlockSizes::Range { .. } => 1,
-        BlockSizes::Split(_) => 2,
+    if known::UNSUPPORTED.contains(&name) {
+        return Err(Fault::Other(format!("key `{name}` is not supported: fio knows it, Onewrite does not")));
     }
+    let meant = known::nearest(name, names()).map(|key| format!("; did you mean `{key}`?"));
+    let cure = meant.unwrap_or_else(|| "; docs/jobs.md lists the keys".to_owned());
+    Err(Fault::Other(format!("key `{name}` is unknown to fio and to Onewrite{cure}")))
 }
 
-fn file_size(text: &str) -> ValueResult<(u64, u64)> {
-    match value::size_or_range(text)? {
-        (0, _) => Err("a file has at least one byte".to_owned()),
-        sizes => Ok(sizes),
-    }
-}
-
-fn sync(text: &str) -> ValueResult<SyncMode> {
-    match text {
-        "0" | "none" => Ok(SyncMode::None),
-        "1" | "sync" => Ok(SyncMode::Sync),
-        "dsync" => Ok(SyncMode::Dsync),
-        other => unsupported(other),
-    }
-}
-
-fn distribution(text: &str) -> ValueResult<Distribution> {
-    let mut parts = text.split(':');
-    let kind = parts.next().unwrap_or_default();
-    let parameter = parts.next().map(fraction).transpose()?;
-    let center = parts.next().map(fraction).transpose()?;
-    if parts.next().is_some() || center.is_some_and(|center| !(0.0..=1.0).contains(&center)) {
-        return Err(format!("`{text}`: the centre is a number from 0 to 1, and nothing follows it"));
-    }
-    match (kind, parameter) {
-        ("random", None) => Ok(Distribution::Uniform),
-        ("zipf", theta) => match theta.unwrap_or(1.1) {
-            theta if theta > 0.0 && theta != 1.0 => Ok(Distribution::Zipf { theta, center }),
-            theta => Err(format!("theta is {theta}; it must be above 0 and other than 1")),
-        },
-        ("pareto", h) => match h.unwrap_or(0.2) {
-            h if h > 0.0 && h < 1.0 => Ok(Distribution::Pareto { h, center }),
-            h => Err(format!("h is {h}; it must lie between 0 and 1")),
-        },
-        _ => unsupported(text),
-    }
-}
-
-fn fraction(text: &str) -> ValueResult<f64> {
-    text.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(|| format!("`{text}` is not a number"))
-}
-
-fn verify(text: &str) -> ValueResult<bool> {
-    match text {
-        "0" => Ok(false),
-        "crc32c" | "crc32c-intel" => Ok(true),
-        other => unsupported(other),
-    }
-}
-
-fn fallocate(text: &str) -> ValueResult<Fallocate> {
-    match text {
-        "0" | "none" => Ok(Fallocate::None),
-        "native" | "posix" | "1" => Ok(Fallocate::Extend),
-        "keep" => Ok(Fallocate::KeepSize),
-        "truncate" => Ok(Fallocate::Truncate),
-        other => unsupported(other),
-    }
+/// Every key that is understood, also without effect.
+fn names() -> impl Iterator<Item = &'static str> {
+    let inert = known::INERT.iter().flat_map(|(_, keys)| keys.iter().copied());
+    KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.alias)).chain(inert)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::{BlockSizes, Distribution};
     use super::*;
 
     fn applied(name: &str, value: &str) -> Options {
@@ -303,8 +244,12 @@ mod tests {
 
     #[test]
     fn what_fio_has_and_this_has_not_is_refused() {
-        let values =
-            [("rw", "trimwrite"), ("verify", "md5"), ("random_distribution", "zoned:50/50"), ("ioengine", "mmap")];
+        let values = [
+            ("zonemode", "zbd"),
+            ("file_service_type", "zipf"),
+            ("random_distribution", "zoned:50/50:60/50"),
+            ("ioengine", "rados"),
+        ];
         assert!(values.iter().all(|(name, value)| refused(name, Some(value))));
         assert!(
             refused("random_distribution", Some("zipf:1.0"))

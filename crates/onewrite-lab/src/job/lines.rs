@@ -1,24 +1,54 @@
-//! Lines: cuts a job file into sections and settings, as fio's reader does (its `__parse_jobs_ini`).
+//! Lines: cuts a job file and what it includes into sections and settings, as fio's reader does (its `__parse_jobs_ini`).
+//!
+//! # Invariants
+//! - Nothing stops at the first fault: every line that is not understood becomes a [`Refusal`].
+//! - A file includes others to a depth of [`DEPTH_MAX`], and none twice on one path, so reading ends.
 
-/// Where and why a file was refused.
-pub type Refusal = (usize, String);
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::variables::Variables;
+use crate::error::Refusal;
+
+/// How deep files may include each other.
+const DEPTH_MAX: usize = 8;
+/// Longest file that is read.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: Rc<str>,
+    /// Counted from one.
+    pub line: usize,
+}
+
+impl Place {
+    /// The refusal of what stands there.
+    pub fn refuse(&self, problem: impl Into<String>) -> Refusal {
+        Refusal { file: self.file.to_string(), line: self.line, problem: problem.into() }
+    }
+}
 
 /// `key=value` or `key`, with its line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Counted from one.
-    pub line: usize,
+    /// Where it stands.
+    pub place: Place,
     /// What stands before `=`.
     pub key: String,
-    /// What stands after it; `None` without `=`.
+    /// What stands after it, variables put in; `None` without `=`.
     pub value: Option<String>,
+    /// A variable of the environment that is not set and for which nothing was put in.
+    pub unset: Option<String>,
 }
 
 /// `[name]` and what follows it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Line of its head, counted from one.
-    pub line: usize,
+    /// Its head.
+    pub place: Place,
     /// What stands between the brackets.
     pub name: String,
     /// Its settings in their order.
@@ -32,24 +62,92 @@ impl Section {
     }
 }
 
-/// The sections of `text` in their order.
-pub fn sections(text: &str) -> Result<Vec<Section>, Refusal> {
-    let mut sections: Vec<Section> = Vec::new();
-    for (index, raw) in text.lines().enumerate() {
-        let (line, content) = (index + 1, without_comment(raw));
-        if content.is_empty() {
-            continue;
-        }
-        if let Some(rest) = content.strip_prefix('[') {
-            sections.push(Section { line, name: section_name(line, rest)?, settings: Vec::new() });
-            continue;
-        }
-        let Some(section) = sections.last_mut() else {
-            return Err((line, format!("`{content}` stands before any section; begin with `[global]` or `[name]`")));
-        };
-        section.settings.push(setting(line, content)?);
+/// Reads sections.
+pub struct Reader<'a> {
+    /// What is put in for `$…`.
+    pub variables: &'a Variables<'a>,
+    /// The sections so far.
+    pub sections: Vec<Section>,
+    /// What was not understood so far.
+    pub refusals: Vec<Refusal>,
+    /// Files that are being read, the outermost first.
+    open: Vec<PathBuf>,
+    is_orphaned: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// Nothing read yet.
+    pub fn new(variables: &'a Variables<'a>) -> Reader<'a> {
+        Reader { variables, sections: Vec::new(), refusals: Vec::new(), open: Vec::new(), is_orphaned: false }
     }
-    Ok(sections)
+
+    /// Reads `text`, which is that of `path`; other files are looked for beside it.
+    pub fn read(&mut self, path: &Path, text: &str) {
+        self.open.push(path.to_owned());
+        let file: Rc<str> = path.display().to_string().into();
+        for (index, raw) in text.lines().enumerate() {
+            let (place, content) = (Place { file: Rc::clone(&file), line: index + 1 }, without_comment(raw));
+            if let Some(rest) = content.strip_prefix('[') {
+                self.head(place, rest);
+            } else if let Some(name) = content.strip_prefix("include ") {
+                self.include(&place, path, name.trim());
+            } else if !content.is_empty() {
+                self.setting(place, content);
+            }
+        }
+        self.open.pop();
+    }
+
+    fn head(&mut self, place: Place, rest: &str) {
+        self.is_orphaned = false;
+        let name = match rest.strip_suffix(']') {
+            Some(name) if !name.is_empty() && name.len() <= 255 => name,
+            Some(_) => return self.refusals.push(place.refuse("a section's name has 1 to 255 bytes")),
+            None => return self.refusals.push(place.refuse(format!("`[{rest}` does not end with `]`"))),
+        };
+        self.sections.push(Section { place, name: name.to_owned(), settings: Vec::new() });
+    }
+
+    fn setting(&mut self, place: Place, content: &str) {
+        let (key, value) = match content.split_once('=') {
+            Some((key, value)) => (key.trim_end(), Some(value.trim())),
+            None => (content, None),
+        };
+        let Some(section) = self.sections.last_mut() else {
+            // One line says it for all that follow.
+            if !std::mem::replace(&mut self.is_orphaned, true) {
+                let problem = format!("`{content}` stands before any section; begin with `[global]` or `[name]`");
+                self.refusals.push(place.refuse(problem));
+            }
+            return;
+        };
+        match value.map(|value| self.variables.expand(key, value)).transpose() {
+            Err(problem) => self.refusals.push(place.refuse(format!("`{key}`: {problem}"))),
+            Ok(expanded) => {
+                let (value, unset) = expanded.map_or((None, None), |expanded| (Some(expanded.text), expanded.unset));
+                section.settings.push(Setting { place, key: key.to_owned(), value, unset });
+            }
+        }
+    }
+
+    /// The file's lines stand where it is included.
+    fn include(&mut self, place: &Place, from: &Path, name: &str) {
+        let path = from.parent().unwrap_or(Path::new("")).join(name);
+        if self.open.contains(&path) {
+            return self.refusals.push(place.refuse(format!("`{name}` includes itself")));
+        }
+        if self.open.len() > DEPTH_MAX {
+            return self.refusals.push(place.refuse(format!("files include each other more than {DEPTH_MAX} deep")));
+        }
+        let length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        if length > BYTES_MAX {
+            return self.refusals.push(place.refuse(format!("`{name}` has {length} bytes, which is no job file")));
+        }
+        match std::fs::read_to_string(&path) {
+            Ok(text) => self.read(&path, &text),
+            Err(error) => self.refusals.push(place.refuse(format!("cannot include {}: {error}", path.display()))),
+        }
+    }
 }
 
 fn without_comment(raw: &str) -> &str {
@@ -57,52 +155,36 @@ fn without_comment(raw: &str) -> &str {
     raw[..end].trim()
 }
 
-fn section_name(line: usize, rest: &str) -> Result<String, Refusal> {
-    match rest.strip_suffix(']') {
-        Some(name) if !name.is_empty() && name.len() <= 255 => Ok(name.to_owned()),
-        Some(_) => Err((line, "a section's name has 1 to 255 bytes".to_owned())),
-        None => Err((line, format!("`[{rest}` does not end with `]`"))),
-    }
-}
-
-fn setting(line: usize, content: &str) -> Result<Setting, Refusal> {
-    if content.starts_with("include ") {
-        return Err((line, "`include` is not supported; put the settings into this file".to_owned()));
-    }
-    if content.contains('$') {
-        return Err((
-            line,
-            format!("`{content}`: variables are not supported; write the value, so that a run is the same everywhere"),
-        ));
-    }
-    let (key, value) = match content.split_once('=') {
-        Some((key, value)) => (key.trim_end(), Some(value.trim().to_owned())),
-        None => (content, None),
-    };
-    Ok(Setting { line, key: key.to_owned(), value })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> (Vec<Section>, Vec<Refusal>) {
+        let variables = Variables::default();
+        let mut reader = Reader::new(&variables);
+        reader.read(Path::new("test.fio"), text);
+        (reader.sections, reader.refusals)
+    }
+
     #[test]
     fn comments_and_blanks_are_dropped() {
-        let sections = sections("# head\n\n [a b] ; tail\n\tsize=4k # four\n;x\nthread\n").unwrap();
-        assert_eq!((sections[0].name.as_str(), sections[0].line), ("a b", 3));
+        let (sections, refusals) = read("# head\n\n [a b] ; tail\n\tsize=4k # four\n;x\nthread\n");
+        assert_eq!((sections[0].name.as_str(), sections[0].place.line, refusals.len()), ("a b", 3, 0));
         let settings = &sections[0].settings;
-        assert_eq!((settings[0].key.as_str(), settings[0].value.as_deref(), settings[0].line), ("size", Some("4k"), 4));
+        let size = &settings[0];
+        assert_eq!((size.key.as_str(), size.value.as_deref(), size.place.line), ("size", Some("4k"), 4));
         assert_eq!((settings[1].key.as_str(), settings[1].value.as_deref()), ("thread", None));
     }
 
     #[test]
-    fn a_setting_before_any_section_is_refused() {
-        assert_eq!(sections("\nsize=4k\n").unwrap_err().0, 2);
+    fn settings_before_any_section_are_refused_once() {
+        let (_, refusals) = read("\nsize=4k\nbs=4k\n[a]\n");
+        assert_eq!((refusals.len(), refusals[0].line), (1, 2));
     }
 
     #[test]
-    fn variables_and_includes_are_refused() {
-        assert!(sections("[a]\nsize=${SIZE}\n").unwrap_err().1.contains("variables"));
-        assert!(sections("[a]\ninclude b.fio\n").unwrap_err().1.contains("include"));
+    fn a_file_that_is_not_there_cannot_be_included() {
+        let (_, refusals) = read("[a]\ninclude no-such-file.fio\nsize=1m\n");
+        assert!(refusals[0].line == 2 && refusals[0].problem.contains("no-such-file.fio"), "{refusals:?}");
     }
 }

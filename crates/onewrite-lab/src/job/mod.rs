@@ -2,33 +2,50 @@
 //!
 //! Its one idea: a job file that fio takes means here what it means there, and whatever this laboratory cannot do is
 //! refused with its place and its name. Nothing is ignored silently: a benchmark that drops an option measures
-//! something else.
+//! something else. What has no effect here is listed with the reason (`known.rs`).
 //!
 //! ```text
 //!   text ──lines──► sections of settings ──keys──► Options of each job ──validate──► JobFile
+//!            ▲ variables, included files                    ▲ --set, --runtime
 //! ```
 //!
 //! # Invariants
-//! - `[global]` applies to the jobs after it; a job's own settings come on top, in their order.
+//! - `[global]` applies to the jobs after it; a job's own settings come on top, in their order, and what the command line
+//!   sets comes last.
 //! - A [`Job`] is complete: every default is filled in, and it can run.
+//! - All that is wrong is told at once, each with file and line.
 //!
-//! Where fio reads on past nonsense (`bs=4q` is 4 bytes to it), this parser refuses; it never accepts what fio refuses.
+//! Where fio reads on past nonsense (`bs=4q` is 4 bytes to it), this parser refuses.
 
+mod arithmetic;
+mod behaviour;
+mod iolog;
 mod keys;
+mod known;
 mod lines;
 mod options;
+mod parse;
 mod validate;
 mod value;
+mod variables;
 
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
 
+pub use behaviour::{Checking, ExitScope, FileService, Flow, Pace, Strided, Think, Tolerance, Work};
+pub use iolog::{Action as IologAction, Event as IologEvent, Iolog};
 pub use keys::{KEYS, Key};
+pub use known::{ENGINES_ELSEWHERE, INERT, OF_ENGINES, UNSUPPORTED};
 pub use options::{
     Access, Amount, BlockSizes, Direction, Distribution, Engine, Fallocate, Options, PerDirection, SplitPart, SyncMode,
+    ZoneShare,
 };
+pub use variables::Variables;
 
-use crate::error::LabError;
-use lines::{Section, Setting};
+use crate::error::{LabError, Refusal};
+use keys::Fault;
+use lines::{Place, Reader, Section};
 
 /// One job: a section of the file with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +54,8 @@ pub struct Job {
     pub section: String,
     /// What it does.
     pub options: Options,
+    /// What its section and the command line set, key and value; keys without a value are left out.
+    pub given: Vec<(String, String)>,
 }
 
 impl Job {
@@ -55,16 +74,24 @@ pub struct JobFile {
     pub jobs: Vec<Job>,
 }
 
+/// How a job file is read, and what of it is changed.
+#[derive(Default)]
+pub struct Reading<'a> {
+    /// What `$…` stands for.
+    pub variables: Variables<'a>,
+    /// Only these sections run; all if there are none.
+    pub sections: Vec<String>,
+    /// `key=value`, for every job after its own settings.
+    pub settings: Vec<String>,
+}
+
 impl JobFile {
     /// Reads and parses the file at `path`.
     ///
     /// # Errors
     /// [`LabError::ReadFile`] if it cannot be read; [`LabError::Job`] with line and key if it is not understood.
     pub fn load(path: &Path) -> Result<JobFile, LabError> {
-        let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| LabError::ReadFile { path: origin.clone(), message: error.to_string() })?;
-        JobFile::parse(&origin, &text)
+        Reading::default().load(path)
     }
 
     /// Parses `text`; `origin` names it in errors.
@@ -72,34 +99,132 @@ impl JobFile {
     /// # Errors
     /// [`LabError::Job`] with line and key.
     pub fn parse(origin: &str, text: &str) -> Result<JobFile, LabError> {
-        let refuse = |(line, problem)| LabError::Job { file: origin.to_owned(), line, problem };
-        let mut global = Options::default();
+        Reading::default().parse(origin, text)
+    }
+}
+
+impl Reading<'_> {
+    /// Reads and parses the file at `path`.
+    ///
+    /// # Errors
+    /// As [`JobFile::load`].
+    pub fn load(&self, path: &Path) -> Result<JobFile, LabError> {
+        let origin = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| LabError::ReadFile { path: origin.clone(), message: error.to_string() })?;
+        self.parse(&origin, &text)
+    }
+
+    /// Parses `text`; `origin` names it in errors, and files are included from beside it.
+    ///
+    /// # Errors
+    /// [`LabError::Job`] with all that is wrong.
+    pub fn parse(&self, origin: &str, text: &str) -> Result<JobFile, LabError> {
+        let mut reader = Reader::new(&self.variables);
+        reader.read(Path::new(origin), text);
+        let (sections, mut refusals) = (reader.sections, reader.refusals);
+        let whole = Place { file: origin.into(), line: 0 };
+        self.check_names(&sections, &whole, &mut refusals);
+        let mut globals: Vec<Section> = Vec::new();
         let mut jobs = Vec::new();
-        for section in lines::sections(text).map_err(refuse)? {
+        for section in sections {
             if section.is_global() {
-                apply(&mut global, &section.settings).map_err(refuse)?;
-            } else {
-                jobs.push(job(&global, section).map_err(refuse)?);
+                check(&section, &mut refusals);
+                globals.push(section);
+            } else if self.sections.is_empty() || self.sections.contains(&section.name) {
+                jobs.push(self.job(&globals, section, &mut refusals));
             }
         }
-        if jobs.is_empty() {
-            return Err(refuse((0, "no jobs defined; add a section `[name]` with `rw=` and `size=`".to_owned())));
+        if jobs.is_empty() && refusals.is_empty() {
+            refusals.push(whole.refuse("no jobs defined; add a section `[name]` with `rw=` and `size=`"));
         }
-        Ok(JobFile { origin: origin.to_owned(), jobs })
+        // What the command line sets wrongly is wrong for each job, and told once.
+        let mut told = Vec::new();
+        refusals.retain(|refusal| {
+            let is_new = !told.contains(refusal);
+            told.push(refusal.clone());
+            is_new
+        });
+        match refusals.is_empty() {
+            true => Ok(JobFile { origin: origin.to_owned(), jobs }),
+            false => Err(LabError::Job { refusals }),
+        }
+    }
+
+    fn check_names(&self, sections: &[Section], whole: &Place, refusals: &mut Vec<Refusal>) {
+        for name in &self.sections {
+            if !sections.iter().any(|section| !section.is_global() && section.name == *name) {
+                let names: Vec<&str> = sections
+                    .iter()
+                    .filter(|section| !section.is_global())
+                    .map(|section| section.name.as_str())
+                    .collect();
+                refusals.push(whole.refuse(format!("it has no section [{name}]; it has {}", names.join(", "))));
+            }
+        }
+    }
+
+    /// A job from the defaults before it, its own settings and those of the command line.
+    fn job(&self, globals: &[Section], section: Section, refusals: &mut Vec<Refusal>) -> Job {
+        let before = refusals.len();
+        let mut options = Options::default();
+        for global in globals {
+            // What is wrong with it was told when it was read.
+            apply(&mut options, global, &mut Vec::new());
+        }
+        apply(&mut options, &section, refusals);
+        let changed = self.command_line(&section);
+        apply(&mut options, &changed, refusals);
+        if refusals.len() == before {
+            let refuse = |problem: String| section.place.refuse(format!("job [{}]: {problem}", section.name));
+            let checked = load_iologs(&mut options).and_then(|()| validate::validate(&options));
+            refusals.extend(checked.err().map(refuse));
+        }
+        let settings = section.settings.into_iter().chain(changed.settings);
+        let given = settings.filter_map(|setting| Some((setting.key, setting.value?))).collect();
+        Job { section: section.name, options, given }
+    }
+
+    fn command_line(&self, section: &Section) -> Section {
+        let place = Place { file: Rc::from("--set"), line: 0 };
+        let mut reader = Reader::new(&self.variables);
+        reader.sections.push(Section { place, name: section.name.clone(), settings: Vec::new() });
+        reader.read(Path::new("--set"), &self.settings.join("\n"));
+        reader.sections.swap_remove(0)
     }
 }
 
-fn job(global: &Options, section: Section) -> Result<Job, (usize, String)> {
-    let mut options = global.clone();
-    apply(&mut options, &section.settings)?;
-    validate::validate(&options).map_err(|problem| (section.line, format!("job [{}]: {problem}", section.name)))?;
-    Ok(Job { section: section.name, options })
+/// Tells what is wrong with the defaults of `section`, even if no job comes after it.
+fn check(section: &Section, refusals: &mut Vec<Refusal>) {
+    apply(&mut Options::default(), section, refusals);
 }
 
-fn apply(options: &mut Options, settings: &[Setting]) -> Result<(), (usize, String)> {
-    for setting in settings {
-        keys::apply(options, &setting.key, setting.value.as_deref()).map_err(|problem| (setting.line, problem))?;
+/// Applies the settings of a section. Where its engine is refused, the keys of engines go without saying.
+fn apply(options: &mut Options, section: &Section, refusals: &mut Vec<Refusal>) {
+    let faults: Vec<(&lines::Setting, Fault)> = section
+        .settings
+        .iter()
+        .filter_map(|setting| Some((setting, keys::apply(options, &setting.key, setting.value.as_deref()).err()?)))
+        .collect();
+    let engine_refused = faults.iter().any(|(setting, _)| setting.key == "ioengine");
+    for (setting, fault) in faults {
+        let problem = match fault {
+            Fault::OfEngine(_) if engine_refused => continue,
+            Fault::OfEngine(problem) | Fault::Other(problem) => problem,
+        };
+        let unset = setting.unset.as_ref().map(|name| format!("; ${{{name}}} is not set: {name}=… onewrite …"));
+        refusals.push(setting.place.refuse(problem + &unset.unwrap_or_default()));
     }
+}
+
+/// Reads the recorded runs that a job replays.
+fn load_iologs(options: &mut Options) -> Result<(), String> {
+    let mut logs = Vec::new();
+    for path in &options.iolog_paths {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("read_iolog: cannot read {path}: {error}"))?;
+        logs.push(Iolog::parse(&text).map_err(|(line, problem)| format!("read_iolog: {path}:{line}: {problem}"))?);
+    }
+    options.iologs = Arc::new(logs);
     Ok(())
 }
 
@@ -130,16 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_file_line_and_name() {
-        let text = refusal("[a]\nsize=1m\nzonemode=zbd\n");
-        assert!(text.starts_with("test.fio:3: "), "{text}");
-        assert!(text.contains("`zonemode`"), "{text}");
+    fn all_that_is_wrong_is_told_at_once() {
+        let text = refusal("[global]\nbs=4q\n[a]\nsize=1m\niodept=4\nlatency_target=5ms\nzonemode=zbd\nfoo=1\n");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines[0].starts_with("test.fio:2: `bs`"), "{text}");
+        assert!(
+            lines[1].starts_with("test.fio:5: key `iodept`") && lines[1].ends_with("did you mean `iodepth`?"),
+            "{text}"
+        );
+        assert!(lines[2].contains("fio knows it, Onewrite does not"), "{text}");
+        assert!(lines[3].starts_with("test.fio:7: `zonemode`") && lines[3].contains("strided"), "{text}");
+        assert!(lines[4].contains("unknown to fio"), "{text}");
     }
 
     #[test]
     fn an_unsupported_value_is_refused_with_what_is_supported() {
-        let text = refusal("[a]\nsize=1m\nioengine=rados\n");
+        let text = refusal("[a]\nsize=1m\nioengine=rados\npool=x\n");
         assert!(text.contains("test.fio:3") && text.contains("`rados`") && text.contains("io_uring"), "{text}");
+        assert_eq!(text.lines().count(), 1, "the engine's own keys go with it: {text}");
     }
 
     #[test]
@@ -148,7 +282,57 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_size_is_refused() {
-        assert!(refusal("[a]\nrw=write\n").contains("size="));
+    fn a_key_is_in_one_list_only() {
+        let inert = INERT.iter().flat_map(|(_, keys)| keys.iter().copied());
+        let engines = OF_ENGINES.iter().flat_map(|(_, keys)| keys.iter().copied());
+        let table = KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.alias));
+        let mut all: Vec<&str> = inert.chain(engines).chain(table).chain(UNSUPPORTED.iter().copied()).collect();
+        all.sort_unstable();
+        let twice = all.windows(2).find(|two| two[0] == two[1]);
+        assert_eq!(twice, None);
+    }
+
+    #[test]
+    fn the_command_line_has_the_last_word_and_picks_sections() {
+        let reading = Reading {
+            sections: vec!["b".to_owned()],
+            settings: vec!["bs=8k".to_owned(), "runtime=3".to_owned()],
+            ..Reading::default()
+        };
+        let file = reading.parse("t", "[a]\nsize=1m\n[b]\nsize=1m\nbs=4k\n").unwrap();
+        assert_eq!((file.jobs.len(), file.jobs[0].section.as_str()), (1, "b"));
+        assert_eq!(file.jobs[0].options.block_sizes.read, BlockSizes::Fixed(8192));
+        let reading =
+            Reading { sections: vec!["c".to_owned()], settings: vec!["bz=8k".to_owned()], ..Reading::default() };
+        let text = reading.parse("t", "[a]\nsize=1m\n[b]\nsize=1m\n").unwrap_err().to_string();
+        assert!(text.contains("no section [c]; it has a, b"), "{text}");
+        let reading = Reading { settings: vec!["bz=8k".to_owned()], ..Reading::default() };
+        let text = reading.parse("t", "[a]\nsize=1m\n[b]\nsize=1m\n").unwrap_err().to_string();
+        assert_eq!(text, "--set:1: key `bz` is unknown to fio and to Onewrite; did you mean `bs`?");
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_is_named_where_its_value_is_refused() {
+        let text = refusal("[a]\nsize=${SIZE}\n");
+        assert!(text.contains("${SIZE} is not set"), "{text}");
+    }
+
+    #[test]
+    fn included_lines_stand_where_they_are_included() {
+        let directory = std::env::temp_dir().join(format!("onewrite-include-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+        write("a.fio", "[a]\ninclude b.inc\nsize=1m\n");
+        write("b.inc", "bs=16k\n");
+        write("loop.fio", "[a]\ninclude loop.fio\nsize=1m\n");
+        write("wrong.fio", "[a]\nsize=1m\ninclude wrong.inc\n");
+        write("wrong.inc", "\niodept=3\n");
+        let load = |name: &str| JobFile::load(&directory.join(name));
+        assert_eq!(load("a.fio").unwrap().jobs[0].options.block_sizes.write, BlockSizes::Fixed(16384));
+        let told = load("loop.fio").unwrap_err().to_string();
+        assert!(told.contains("loop.fio:2: ") && told.contains("includes itself"), "{told}");
+        let told = load("wrong.fio").unwrap_err().to_string();
+        assert!(told.contains("wrong.inc:2: ") && told.contains("did you mean `iodepth`"), "{told}");
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

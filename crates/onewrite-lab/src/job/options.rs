@@ -1,6 +1,11 @@
 //! Options: what one job does, in types. Built by the keys of a job file; read by the workload.
 
+use std::sync::Arc;
+
 use onewrite_block::Nanos;
+
+use super::behaviour::{Checking, ExitScope, FileService, Flow, Pace, Strided, Think, Tolerance, Work};
+use super::iolog::Iolog;
 
 /// One value for each kind of access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,14 +54,16 @@ pub enum Access {
     Only(Direction),
     /// Reads and writes, mixed by [`Options::read_percent`].
     Mixed,
+    /// Each block trimmed, then written.
+    TrimWrite,
 }
 
 /// How system calls are made; here only depth and manner of it remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// `sync`, `psync`, `pvsync`: one operation at a time, whatever the depth says.
+    /// `sync`, `psync`, `pvsync`, `mmap` and the like: one operation at a time, whatever the depth says.
     Blocking,
-    /// `libaio`: `iodepth` at a time; an fsync holds up what comes after it.
+    /// `libaio`, `posixaio`: `iodepth` at a time; an fsync holds up what comes after it.
     Libaio,
     /// `io_uring`: `iodepth` at a time, fsync among them.
     IoUring,
@@ -126,8 +133,17 @@ impl BlockSizes {
     }
 }
 
+/// A part of a file that gets a share of the accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneShare {
+    /// Share of the accesses in percent.
+    pub accesses: u8,
+    /// How much of the file: bytes, or percent.
+    pub extent: Amount,
+}
+
 /// Where random accesses go.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
     /// Everywhere alike.
     Uniform,
@@ -145,6 +161,15 @@ pub enum Distribution {
         /// Place of the most popular block, 0 to 1; anywhere if `None`.
         center: Option<f64>,
     },
+    /// Normal: around a place, with a deviation.
+    Normal {
+        /// Standard deviation in percent of the file.
+        deviation: f64,
+        /// Place of the mean, 0 to 1; the middle if `None`.
+        center: Option<f64>,
+    },
+    /// Parts of the file with shares of the accesses, one after the other, for reads, writes and trims.
+    Zoned(Arc<PerDirection<Vec<ZoneShare>>>),
 }
 
 /// Whether each write is durable by itself.
@@ -226,8 +251,8 @@ pub struct Options {
     pub distribution: Distribution,
     /// `buffer_compress_percentage`
     pub compressible_percent: u8,
-    /// `thinktime`: a pause after each access.
-    pub think_time: Nanos,
+    /// `thinktime` and what belongs to it.
+    pub think: Think,
     /// `verify=crc32c`
     pub verify: bool,
     /// `directory`; clones take them in turn.
@@ -246,6 +271,80 @@ pub struct Options {
     pub stonewall: bool,
     /// `group_reporting`
     pub group_reporting: bool,
+    /// `new_group`: begins a group of its own in reports.
+    pub new_group: bool,
+    /// `loops`: passes.
+    pub loops: u64,
+    /// `number_ios`: accesses after which a pass ends; 0 is never.
+    pub accesses_max: u64,
+    /// `offset`: first byte used of each file.
+    pub offset: Amount,
+    /// `offset_increment`: how much further on each clone begins.
+    pub offset_increment: Amount,
+    /// `offset_align`: what a percentage of `offset` is rounded up to; 0 is the smallest block.
+    pub offset_align: u64,
+    /// `bs_unaligned`: sizes of a range are any number of bytes.
+    pub unaligned: bool,
+    /// `blockalign`: what random places are multiples of.
+    pub align: Option<PerDirection<u64>>,
+    /// `bs_is_seq_rand`: sizes of reads are for sequential accesses, those of writes for random ones.
+    pub sizes_by_order: bool,
+    /// `percentage_random`: share of the accesses of a random job that go to random places.
+    pub random_percent: PerDirection<u8>,
+    /// `rw_sequencer=identical`: the modifier of `rw` repeats a place.
+    pub identical: bool,
+    /// `file_service_type`
+    pub service: FileService,
+    /// `file_service_type=…:N`: accesses before the next file; 0 where the file is finished first.
+    pub service_accesses: u64,
+    /// `zonemode=strided`
+    pub strided: Strided,
+    /// `rate` and what belongs to it.
+    pub pace: Pace,
+    /// `startdelay`: at least and at most.
+    pub start_delay: (Nanos, Nanos),
+    /// `wait_for`: a job that must have ended.
+    pub wait_for: Option<String>,
+    /// `exitall`
+    pub ends_others: bool,
+    /// `exit_what`
+    pub exit_scope: ExitScope,
+    /// `flow`
+    pub flow: Flow,
+    /// `continue_on_error`, `ignore_error`
+    pub tolerance: Tolerance,
+    /// The engine's work.
+    pub work: Work,
+    /// `do_verify`, `verify_backlog`
+    pub checking: Checking,
+    /// `unlink`: files are removed in the end.
+    pub unlink: bool,
+    /// `fsync_on_close`
+    pub fsync_on_close: bool,
+    /// `create_only`: files are laid out, and nothing else happens.
+    pub create_only: bool,
+    /// `allow_file_create`
+    pub may_create: bool,
+    /// `fill_device`: writes until no room is left.
+    pub fill_device: bool,
+    /// `filename_format`
+    pub file_name_format: Option<String>,
+    /// `read_iolog`: files, `:` between them; clones take them in turn.
+    pub iolog_paths: Vec<String>,
+    /// What they hold.
+    pub iologs: Arc<Vec<Iolog>>,
+    /// `replay_no_stall`: times are not kept.
+    pub replay_unpaced: bool,
+    /// `replay_redirect`: one file for all.
+    pub replay_redirect: Option<String>,
+    /// `replay_time_scale`: percent of the recorded pace.
+    pub replay_time_percent: u64,
+    /// `replay_scale`: offsets are divided by it.
+    pub replay_divisor: u64,
+    /// `replay_align`: offsets are rounded down to it; 0 is not at all.
+    pub replay_align: u64,
+    /// `replay_skip`: left out: reads, writes, trims, syncs.
+    pub replay_skips: [bool; 4],
 }
 
 impl Default for Options {
@@ -277,7 +376,7 @@ impl Default for Options {
             random_map: true,
             distribution: Distribution::Uniform,
             compressible_percent: 0,
-            think_time: Nanos::ZERO,
+            think: Think::default(),
             verify: false,
             directories: Vec::new(),
             file_names: Vec::new(),
@@ -287,6 +386,43 @@ impl Default for Options {
             create_on_open: false,
             stonewall: false,
             group_reporting: false,
+            new_group: false,
+            loops: 1,
+            accesses_max: 0,
+            offset: Amount::Bytes(0),
+            offset_increment: Amount::Bytes(0),
+            offset_align: 0,
+            unaligned: false,
+            align: None,
+            sizes_by_order: false,
+            random_percent: PerDirection::all(100),
+            identical: false,
+            service: FileService::RoundRobin,
+            service_accesses: 1,
+            strided: Strided::default(),
+            pace: Pace::default(),
+            start_delay: (Nanos::ZERO, Nanos::ZERO),
+            wait_for: None,
+            ends_others: false,
+            exit_scope: ExitScope::Group,
+            flow: Flow::default(),
+            tolerance: Tolerance::default(),
+            work: Work::Accesses,
+            checking: Checking::default(),
+            unlink: false,
+            fsync_on_close: false,
+            create_only: false,
+            may_create: true,
+            fill_device: false,
+            file_name_format: None,
+            iolog_paths: Vec::new(),
+            iologs: Arc::default(),
+            replay_unpaced: false,
+            replay_redirect: None,
+            replay_time_percent: 100,
+            replay_divisor: 1,
+            replay_align: 0,
+            replay_skips: [false; 4],
         }
     }
 }
@@ -299,17 +435,32 @@ impl Options {
 
     /// Whether the job writes.
     pub fn writes(&self) -> bool {
-        matches!(self.direction, Access::Mixed | Access::Only(Direction::Write))
+        matches!(self.direction, Access::Mixed | Access::TrimWrite | Access::Only(Direction::Write))
     }
 
     /// Whether the job trims.
     pub fn trims(&self) -> bool {
-        self.direction == Access::Only(Direction::Trim)
+        matches!(self.direction, Access::TrimWrite | Access::Only(Direction::Trim))
     }
 
     /// Operations under way at once.
     pub fn concurrency(&self) -> u32 {
         if self.engine == Engine::Blocking { 1 } else { self.depth }
+    }
+
+    /// Sizes of accesses in `direction`, to a place that is random or not.
+    pub fn sizes(&self, direction: Direction, is_random: bool) -> &BlockSizes {
+        match (self.sizes_by_order, is_random) {
+            (false, _) => self.block_sizes.of(direction),
+            (true, false) => &self.block_sizes.read,
+            (true, true) => &self.block_sizes.write,
+        }
+    }
+
+    /// Largest access over all directions.
+    pub fn block_size_most(&self) -> u64 {
+        let sizes = &self.block_sizes;
+        sizes.read.most().max(sizes.write.most()).max(sizes.trim.most())
     }
 
     /// Smallest access over all directions.

@@ -1,5 +1,6 @@
 //! Validate: what a job's options must fulfil together, once all are known.
 
+use super::behaviour::Work;
 use super::options::{Access, Amount, Direction, Distribution, Options};
 
 /// Refuses combinations that cannot run, as fio's `fixup_options` and `setup_files` do.
@@ -8,24 +9,40 @@ pub fn validate(options: &Options) -> Result<(), String> {
     if options.time_based && options.runtime.is_none() {
         return Err("time_based needs runtime=".to_owned());
     }
-    if options.direct && !is_aligned(options) {
-        return Err("direct=1 needs block sizes that are multiples of 4096".to_owned());
-    }
     if options.direction == Access::Only(Direction::Trim) && (options.fsync_every | options.fdatasync_every) != 0 {
         return Err("fsync= and fdatasync= count writes; this job only trims".to_owned());
     }
+    if options.strided.enabled && options.strided.size == 0 {
+        return Err("zonemode=strided needs zonesize=".to_owned());
+    }
+    if options.strided.enabled && options.strided.reach() < options.block_size_most() {
+        return Err("zonemode=strided: a zone is smaller than a block; raise zonesize= or zonerange=".to_owned());
+    }
+    if options.unaligned && options.direct {
+        return Err("bs_unaligned does not go with direct=1".to_owned());
+    }
+    engine(options)?;
     verify(options)
 }
 
+/// Whether there is any size at all depends on what the job runs against, and is seen when it is planned.
 fn size(options: &Options) -> Result<(), String> {
-    let is_given = matches!(options.size, Some(Amount::Bytes(_))) || options.file_size.is_some();
-    if !is_given && options.size.is_none() {
-        return Err("size= is missing (or filesize=, or size=N% of a raw device)".to_owned());
-    }
     if let Some(Amount::Bytes(size)) = options.size
         && size < options.block_size_least()
     {
         return Err(format!("size={size} is smaller than the smallest block of {} bytes", options.block_size_least()));
+    }
+    Ok(())
+}
+
+/// Engines that only make, ask for or remove files do it once.
+fn engine(options: &Options) -> Result<(), String> {
+    let is_once = matches!(options.work, Work::Create | Work::Delete);
+    if is_once && (options.time_based || options.loops > 1) {
+        return Err("filecreate and filedelete touch each file once; leave time_based and loops out".to_owned());
+    }
+    if options.work == Work::Truncate && !options.writes() {
+        return Err("ftruncate only writes; say rw=write or rw=randwrite".to_owned());
     }
     Ok(())
 }
@@ -38,11 +55,16 @@ fn is_aligned(options: &Options) -> bool {
 
 /// Verify must know what a block holds, so two writes under way at once must never meet.
 fn verify(options: &Options) -> Result<(), String> {
-    let may_overlap = options.random && (!options.random_map || options.distribution != Distribution::Uniform);
+    let has_map = options.random_map && options.align.is_none() && options.distribution == Distribution::Uniform;
+    let may_overlap = (options.random && !has_map) || options.strided.enabled;
     if options.verify && options.writes() && may_overlap && options.concurrency() > 1 {
         return Err("verify with norandommap or a distribution needs iodepth=1, else writes overlap".to_owned());
     }
-    if options.verify && options.writes() && options.clones > 1 && !options.file_names.is_empty() {
+    if options.verify && options.writes() && options.direct && !is_aligned(options) {
+        return Err("verify with direct=1 needs block sizes that are multiples of 4096".to_owned());
+    }
+    let shares_file = options.clones > 1 && !options.file_names.is_empty();
+    if options.verify && options.writes() && shares_file && options.offset_increment == Amount::Bytes(0) {
         return Err("verify with numjobs= above 1 and filename= cannot tell whose content is right".to_owned());
     }
     Ok(())

@@ -4,6 +4,7 @@
 
 use onewrite_block::Nanos;
 
+use super::arithmetic;
 use super::options::{Amount, PerDirection, SplitPart};
 
 /// Why a value was refused; the caller adds the key.
@@ -19,9 +20,12 @@ pub fn number(text: &str) -> ValueResult<u64> {
     parsed.map_err(|_| format!("`{text}` is not a whole number"))
 }
 
-/// A number of bytes: `4096`, `4k`, `1m`, `2g`, `0x1000`.
+/// A number of bytes: `4096`, `4k`, `1m`, `2g`, `0x1000`, or arithmetic in parentheses.
 pub fn bytes(text: &str) -> ValueResult<u64> {
     let trimmed = text.trim();
+    if let Some(inner) = in_parentheses(trimmed) {
+        return arithmetic::value(inner, bytes);
+    }
     if trimmed.starts_with("0x") || trimmed.starts_with("0X") {
         return number(trimmed);
     }
@@ -32,6 +36,18 @@ pub fn bytes(text: &str) -> ValueResult<u64> {
         .ok()
         .and_then(|value| value.checked_mul(factor))
         .ok_or_else(|| format!("`{text}` is not a size below 2^64 bytes; write 4096, 4k, 1m, 2g or 1t"))
+}
+
+fn in_parentheses(text: &str) -> Option<&str> {
+    text.strip_prefix('(')?.strip_suffix(')')
+}
+
+/// 1, 2, 4, 8, …
+pub fn power_of_two(text: &str) -> ValueResult<u64> {
+    match bytes(text)? {
+        value if value.is_power_of_two() => Ok(value),
+        value => Err(format!("{value} is not a power of 2")),
+    }
 }
 
 fn split_unit(text: &str) -> (&str, String) {
@@ -67,8 +83,12 @@ pub fn number_between(text: &str, least: u64, most: u64) -> ValueResult<u64> {
     }
 }
 
-/// A span of time; `default_unit` holds without a suffix.
+/// A span of time; `default_unit` holds without a suffix, and microseconds inside parentheses.
 pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
+    if let Some(inner) = in_parentheses(text.trim()) {
+        let micros = arithmetic::value(inner, |word| Ok(span(word, Nanos::from_micros(1))?.0 / 1000))?;
+        return micros.checked_mul(1000).map(Nanos).ok_or_else(|| format!("`{text}` is too long"));
+    }
     let (digits, unit) = split_unit(text.trim());
     let factor = match unit.as_str() {
         "" => default_unit,

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
 use onewrite_block::{Cause, Choices, DevicePort, Executor, MIB, Nanos, Operation, PAGE_SIZE, Page, RamDisk, Request};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, Ino, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, Ino, Manner, NewNode, Position};
 
 use crate::error::LabError;
 use crate::session::{FormatOptions, format};

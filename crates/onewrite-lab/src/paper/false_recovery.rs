@@ -14,7 +14,7 @@ use onewrite_block::{
 };
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, replay};
-use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, Manner, NewNode, Position};
 
 use crate::error::LabError;
 

@@ -7,7 +7,7 @@ use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
 use onewrite_block::{Choices, Executor, MIB, Operation, PAGE_SIZE};
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, Manner, NewNode, Position};
 
 use crate::error::LabError;
 use crate::session::{FormatOptions, format};

@@ -10,11 +10,13 @@ mod calibration;
 pub mod cell;
 pub mod false_recovery;
 mod flushes;
+pub mod groups;
 mod journals;
 mod padding;
 mod photographs;
 mod recovery;
 pub mod results;
+pub mod scores;
 pub mod ts_clock;
 
 use std::fmt;
@@ -29,7 +31,7 @@ const SCOREBOARD: &str = include_str!("../../scoreboard.toml");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A device figure that a profile may be fitted to.
+    /// A device figure that a profile may be fitted to; expected within [`Row::within`], or a tenth.
     Calibration,
     /// Follows from the algorithm alone; must be equal.
     Exact,
@@ -37,7 +39,7 @@ pub enum Kind {
     Near,
     /// The winner must agree.
     Shape,
-    /// The paper's best case over a sweep.
+    /// The paper's best case over a sweep; ours must agree in direction, where the row has one.
     Upto,
 }
 
@@ -70,7 +72,7 @@ pub struct Row {
     pub better: Option<String>,
     /// How paper and measurement are compared.
     pub kind: Kind,
-    /// Largest relative difference, for [`Kind::Near`].
+    /// Largest relative difference, for [`Kind::Near`] and [`Kind::Calibration`].
     pub within: Option<f64>,
     /// What a sweep goes over.
     pub over: Option<String>,
@@ -174,10 +176,22 @@ impl Row {
     }
 }
 
+/// Largest relative difference of a device figure, where the row names none.
+const CALIBRATED: f64 = 0.1;
+
 /// Rows that say which side wins but not by how much, where `a` is the larger one.
 const WINNERS: [&str; 3] = ["afs-soj-oj", "afs-filebench", "ldj-journal-size"];
 
 impl Row {
+    /// The value at which neither side wins; `None` for a plain figure without sides.
+    fn even(&self) -> Option<f64> {
+        match (&self.a, self.unit.starts_with("percent")) {
+            (Some(_), _) => Some(1.0),
+            (None, true) => Some(0.0),
+            (None, false) => None,
+        }
+    }
+
     /// Whether the paper's ratio is above one; where it is not a number, the larger one is `b`, but for [`WINNERS`].
     fn is_above_one(&self) -> bool {
         self.paper > 1.0 || WINNERS.contains(&self.id.as_str())
@@ -210,23 +224,28 @@ impl Measured {
         self.measured / self.row.paper
     }
 
-    /// Whether the row's kind is met; `None` where the kind asks for a report only.
+    /// Whether the row's kind is met; `None` where the row asks for a report only.
     pub fn agrees(&self) -> Option<bool> {
+        let is_within = |share: f64| Some((self.ratio() - 1.0).abs() <= self.row.within.unwrap_or(share));
         match self.row.kind {
             Kind::Exact => Some(self.measured == self.row.paper),
-            Kind::Near => Some((self.ratio() - 1.0).abs() <= self.row.within.unwrap_or(0.0)),
+            Kind::Near => is_within(0.0),
+            Kind::Calibration => is_within(CALIBRATED),
             Kind::Shape => Some((self.measured > 1.0) == self.row.is_above_one()),
-            Kind::Calibration | Kind::Upto => None,
+            Kind::Upto => self.row.even().map(|even| (self.measured > even) == (self.row.paper > even)),
         }
     }
 
     fn verdict(&self) -> String {
         let percent = (self.ratio() - 1.0) * 100.0;
         match self.agrees() {
+            Some(true) if matches!(self.row.kind, Kind::Calibration | Kind::Upto) => {
+                format!("agrees, {percent:+.1} %")
+            }
             Some(true) => "agrees".to_owned(),
             Some(false) if self.row.paper == 0.0 => "DIFFERS".to_owned(),
             Some(false) => format!("DIFFERS by {percent:+.1} %"),
-            None => format!("{percent:+.1} %"),
+            None => format!("reported, {percent:+.1} %"),
         }
     }
 }
@@ -295,6 +314,14 @@ mod tests {
     #[test]
     fn a_row_without_an_experiment_says_so() {
         assert!(run(&row("ldj-git")).unwrap_err().to_string().contains("ldj-git"));
+    }
+
+    #[test]
+    fn a_device_figure_passes_within_a_tenth_and_a_best_case_by_its_direction() {
+        let agrees = |id: &str, measured| Measured { measured, row: row(id) }.agrees();
+        assert_eq!([0.031, 0.033].map(|found| agrees("cal-zp-buffer-read", found)), [Some(true), Some(false)]);
+        assert_eq!([1.1, 0.98].map(|found| agrees("afs-fio-sdj-oj-1g", found)), [Some(true), Some(false)]);
+        assert_eq!([3.0, -3.0].map(|found| agrees("ts-spclock-ssd", found)), [Some(true), Some(false)]);
     }
 
     #[test]

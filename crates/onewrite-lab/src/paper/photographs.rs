@@ -7,7 +7,7 @@
 use jpeg_encoder::{ColorType, Encoder};
 use onewrite_block::{Choices, Executor, Geometry, KIB, MIB, PAGE_SIZE, RamDisk, TrimRead};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, Manner, NewNode, Position};
 
 use super::false_recovery::formatted;
 use crate::error::LabError;

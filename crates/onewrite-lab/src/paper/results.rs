@@ -10,6 +10,7 @@ use super::false_recovery::{FalseRecoveries, false_recoveries};
 use super::{Measured, Row, run, scoreboard};
 use crate::cores::side_by_side;
 use crate::error::LabError;
+use crate::report::{markdown_html, page};
 use crate::results::RunResult;
 use crate::workload::filebench::Personality;
 
@@ -211,6 +212,11 @@ pub struct JournalResults {
 }
 
 impl JournalResults {
+    /// The same as a page.
+    pub fn html(&self) -> String {
+        page("Results", &markdown_html(&self.markdown()))
+    }
+
     /// Tables in Markdown.
     pub fn markdown(&self) -> String {
         let mut text = HEAD.to_owned();

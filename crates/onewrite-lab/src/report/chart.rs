@@ -9,7 +9,7 @@ const WIDTH: f64 = 720.0;
 /// Room for the labels of runs.
 const LABELS: f64 = 132.0;
 /// Room for the value after a bar.
-const VALUES: f64 = 152.0;
+const VALUES: f64 = 180.0;
 /// Height of a line.
 const LINE: f64 = 34.0;
 /// Height of a bar.
@@ -81,7 +81,7 @@ pub fn stacked(title: &str, stacks: &[Stack]) -> String {
             ),
         );
     }
-    svg + "</svg>\n"
+    svg + "</svg></div>\n"
 }
 
 /// A part of a bar; a gap of the background's colour sets it apart from the next.
@@ -121,7 +121,7 @@ pub fn spreads(title: &str, spreads: &[Spread]) -> String {
             spread_marks(&mut svg, &spread.label, points, points.map(place), middle(index));
         }
     }
-    svg + "</svg>\n"
+    svg + "</svg></div>\n"
 }
 
 fn spread_marks(svg: &mut String, name: &str, values: [u64; 3], places: [f64; 3], y: f64) {
@@ -168,7 +168,9 @@ fn middle(index: usize) -> f64 {
 
 fn begin(title: &str, height: f64) -> String {
     let title = escape(title);
-    format!(r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{title}"><title>{title}</title>"#)
+    format!(
+        r#"<div class="chart"><svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{title}"><title>{title}</title>"#
+    )
 }
 
 fn axis(svg: &mut String, lines: usize) {
@@ -198,7 +200,7 @@ mod tests {
     fn the_longest_bar_takes_all_the_room() {
         let bar = |label: &str, value| Bar { label: label.into(), value, text: String::new() };
         let svg = bars("t", &[bar("a", 50.0), bar("b", 100.0)]);
-        assert!(svg.contains(r#"width="434.5""#) && svg.contains(r#"width="216.5""#), "{svg}");
+        assert!(svg.contains(r#"width="406.5""#) && svg.contains(r#"width="202.5""#), "{svg}");
     }
 
     #[test]

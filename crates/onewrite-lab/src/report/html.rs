@@ -1,53 +1,48 @@
-//! The page: one HTML file with everything in it, light and dark by the reader's setting, no script.
+//! The report of a comparison as a page: what came out, how, and of what; with charts.
 
 use onewrite_block::Cause;
 
 use super::chart::{self, Bar, Spread, Stack, escape};
-use super::table::{promise, subject};
-use super::units::{bytes, capacity, grouped, plain, ratio};
-use super::{Compared, Comparison, SHOWN, syncs, writes};
-use crate::results::{DeviceFigures, Distribution, Settings};
-
-const STYLE: &str = include_str!("page.css");
+use super::figures::{device, figures, promise};
+use super::page::{self, table};
+use super::table::subject;
+use super::units::{bytes, grouped, plain, ratio};
+use super::{Compared, Comparison, SHOWN, jobs, reads, setup, syncs, writes};
+use crate::results::Distribution;
 
 /// The whole page.
 pub fn page(comparison: &Comparison) -> String {
-    let title = escape(&subject(comparison));
-    let body =
-        [head(comparison), charts(comparison), figures(comparison), reading(comparison), foot(comparison)].concat();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
-    )
+    let body = [
+        head(comparison),
+        charts(comparison),
+        figures_table(comparison),
+        jobs_table(comparison),
+        reading(comparison),
+        foot(comparison),
+    ]
+    .concat();
+    page::page(&subject(comparison), &body)
 }
 
 fn head(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return "<h1>Nothing was compared</h1>\n".to_owned() };
-    let settings = &first.result.onewrite.settings;
     let job = escape(&first.result.onewrite.job);
-    let facts = [
-        ("device", format!("{}, {}", settings.device, capacity(settings.size_bytes))),
-        ("host", settings.host.clone()),
-        ("journal", settings.journal_bytes.map_or("none".to_owned(), capacity)),
-        ("page cache", page_cache(settings)),
-        ("seed", first.result.onewrite.seed.to_string()),
-    ];
-    let facts: String =
-        facts.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(value))).collect();
-    let lead = lead(&comparison.runs);
-    format!("<header>\n<p class=\"over\">Onewrite comparison</p>\n<h1>{job}</h1>\n{lead}<dl>{facts}</dl>\n</header>\n")
+    let runs = &comparison.runs;
+    let fact = |fact: setup::Fact| {
+        let differs = if fact.differs() { " class=\"differs\"" } else { "" };
+        format!("<div{differs}><dt>{}</dt><dd>{}</dd></div>", fact.name, escape(&fact.words(runs)))
+    };
+    let facts: String = setup::facts(runs).into_iter().map(fact).collect();
+    let lead = lead(runs);
+    let notes: String =
+        comparison.notes().iter().map(|note| format!("<p class=\"warning\">{}</p>\n", escape(note))).collect();
+    format!(
+        "<header>\n<p class=\"over\">Onewrite comparison</p>\n<h1>{job}</h1>\n{lead}{notes}<dl>{facts}</dl>\n</header>\n"
+    )
 }
 
-fn page_cache(settings: &Settings) -> String {
-    match (settings.cache_bytes, &settings.cache_policy) {
-        (Some(bytes), Some(policy)) => format!("{}, {policy}", capacity(bytes)),
-        _ => "none".to_owned(),
-    }
-}
-
-/// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked.
+/// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked, nor is
+/// one whose direct reads came from memory.
 fn lead(runs: &[Compared]) -> String {
     let mut promises: Vec<String> = Vec::new();
     for promise in runs.iter().map(promise) {
@@ -64,10 +59,11 @@ fn lead(runs: &[Compared]) -> String {
 
 fn fastest(runs: &[Compared], kept: &str) -> String {
     let rate = |run: &&Compared| run.result.operations_per_second();
-    let mut same: Vec<&Compared> = runs.iter().filter(|run| promise(run) == kept).collect();
-    same.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     let names = |run: &Compared| format!("<b>{}</b>", escape(&run.label));
-    match same[..] {
+    let (buffered, mut same): (Vec<&Compared>, Vec<&Compared>) =
+        runs.iter().filter(|run| promise(run) == kept).partition(|run| run.reads_from_memory());
+    same.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let ranked = match same[..] {
         [] => String::new(),
         [only] => format!("{} promises {kept}: {} operations/s. ", names(only), plain(rate(&only))),
         [best, .., worst] => {
@@ -79,13 +75,19 @@ fn fastest(runs: &[Compared], kept: &str) -> String {
                 names(worst)
             )
         }
-    }
+    };
+    let unranked = buffered.iter().map(|run| {
+        let rate = plain(rate(run));
+        format!("{} promises {kept} and is not ranked: its {rate} operations/s read from memory. ", names(run))
+    });
+    ranked + &unranked.collect::<String>()
 }
 
 fn charts(comparison: &Comparison) -> String {
     let runs = &comparison.runs;
     [
         section("Throughput", "operations a second; more is better", &throughput(runs)),
+        latencies("Read latency", runs, reads),
         latencies("Write latency", runs, writes),
         latencies("fsync latency", runs, syncs),
         section(BYTES, BYTES_NOTE, &(legend(runs) + &by_cause(runs))),
@@ -109,7 +111,8 @@ fn section(title: &str, note: &str, chart: &str) -> String {
 fn throughput(runs: &[Compared]) -> String {
     let bar = |run: &Compared| {
         let value = run.result.operations_per_second();
-        Bar { label: run.label.clone(), value, text: plain(value) }
+        let text = plain(value) + if run.reads_from_memory() { ", from memory" } else { "" };
+        Bar { label: run.label.clone(), value, text }
     };
     chart::bars("Throughput in operations a second", &runs.iter().map(bar).collect::<Vec<_>>())
 }
@@ -180,61 +183,56 @@ fn flash(runs: &[Compared]) -> String {
         bars.map(|(label, (value, text))| Bar { label, value, text }).collect::<Vec<_>>()
     };
     let waf = bars(&|run| (device(run).waf.unwrap_or(0.0), ratio(device(run).waf)));
+    let are_few = runs.iter().all(|run| device(run).erases < ERASES_FEW);
     let erases = bars(&|run| {
+        if are_few {
+            return (device(run).erases as f64, grouped(device(run).erases));
+        }
         let asked = run.result.onewrite.total.write.io_bytes.max(1) as f64 / 1e9;
         let each = device(run).erases as f64 / asked;
         (each, format!("{} · {}", plain(each), grouped(device(run).erases)))
     });
     let note = "flash bytes programmed for each byte written to the device; garbage collection and mapping add to 1";
     section("Write amplification", note, &chart::bars("Write amplification", &waf))
-        + &section(
-            "Flash blocks erased",
-            "for each GB that the workload wrote; fewer is better",
-            &chart::bars("Erases", &erases),
-        )
+        + &section("Flash blocks erased", erases_note(are_few), &chart::bars("Erases", &erases))
 }
 
-fn device(run: &Compared) -> &DeviceFigures {
-    &run.result.onewrite.device
-}
+/// Erases below which a rate for each GB says nothing: one more or less would change it.
+const ERASES_FEW: u64 = 100;
 
-/// All figures once more as a table, for those who want to read or copy them.
-fn figures(comparison: &Comparison) -> String {
-    let runs = &comparison.runs;
-    let row = |name: &str, cell: &dyn Fn(&Compared) -> String| {
-        let cells: String = runs.iter().map(|run| format!("<td>{}</td>", escape(&cell(run)))).collect();
-        format!("<tr><th scope=\"row\">{name}</th>{cells}</tr>\n")
-    };
-    let latency = |of: fn(&Compared) -> &Distribution, percent: f64| {
-        move |run: &Compared| super::units::latency(of(run).percentile.at(percent))
-    };
-    let of_fs = |get: fn(&crate::results::FsFigures) -> u64| {
-        move |run: &Compared| run.result.onewrite.fs.as_ref().map_or("–".to_owned(), |fs| grouped(get(fs)))
-    };
-    let mut rows = row("operations/s", &|run| plain(run.result.operations_per_second()));
-    for (name, of) in [("write", writes as fn(&Compared) -> &Distribution), ("fsync", syncs)] {
-        SHOWN.iter().for_each(|&percent| rows += &row(&format!("{name} p{percent}"), &latency(of, percent)));
+fn erases_note(are_few: bool) -> &'static str {
+    match are_few {
+        true => "how many: too few for a rate; fewer is better",
+        false => "for each GB that the workload wrote; fewer is better",
     }
-    rows += &row("bytes written", &|run| bytes(device(run).host_write_bytes));
-    rows += &row("for each byte asked", &|run| ratio(run.result.written_per_byte()));
-    rows += &row("bytes read", &|run| bytes(device(run).host_read_bytes));
-    rows += &row("flushes", &|run| grouped(device(run).flushes));
-    rows += &row("for each fsync", &|run| ratio(run.result.flushes_per_sync()));
-    rows += &row("FUA writes", &|run| grouped(device(run).fua_writes));
-    rows += &row("transactions", &of_fs(|fs| fs.commits));
-    rows += &row("checkpoints (waited for)", &|run| {
-        let fs = run.result.onewrite.fs.as_ref();
-        fs.map_or("–".to_owned(), |fs| format!("{} ({})", grouped(fs.checkpoints), grouped(fs.forced_checkpoints)))
-    });
-    rows += &row("WAF", &|run| ratio(device(run).waf));
-    rows += &row("erases", &|run| grouped(device(run).erases));
-    rows += &row("promise", &promise);
-    rows += &row("power cuts", &|run| run.crash.as_ref().map_or("not tried".to_owned(), super::CrashVerdict::words));
-    let heads: String = runs.iter().map(|run| format!("<th scope=\"col\">{}</th>", escape(&run.label))).collect();
-    format!(
-        "<section>\n<h2>All figures</h2>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>{heads}</tr></thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div>\n</section>\n"
-    )
+}
+
+/// All figures once more as a table, for those who want to read or copy them; first where the set-ups differ.
+fn figures_table(comparison: &Comparison) -> String {
+    let runs = &comparison.runs;
+    let heads: Vec<String> = std::iter::once(String::new()).chain(runs.iter().map(|run| escape(&run.label))).collect();
+    let row = |label: &str, cells: &[String]| {
+        let label = match label.strip_prefix("  ") {
+            Some(label) => format!("<span class=\"sub\">{}</span>", escape(label)),
+            None => escape(label),
+        };
+        std::iter::once(label).chain(cells.iter().map(|cell| escape(cell))).collect::<Vec<String>>()
+    };
+    let differing = super::differing(runs);
+    let mut rows: Vec<Vec<String>> = differing.iter().map(|fact| row(fact.name, &fact.values)).collect();
+    rows.extend(figures(runs).iter().map(|line| row(&line.label, &line.cells)));
+    format!("<section class=\"long\">\n<h2>All figures</h2>\n{}</section>\n", table(&heads, &rows))
+}
+
+/// Each job or group of each run.
+fn jobs_table(comparison: &Comparison) -> String {
+    let rows = jobs::rows(&comparison.runs);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()).collect();
+    let table = table(&jobs::HEADS.map(str::to_owned), &rows);
+    format!("<section class=\"long jobs\">\n<h2>Each job</h2>\n{table}</section>\n")
 }
 
 /// What the figures mean, and what they do not.

@@ -5,16 +5,15 @@ use std::fmt::Write;
 use super::chart::escape;
 
 const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 300.0;
+const HEIGHT_MIN: f64 = 300.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 /// Of a label at the end of a line.
 const LABEL_HEIGHT: f64 = 12.0;
-/// Told apart by hue and, for who cannot see hues, by the labels at the ends.
-const COLOURS: [&str; 9] =
-    ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#1a1a1a", "#7f7f7f"];
+/// Colours of lines, classes of the page. For who cannot see hues, labels stand at the ends.
+const SERIES: usize = 9;
 
 /// A series.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,16 +31,17 @@ pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
         Some(bounds.map_or((*x, *x, *y), |(first, last, top)| (first.min(*x), last.max(*x), top.max(*y))))
     });
     let Some((first, last, top)) = bounds else { return String::new() };
+    let height = HEIGHT_MIN.max(TOP + BOTTOM + LABEL_HEIGHT * series.len() as f64);
     let decades = (last / first).ln().max(f64::MIN_POSITIVE);
     let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * (value / first).ln() / decades;
-    let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top.max(f64::MIN_POSITIVE);
+    let y = |value: f64| height - BOTTOM - (height - TOP - BOTTOM) * value / top.max(f64::MIN_POSITIVE);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" font-size=\"11\" font-family=\"sans-serif\"><title>{}</title>\n",
+        "<div class=\"chart\"><svg class=\"lines\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"><title>{}</title>\n",
         escape(title)
     );
     let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"16\">{}</text>", escape(up));
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-    let _ = writeln!(svg, "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#888\"/>");
+    let (bottom, right) = (height - BOTTOM, WIDTH - RIGHT);
+    let _ = writeln!(svg, "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" class=\"axis\"/>");
     for share in [0.0, 0.5, 1.0] {
         let (value, place) = (top * share, y(top * share));
         let _ = writeln!(svg, "<text x=\"{}\" y=\"{place:.1}\" text-anchor=\"end\">{value:.1}</text>", LEFT - 6.0);
@@ -61,15 +61,15 @@ pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
     let _ = writeln!(svg, "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text>", bottom + 34.0, escape(across));
     let ends: Vec<f64> = series.iter().map(|line| line.points.last().map_or(bottom, |(_, end)| y(*end))).collect();
     let labelled = spread(&ends, LABEL_HEIGHT, bottom);
-    for ((line, place), colour) in series.iter().zip(labelled).zip(COLOURS.iter().cycle()) {
+    for ((line, place), colour) in series.iter().zip(labelled).zip((0..SERIES).cycle()) {
         let path: Vec<String> = line.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b))).collect();
-        let _ = writeln!(svg, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>", path.join(" "));
+        let _ = writeln!(svg, "<polyline points=\"{}\" class=\"series-{colour}\"/>", path.join(" "));
         if let Some((a, _)) = line.points.last() {
             let (a, b, label) = (x(*a) + 6.0, place + 4.0, escape(&line.label));
-            let _ = writeln!(svg, "<text x=\"{a:.1}\" y=\"{b:.1}\" fill=\"{colour}\">{label}</text>");
+            let _ = writeln!(svg, "<text x=\"{a:.1}\" y=\"{b:.1}\" class=\"series-{colour}\">{label}</text>");
         }
     }
-    svg + "</svg>\n"
+    svg + "</svg></div>\n"
 }
 
 /// Places as near to those wanted as they can be, in their order, at least `gap` apart and none below `bottom`.

@@ -4,14 +4,21 @@
 //! what it costs: a faster mode that promises less has not won.
 
 mod chart;
+mod figures;
 mod html;
+mod jobs;
 mod lines;
+mod markdown;
+mod page;
+mod setup;
 mod table;
 mod units;
 
 use crate::results::{Distribution, RunResult};
 pub(crate) use chart::escape;
 pub(crate) use lines::{Line, lines};
+pub(crate) use markdown::html as markdown_html;
+pub(crate) use page::{page, standalone};
 
 /// Runs of one job that differ in their mode.
 pub struct Comparison {
@@ -52,7 +59,24 @@ impl CrashVerdict {
     }
 }
 
+/// Share of direct reads from memory below which a run counts as having read its device.
+const CACHED_SHARE_MAX: f64 = 0.01;
+
+impl Compared {
+    /// Whether what it served as direct reads came from memory, so that its rate says little of the device.
+    pub fn reads_from_memory(&self) -> bool {
+        let share = self.result.onewrite.fs.as_ref().and_then(crate::results::FsFigures::cached_share);
+        share.is_some_and(|share| share >= CACHED_SHARE_MAX)
+    }
+}
+
 impl Comparison {
+    /// What has to be known before the runs are set side by side, each a sentence or two.
+    pub fn notes(&self) -> Vec<String> {
+        let of = |run: &Compared| run.result.onewrite.fs.as_ref().map_or(Vec::new(), |fs| fs.notes.clone());
+        self.runs.iter().flat_map(of).collect()
+    }
+
     /// The table for a terminal.
     pub fn table(&self) -> String {
         table::table(self)
@@ -66,6 +90,15 @@ impl Comparison {
 
 /// The latency percentiles that reports show.
 const SHOWN: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// Where the set-ups of the runs differ.
+fn differing(runs: &[Compared]) -> Vec<setup::Fact> {
+    if runs.is_empty() { Vec::new() } else { setup::facts(runs).into_iter().filter(setup::Fact::differs).collect() }
+}
+
+fn reads(run: &Compared) -> &Distribution {
+    &run.result.onewrite.total.read.clat_ns
+}
 
 fn writes(run: &Compared) -> &Distribution {
     &run.result.onewrite.total.write.clat_ns

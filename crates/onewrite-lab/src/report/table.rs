@@ -1,14 +1,38 @@
 //! The table for a terminal: a line for each figure, a column for each run.
 
-use super::units::{bytes, capacity, grouped, latency, plain, ratio};
-use super::{Compared, Comparison, SHOWN, syncs, writes};
-use crate::results::Distribution;
+use super::units::capacity;
+use super::{Comparison, differing, figures, jobs};
 
 /// A line of the table: a label and a cell for each run. An empty one is a rule.
 type Line = (String, Vec<String>);
 
-/// The whole table, with a head that says what was run.
+/// The whole table, with a head that says what was run; then the jobs, if there are several, and what has to be known.
 pub fn table(comparison: &Comparison) -> String {
+    let notes = comparison.notes().into_iter().map(|note| format!("\nnote: {note}\n"));
+    [figures_table(comparison), jobs_table(comparison), notes.collect()].concat()
+}
+
+/// A row for each job of each run.
+fn jobs_table(comparison: &Comparison) -> String {
+    let rows = jobs::rows(&comparison.runs);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = std::iter::once(jobs::HEADS.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
+    let mut text = String::from("\n");
+    for row in &rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| match column < jobs::WORDS {
+            true => format!("{cell}{}", " ".repeat(width(column) - length(cell))),
+            false => right(cell, width(column)),
+        });
+        text += cells.collect::<Vec<_>>().join("   ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn figures_table(comparison: &Comparison) -> String {
     let lines = lines(comparison);
     let width = |column: usize| lines.iter().map(|(_, cells)| length(&cells[column])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..comparison.runs.len()).map(width).collect();
@@ -35,7 +59,7 @@ fn right(text: &str, width: usize) -> String {
     " ".repeat(width - length(text)) + text
 }
 
-/// `varmail on sata-850pro (emulated, 1 GiB), seed 1`.
+/// `varmail on sata-850pro (emulated, 1 GiB, new, not aged), seed 1`.
 pub fn subject(comparison: &Comparison) -> String {
     let Some(run) = comparison.runs.first() else { return String::new() };
     let figures = &run.result.onewrite;
@@ -43,44 +67,20 @@ pub fn subject(comparison: &Comparison) -> String {
     let size = capacity(figures.settings.size_bytes);
     let policy = figures.settings.cache_policy.as_deref().filter(|policy| *policy != "lru");
     let cache = policy.map(|policy| format!(", cache policy {policy}")).unwrap_or_default();
-    format!("{} on {} ({kind}, {size}){cache}, seed {}", figures.job, figures.settings.device, figures.seed)
+    let setup = figures.settings.setup.words().map(|words| format!(", {words}")).unwrap_or_default();
+    format!("{} on {} ({kind}, {size}{setup}){cache}, seed {}", figures.job, figures.settings.device, figures.seed)
 }
 
 fn head(comparison: &Comparison) -> String {
     subject(comparison) + "\n\n"
 }
 
+/// Names of the runs, where their set-ups differ, and the figures.
 fn lines(comparison: &Comparison) -> Vec<Line> {
     let runs = &comparison.runs;
-    let line = |label: &str, cell: &dyn Fn(&Compared) -> String| (label.to_owned(), runs.iter().map(cell).collect());
-    let mut lines = vec![
-        line("", &|run| run.label.clone()),
-        line("operations/s", &|run| plain(run.result.operations_per_second())),
-    ];
-    lines.extend(latencies(runs, "write", writes));
-    lines.extend(latencies(runs, "fsync", syncs));
-    let device = |run: &Compared| run.result.onewrite.device.clone();
-    lines.push(line("bytes written", &|run| bytes(device(run).host_write_bytes)));
-    lines.push(line("  for each byte asked", &|run| ratio(run.result.written_per_byte())));
-    lines.push(line("flushes", &|run| grouped(device(run).flushes)));
-    lines.push(line("  for each fsync", &|run| ratio(run.result.flushes_per_sync())));
-    lines.push(line("WAF", &|run| ratio(device(run).waf)));
-    lines.push(line("erases", &|run| grouped(device(run).erases)));
-    lines.push(line("promise", &promise));
+    let mut lines: Vec<Line> = vec![(String::new(), runs.iter().map(|run| run.label.clone()).collect())];
+    lines.extend(differing(runs).into_iter().map(|fact| (fact.name.to_owned(), fact.values)));
+    let figures = figures::figures(runs).into_iter().filter(|line| !line.is_detail);
+    lines.extend(figures.map(|line| (line.label, line.cells)));
     lines
-        .push(line("power cuts", &|run| run.crash.as_ref().map_or("not tried".to_owned(), super::CrashVerdict::words)));
-    lines
-}
-
-fn latencies(runs: &[Compared], name: &str, of: fn(&Compared) -> &Distribution) -> Vec<Line> {
-    let line = |percent: f64| {
-        let cells = runs.iter().map(|run| latency(of(run).percentile.at(percent))).collect();
-        (format!("{name} p{percent}"), cells)
-    };
-    SHOWN.map(line).to_vec()
-}
-
-/// What the run's file system promises, in a word.
-pub fn promise(run: &Compared) -> String {
-    run.result.onewrite.fs.as_ref().map_or_else(|| "–".to_owned(), |fs| fs.promise.clone())
 }

@@ -11,14 +11,14 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::{Choices, KIB, Nanos};
-use onewrite_crash::{Action, Workload as CrashWorkload};
+use onewrite_crash::{Action, Blocks, Workload as CrashWorkload};
 use onewrite_fs::Position;
 
 use super::JobSpec;
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
 use crate::workload::filebench::{Length, Parameters};
-use crate::workload::{FileId, FilePlan, Layout, Operation, Order, Slot, Task, Workload, fio, postmark};
+use crate::workload::{FileId, FilePlan, Layout, Operation, Order, Reservation, Slot, Task, Workload, fio, postmark};
 
 /// Operations of one workload that change something.
 const CHANGES: u64 = 120;
@@ -204,6 +204,17 @@ impl Writer {
             Operation::Fsync { slot } => self.named(post, slot).map(Action::Fsync).into_iter().collect(),
             Operation::Fdatasync { slot } => self.named(post, slot).map(Action::Fdatasync).into_iter().collect(),
             Operation::Think(span) => vec![Action::Pause(span.0.div_ceil(1_000_000))],
+            Operation::Allocate { slot, offset, length, reservation, .. } => {
+                let how = match reservation {
+                    Reservation::Extend => Blocks::Extend,
+                    Reservation::KeepSize => return Vec::new(),
+                    Reservation::PunchHole => Blocks::Punch,
+                };
+                self.named(post, slot).map(|file| Action::Allocate { file, offset, length, how }).into_iter().collect()
+            }
+            Operation::SetSize { slot, size, .. } => {
+                self.named(post, slot).map(|file| Action::Truncate { file, size }).into_iter().collect()
+            }
             Operation::Stat { .. } | Operation::Invalidate { .. } | Operation::Read { .. } | Operation::Trim { .. } => {
                 Vec::new()
             }

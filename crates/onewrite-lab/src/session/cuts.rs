@@ -11,7 +11,7 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Device, DevicePort, Executor, Halt, Nanos, Runtime};
 use onewrite_fs::api::resolve;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{FileSystem, FsResult, Manner};
+use onewrite_fs::{FileSystem, FileView, FsResult, Manner};
 
 use super::{RunSpec, Stack, format, journal_bytes, judge, mount_options};
 use crate::driver::{self, Files, Ledger, RunOptions, Settled};

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use onewrite_block::{Device, MIB, PAGE_SIZE};
-use onewrite_device::{FileDisk, Profile};
+use onewrite_device::{Age, FileDisk, FtlKind, Layer, Profile};
 
 use super::Overlay;
 use crate::error::LabError;
+use crate::results::DeviceSetup;
 
 /// Bytes of an emulated device, or of an image that is made, if nothing else is asked for.
 pub const DEFAULT_BYTES: u64 = 1024 * MIB;
@@ -15,13 +16,18 @@ pub const DEFAULT_BYTES: u64 = 1024 * MIB;
 #[derive(Clone, Debug)]
 pub enum DeviceChoice {
     /// An emulated device.
-    Emulated(Box<Profile>),
+    Emulated {
+        /// The device on paper.
+        profile: Box<Profile>,
+        /// What was written to it before.
+        age: Age,
+    },
     /// A file or block device of the host.
     Disk(PathBuf),
 }
 
 impl DeviceChoice {
-    /// A profile in a file if `text` ends in `.toml`, a path if it holds a slash or names a file that exists, else a
+    /// A new device: a profile in a file if `text` ends in `.toml`, a path if it holds a slash or names a file that exists, else a
     /// profile by name.
     ///
     /// # Errors
@@ -30,29 +36,55 @@ impl DeviceChoice {
         if !text.ends_with(".toml") && (text.contains('/') || Path::new(text).exists()) {
             return Ok(DeviceChoice::Disk(PathBuf::from(text)));
         }
-        Ok(DeviceChoice::Emulated(Box::new(Profile::named(text)?)))
+        Ok(DeviceChoice::Emulated { profile: Box::new(Profile::named(text)?), age: Age::New })
+    }
+
+    /// The same with a past.
+    ///
+    /// # Errors
+    /// If it is a real disk, whose past nobody knows.
+    pub fn of_age(self, age: Age) -> Result<DeviceChoice, LabError> {
+        match self {
+            DeviceChoice::Emulated { profile, .. } => Ok(DeviceChoice::Emulated { profile, age }),
+            disk if age == Age::New => Ok(disk),
+            DeviceChoice::Disk(path) => Err(LabError::Option(format!(
+                "--age {} is for emulated devices; what {} went through is not known, write to it before instead",
+                age.name(),
+                path.display()
+            ))),
+        }
+    }
+
+    /// What else a report says of it.
+    pub fn setup(&self) -> DeviceSetup {
+        let DeviceChoice::Emulated { profile, age } = self else { return DeviceSetup::default() };
+        let ftl =
+            profile.flash.as_ref().map(|_| profile.own_layer().as_ref().map_or(FtlKind::Page.name(), Layer::name));
+        DeviceSetup { ftl: ftl.map(str::to_owned), age: Some(age.name().to_owned()) }
     }
 
     /// The name in reports.
     pub fn name(&self) -> String {
         match self {
-            DeviceChoice::Emulated(profile) => profile.name.clone(),
+            DeviceChoice::Emulated { profile, .. } => profile.name.clone(),
             DeviceChoice::Disk(path) => path.display().to_string(),
         }
     }
 
     /// Whether time is virtual.
     pub fn is_emulated(&self) -> bool {
-        matches!(self, DeviceChoice::Emulated(_))
+        matches!(self, DeviceChoice::Emulated { .. })
     }
 
-    /// The device, blank if emulated. `bytes` is its size; a disk that exists has its own.
+    /// The device; an emulated one is blank, or of its age. `bytes` is its size; a disk that exists has its own.
     ///
     /// # Errors
     /// If it cannot be made or opened, or `bytes` contradicts what is there.
     pub fn open(&self, bytes: Option<u64>) -> Result<Box<dyn Device>, LabError> {
         match self {
-            DeviceChoice::Emulated(profile) => Ok(profile.device(Some(bytes.unwrap_or(DEFAULT_BYTES)))?),
+            DeviceChoice::Emulated { profile, age } => {
+                Ok(profile.device_of_age(Some(bytes.unwrap_or(DEFAULT_BYTES)), *age)?)
+            }
             DeviceChoice::Disk(path) if path.exists() => existing(path, bytes),
             DeviceChoice::Disk(path) => {
                 let bytes = bytes.unwrap_or(DEFAULT_BYTES);
@@ -76,18 +108,19 @@ fn existing(path: &Path, bytes: Option<u64>) -> Result<Box<dyn Device>, LabError
     }
 }
 
-/// The image or disk at `path`, to be changed.
+/// The image or disk at `path`, to be changed, with nobody beside.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If it cannot be opened, or others have it in use.
 pub fn open_disk(path: &Path) -> Result<Box<dyn Device>, LabError> {
     Ok(Box::new(FileDisk::open(path)?))
 }
 
-/// The image or disk at `path`, to be looked at: nothing that happens to it lasts.
+/// The image or disk at `path`, to be looked at, beside others that look: nothing that happens to it lasts. It takes no
+/// permission to write.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If it cannot be opened, or others change it.
 pub fn view_disk(path: &Path) -> Result<Box<dyn Device>, LabError> {
-    Ok(Box::new(Overlay::new(open_disk(path)?)))
+    Ok(Box::new(Overlay::new(Box::new(FileDisk::view(path)?))))
 }

@@ -27,9 +27,8 @@ pub async fn save_image(port: &DevicePort, path: &Path) -> Result<(), LabError> 
         let pages = port.submit(request).await.map_err(FsError::from)?;
         write(&mut file, start, &pages).map_err(failed)?;
     }
-    file.sync_all().map_err(failed)?;
-    partial.keep();
-    Ok(())
+    drop(file);
+    partial.keep().map_err(failed)
 }
 
 fn write(file: &mut File, start: u64, pages: &[Page]) -> std::io::Result<()> {

@@ -1,10 +1,11 @@
-//! Judge: the log of an image replayed, and every structure checked.
+//! Judge: the log of an image replayed, and every structure checked; repaired, if that is asked for.
 
 use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
-use onewrite_fs::FsResult;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::replay;
 use onewrite_fs::journal::Recovered;
+use onewrite_fs::repair::{Manner, RepairOptions, Repaired, repair};
+use onewrite_fs::{FsError, FsResult};
 
 /// Reads blocks through a port.
 struct Reader<'a>(&'a DevicePort);
@@ -33,4 +34,42 @@ pub async fn judge(port: &DevicePort) -> FsResult<Judgement> {
     let recovered = replay(port).await?;
     let report = check(&Reader(port), &CheckOptions::default()).await;
     Ok(Judgement { recovered, report })
+}
+
+/// What a repair did.
+pub struct Mended {
+    /// What replaying the log did, if it held anything.
+    pub recovered: Option<Recovered>,
+    /// What was found, what was done about it, and what is left.
+    pub repaired: Repaired,
+}
+
+/// Replays the log of the image on `port`, repairs it in the manner `manner`, and writes what that changes.
+///
+/// The superblock is written last, behind a flush: a power cut before leaves an image that can be repaired again.
+///
+/// # Errors
+/// If the device fails, or the image has features that are not known. A log that cannot be replayed is damage: it is
+/// emptied.
+pub async fn mend(port: &DevicePort, manner: Manner) -> FsResult<Mended> {
+    let recovered = match replay(port).await {
+        Ok(recovered) => recovered,
+        Err(FsError::Damaged { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let unix_time = (port.runtime().civil_now().0 / 1_000_000_000) as u32;
+    let mut repaired = repair(&Reader(port), &RepairOptions { manner, unix_time }).await;
+    let superblock = repaired.blocks.remove(&0);
+    for (&block, page) in &repaired.blocks {
+        port.request(Request::write(Lpn(block), vec![page.clone()], Cause::Metadata)).await?;
+    }
+    if !repaired.blocks.is_empty() {
+        port.request(Request::flush(Cause::Metadata)).await?;
+    }
+    if let Some(page) = superblock {
+        port.request(Request::write(Lpn(0), vec![page.clone()], Cause::Metadata)).await?;
+        port.request(Request::flush(Cause::Metadata)).await?;
+        repaired.blocks.insert(0, page);
+    }
+    Ok(Mended { recovered, repaired })
 }

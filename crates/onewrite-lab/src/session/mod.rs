@@ -11,17 +11,20 @@
 mod crash;
 mod cuts;
 mod device;
+mod first_page;
 mod format;
 mod image;
 mod judge;
 mod overlay;
 mod recovery;
+mod room;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use onewrite_block::layer::{TraceEvent, Traced};
-use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, MIB, Nanos, PAGE_SIZE, Runtime, Time};
+use onewrite_block::layer::{Gauged, TraceEvent, Traced, Usage};
+use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, MIB, Nanos, PAGE_SIZE, Time};
 use onewrite_cache::PageRequest;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
@@ -30,16 +33,17 @@ use onewrite_fs::journal::EvictionSpot;
 pub use crash::crash_workloads;
 pub use cuts::try_cuts;
 pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
+pub use first_page::{FirstPage, Unfinished};
 pub use format::{FormatOptions, Formatted, format, held_by, lazy_journal_bytes};
 pub use image::save_image;
-pub use judge::{Judgement, judge};
+pub use judge::{Judgement, Mended, judge, mend};
 pub use overlay::Overlay;
 pub use recovery::recovery_after;
 
 use crate::driver::{self, Files, JobMeasure, Raw, RunOptions, Watcher};
 use crate::error::LabError;
 use crate::job::JobFile;
-use crate::results::{DeviceFigures, Figures, FsFigures, RunResult, Settings};
+use crate::results::{DeviceFigures, DeviceSetup, DiskUtil, Figures, FsFigures, RunResult, Settings};
 use crate::trace::Pages;
 use crate::workload::filebench::{self, Parameters, Personality};
 use crate::workload::{Workload, fio, postmark};
@@ -92,6 +96,8 @@ pub struct RunSpec {
     pub stack: Stack,
     /// Name of the device in reports.
     pub device: String,
+    /// What else reports say of it.
+    pub setup: DeviceSetup,
     /// How time passes: virtual for emulated devices, wall for real ones.
     pub time: Time,
     /// Name of the host profile in reports.
@@ -108,6 +114,8 @@ pub struct RunSpec {
     pub delayed_allocation: bool,
     /// In modes that pad: what was found out about the write buffer; else what the device states of itself.
     pub eviction_spot: Option<EvictionSpot>,
+    /// Empty the page cache before the jobs, so that nothing that the layout left there is read from memory.
+    pub drop_caches: bool,
     /// The seed of all chance.
     pub seed: u64,
 }
@@ -120,6 +128,7 @@ impl RunSpec {
             job,
             stack,
             device: device.to_owned(),
+            setup: DeviceSetup::default(),
             time: Time::Virtual,
             host_name: "default".to_owned(),
             host: HostProfile::default(),
@@ -128,6 +137,7 @@ impl RunSpec {
             cache_policy: PolicyKind::Lru,
             delayed_allocation: true,
             eviction_spot: None,
+            drop_caches: false,
             seed: 1,
         }
     }
@@ -157,10 +167,11 @@ pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<Ru
         Some(sink) => Box::new(Traced::new(device, sink)),
         None => device,
     };
-    let port = runtime.attach(device);
+    let usage = SharedUsage::default();
+    let port = runtime.attach(Box::new(Gauged::new(device, Rc::clone(&usage))));
     let (spec, watcher, pages) = (Rc::new(spec.clone()), extras.watcher, extras.pages);
     let (task_port, task_spec) = (port.clone(), Rc::clone(&spec));
-    let result = executor.block_on(async move { carry_out(task_spec, task_port, watcher, pages).await })??;
+    let result = executor.block_on(async move { carry_out(task_spec, (task_port, usage), watcher, pages).await })??;
     if let Some(path) = extras.image {
         let port = port.clone();
         executor.block_on(async move { save_image(&port, &path).await })??;
@@ -168,22 +179,29 @@ pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<Ru
     Ok(result)
 }
 
+/// How busy the device was.
+type SharedUsage = Rc<RefCell<Usage>>;
+
 /// Takes pages of files.
 type PageSink = Box<dyn FnMut(PageRequest)>;
 
 async fn carry_out(
     spec: Rc<RunSpec>,
-    port: DevicePort,
+    device: (DevicePort, SharedUsage),
     watcher: Option<Watcher>,
     pages: Option<PageSink>,
 ) -> Result<RunResult, LabError> {
     match spec.stack {
-        Stack::Raw => run_raw(&spec, port, watcher).await,
-        Stack::Ext4(mode) => run_ext4(&spec, mode, port, (watcher, pages)).await,
+        Stack::Raw => run_raw(&spec, device, watcher).await,
+        Stack::Ext4(mode) => run_ext4(&spec, mode, device, (watcher, pages)).await,
     }
 }
 
-async fn run_raw(spec: &RunSpec, port: DevicePort, watcher: Option<Watcher>) -> Result<RunResult, LabError> {
+async fn run_raw(
+    spec: &RunSpec,
+    (port, usage): (DevicePort, SharedUsage),
+    watcher: Option<Watcher>,
+) -> Result<RunResult, LabError> {
     let runtime = port.runtime().clone();
     let bytes = device_bytes(&port);
     let workload = spec.job.plan(fio::Target::Device { bytes }, &Choices::new(spec.seed))?;
@@ -191,13 +209,15 @@ async fn run_raw(spec: &RunSpec, port: DevicePort, watcher: Option<Watcher>) -> 
     let begin = runtime.now();
     let options = RunOptions { watcher, ..RunOptions::default() };
     let measures = driver::run(&runtime, Rc::new(Raw::new(port.clone())), workload, options).await?;
-    Ok(gather(spec, &port, &measures, runtime.now() - begin, None, None))
+    let span = runtime.now() - begin;
+    let usage = *usage.borrow();
+    Ok(gather(spec, &port, &measures, (span, usage), None))
 }
 
 async fn run_ext4(
     spec: &RunSpec,
     mode: Mode,
-    port: DevicePort,
+    (port, usage): (DevicePort, SharedUsage),
     (watcher, pages): (Option<Watcher>, Option<PageSink>),
 ) -> Result<RunResult, LabError> {
     let runtime = port.runtime().clone();
@@ -221,10 +241,14 @@ async fn run_ext4(
             pages.for_each(|page| sink(PageRequest::new(places.page(file, page), is_write)));
         });
     }
-    let measures = measure(&runtime, &fs, workload, watcher).await?;
+    let options = RunOptions { watcher, drops_caches: spec.drop_caches, ..RunOptions::default() };
+    let measured = driver::run(&runtime, Rc::new(Files::new(Rc::clone(&fs))), workload, options).await;
+    let measures = measured.map_err(|error| spec.with_need(error, device_bytes(&port)))?;
     fs.unmount().await?;
     let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());
-    Ok(gather(spec, &port, &measures, runtime.now() - begin, Some(figures), Some(formatted.journal_bytes)))
+    let span = runtime.now() - begin;
+    let usage = *usage.borrow();
+    Ok(gather(spec, &port, &measures, (span, usage), Some((figures, formatted.journal_bytes))))
 }
 
 /// Bytes of the journal that mkfs is asked for.
@@ -238,16 +262,6 @@ fn mount_options(spec: &RunSpec, mode: Mode) -> MountOptions {
     MountOptions { cache_pages, cache_policy, delayed_allocation, eviction_spot, ..MountOptions::new(mode) }
 }
 
-async fn measure(
-    runtime: &Runtime,
-    fs: &Rc<Ext4>,
-    workload: Workload,
-    watcher: Option<Watcher>,
-) -> Result<Vec<JobMeasure>, LabError> {
-    let options = RunOptions { watcher, ..RunOptions::default() };
-    driver::run(runtime, Rc::new(Files::new(Rc::clone(fs))), workload, options).await
-}
-
 fn device_bytes(port: &DevicePort) -> u64 {
     port.geometry().pages * PAGE_SIZE as u64
 }
@@ -256,24 +270,25 @@ fn gather(
     spec: &RunSpec,
     port: &DevicePort,
     measures: &[JobMeasure],
-    duration: Nanos,
-    fs: Option<FsFigures>,
-    journal_bytes: Option<u64>,
+    (duration, usage): (Nanos, Usage),
+    fs: Option<(FsFigures, u64)>,
 ) -> RunResult {
     let seconds = Some(duration.as_secs_f64());
     let (virtual_seconds, wall_seconds) = if spec.time == Time::Virtual { (seconds, None) } else { (None, seconds) };
     let is_raw = spec.stack == Stack::Raw;
-    RunResult::new(measures, |total| Figures {
+    let (fs, journal_bytes) = fs.unzip();
+    RunResult::new(measures, DiskUtil::new(&spec.device, &usage, duration), |total| Figures {
         job: spec.job.name().to_owned(),
         seed: spec.seed,
         virtual_seconds,
         wall_seconds,
+        device: DeviceFigures::new(&spec.device, &port.device().counters(), total.write.io_bytes),
         total,
-        device: DeviceFigures::new(&spec.device, &port.device().counters()),
         settings: Settings {
             fs: if is_raw { "raw" } else { "ext4" }.to_owned(),
             mode: fs.as_ref().map(|fs| fs.mode.clone()),
             device: spec.device.clone(),
+            setup: spec.setup.clone(),
             host: spec.host_name.clone(),
             size_bytes: device_bytes(port),
             journal_bytes,
@@ -283,6 +298,7 @@ fn gather(
                 Stack::Ext4(mode) => Some(spec.delayed_allocation && mode.scope() != Scope::Full),
                 Stack::Raw => None,
             },
+            drop_caches: spec.drop_caches,
         },
         fs,
     })

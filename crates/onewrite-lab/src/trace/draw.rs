@@ -18,6 +18,8 @@ const CELL: f64 = 2.4;
 const MARGIN_LEFT: f64 = 76.0;
 const MARGIN_TOP: f64 = 30.0;
 const MARGIN_BOTTOM: f64 = 44.0;
+/// Text, in the colour of the page that the picture stands in.
+const INK: &str = "fill: var(--ink, #000)";
 const CHUNK: usize = 1 << 16;
 
 /// What is drawn.
@@ -85,7 +87,7 @@ fn picture(title: &str, drawing: Drawing, bounds: &Bounds, (first, last): (u64, 
     let what = if drawing.only_writes { "writes" } else { "requests" };
     let title = escape(title);
     let mut svg = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {all_width:.0} {all_height:.0}" font-family="sans-serif" font-size="12"><title>{title}</title><rect width="100%" height="100%" fill="#fff"/><text x="{MARGIN_LEFT}" y="18" font-size="14">{title}</text><g fill="#0b5394">"##
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {all_width:.0} {all_height:.0}" font-family="sans-serif" font-size="12"><title>{title}</title><rect width="100%" height="100%" fill="#fff" style="fill: var(--page, #fff)"/><text x="{MARGIN_LEFT}" y="18" font-size="14" style="{INK}">{title}</text><g fill="#0b5394" style="fill: var(--accent, #0b5394)">"##
     );
     let most = cells.iter().copied().max().unwrap_or(1).max(1) as f64;
     for (place, count) in cells.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -100,7 +102,9 @@ fn picture(title: &str, drawing: Drawing, bounds: &Bounds, (first, last): (u64, 
     }
     write_to(
         &mut svg,
-        &format!(r##"</g><path d="M{MARGIN_LEFT} {MARGIN_TOP}V{bottom}H{right}" fill="none" stroke="#333"/>"##),
+        &format!(
+            r##"</g><path d="M{MARGIN_LEFT} {MARGIN_TOP}V{bottom}H{right}" fill="none" stroke="#333" style="stroke: var(--soft, #333)"/>"##
+        ),
     );
     let labels = [
         (MARGIN_LEFT - 6.0, MARGIN_TOP + 10.0, "end", format!("{:.1} MiB", mebibytes(last + 1))),
@@ -109,7 +113,10 @@ fn picture(title: &str, drawing: Drawing, bounds: &Bounds, (first, last): (u64, 
         (right, bottom + 18.0, "end", format!("{} {what}", bounds.requests)),
     ];
     for (x, y, anchor, text) in labels {
-        write_to(&mut svg, &format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#));
+        write_to(
+            &mut svg,
+            &format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" style="{INK}">{text}</text>"#),
+        );
     }
     svg + "</svg>\n"
 }

@@ -10,7 +10,7 @@ use super::text::{self, Parser};
 /// A trace format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Our own CSV: `r|w,page` or `r|w,offset,length` in bytes.
+    /// Our own CSV: `r|w,page` or `r|w,offset,length` in bytes, with a time or without.
     Own,
     /// What `onewrite run --trace` writes.
     Run,
@@ -45,6 +45,8 @@ pub struct TraceOptions {
     pub volume: Option<u32>,
     /// Which action of a request blkparse and blktrace records are taken from; `Q` (queued) if not told.
     pub action: Option<Action>,
+    /// Where each volume lies if they are packed; side by side if not.
+    pub packing: Option<super::Packing>,
 }
 
 /// What happened to a request when the block layer's trace noted it.
@@ -146,7 +148,7 @@ impl Format {
         let is_operation = |field: &[u8]| super::field::is_write(field).is_ok();
         let blanks: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
         match commas.as_slice() {
-            [operation, rest @ ..] if (1..=2).contains(&rest.len()) && is_operation(operation) => Some(Format::Own),
+            [operation, rest @ ..] if (1..=3).contains(&rest.len()) && is_operation(operation) => Some(Format::Own),
             [_, _, _, operation, ..] if commas.len() == 7 && is_operation(operation) => Some(Format::Msr),
             [_, operation, _, _, _] if is_operation(operation) => Some(Format::Alibaba),
             [_, _, _, operation, _, ..] if is_operation(operation) => Some(Format::Spc),

@@ -14,6 +14,7 @@ mod pages;
 mod source;
 mod summary;
 mod text;
+mod volumes;
 mod write;
 
 pub use accesses::Pages;
@@ -22,6 +23,7 @@ pub use draw::{Drawing, draw};
 pub use format::{Action, Format, TraceOptions};
 pub use pages::VOLUME_PAGES;
 pub use summary::{Summary, summarise};
+pub use volumes::{Packing, Volumes};
 pub use write::{TraceWriter, WriteFormat};
 
 use std::io::BufRead;
@@ -72,8 +74,48 @@ pub struct Trace {
     reader: Reader,
     format: Format,
     volume: Option<u32>,
+    packing: Option<Packing>,
     line: Vec<u8>,
     line_number: u64,
+    seen: Seen,
+}
+
+/// What of a trace has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Records that read.
+    pub reads: u64,
+    /// Records that write.
+    pub writes: u64,
+    /// Time of the first record.
+    first_ns: u64,
+    /// The earliest and the latest, from the first on.
+    earliest: i64,
+    latest: i64,
+    has_times: bool,
+}
+
+impl Seen {
+    fn count(&mut self, record: &Record) {
+        if self.reads + self.writes == 0 {
+            self.first_ns = record.time_ns;
+        }
+        *(if record.is_write { &mut self.writes } else { &mut self.reads }) += 1;
+        // Clocks that count from 1601 wrap; only differences matter.
+        let since = record.time_ns.wrapping_sub(self.first_ns).cast_signed();
+        (self.earliest, self.latest) = (self.earliest.min(since), self.latest.max(since));
+        self.has_times |= record.time_ns != 0;
+    }
+
+    /// Nanoseconds from the earliest record to the latest; `None` if the trace has no times.
+    pub fn duration_ns(&self) -> Option<u64> {
+        self.has_times.then(|| self.latest.wrapping_sub(self.earliest).cast_unsigned())
+    }
+
+    /// Nanoseconds from the first record to one at `time_ns`; zero for one that is earlier.
+    pub fn since_first(&self, time_ns: u64) -> u64 {
+        time_ns.wrapping_sub(self.first_ns).cast_signed().max(0).cast_unsigned()
+    }
 }
 
 impl Trace {
@@ -95,8 +137,31 @@ impl Trace {
             Some(binary) => Reader::Binary(binary.of_action(options.action.unwrap_or_default())),
             None => Reader::Text(format.parser(options)),
         };
-        let (volume, line, line_number) = (options.volume, Vec::new(), 0);
-        Ok(Trace { path: path.to_owned(), source, reader, format, volume, line, line_number })
+        let (volume, packing, line, line_number) = (options.volume, options.packing.clone(), Vec::new(), 0);
+        let (path, seen) = (path.to_owned(), Seen::default());
+        Ok(Trace { path, source, reader, format, volume, packing, line, line_number, seen })
+    }
+
+    /// Whether a trace has times: whether one of its first records has one.
+    ///
+    /// # Errors
+    /// As [`Trace::next_record`].
+    pub fn has_times(path: &Path, options: &TraceOptions) -> Result<bool, LabError> {
+        const LOOKED_AT: usize = 4096;
+        let mut trace = Trace::open(path, options)?;
+        for _ in 0..LOOKED_AT {
+            match trace.next_record()? {
+                Some(record) if record.time_ns != 0 => return Ok(true),
+                Some(_) => (),
+                None => break,
+            }
+        }
+        Ok(false)
+    }
+
+    /// What has been read so far.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// The format, told or found out.
@@ -133,7 +198,12 @@ impl Trace {
             };
             match record {
                 Some(record) if self.volume.is_some_and(|volume| volume != record.volume) => (),
-                other => return Ok(other),
+                Some(record) => {
+                    self.seen.count(&record);
+                    let placed = self.packing.as_ref().map_or(Ok(record), |packing| packing.place(record));
+                    return placed.map(Some).map_err(|problem| self.refuse(problem));
+                }
+                None => return Ok(None),
             }
         }
     }

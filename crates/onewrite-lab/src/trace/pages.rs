@@ -2,6 +2,7 @@
 //!
 //! Volumes lie side by side, each with an address space of its own of [`VOLUME_PAGES`] pages.
 
+use onewrite_block::Nanos;
 use onewrite_cache::PageRequest;
 
 use super::{Extent, Record, Trace};
@@ -45,15 +46,26 @@ impl Trace {
     ) -> Result<bool, LabError> {
         let end = pages.len() + wanted;
         while pages.len() < end {
-            let Some(record) = self.next_record()? else { return Ok(false) };
-            let (first, count) = span(&record, page_bytes).map_err(|problem| self.refuse(problem))?;
-            if count > MOST_PAGES {
-                let problem = format!("a record of {count} pages; at most {MOST_PAGES} are believed");
-                return Err(self.refuse(problem));
+            if self.append_record(page_bytes, pages)?.is_none() {
+                return Ok(false);
             }
-            pages.extend((first..first + count).map(|page| PageRequest::new(page, record.is_write)));
         }
         Ok(true)
+    }
+
+    /// Appends the page requests of the next record; tells when it comes after the first one. None at the end.
+    ///
+    /// # Errors
+    /// As [`Trace::next_pages`].
+    pub fn append_record(&mut self, page_bytes: u64, pages: &mut Vec<PageRequest>) -> Result<Option<Nanos>, LabError> {
+        let Some(record) = self.next_record()? else { return Ok(None) };
+        let (first, count) = span(&record, page_bytes).map_err(|problem| self.refuse(problem))?;
+        if count > MOST_PAGES {
+            let problem = format!("a record of {count} pages; at most {MOST_PAGES} are believed");
+            return Err(self.refuse(problem));
+        }
+        pages.extend((first..first + count).map(|page| PageRequest::new(page, record.is_write)));
+        Ok(Some(Nanos(self.seen().since_first(record.time_ns))))
     }
 }
 

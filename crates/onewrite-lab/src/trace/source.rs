@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
 
 use crate::error::LabError;
 
@@ -14,6 +15,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes that are looked at to tell a format.
 const PEEK_BYTES: u64 = 4096;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const XZ_MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Counts what is read of the file.
@@ -52,6 +54,8 @@ impl Source {
             Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
         } else if start.starts_with(&GZIP_MAGIC) {
             Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(raw)))
+        } else if start.starts_with(&XZ_MAGIC) {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, XzDecoder::new_multi_decoder(raw)))
         } else {
             Box::new(raw)
         };

@@ -15,6 +15,12 @@ const CHUNK: usize = 1 << 16;
 pub struct Summary {
     /// Bytes of a page.
     pub page_bytes: u64,
+    /// Requests of the trace, of whatever length.
+    pub records: u64,
+    /// Those of them that write.
+    pub write_records: u64,
+    /// From the earliest request to the latest; none if the trace has no times.
+    pub duration_seconds: Option<f64>,
     /// Pages read and written.
     pub requests: u64,
     /// Pages read.
@@ -65,8 +71,12 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
     }
     let write_footprint = written.len() as u64;
     written.extend(read);
+    let seen = trace.seen();
     Ok(Summary {
         page_bytes,
+        records: seen.reads + seen.writes,
+        write_records: seen.writes,
+        duration_seconds: seen.duration_ns().map(|span| span as f64 / 1e9),
         requests: reads + writes,
         reads,
         writes,

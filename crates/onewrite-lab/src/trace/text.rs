@@ -18,32 +18,54 @@ fn bytes(offset: u64, length: u64) -> Extent {
     Extent::Bytes { offset, length }
 }
 
-/// Our own: the first record says whether lines have two columns or three. A line before it that is `op,…` is a header.
+/// Our own. A line before the records that is `op,…` names the columns; without one their number tells them: two are
+/// `op,page`, three `op,offset,length`, four `op,offset,length,time`. Times are nanoseconds.
 #[derive(Default)]
 pub(super) struct Own {
-    columns: Option<usize>,
+    columns: Option<OwnColumns>,
+}
+
+/// What stands on a line of ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct OwnColumns {
+    count: usize,
+    is_page: bool,
+}
+
+impl Own {
+    /// The header of lines with a page and a time, which their number alone does not tell.
+    pub(super) const TIMED_PAGES: &str = "op,page,time";
+    /// The header of lines with bytes and a time.
+    pub(super) const TIMED_BYTES: &str = "op,offset,length,time";
 }
 
 impl Parser for Own {
     fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
         let count = line.iter().filter(|byte| **byte == b',').count() + 1;
         if self.columns.is_none() && line.starts_with(b"op,") {
+            if line == Own::TIMED_PAGES.as_bytes() {
+                self.columns = Some(OwnColumns { count, is_page: true });
+            }
             return Ok(None);
         }
-        let columns = *self.columns.get_or_insert(count);
-        if count != columns || !(2..=3).contains(&count) {
-            let form = "`r|w,page` or `r|w,offset,length`, the same on every line";
+        let columns = *self.columns.get_or_insert(OwnColumns { count, is_page: count == 2 });
+        if count != columns.count || !(2..=4).contains(&count) {
+            let form = "`r|w,page` or `r|w,offset,length[,time]`, the same on every line";
             return Err(format!("{} has {count} columns; a line is {form}", shown(line)));
         }
-        let (operation, rest) = line.split_at(line.iter().position(|byte| *byte == b',').expect("two columns"));
-        let extent = match columns {
-            2 => Extent::Page(number(&rest[1..], "the page")?),
-            _ => {
-                let [offset, length] = fields(&rest[1..], b',', "r|w,offset,length")?;
-                bytes(number(offset, "the offset")?, number(length, "the length")?)
+        let mut fields = line.split(|byte| *byte == b',');
+        let mut next = || fields.next().unwrap_or_default();
+        let is_write = is_write(next())?;
+        let extent = match columns.is_page {
+            true => Extent::Page(number(next(), "the page")?),
+            false => {
+                let offset = number(next(), "the offset")?;
+                bytes(offset, number(next(), "the length")?)
             }
         };
-        Ok(Some(Record { time_ns: 0, volume: 0, is_write: is_write(operation)?, extent }))
+        let has_time = count == if columns.is_page { 3 } else { 4 };
+        let time_ns = if has_time { number(next(), "the time")? } else { 0 };
+        Ok(Some(Record { time_ns, volume: 0, is_write, extent }))
     }
 }
 

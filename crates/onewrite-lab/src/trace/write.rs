@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use onewrite_cache::PageRequest;
 
+use super::text::Own;
 use super::{Extent, Record};
 use crate::error::LabError;
 use crate::partial::Partial;
@@ -44,6 +45,8 @@ pub struct TraceWriter {
     sink: Sink,
     line: Vec<u8>,
     partial: Partial,
+    /// The time of the record that is written, if the file has times.
+    time_ns: Option<u64>,
 }
 
 impl TraceWriter {
@@ -63,7 +66,23 @@ impl TraceWriter {
             Ok((sink, partial))
         };
         let (sink, partial) = open().map_err(|error| unwritable(path, &error))?;
-        Ok(TraceWriter { path: path.to_owned(), sink, line: Vec::new(), partial })
+        Ok(TraceWriter { path: path.to_owned(), sink, line: Vec::new(), partial, time_ns: None })
+    }
+
+    /// Begins a file with times: a header, and a column more on each line of a [`TraceWriter::record`].
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn with_times(mut self, format: WriteFormat) -> Result<TraceWriter, LabError> {
+        let header = match format {
+            WriteFormat::Pages(_) => Own::TIMED_PAGES,
+            WriteFormat::Bytes(_) => Own::TIMED_BYTES,
+        };
+        self.line.extend_from_slice(header.as_bytes());
+        self.time_ns = None;
+        self.end()?;
+        self.time_ns = Some(0);
+        Ok(self)
     }
 
     /// Writes a record; a volume's records keep their own addresses, so take one volume of a trace with several.
@@ -71,6 +90,9 @@ impl TraceWriter {
     /// # Errors
     /// If the file cannot be written or the extent has no such form.
     pub fn record(&mut self, record: &Record, format: WriteFormat) -> Result<(), LabError> {
+        if let Some(time_ns) = &mut self.time_ns {
+            *time_ns = record.time_ns;
+        }
         match (format, record.extent) {
             (WriteFormat::Pages(_), Extent::Page(page)) => self.page(PageRequest::new(page, record.is_write)),
             (WriteFormat::Pages(_), Extent::Bytes { length: 0, .. }) => Ok(()),
@@ -125,6 +147,10 @@ impl TraceWriter {
     }
 
     fn end(&mut self) -> Result<(), LabError> {
+        if let Some(time_ns) = self.time_ns {
+            self.line.push(b',');
+            self.number(time_ns);
+        }
         self.line.push(b'\n');
         self.sink.writer().write_all(&self.line).map_err(|error| unwritable(&self.path, &error))
     }
@@ -140,8 +166,7 @@ impl TraceWriter {
             Sink::Zstd(encoder) => encoder.finish(),
         };
         ended.and_then(|mut file| file.flush()).map_err(|error| unwritable(&self.path, &error))?;
-        self.partial.keep();
-        Ok(())
+        self.partial.keep().map_err(|error| unwritable(&self.path, &error))
     }
 }
 

@@ -1,217 +1,414 @@
-//! From the host into a file system.
+//! Into a file system, from the host or another file system.
+//!
+//! What is kept: kinds, all permission bits, owners, times, extended attributes, access control lists, holes and hard links,
+//! also those between several trees of one transfer.
+//!
+//! # Invariants
+//! - A file appears under its name when it is whole: it is written as `.onewrite.part` in its directory, then renamed. What it
+//!   replaces stays until then.
+//! - A directory is copied once, and never into itself.
+//! - What is wrong with one entry keeps no other from being copied; what is wrong with the target ends the transfer.
 
-use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_fs::{
-    AttributeChanges, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, Timestamp,
+    AttributeChanges, AttributeManner, Attributes, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner,
+    NewNode, Position, RenameManner,
 };
 
-use super::{CHUNK, Transferred};
+use super::paths::Paths;
+use super::source::{Identity, Source};
+use super::{Left, Transferred, Watcher};
 use crate::error::LabError;
 
-/// Copies `source` and all below it into `directory` under `name`; existing directories are merged, existing files
-/// replaced. With no `name`, the content of the directory `source` goes into `directory` itself.
-///
-/// # Errors
-/// A host file that cannot be read, by its path; or whatever the file system says.
-pub async fn copy_in<F: FileSystem>(
-    fs: &F,
-    source: &Path,
-    directory: Ino,
-    name: Option<&[u8]>,
-) -> Result<Transferred, LabError> {
-    let mut copy = CopyIn { fs, links: BTreeMap::new(), made: Vec::new(), transferred: Transferred::default() };
-    let mut pending = Vec::new();
-    match name {
-        Some(name) => copy.entry(source.to_owned(), directory, name, &mut pending).await?,
-        None => copy.children(source, directory, &mut pending)?,
-    }
-    while let Some((path, parent)) = pending.pop() {
-        let name = path.file_name().expect("an entry of a directory has a name").as_bytes().to_vec();
-        copy.entry(path, parent, &name, &mut pending).await?;
-    }
-    copy.finish_directories().await?;
-    Ok(copy.transferred)
-}
+/// The first of these names that is free holds a file until it is whole.
+const PARTIAL: &[u8] = b".onewrite.part";
+const PARTIALS_MAX: u32 = 1000;
+const BLOCK: u64 = 4096;
 
-struct CopyIn<'a, F> {
+/// A transfer of one or more trees into `fs`.
+pub struct CopyIn<'a, F, S> {
     fs: &'a F,
-    /// Files with several names: device and inode of the host.
-    links: BTreeMap<(u64, u64), Ino>,
-    /// Directories made; their times are set last, since what goes into them changes them.
-    made: Vec<(Ino, Metadata)>,
+    source: &'a S,
+    /// Whether `source` is the tree of `fs` itself.
+    within: bool,
+    watcher: &'a mut dyn Watcher,
+    left: &'a mut Left,
+    /// Files with several names.
+    links: BTreeMap<Identity, Ino>,
+    /// Directories of the tree that were met.
+    seen: BTreeSet<Identity>,
+    /// Directories made in `fs`: they are not copied themselves.
+    own: BTreeSet<Identity>,
+    /// Directories made or merged into; their times are set last, since what goes into them changes them.
+    made: Vec<(Ino, Attributes)>,
+    paths: Paths,
     transferred: Transferred,
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
-    LabError::ReadFile { path: path.display().to_string(), message: error.to_string() }
+/// An entry that waits to be copied.
+struct Pending<N> {
+    /// Where it comes from: directory in [`Paths`] and name.
+    from: (usize, Vec<u8>),
+    node: N,
+    /// Where it goes: a directory and a name.
+    to: (Ino, Vec<u8>),
 }
 
-impl<F: FileSystem> CopyIn<'_, F> {
-    fn children(&self, path: &Path, ino: Ino, pending: &mut Vec<(PathBuf, Ino)>) -> Result<(), LabError> {
-        let failed = |error| unreadable(path, &error);
-        let mut children = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(failed)? {
-            children.push(entry.map_err(failed)?.path());
+impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
+    /// From `source` into `fs`; `within` if both are one file system.
+    pub fn new(
+        (fs, source, within): (&'a F, &'a S, bool),
+        watcher: &'a mut dyn Watcher,
+        left: &'a mut Left,
+    ) -> CopyIn<'a, F, S> {
+        CopyIn {
+            fs,
+            source,
+            within,
+            watcher,
+            left,
+            links: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            own: BTreeSet::new(),
+            made: Vec::new(),
+            paths: Paths::new(Vec::new()),
+            transferred: Transferred::default(),
         }
-        children.sort_unstable_by(|a, b| b.cmp(a));
-        pending.extend(children.into_iter().map(|child| (child, ino)));
+    }
+
+    /// Copies `node`, shown as `shown`, and all below it into `directory` under `name`; existing directories are merged,
+    /// existing files replaced. With no `name`, `node` is a directory whose content and attributes go to `directory` itself.
+    ///
+    /// # Errors
+    /// Whatever ends the transfer: the target is full or fails, or the watcher stopped it. What was copied by then is whole.
+    pub async fn tree(
+        &mut self,
+        node: &S::Node,
+        shown: &[u8],
+        directory: Ino,
+        name: Option<&[u8]>,
+    ) -> Result<Transferred, LabError> {
+        self.paths = Paths::new(Vec::new());
+        (self.seen, self.transferred) = (BTreeSet::new(), Transferred::default());
+        let copied = self.walk(node, shown, directory, name).await;
+        let finished = self.finish_directories().await;
+        copied?;
+        finished?;
+        Ok(self.transferred)
+    }
+
+    async fn walk(
+        &mut self,
+        node: &S::Node,
+        shown: &[u8],
+        directory: Ino,
+        name: Option<&[u8]>,
+    ) -> Result<(), LabError> {
+        let mut pending = Vec::new();
+        let from = (0, shown.to_vec());
+        match name {
+            Some(name) => pending.push(Pending { from, node: node.clone(), to: (directory, name.to_vec()) }),
+            None => {
+                let (attributes, identity) = self.source.attributes(node).await?;
+                self.seen.insert(identity);
+                let whole = Pending { from, node: node.clone(), to: (directory, Vec::new()) };
+                self.merge(&whole, attributes, directory, &mut pending).await?;
+            }
+        }
+        while let Some(entry) = pending.pop() {
+            self.watcher.moved(0)?;
+            match self.entry(&entry, &mut pending).await {
+                Err(LabError::Fs(FsError::NoSpace { what, .. })) => {
+                    pending.push(entry);
+                    return Err(self.full(what, pending).await);
+                }
+                Err(error) if ends_all(&error) => return Err(error),
+                Err(error) => self.leave(&entry, error.to_string()),
+                Ok(()) => (),
+            }
+        }
         Ok(())
     }
 
-    async fn entry(
-        &mut self,
-        path: PathBuf,
-        parent: Ino,
-        name: &[u8],
-        pending: &mut Vec<(PathBuf, Ino)>,
-    ) -> Result<(), LabError> {
-        let metadata = std::fs::symlink_metadata(&path).map_err(|error| unreadable(&path, &error))?;
-        let identity = (metadata.dev(), metadata.ino());
+    fn leave(&mut self, entry: &Pending<S::Node>, problem: String) {
+        self.left.add(self.paths.shown(entry.from.0, &entry.from.1), problem);
+    }
+
+    async fn entry(&mut self, entry: &Pending<S::Node>, pending: &mut Vec<Pending<S::Node>>) -> Result<(), LabError> {
+        let (attributes, identity) = self.source.attributes(&entry.node).await?;
+        let existing = self.existing(entry.to.0, &entry.to.1).await?;
+        if attributes.kind == FileKind::Directory {
+            return self.directory(entry, (attributes, identity), existing, pending).await;
+        }
+        match existing {
+            Some((ino, _)) if self.within && (0, ino.0) == identity => return refuse("it is the same file"),
+            Some((_, FileKind::Directory)) => return refuse("there is a directory of that name in the target"),
+            _ => (),
+        }
         if let Some(&known) = self.links.get(&identity) {
             self.transferred.others += 1;
-            return Ok(self.fs.link(known, parent, name).await?);
+            return self.link(known, &entry.to, existing).await;
         }
-        let ino = match kind_of(&metadata) {
-            FileKind::Directory => {
-                let ino = self.directory(parent, name, &metadata).await?;
-                self.children(&path, ino, pending)?;
-                return Ok(());
-            }
-            FileKind::Symlink => {
-                let target = std::fs::read_link(&path).map_err(|error| unreadable(&path, &error))?;
-                self.transferred.others += 1;
-                self.fs.symlink(parent, name, target.as_os_str().as_bytes()).await?
-            }
-            kind => self.node(&path, parent, name, (kind, &metadata)).await?,
-        };
-        if metadata.nlink() > 1 {
+        let ino = self.node(entry, &attributes).await?;
+        match attributes.kind {
+            FileKind::Regular => self.transferred.files += 1,
+            _ => self.transferred.others += 1,
+        }
+        if attributes.links > 1 {
             self.links.insert(identity, ino);
         }
-        Ok(self.fs.set_attributes(ino, changes(&metadata)).await?)
+        Ok(())
     }
 
-    async fn directory(&mut self, parent: Ino, name: &[u8], metadata: &Metadata) -> FsResult<Ino> {
-        let ino = match self.fs.create(parent, name, node(FileKind::Directory, metadata)).await {
-            Err(FsError::Exists(_)) => self.fs.lookup(parent, name).await?,
-            other => other?,
-        };
-        self.transferred.directories += 1;
-        self.made.push((ino, metadata.clone()));
-        Ok(ino)
-    }
-
-    async fn node(
-        &mut self,
-        path: &Path,
-        parent: Ino,
-        name: &[u8],
-        (kind, metadata): (FileKind, &Metadata),
-    ) -> Result<Ino, LabError> {
-        let made = match self.fs.create(parent, name, node(kind, metadata)).await {
-            Err(FsError::Exists(_)) => {
-                self.fs.unlink(parent, name).await?;
-                self.fs.create(parent, name, node(kind, metadata)).await
-            }
-            other => other,
-        };
-        let ino = made?;
-        if kind != FileKind::Regular {
-            self.transferred.others += 1;
-            return Ok(ino);
+    /// What lies at a name of the target.
+    async fn existing(&self, directory: Ino, name: &[u8]) -> FsResult<Option<(Ino, FileKind)>> {
+        match self.fs.lookup(directory, name).await {
+            Ok(ino) => Ok(Some((ino, self.fs.attributes(ino).await?.kind))),
+            Err(FsError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
-        self.transferred.files += 1;
-        self.content(path, ino).await?;
-        Ok(ino)
     }
 
-    async fn content(&mut self, path: &Path, ino: Ino) -> Result<(), LabError> {
-        let failed = |error| unreadable(path, &error);
-        let mut file = File::open(path).map_err(failed)?;
-        let mut buffer = Vec::with_capacity(CHUNK);
-        let mut offset = 0;
-        loop {
-            buffer.clear();
-            let length = file.by_ref().take(CHUNK as u64).read_to_end(&mut buffer).map_err(failed)? as u64;
-            if length == 0 {
+    async fn directory(
+        &mut self,
+        entry: &Pending<S::Node>,
+        (attributes, identity): (Attributes, Identity),
+        existing: Option<(Ino, FileKind)>,
+        pending: &mut Vec<Pending<S::Node>>,
+    ) -> Result<(), LabError> {
+        if !self.seen.insert(identity) {
+            return refuse("damaged: this directory has two names; it was copied under the first; run `onewrite fsck`");
+        }
+        if self.within && self.own.contains(&identity) {
+            return refuse("a directory is not copied into itself");
+        }
+        let ino = match existing {
+            None => {
+                let ino = self.fs.create(entry.to.0, &entry.to.1, node_of(&attributes)).await?;
+                self.own.insert((0, ino.0));
+                ino
+            }
+            Some((ino, FileKind::Directory)) if !self.within || (0, ino.0) != identity => ino,
+            Some((_, FileKind::Directory)) => return refuse("it is the same directory"),
+            Some(_) => return refuse("in the target there is something of that name that is no directory"),
+        };
+        self.merge(entry, attributes, ino, pending).await
+    }
+
+    /// Queues what `entry` holds for the directory `ino`.
+    async fn merge(
+        &mut self,
+        entry: &Pending<S::Node>,
+        attributes: Attributes,
+        ino: Ino,
+        pending: &mut Vec<Pending<S::Node>>,
+    ) -> Result<(), LabError> {
+        self.transferred.directories += 1;
+        self.made.push((ino, attributes));
+        let from = self.paths.add(entry.from.0, &entry.from.1);
+        self.extended_attributes(entry, ino).await?;
+        let entries = self.source.entries(&entry.node).await?;
+        for (name, problem) in entries.wrong {
+            self.left.add(self.paths.shown(from, &name), problem);
+        }
+        for (name, node) in entries.children.into_iter().rev() {
+            pending.push(Pending { from: (from, name.clone()), node, to: (ino, name) });
+        }
+        Ok(())
+    }
+
+    /// Makes anything but a directory, whole, and then gives it its name.
+    async fn node(&mut self, entry: &Pending<S::Node>, attributes: &Attributes) -> Result<Ino, LabError> {
+        let (directory, name) = (entry.to.0, &entry.to.1[..]);
+        let (partial, ino) = match attributes.kind {
+            FileKind::Symlink => {
+                let target = self.source.read_link(&entry.node).await?;
+                partial(async |partial| self.fs.symlink(directory, partial, &target).await).await?
+            }
+            _ => {
+                let new = node_of(attributes);
+                partial(async |partial| self.fs.create(directory, partial, new).await).await?
+            }
+        };
+        let filled = self.fill(entry, attributes, ino).await;
+        let named = match filled {
+            Ok(()) => Ok(self.fs.rename((directory, &partial), (directory, name), RenameManner::Replace).await?),
+            Err(error) => Err(error),
+        };
+        if named.is_err() {
+            self.fs.unlink(directory, &partial).await?;
+        }
+        named.map(|()| ino)
+    }
+
+    async fn fill(&mut self, entry: &Pending<S::Node>, attributes: &Attributes, ino: Ino) -> Result<(), LabError> {
+        if attributes.kind == FileKind::Regular {
+            self.content(&entry.node, attributes.size, ino).await?;
+        }
+        self.extended_attributes(entry, ino).await?;
+        Ok(self.fs.set_attributes(ino, changes(attributes)).await?)
+    }
+
+    async fn content(&mut self, node: &S::Node, size: u64, ino: Ino) -> Result<(), LabError> {
+        let (mut offset, mut size) = (0, size);
+        while let Some(range) = self.source.data(node, offset).await? {
+            offset = range.start;
+            while offset < range.end {
+                let bytes = self.source.read(node, offset..range.end).await?;
+                if bytes.is_empty() {
+                    break;
+                }
+                if bytes.iter().any(|byte| *byte != 0) {
+                    self.fs.write(ino, Position::At(offset), Content::Bytes(&bytes), Manner::default()).await?;
+                }
+                offset += bytes.len() as u64;
+                self.watcher.moved(bytes.len() as u64)?;
+            }
+            if offset < range.end {
+                // It was cut while it was read.
+                size = offset;
                 break;
             }
-            if buffer.iter().any(|byte| *byte != 0) {
-                self.fs.write(ino, Position::At(offset), Content::Bytes(&buffer), Manner::default()).await?;
-            }
-            offset += length;
+            size = size.max(offset);
         }
-        self.transferred.bytes += offset;
-        let size = AttributeChanges { size: Some(offset), ..AttributeChanges::default() };
+        self.transferred.bytes += size;
+        let size = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
         Ok(self.fs.set_attributes(ino, size).await?)
     }
 
-    async fn finish_directories(&mut self) -> FsResult<()> {
-        for (ino, metadata) in self.made.drain(..).rev() {
-            self.fs.set_attributes(ino, changes(&metadata)).await?;
+    async fn extended_attributes(&mut self, entry: &Pending<S::Node>, ino: Ino) -> Result<(), LabError> {
+        let attributes = match self.source.extended_attributes(&entry.node).await {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                self.leave(entry, format!("extended attributes not kept: {error}"));
+                return Ok(());
+            }
+        };
+        for (name, value) in attributes {
+            match self.fs.set_extended_attribute(ino, &name, Some(&value), AttributeManner::Either).await {
+                Err(error @ (FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })) => {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    let name = String::from_utf8_lossy(&name);
+                    self.leave(entry, format!("extended attribute `{name}` not kept: {error}"));
+                }
+                Ok(()) => (),
+            }
         }
         Ok(())
     }
-}
 
-fn kind_of(metadata: &Metadata) -> FileKind {
-    let kind = metadata.file_type();
-    match () {
-        () if kind.is_dir() => FileKind::Directory,
-        () if kind.is_symlink() => FileKind::Symlink,
-        () if kind.is_fifo() => FileKind::Fifo,
-        () if kind.is_socket() => FileKind::Socket,
-        () if kind.is_char_device() => FileKind::CharacterDevice,
-        () if kind.is_block_device() => FileKind::BlockDevice,
-        () => FileKind::Regular,
+    async fn link(
+        &mut self,
+        known: Ino,
+        (directory, name): &(Ino, Vec<u8>),
+        existing: Option<(Ino, FileKind)>,
+    ) -> Result<(), LabError> {
+        match existing {
+            None => Ok(self.fs.link(known, *directory, name).await?),
+            Some((ino, _)) if ino == known => Ok(()),
+            Some(_) => {
+                let make = async |partial: &[u8]| self.fs.link(known, *directory, partial).await.map(|()| known);
+                let (partial, _) = partial(make).await?;
+                Ok(self.fs.rename((*directory, &partial), (*directory, name), RenameManner::Replace).await?)
+            }
+        }
+    }
+
+    async fn finish_directories(&mut self) -> FsResult<()> {
+        for (ino, attributes) in std::mem::take(&mut self.made).into_iter().rev() {
+            self.fs.set_attributes(ino, changes(&attributes)).await?;
+        }
+        Ok(())
+    }
+
+    /// The target is full: says how much is missing for all that waits.
+    async fn full(&mut self, what: &'static str, mut pending: Vec<Pending<S::Node>>) -> LabError {
+        let (mut place, mut needed) = (String::new(), 0);
+        while let Some(entry) = pending.pop() {
+            if place.is_empty() {
+                let path = self.paths.shown(entry.from.0, &entry.from.1);
+                place = String::from_utf8_lossy(&path).into_owned();
+            }
+            let Ok((attributes, identity)) = self.source.attributes(&entry.node).await else { continue };
+            needed += BLOCK * u64::from(attributes.kind == FileKind::Directory);
+            match attributes.kind {
+                FileKind::Regular => {
+                    needed += attributes.size.min(attributes.sectors.saturating_mul(512)).next_multiple_of(BLOCK);
+                }
+                FileKind::Directory if self.seen.insert(identity) => {
+                    let Ok(entries) = self.source.entries(&entry.node).await else { continue };
+                    let children = entries.children.into_iter();
+                    pending.extend(children.map(|(name, node)| Pending {
+                        from: (0, name),
+                        node,
+                        to: entry.to.clone(),
+                    }));
+                }
+                _ => (),
+            }
+        }
+        // What was taken back is free once that is committed.
+        let free = match self.fs.sync().await {
+            Ok(()) => self.fs.space().await.map_or(0, |space| space.blocks_free * BLOCK),
+            Err(_) => 0,
+        };
+        let kib = |bytes: u64| bytes.div_ceil(1024);
+        let missing = match what {
+            "blocks" => format!("{} KiB are missing", kib(needed.saturating_sub(free).max(BLOCK))),
+            _ => format!("no {what} are left"),
+        };
+        LabError::Full {
+            place,
+            problem: format!(
+                "the image is full: {missing} ({} KiB still to copy, {} KiB free); remove something (`onewrite rm`) or \
+                 make a larger image (`onewrite mkfs --size`), then copy again; what was copied by then is whole",
+                kib(needed),
+                kib(free)
+            ),
+        }
     }
 }
 
-fn node(kind: FileKind, metadata: &Metadata) -> NewNode {
-    NewNode {
-        kind,
-        permissions: (metadata.mode() & 0o7777) as u16,
-        uid: metadata.uid(),
-        gid: metadata.gid(),
-        device: device_numbers(metadata.rdev()),
+/// Makes something under a name that is free.
+async fn partial(make: impl AsyncFn(&[u8]) -> FsResult<Ino>) -> FsResult<(Vec<u8>, Ino)> {
+    let mut name = PARTIAL.to_vec();
+    for number in 1..PARTIALS_MAX {
+        match make(&name).await {
+            Err(FsError::Exists(_)) => name = [PARTIAL, number.to_string().as_bytes()].concat(),
+            other => return other.map(|ino| (name, ino)),
+        }
+    }
+    Err(FsError::Exists(String::from_utf8_lossy(&name).into_owned()))
+}
+
+fn refuse<T>(problem: &str) -> Result<T, LabError> {
+    Err(LabError::Option(problem.to_owned()))
+}
+
+/// Whether nothing else can be copied either.
+fn ends_all(error: &LabError) -> bool {
+    match error {
+        LabError::Fs(FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. }) => true,
+        LabError::Fs(_) | LabError::ReadFile { .. } | LabError::WriteFile { .. } | LabError::Option(_) => false,
+        _ => true,
     }
 }
 
-/// Major and minor number as Linux packs them into 64 bits.
-const fn device_numbers(packed: u64) -> (u32, u32) {
-    let major = (packed >> 8 & 0xfff) | (packed >> 32 & !0xfff);
-    let minor = (packed & 0xff) | (packed >> 12 & !0xff);
-    (major as u32, minor as u32)
+fn node_of(attributes: &Attributes) -> NewNode {
+    let &Attributes { kind, permissions, uid, gid, device, .. } = attributes;
+    NewNode { kind, permissions, uid, gid, device }
 }
 
-fn changes(metadata: &Metadata) -> AttributeChanges {
-    let permissions = (!metadata.file_type().is_symlink()).then_some((metadata.mode() & 0o7777) as u16);
+fn changes(attributes: &Attributes) -> AttributeChanges {
     AttributeChanges {
-        permissions,
-        uid: Some(metadata.uid()),
-        gid: Some(metadata.gid()),
+        permissions: (attributes.kind != FileKind::Symlink).then_some(attributes.permissions),
+        uid: Some(attributes.uid),
+        gid: Some(attributes.gid),
         size: None,
-        accessed: Some(timestamp(metadata.atime(), metadata.atime_nsec())),
-        modified: Some(timestamp(metadata.mtime(), metadata.mtime_nsec())),
-    }
-}
-
-const fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
-    Timestamp { seconds, nanoseconds: nanoseconds as u32 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn device_numbers_are_unpacked_as_linux_packs_them() {
-        assert_eq!(device_numbers(0x0801), (8, 1));
-        assert_eq!(device_numbers(0x0010_3005), (0x030, 0x105));
+        accessed: Some(attributes.accessed),
+        modified: Some(attributes.modified),
     }
 }

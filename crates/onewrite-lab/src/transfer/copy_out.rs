@@ -1,132 +1,413 @@
-//! From a file system to the host.
+//! To the host, from a file system that may be crafted.
+//!
+//! # Invariants
+//! - Nothing is written outside of the target: everything happens by single names in open directories (see `directories`), and
+//!   names that are paths were refused before (see `source`).
+//! - A link, pipe or device that the host has already is neither followed nor opened. A file or link is replaced by rename; over
+//!   a pipe, socket, device or directory nothing is copied, and no directory over a link.
+//! - A file appears under its name when it is whole: it is written as `.onewrite-….part` in its directory, then renamed.
+//! - A directory is copied once, wherever else it is named.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::{File, FileTimes, Permissions};
-use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::Path;
 
-use onewrite_fs::{Attributes, FileKind, FileSystem, Ino, Manner, Timestamp};
+use onewrite_fs::{Attributes, FileKind};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, linkat, makedev, mkdirat, mknodat, openat, renameat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
 
-use super::{CHUNK, Transferred, entries};
+use super::directories::{Directories, handle, identity};
+use super::settle::{Copied, ExtendedAttributes, Keep, is_root, take_back};
+use super::source::{Identity, Source};
+use super::{Left, Transferred, Watcher};
 use crate::error::LabError;
-use crate::partial::Partial;
 
-/// Copies `ino` and all below it to `target` on the host; existing directories are merged, existing files replaced.
-/// Owners are left to whoever copies, as `cp` without `-a` does.
-///
-/// # Errors
-/// A host file that cannot be made, by its path; whatever the file system says; pipes, sockets and device nodes.
-pub async fn copy_out<F: FileSystem>(fs: &F, ino: Ino, target: &Path) -> Result<Transferred, LabError> {
-    let mut copy = CopyOut { fs, links: BTreeMap::new(), made: Vec::new(), transferred: Transferred::default() };
-    let mut pending = vec![(ino, target.to_owned())];
-    while let Some((ino, path)) = pending.pop() {
-        copy.entry(ino, path, &mut pending).await?;
-    }
-    for (path, attributes) in copy.made.iter().rev() {
-        finish(path, attributes)?;
-    }
-    Ok(copy.transferred)
-}
+/// Names tried for a file that is not whole yet.
+const PARTIALS_MAX: u32 = 1000;
 
-struct CopyOut<'a, F> {
-    fs: &'a F,
-    /// Files with several names: where the first one went.
-    links: BTreeMap<Ino, PathBuf>,
-    /// Directories made; permissions and times are set last.
-    made: Vec<(PathBuf, Attributes)>,
+/// A transfer of one or more trees into one directory of the host.
+pub struct CopyOut<'a, S> {
+    source: &'a S,
+    keep: Keep,
+    watcher: &'a mut dyn Watcher,
+    left: &'a mut Left,
+    directories: Directories,
+    /// Files with several names: where the first one is, and which file it is there.
+    links: BTreeMap<Identity, (usize, Vec<u8>, Identity)>,
+    /// Directories of the tree that were met.
+    seen: BTreeSet<Identity>,
+    /// Directories to be settled last, since what goes into them changes them.
+    made: Vec<(usize, Attributes, ExtendedAttributes)>,
     transferred: Transferred,
 }
 
-fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> LabError + '_ {
-    move |error| LabError::WriteFile { path: path.display().to_string(), message: error.to_string() }
+struct Pending<N> {
+    node: N,
+    directory: usize,
+    name: Vec<u8>,
 }
 
-impl<F: FileSystem> CopyOut<'_, F> {
-    async fn entry(&mut self, ino: Ino, path: PathBuf, pending: &mut Vec<(Ino, PathBuf)>) -> Result<(), LabError> {
-        let attributes = self.fs.attributes(ino).await?;
-        match attributes.kind {
-            FileKind::Directory => self.directory(&path, attributes, pending).await,
-            FileKind::Regular => self.file(&path, attributes).await,
-            FileKind::Symlink => self.symlink(ino, &path).await,
-            kind => {
-                let message =
-                    format!("it is a {kind:?}, which only files, directories and symbolic links can be copied out as");
-                Err(LabError::WriteFile { path: path.display().to_string(), message })
+impl<'a, S: Source> CopyOut<'a, S> {
+    /// From `source` into the directory `target`, which is taken as it is written: links in its path are followed.
+    ///
+    /// # Errors
+    /// If `target` is no directory that can be entered.
+    pub fn new(
+        source: &'a S,
+        target: &Path,
+        keep: Keep,
+        watcher: &'a mut dyn Watcher,
+        left: &'a mut Left,
+    ) -> Result<CopyOut<'a, S>, LabError> {
+        let shown = target.as_os_str().as_encoded_bytes().to_vec();
+        let directories = Directories::new(target, shown)
+            .map_err(|error| LabError::WriteFile { path: target.display().to_string(), message: error.to_string() })?;
+        Ok(CopyOut {
+            source,
+            keep,
+            watcher,
+            left,
+            directories,
+            links: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            made: Vec::new(),
+            transferred: Transferred::default(),
+        })
+    }
+
+    /// Copies `node` and all below it under `name`; existing directories are merged, existing files replaced. With no `name`,
+    /// the content of the directory `node` goes into the target itself.
+    ///
+    /// # Errors
+    /// Whatever ends the transfer: the host's disk is full, or the watcher stopped it. What was copied by then is whole.
+    pub async fn tree(&mut self, node: &S::Node, name: Option<&[u8]>) -> Result<Transferred, LabError> {
+        (self.seen, self.transferred) = (BTreeSet::new(), Transferred::default());
+        let copied = self.walk(node, name).await;
+        self.finish_directories();
+        copied.map(|()| self.transferred)
+    }
+
+    async fn walk(&mut self, node: &S::Node, name: Option<&[u8]>) -> Result<(), LabError> {
+        let mut pending = Vec::new();
+        match name {
+            Some(name) => pending.push(Pending { node: node.clone(), directory: 0, name: name.to_vec() }),
+            None => {
+                let (attributes, identity) = self.source.attributes(node).await?;
+                self.seen.insert(identity);
+                self.merge(node, attributes, (0, false), &mut pending).await?;
             }
         }
+        while let Some(entry) = pending.pop() {
+            self.watcher.moved(0)?;
+            match self.entry(&entry, &mut pending).await {
+                Err(error @ (LabError::Full { .. } | LabError::Stopped)) => return Err(error),
+                Err(error) => self.leave(entry.directory, &entry.name, error.to_string()),
+                Ok(()) => (),
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, directory: usize, name: &[u8], problem: String) {
+        self.left.add(self.directories.paths.shown(directory, name), problem);
+    }
+
+    async fn entry(&mut self, entry: &Pending<S::Node>, pending: &mut Vec<Pending<S::Node>>) -> Result<(), LabError> {
+        let (attributes, identity) = self.source.attributes(&entry.node).await?;
+        if attributes.kind == FileKind::Directory {
+            return self.directory(entry, (attributes, identity), pending).await;
+        }
+        let directory = self.open(entry.directory)?;
+        let existing = replaceable(&directory, &entry.name)?;
+        if let Some(first) = self.links.get(&identity).cloned() {
+            self.link(&first, (&directory, &entry.name))?;
+            self.transferred.others += 1;
+            return Ok(());
+        }
+        match attributes.kind {
+            FileKind::Regular => self.file(entry, &attributes, (&directory, existing)).await?,
+            _ => self.node(entry, &attributes, &directory).await?,
+        }
+        if attributes.links > 1 {
+            let made = handle(&directory, &entry.name).and_then(|made| made.metadata()).map_err(refused)?;
+            self.links.insert(identity, (entry.directory, entry.name.clone(), super::directories::identity(&made)));
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, directory: usize) -> Result<File, LabError> {
+        self.directories.go(directory).and_then(File::try_clone).map_err(refused)
     }
 
     async fn directory(
         &mut self,
-        path: &Path,
-        attributes: Attributes,
-        pending: &mut Vec<(Ino, PathBuf)>,
+        entry: &Pending<S::Node>,
+        (attributes, identity): (Attributes, Identity),
+        pending: &mut Vec<Pending<S::Node>>,
     ) -> Result<(), LabError> {
-        if !path.is_dir() {
-            std::fs::create_dir(path).map_err(unwritable(path))?;
+        if !self.seen.insert(identity) {
+            return refuse("damaged: this directory has two names; it was copied under the first; run `onewrite fsck`");
         }
-        for entry in entries(self.fs, attributes.ino).await? {
-            pending.push((entry.ino, path.join(OsStr::from_bytes(&entry.name))));
-        }
+        let parent = self.open(entry.directory)?;
+        let permissions = attributes.permissions & 0o777;
+        // With -p nobody else looks in before the owner is set.
+        let mode = if self.keep == Keep::All { 0o700 } else { permissions | 0o700 };
+        let is_new = match mkdirat(&parent, &entry.name[..], Mode::from_raw_mode(mode.into())) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(refused(error.into())),
+        };
+        let index = self.directories.enter(entry.directory, &entry.name).map_err(|error| match error.kind() {
+            io::ErrorKind::NotADirectory => LabError::Option(
+                "on the host there is something of that name that is no directory; remove it first".into(),
+            ),
+            _ => refused(error),
+        })?;
+        self.merge(&entry.node, attributes, (index, is_new), pending).await
+    }
+
+    /// Queues what `node` holds for the directory `index`.
+    async fn merge(
+        &mut self,
+        node: &S::Node,
+        attributes: Attributes,
+        (index, is_new): (usize, bool),
+        pending: &mut Vec<Pending<S::Node>>,
+    ) -> Result<(), LabError> {
         self.transferred.directories += 1;
-        self.made.push((path.to_owned(), attributes));
+        if is_new || self.keep == Keep::All {
+            let extended = self.extended_attributes(node, index, b".").await;
+            self.made.push((index, attributes, extended));
+        }
+        let entries = self.source.entries(node).await?;
+        for (name, problem) in entries.wrong {
+            self.leave(index, &name, problem);
+        }
+        for (name, node) in entries.children.into_iter().rev() {
+            pending.push(Pending { node, directory: index, name });
+        }
         Ok(())
     }
 
-    async fn file(&mut self, path: &Path, attributes: Attributes) -> Result<(), LabError> {
-        let failed = unwritable(path);
-        if attributes.links > 1 {
-            if let Some(first) = self.links.get(&attributes.ino) {
-                self.transferred.others += 1;
-                return std::fs::hard_link(first, path).map_err(failed);
-            }
-            self.links.insert(attributes.ino, path.to_owned());
+    async fn file(
+        &mut self,
+        entry: &Pending<S::Node>,
+        attributes: &Attributes,
+        (directory, existing): (&File, Option<Metadata>),
+    ) -> Result<(), LabError> {
+        let mode = match self.keep {
+            Keep::Content => attributes.permissions & 0o777,
+            Keep::All => 0o600,
+        };
+        let partial = Partial::create(directory, mode)?;
+        self.content(&entry.node, &partial.file, attributes.size).await?;
+        if let (Keep::Content, Some(existing)) = (self.keep, existing.filter(Metadata::is_file)) {
+            // A file that is written over keeps its permissions.
+            let mode = (existing.mode() & 0o777) as u16;
+            Copied::Open(&partial.file).set_permissions(mode).map_err(refused)?;
         }
-        let (mut file, partial) = Partial::create(path).map_err(&failed)?;
-        self.content(&mut file, path, attributes).await?;
-        file.set_len(attributes.size).map_err(&failed)?;
-        drop(file);
-        partial.keep();
+        self.settle(&Copied::Open(&partial.file), entry, attributes).await;
+        partial.rename(&entry.name)?;
         self.transferred.files += 1;
         self.transferred.bytes += attributes.size;
-        finish(path, &attributes)
-    }
-
-    async fn content(&self, file: &mut File, path: &Path, attributes: Attributes) -> Result<(), LabError> {
-        for offset in (0..attributes.size).step_by(CHUNK) {
-            let bytes = self.fs.read(attributes.ino, offset, CHUNK as u64, Manner::default()).await?.to_vec();
-            if bytes.iter().any(|byte| *byte != 0) {
-                file.seek(SeekFrom::Start(offset)).and_then(|_| file.write_all(&bytes)).map_err(unwritable(path))?;
-            }
-        }
         Ok(())
     }
 
-    async fn symlink(&mut self, ino: Ino, path: &Path) -> Result<(), LabError> {
-        let target = self.fs.read_link(ino).await?;
-        if path.is_symlink() {
-            std::fs::remove_file(path).map_err(unwritable(path))?;
+    async fn content(&mut self, node: &S::Node, file: &File, size: u64) -> Result<(), LabError> {
+        let mut offset = 0;
+        while offset < size
+            && let Some(range) = self.source.data(node, offset).await?
+        {
+            let (start, end) = (range.start.max(offset), range.end.min(size));
+            offset = start;
+            while offset < end {
+                let bytes = self.source.read(node, offset..end).await?;
+                if bytes.is_empty() {
+                    return refuse("it ends before its size says; damaged, or changed meanwhile");
+                }
+                if bytes.iter().any(|byte| *byte != 0) {
+                    file.write_all_at(&bytes, offset).map_err(refused)?;
+                }
+                offset += bytes.len() as u64;
+                self.watcher.moved(bytes.len() as u64)?;
+            }
+            offset = offset.max(range.end);
         }
+        file.set_len(size).map_err(refused)
+    }
+
+    /// Symbolic links, pipes, sockets and device nodes.
+    async fn node(
+        &mut self,
+        entry: &Pending<S::Node>,
+        attributes: &Attributes,
+        directory: &File,
+    ) -> Result<(), LabError> {
+        let mode = Mode::from_raw_mode(match self.keep {
+            Keep::Content => (attributes.permissions & 0o777).into(),
+            Keep::All => 0o600,
+        });
+        let make = |name: &[u8], kind| {
+            let (major, minor) = attributes.device;
+            mknodat(directory, name, kind, mode, makedev(major, minor))
+        };
+        let may_make_devices = self.keep == Keep::All && is_root();
+        let partial = match attributes.kind {
+            FileKind::Symlink => {
+                let target = self.source.read_link(&entry.node).await?;
+                partial(|name| symlinkat(&target[..], directory, name))?.0
+            }
+            FileKind::Fifo => partial(|name| make(name, FileType::Fifo))?.0,
+            FileKind::Socket => partial(|name| make(name, FileType::Socket))?.0,
+            _ if !may_make_devices => return refuse("device nodes are only made by root with -p; not copied"),
+            FileKind::CharacterDevice => partial(|name| make(name, FileType::CharacterDevice))?.0,
+            _ => partial(|name| make(name, FileType::BlockDevice))?.0,
+        };
+        self.settle(&Copied::Named(directory, &partial), entry, attributes).await;
+        rename(directory, &partial, &entry.name)?;
         self.transferred.others += 1;
-        std::os::unix::fs::symlink(OsStr::from_bytes(&target), path).map_err(unwritable(path))
+        Ok(())
+    }
+
+    /// A further name of a file: the file is found by its first name, and linked by its descriptor.
+    fn link(
+        &mut self,
+        (first_directory, first_name, first): &(usize, Vec<u8>, Identity),
+        (directory, name): (&File, &[u8]),
+    ) -> Result<(), LabError> {
+        let home = self.open(*first_directory)?;
+        let found = handle(&home, first_name).map_err(refused)?;
+        if identity(&found.metadata().map_err(refused)?) != *first {
+            return refuse("its first name was taken by something else meanwhile; copy again");
+        }
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let (partial, ()) = partial(|name| linkat(CWD, &path, directory, name, AtFlags::SYMLINK_FOLLOW))?;
+        rename(directory, &partial, name)?;
+        // A rename onto another name of the same file does nothing.
+        let _ = unlinkat(directory, &partial[..], AtFlags::empty());
+        Ok(())
+    }
+
+    async fn extended_attributes(&mut self, node: &S::Node, directory: usize, name: &[u8]) -> ExtendedAttributes {
+        match self.source.extended_attributes(node).await {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                self.leave(directory, name, format!("extended attributes not kept: {error}"));
+                Vec::new()
+            }
+        }
+    }
+
+    async fn settle(&mut self, copied: &Copied<'_>, entry: &Pending<S::Node>, attributes: &Attributes) {
+        let extended = self.extended_attributes(&entry.node, entry.directory, &entry.name).await;
+        for problem in copied.settle(self.keep, attributes, &extended) {
+            self.leave(entry.directory, &entry.name, problem);
+        }
+    }
+
+    fn finish_directories(&mut self) {
+        for (index, attributes, extended) in std::mem::take(&mut self.made).into_iter().rev() {
+            let problems = match self.directories.readable(index) {
+                Err(error) => vec![format!("permissions and times not kept: {error}")],
+                Ok(directory) => {
+                    let problems = Copied::Open(&directory).settle(self.keep, &attributes, &extended);
+                    let taken = match self.keep {
+                        Keep::Content => take_back(&directory, attributes.permissions),
+                        Keep::All => Ok(()),
+                    };
+                    let lost = taken.err().map(|error| format!("permissions not kept: {error}"));
+                    problems.into_iter().chain(lost).collect()
+                }
+            };
+            for problem in problems {
+                self.leave(index, b"", problem);
+            }
+        }
     }
 }
 
-/// Sets permissions and times.
-fn finish(path: &Path, attributes: &Attributes) -> Result<(), LabError> {
-    let times = FileTimes::new().set_accessed(time(attributes.accessed)).set_modified(time(attributes.modified));
-    let file = File::open(path).map_err(unwritable(path))?;
-    file.set_times(times).map_err(unwritable(path))?;
-    file.set_permissions(Permissions::from_mode(u32::from(attributes.permissions))).map_err(unwritable(path))
+fn refuse<T>(problem: &str) -> Result<T, LabError> {
+    Err(LabError::Option(problem.to_owned()))
 }
 
-fn time(timestamp: Timestamp) -> SystemTime {
-    let whole = Duration::from_secs(timestamp.seconds.unsigned_abs());
-    let start = SystemTime::UNIX_EPOCH;
-    let second = if timestamp.seconds >= 0 { start + whole } else { start - whole };
-    second + Duration::from_nanos(u64::from(timestamp.nanoseconds))
+fn refused(error: io::Error) -> LabError {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | ReadOnlyFilesystem => LabError::Full {
+            place: "the host's disk".into(),
+            problem: format!("{error}; make room and copy again; what was copied by then is whole"),
+        },
+        _ => LabError::Option(format!("cannot be written: {error}")),
+    }
+}
+
+/// What a copy named `name` would replace; refuses what it must not.
+fn replaceable(directory: &File, name: &[u8]) -> Result<Option<Metadata>, LabError> {
+    let metadata = match handle(directory, name).and_then(|found| found.metadata()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(refused)?,
+    };
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return refuse("on the host there is a directory of that name");
+    }
+    if kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device() {
+        return refuse("on the host there is a pipe, socket or device of that name; remove it first");
+    }
+    Ok(Some(metadata))
+}
+
+/// Makes something under a name that is free.
+fn partial<T>(make: impl Fn(&[u8]) -> Result<T, Errno>) -> Result<(Vec<u8>, T), LabError> {
+    for number in 0..PARTIALS_MAX {
+        let name = format!(".onewrite-{}-{number}.part", std::process::id()).into_bytes();
+        match make(&name) {
+            Err(Errno::EXIST) => (),
+            Err(error) => return Err(refused(error.into())),
+            Ok(made) => return Ok((name, made)),
+        }
+    }
+    refuse("the target is full of files named .onewrite-….part; remove them")
+}
+
+fn rename(directory: &File, from: &[u8], to: &[u8]) -> Result<(), LabError> {
+    renameat(directory, from, directory, to).map_err(|error| {
+        let _ = unlinkat(directory, from, AtFlags::empty());
+        refused(error.into())
+    })
+}
+
+/// A file that has no name of its own yet, and goes unless it gets one.
+struct Partial {
+    directory: File,
+    name: Vec<u8>,
+    file: File,
+}
+
+impl Partial {
+    fn create(directory: &File, mode: u16) -> Result<Partial, LabError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode.into());
+        let (name, file) = partial(|name| openat(directory, name, flags, mode))?;
+        Ok(Partial { directory: directory.try_clone().map_err(refused)?, name, file: File::from(file) })
+    }
+
+    fn rename(mut self, name: &[u8]) -> Result<(), LabError> {
+        let partial = std::mem::take(&mut self.name);
+        rename(&self.directory, &partial, name)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.name.is_empty() {
+            // It may be gone already; the error that broke it off is told.
+            let _ = unlinkat(&self.directory, &self.name[..], AtFlags::empty());
+        }
+    }
 }

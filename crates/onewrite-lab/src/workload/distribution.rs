@@ -83,6 +83,29 @@ impl Pareto {
     }
 }
 
+/// The normal distribution over a range, as the sum of twelve uniform draws (Irwin-Hall), which needs no logarithm.
+#[derive(Clone, Copy, Debug)]
+pub struct Normal {
+    count: u64,
+    deviation: f64,
+    center: f64,
+}
+
+impl Normal {
+    /// Over `count` places, around `center` of them with a standard deviation of `deviation` of them.
+    pub fn new(count: u64, deviation: f64, center: f64) -> Normal {
+        Normal { count, deviation, center }
+    }
+
+    /// A place below the count; what falls outside comes in again at the other end.
+    pub fn draw(&self, choices: &mut Choices) -> u64 {
+        let sum: f64 = (0..12).map(|_| choices.fraction()).sum();
+        let place = self.center + self.deviation * (sum - 6.0);
+        let place = place - place.floor();
+        ((place * self.count as f64) as u64).min(self.count - 1)
+    }
+}
+
 /// Gamma distribution with a shape above one (Knuth, volume 2, 3.4.1, algorithm A, as filebench's `gamma_dist.c`).
 #[derive(Clone, Copy, Debug)]
 pub struct Gamma {

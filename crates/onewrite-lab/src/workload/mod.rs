@@ -24,8 +24,8 @@ pub mod postmark;
 use onewrite_block::Nanos;
 
 pub use block_map::BlockMap;
-pub use distribution::{Gamma, Pareto, Zipf};
-pub use operation::{FileId, Operation, Slot, WriteManner};
+pub use distribution::{Gamma, Normal, Pareto, Zipf};
+pub use operation::{FileId, Operation, Reservation, Slot, WriteManner};
 
 use crate::error::LabError;
 use crate::job::Fallocate;
@@ -53,6 +53,8 @@ pub struct FilePlan {
     pub layout: Layout,
     /// Whether reads are checked against what was written.
     pub verified: bool,
+    /// Bytes that it grows to, where that is known before.
+    pub bytes: u64,
 }
 
 /// What is done to a file before the tasks begin.
@@ -93,6 +95,8 @@ pub struct JobPlan {
     pub group: usize,
     /// Whether more than reads, writes and syncs are reported: creations, deletions and the like.
     pub operations_count: bool,
+    /// What its section of the job file sets, as it stands there; settings without a value are left out, as fio does.
+    pub options: Vec<(String, String)>,
 }
 
 /// One thread of a workload.
@@ -118,6 +122,18 @@ pub trait Stream {
     /// Tells that `operation` is done.
     fn completed(&mut self, operation: &Operation) {
         let _ = operation;
+    }
+
+    /// The part of it that has begun, 0 to 1; `None` if that is not known. `now` is the time since the task began.
+    fn share(&self, now: Nanos) -> Option<f64> {
+        let _ = now;
+        None
+    }
+
+    /// Tells that `operation` failed with this error number; whether the task goes on all the same.
+    fn failed(&mut self, operation: &Operation, errno: i32) -> bool {
+        let _ = (operation, errno);
+        false
     }
 }
 

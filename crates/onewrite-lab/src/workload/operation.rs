@@ -3,7 +3,7 @@
 use onewrite_block::Nanos;
 use onewrite_fs::Position;
 
-use crate::job::SyncMode;
+use crate::job::{Direction, SyncMode};
 
 /// A file of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +20,17 @@ pub struct WriteManner {
     pub direct: bool,
     /// Durable on return.
     pub sync: SyncMode,
+}
+
+/// What fallocate does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// Reserves blocks and extends the size.
+    Extend,
+    /// Reserves blocks and leaves the size.
+    KeepSize,
+    /// Frees blocks.
+    PunchHole,
 }
 
 /// One step of a workload. On a raw device only reads, writes, trims, syncs and pauses are possible.
@@ -103,6 +114,28 @@ pub enum Operation {
         /// Bytes.
         length: u64,
     },
+    /// Reserves or frees a range of a file, in place of an access in `direction`.
+    Allocate {
+        /// The descriptor.
+        slot: Slot,
+        /// What it is counted as.
+        direction: Direction,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// What is done.
+        reservation: Reservation,
+    },
+    /// Sets a file's size, in place of a write of `length` bytes.
+    SetSize {
+        /// The descriptor.
+        slot: Slot,
+        /// The size.
+        size: u64,
+        /// Bytes that it is counted as.
+        length: u64,
+    },
     /// Makes a file durable.
     Fsync {
         /// The descriptor.
@@ -130,6 +163,8 @@ impl Operation {
             Operation::Read { .. } | Operation::ReadWhole { .. } => "read",
             Operation::Write { .. } => "write",
             Operation::Trim { .. } => "trim",
+            Operation::Allocate { .. } => "allocate",
+            Operation::SetSize { .. } => "truncate",
             Operation::Fsync { .. } => "fsync",
             Operation::Fdatasync { .. } => "fdatasync",
             Operation::Think(_) => "think",

@@ -65,24 +65,24 @@ pub fn plan(parameters: Parameters, choices: &Choices) -> Result<Workload, LabEr
     }
     let mut chance = choices.stream("postmark places", 0);
     let ids = 0..u64::from(parameters.files) + u64::from(parameters.transactions);
-    let files = ids.map(|id| file(parameters.subdirectories, id, &mut chance)).collect();
+    let files = ids.map(|id| file(&parameters, id, &mut chance)).collect();
     let below = (0..parameters.subdirectories).map(|number| format!("{NAME}/s{number}"));
     let stream = PostMark::new(parameters, choices.stream("postmark", 0));
     Ok(Workload {
         name: NAME.to_owned(),
         directories: std::iter::once(NAME.to_owned()).chain(below).collect(),
         files,
-        jobs: vec![JobPlan { name: NAME.to_owned(), group: 0, operations_count: true }],
+        jobs: vec![JobPlan { name: NAME.to_owned(), group: 0, operations_count: true, options: Vec::new() }],
         groups: vec![vec![Task { job: 0, stream: Box::new(stream), concurrency: 1, ramp_time: Nanos::ZERO }]],
     })
 }
 
-fn file(subdirectories: u32, id: u64, chance: &mut Choices) -> FilePlan {
-    let path = match subdirectories {
+fn file(parameters: &Parameters, id: u64, chance: &mut Choices) -> FilePlan {
+    let path = match parameters.subdirectories {
         0 => format!("{NAME}/{id}"),
         count => format!("{NAME}/s{}/{id}", chance.below(count.into())),
     };
-    FilePlan { path, layout: Layout::None, verified: false }
+    FilePlan { path, layout: Layout::None, verified: false, bytes: parameters.size.1 }
 }
 
 const FILE: Slot = Slot(1);
@@ -199,6 +199,12 @@ impl Stream for PostMark {
             self.go_on();
         }
         Ok(self.pending.pop_front().map(Step::alone))
+    }
+
+    /// Of the transactions: files are made before and removed after them.
+    fn share(&self, _now: Nanos) -> Option<f64> {
+        let all = self.parameters.transactions;
+        Some(f64::from(all - self.transactions_left) / f64::from(all.max(1)))
     }
 }
 

@@ -37,6 +37,7 @@ fn study(trace: &Path, policies: &[PolicyKind]) -> CacheStudy {
         device: None,
         threads: 1,
         held_max: HELD_MAX,
+        is_timed: false,
     }
 }
 

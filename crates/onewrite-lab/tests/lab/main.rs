@@ -3,6 +3,7 @@
 mod cache;
 mod docs;
 mod driver;
+mod examples;
 mod fio_judge;
 mod memory;
 mod report;

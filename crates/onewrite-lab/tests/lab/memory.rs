@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use onewrite_block::{Nanos, PAGE_SIZE, Page, Runtime};
 use onewrite_fs::{
-    Allocation, AttributeChanges, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem, FsCounters, FsError,
-    FsResult, Ino, Manner, NewNode, Position, RenameManner, Space, Timestamp,
+    Allocation, AttributeChanges, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem, FileView,
+    FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space, Timestamp,
 };
 
 enum Node {
@@ -64,7 +64,7 @@ fn not_found(name: &[u8]) -> FsError {
     FsError::NotFound(String::from_utf8_lossy(name).into_owned())
 }
 
-impl FileSystem for MemoryFs {
+impl FileView for MemoryFs {
     fn root(&self) -> Ino {
         Ino(0)
     }
@@ -97,6 +97,51 @@ impl FileSystem for MemoryFs {
         })
     }
 
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        Err(FsError::Invalid(format!("{ino} is no symlink")))
+    }
+
+    async fn read(&self, ino: Ino, offset: u64, length: u64, _: Manner) -> FsResult<Data> {
+        self.runtime.sleep(Nanos::from_micros(10)).await;
+        self.file(ino, |bytes| {
+            let start = bytes.len().min(offset as usize);
+            let found = &bytes[start..bytes.len().min((offset + length) as usize)];
+            let pages = found.chunks(PAGE_SIZE).map(Page::from_slice).collect();
+            Data { pages, skip: 0, length: found.len() }
+        })
+    }
+
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        self.directory(directory, |names| {
+            let rest = names.iter().enumerate().skip(cursor as usize);
+            let entry = |(index, (name, ino)): (usize, (&Vec<u8>, &Ino))| DirectoryEntry {
+                name: name.clone(),
+                ino: *ino,
+                kind: FileKind::Regular,
+                next: index as u64 + 1,
+            };
+            Ok(rest.map(entry).collect())
+        })
+    }
+
+    async fn extended_attribute(&self, _: Ino, _: &[u8]) -> FsResult<Vec<u8>> {
+        Err(FsError::Unsupported("extended attributes in memory".into()))
+    }
+
+    async fn extended_attributes(&self, _: Ino) -> FsResult<Vec<Vec<u8>>> {
+        Err(FsError::Unsupported("extended attributes in memory".into()))
+    }
+
+    async fn seek(&self, _: Ino, _: u64, _: onewrite_fs::SeekTarget) -> FsResult<u64> {
+        Err(FsError::Unsupported("seeking in memory".into()))
+    }
+
+    async fn space(&self) -> FsResult<Space> {
+        Ok(Space { blocks: 0, blocks_free: 0, inodes: 0, inodes_free: 0 })
+    }
+}
+
+impl FileSystem for MemoryFs {
     async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
         let Some(size) = changes.size else { return Ok(()) };
         self.file(ino, |bytes| bytes.resize(size as usize, 0))
@@ -121,10 +166,6 @@ impl FileSystem for MemoryFs {
         Err(FsError::Unsupported("symlinks".to_owned()))
     }
 
-    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        Err(FsError::Invalid(format!("{ino} is no symlink")))
-    }
-
     async fn link(&self, _: Ino, _: Ino, _: &[u8]) -> FsResult<()> {
         Err(FsError::Unsupported("links".to_owned()))
     }
@@ -145,16 +186,6 @@ impl FileSystem for MemoryFs {
 
     async fn release(&self, _: Ino) -> FsResult<()> {
         Ok(())
-    }
-
-    async fn read(&self, ino: Ino, offset: u64, length: u64, _: Manner) -> FsResult<Data> {
-        self.runtime.sleep(Nanos::from_micros(10)).await;
-        self.file(ino, |bytes| {
-            let start = bytes.len().min(offset as usize);
-            let found = &bytes[start..bytes.len().min((offset + length) as usize)];
-            let pages = found.chunks(PAGE_SIZE).map(Page::from_slice).collect();
-            Data { pages, skip: 0, length: found.len() }
-        })
     }
 
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, _: Manner) -> FsResult<u64> {
@@ -186,23 +217,6 @@ impl FileSystem for MemoryFs {
         })
     }
 
-    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
-        self.directory(directory, |names| {
-            let rest = names.iter().enumerate().skip(cursor as usize);
-            let entry = |(index, (name, ino)): (usize, (&Vec<u8>, &Ino))| DirectoryEntry {
-                name: name.clone(),
-                ino: *ino,
-                kind: FileKind::Regular,
-                next: index as u64 + 1,
-            };
-            Ok(rest.map(entry).collect())
-        })
-    }
-
-    async fn extended_attribute(&self, _: Ino, _: &[u8]) -> FsResult<Vec<u8>> {
-        Err(FsError::Unsupported("extended attributes in memory".into()))
-    }
-
     async fn set_extended_attribute(
         &self,
         _: Ino,
@@ -213,15 +227,9 @@ impl FileSystem for MemoryFs {
         Err(FsError::Unsupported("extended attributes in memory".into()))
     }
 
-    async fn extended_attributes(&self, _: Ino) -> FsResult<Vec<Vec<u8>>> {
-        Err(FsError::Unsupported("extended attributes in memory".into()))
-    }
-
-    async fn seek(&self, _: Ino, _: u64, _: onewrite_fs::SeekTarget) -> FsResult<u64> {
-        Err(FsError::Unsupported("seeking in memory".into()))
-    }
-
     fn drop_cached(&self, _: Ino) {}
+
+    fn drop_caches(&self) {}
 
     async fn fsync(&self, _: Ino) -> FsResult<()> {
         self.sync().await
@@ -234,10 +242,6 @@ impl FileSystem for MemoryFs {
     async fn sync(&self) -> FsResult<()> {
         self.runtime.sleep(Nanos::from_micros(100)).await;
         Ok(())
-    }
-
-    async fn space(&self) -> FsResult<Space> {
-        Ok(Space { blocks: 0, blocks_free: 0, inodes: 0, inodes_free: 0 })
     }
 
     fn counters(&self) -> FsCounters {

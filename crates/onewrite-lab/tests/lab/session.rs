@@ -8,10 +8,11 @@ use onewrite_block::{
     Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, Operation, PowerCut, RamDisk, Request, Time,
     Token,
 };
+use onewrite_device::Profile;
 use onewrite_fs::ext4::{Mode, PolicyKind};
 use onewrite_lab::LabError;
 use onewrite_lab::job::JobFile;
-use onewrite_lab::results::RunResult;
+use onewrite_lab::results::{DeviceSetup, RunResult};
 use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 
@@ -20,6 +21,7 @@ fn spec(job: JobSpec, stack: Stack) -> RunSpec {
         job,
         stack,
         device: "ram".into(),
+        setup: DeviceSetup::default(),
         time: Time::Virtual,
         host_name: "default".into(),
         host: HostProfile::default(),
@@ -28,6 +30,7 @@ fn spec(job: JobSpec, stack: Stack) -> RunSpec {
         cache_policy: PolicyKind::Lru,
         delayed_allocation: true,
         eviction_spot: None,
+        drop_caches: false,
         seed: 1,
     }
 }
@@ -163,4 +166,88 @@ fn a_trace_sees_every_request() {
     let spec = spec(fio("[a]\nrw=write\nsize=1m\nfsync=16\n"), Stack::Raw);
     let result = run(&spec, Extras { trace: Some(trace), ..Extras::default() }).unwrap();
     assert_eq!(*seen.borrow(), result.onewrite.device.flushes);
+}
+
+/// A file that is laid out, and read directly.
+const DIRECT: &str = "[a]\nrw=randread\nsize=8m\ndirect=1\ninvalidate=0\n";
+
+#[test]
+fn direct_reads_from_memory_are_counted_and_dropped_caches_make_them_real() {
+    let figures = |mode, drop_caches| {
+        let spec = RunSpec { drop_caches, ..spec(fio(DIRECT), Stack::Ext4(mode)) };
+        let result = run(&spec, Extras::default()).unwrap();
+        (result.onewrite.fs.clone().unwrap(), result.onewrite.device.host_read_bytes)
+    };
+    let (ordered, _) = figures(Mode::Ordered, false);
+    assert_eq!((ordered.direct_read_bytes, ordered.direct_cached_bytes, ordered.notes.len()), (8 * MIB, 0, 0));
+    let (data, _) = figures(Mode::Data, false);
+    assert!(data.direct_cached_bytes > 7 * MIB && data.notes[0].contains("from memory"), "{data:?}");
+    let (dropped, read) = figures(Mode::Data, true);
+    assert!(dropped.direct_cached_bytes < MIB && read >= 7 * MIB, "{dropped:?}, {read} read");
+}
+
+#[test]
+fn the_disk_is_counted_as_the_kernel_would() {
+    let job = spec(fio("[a]\nrw=randrw\nsize=4m\ndirect=1\n"), Stack::Raw);
+    let device = Profile::named("sata-850pro").unwrap().device(Some(64 * MIB)).unwrap();
+    let result = session::run(&job, device, Extras::default()).unwrap();
+    let disk = &result.disk_util[0];
+    let total = &result.onewrite.total;
+    assert_eq!((disk.read_ios, disk.write_ios), (total.read.total_ios, total.write.total_ios));
+    assert!(disk.util > 0.0 && disk.util <= 100.0 && disk.in_queue >= disk.read_ticks + disk.write_ticks, "{disk:?}");
+}
+
+/// What fio makes of a job on the machine, in its JSON.
+fn json_of_fio(text: &str) -> Option<serde_json::Value> {
+    let directory = std::env::temp_dir().join(format!("onewrite-fio-shape-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("job.fio"), text).unwrap();
+    let output = Command::new("fio").args(["--output-format=json", "job.fio"]).current_dir(&directory).output();
+    std::fs::remove_dir_all(directory).unwrap();
+    serde_json::from_slice(&output.ok()?.stdout).ok()
+}
+
+/// Every key of `ours` that `theirs` lacks; a key holds the same kind of value in both.
+fn foreign(ours: &serde_json::Value, theirs: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+    let Some(object) = ours.as_object() else {
+        let is_same = ours.is_number() == theirs.is_number() && ours.is_string() == theirs.is_string();
+        return if !is_same {
+            found.push(format!("{at}: {ours}, not {theirs}"))
+        };
+    };
+    for (key, value) in object {
+        match theirs.get(key) {
+            Some(other) => foreign(value, other, &format!("{at}/{key}"), found),
+            None => found.push(format!("{at}/{key}")),
+        }
+    }
+}
+
+#[test]
+fn json_has_the_keys_of_a_real_fio() {
+    let text = "[global]\nsize=1m\n[a]\nrw=randrw\nbs=8k\nfsync=4\nioengine=psync\ntime_based\nruntime=2\n";
+    let ours = run(&spec(fio(text), Stack::Ext4(Mode::Ordered)), Extras::default()).unwrap().to_json();
+    let ours: serde_json::Value = serde_json::from_str(&ours).unwrap();
+    let Some(theirs) = json_of_fio(text) else {
+        eprintln!("SKIPPED: fio is not installed, so it cannot judge the shape of the results");
+        return;
+    };
+    let (mine, other) = (&ours["jobs"][0], &theirs["jobs"][0]);
+    assert_eq!(mine["job options"], other["job options"]);
+    let mut found = Vec::new();
+    foreign(mine, other, "jobs", &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    for key in ["iops_mean", "iops_min", "iops_max", "iops_stddev", "bw_mean", "bw_dev", "bw_min", "bw_max"] {
+        assert!(mine["write"][key].is_number() && other["write"][key].is_number(), "{key}");
+    }
+    assert!(mine["write"]["iops_samples"].as_u64() >= Some(3), "{mine}");
+    let (mean, overall) = (mine["write"]["iops_mean"].as_f64().unwrap(), mine["write"]["iops"].as_f64().unwrap());
+    assert!((mean / overall - 1.0).abs() < 0.05, "{mean} in half seconds, {overall} in all");
+    match theirs["disk_util"].as_array().map(Vec::as_slice) {
+        Some([disk, ..]) => {
+            foreign(&ours["disk_util"][0], disk, "disk_util", &mut found);
+            assert_eq!(found, Vec::<String>::new());
+        }
+        _ => eprintln!("SKIPPED: fio knows no disk under the temporary directory, so it cannot judge disk_util"),
+    }
 }

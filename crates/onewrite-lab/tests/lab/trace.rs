@@ -61,7 +61,8 @@ fn expected() -> [(bool, Extent); 2] {
 }
 
 /// Name of the format, a trace, and the times of its two records in nanoseconds, less the first one's.
-const SAME: [(&str, &str, u64); 9] = [
+const SAME: [(&str, &str, u64); 10] = [
+    ("own", "op,offset,length,time\nw,4096,8192,7\nr,1048576,512,1007\n", 1_000),
     ("own", "op,offset,length\n# a comment\nw,4096,8192\n\nr,1048576,512\n", 0),
     ("msr", "128166372003061629,usr,0,Write,4096,8192,41286\n128166372003061639,usr,0,Read,1048576,512,9\n", 1_000),
     ("spc", "0,8,8192,W,0.551706,x\n0,2048,512,r,0.551707\n", 1_000),
@@ -104,6 +105,9 @@ fn compressed_traces_are_read_as_they_are() {
         }
         let zstd = zstd::encode_all(text.as_bytes(), 3).unwrap();
         let plain = read("trace", text.as_bytes()).unwrap();
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 3);
+        xz.write_all(text.as_bytes()).unwrap();
+        assert_eq!(read("trace.xz", &xz.finish().unwrap()).unwrap(), plain, "{name}: xz");
         assert_eq!(read("trace.gz", &gzip).unwrap(), plain, "{name}: gzip in two members");
         assert_eq!(read("trace.zst", &zstd).unwrap(), plain, "{name}");
     }
@@ -170,6 +174,7 @@ fn an_error_names_the_line_and_what_would_be_right() {
     for (text, line, word) in [
         ("r,1\nx,2\n", 2, "r or w is needed"),
         ("r,1\nr,2,3\n", 2, "the same on every line"),
+        ("op,page,time\nr,1,2\nr,2\n", 3, "the same on every line"),
         ("# c\n\nr,1\nw,-1\n", 4, "whole number"),
         ("r,1\nw,99999999999999999999\n", 2, "64 bits"),
         ("1,usr,0,Write,4096,8192,41286\n1,usr,0,Wri,4096,8192,1\n", 2, "r or w"),

@@ -7,7 +7,8 @@ use clap::Args;
 /// `onewrite paper`
 #[derive(Debug, Args)]
 pub struct Paper {
-    /// Rows of the scoreboard; without any, every row that can be run. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of
+    /// Rows of the scoreboard, or figures, tables and sections of the papers as `--list` names them (`fig-3-3`, `003-table-3`);
+    /// without any, every row that can be run. Exits 1 if a row differs. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of
     /// the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown with the papers' rows beside
     /// them, on all cores in five to ten minutes.
     pub ids: Vec<String>,
@@ -20,7 +21,7 @@ pub struct Paper {
     /// With `ts-clock`: seed of the traces [default: 1].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// With `ts-clock`: write a page with the charts to this file.
+    /// Write a page to this file: the rows by figure, with `results` the tables, with `ts-clock` the charts.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// With `ts-clock`: write everything measured as JSON to this file, or to standard output (-).
@@ -32,7 +33,7 @@ pub struct Paper {
     /// With `results`: a small part of it, in seconds.
     #[arg(long)]
     pub short: bool,
-    /// List the rows instead, and say which can be run.
+    /// List the rows instead, by paper and figure, and say which can be run.
     #[arg(long)]
     pub list: bool,
 }

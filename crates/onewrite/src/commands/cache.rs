@@ -1,22 +1,28 @@
 //! `onewrite cache`
 
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, ensure};
+use onewrite_block::Nanos;
 use onewrite_cache::PolicyKind;
 use onewrite_device::Profile;
 use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures};
-use onewrite_lab::trace::TraceOptions;
+use onewrite_lab::results::Distribution;
+use onewrite_lab::trace::{Trace, TraceOptions, Volumes, summarise};
 
 use super::layer::layer;
 use crate::args::{Cache, TraceInput};
 use crate::output::{self, is_stdout, write_json};
 use crate::progress::Bar;
+use crate::size::SizeOrShare;
 
 /// Runs a trace through policies and sizes.
 pub fn cache(args: &Cache) -> anyhow::Result<()> {
-    output::check(&[args.json.as_ref(), args.after.as_ref()])?;
-    let study = study(args)?;
-    let bar = Bar::new("cache", "requests");
-    let figures = study.run(&|done, total| bar.advance(done, total))?;
-    bar.finish("requests");
+    output::check(&[args.json.as_ref(), args.after.as_ref(), args.chart.as_ref()])?;
+    if args.each {
+        return each(args);
+    }
+    let figures = run(args, options(&args.trace, &args.input)?)?;
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
     }
@@ -26,7 +32,44 @@ pub fn cache(args: &Cache) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
+/// Each volume as if it were a trace of its own.
+fn each(args: &Cache) -> anyhow::Result<()> {
+    let all = options(&args.trace, &args.input)?;
+    let mut found = Vec::new();
+    for volume in Volumes::of(&args.trace, &all, args.input.page_size)?.numbers() {
+        let of = |path: &Option<PathBuf>| path.as_deref().map(|path| of_volume(path, volume));
+        let own = Cache { after: of(&args.after), chart: of(&args.chart), ..args.clone() };
+        let figures = run(&own, alone(volume, &all, args.input.page_size))?;
+        if !args.json.as_deref().is_some_and(is_stdout) {
+            outln!("volume {volume}");
+            print(&figures);
+        }
+        found.push(figures);
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &(serde_json::to_string_pretty(&found)? + "\n"))?;
+    }
+    Ok(())
+}
+
+fn run(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheFigures> {
+    let study = study(args, options)?;
+    if args.chart.is_some() && study.sizes.iter().all(|size| *size == study.sizes[0]) {
+        bail!("--chart shows misses over sizes: give --size several that differ, as 1%,3%,10%,30%");
+    }
+    let bar = Bar::new("cache", "requests");
+    let figures = study.run(&|done, total| bar.advance(done, total))?;
+    bar.finish("requests");
+    if let Some(path) = &args.chart {
+        let title = args.trace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_page = path.extension().is_some_and(|extension| extension == "html");
+        let chart = if is_page { figures.html(&title)? } else { figures.svg(&title)? };
+        output::write(path, &chart)?;
+    }
+    Ok(figures)
+}
+
+fn study(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheStudy> {
     let layer = layer(args.ftl, args.log_blocks, args.map_cache)?;
     let plan = |name: &String| -> anyhow::Result<DevicePlan> {
         Ok(DevicePlan {
@@ -39,21 +82,54 @@ fn study(args: &Cache) -> anyhow::Result<CacheStudy> {
     };
     Ok(CacheStudy {
         trace: args.trace.clone(),
-        options: options(&args.input),
         policies: policies(&args.policies)?,
-        sizes: args.sizes.clone(),
+        sizes: sizes(args, &options)?,
+        options,
         page_bytes: args.input.page_size,
         flash_block_bytes: args.flash_block,
         after: args.after.clone(),
         device: args.device.as_ref().map(plan).transpose()?,
         threads: args.threads,
         held_max: HELD_MAX,
+        is_timed: args.timed,
     })
 }
 
-/// How a trace is to be read.
-pub fn options(input: &TraceInput) -> TraceOptions {
-    TraceOptions { format: input.format.clone(), volume: input.volume, action: input.action }
+/// Sizes in bytes; for shares the trace is read once before.
+fn sizes(args: &Cache, options: &TraceOptions) -> anyhow::Result<Vec<u64>> {
+    let has_share = args.sizes.iter().any(|size| matches!(size, SizeOrShare::Share(_)));
+    let page_bytes = args.input.page_size.max(1);
+    let footprint = match has_share {
+        true => summarise(&mut Trace::open(&args.trace, options)?, page_bytes, |_| ())?.footprint_bytes,
+        false => 0,
+    };
+    Ok(args.sizes.iter().map(|size| size.bytes(footprint, page_bytes)).collect())
+}
+
+/// How the trace at `path` is to be read; for packed volumes it is read once before.
+pub fn options(path: &Path, input: &TraceInput) -> anyhow::Result<TraceOptions> {
+    ensure!(input.page_size > 0, "--page-size 0 is no size; take 4096");
+    let plain =
+        TraceOptions { format: input.format.clone(), volume: input.volume, action: input.action, packing: None };
+    let packing = match input.pack {
+        true => Some(Volumes::of(path, &plain, input.page_size)?.packed(input.page_size)?),
+        false => None,
+    };
+    Ok(TraceOptions { packing, ..plain })
+}
+
+/// One volume, from page 0 on.
+pub fn alone(volume: u32, all: &TraceOptions, page_bytes: u64) -> TraceOptions {
+    let packing = Some(Volumes::alone(volume, page_bytes));
+    TraceOptions { volume: Some(volume), packing, ..all.clone() }
+}
+
+/// `out.csv` for volume 3 is `out-3.csv`.
+pub fn of_volume(path: &Path, volume: u32) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (stem, rest) =
+        name.split_once('.').map_or((name.as_str(), String::new()), |(stem, rest)| (stem, format!(".{rest}")));
+    path.with_file_name(format!("{stem}-{volume}{rest}"))
 }
 
 fn policies(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
@@ -66,7 +142,12 @@ fn policies(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
 fn print(figures: &CacheFigures) {
     let has_device = figures.cells.iter().any(|cell| cell.device.is_some());
     let has_layer = figures.cells.iter().any(|cell| cell.device.as_ref().is_some_and(|device| device.layer.is_some()));
+    let is_timed =
+        figures.cells.iter().any(|cell| cell.device.as_ref().is_some_and(|device| device.response_ns.is_some()));
     let mut device = if has_device { format!(" {:>12} {:>7} {:>9}", "time", "WAF", "erases") } else { String::new() };
+    if is_timed {
+        device += &format!(" {:>10} {:>10}", "response", "p99");
+    }
     if has_layer {
         device += &format!(" {:>9} {:>9} {:>9} {:>9} {:>9}", "switch", "partial", "full", "map reads", "programs");
     }
@@ -87,8 +168,9 @@ fn print_cell(cell: &CacheCell) {
     let hits = 100.0 * cell.hits as f64 / (cell.requests.max(1)) as f64;
     let device = cell.device.as_ref().map_or_else(String::new, |device| {
         let waf = device.waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.3}"));
+        let response = device.response_ns.as_ref().map_or_else(String::new, print_response);
         let layer = device.layer.as_ref().map_or_else(String::new, print_layer);
-        format!(" {:>10.2} s {waf:>7} {:>9}{layer}", device.elapsed_seconds, device.erases)
+        format!(" {:>10.2} s {waf:>7} {:>9}{response}{layer}", device.elapsed_seconds, device.erases)
     });
     outln!(
         "{:>6} KiB {:13} {hits:>7.2}% {:>12} {:>13} {:>12} {:>12}{device}",
@@ -99,6 +181,13 @@ fn print_cell(cell: &CacheCell) {
         cell.evicted_dirty,
         cell.after_reads
     );
+}
+
+/// Mean and 99th percentile.
+fn print_response(response: &Distribution) -> String {
+    let mean = Nanos(response.moments.mean.round() as u64).to_string();
+    let high = response.percentile.at(99.0).map_or("–".to_owned(), |span| span.to_string());
+    format!(" {mean:>10} {high:>10}")
 }
 
 /// Merges and map traffic.

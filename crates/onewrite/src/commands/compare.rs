@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use onewrite_fs::ext4::Mode;
+use onewrite_lab::Partial;
 use onewrite_lab::report::{Compared, Comparison};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack, try_cuts};
@@ -17,7 +18,7 @@ use crate::progress::Spinner;
 /// Runs one job in several modes.
 pub fn compare(args: &Compare) -> anyhow::Result<()> {
     output::check(&[Some(&args.html), args.json.as_ref()])?;
-    let choice = DeviceChoice::named(&args.job.device)?;
+    let choice = job::choice(&args.job)?;
     if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
         bail!("on a real disk each mode formats it anew; --force compares all the same");
     }
@@ -31,7 +32,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
     }
     let comparison = Comparison { command: command(), runs };
     output::write(&args.html, &comparison.html())?;
-    eprintln!("report: {}", args.html.display());
+    note!("report: {}", args.html.display());
     if let Some(path) = &args.json {
         write_json(path, &json(&comparison)?)?;
     }
@@ -44,12 +45,13 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
 /// One mode; `all` are asked for, and what one of them lacks is said before the first runs.
 fn one(args: &Compare, choice: &DeviceChoice, mode: Mode, all: &[Mode]) -> anyhow::Result<Compared> {
     let spec = job::spec(&args.job, choice, Stack::Ext4(mode))?;
-    let device = job::device(&args.job, choice, all)?;
+    let (device, partial) = job::device(&args.job, &spec, choice, all)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(mode.name());
     let image = args.images.as_ref().map(|directory| directory.join(format!("{mode}.img")));
     let extras = Extras { watcher: Some(spinner.watcher()), image, ..Extras::default() };
     let result = session::run(&spec, device, extras)?;
+    partial.map_or(Ok(()), Partial::keep_new).with_context(|| spec.device.clone())?;
     spinner.finish(mode.name(), operations(&result));
     let crash = crash(args, choice, &spec)?;
     Ok(Compared { label: mode.name().to_owned(), result, crash })
@@ -65,7 +67,9 @@ fn crash(
         return Ok(None);
     }
     let spinner = Spinner::new(&format!("{} with power cuts", spec.job.name()));
-    let verdict = try_cuts(spec, || choice.open(args.job.size), args.cuts)?;
+    let mut ready = choice.open(job::size(&args.job, spec, choice)?)?;
+    let ready = ready.as_power_cut().context("an emulated device has a power switch")?;
+    let verdict = try_cuts(spec, || Ok(ready.fork()), args.cuts)?;
     spinner.finish("power cuts", verdict.cuts);
     Ok(Some(verdict))
 }

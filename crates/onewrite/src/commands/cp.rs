@@ -1,71 +1,315 @@
 //! `onewrite cp`
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use onewrite_block::Runtime;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::Ext4;
-use onewrite_fs::{FileKind, FileSystem, FsError, Ino};
-use onewrite_lab::transfer::{Transferred, copy_in, copy_out};
+use onewrite_fs::{FileKind, FileSystem, FileView, FsError, Ino};
+use onewrite_lab::transfer::{CopyIn, CopyOut, HostTree, Keep, Left, Source, Transferred, Tree};
+use onewrite_lab::{LabError, is_same_file};
 
 use crate::args::Cp;
-use crate::open::{split_place, with_image};
+use crate::escape;
+use crate::open::{beside, split_place, with_image_and, with_view};
+use crate::progress::Copying;
+use crate::stop::Changing;
+
+/// Links in a row that lead somewhere, as Linux has it.
+const LINKS_MAX: u32 = 40;
 
 /// Copies everything but the last place to the last place.
-pub fn cp(args: &Cp) -> anyhow::Result<()> {
+pub fn cp(args: &Cp) -> anyhow::Result<ExitCode> {
     let (target, sources) = args.places.split_last().expect("clap asks for two places");
-    for source in sources {
-        let copied = match (split_place(source), split_place(target)) {
-            (None, Some((image, path))) => copy_to_image(PathBuf::from(source), &image, path, sources.len() > 1),
-            (Some((image, path)), None) => copy_from_image(&image, path, PathBuf::from(target), sources.len() > 1),
-            (Some(_), Some(_)) => bail!("both are in images; copy out to the host first, then in"),
-            (None, None) => bail!("neither `{source}` nor `{target}` is in an image; write IMAGE:/PATH, or use cp"),
-        };
-        let Transferred { files, directories, others, bytes } = copied.with_context(|| source.clone())?;
-        outln!("{source}: {files} files, {directories} directories, {others} other entries, {bytes} bytes");
+    let several = sources.len() > 1;
+    let groups = Group::of(sources);
+    if let Some((image, path)) = split_place(target) {
+        return with_image_and(&image.clone(), true, async move |fs, runtime| {
+            let mut report = Report::default();
+            let target = Target::of(fs, &path, several).await?;
+            for group in groups {
+                group.copy_in(fs, runtime, (&image, &target), &mut report).await?;
+            }
+            Ok(report)
+        })?
+        .tell();
     }
-    Ok(())
+    // Half copies on the host go when the work stops, not when the process ends.
+    let _changing = Changing::begin()?;
+    let keep = if args.preserve { Keep::All } else { Keep::Content };
+    let target = HostTarget::of(Path::new(target), several, &groups)?;
+    let mut whole = Report::default();
+    for group in groups {
+        let image = group.image.clone().expect("checked above");
+        let (target, report) = (target.clone(), std::mem::take(&mut whole));
+        let viewed = with_view(&image, args.rescue, async move |fs| group.copy_out(fs, &target, keep, report).await)?;
+        let mut left = Left::default();
+        whole = viewed.told(&mut left);
+        whole.left.append(left);
+        if whole.broken.is_some() {
+            break;
+        }
+    }
+    whole.tell()
 }
 
-fn copy_to_image(source: PathBuf, image: &Path, path: String, into: bool) -> anyhow::Result<Transferred> {
-    let source = source.canonicalize().with_context(|| source.display().to_string())?;
-    with_image(image, true, async move |fs| {
-        let own = source.file_name().map(|name| name.as_bytes().to_vec());
-        if let Some(directory) = directory(fs, &path).await? {
-            let name = own.context("it has no name to copy it under")?;
-            return Ok(copy_in(fs, &source, directory, Some(&name)).await?);
+/// What was copied and what was not.
+#[derive(Default)]
+pub struct Report {
+    done: Vec<(String, Transferred)>,
+    pub left: Left,
+    /// What ended it all.
+    pub broken: Option<LabError>,
+}
+
+impl Report {
+    /// Files the outcome of one source away. False if nothing else can be copied.
+    fn file(&mut self, source: &str, outcome: Result<Transferred, LabError>) -> bool {
+        match outcome {
+            Ok(transferred) => self.done.push((source.to_owned(), transferred)),
+            Err(error @ (LabError::ReadFile { .. } | LabError::Option(_))) => {
+                self.left.add(source.as_bytes().to_vec(), error.to_string());
+            }
+            Err(error) => self.broken = Some(error),
         }
-        if into {
-            bail!("{path} is not a directory, so it cannot take several things");
+        self.broken.is_none()
+    }
+
+    fn tell(self) -> anyhow::Result<ExitCode> {
+        for (source, Transferred { files, directories, others, bytes }) in &self.done {
+            outln!("{source}: {files} files, {directories} directories, {others} other entries, {bytes} bytes");
+        }
+        let code = tell_left(&self.left);
+        self.broken.map_or(Ok(code), |error| Err(error.into()))
+    }
+}
+
+/// Says on standard error what was left out; 1 if that is anything.
+pub fn tell_left(left: &Left) -> ExitCode {
+    for out in &left.first {
+        errln!("onewrite: {}: {}", escape::name(&out.path), escape::message(&out.problem).replace('\n', "\\n"));
+    }
+    let more = left.count - left.first.len() as u64;
+    if more > 0 {
+        errln!("onewrite: and {more} more");
+    }
+    if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Sources in one image, or on the host.
+struct Group {
+    image: Option<PathBuf>,
+    /// As they were written, and the path.
+    places: Vec<(String, String)>,
+}
+
+impl Group {
+    /// Sources with the same image come together, so that files with several names keep them.
+    fn of(sources: &[String]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for source in sources {
+            let (image, path) = match split_place(source) {
+                Some((image, path)) => (Some(image), path),
+                None => (None, source.clone()),
+            };
+            let place = (source.clone(), path);
+            match groups.iter_mut().find(|group| group.image == image) {
+                Some(group) => group.places.push(place),
+                None => groups.push(Group { image, places: vec![place] }),
+            }
+        }
+        groups
+    }
+
+    async fn copy_in(
+        &self,
+        fs: &Ext4,
+        runtime: &Runtime,
+        (image, target): (&Path, &Target),
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        match &self.image {
+            _ if report.broken.is_some() => (),
+            None => self.copy_from_host(fs, target, report).await?,
+            Some(own) if own == image || is_same_file(own, image) => {
+                self.copy_from(&Tree(fs), fs, (target, true), report).await;
+            }
+            Some(other) => {
+                let other = beside(runtime, other).await?;
+                self.copy_from(&Tree(&other), fs, (target, false), report).await;
+                other.unmount().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_from<F: FileView>(
+        &self,
+        tree: &Tree<'_, F>,
+        fs: &Ext4,
+        (target, within): (&Target, bool),
+        report: &mut Report,
+    ) {
+        let mut left = std::mem::take(&mut report.left);
+        let mut watcher = Copying::new("cp", None);
+        let mut copy = CopyIn::new((fs, tree, within), &mut watcher, &mut left);
+        for (source, path) in &self.places {
+            let outcome = match resolve(tree.0, path.as_bytes()).await {
+                Ok(ino) => target.take(&mut copy, &ino, source, own_name(path)).await,
+                Err(error) => Err(LabError::Option(error.to_string())),
+            };
+            if !report.file(source, outcome) {
+                break;
+            }
+        }
+        drop(copy);
+        report.left.append(left);
+    }
+
+    async fn copy_from_host(&self, fs: &Ext4, target: &Target, report: &mut Report) -> anyhow::Result<()> {
+        let tree = HostTree::new()?;
+        let mut left = std::mem::take(&mut report.left);
+        let mut watcher = Copying::new("cp", None);
+        let mut copy = CopyIn::new((fs, &tree, false), &mut watcher, &mut left);
+        for (source, path) in &self.places {
+            let found = Path::new(path).canonicalize();
+            let outcome = match found.as_ref().map_err(ToString::to_string).map(|found| (found, tree.at(found))) {
+                Ok((found, Ok(node))) => {
+                    let own = found.file_name().map(std::ffi::OsStr::as_encoded_bytes);
+                    target.take(&mut copy, &node, source, own).await
+                }
+                Ok((_, Err(error))) => Err(error),
+                Err(message) => Err(LabError::Option(message)),
+            };
+            if !report.file(source, outcome) {
+                break;
+            }
+        }
+        drop(copy);
+        report.left.append(left);
+        Ok(())
+    }
+
+    async fn copy_out<F: FileView>(
+        &self,
+        fs: &F,
+        target: &HostTarget,
+        keep: Keep,
+        mut report: Report,
+    ) -> anyhow::Result<Report> {
+        let (tree, mut left) = (Tree(fs), std::mem::take(&mut report.left));
+        let mut watcher = Copying::new("cp", None);
+        let mut copy = CopyOut::new(&tree, &target.directory, keep, &mut watcher, &mut left)?;
+        for (source, path) in &self.places {
+            let name = target.name.as_deref().or(own_name(path));
+            let outcome = match resolve(fs, path.as_bytes()).await {
+                Ok(ino) => copy.tree(&ino, name).await,
+                Err(error) => Err(LabError::Option(error.to_string())),
+            };
+            if !report.file(source, outcome) {
+                break;
+            }
+        }
+        drop(copy);
+        report.left.append(left);
+        Ok(report)
+    }
+}
+
+/// The last name of a path; none of the root and of directories that are named by `.` or `..`.
+fn own_name(path: &str) -> Option<&[u8]> {
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    Some(name.as_bytes()).filter(|name| !matches!(*name, b"" | b"." | b".."))
+}
+
+/// Where copies into an image go.
+enum Target {
+    /// Into a directory, each under its own name.
+    Into(Ino),
+    /// Into a directory under this name.
+    As(Ino, Vec<u8>),
+}
+
+impl Target {
+    async fn of(fs: &Ext4, path: &str, several: bool) -> anyhow::Result<Target> {
+        if let Some(directory) = directory(fs, path).await? {
+            return Ok(Target::Into(directory));
+        }
+        if several {
+            bail!("{path} is not a directory, so it cannot take several things; `onewrite mkdir` makes one");
         }
         let (parent, name) = split_path(path.as_bytes())?;
-        let parent = resolve(fs, parent).await?;
-        Ok(copy_in(fs, &source, parent, Some(name)).await?)
-    })
-}
+        let parent =
+            resolve(fs, parent).await.with_context(|| format!("{path}: `onewrite mkdir -p` makes directories"))?;
+        Ok(Target::As(parent, name.to_vec()))
+    }
 
-/// The directory at `path`, if there is one.
-async fn directory(fs: &Ext4, path: &str) -> anyhow::Result<Option<Ino>> {
-    match resolve(fs, path.as_bytes()).await {
-        Ok(ino) => Ok((fs.attributes(ino).await?.kind == FileKind::Directory).then_some(ino)),
-        Err(FsError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+    /// Copies `node` here; without a name of its own, the content of the directory goes into the target directory itself.
+    async fn take<F: FileSystem, S: Source>(
+        &self,
+        copy: &mut CopyIn<'_, F, S>,
+        node: &S::Node,
+        shown: &str,
+        own: Option<&[u8]>,
+    ) -> Result<Transferred, LabError> {
+        match self {
+            Target::Into(directory) => copy.tree(node, shown.as_bytes(), *directory, own).await,
+            Target::As(directory, name) => copy.tree(node, shown.as_bytes(), *directory, Some(name)).await,
+        }
     }
 }
 
-fn copy_from_image(image: &Path, path: String, target: PathBuf, into: bool) -> anyhow::Result<Transferred> {
-    if into && !target.is_dir() {
-        bail!("{} is not a directory, so it cannot take several things", target.display());
-    }
-    with_image(image, false, async move |fs| {
-        let ino = resolve(fs, path.as_bytes()).await.with_context(|| path.clone())?;
-        let own = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let target = match target.is_dir() && !own.is_empty() {
-            true => target.join(OsStr::from_bytes(own.as_bytes())),
-            false => target,
+/// The directory at `path`, if there is one; a link to one counts.
+pub async fn directory<F: FileView>(fs: &F, path: &str) -> Result<Option<Ino>, FsError> {
+    let mut path = path.as_bytes().to_vec();
+    for _ in 0..LINKS_MAX {
+        let ino = match resolve(fs, &path).await {
+            Err(FsError::NotFound(_) | FsError::NotDirectory(_)) => return Ok(None),
+            other => other?,
         };
-        Ok(copy_out(fs, ino, &target).await?)
-    })
+        match fs.attributes(ino).await?.kind {
+            FileKind::Directory => return Ok(Some(ino)),
+            FileKind::Symlink => (),
+            _ => return Ok(None),
+        }
+        let target = fs.read_link(ino).await?;
+        path = match target.starts_with(b"/") {
+            true => target,
+            false => [split_path(&path)?.0, b"/", &target].concat(),
+        };
+    }
+    Err(FsError::Loop(String::from_utf8_lossy(&path).into_owned()))
+}
+
+/// Where copies on the host go: a directory, and a name in it if the copy is not to keep its own.
+#[derive(Clone)]
+struct HostTarget {
+    directory: PathBuf,
+    name: Option<Vec<u8>>,
+}
+
+impl HostTarget {
+    fn of(target: &Path, several: bool, groups: &[Group]) -> anyhow::Result<HostTarget> {
+        if let Some(group) = groups.iter().find(|group| group.image.is_none()) {
+            let (source, target) = (&group.places[0].0, target.display());
+            bail!("neither `{source}` nor `{target}` is in an image; write IMAGE:/PATH, or use cp");
+        }
+        if target.is_dir() {
+            return Ok(HostTarget { directory: target.to_owned(), name: None });
+        }
+        if several {
+            bail!("{} is not a directory, so it cannot take several things", target.display());
+        }
+        let shown = target.display();
+        // A link that the user names is followed; those that the copy meets are not.
+        let target = match target.is_symlink() {
+            true => target.canonicalize().with_context(|| format!("{shown} is a link that leads to no file"))?,
+            false => target.to_owned(),
+        };
+        let name = target.file_name().with_context(|| format!("{shown} names no file"))?;
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok(HostTarget { directory: parent.to_owned(), name: Some(name.as_encoded_bytes().to_vec()) })
+    }
 }

@@ -4,19 +4,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use onewrite_block::{Geometry, Nanos, PAGE_SIZE, PowerCut};
+use onewrite_block::{Geometry, HostProfile, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
     CrashPlan, ExploreOptions, Report, Sound, Violation, Workload, WorkloadSpec, crash as explore, replay,
 };
 use onewrite_device::Profile;
 use onewrite_fs::journal::padding_warnings;
-use onewrite_lab::job::JobFile;
 use onewrite_lab::session::{JobSpec, crash_workloads};
 use onewrite_lab::workload::filebench::Personality;
 use onewrite_lab::workload::postmark;
 
-use super::job::{known, warn};
+use super::job::{given_for_files, job_file, known, warn};
 use super::probe::eviction_spot;
+use super::stdin;
 use crate::args::Crash;
 use crate::output::{self, write_json};
 use crate::progress::Bar;
@@ -24,7 +24,11 @@ use crate::progress::Bar;
 /// Explores a workload, or judges one state again.
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     output::check(&[args.json.as_ref()])?;
+    if args.device.is_none() && args.layer.is_given() {
+        bail!("--ftl, --log-blocks and --map-cache belong to --device; name one");
+    }
     let profile = args.device.as_deref().map(Profile::named).transpose()?;
+    let profile = profile.map(|profile| args.layer.over(profile)).transpose()?;
     let options = options(args, profile.as_ref())?;
     let workloads = workloads(args, &options)?;
     let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
@@ -48,6 +52,12 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
 /// What is explored: by name, from a job file, or a personality.
 fn workloads(args: &Crash, options: &ExploreOptions) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
     let name = args.workload.as_str();
+    let is_named = ["ace:", "random:", "script:"].iter().any(|kind| name.starts_with(kind));
+    let is_file = !is_named && Personality::from_name(name).is_none() && name != postmark::NAME;
+    let for_files = given_for_files(&args.fio).or(args.runtime.map(|_| "--runtime"));
+    if let Some(option) = for_files.filter(|_| !is_file) {
+        bail!("{option} is for job files, and {name} is none");
+    }
     if let Some(personality) = Personality::from_name(name) {
         let job = JobSpec::Personality(personality, personality.parameters());
         return Ok(Box::new(crash_workloads(&job, args.seed)?));
@@ -56,9 +66,9 @@ fn workloads(args: &Crash, options: &ExploreOptions) -> anyhow::Result<Box<dyn I
         let job = JobSpec::PostMark(postmark::Parameters::default());
         return Ok(Box::new(crash_workloads(&job, args.seed)?));
     }
-    let is_named = ["ace:", "random:", "script:"].iter().any(|kind| name.starts_with(kind));
-    if !is_named && Path::new(name).exists() {
-        let job = JobSpec::Fio(JobFile::load(Path::new(name))?);
+    if !is_named && (name == stdin::NAME || Path::new(name).exists()) {
+        let machine = (HostProfile::default().cores as u64, args.cache_pages as u64 * PAGE_SIZE as u64);
+        let job = JobSpec::Fio(job_file(name, &args.fio, args.runtime, machine)?);
         return Ok(Box::new(crash_workloads(&job, args.seed)?));
     }
     if !is_named {
@@ -108,10 +118,11 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
 fn summarise(report: &Report, seconds: f64) {
     let kinds = &report.states_by_kind;
     let (percent, rate) = (report.replaying_percent(), report.states as f64 / seconds.max(1e-9));
-    eprintln!(
+    note!(
         "{} distinct states of {} workloads in {seconds:.1} s, {rate:.0} a second; in {percent:.0}% recovery replays \
          something",
-        report.states, report.workloads
+        report.states,
+        report.workloads
     );
     let lines = [
         ("every subset of unflushed writes", kinds.subset),
@@ -133,9 +144,9 @@ fn summarise(report: &Report, seconds: f64) {
         ("judged by e2fsck, too", report.e2fsck_runs),
         ("judged in all", report.judged),
     ];
-    lines.iter().for_each(|(name, count)| eprintln!("  {name:34} {count:>9}"));
+    lines.iter().for_each(|(name, count)| note!("  {name:34} {count:>9}"));
     report.violations.iter().for_each(tell);
-    eprintln!("violations: {}", by_promise(report));
+    errln!("violations: {}", by_promise(report));
 }
 
 /// How often each promise was broken.
@@ -147,7 +158,7 @@ fn by_promise(report: &Report) -> String {
 }
 
 fn tell(violation: &Violation) {
-    eprintln!("\nBROKEN {:?}: {}", violation.promise, violation.what);
-    violation.difference.iter().for_each(|line| eprintln!("  {line}"));
-    eprintln!("replay: {}\n", violation.replay);
+    errln!("\nBROKEN {:?}: {}", violation.promise, violation.what);
+    violation.difference.iter().for_each(|line| errln!("  {line}"));
+    errln!("replay: {}\n", violation.replay);
 }

@@ -18,7 +18,7 @@ pub fn device(args: &Device) -> anyhow::Result<()> {
     if let (Some(percent), Some(range)) = (args.block_utilization, args.range) {
         return write_amplification(args, name, percent, range);
     }
-    let profile = Profile::load(name)?;
+    let profile = Profile::named(name)?;
     if let Some(path) = &args.timeline {
         draw_timeline(&profile, args, path)?;
     }
@@ -68,8 +68,11 @@ fn show(profile: &Profile, size_bytes: u64) -> anyhow::Result<()> {
     let device = profile.device(Some(size_bytes))?;
     outln!("{}: {}\n", profile.name, profile.description);
     print_promises(device.geometry());
-    if let Ok(ssd) = profile.ssd(Some(size_bytes)) {
-        outln!("\n{}", ssd.shape().picture());
+    if let Some(layer) = profile.own_layer() {
+        outln!("translation layer      {}", layer.name());
+    }
+    if let Ok(shape) = profile.shape(Some(size_bytes)) {
+        outln!("\n{}", shape.picture());
     }
     Ok(())
 }
@@ -144,7 +147,7 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
     output::write(path, &svg)?;
     bench.device().latencies().iter().for_each(print_histogram);
     outln!();
-    eprintln!("timeline: {}", path.display());
+    note!("timeline: {}", path.display());
     Ok(())
 }
 

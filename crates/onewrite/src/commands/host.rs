@@ -7,7 +7,7 @@ use crate::args::HostMeasure;
 
 /// Measures this machine and prints a host profile.
 pub fn measure(args: &HostMeasure) -> anyhow::Result<()> {
-    eprintln!("measuring for some seconds; let nothing else run");
+    note!("measuring for some seconds; let nothing else run");
     let profile = host::measure(&args.directory)?;
     outln!("# Measured by `onewrite host measure`; use with --host FILE.");
     out!("{}", toml::to_string(&profile)?);

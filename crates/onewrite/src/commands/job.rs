@@ -2,17 +2,21 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use onewrite_block::{Device, HostProfile, Nanos, PAGE_SIZE, Time};
+use onewrite_block::{Device, HostProfile, MIB, Nanos, PAGE_SIZE, Time};
+use onewrite_device::{Age, FileDisk};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_lab::job::JobFile;
-use onewrite_lab::session::{DeviceChoice, JobSpec, RunSpec, Stack, held_by, lazy_journal_bytes};
+use onewrite_lab::Partial;
+use onewrite_lab::job::{JobFile, Reading, Variables};
+use onewrite_lab::session::{DEFAULT_BYTES, DeviceChoice, JobSpec, RunSpec, Stack, held_by, lazy_journal_bytes};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 use onewrite_lab::workload::postmark;
 
 use super::probe::eviction_spot;
-use crate::args::{JobArgs, PersonalityArgs};
+use super::stdin;
+use crate::args::{AgeArg, FioArgs, JobArgs, PersonalityArgs};
 use crate::open::{on_device, wall_time};
 
 /// The journal mode called `name`.
@@ -20,13 +24,39 @@ pub fn mode(name: &str) -> anyhow::Result<Mode> {
     Ok(Mode::from_str(name)?)
 }
 
+/// The device that `args` name, with the layer and the past that they ask for.
+pub fn choice(args: &JobArgs) -> anyhow::Result<DeviceChoice> {
+    let age = match args.age {
+        AgeArg::None => Age::New,
+        AgeArg::Filled => Age::Filled,
+        AgeArg::Steady => Age::Steady,
+    };
+    let choice = match DeviceChoice::named(&args.device)? {
+        DeviceChoice::Emulated { profile, age } => {
+            DeviceChoice::Emulated { profile: Box::new(args.layer.over(*profile)?), age }
+        }
+        DeviceChoice::Disk(path) if args.layer.is_given() => {
+            bail!(
+                "{}: a real disk has its own translation layer; leave --ftl, --log-blocks and --map-cache out",
+                path.display()
+            )
+        }
+        disk => disk,
+    };
+    Ok(choice.of_age(age)?)
+}
+
 /// The run that `args` describe, with `stack` under it.
 pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Result<RunSpec> {
     let (host_name, host) = host(&args.host)?;
+    if args.drop_caches && stack == Stack::Raw {
+        bail!("--drop-caches empties a page cache, and --fs raw has none; leave it out");
+    }
     Ok(RunSpec {
-        job: job(args)?,
+        job: job(args, &host)?,
         stack,
         device: device.name(),
+        setup: device.setup(),
         time: if device.is_emulated() { Time::Virtual } else { wall_time() },
         host_name,
         host,
@@ -35,11 +65,16 @@ pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Resu
         cache_policy: args.cache_policy,
         delayed_allocation: !args.nodelalloc,
         eviction_spot: args.eviction_spot.as_deref().map(eviction_spot).transpose()?,
+        drop_caches: args.drop_caches,
         seed: args.seed,
     })
 }
 
-fn job(args: &JobArgs) -> anyhow::Result<JobSpec> {
+fn job(args: &JobArgs, host: &HostProfile) -> anyhow::Result<JobSpec> {
+    let is_file = Personality::from_name(&args.job).is_none() && args.job != postmark::NAME;
+    if !is_file && let Some(option) = given_for_files(&args.fio) {
+        bail!("{option} is for job files, and {} is none", args.job);
+    }
     if let Some(personality) = Personality::from_name(&args.job) {
         let parameters = parameters(personality, &args.personality);
         return Ok(JobSpec::Personality(personality, parameters));
@@ -47,13 +82,40 @@ fn job(args: &JobArgs) -> anyhow::Result<JobSpec> {
     if args.job == postmark::NAME {
         return Ok(JobSpec::PostMark(postmark_parameters(&args.personality)?));
     }
-    if !Path::new(&args.job).exists() {
+    if args.job != stdin::NAME && !Path::new(&args.job).exists() {
         bail!("{}: neither a job file nor one of {}", args.job, known());
     }
     if let Some(option) = given(&args.personality) {
         bail!("{option} is for {}; a job file says such things itself", known());
     }
-    Ok(JobSpec::Fio(JobFile::load(Path::new(&args.job))?))
+    let runtime = args.personality.runtime;
+    Ok(JobSpec::Fio(job_file(&args.job, &args.fio, runtime, (host.cores as u64, args.cache_size))?))
+}
+
+/// The job file at `path`, or on standard input, cut down and changed as `args` say, on a machine of so many cores and bytes of page cache.
+pub fn job_file(
+    path: &str,
+    args: &FioArgs,
+    runtime: Option<Duration>,
+    (cores, cache_bytes): (u64, u64),
+) -> anyhow::Result<JobFile> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let runtime = runtime.map(|span| format!("runtime={}us", span.as_micros()));
+    let reading = Reading {
+        variables: Variables { cores, memory_mib: cache_bytes / MIB, environment: &environment },
+        sections: args.section.clone(),
+        settings: runtime.into_iter().chain(args.set.iter().cloned()).collect(),
+    };
+    match path {
+        stdin::NAME => Ok(reading.parse("standard input", &stdin::text()?)?),
+        path => Ok(reading.load(Path::new(path))?),
+    }
+}
+
+/// An option that only job files have, if one was given.
+pub fn given_for_files(args: &FioArgs) -> Option<&'static str> {
+    let options = [("--section", !args.section.is_empty()), ("--set", !args.set.is_empty())];
+    options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
 }
 
 /// The jobs that have a name.
@@ -67,7 +129,6 @@ fn given(args: &PersonalityArgs) -> Option<&'static str> {
         ("--threads", args.threads.is_some()),
         ("--file-size", args.file_size.is_some()),
         ("--compressible", args.compressible.is_some()),
-        ("--runtime", args.runtime.is_some()),
         ("--operations", args.operations.is_some()),
     ];
     options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
@@ -129,9 +190,23 @@ pub fn host(name: &str) -> anyhow::Result<(String, HostProfile)> {
     Ok((name.to_owned(), profile))
 }
 
-/// The device, after making sure that nothing is lost without `force`, and that it has what `modes` need; if not, no file is
-/// left that was not there before.
-pub fn device(args: &JobArgs, choice: &DeviceChoice, modes: &[Mode]) -> anyhow::Result<Box<dyn Device>> {
+/// Bytes of the device: as asked for, or what the job needs if the device is made for it.
+pub fn size(args: &JobArgs, spec: &RunSpec, choice: &DeviceChoice) -> anyhow::Result<Option<u64>> {
+    let is_made = match choice {
+        DeviceChoice::Emulated { .. } => true,
+        DeviceChoice::Disk(path) => !path.exists(),
+    };
+    Ok(if args.size.is_none() && is_made { Some(spec.bytes_wanted()?) } else { args.size })
+}
+
+/// The device, after making sure that nothing is lost without `force`, and that it has what `modes` need. A file that was not
+/// there before is partial until the run is done.
+pub fn device(
+    args: &JobArgs,
+    spec: &RunSpec,
+    choice: &DeviceChoice,
+    modes: &[Mode],
+) -> anyhow::Result<(Box<dyn Device>, Option<Partial>)> {
     if !args.force
         && let DeviceChoice::Disk(path) = choice
         && path.exists()
@@ -142,17 +217,24 @@ pub fn device(args: &JobArgs, choice: &DeviceChoice, modes: &[Mode]) -> anyhow::
             bail!("{name}: it holds {held}, which the run would destroy; --force runs all the same");
         }
     }
-    let made = match choice {
-        DeviceChoice::Disk(path) if !path.exists() => Some(path),
-        _ => None,
+    let size = size(args, spec, choice)?;
+    let (device, partial) = match choice {
+        DeviceChoice::Disk(path) => disk(path, size)?,
+        DeviceChoice::Emulated { .. } => (choice.open(size)?, None),
     };
-    let device = choice.open(args.size)?;
-    let can = modes.iter().try_for_each(|mode| MountOptions::new(*mode).check_device(device.geometry()));
-    if let (Err(_), Some(path)) = (&can, made) {
-        std::fs::remove_file(path).with_context(|| path.display().to_string())?;
+    modes.iter().try_for_each(|mode| MountOptions::new(*mode).check_device(device.geometry()))?;
+    Ok((device, partial))
+}
+
+/// The image or disk at `path`; what is not there is made, of `size` bytes, and is partial until it is kept.
+pub fn disk(path: &Path, size: Option<u64>) -> anyhow::Result<(Box<dyn Device>, Option<Partial>)> {
+    if path.exists() {
+        return Ok((DeviceChoice::Disk(path.to_owned()).open(size)?, None));
     }
-    can?;
-    Ok(device)
+    let (_, partial) = Partial::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+    let device =
+        FileDisk::create(partial.path(), size.unwrap_or(DEFAULT_BYTES)).with_context(|| path.display().to_string())?;
+    Ok((Box::new(device), Some(partial)))
 }
 
 /// Everything that was decided, defaults included, on standard error.
@@ -175,9 +257,10 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
         }
         Stack::Raw => "no file system".to_owned(),
     };
+    let setup = spec.setup.words().map(|words| format!(" ({words})")).unwrap_or_default();
     let time = if spec.time == Time::Virtual { "virtual time" } else { "real disk, wall time" };
-    eprintln!(
-        "{}: {stack}; device {}, {size} bytes, {time}; host {}; seed {}",
+    note!(
+        "{}: {stack}; device {}, {size} bytes{setup}, {time}; host {}; seed {}",
         spec.job.name(),
         spec.device,
         spec.host_name,
@@ -191,5 +274,5 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
 
 /// What does not hold of what a mode rests on, on standard error.
 pub fn warn(warnings: &[String]) {
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    warnings.iter().for_each(|warning| errln!("warning: {warning}"));
 }

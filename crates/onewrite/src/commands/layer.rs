@@ -1,12 +1,33 @@
 //! `--ftl` and what belongs to it, for the commands that have it.
 
 use anyhow::bail;
-use onewrite_device::Layer;
 use onewrite_device::ftl::DftlPlan;
+use onewrite_device::{Layer, Profile};
 
-use crate::args::Ftl;
+use crate::args::{Ftl, LayerArgs};
 
-/// The layer that counts; none for `page`, which is the emulated device itself.
+impl LayerArgs {
+    /// Whether anything was said.
+    pub fn is_given(&self) -> bool {
+        self.ftl.is_some() || self.log_blocks.is_some() || self.map_cache.is_some()
+    }
+
+    /// The profile with the layer that was asked for, else as it is.
+    pub fn over(&self, profile: Profile) -> anyhow::Result<Profile> {
+        if !self.is_given() {
+            return Ok(profile);
+        }
+        let own = match profile.own_layer() {
+            None => Ftl::Page,
+            Some(Layer::Fast { .. }) => Ftl::Fast,
+            Some(Layer::Bast { .. }) => Ftl::Bast,
+            Some(Layer::Dftl { .. }) => Ftl::Dftl,
+        };
+        Ok(profile.with_layer(layer(self.ftl.unwrap_or(own), self.log_blocks, self.map_cache)?)?)
+    }
+}
+
+/// The layer; none for `page`, which is that of the event-driven SSD.
 pub fn layer(ftl: Ftl, log_blocks: Option<u32>, map_cache: Option<u64>) -> anyhow::Result<Option<Layer>> {
     if log_blocks.is_some() && ![Ftl::Fast, Ftl::Bast].contains(&ftl) {
         bail!("--log-blocks belongs to --ftl fast and --ftl bast");

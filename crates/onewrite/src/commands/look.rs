@@ -1,46 +1,75 @@
-//! `onewrite ls`, `cat` and `tree`: looks that change nothing.
+//! `onewrite ls`, `cat`, `tree` and `stat`: looks that change nothing.
+//!
+//! An image may be crafted or damaged: what cannot be looked at is named and the look goes on, and no directory is shown twice.
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::process::ExitCode;
+use std::rc::Rc;
 
 use anyhow::{Context, bail};
 use onewrite_fs::api::resolve;
-use onewrite_fs::ext4::Ext4;
-use onewrite_fs::{Attributes, FileKind, FileSystem, Manner, Timestamp};
-use onewrite_lab::transfer::{Listed, list, look};
+use onewrite_fs::{Attributes, FileKind, FileView, FsError, Ino, Manner, Timestamp};
+use onewrite_lab::transfer::{Left, Listed, entries, look};
 
-use crate::args::{Cat, Ls, Tree};
-use crate::open::{image_place, with_image};
+use super::cp::tell_left;
+use crate::args::{Cat, Ls, Stat, Tree};
+use crate::escape;
+use crate::open::{image_place, named_place, with_view};
+
+/// Levels of a tree that are shown.
+const DEPTH_MAX: usize = 4096;
 
 /// Lists a directory, or shows a single file.
-pub fn ls(args: &Ls) -> anyhow::Result<()> {
+pub fn ls(args: &Ls) -> anyhow::Result<ExitCode> {
     let (image, path) = image_place(&args.place);
-    let listed = with_image(&image, false, async move |fs| {
+    let mut left = Left::default();
+    let viewed = with_view(&image, args.rescue, async move |fs| {
         let found = looked_up(fs, &path).await?;
         match found.attributes.kind {
-            FileKind::Directory => Ok(list(fs, found.attributes.ino).await?),
-            _ => Ok(vec![found]),
+            FileKind::Directory => Ok(listed(fs, found.attributes.ino).await?),
+            _ => Ok(vec![(found.name.clone(), Ok(found))]),
         }
     })?;
     let mut out = std::io::stdout().lock();
-    for entry in listed {
-        if args.long {
-            out.write_all(long(&entry).as_bytes())?;
+    for (name, found) in viewed.told(&mut left) {
+        match &found {
+            Ok(entry) if args.long => out.write_all(long(entry).as_bytes())?,
+            Ok(_) => (),
+            Err(problem) => {
+                left.add(name.clone(), problem.to_string());
+                if args.long {
+                    out.write_all(b"?????????? ")?;
+                }
+            }
         }
-        out.write_all(&entry.name)?;
-        if let Some(target) = entry.target.as_ref().filter(|_| args.long) {
+        out.write_all(&escape::for_stdout(&name))?;
+        if let Some(target) = found.ok().and_then(|entry| entry.target).filter(|_| args.long) {
             out.write_all(b" -> ")?;
-            out.write_all(target)?;
+            out.write_all(&escape::for_stdout(&target))?;
         }
         out.write_all(b"\n")?;
     }
-    Ok(())
+    Ok(tell_left(&left))
+}
+
+/// An entry, or why nothing is known of it.
+type Found = Result<Listed, FsError>;
+
+async fn listed<F: FileView>(fs: &F, directory: Ino) -> anyhow::Result<Vec<(Vec<u8>, Found)>> {
+    let mut listed = Vec::new();
+    for entry in entries(fs, directory).await? {
+        let found = look(fs, entry.name.clone(), entry.ino).await;
+        listed.push((entry.name, found));
+    }
+    Ok(listed)
 }
 
 /// Prints a file.
-pub fn cat(args: &Cat) -> anyhow::Result<()> {
+pub fn cat(args: &Cat) -> anyhow::Result<ExitCode> {
     const CHUNK: u64 = 1 << 20;
     let (image, path) = image_place(&args.place);
-    with_image(&image, false, async move |fs| {
+    let viewed = with_view(&image, args.rescue, async move |fs| {
         let attributes = looked_up(fs, &path).await?.attributes;
         if attributes.kind != FileKind::Regular {
             bail!("{path} is not a file");
@@ -50,49 +79,165 @@ pub fn cat(args: &Cat) -> anyhow::Result<()> {
             out.write_all(&fs.read(attributes.ino, offset, CHUNK, Manner::default()).await?.to_vec())?;
         }
         Ok(out.flush()?)
-    })
+    })?;
+    let mut left = Left::default();
+    viewed.told(&mut left);
+    Ok(tell_left(&left))
 }
 
 /// Shows a tree.
-pub fn tree(args: &Tree) -> anyhow::Result<()> {
+pub fn tree(args: &Tree) -> anyhow::Result<ExitCode> {
     let (image, path) = image_place(&args.place);
-    with_image(&image, false, async move |fs| {
+    let viewed = with_view(&image, args.rescue, async move |fs| {
         let root = looked_up(fs, &path).await?.attributes;
         let mut out = std::io::stdout().lock();
-        out.write_all(path.as_bytes())?;
+        out.write_all(&escape::for_stdout(path.as_bytes()))?;
         out.write_all(b"\n")?;
-        let mut pending = Vec::new();
-        push_children(fs, &root, "", &mut pending).await?;
-        while let Some((entry, indent, is_last)) = pending.pop() {
-            write!(out, "{indent}{}", if is_last { "└── " } else { "├── " })?;
-            out.write_all(&entry.name)?;
-            if let Some(target) = &entry.target {
+        let mut forest = Forest { fs, seen: BTreeSet::new(), pending: Vec::new(), damaged: 0 };
+        if let Some(problem) = forest.children(&root, "".into(), 0).await {
+            out.write_all(problem.as_bytes())?;
+        }
+        while let Some(branch) = forest.pending.pop() {
+            out.write_all(branch.indent.as_bytes())?;
+            out.write_all(if branch.is_last { "└── " } else { "├── " }.as_bytes())?;
+            out.write_all(&escape::for_stdout(&branch.name))?;
+            if let Ok(Listed { target: Some(target), .. }) = &branch.found {
                 out.write_all(b" -> ")?;
-                out.write_all(target)?;
+                out.write_all(&escape::for_stdout(target))?;
+            }
+            if let Some(problem) = forest.grow(&branch).await {
+                write!(out, " [{}]", escape::message(&problem))?;
             }
             out.write_all(b"\n")?;
-            let deeper = format!("{indent}{}", if is_last { "    " } else { "│   " });
-            push_children(fs, &entry.attributes, &deeper, &mut pending).await?;
         }
-        Ok(())
-    })
+        out.flush()?;
+        Ok(forest.damaged)
+    })?;
+    let mut left = Left::default();
+    let damaged = viewed.told(&mut left);
+    let code = tell_left(&left);
+    if damaged > 0 {
+        errln!("onewrite: {damaged} entries could not be shown; run `onewrite fsck`");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(code)
 }
 
 /// An entry with what stands before it, and whether it is the last of its directory.
-type Branch = (Listed, String, bool);
-
-async fn push_children(fs: &Ext4, of: &Attributes, indent: &str, pending: &mut Vec<Branch>) -> anyhow::Result<()> {
-    if of.kind != FileKind::Directory {
-        return Ok(());
-    }
-    let children = list(fs, of.ino).await?;
-    let last = children.len();
-    let branches = children.into_iter().enumerate().map(|(index, child)| (child, indent.to_owned(), index + 1 == last));
-    pending.extend(branches.rev());
-    Ok(())
+struct Branch {
+    name: Vec<u8>,
+    found: Found,
+    indent: Rc<str>,
+    depth: usize,
+    is_last: bool,
 }
 
-async fn looked_up(fs: &Ext4, path: &str) -> anyhow::Result<Listed> {
+/// What is still to be shown of a tree.
+struct Forest<'a, F> {
+    fs: &'a F,
+    /// Directories that were shown.
+    seen: BTreeSet<Ino>,
+    pending: Vec<Branch>,
+    damaged: u64,
+}
+
+impl<F: FileView> Forest<'_, F> {
+    /// Queues what lies below a branch; says what is wrong with it.
+    async fn grow(&mut self, branch: &Branch) -> Option<String> {
+        let Branch { found, indent, depth, is_last, .. } = branch;
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                self.damaged += 1;
+                return Some(error.to_string());
+            }
+        };
+        if found.attributes.kind != FileKind::Directory {
+            return None;
+        }
+        let deeper = format!("{indent}{}", if *is_last { "    " } else { "│   " });
+        self.children(&found.attributes, deeper.into(), depth + 1).await
+    }
+
+    async fn children(&mut self, of: &Attributes, indent: Rc<str>, depth: usize) -> Option<String> {
+        let problem = match () {
+            () if !self.seen.insert(of.ino) => {
+                format!("damaged: {} is a directory with two names; it is shown under the other", of.ino)
+            }
+            () if depth > DEPTH_MAX => format!("deeper than {DEPTH_MAX} levels"),
+            () => match listed(self.fs, of.ino).await {
+                Err(error) => error.to_string(),
+                Ok(children) => {
+                    let last = children.len();
+                    let branches = children.into_iter().enumerate().map(|(index, (name, found))| {
+                        let (indent, is_last) = (Rc::clone(&indent), index + 1 == last);
+                        Branch { name, found, indent, depth, is_last }
+                    });
+                    self.pending.extend(branches.rev());
+                    return None;
+                }
+            },
+        };
+        self.damaged += 1;
+        Some(problem)
+    }
+}
+
+/// Shows what is known of files.
+pub fn stat(args: &Stat) -> anyhow::Result<ExitCode> {
+    let mut left = Left::default();
+    for place in &args.places {
+        let (image, path) = named_place(place)?;
+        let viewed = with_view(&image, args.rescue, async move |fs| {
+            let found = looked_up(fs, &path).await?;
+            described(fs, &path, &found).await
+        })?;
+        out!("{}", viewed.told(&mut left));
+    }
+    Ok(tell_left(&left))
+}
+
+async fn described<F: FileView>(fs: &F, path: &str, found: &Listed) -> anyhow::Result<String> {
+    use std::fmt::Write;
+    let Attributes { ino, kind, permissions, links, uid, gid, size, sectors, device, .. } = found.attributes;
+    let kind = match kind {
+        FileKind::Regular => "regular file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symbolic link",
+        FileKind::Fifo => "pipe",
+        FileKind::Socket => "socket",
+        FileKind::CharacterDevice => "character device",
+        FileKind::BlockDevice => "block device",
+    };
+    let mut text = format!("       File: {}", escape::name(path.as_bytes()));
+    if let Some(target) = &found.target {
+        write!(text, " -> {}", escape::name(target))?;
+    }
+    write!(text, "\n       Kind: {kind}")?;
+    if matches!(found.attributes.kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+        write!(text, " {}, {}", device.0, device.1)?;
+    }
+    writeln!(text, "\n       Size: {size} bytes in {sectors} sectors of 512 bytes")?;
+    writeln!(text, "      Inode: {}, {links} links", ino.0)?;
+    writeln!(text, "Permissions: {permissions:04o} {}, owner {uid}, group {gid}", mode(&found.attributes))?;
+    let Attributes { accessed, modified, changed, created, .. } = found.attributes;
+    for (title, stamp) in [("Accessed", accessed), ("Modified", modified), ("Changed", changed), ("Created", created)] {
+        writeln!(
+            text,
+            "{title:>11}: {}:{:02}.{:09} UTC",
+            date(stamp),
+            stamp.seconds.rem_euclid(60),
+            stamp.nanoseconds
+        )?;
+    }
+    for name in fs.extended_attributes(ino).await? {
+        let length = fs.extended_attribute(ino, &name).await?.len();
+        writeln!(text, "  Attribute: {} of {length} bytes", escape::name(&name))?;
+    }
+    Ok(text)
+}
+
+async fn looked_up<F: FileView>(fs: &F, path: &str) -> anyhow::Result<Listed> {
     let ino = resolve(fs, path.as_bytes()).await.with_context(|| path.to_owned())?;
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     Ok(look(fs, name.as_bytes().to_vec(), ino).await?)

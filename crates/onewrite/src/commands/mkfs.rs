@@ -1,26 +1,34 @@
 //! `onewrite mkfs`
+//!
+//! A new image has a temporary name until it is whole; in a place that exists its first page is written last.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, DevicePort, Time};
-use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_lab::session::{DeviceChoice, FormatOptions, Formatted, format, held_by};
-use onewrite_lab::transfer::{Transferred, copy_in};
+use onewrite_fs::{FileSystem, FileView};
+use onewrite_lab::Partial;
+use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, held_by};
+use onewrite_lab::transfer::{CopyIn, HostTree, Left, Transferred};
 
+use super::cp::tell_left;
+use super::job;
 use crate::args::Mkfs;
 use crate::open::{on_device, wall_time};
+use crate::progress::Copying;
 
 /// Makes a file system.
-pub fn mkfs(args: &Mkfs) -> anyhow::Result<()> {
+pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     if let Some(from) = &args.from
         && !from.is_dir()
     {
         bail!("--from {}: not a directory", from.display());
     }
-    let is_new = !args.image.exists();
-    let device = DeviceChoice::Disk(args.image.clone()).open(args.size)?;
+    let (device, partial) = job::disk(&args.image, args.size)?;
+    let (device, first) = Unfinished::new(device);
+    let is_new = partial.is_some();
     let name = args.image.display().to_string();
     let seed = args.seed.unwrap_or_else(random_seed);
     let options = FormatOptions {
@@ -30,31 +38,36 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<()> {
         label: args.label.clone(),
     };
     let (force, from) = (args.force, args.from.clone());
-    let done = on_device(device, async move |port| {
+    let done = on_device(Box::new(device), async move |port| {
         if !force && let Some(held) = held_by(&port).await? {
             bail!("it holds {held}; --force formats it all the same");
         }
+        first.hold_back(&port).await?;
         let formatted = format(&port, &options, &mut Choices::new(seed).stream("mkfs", 0)).await?;
         let copied = match from {
-            Some(from) => Some(fill(port, &from).await?),
+            Some(from) => Some(fill(port.clone(), &from).await?),
             None => None,
         };
+        first.release(&port).await?;
         Ok((formatted, copied))
     });
-    if done.is_err() && is_new {
-        // What did not become a file system is not left behind.
-        let _ = std::fs::remove_file(&args.image);
-    }
     let (formatted, copied) = done.with_context(|| name.clone())?;
+    partial.map_or(Ok(()), Partial::keep_new).with_context(|| name.clone())?;
+    let (copied, left) = copied.unzip();
     say(&name, formatted, copied);
-    Ok(())
+    Ok(tell_left(&left.unwrap_or_default()))
 }
 
-async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<Transferred> {
+async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Left)> {
+    let path = from.canonicalize().with_context(|| from.display().to_string())?;
     let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
-    let copied = copy_in(&fs, from, fs.root(), None).await;
+    let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::of(from));
+    let mut copy = CopyIn::new((&fs, &tree, false), &mut watcher, &mut left);
+    let shown = from.as_os_str().as_encoded_bytes();
+    let copied = copy.tree(&tree.at(&path)?, shown, fs.root(), None).await;
+    drop(copy);
     fs.unmount().await?;
-    Ok(copied?)
+    Ok((copied?, left))
 }
 
 fn say(name: &str, formatted: Formatted, copied: Option<Transferred>) {

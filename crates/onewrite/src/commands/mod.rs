@@ -1,6 +1,7 @@
-//! The commands, one file each (`ls`, `cat` and `tree` share one).
+//! The commands, one file each; those that look at images share one, those that change names in them another.
 
 pub mod cache;
+pub mod change;
 pub mod compare;
 pub mod cp;
 pub mod crash;
@@ -14,4 +15,5 @@ pub mod mkfs;
 pub mod paper;
 pub mod probe;
 pub mod run;
+pub mod stdin;
 pub mod trace;

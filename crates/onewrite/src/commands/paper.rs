@@ -1,52 +1,101 @@
 //! `onewrite paper`
 
+use std::process::ExitCode;
+
 use anyhow::bail;
+use onewrite_lab::paper::groups::select;
 use onewrite_lab::paper::results::ResultsStudy;
+use onewrite_lab::paper::scores::{Outcome, Scores};
 use onewrite_lab::paper::ts_clock::TsClockStudy;
 use onewrite_lab::paper::{self, Row};
 
-use crate::output::{self, is_stdout, write_json};
-
 use crate::args::Paper;
+use crate::output::{self, is_stdout, write_json};
 use crate::progress::Bar;
 
-/// Runs rows of the scoreboard and prints paper beside measured.
-pub fn paper(args: &Paper) -> anyhow::Result<()> {
+/// A row is not what its paper says.
+const ROW_DIFFERS: u8 = 1;
+
+/// Runs rows of the scoreboard and prints paper beside measured. Ends with 1 if a row differs.
+pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
     output::check(&[args.html.as_ref(), args.json.as_ref()])?;
     if args.ids == ["ts-clock"] {
-        return ts_clock(args);
+        return ts_clock(args).map(|()| ExitCode::SUCCESS);
     }
     if args.ids == ["results"] {
-        return results(args.short);
+        return results(args).map(|()| ExitCode::SUCCESS);
     }
     let rows = paper::scoreboard()?;
     if args.list {
-        rows.iter()
-            .for_each(|row| outln!("{:4} {:28} {}", if row.can_run() { "runs" } else { "" }, row.id, row.metric));
-        return Ok(());
+        list(&rows);
+        return Ok(ExitCode::SUCCESS);
     }
-    let chosen: Vec<&Row> = match args.ids.is_empty() {
-        true => rows.iter().filter(|row| row.can_run()).collect(),
-        false => args.ids.iter().map(|id| find(&rows, id)).collect::<anyhow::Result<_>>()?,
-    };
-    let mut missing = 0;
-    for row in chosen {
-        eprintln!("{} …{}", row.id, remark(row));
-        match paper::run(row) {
-            Ok(measured) => outln!("{measured}"),
-            // One row that misses something does not keep the others from running.
-            Err(error) if args.ids.is_empty() => {
-                missing += 1;
-                outln!("{:26} not run: {error}", row.id);
-            }
-            Err(error) => return Err(error.into()),
+    let scores = scores(&chosen(&rows, &args.ids)?);
+    if let Some(path) = &args.html {
+        output::write(path, &scores.html())?;
+    }
+    let tally = scores.tally();
+    outln!("{tally}");
+    Ok(if tally.differing > 0 { ExitCode::from(ROW_DIFFERS) } else { ExitCode::SUCCESS })
+}
+
+/// Rows by figure, figures by paper.
+fn list(rows: &[Row]) {
+    let mut groups: Vec<String> = rows.iter().map(Row::group).collect();
+    groups.sort_by_key(|group| paper_and_place(group));
+    groups.dedup();
+    for group in groups {
+        outln!("{group}");
+        for row in rows.iter().filter(|row| row.group() == group) {
+            outln!("  {:4} {:28} {}", if row.can_run() { "runs" } else { "" }, row.id, row.metric);
         }
     }
-    if missing > 0 {
-        bail!("{missing} rows could not be run");
+}
+
+/// The paper, whether it is a section, and the numbers in the place, so that figure 10 comes after figure 9.
+fn paper_and_place(group: &str) -> (String, bool, Vec<u32>, String) {
+    let (paper, place) = group.split_once('-').unwrap_or((group, ""));
+    let numbers = place.split('-').filter_map(|part| part.parse().ok()).collect();
+    (paper.to_owned(), place.starts_with("sec"), numbers, place.to_owned())
+}
+
+/// The rows that are meant; without any, those that can be run. One that is named alone must be one that can.
+fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
+    if ids.is_empty() {
+        return Ok(rows.iter().filter(|row| row.can_run()).collect());
     }
-    Ok(())
+    let mut chosen: Vec<&Row> = Vec::new();
+    for id in ids {
+        for row in select(rows, id)? {
+            if row.id == *id && !row.can_run() {
+                bail!("row `{id}` cannot be run yet: {}", row.metric);
+            }
+            if !chosen.iter().any(|known| known.id == row.id) {
+                chosen.push(row);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// Measures one row after the other; one that fails does not keep the others from running.
+fn scores(rows: &[&Row]) -> Scores {
+    let mut outcomes = Vec::new();
+    for row in rows {
+        note!("{} …{}", row.id, remark(row));
+        outcomes.push(match paper::run(row) {
+            Ok(measured) => {
+                outln!("{measured}");
+                Outcome::Measured(measured)
+            }
+            Err(error) => {
+                outln!("{:26} not run: {error}", row.id);
+                Outcome::NotRun((*row).clone(), error.to_string())
+            }
+        });
+    }
+    Scores(outcomes)
 }
 
 /// Options that would be passed over in silence.
@@ -55,7 +104,6 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
         ("--scale", args.scale.is_some()),
         ("--sensitivity", args.sensitivity),
         ("--seed", args.seed.is_some()),
-        ("--html", args.html.is_some()),
         ("--json", args.json.is_some()),
         ("--load-file", args.load_file.is_some()),
     ];
@@ -63,6 +111,7 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
     match given {
         Some(name) if args.ids != ["ts-clock"] => bail!("{name} is for `onewrite paper ts-clock`, alone"),
         _ if args.short && args.ids != ["results"] => bail!("--short is for `onewrite paper results`, alone"),
+        _ if args.list && args.html.is_some() => bail!("--html is for rows that are run; leave --list out"),
         _ => Ok(()),
     }
 }
@@ -87,7 +136,7 @@ fn ts_clock(args: &Paper) -> anyhow::Result<()> {
         load_file: args.load_file.as_deref(),
         sensitivity: args.sensitivity,
     };
-    let figures = study.run(&|what| eprintln!("{what} …"))?;
+    let figures = study.run(&|what| note!("{what} …"))?;
     if let Some(path) = &args.html {
         output::write(path, &figures.html())?;
     }
@@ -101,19 +150,15 @@ fn ts_clock(args: &Paper) -> anyhow::Result<()> {
 }
 
 /// Every journal mode on several devices.
-fn results(is_short: bool) -> anyhow::Result<()> {
-    let study = if is_short { ResultsStudy::short() } else { ResultsStudy::full() };
+fn results(args: &Paper) -> anyhow::Result<()> {
+    let study = if args.short { ResultsStudy::short() } else { ResultsStudy::full() };
     let bar = Bar::new("results", "cells");
     let found = study.run(&|all| bar.advance(1, all as u64));
     bar.finish("results");
-    out!("{}", found?.markdown());
-    Ok(())
-}
-
-fn find<'a>(rows: &'a [Row], id: &str) -> anyhow::Result<&'a Row> {
-    match rows.iter().find(|row| row.id == id) {
-        None => bail!("the scoreboard has no row `{id}`; `onewrite paper --list` shows them"),
-        Some(row) if !row.can_run() => bail!("row `{id}` cannot be run yet: {}", row.metric),
-        Some(row) => Ok(row),
+    let found = found?;
+    if let Some(path) = &args.html {
+        output::write(path, &found.html())?;
     }
+    out!("{}", found.markdown());
+    Ok(())
 }

@@ -12,7 +12,7 @@ use onewrite_cache::PageRequest;
 use onewrite_fs::ext4::Mode;
 use onewrite_lab::report::{Compared, Comparison};
 use onewrite_lab::results::RunResult;
-use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack};
+use onewrite_lab::session::{self, Extras, RunSpec, Stack};
 use onewrite_lab::trace::TraceWriter;
 use onewrite_lab::{LabError, Partial};
 
@@ -25,13 +25,13 @@ use crate::progress::Spinner;
 pub fn run(args: &Run) -> anyhow::Result<()> {
     let Run { json, trace, page_trace, image, .. } = args;
     output::check(&[json.as_ref(), trace.as_ref(), page_trace.as_ref(), image.as_ref()])?;
-    let choice = DeviceChoice::named(&args.job.device)?;
+    let choice = job::choice(&args.job)?;
     let spec = job::spec(&args.job, &choice, stack(args)?)?;
     let modes = match spec.stack {
         Stack::Ext4(mode) => vec![mode],
         Stack::Raw => Vec::new(),
     };
-    let device = job::device(&args.job, &choice, &modes)?;
+    let (device, partial) = job::device(&args.job, &spec, &choice, &modes)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(spec.job.name());
     let trace = trace.as_deref().map(RequestTrace::create).transpose()?;
@@ -43,6 +43,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         image: args.image.clone(),
     };
     let result = session::run(&spec, device, extras)?;
+    partial.map_or(Ok(()), Partial::keep_new).with_context(|| spec.device.clone())?;
     page_trace.as_ref().map(end_page_trace).transpose()?;
     spinner.finish(spec.job.name(), operations(&result));
     trace.and_then(|trace| trace.take()).map_or(Ok(()), RequestTrace::end)?;
@@ -152,9 +153,8 @@ impl RequestTrace {
 
     fn end(mut self) -> anyhow::Result<()> {
         let ended = self.failure.take().map_or(Ok(()), Err).and_then(|()| self.file.flush());
-        ended.with_context(|| format!("cannot write the trace {} whole", self.path.display()))?;
-        self.partial.keep();
-        Ok(())
+        let kept = ended.and_then(|()| self.partial.keep());
+        kept.with_context(|| format!("cannot write the trace {} whole", self.path.display()))
     }
 }
 

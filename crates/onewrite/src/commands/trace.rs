@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use onewrite_lab::generate::{self, Generation};
 use onewrite_lab::is_same_file;
-use onewrite_lab::trace::{self, Drawing, Summary, TraceWriter, WriteFormat};
+use onewrite_lab::trace::{self, Drawing, Record, Summary, TraceOptions, TraceWriter, Volumes, WriteFormat};
 
-use super::cache::options;
+use super::cache::{alone, options};
 use crate::args::{Lines, Trace, TraceInput};
 use crate::output::{self, is_stdout, write_json};
 use crate::progress::Bar;
@@ -15,19 +15,25 @@ use crate::progress::Bar;
 /// Carries one of the subcommands out.
 pub fn trace(args: &Trace) -> anyhow::Result<()> {
     match args {
-        Trace::Summarise { traces, input, json } => {
-            let summaries = traces.iter().map(|path| summarise(path, input)).collect::<anyhow::Result<Vec<_>>>()?;
+        Trace::Summarise { traces, input, each, json } => {
+            let mut summaries = Vec::new();
+            for path in traces {
+                summaries.extend(summaries_of(path, input, *each)?);
+            }
             if let Some(path) = json {
-                write_json(path, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;
+                let figures: Vec<&Summary> = summaries.iter().map(|(_, summary)| summary).collect();
+                write_json(path, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
             }
             if !json.as_deref().is_some_and(is_stdout) {
-                print(traces, &summaries);
+                print(&summaries);
             }
             Ok(())
         }
-        Trace::Convert { trace, output, input, to } => copy(trace, output, input, *to, 0, u64::MAX),
-        Trace::Cut { trace, output, input, skip, take, to } => {
-            copy(trace, output, input, *to, *skip, take.unwrap_or(u64::MAX))
+        Trace::Convert { trace, output, input, to, no_times } => {
+            copy(trace, output, input, (*to, *no_times), (0, u64::MAX))
+        }
+        Trace::Cut { trace, output, input, skip, take, to, no_times } => {
+            copy(trace, output, input, (*to, *no_times), (*skip, take.unwrap_or(u64::MAX)))
         }
         Trace::Generate { name, output, seed, scale, load_file, clients } => {
             let load_file = load_file.as_deref();
@@ -39,17 +45,27 @@ pub fn trace(args: &Trace) -> anyhow::Result<()> {
     }
 }
 
-fn open(path: &Path, input: &TraceInput) -> anyhow::Result<trace::Trace> {
-    anyhow::ensure!(input.page_size > 0, "--page-size 0 is no size; take 4096");
-    Ok(trace::Trace::open(path, &options(input))?)
+/// A name and a summary for the trace, or for each of its volumes.
+fn summaries_of(path: &Path, input: &TraceInput, each: bool) -> anyhow::Result<Vec<(String, Summary)>> {
+    let all = options(path, input)?;
+    let name = path.display().to_string();
+    if !each {
+        return Ok(vec![(name, summarise(path, &all, input.page_size)?)]);
+    }
+    let volumes = Volumes::of(path, &all, input.page_size)?.numbers();
+    let of = |volume: u32| {
+        let options = alone(volume, &all, input.page_size);
+        Ok((format!("{name}, volume {volume}"), summarise(path, &options, input.page_size)?))
+    };
+    volumes.into_iter().map(of).collect()
 }
 
-fn summarise(path: &Path, input: &TraceInput) -> anyhow::Result<Summary> {
-    let mut open = open(path, input)?;
+fn summarise(path: &Path, options: &TraceOptions, page_bytes: u64) -> anyhow::Result<Summary> {
+    let mut open = trace::Trace::open(path, options)?;
     let total = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let bar = Bar::new(&path.display().to_string(), "bytes");
     let mut before = 0;
-    let summary = trace::summarise(&mut open, input.page_size, |trace| {
+    let summary = trace::summarise(&mut open, page_bytes, |trace| {
         bar.advance(trace.bytes_read() - before, total);
         before = trace.bytes_read();
     })?;
@@ -57,16 +73,23 @@ fn summarise(path: &Path, input: &TraceInput) -> anyhow::Result<Summary> {
     Ok(summary)
 }
 
-/// The columns of the dissertation's table 2-2, in MB of 2²⁰ bytes, and the footprint.
-fn print(traces: &[std::path::PathBuf], summaries: &[Summary]) {
-    let names: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
-    let width = names.iter().map(String::len).max().unwrap_or(0).max(5);
-    let heads = ["read MiB", "write MiB", "write range MiB", "footprint MiB", "pages"];
-    outln!("{:width$} {:>12} {:>12} {:>16} {:>14} {:>14}", "trace", heads[0], heads[1], heads[2], heads[3], heads[4]);
-    for (name, summary) in names.iter().zip(summaries) {
+/// Requests and time, the columns of the dissertation's table 2-2 in MB of 2²⁰ bytes, and the footprint.
+fn print(summaries: &[(String, Summary)]) {
+    let width = summaries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(5);
+    let heads =
+        ["requests", "writes", "duration", "read MiB", "write MiB", "write range MiB", "footprint MiB", "pages"];
+    let [requests, writes, duration, read, write, range, footprint, pages] = heads;
+    outln!(
+        "{:width$} {requests:>12} {writes:>7} {duration:>12} {read:>12} {write:>12} {range:>16} {footprint:>14} {pages:>14}",
+        "trace"
+    );
+    for (name, summary) in summaries {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let share = 100.0 * summary.write_records as f64 / summary.records.max(1) as f64;
+        let duration = summary.duration_seconds.map_or("–".to_owned(), |seconds| format!("{seconds:.3} s"));
         outln!(
-            "{name:width$} {:>12.1} {:>12.1} {:>16.1} {:>14.1} {:>14}",
+            "{name:width$} {:>12} {share:>5.1} % {duration:>12} {:>12.1} {:>12.1} {:>16.1} {:>14.1} {:>14}",
+            summary.records,
             mib(summary.read_bytes),
             mib(summary.write_bytes),
             mib(summary.write_range_bytes),
@@ -83,33 +106,48 @@ fn differ(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path, input: &TraceInput, lines: Lines, skip: u64, take: u64) -> anyhow::Result<()> {
+/// Copies records from `skip` on, `take` of them. Times are those since the first that is copied.
+fn copy(
+    from: &Path,
+    to: &Path,
+    input: &TraceInput,
+    (lines, no_times): (Lines, bool),
+    (skip, take): (u64, u64),
+) -> anyhow::Result<()> {
     differ(from, to)?;
-    let mut open = open(from, input)?;
+    let options = options(from, input)?;
+    let has_times = !no_times && trace::Trace::has_times(from, &options)?;
+    let mut open = trace::Trace::open(from, &options)?;
     let format = match lines {
         Lines::Bytes => WriteFormat::Bytes(input.page_size),
         Lines::Pages => WriteFormat::Pages(input.page_size),
     };
     let mut writer = TraceWriter::create(to)?;
+    if has_times {
+        writer = writer.with_times(format)?;
+    }
     let (mut number, mut taken) = (0_u64, 0_u64);
-    let mut volume = None;
+    let (mut volume, mut begin) = (None, None);
     while taken < take
         && let Some(record) = open.next_record()?
     {
         if *volume.get_or_insert(record.volume) != record.volume {
             let (first, other) = (volume.unwrap_or(0), record.volume);
             anyhow::bail!(
-                "the trace has volumes {first} and {other}, which our format cannot tell apart: add --volume {first}"
+                "the trace has volumes {first} and {other}, which our format cannot tell apart: add --volume {first}, or --pack"
             );
         }
         if number >= skip {
-            writer.record(&record, format)?;
+            let since = open.seen().since_first(record.time_ns);
+            let time_ns = since.saturating_sub(*begin.get_or_insert(since));
+            writer.record(&Record { time_ns, ..record }, format)?;
             taken += 1;
         }
         number += 1;
     }
     writer.finish()?;
-    eprintln!("{}: {taken} records from {} ({})", to.display(), from.display(), open.format());
+    let times = if has_times { ", with times" } else { "" };
+    note!("{}: {taken} records from {} ({}){times}", to.display(), from.display(), open.format());
     Ok(())
 }
 
@@ -119,7 +157,7 @@ fn generate(what: Generation<'_>, output: &Path) -> anyhow::Result<()> {
     requests.iter().try_for_each(|request| writer.page(*request))?;
     writer.finish()?;
     let Generation { kind, seed, scale, .. } = what;
-    eprintln!("{}: {} pages of {kind}, seed {seed}, scale {scale}", output.display(), requests.len());
+    note!("{}: {} pages of {kind}, seed {seed}, scale {scale}", output.display(), requests.len());
     Ok(())
 }
 
@@ -128,7 +166,7 @@ fn draw(from: &Path, to: &Path, input: &TraceInput, only_writes: bool) -> anyhow
     output::check(&[Some(&to.to_owned())])?;
     let drawing = Drawing { page_bytes: input.page_size, only_writes };
     let title = from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    open(from, input)?;
-    let svg = trace::draw(&title, drawing, || trace::Trace::open(from, &options(input)))?;
+    let options = options(from, input)?;
+    let svg = trace::draw(&title, drawing, || trace::Trace::open(from, &options))?;
     output::write(to, &svg)
 }

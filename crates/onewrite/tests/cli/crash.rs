@@ -88,7 +88,18 @@ fn every_refusal_of_a_crash_names_place_and_cure() {
         (["crash", "ace:1", "--mode", "fast"], "writeback, ordered, soj, zp, data"),
     ];
     for (arguments, cure) in cases {
-        let said = scratch.onewrite_with(&arguments).fails_with(1);
+        let said = scratch.onewrite_with(&arguments).fails_with(2);
         assert!(said.contains(cure), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_card_on_its_own_translation_layer_breaks_no_promise() {
+    let scratch = Scratch::new();
+    for (mode, ftl) in [("ordered", ""), ("data", ""), ("ordered", "--ftl bast")] {
+        let command = format!("crash random:60 --mode {mode} --device microsd-adata {ftl} --states 2000 --json -");
+        let report = json(&scratch.onewrite(&command).ok());
+        assert_eq!(report["violations"], Value::Array(Vec::new()), "{command}");
+        assert!(report["states_by_kind"]["inside-device"].as_u64().unwrap() > 100, "{report:#}");
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use onewrite_block::{Executor, HostProfile, Nanos, Time};
 use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, Manner, NewNode, Position};
+use onewrite_fs::{Content, FileSystem, FileView, Manner, NewNode, Position};
 
 use crate::support::Scratch;
 
@@ -39,17 +39,17 @@ fn a_new_image_is_clean() {
 fn what_holds_something_is_not_formatted_without_force() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs a.img --size 64M").ok();
-    let refusal = scratch.onewrite("mkfs a.img").fails_with(1);
+    let refusal = scratch.onewrite("mkfs a.img").fails_with(2);
     assert!(refusal.contains("a.img") && refusal.contains("ext4") && refusal.contains("--force"), "{refusal}");
     scratch.onewrite("mkfs a.img --force").ok();
     scratch.write("b.img", vec![1; 64 << 20]);
-    assert!(scratch.onewrite("mkfs b.img").fails_with(1).contains("data of an unknown kind"));
+    assert!(scratch.onewrite("mkfs b.img").fails_with(2).contains("data of an unknown kind"));
 }
 
 #[test]
 fn an_image_that_cannot_be_made_leaves_nothing_behind() {
     let scratch = Scratch::new();
-    let refusal = scratch.onewrite("mkfs a.img --size 16k").fails_with(1);
+    let refusal = scratch.onewrite("mkfs a.img --size 16k").fails_with(2);
     assert!(refusal.contains("too few"), "{refusal}");
     for (arguments, words) in [
         ("mkfs a.img --size 0", "name a file with a size"),
@@ -58,7 +58,7 @@ fn an_image_that_cannot_be_made_leaves_nothing_behind() {
         ("mkfs a.img --size 64MiB --journal-size 1GiB", "a smaller journal"),
         ("run varmail --device ./a.img --size 0", "name a file with a size"),
     ] {
-        let refusal = scratch.onewrite(arguments).fails_with(1);
+        let refusal = scratch.onewrite(arguments).fails_with(2);
         assert_eq!(refusal.matches(words).count(), 1, "said once: {arguments}: {refusal}");
         assert!(!scratch.path("a.img").exists(), "{arguments}");
     }
@@ -116,9 +116,9 @@ fn copies_go_into_directories_that_exist() {
 fn places_that_are_not_there_are_named() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs a.img --size 64M").ok();
-    assert!(scratch.onewrite("cat a.img:/nope").fails_with(1).contains("nope"));
-    assert!(scratch.onewrite("ls b.img").fails_with(1).contains("b.img: no such image"));
-    assert!(scratch.onewrite("cp x y").fails_with(1).contains("IMAGE:/PATH"));
+    assert!(scratch.onewrite("cat a.img:/nope").fails_with(2).contains("nope"));
+    assert!(scratch.onewrite("ls b.img").fails_with(2).contains("b.img: no such image"));
+    assert!(scratch.onewrite("cp x y").fails_with(2).contains("IMAGE:/PATH"));
 }
 
 /// An image whose log holds a synced file that is not home yet.
@@ -166,6 +166,42 @@ fn fsck_ends_with_four_on_errors_and_says_where() {
     assert_eq!(judged.code(), 4, "{}{}", judged.out(), judged.err());
     assert!(judged.out().contains("group"), "{}", judged.out());
     scratch.onewrite("fsck -n nowhere.img").fails_with(8);
+    scratch.onewrite("fsck -x a.img").fails_with(16);
+    scratch.onewrite("fsck a.img b.img").fails_with(16);
+    scratch.onewrite("fsck").fails_with(16);
+    assert_eq!(scratch.onewrite("fsck --help").code(), 0);
+    scratch.onewrite("ls").fails_with(2);
+}
+
+#[test]
+fn fsck_repairs_what_it_may_and_says_what_it_did() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
+    // The first descriptor's count of directories: nothing is lost by putting it right.
+    let image = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
+    image.write_all_at(&[0x77], 4096 + 0x10).unwrap();
+    let mended = scratch.onewrite("fsck -p a.img");
+    assert_eq!(mended.code(), 1, "{}{}", mended.out(), mended.err());
+    assert!(mended.out().contains("repaired: group 0"), "{}", mended.out());
+    e2fsck_is_content(&scratch, "a.img");
+    assert_eq!(scratch.onewrite("fsck -p a.img").code(), 0);
+    // The root directory's inode is in the second slot of the first inode table; without it there is no tree.
+    scratch.write("requests", "clri <2>\n");
+    let Some(hurt) = scratch.other("debugfs", "-w -f requests a.img") else { return };
+    hurt.ok();
+    let before = std::fs::read(scratch.path("a.img")).unwrap();
+    let refused = scratch.onewrite("fsck -p a.img");
+    assert_eq!(refused.code(), 4, "{}{}", refused.out(), refused.err());
+    assert!(refused.out().contains("run with -y"), "{}", refused.out());
+    assert!(std::fs::read(scratch.path("a.img")).unwrap() == before, "nothing was written");
+    let told = scratch.onewrite("fsck -y --json - a.img");
+    assert_eq!(told.code(), 1, "{}{}", told.out(), told.err());
+    let told: serde_json::Value = serde_json::from_str(&told.out()).unwrap();
+    assert!(told["clean"] == true && !told["repaired"].as_array().unwrap().is_empty(), "{told}");
+    e2fsck_is_content(&scratch, "a.img");
+    assert!(scratch.onewrite("tree a.img:/lost+found").ok().contains('#'));
+    scratch.onewrite("fsck -n -y a.img").fails_with(16);
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! The program from outside: what it prints, what it leaves behind, and how it ends.
 
 mod crash;
+mod guard;
 mod images;
 mod padding;
+mod partial;
 mod runs;
 mod support;
 mod traces;
+mod transfer;
+mod transfer_crafted;
+mod views;

@@ -49,9 +49,9 @@ fn a_profile_in_a_file_is_warned_of_where_it_does_not_keep_its_side() {
 fn probing_a_real_file_needs_force_and_says_what_it_could_not_find() {
     let scratch = Scratch::new();
     scratch.write("disk", vec![0; 8 << 20]);
-    assert!(scratch.onewrite("probe ./disk").fails_with(1).contains("--force"));
-    assert!(scratch.onewrite("probe ./nothing").fails_with(1).contains("no such file"));
-    assert!(scratch.onewrite("probe ./disk --force").fails_with(1).contains("--max smaller"));
+    assert!(scratch.onewrite("probe ./disk").fails_with(2).contains("--force"));
+    assert!(scratch.onewrite("probe ./nothing").fails_with(2).contains("no such file"));
+    assert!(scratch.onewrite("probe ./disk --force").fails_with(2).contains("--max smaller"));
     let ended = scratch.onewrite("probe ./disk --force --max 1MiB --json -");
     if ended.err().contains("direct transfers") {
         eprintln!("SKIPPED: files in the temporary directory cannot be read past the page cache");
@@ -92,7 +92,7 @@ fn a_block_device_is_probed_with_force_only() {
         eprintln!("SKIPPED: no loop devices here (root, util-linux?)");
         return;
     };
-    assert!(scratch.onewrite(&format!("probe {}", device.0)).fails_with(1).contains("--force"));
+    assert!(scratch.onewrite(&format!("probe {}", device.0)).fails_with(2).contains("--force"));
     let found = json(&scratch.onewrite(&format!("probe {} --force --max 1MiB --json -", device.0)).ok());
     assert!(
         found["flash_read"]["mean_ns"].as_u64() > Some(0) && found["buffer_read"]["mean_ns"].as_u64() > Some(0),

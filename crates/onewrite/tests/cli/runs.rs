@@ -8,7 +8,7 @@ const SMALL: &str = "varmail --operations 1500 --files 100 --size 256M";
 fn a_run_prints_its_figures_and_its_defaults() {
     let scratch = Scratch::new();
     let run = scratch.onewrite("run varmail --operations 500 --files 100");
-    assert!(run.ok().contains("varmail on sata-850pro (emulated, 1 GiB), seed 1"), "{}", run.out());
+    assert!(run.ok().contains("varmail on sata-850pro (emulated, 1 GiB, new, not aged), seed 1"), "{}", run.out());
     let said = run.err();
     assert!(
         ["mode ordered (promises data)", "67108864 bytes", "host default", "seed 1"]
@@ -48,7 +48,7 @@ fn a_run_on_a_real_disk_leaves_a_clean_image() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json["onewrite"]["virtual_seconds"].is_null() && json["onewrite"]["wall_seconds"].as_f64().unwrap() > 0.0);
     assert!(scratch.onewrite("fsck -n disk.img").ok().contains("clean"));
-    let refusal = scratch.onewrite("run job.fio --device ./disk.img").fails_with(1);
+    let refusal = scratch.onewrite("run job.fio --device ./disk.img").fails_with(2);
     assert!(refusal.contains("ext4") && refusal.contains("--force"), "{refusal}");
 }
 
@@ -74,7 +74,7 @@ fn every_refusal_names_place_and_cure() {
     scratch.write("good.fio", "[a]\nsize=1m\n");
     let cases = [
         ("run nothing.fio", "neither a job file nor one of varmail"),
-        ("run bad.fio", "bad.fio:3: key `zonemode`"),
+        ("run bad.fio", "bad.fio:3: `zonemode`: `zbd` needs a device of zones"),
         ("run good.fio --threads 4", "--threads is for varmail"),
         ("run varmail --device sata-851", "sata-850pro"),
         ("run varmail --mode fast", "writeback, ordered, soj, zp, data"),
@@ -84,9 +84,16 @@ fn every_refusal_names_place_and_cure() {
         ("run varmail --fs raw", "--fs ext4"),
         ("run varmail --host nobody", "onewrite host measure"),
         ("run fileserver --size 64M", "no space"),
+        ("run fileserver --size 64M", "the device has 67108864 bytes: --size"),
+        ("run good.fio --section b", "no section [b]; it has a"),
+        ("run good.fio --set iodept=3", "did you mean `iodepth`?"),
+        ("run varmail --set size=1m", "--set is for job files"),
+        ("crash ace:1 --section a", "--section is for job files"),
         ("paper no-such-row", "onewrite paper --list"),
         ("paper ldj-git", "cannot be run yet"),
-        ("paper afs-blocks-oj --html page.html", "onewrite paper ts-clock"),
+        ("paper afs-blocks-oj --seed 2", "onewrite paper ts-clock"),
+        ("paper table-3", "002-table-3 or 003-table-3"),
+        ("paper --list --html page.html", "leave --list out"),
         ("paper afs-blocks-oj --short", "onewrite paper results"),
         ("probe ideal --max 0", "begins with 65536 bytes"),
         ("run varmail --json none/x.json", "there is no directory none"),
@@ -96,7 +103,7 @@ fn every_refusal_names_place_and_cure() {
         ("device ideal --json none/x.json", "there is no directory none"),
     ];
     for (arguments, words) in cases {
-        let refusal = scratch.onewrite(arguments).fails_with(1);
+        let refusal = scratch.onewrite(arguments).fails_with(2);
         assert!(refusal.contains(words), "{arguments}: {refusal}");
     }
     assert!(scratch.onewrite("run varmail --size 12q").fails_with(2).contains("not a size"));
@@ -134,6 +141,31 @@ fn paper_stands_beside_measured() {
 }
 
 #[test]
+fn the_rows_of_a_figure_run_together_and_one_that_differs_ends_with_1() {
+    let scratch = Scratch::new();
+    let shown = scratch.onewrite("paper fig-3-3 --html page.html").ok();
+    assert_eq!(
+        (shown.matches("agrees").count(), shown.lines().last()),
+        (3, Some("3 pass, 0 differ, 0 reported, 0 not run"))
+    );
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    assert!(
+        page.contains("<h2>000-fig-3-3</h2>")
+            && page.contains("<code>afs-blocks-sdj</code>")
+            && page.contains("viewport")
+    );
+    let list = scratch.onewrite("paper --list").ok();
+    let lines: Vec<&str> = list.lines().collect();
+    let figure = lines.iter().position(|line| *line == "000-fig-3-3").unwrap();
+    assert!(lines[figure + 1].contains("afs-blocks-oj") && lines[figure + 3].contains("afs-blocks-sdj"), "{list}");
+    let heads: Vec<&str> = lines.into_iter().filter(|line| !line.starts_with(' ')).collect();
+    assert!(heads.iter().position(|head| *head == "002-fig-9") < heads.iter().position(|head| *head == "002-fig-12"));
+    let differs = scratch.onewrite("paper zp-varmail-notrim-oj");
+    assert_eq!(differs.code(), 1, "{}", differs.out());
+    assert!(differs.out().contains("DIFFERS") && differs.out().ends_with("0 pass, 1 differ, 0 reported, 0 not run\n"));
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_failure_and_a_full_disk_is() {
     let scratch = Scratch::new();
     let program = env!("CARGO_BIN_EXE_onewrite");
@@ -146,7 +178,7 @@ fn a_reader_that_has_seen_enough_is_no_failure_and_a_full_disk_is() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let ended = program.args(command.split_whitespace()).stdout(full).output().unwrap();
         let said = String::from_utf8(ended.stderr).unwrap();
-        assert!(ended.status.code() == Some(1) && said.contains("No space left"), "{command}: {said}");
+        assert!(ended.status.code() == Some(3) && said.contains("No space left"), "{command}: {said}");
     }
 }
 
@@ -164,7 +196,100 @@ fn a_file_that_cannot_be_written_whole_is_not_left() {
     {
         let ended = limited(&format!("{option} {file}"));
         let said = String::from_utf8(ended.stderr).unwrap();
-        assert!(ended.status.code() == Some(1) && said.contains(file), "{option}: {said}");
+        assert!(ended.status.code() == Some(3) && said.contains(file), "{option}: {said}");
         assert!(!scratch.path(file).exists(), "{option}");
     }
+}
+
+const CARD_JOB: &str = "[w]\nrw=randwrite\nbs=4k\nsize=256m\ndirect=1\nioengine=psync\ntime_based\nruntime=20\n";
+
+/// Writes a second of random 4 KiB writes on a card, and what the run says of itself.
+fn card(scratch: &Scratch, options: &str) -> (f64, serde_json::Value) {
+    let command = format!("run card.fio --fs raw --device microsd-adata --size 512M {options} --json -");
+    let json: serde_json::Value = serde_json::from_str(&scratch.onewrite(&command).ok()).unwrap();
+    (json["jobs"][0]["write"]["iops"].as_f64().unwrap(), json["onewrite"].clone())
+}
+
+#[test]
+fn a_card_runs_on_its_own_translation_layer_and_is_as_slow_as_that() {
+    let scratch = Scratch::new();
+    scratch.write("card.fio", CARD_JOB);
+    let (own, said) = card(&scratch, "--age filled");
+    assert_eq!(said["settings"]["setup"], serde_json::json!({ "ftl": "fast", "age": "filled" }));
+    assert!(said["device"]["full_merges"].as_u64().unwrap() > 10 && said["device"]["erases"].as_u64().unwrap() > 10);
+    let (page, said) = card(&scratch, "--ftl page");
+    assert_eq!(said["settings"]["setup"], serde_json::json!({ "ftl": "page", "age": "none" }));
+    let (more, _) = card(&scratch, "--age filled --log-blocks 16");
+    let (bast, _) = card(&scratch, "--precondition filled --ftl bast");
+    let (dftl, _) = card(&scratch, "--ftl dftl --map-cache 64K");
+    let all = [own, page, more, bast, dftl];
+    assert!(page > 900.0 && own < 300.0 && own < more && bast < own / 5.0 && dftl > own, "{all:?}");
+}
+
+#[test]
+fn a_table_says_whether_the_device_was_new_and_an_aged_one_pays_at_once() {
+    let scratch = Scratch::new();
+    scratch.write("card.fio", "[w]\nrw=randwrite\nsize=32m\nfsync=64\n");
+    let waf = |options: &str, words: &str| -> f64 {
+        let table = scratch.onewrite(&format!("run card.fio --size 64M {options} --json run.json")).ok();
+        assert!(table.contains(words), "{words}: {table}");
+        let json = std::fs::read(scratch.path("run.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        json["onewrite"]["device"]["waf"].as_f64().unwrap()
+    };
+    let new = waf("", "sata-850pro (emulated, 64 MiB, new, not aged), seed 1");
+    let aged = waf("--age steady", "sata-850pro (emulated, 64 MiB, aged by random writes), seed 1");
+    assert!(aged > 1.2 * new, "{new} new, {aged} aged");
+    waf("--device microsd-adata", "microsd-adata (emulated, 64 MiB, FTL fast, new, not aged), seed 1");
+    let table = scratch
+        .onewrite("compare card.fio --modes ordered,data --size 64M --device microsd-adata --age filled --cuts 4");
+    let (table, page) = (table.ok(), std::fs::read_to_string(scratch.path("onewrite-report.html")).unwrap());
+    assert!(table.contains("64 MiB, FTL fast, filled once before") && table.contains("all 4 cuts kept"), "{table}");
+    assert!(page.contains("FTL fast, filled once before"));
+}
+
+#[test]
+fn a_layer_or_an_age_that_makes_no_sense_is_refused() {
+    let scratch = Scratch::new();
+    for (options, why) in [
+        ("--device hdd-barracuda --ftl fast", "no translation layer"),
+        ("--device hdd-barracuda --age steady", "leave --age out"),
+        ("--device ./disk.img --age filled", "write to it before instead"),
+        ("--device ./disk.img --ftl fast", "its own translation layer"),
+        ("--log-blocks 4", "--log-blocks belongs to"),
+        ("--device microsd-adata --map-cache 1M", "--map-cache belongs to --ftl dftl"),
+    ] {
+        let said = scratch.onewrite(&format!("run {SMALL} {options}"));
+        assert!(said.code() != 0 && said.err().contains(why), "{options}: {}", said.err());
+        assert!(!scratch.path("disk.img").exists());
+    }
+    let said = scratch.onewrite("crash ace:1 --ftl bast");
+    assert!(said.code() != 0 && said.err().contains("belong to --device"), "{}", said.err());
+}
+
+#[test]
+fn the_command_line_shortens_and_changes_a_job_file() {
+    let scratch = Scratch::new();
+    scratch.write("job.fio", "[a]\nrw=write\nsize=8m\n[b]\nrw=write\nsize=8m\ntime_based\nruntime=900\nrate=1m\n");
+    let run = scratch.onewrite("run job.fio --device ideal --section b --runtime 2s --set rw=randwrite --json -").ok();
+    let json: serde_json::Value = serde_json::from_str(&run).unwrap();
+    assert_eq!(json["jobs"].as_array().unwrap().len(), 1);
+    let written = json["jobs"][0]["write"]["io_bytes"].as_u64().unwrap();
+    assert!((2 << 20..=(2 << 20) + 8192).contains(&written), "{written} bytes in 2 s at 1 MiB a second");
+    scratch.onewrite("crash job.fio --section a --set size=16k --states 20").ok();
+}
+
+#[test]
+fn a_device_without_a_size_is_as_large_as_the_job_needs() {
+    let scratch = Scratch::new();
+    scratch.write("job.fio", "[a]\nrw=write\nsize=3g\nnumber_ios=16\n");
+    let run = scratch.onewrite("run job.fio --device ideal");
+    run.ok();
+    assert!(run.err().contains(", 4160749568 bytes ("), "3 GiB, a quarter more, a journal and a step: {}", run.err());
+    scratch.write("small.fio", "[a]\nrw=write\nsize=900m\nnumber_ios=16\n");
+    let run = scratch.onewrite("run small.fio --device ideal");
+    run.ok();
+    assert!(run.err().contains(", 1073741824 bytes ("), "{}", run.err());
+    let told = scratch.onewrite("run job.fio --device ideal --size 1G").fails_with(2);
+    assert!(told.contains("no space") && told.contains("--size 3968M gives the job room"), "{told}");
 }

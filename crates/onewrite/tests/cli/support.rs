@@ -1,7 +1,8 @@
 //! A scratch directory, and the program run in it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -38,6 +39,16 @@ impl Scratch {
     pub fn onewrite_with(&self, arguments: &[&str]) -> Outcome {
         let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
         Outcome::of(program.args(arguments).current_dir(&self.0))
+    }
+
+    /// Runs the program here with `input` on its standard input.
+    pub fn onewrite_fed(&self, arguments: &str, input: &[u8]) -> Outcome {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        program.args(arguments.split_whitespace()).current_dir(&self.0);
+        let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        Outcome(child.wait_with_output().unwrap())
     }
 
     /// Runs another program here; `None`, loudly, if it is not installed.
@@ -94,4 +105,12 @@ impl Outcome {
         assert_eq!(self.code(), code, "{}{}", self.out(), self.err());
         self.err()
     }
+}
+
+/// The names in the scratch directory.
+pub fn names(scratch: &Scratch) -> Vec<String> {
+    let entries = std::fs::read_dir(scratch.as_path()).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }

@@ -29,6 +29,26 @@ fn a_study_gives_a_cell_for_each_policy_and_size() {
 }
 
 #[test]
+fn sizes_are_shares_of_the_footprint_and_a_chart_shows_the_misses() {
+    let scratch = Scratch::new();
+    scratch.write("t.csv", own_trace());
+    let study = "cache t.csv --policy lru,arc --size 10%,50%,64KiB --flash-block 16KiB";
+    let json: serde_json::Value =
+        serde_json::from_str(&scratch.onewrite(&format!("{study} --json - --chart c.svg")).ok()).unwrap();
+    let sizes: Vec<u64> =
+        json["cells"].as_array().unwrap().iter().filter_map(|cell| cell["size_bytes"].as_u64()).collect();
+    assert_eq!(sizes, [34, 34, 170, 170, 16, 16].map(|pages| pages * 4096), "340 different pages");
+    let chart = std::fs::read_to_string(scratch.path("c.svg")).unwrap();
+    assert!(chart.starts_with("<svg xmlns=") && chart.matches("<polyline").count() == 2 && chart.contains(">arc<"));
+    scratch.onewrite(&format!("{study} --chart c.html")).ok();
+    let page = std::fs::read_to_string(scratch.path("c.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("viewport") && page.contains("t.csv"));
+    let refusal = scratch.onewrite("cache t.csv --size 10% --chart c.svg").fails_with(2);
+    assert!(refusal.contains("several that differ"), "{refusal}");
+    assert!(scratch.onewrite("cache t.csv --size 101%").fails_with(2).contains("no share"));
+}
+
+#[test]
 fn a_run_of_ours_goes_through_a_cache_to_a_device() {
     let scratch = Scratch::new();
     scratch.onewrite("run varmail --operations 300 --files 50 --size 128M --trace run.csv").ok();
@@ -52,7 +72,7 @@ fn the_pages_of_a_run_go_through_a_cache() {
     assert_eq!(json, serde_json::from_str::<serde_json::Value>(&summaries("two.csv.zst")).unwrap(), "before the cache");
     let table = scratch.onewrite("cache one.csv --policy lru,ts-clock --size 256KiB").ok();
     assert!(table.contains("ts-clock"), "{table}");
-    let refusal = scratch.onewrite(&format!("{run} raw.csv --fs raw")).fails_with(1);
+    let refusal = scratch.onewrite(&format!("{run} raw.csv --fs raw")).fails_with(2);
     assert!(refusal.contains("--page-trace"), "{refusal}");
 }
 
@@ -116,7 +136,7 @@ fn traces_are_converted_cut_and_drawn() {
     let scratch = Scratch::new();
     scratch.write("spc", "0,8,8192,W,0.5\n0,0,4096,r,0.6\n0,0,4096,r,0.7\n");
     scratch.onewrite("trace convert spc pages.csv.gz --to pages").ok();
-    scratch.onewrite("trace cut pages.csv.gz cut.csv --skip 1 --take 2 --to pages").ok();
+    scratch.onewrite("trace cut pages.csv.gz cut.csv --skip 1 --take 2 --to pages --no-times").ok();
     assert_eq!(std::fs::read_to_string(scratch.path("cut.csv")).unwrap(), "w,2\nr,0\n");
     scratch.onewrite("trace draw spc spc.svg --writes").ok();
     assert!(std::fs::read_to_string(scratch.path("spc.svg")).unwrap().starts_with("<svg"));
@@ -149,7 +169,7 @@ fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
         ("trace draw bad.csv x.svg", "line 2"),
     ] {
         let run = scratch.onewrite(command);
-        assert!(run.code() == 1 && run.err().contains(word), "{command}: {}", run.err());
+        assert!(run.code() == 2 && run.err().contains(word), "{command}: {}", run.err());
     }
 }
 
@@ -158,9 +178,81 @@ fn a_trace_that_breaks_off_leaves_no_file_and_the_source_as_it_was() {
     let scratch = Scratch::new();
     scratch.write("bad.csv", "r,1\nq,2\n");
     for command in ["trace convert bad.csv new.csv", "trace cut bad.csv new.csv.zst", "cache bad.csv --after new.csv"] {
-        assert!(scratch.onewrite(command).fails_with(1).contains("line 2"), "{command}");
+        assert!(scratch.onewrite(command).fails_with(2).contains("line 2"), "{command}");
     }
-    assert!(scratch.onewrite("cache bad.csv --after bad.csv --policy lru").fails_with(1).contains("new name"));
+    assert!(scratch.onewrite("cache bad.csv --after bad.csv --policy lru").fails_with(2).contains("new name"));
     assert_eq!(std::fs::read_to_string(scratch.path("bad.csv")).unwrap(), "r,1\nq,2\n");
     assert_eq!(std::fs::read_dir(scratch.as_path()).unwrap().count(), 1, "the source alone");
+}
+
+/// Three disks, a second long.
+const DISKS: &str = "0,0,8192,w,0.5\n2,8,4096,r,0.75\n7,16,4096,w,1.0\n0,16,4096,r,1.5\n";
+
+#[test]
+fn convert_keeps_times_and_packs_volumes() {
+    let scratch = Scratch::new();
+    scratch.write("disks.spc", DISKS);
+    assert!(scratch.onewrite("trace convert disks.spc one.csv").fails_with(2).contains("--pack"));
+    scratch.onewrite("trace convert disks.spc packed.csv --pack").ok();
+    let packed = std::fs::read_to_string(scratch.path("packed.csv")).unwrap();
+    let lines =
+        "op,offset,length,time\nw,0,8192,0\nr,16384,4096,250000000\nw,28672,4096,500000000\nr,8192,4096,1000000000\n";
+    assert_eq!(packed, lines, "volume 0 has three pages, volume 2 two");
+    scratch.onewrite("trace convert packed.csv pages.csv.zst --to pages").ok();
+    scratch.onewrite("trace cut pages.csv.zst cut.csv --skip 2 --take 2 --to pages").ok();
+    assert_eq!(std::fs::read_to_string(scratch.path("cut.csv")).unwrap(), "op,page,time\nr,4,0\nw,7,250000000\n");
+    let json = |command: &str| -> serde_json::Value { serde_json::from_str(&scratch.onewrite(command).ok()).unwrap() };
+    let found = json("trace summarise packed.csv pages.csv.zst --json -");
+    for summary in [&found[0], &found[1]] {
+        assert_eq!((&summary["duration_seconds"], &summary["footprint_bytes"]), (&1.0.into(), &(5 * 4096).into()));
+    }
+    assert_eq!((&found[0]["records"], &found[0]["write_records"]), (&4.into(), &2.into()));
+    let packed = json("cache disks.spc --pack --policy lru --device ideal --size 16KiB --flash-block 16KiB --json -");
+    assert_eq!(packed["cells"][0]["requests"], 5, "a device of 1 GiB holds the packed volumes");
+}
+
+#[test]
+fn each_volume_is_summarised_and_cached_on_its_own() {
+    let scratch = Scratch::new();
+    scratch.write("disks.spc", DISKS);
+    let table = scratch.onewrite("trace summarise disks.spc --each").ok();
+    assert!(table.contains("disks.spc, volume 7") && table.lines().count() == 4, "{table}");
+    let study =
+        "cache disks.spc --each --policy lru --size 8KiB --flash-block 8KiB --device ideal --json - --after a.csv";
+    let json: serde_json::Value = serde_json::from_str(&scratch.onewrite(study).ok()).unwrap();
+    let found: Vec<(u64, u64)> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["volume"].as_u64().unwrap(), one["cells"][0]["requests"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(found, [(0, 3), (2, 1), (7, 1)]);
+    assert!(scratch.path("a-7.csv").exists());
+    let both = scratch.onewrite("cache disks.spc --each --volume 2").fails_with(2);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn a_timed_replay_keeps_the_pace_of_the_trace_and_tells_the_response() {
+    let scratch = Scratch::new();
+    scratch.write("disks.spc", DISKS);
+    let study = "cache disks.spc --pack --policy lru --size 4KiB --flash-block 4KiB --device sata-850pro --json -";
+    let device = |more: &str| {
+        let json: serde_json::Value = serde_json::from_str(&scratch.onewrite(&format!("{study} {more}")).ok()).unwrap();
+        json["cells"][0]["device"].clone()
+    };
+    let (fast, timed) = (device(""), device("--timed"));
+    assert!(fast["elapsed_seconds"].as_f64() < Some(0.5) && fast["response_ns"].is_null(), "{fast}");
+    assert!(timed["elapsed_seconds"].as_f64() >= Some(1.0), "{timed}");
+    assert!(
+        timed["response_ns"]["N"].as_u64() >= Some(2) && timed["response_ns"]["mean"].as_f64() < Some(1e7),
+        "{timed}"
+    );
+    let table = scratch.onewrite(&study.replace("--json -", "--timed")).ok();
+    assert!(table.contains("response"), "{table}");
+    scratch.write("own.csv", own_trace());
+    let refusal = scratch.onewrite("cache own.csv --device ideal --timed").fails_with(2);
+    assert!(refusal.contains("no times"), "{refusal}");
+    let refusal = scratch.onewrite("cache disks.spc --pack --device ftl-16g --ftl fast --timed").fails_with(2);
+    assert!(refusal.contains("--ftl page"), "{refusal}");
 }

@@ -13,7 +13,7 @@ use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::Recovered;
 use onewrite_fs::{
-    AttributeChanges, Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
 };
 
 /// Files written in turn.

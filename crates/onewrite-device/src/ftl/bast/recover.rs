@@ -57,7 +57,7 @@ impl Bast {
         let mut first = None;
         for offset in 0..self.flash.filled(block) {
             let page = self.flash.page(block, offset);
-            let version = self.flash.read(page)?;
+            let version = self.flash.read_area(page)?;
             let lpn = match self.flash.area(page) {
                 Area::Logged(lpn) => lpn,
                 Area::Trim => self.note_trim(page, version, found),

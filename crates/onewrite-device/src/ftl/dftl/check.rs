@@ -5,7 +5,7 @@ use super::{Area, Dftl, NONE};
 impl Dftl {
     pub(super) fn verify(&self) -> Result<(), String> {
         self.blocks.check()?;
-        self.cache.check(|lpn| self.on_flash[lpn as usize])?;
+        self.cache.check(|lpn| self.flash.entry(lpn))?;
         let mut counted = vec![0; self.flash.blocks() as usize];
         let mut note = |page: u32, area: Area| {
             if !self.is_valid(page) || !self.flash.holds(page, area) {

@@ -72,8 +72,6 @@ pub struct Dftl {
     blocks: Blocks,
     /// One bit for each flash page.
     valid: Vec<u64>,
-    /// Content of the newest translation page of each group: part of the flash.
-    on_flash: Vec<u32>,
     /// Newest translation page of each group.
     directory: Vec<u32>,
     cache: MapCache,
@@ -105,11 +103,10 @@ impl Dftl {
         let least = DftlPlan::spare_blocks_min(space.logical_pages, space.block_pages);
         assert!(space.spare_blocks >= least, "{} spare blocks; {least} are needed", space.spare_blocks);
         assert!(space.logical_pages <= FtlPlan::LOGICAL_PAGES_MAX, "{} pages", space.logical_pages);
-        let flash = Flash::new(space.blocks(), space.block_pages);
+        let flash = Flash::new(space.blocks(), space.block_pages).with_entries(space.logical_pages);
         Dftl {
             blocks: Blocks::new(space.blocks(), 1, space.block_pages),
             valid: vec![0; (space.blocks() as usize * space.block_pages as usize).div_ceil(64)],
-            on_flash: vec![NONE; space.logical_pages as usize],
             directory: vec![NONE; space.logical_pages.div_ceil(GROUP) as usize],
             cache: MapCache::new(space.logical_pages, (plan.cache_bytes / DftlPlan::ENTRY_BYTES) as usize),
             open: [NONE; 3],
@@ -197,7 +194,7 @@ impl Dftl {
             self.flash.read(page)?;
             self.counters.map_reads += 1;
         }
-        let entry = self.on_flash[lpn as usize];
+        let entry = self.flash.entry(lpn);
         self.cache.insert(lpn, entry);
         Ok(entry)
     }
@@ -237,15 +234,15 @@ impl Dftl {
     fn fill_group(&mut self, group: u32, changed: &[(u32, u32)]) {
         for lpn in self.members(group) {
             if let Some(entry) = self.cache.clean(lpn) {
-                self.on_flash[lpn as usize] = entry;
+                self.flash.set_entry(lpn, entry);
             }
         }
-        changed.iter().for_each(|(lpn, entry)| self.on_flash[*lpn as usize] = *entry);
+        changed.iter().for_each(|(lpn, entry)| self.flash.set_entry(*lpn, *entry));
     }
 
     /// The map's entry of a page, wherever it is.
     fn entry(&self, lpn: u32) -> u32 {
-        self.cache.get(lpn).unwrap_or(self.on_flash[lpn as usize])
+        self.cache.get(lpn).unwrap_or_else(|| self.flash.entry(lpn))
     }
 
     fn trim_group(&mut self, group: u32, start: u32, end: u32) -> Result<(), PowerLost> {
@@ -316,6 +313,18 @@ impl Ftl for Dftl {
 
     fn logical_pages(&self) -> u32 {
         self.space.logical_pages
+    }
+
+    fn version_of(&self, stamp: u64) -> u64 {
+        stamp >> MOVES_BITS
+    }
+
+    fn mapped_pages(&self) -> u64 {
+        (0..self.space.logical_pages).filter(|lpn| self.entry(*lpn) != NONE).count() as u64
+    }
+
+    fn set_rules(&mut self, rules: Arc<dyn FtlRules>) {
+        self.rules = rules;
     }
 
     fn fork(&self) -> Box<dyn Ftl> {

@@ -37,7 +37,7 @@ impl Dftl {
         for block in 0..self.flash.blocks() {
             for offset in 0..self.flash.filled(block) {
                 let page = self.flash.page(block, offset);
-                let stamp = self.flash.read(page)?;
+                let stamp = self.flash.read_area(page)?;
                 let known = match self.flash.area(page) {
                     Area::Logged(lpn) => &mut newest[lpn as usize],
                     Area::Map(group) => &mut self.directory[group as usize],
@@ -55,7 +55,7 @@ impl Dftl {
     /// The newest page of a logical page if it was not trimmed since, else none.
     fn recovered(&self, lpn: u32, newest: u32) -> u32 {
         let translation = self.directory[(lpn / super::GROUP) as usize];
-        let mapped = self.on_flash[lpn as usize];
+        let mapped = self.flash.entry(lpn);
         if newest == NONE || translation == NONE {
             return newest;
         }
@@ -70,7 +70,7 @@ impl Dftl {
     fn take_over(&mut self, newest: &[u32]) {
         for lpn in 0..self.space.logical_pages {
             let entry = self.recovered(lpn, newest[lpn as usize]);
-            if entry != self.on_flash[lpn as usize] {
+            if entry != self.flash.entry(lpn) {
                 self.cache.insert(lpn, entry);
                 self.cache.set(lpn, entry);
             }

@@ -310,6 +310,18 @@ impl Ftl for Fast {
         self.space.logical_pages
     }
 
+    fn mapped_pages(&self) -> u64 {
+        (0..self.space.logical_pages).filter(|lpn| self.locate(self.home(*lpn)).is_some()).count() as u64
+    }
+
+    fn log_pages(&self) -> Option<u32> {
+        Some(self.random_max as u32 * self.space.block_pages)
+    }
+
+    fn set_rules(&mut self, rules: Arc<dyn FtlRules>) {
+        self.rules = rules;
+    }
+
     fn fork(&self) -> Box<dyn Ftl> {
         Box::new(self.clone())
     }

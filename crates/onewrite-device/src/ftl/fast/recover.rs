@@ -77,7 +77,7 @@ impl Fast {
         let mut first = None;
         for offset in 0..self.flash.filled(block) {
             let page = self.flash.page(block, offset);
-            let version = self.flash.read(page)?;
+            let version = self.flash.read_area(page)?;
             let area = self.flash.area(page);
             match area {
                 Area::Logged(lpn) => self.note_logged(lpn, page, found),

@@ -66,6 +66,8 @@ pub struct Attribute<'a> {
     pub value: &'a [u8],
     /// Stored hash; 0 where none is kept.
     pub hash: u32,
+    /// The inode that holds the value in place of the list, and the bytes of it; `value` is then empty.
+    pub value_inode: Option<(u32, u32)>,
 }
 
 impl Attribute<'_> {
@@ -94,6 +96,8 @@ pub struct Attributes<'a> {
     place: Place,
     /// A block keeps hashes and prefixes; an inode need not.
     in_block: bool,
+    /// Values may lie in inodes of their own (feature ea_inode).
+    has_value_inodes: bool,
 }
 
 impl<'a> Attributes<'a> {
@@ -107,7 +111,7 @@ impl<'a> Attributes<'a> {
             let rule = "must be 1";
             return Err(FormatError::field("attribute block", place, "blocks", header.blocks.get(), rule));
         }
-        Ok(Attributes { list: block, next: HEADER, place, in_block: true })
+        Ok(Attributes { list: block, next: HEADER, place, in_block: true, has_value_inodes: false })
     }
 
     /// The attributes in the area behind an inode's fields (see [`attribute_area`](super::inode::attribute_area)); none
@@ -117,7 +121,12 @@ impl<'a> Attributes<'a> {
             Some((magic, list)) if u32::from_le_bytes(*magic) == ATTRIBUTE_MAGIC => list,
             _ => &[],
         };
-        Attributes { list, next: 0, place, in_block: false }
+        Attributes { list, next: 0, place, in_block: false, has_value_inodes: false }
+    }
+
+    /// The same, with values in inodes of their own taken for what they are.
+    pub fn with_value_inodes(self) -> Attributes<'a> {
+        Attributes { has_value_inodes: true, ..self }
     }
 
     /// Checks the whole list: every entry, every hash, and that no value lies on an entry or another value.
@@ -158,6 +167,11 @@ impl<'a> Attributes<'a> {
         let Some(name) = after.get(..raw.name_len.into()) else {
             return wrong("name_len", raw.name_len.into(), "reaches beyond the list");
         };
+        if raw.value_inum.get() != 0 && self.has_value_inodes {
+            let value_inode = Some((raw.value_inum.get(), raw.value_size.get()));
+            let (offset, name_index, hash) = (self.next, raw.name_index, raw.hash.get());
+            return Ok(Attribute { offset, name_index, name, value_offset: 0, value: &[], hash, value_inode });
+        }
         if raw.value_inum.get() != 0 {
             return wrong("value_inum", raw.value_inum.get(), "must be 0 without the feature ea_inode");
         }
@@ -172,6 +186,7 @@ impl<'a> Attributes<'a> {
                 value_offset: start,
                 value,
                 hash: raw.hash.get(),
+                value_inode: None,
             }),
             Some(_) => wrong("value_offs", start as u32, "must be a multiple of 4"),
             None => wrong("value_size", length, "reaches beyond the list"),

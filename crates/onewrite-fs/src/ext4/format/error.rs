@@ -27,6 +27,16 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// The inode to which the place belongs, if it names one.
+    pub const fn inode(self) -> Option<u32> {
+        match self {
+            Place::Inode(inode) | Place::FileBlock { inode, .. } => Some(inode),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

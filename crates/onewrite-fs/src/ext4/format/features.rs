@@ -204,6 +204,29 @@ impl Features {
         }
     }
 
+    /// Incompatible features with which an image can be viewed: all but those that change what lies where in ways that
+    /// Linux never had (compression, dirdata), and journal devices.
+    pub const VIEWABLE: Incompat = Features::SUPPORTED
+        .incompat
+        .with(Incompat::META_BG)
+        .with(Incompat::MMP)
+        .with(Incompat::EA_INODE)
+        .with(Incompat::LARGEDIR)
+        .with(Incompat::INLINE_DATA)
+        .with(Incompat::ENCRYPT)
+        .with(Incompat::CASEFOLD);
+
+    /// Refuses an image that cannot even be viewed, which needs less than [`Features::check_readable`].
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] naming every incompatible feature that is missing here.
+    pub fn check_viewable(&self) -> Result<(), FormatError> {
+        match self.incompat.without(Features::VIEWABLE) {
+            Incompat(0) => Ok(()),
+            missing => Err(FormatError::Unsupported { what: format!("incompatible features {missing}") }),
+        }
+    }
+
     /// Refuses an image with features that have no name here, compatible ones too: what a checker must do.
     ///
     /// # Errors

@@ -1,14 +1,15 @@
 //! Layout: the superblock's unchanging numbers, checked once and decoded for fast use.
 //!
 //! A `Layout` exists only if its numbers agree with each other, so nothing that computes with it can overflow or divide
-//! by zero: that is this module's one promise.
+//! by zero: that is this module's one promise. [`Layout::decode`] takes what can be mounted and checked here,
+//! [`Layout::decode_to_read`] all that ext2, ext3 and ext4 ever wrote.
 
 use onewrite_block::{PAGE_SIZE, crc32c};
 
 use super::directory::HashVersion;
 use super::error::{FormatError, Place};
 use super::features::{Compat, Features, Incompat, RoCompat};
-use super::superblock::{CHECKSUM_CRC32C, FLAG_UNSIGNED_HASH, RawSuperblock};
+use super::superblock::{CHECKSUM_CRC32C, FLAG_UNSIGNED_HASH, RawSuperblock, SUPERBLOCK_OFFSET};
 
 /// Number of the root directory's inode.
 pub const ROOT_INODE: u32 = 2;
@@ -20,6 +21,9 @@ pub const JOURNAL_INODE: u32 = 8;
 pub const FIRST_INODE: u32 = 11;
 /// Bytes of the part of an inode that every image has.
 pub const BASE_INODE_SIZE: u16 = 128;
+
+/// Copies of one descriptor that anybody would look at.
+const BACKUPS_MAX: usize = 8;
 
 /// The unchanging numbers of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +38,11 @@ pub struct Layout {
     pub inode_count: u32,
     /// Block groups.
     pub group_count: u32,
+    /// Blocks that one bit of a block bitmap stands for; 1 without bigalloc.
+    pub cluster_blocks: u32,
+    /// Groups of descriptors, counted in descriptor blocks, from which on each lies with the groups it describes; all lie
+    /// together without meta_bg.
+    pub first_meta_group: u32,
     /// Blocks in every group but the last.
     pub blocks_per_group: u32,
     /// Inodes in every group.
@@ -101,6 +110,28 @@ impl Layout {
         Ok(Layout::from_checked(raw))
     }
 
+    /// Decodes a superblock of any ext2, ext3 or ext4 whose image is to be read only, with blocks of 1 to 64 KiB. The
+    /// checksum is for the caller to verify.
+    ///
+    /// # Errors
+    /// Numbers that contradict each other; [`FormatError::Unsupported`] for features without which nothing can be read.
+    pub fn decode_to_read(raw: &RawSuperblock) -> Result<Layout, FormatError> {
+        let dynamic;
+        let raw = match raw.rev_level.get() {
+            0 => {
+                dynamic = with_fields_of_revision_0(raw);
+                &dynamic
+            }
+            _ => raw,
+        };
+        raw.features().check_viewable()?;
+        check_sizes_to_read(raw)?;
+        check_groups(raw)?;
+        check_inodes(raw)?;
+        check_journal(raw)?;
+        Ok(Layout::from_checked(raw))
+    }
+
     fn from_checked(raw: &RawSuperblock) -> Layout {
         let features = raw.features();
         let flex = features.incompat.contains(Incompat::FLEX_BG);
@@ -111,6 +142,8 @@ impl Layout {
             block_count: raw.block_count(),
             inode_count: raw.inodes_count.get(),
             group_count: group_count(raw) as u32,
+            cluster_blocks: cluster_blocks(raw),
+            first_meta_group: if features.incompat.contains(Incompat::META_BG) { raw.first_meta_bg.get() } else { !0 },
             blocks_per_group: raw.blocks_per_group.get(),
             inodes_per_group: raw.inodes_per_group.get(),
             inode_size: raw.inode_size.get(),
@@ -192,14 +225,46 @@ impl Layout {
 
     /// Block of the primary superblock.
     pub fn superblock_block(&self) -> u64 {
-        self.first_data_block.into()
+        SUPERBLOCK_OFFSET as u64 / u64::from(self.block_size)
     }
 
     /// Where the primary descriptor of `group` lies: block and byte in it.
     pub fn position_of_descriptor(&self, group: u32) -> (u64, usize) {
-        let per_block = self.block_size / u32::from(self.descriptor_size);
+        let per_block = self.descriptors_per_block();
         let offset = (group % per_block) as usize * usize::from(self.descriptor_size);
-        (self.superblock_block() + 1 + u64::from(group / per_block), offset)
+        let table_block = group / per_block;
+        if table_block < self.first_meta_group {
+            return (self.superblock_block() + 1 + u64::from(table_block), offset);
+        }
+        (self.meta_descriptor_block(table_block * per_block), offset)
+    }
+
+    /// Where copies of the descriptor of `group` lie, the primary one not among them.
+    pub fn backups_of_descriptor(&self, group: u32) -> Vec<(u64, usize)> {
+        let per_block = self.descriptors_per_block();
+        let (primary, offset) = self.position_of_descriptor(group);
+        let table_block = group / per_block;
+        if table_block >= self.first_meta_group {
+            let first = u64::from(table_block * per_block);
+            let copies = [first, first + 1, first + u64::from(per_block) - 1];
+            let copies = copies.into_iter().filter(|group| *group < self.group_count.into());
+            let blocks = copies.map(|group| (self.meta_descriptor_block(group as u32), offset));
+            return blocks.filter(|(block, _)| *block != primary).collect();
+        }
+        let backups = (1..self.group_count).filter(|group| self.has_superblock(*group));
+        let first = |group| self.first_block_of_group(group) + 1 + u64::from(table_block);
+        backups.take(BACKUPS_MAX).map(|group| (first(group), offset)).collect()
+    }
+
+    /// The block of descriptors that `group` keeps of its meta group: its first, or the one behind its superblock.
+    fn meta_descriptor_block(&self, group: u32) -> u64 {
+        let is_behind_boot_block = group == 0 && self.superblock_block() > u64::from(self.first_data_block);
+        let behind = u64::from(self.has_superblock(group)) + u64::from(is_behind_boot_block);
+        self.first_block_of_group(group) + behind
+    }
+
+    fn descriptors_per_block(&self) -> u32 {
+        self.block_size / u32::from(self.descriptor_size)
     }
 
     /// Whether `group` begins with a superblock and descriptors (group 0: the primary ones).
@@ -317,29 +382,77 @@ fn check_sizes(raw: &RawSuperblock) -> Result<(), FormatError> {
     }
 }
 
+/// The superblock of an image made before there were features, with what later ones say in so many words.
+fn with_fields_of_revision_0(raw: &RawSuperblock) -> RawSuperblock {
+    let mut raw = raw.clone();
+    raw.set_features(Features::default());
+    raw.first_ino.set(FIRST_INODE);
+    raw.inode_size.set(BASE_INODE_SIZE);
+    (raw.min_extra_isize, raw.want_extra_isize) = Default::default();
+    raw
+}
+
+fn block_size(raw: &RawSuperblock) -> u32 {
+    1024 << raw.log_block_size.get()
+}
+
+fn cluster_blocks(raw: &RawSuperblock) -> u32 {
+    match raw.features().ro_compat.contains(RoCompat::BIGALLOC) {
+        true => 1 << (raw.log_cluster_size.get() - raw.log_block_size.get()),
+        false => 1,
+    }
+}
+
+fn check_sizes_to_read(raw: &RawSuperblock) -> Result<(), FormatError> {
+    let (log_block_size, log_cluster_size) = (raw.log_block_size.get(), raw.log_cluster_size.get());
+    expect(raw.rev_level.get() <= 1, "rev_level", raw.rev_level.get(), "must be 0 or 1")?;
+    expect(log_block_size <= 6, "log_block_size", log_block_size, "must be at most 6 (64 KiB)")?;
+    if raw.features().ro_compat.contains(RoCompat::BIGALLOC) {
+        let valid = (log_block_size..=19).contains(&log_cluster_size);
+        expect(valid, "log_cluster_size", log_cluster_size, "must be from log_block_size to 19 (512 MiB)")?;
+        let clusters = raw.clusters_per_group.get();
+        let valid = clusters <= 8 * block_size(raw) && clusters.checked_mul(cluster_blocks(raw)).is_some();
+        expect(valid, "clusters_per_group", clusters, "must be at most 8 times the block size")?;
+        let valid = clusters * cluster_blocks(raw) == raw.blocks_per_group.get();
+        expect(valid, "blocks_per_group", raw.blocks_per_group.get(), "must be the blocks of clusters_per_group")?;
+    }
+    let first = raw.first_data_block.get();
+    let valid = first == 0 || (first == 1 && log_block_size == 0);
+    expect(valid, "first_data_block", first, "must be 0, or 1 with blocks of 1024 bytes")?;
+    let size = descriptor_size(raw);
+    match size {
+        32 | 64 => Ok(()),
+        128 | 256 | 512 | 1024 => Err(FormatError::Unsupported { what: format!("group descriptors of {size} bytes") }),
+        _ => Err(refuse("desc_size", size, "must be 64 with the feature 64bit")),
+    }
+}
+
 fn check_groups(raw: &RawSuperblock) -> Result<(), FormatError> {
     let (blocks, per_group) = (raw.block_count(), raw.blocks_per_group.get());
-    let valid = per_group >= 256 && per_group <= 8 * PAGE_SIZE as u32 && per_group.is_multiple_of(8);
-    expect(valid, "blocks_per_group", per_group, "must be a multiple of 8 from 256 to 32768")?;
-    let clusters = raw.clusters_per_group.get();
-    expect(clusters == per_group, "clusters_per_group", clusters, "must be blocks_per_group")?;
-    expect(blocks > 0 && blocks >> 48 == 0, "block count", blocks, "must be from 1 to 2^48 - 1")?;
+    let (size, cluster) = (block_size(raw), cluster_blocks(raw));
+    let per_group_max = u64::from(8 * size) * u64::from(cluster);
+    let valid = per_group >= 256 && u64::from(per_group) <= per_group_max && per_group.is_multiple_of(8);
+    expect(valid, "blocks_per_group", per_group, "must be a multiple of 8 from 256 to 8 times the block size")?;
+    let first = u64::from(raw.first_data_block.get());
+    expect(blocks > first && blocks >> 48 == 0, "block count", blocks, "must be from 1 to 2^48 - 1")?;
     expect(group_count(raw) < 1 << 32, "block count", blocks, "makes 2^32 groups or more")?;
     expect(raw.reserved_blocks() <= blocks, "reserved blocks", raw.reserved_blocks(), "exceeds the block count")?;
     let room = raw.reserved_gdt_blocks.get();
-    expect(room <= PAGE_SIZE as u16 / 4, "reserved_gdt_blocks", room, "must be at most 1024")?;
-    let table = (group_count(raw) * u64::from(descriptor_size(raw))).div_ceil(PAGE_SIZE as u64) + u64::from(room);
-    expect(table + 1 < per_group.into(), "block count", blocks, "needs more descriptors than fit a group")?;
-    expect(table < blocks, "block count", blocks, "leaves no room for the descriptors")?;
+    expect(u32::from(room) <= size / 4, "reserved_gdt_blocks", room, "must be at most a quarter of the block size")?;
+    if !raw.features().incompat.contains(Incompat::META_BG) {
+        let table = (group_count(raw) * u64::from(descriptor_size(raw))).div_ceil(size.into()) + u64::from(room);
+        expect(table + 1 < per_group.into(), "block count", blocks, "needs more descriptors than fit a group")?;
+        expect(table < blocks, "block count", blocks, "leaves no room for the descriptors")?;
+    }
     expect(raw.log_groups_per_flex < 31, "log_groups_per_flex", raw.log_groups_per_flex, "must be below 31")
 }
 
 fn check_inodes(raw: &RawSuperblock) -> Result<(), FormatError> {
     let (size, per_group, count) = (raw.inode_size.get(), raw.inodes_per_group.get(), raw.inodes_count.get());
-    let valid = (128..=PAGE_SIZE as u16).contains(&size) && size.is_power_of_two();
-    expect(valid, "inode_size", size, "must be a power of two from 128 to 4096")?;
-    let valid = per_group > 0 && per_group <= 8 * PAGE_SIZE as u32 && per_group.is_multiple_of(8);
-    expect(valid, "inodes_per_group", per_group, "must be a multiple of 8 from 8 to 32768")?;
+    let valid = size >= 128 && u32::from(size) <= block_size(raw) && size.is_power_of_two();
+    expect(valid, "inode_size", size, "must be a power of two from 128 to the block size")?;
+    let valid = per_group > 0 && per_group <= 8 * block_size(raw) && per_group.is_multiple_of(8);
+    expect(valid, "inodes_per_group", per_group, "must be a multiple of 8 from 8 to 8 times the block size")?;
     let expected = group_count(raw) * u64::from(per_group);
     expect(u64::from(count) == expected, "inodes_count", count, "must be groups times inodes_per_group")?;
     let first = raw.first_ino.get();
@@ -360,6 +473,13 @@ fn check_rest(raw: &RawSuperblock) -> Result<(), FormatError> {
     }
     let hash = raw.def_hash_version;
     expect(hash <= 5, "def_hash_version", hash, "must be at most 5")?;
+    let clusters = raw.clusters_per_group.get();
+    expect(clusters == raw.blocks_per_group.get(), "clusters_per_group", clusters, "must be blocks_per_group")?;
+    check_journal(raw)
+}
+
+fn check_journal(raw: &RawSuperblock) -> Result<(), FormatError> {
+    let features = raw.features();
     let journal = raw.journal_inum.get();
     let internal = features.compat.contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0;
     let valid = !internal || (journal > ROOT_INODE && journal <= raw.inodes_count.get());

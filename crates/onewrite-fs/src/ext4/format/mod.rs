@@ -5,6 +5,7 @@
 //! the place and what is wrong. Checksums are set and verified by functions of their own, or inside encoding where a
 //! structure always leaves with one (inodes, group descriptors).
 
+pub mod acl;
 pub mod attribute;
 mod crc16;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! Timestamps as an inode keeps them: 34 bits of seconds, 30 of nanoseconds.
+//! Timestamps as an inode keeps them: 34 bits of seconds, 30 of nanoseconds; 32 bits of seconds without its extra words.
 
 use crate::api::Timestamp;
 
@@ -6,6 +6,24 @@ use crate::api::Timestamp;
 impl Timestamp {
     /// The last moment that an inode can hold.
     pub const MAX: Timestamp = Timestamp { seconds: (1 << 34) - (1 << 31) - 1, nanoseconds: 999_999_999 };
+
+    /// The last second that an inode without the extra word can hold: in 2038.
+    const SECONDS_MAX_SHORT: i64 = i32::MAX as i64;
+    /// The first second that any inode can hold: in 1901.
+    const SECONDS_MIN: i64 = i32::MIN as i64;
+
+    /// The moment that an inode keeps of this one, as Linux does it: the nearest within its range, and at the ends of the range
+    /// or without the extra word no nanoseconds.
+    pub const fn storable(self, has_extra: bool) -> Timestamp {
+        let last = if has_extra { Timestamp::MAX.seconds } else { Timestamp::SECONDS_MAX_SHORT };
+        if self.seconds <= Timestamp::SECONDS_MIN {
+            return Timestamp { seconds: Timestamp::SECONDS_MIN, nanoseconds: 0 };
+        }
+        if self.seconds >= last {
+            return Timestamp { seconds: last, nanoseconds: 0 };
+        }
+        Timestamp { seconds: self.seconds, nanoseconds: if has_extra { self.nanoseconds } else { 0 } }
+    }
 
     /// From the word of seconds and the extra word: two bits of epoch, thirty of nanoseconds.
     pub const fn from_disk(low: u32, extra: u32) -> Timestamp {
@@ -28,6 +46,17 @@ impl Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_clamped_as_linux_clamps_it() {
+        let time = |seconds| Timestamp { seconds, nanoseconds: 5 };
+        let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
+        let (first, short, last) = (-0x8000_0000, 0x7fff_ffff, 0x3_7fff_ffff);
+        assert_eq!([i64::MIN, first - 1, first].map(|seconds| time(seconds).storable(true)), [at(first); 3]);
+        assert_eq!([last, last + 1, i64::MAX].map(|seconds| time(seconds).storable(true)), [at(last); 3]);
+        assert_eq!([short, short + 1, last].map(|seconds| time(seconds).storable(false)), [at(short); 3]);
+        assert_eq!((time(short + 1).storable(true), time(9).storable(false)), (time(short + 1), at(9)));
+    }
 
     #[test]
     fn the_rows_of_the_specification_hold() {

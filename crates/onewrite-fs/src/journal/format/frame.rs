@@ -234,7 +234,8 @@ mod tests {
     use super::super::Checksums;
     use super::*;
 
-    const STYLE: Style = Style { is_64bit: true, checksums: Checksums::V3, seed: 5, uuid: [7; 16] };
+    const STYLE: Style =
+        Style { block_size: PAGE_SIZE, is_64bit: true, checksums: Checksums::V3, seed: 5, uuid: [7; 16] };
 
     fn page(seed: u64) -> Page {
         Page::pattern(Pattern { seed, compressible_percent: if seed.is_multiple_of(3) { 0 } else { 80 } })

@@ -33,7 +33,6 @@ pub const MAGIC: u32 = 0xc03b_3998;
 /// Bytes of the header.
 pub const HEADER_SIZE: usize = 12;
 
-const CHECKSUM_OFFSET: usize = PAGE_SIZE - 4;
 const COMMIT_CHECKSUM_OFFSET: usize = 16;
 const COMMIT_TIME_OFFSET: usize = 48;
 const UUID_SIZE: usize = 16;
@@ -60,7 +59,7 @@ pub mod incompat {
     pub const CHECKSUM_V2: u32 = 8;
     /// Version 3 checksums.
     pub const CHECKSUM_V3: u32 = 0x10;
-    /// The end of the log is a fast-commit area.
+    /// The end of the log is a fast-commit area, which may hold something.
     pub const FAST_COMMIT: u32 = 0x20;
 
     /// Ours: transactions are compressed [`frame`](super::frame)s. A bit that no jbd2 knows, so that the kernel and e2fsck
@@ -127,6 +126,8 @@ pub enum Checksums {
 /// How blocks of one log are laid out: what recovery and commits share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
+    /// Bytes of a log block, at most a page. A log block in memory is a page of which so many bytes count.
+    pub block_size: usize,
     /// 64-bit block numbers.
     pub is_64bit: bool,
     /// Checksums.
@@ -196,7 +197,16 @@ impl Style {
     }
 
     fn end(&self) -> usize {
-        if self.has_tail() { CHECKSUM_OFFSET } else { PAGE_SIZE }
+        if self.has_tail() { self.checksum_offset() } else { self.block_size }
+    }
+
+    fn checksum_offset(&self) -> usize {
+        self.block_size - 4
+    }
+
+    /// The bytes of a page that are the log block.
+    pub fn content<'a>(&self, bytes: &'a PageBytes) -> &'a [u8] {
+        &bytes[..self.block_size]
     }
 
     fn tag_size(&self) -> usize {
@@ -238,7 +248,7 @@ impl Style {
     }
 
     fn crc(&self, sequence: u32, bytes: &PageBytes) -> u32 {
-        crc32c(crc32c(self.seed, &sequence.to_be_bytes()), bytes)
+        crc32c(crc32c(self.seed, &sequence.to_be_bytes()), self.content(bytes))
     }
 
     /// A descriptor that names `tags`.
@@ -308,8 +318,8 @@ impl Style {
 
     fn put_tail(&self, bytes: &mut PageBytes) {
         if self.has_tail() {
-            let sum = crc32c(self.seed, &bytes[..]);
-            put32(bytes, CHECKSUM_OFFSET, sum);
+            let sum = crc32c(self.seed, self.content(bytes));
+            put32(bytes, self.checksum_offset(), sum);
         }
     }
 
@@ -318,8 +328,9 @@ impl Style {
         if !self.has_tail() {
             return true;
         }
-        let sum = crc32c(crc32c(self.seed, &bytes[..CHECKSUM_OFFSET]), &[0; 4]);
-        sum == be32(bytes, CHECKSUM_OFFSET)
+        let offset = self.checksum_offset();
+        let sum = crc32c(crc32c(self.seed, &bytes[..offset]), &[0; 4]);
+        sum == be32(bytes, offset)
     }
 
     /// A block that revokes `blocks`.
@@ -361,7 +372,7 @@ impl Style {
                 put32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum);
             }
             Checksums::V2 | Checksums::V3 => {
-                let sum = crc32c(self.seed, &bytes);
+                let sum = crc32c(self.seed, self.content(&bytes));
                 put32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum);
             }
         }
@@ -382,7 +393,7 @@ impl Style {
             Checksums::V2 | Checksums::V3 => {
                 let mut zeroed = *bytes;
                 put32(&mut zeroed, COMMIT_CHECKSUM_OFFSET, 0);
-                stored == crc32c(self.seed, &zeroed)
+                stored == crc32c(self.seed, self.content(&zeroed))
             }
         }
     }
@@ -397,7 +408,7 @@ impl VersionOneSum {
     pub const START: VersionOneSum = VersionOneSum(!0);
 
     /// Goes over one more block.
-    pub fn add(&mut self, bytes: &PageBytes) {
+    pub fn add(&mut self, bytes: &[u8]) {
         self.0 = crc32_be(self.0, bytes);
     }
 }
@@ -406,10 +417,20 @@ impl VersionOneSum {
 mod tests {
     use super::*;
 
+    fn style(is_64bit: bool, checksums: Checksums) -> Style {
+        Style { block_size: PAGE_SIZE, is_64bit, checksums, seed: 77, uuid: [9; 16] }
+    }
+
+    fn sized(mut style: Style, block_size: usize) -> Style {
+        style.block_size = block_size;
+        style
+    }
+
     fn styles() -> impl Iterator<Item = Style> {
         let all = [Checksums::No, Checksums::V1, Checksums::V2, Checksums::V3];
         all.into_iter()
-            .flat_map(|checksums| [false, true].map(|is_64bit| Style { is_64bit, checksums, seed: 77, uuid: [9; 16] }))
+            .flat_map(|checksums| [false, true].map(|is_64bit| style(is_64bit, checksums)))
+            .flat_map(|style| [1024, PAGE_SIZE].map(|block_size| sized(style, block_size)))
     }
 
     #[test]
@@ -441,7 +462,7 @@ mod tests {
     fn a_changed_bit_breaks_the_checksum() {
         for style in styles().filter(Style::has_tail) {
             let mut bytes = style.descriptor(1, &[Tag { home_block: 9, is_escaped: false, checksum: 1 }]);
-            bytes[2000] ^= 1;
+            bytes[style.block_size / 2] ^= 1;
             assert!(!style.tail_holds(&bytes));
             let mut commit = style.commit(1, 5, 0);
             assert!(style.commit_holds(&commit, 0));
@@ -452,7 +473,7 @@ mod tests {
 
     #[test]
     fn version_one_commits_hold_with_the_right_sum_only() {
-        let style = Style { is_64bit: true, checksums: Checksums::V1, seed: 0, uuid: [0; 16] };
+        let style = style(true, Checksums::V1);
         let commit = style.commit(3, 0, 0x1234);
         assert!(style.commit_holds(&commit, 0x1234));
         assert!(!style.commit_holds(&commit, 0x1235));

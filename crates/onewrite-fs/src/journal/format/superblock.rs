@@ -52,11 +52,19 @@ impl JournalSuperblock {
         }
     }
 
-    /// Reads a superblock.
+    /// Reads the superblock of a log of blocks of 4 KiB.
     ///
     /// # Errors
     /// What is wrong with it, with the number found.
     pub fn decode(bytes: &PageBytes) -> Result<JournalSuperblock, String> {
+        JournalSuperblock::decode_sized(bytes, PAGE_SIZE)
+    }
+
+    /// Reads the superblock of a log of blocks of `block_size` bytes from the page that begins with it.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the number found.
+    pub fn decode_sized(bytes: &PageBytes, block_size: usize) -> Result<JournalSuperblock, String> {
         match (be32(bytes, 0), be32(bytes, 4)) {
             (MAGIC, 4) => (),
             (MAGIC, 3) => return Err("superblock of version 1, which Linux has not written since 2000".into()),
@@ -74,17 +82,26 @@ impl JournalSuperblock {
             uuid: bytes[0x30..0x40].try_into().expect("sixteen bytes"),
             users: be32(bytes, 0x40),
         };
-        superblock.validate(bytes)?;
+        superblock.validate(bytes, block_size)?;
         Ok(superblock)
     }
 
-    fn validate(&self, bytes: &PageBytes) -> Result<(), String> {
-        if self.block_size as usize != PAGE_SIZE {
-            return Err(format!("block size {}; expected {PAGE_SIZE}", self.block_size));
+    /// The feature that keeps a log which holds something from being replayed, by name and with the cure.
+    pub fn replay_refusal(&self) -> Option<String> {
+        let fast = "a log that holds fast commits (feature fast_commit); mount it once with Linux";
+        (self.start != 0 && self.incompat & incompat::FAST_COMMIT != 0).then(|| fast.into())
+    }
+
+    fn validate(&self, bytes: &PageBytes, block_size: usize) -> Result<(), String> {
+        if self.block_size as usize != block_size {
+            return Err(format!("block size {}; expected {block_size}", self.block_size));
         }
-        let unknown = self.incompat & !incompat::KNOWN;
+        let unknown = self.incompat & !(incompat::KNOWN | incompat::FAST_COMMIT);
         if unknown != 0 {
             return Err(format!("unsupported incompatible features {unknown:#x}"));
+        }
+        if block_size != PAGE_SIZE && self.incompat & (incompat::FRAMES | incompat::STREAMS) != 0 {
+            return Err(format!("compressed transactions in blocks of {block_size} bytes; they need {PAGE_SIZE}"));
         }
         if self.first == 0 || self.first >= self.length || self.start >= self.length {
             let JournalSuperblock { first, start, length, .. } = self;
@@ -134,6 +151,7 @@ impl JournalSuperblock {
             _ => Checksums::No,
         };
         Style {
+            block_size: self.block_size as usize,
             is_64bit: self.incompat & incompat::BITS_64 != 0,
             checksums,
             seed: crc32c(!0, &self.uuid),

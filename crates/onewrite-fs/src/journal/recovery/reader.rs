@@ -1,8 +1,11 @@
 //! Reading the ring of the log: in order with reads ahead, or anywhere.
+//!
+//! A log block comes as a page. Where log blocks are smaller than pages, the device gives the pages that they lie in, and
+//! each is cut out to the beginning of a page of its own ([`Piece`]).
 
 use std::collections::VecDeque;
 
-use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request};
+use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, PAGE_SIZE, Page, Request};
 
 use super::super::format::JournalSuperblock;
 use super::super::log::LogMap;
@@ -18,11 +21,25 @@ pub(super) struct Ring<'a> {
     map: &'a LogMap,
     first: u32,
     length: u32,
+    block_size: usize,
+}
+
+/// One read of log blocks that lie in one piece.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Log blocks.
+    count: u32,
+    /// Pages that hold them.
+    start: Lpn,
+    pages: u32,
+    /// Bytes of the first page before them.
+    skip: usize,
 }
 
 impl<'a> Ring<'a> {
     pub(super) fn new(port: &'a DevicePort, map: &'a LogMap, superblock: &JournalSuperblock) -> Ring<'a> {
-        Ring { port, map, first: superblock.first, length: superblock.length.min(map.length() as u32) }
+        let length = superblock.length.min(u32::try_from(map.length()).unwrap_or(u32::MAX));
+        Ring { port, map, first: superblock.first, length, block_size: superblock.block_size as usize }
     }
 
     /// Blocks that can hold transactions.
@@ -35,7 +52,7 @@ impl<'a> Ring<'a> {
         self.first + (block - self.first + count) % self.blocks()
     }
 
-    /// Where a log block lies on the device.
+    /// Where a log block lies on the device; log blocks are pages.
     pub(super) fn place(&self, block: u32) -> Lpn {
         Lpn(self.map.runs(u64::from(block), 1)[0].start)
     }
@@ -45,9 +62,9 @@ impl<'a> Ring<'a> {
         let (mut block, mut left) = (block, count);
         let mut pages = Vec::with_capacity(count as usize);
         while left > 0 {
-            let run = self.run(block, left);
-            pages.extend(self.port.request(Request::read(run.0, run.1, Cause::Recovery)).await?);
-            (block, left) = (self.after(block, run.1), left - run.1);
+            let piece = self.piece(block, left);
+            pages.extend(self.cut(piece, self.port.request(piece.request()).await?));
+            (block, left) = (self.after(block, piece.count), left - piece.count);
         }
         Ok(pages)
     }
@@ -63,30 +80,53 @@ impl<'a> Ring<'a> {
             }
             let (mut block, end) = (first, first + count);
             while block < end {
-                let (lpn, count) = self.run(block, end - block);
-                under_way.push(self.port.send(Request::read(lpn, count, Cause::Recovery)).await);
-                block += count;
+                let piece = self.piece(block, end - block);
+                under_way.push((piece, self.port.send(piece.request()).await));
+                block += piece.count;
             }
         }
         let mut pages = Vec::new();
-        for read in under_way {
-            pages.extend(read.await?);
+        for (piece, read) in under_way {
+            pages.extend(self.cut(piece, read.await?));
         }
         Ok(pages)
     }
 
     /// The longest read from `block` on, of `most` blocks at most.
-    fn run(&self, block: u32, most: u32) -> (Lpn, u32) {
+    fn piece(&self, block: u32, most: u32) -> Piece {
         let count = most.min(self.length - block).min(self.port.geometry().transfer_pages_max);
         let run = self.map.runs(u64::from(block), u64::from(count))[0];
-        (Lpn(run.start), run.count as u32)
+        let (size, page) = (self.block_size as u64, PAGE_SIZE as u64);
+        let (start, end) = (run.start * size, (run.start + run.count) * size);
+        let first = start / page;
+        let pages = (end.div_ceil(page) - first) as u32;
+        Piece { count: run.count as u32, start: Lpn(first), pages, skip: (start % page) as usize }
+    }
+
+    /// The log blocks of a piece, from the pages that hold it.
+    fn cut(&self, piece: Piece, pages: Vec<Page>) -> Vec<Page> {
+        if self.block_size == PAGE_SIZE {
+            return pages;
+        }
+        let block = |index: u32| {
+            let at = piece.skip + index as usize * self.block_size;
+            let (page, start) = (&pages[at / PAGE_SIZE], at % PAGE_SIZE);
+            Page::from_slice(&page.bytes()[start..start + self.block_size])
+        };
+        (0..piece.count).map(block).collect()
+    }
+}
+
+impl Piece {
+    fn request(&self) -> Request {
+        Request::read(self.start, self.pages, Cause::Recovery)
     }
 }
 
 /// Goes round the ring once, block by block, with reads ahead.
 pub(super) struct Reader<'a> {
     ring: &'a Ring<'a>,
-    under_way: VecDeque<InFlight>,
+    under_way: VecDeque<(Piece, InFlight)>,
     /// How many reads may be under way: one at first, for a short log is read in vain beyond its end.
     reads_ahead: usize,
     /// What has been read and not given.
@@ -128,8 +168,8 @@ impl<'a> Reader<'a> {
                 return Ok(Some(page));
             }
             self.read_ahead().await;
-            let Some(read) = self.under_way.pop_front() else { return Ok(None) };
-            let pages = read.await?;
+            let Some((piece, read)) = self.under_way.pop_front() else { return Ok(None) };
+            let pages = self.ring.cut(piece, read.await?);
             self.blocks_read += pages.len() as u64;
             self.ahead = pages.into_iter();
             self.reads_ahead = (self.reads_ahead * 2).min(READS_AHEAD_MAX);
@@ -138,10 +178,10 @@ impl<'a> Reader<'a> {
 
     async fn read_ahead(&mut self) {
         while self.under_way.len() < self.reads_ahead && self.left_to_read > 0 {
-            let (lpn, count) = self.ring.run(self.to_read, self.left_to_read.min(READ_BLOCKS));
-            self.under_way.push_back(self.ring.port.send(Request::read(lpn, count, Cause::Recovery)).await);
-            self.to_read = self.ring.after(self.to_read, count);
-            self.left_to_read -= count;
+            let piece = self.ring.piece(self.to_read, self.left_to_read.min(READ_BLOCKS));
+            self.under_way.push_back((piece, self.ring.port.send(piece.request()).await));
+            self.to_read = self.ring.after(self.to_read, piece.count);
+            self.left_to_read -= piece.count;
         }
     }
 }

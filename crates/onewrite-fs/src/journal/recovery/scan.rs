@@ -86,7 +86,7 @@ impl<'a> Scan<'a> {
             let bytes = page.bytes();
             match format::header(&bytes) {
                 Some((Kind::Descriptor, sequence)) if sequence == self.sequence && self.style.tail_holds(&bytes) => {
-                    sum.add(&bytes);
+                    sum.add(self.style.content(&bytes));
                     if !self.blocks(&bytes, &mut pending, &mut sum).await? {
                         return Ok(None);
                     }
@@ -121,7 +121,7 @@ impl<'a> Scan<'a> {
         let checked = self.ring.port.runtime().job(cost, checked).await;
         for (offset, (tag, page, holds)) in (0..).zip(checked) {
             if style.checksums == Checksums::V1 {
-                sum.add(&page.bytes());
+                sum.add(style.content(&page.bytes()));
             }
             if !holds {
                 pending.damaged.get_or_insert(tag.home_block);

@@ -263,6 +263,7 @@ impl TsClockStudy<'_> {
             device: None,
             threads: 0,
             held_max: HELD_MAX,
+            is_timed: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Amplification, Changed, Figure, Grid, POLICIES, RowFigure, TsClockFigures};
 use crate::cache::CacheCell;
-use crate::report::{Line, escape, lines};
+use crate::report::{Line, escape, lines, markdown_html, page};
 
 /// What a chart or a table shows of a cell.
 type Shown = (&'static str, fn(&CacheCell) -> f64);
@@ -67,11 +67,9 @@ impl TsClockFigures {
             body += "<h2>Figure 2-10: pages written over the course of the trace</h2>\n";
         }
         self.pictures.iter().for_each(|(_, picture)| body += picture);
-        let _ = writeln!(body, "<pre>{}</pre>", escape(&self.markdown()));
-        format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>TS-CLOCK</title>\n<style>body {{ font-family: \
-             sans-serif; max-width: 60rem; margin: auto; }} svg {{ max-width: 100%; }}</style></head>\n<body>\n{body}</body></html>\n"
-        )
+        body += "<h2>All tables</h2>\n";
+        body += &markdown_html(&self.markdown());
+        page("TS-CLOCK: figures 2-1 and 2-4 to 2-10", &body)
     }
 
     fn amplification_table(&self) -> String {
@@ -187,9 +185,12 @@ fn table_of(grid: &Grid) -> String {
         .collect();
     let _ = writeln!(text, "| policy | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
     for policy in POLICIES {
-        let value = |(size, (_, of)): &(u64, &Shown)| {
+        let value = |(size, (name, of)): &(u64, &Shown)| {
             let cell = grid.cells.iter().find(|cell| cell.policy == policy.name() && cell.size_bytes == *size);
-            cell.map_or("–".to_owned(), |cell| rounded(of(cell)))
+            cell.map_or("–".to_owned(), |cell| match *name {
+                "erases" => format!("{:.0}", of(cell)),
+                _ => rounded(of(cell)),
+            })
         };
         let _ = writeln!(text, "| `{policy}` | {} |", columns.iter().map(value).collect::<Vec<_>>().join(" | "));
     }

@@ -84,6 +84,14 @@ impl Pace {
             Length::Operations(count) => self.issued.get() >= count,
         }
     }
+
+    fn share(&self, now: Nanos) -> f64 {
+        let (done, all) = match self.length {
+            Length::Time(span) => (now.0, span.0),
+            Length::Operations(count) => (self.issued.get(), count),
+        };
+        (done as f64 / all.max(1) as f64).min(1.0)
+    }
 }
 
 /// The stream of one thread.
@@ -231,6 +239,10 @@ impl Stream for FlowStream {
             Operation::Close { slot: FILE } => set.closed(self.file.take().expect("a file is open")),
             other => set.completed(other),
         }
+    }
+
+    fn share(&self, now: Nanos) -> Option<f64> {
+        Some(self.pace.share(now))
     }
 }
 

@@ -150,7 +150,12 @@ pub fn plan(personality: Personality, parameters: Parameters, choices: &Choices)
         name: personality.name().to_owned(),
         directories: all_directories,
         files,
-        jobs: vec![JobPlan { name: personality.name().to_owned(), group: 0, operations_count: true }],
+        jobs: vec![JobPlan {
+            name: personality.name().to_owned(),
+            group: 0,
+            operations_count: true,
+            options: Vec::new(),
+        }],
         groups: vec![tasks(personality, parameters, set, choices)],
     })
 }
@@ -182,7 +187,7 @@ fn file(path: String, size: Option<u64>, parameters: Parameters, choices: &mut C
         compressible_percent: parameters.compressible_percent,
         synced: false,
     });
-    FilePlan { path, layout, verified: false }
+    FilePlan { path, layout, verified: false, bytes: size.unwrap_or(parameters.file_size) }
 }
 
 fn tasks(personality: Personality, parameters: Parameters, set: FileSet, choices: &Choices) -> Vec<Task> {

@@ -1,16 +1,29 @@
 //! fio jobs as workloads: names and sizes of files, layout, clones and groups, as fio 3.33 sets them up (its
 //! `add_job`, `setup_files` and `extend_file`).
 
+mod chooser;
+mod nodes;
+mod pace;
 mod places;
+mod replay;
+mod shared;
+mod sizes;
 mod stream;
 
-use onewrite_block::{Choices, PAGE_SIZE};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 
 use crate::error::LabError;
-use crate::job::{Amount, Engine, Fallocate, Job, JobFile, Options};
-use crate::workload::{FileId, FilePlan, JobPlan, Layout, Task, Workload};
+use crate::job::{Engine, Fallocate, Iolog, Job, JobFile, Options, Work};
+use crate::workload::{self, FileId, FilePlan, JobPlan, Layout, Stream, Workload};
+use nodes::NodeStream;
 use places::FileSpan;
-use stream::FioStream;
+use replay::ReplayStream;
+use shared::{Membership, Shared};
+use sizes::{Extent, Sizes};
+use stream::{Amounts, FioStream};
 
 /// What fio jobs run against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +37,24 @@ pub enum Target {
     },
 }
 
+/// What a task knows besides its options.
+pub struct Task {
+    /// What all tasks share.
+    shared: Rc<Shared>,
+    /// Its groups.
+    member: Membership,
+    /// When it begins.
+    delay: Nanos,
+}
+
 /// Turns a job file into a workload; all chance comes from `choices`.
 ///
 /// # Errors
 /// [`LabError::Option`] if a job does not fit `target`.
 pub fn plan(file: &JobFile, target: Target, choices: &Choices) -> Result<Workload, LabError> {
     let mut planner = Planner::new(file, target, choices);
-    for job in &file.jobs {
-        planner.begin_job(job);
+    for (index, job) in file.jobs.iter().enumerate() {
+        planner.begin_job(job, &file.jobs[..index])?;
         for clone in 0..job.options.clones {
             planner.add_clone(job, clone)?;
         }
@@ -39,27 +62,71 @@ pub fn plan(file: &JobFile, target: Target, choices: &Choices) -> Result<Workloa
     Ok(planner.workload)
 }
 
+/// The last byte that the jobs of `file` use of a raw device, as far as they say so in bytes.
+pub fn bytes_reached(file: &JobFile) -> u64 {
+    let reach = |job: &Job| {
+        let options = &job.options;
+        let replayed = options
+            .iologs
+            .iter()
+            .flat_map(|log| (0..log.files.len()).map(|index| replay::bytes_needed(options, log, index)));
+        let last = options.clones - 1;
+        sizes::of_device(options, last, u64::MAX >> 8).last_byte(options).max(replayed.max().unwrap_or(0))
+    };
+    file.jobs.iter().map(reach).max().unwrap_or(0)
+}
+
 struct Planner<'a> {
     workload: Workload,
     target: Target,
     choices: &'a Choices,
     clones: u64,
+    shared: Rc<Shared>,
+    /// Number of the group in reports.
+    group: usize,
+    /// Names of the jobs of this stonewall.
+    names: Vec<String>,
+    /// The files by their paths.
+    files: BTreeMap<String, FileId>,
 }
 
 impl<'a> Planner<'a> {
     fn new(file: &JobFile, target: Target, choices: &'a Choices) -> Planner<'a> {
         let (directories, files, jobs, groups) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let workload = Workload { name: file.origin.clone(), directories, files, jobs, groups };
-        Planner { workload, target, choices, clones: 0 }
+        Planner {
+            workload,
+            target,
+            choices,
+            clones: 0,
+            shared: Rc::default(),
+            group: 0,
+            names: Vec::new(),
+            files: BTreeMap::new(),
+        }
     }
 
-    /// A stonewall ends the group, unless the group is empty.
-    fn begin_job(&mut self, job: &Job) {
+    /// A stonewall ends the group, unless the group is empty; so does waiting for one of its jobs.
+    fn begin_job(&mut self, job: &Job, before: &[Job]) -> Result<(), LabError> {
+        let options = &job.options;
+        let mut waits = options.stonewall;
+        if let Some(name) = &options.wait_for {
+            if !before.iter().any(|job| job.name() == name || job.section == *name) {
+                return Err(refusal(job, &format!("wait_for={name} names no job before it")));
+            }
+            waits |= self.names.contains(name);
+        }
         let groups = &mut self.workload.groups;
-        let begins = groups.last().is_none_or(|group| job.options.stonewall && !group.is_empty());
+        let begins = groups.last().is_none_or(|group| waits && !group.is_empty());
         if begins {
             groups.push(Vec::new());
+            self.names.clear();
         }
+        if (begins && groups.len() > 1) || (options.new_group && self.clones > 0) {
+            self.group += 1;
+        }
+        self.names.extend([job.name().to_owned(), job.section.clone()]);
+        Ok(())
     }
 
     fn add_clone(&mut self, job: &Job, clone: u32) -> Result<(), LabError> {
@@ -69,66 +136,109 @@ impl<'a> Planner<'a> {
             choices = choices.stream("randseed", seed);
         }
         self.clones += 1;
-        let files = self.files(job, clone, &mut choices)?;
+        let delay = delay(options, &mut choices);
+        let stream = self.stream(job, clone, delay, choices)?;
         let job_index = self.job_index(job);
-        let stream = FioStream::new(options, files, choices);
-        let task = Task {
+        let task = workload::Task {
             job: job_index,
-            stream: Box::new(stream),
+            stream,
             concurrency: options.concurrency(),
-            ramp_time: options.ramp_time,
+            ramp_time: options.ramp_time + delay,
         };
-        self.workload.groups.last_mut().expect("a group has begun").push(task);
+        if !options.create_only {
+            self.workload.groups.last_mut().expect("a group has begun").push(task);
+        }
         Ok(())
+    }
+
+    fn stream(
+        &mut self,
+        job: &Job,
+        clone: u32,
+        delay: Nanos,
+        mut choices: Choices,
+    ) -> Result<Box<dyn Stream>, LabError> {
+        let options = &job.options;
+        if !options.iologs.is_empty() {
+            let log = options.iologs[clone as usize % options.iologs.len()].clone();
+            let files = self.replayed(job, &log, &mut choices)?;
+            return Ok(Box::new(ReplayStream::new(options, log, files, choices)));
+        }
+        let sizes = match self.target {
+            Target::Device { bytes } => self.device(job, clone, bytes)?,
+            Target::Files => self.named_files(job, clone, &mut choices)?,
+        };
+        if matches!(options.work, Work::Create | Work::Stat | Work::Delete) {
+            let files = sizes.spans.iter().map(|span| span.file).collect();
+            return Ok(Box::new(NodeStream::new(options, files)));
+        }
+        let member = Membership { group: self.group, stonewall: self.workload.groups.len() };
+        let task = Task { shared: Rc::clone(&self.shared), member, delay };
+        Ok(Box::new(FioStream::new(options, sizes.spans, sizes.amounts, choices, task)))
     }
 
     /// With `group_reporting` the jobs of one group share one report.
     fn job_index(&mut self, job: &Job) -> usize {
-        let group = self.workload.groups.len() - 1;
+        let group = self.group;
         let jobs = &mut self.workload.jobs;
         let shared = job.options.group_reporting.then(|| jobs.iter().position(|plan| plan.group == group)).flatten();
+        let operations_count = matches!(job.options.work, Work::Create | Work::Stat | Work::Delete);
+        if let Some(index) = shared {
+            jobs[index].operations_count |= operations_count;
+        }
         shared.unwrap_or_else(|| {
-            jobs.push(JobPlan { name: job.name().to_owned(), group, operations_count: false });
+            let (name, options) = (job.name().to_owned(), job.given.clone());
+            jobs.push(JobPlan { name, group, operations_count, options });
             jobs.len() - 1
         })
     }
 
-    fn files(&mut self, job: &Job, clone: u32, choices: &mut Choices) -> Result<Vec<FileSpan>, LabError> {
-        match self.target {
-            Target::Device { bytes } => self.device(job, bytes),
-            Target::Files => self.named_files(job, clone, choices),
-        }
-    }
-
-    fn device(&mut self, job: &Job, bytes: u64) -> Result<Vec<FileSpan>, LabError> {
+    fn device(&mut self, job: &Job, clone: u32, bytes: u64) -> Result<Placed, LabError> {
         let options = &job.options;
+        if options.work != Work::Accesses {
+            return Err(refusal(job, "its engine works on files; leave --fs raw out"));
+        }
         let bytes = bytes - bytes % PAGE_SIZE as u64;
-        let size = options.size.map_or(bytes, |size| size.of(bytes)).min(bytes);
-        if size < options.block_size_least() {
-            return Err(LabError::Option(format!(
-                "job [{}]: the device holds {bytes} bytes, less than a block",
-                job.section
-            )));
+        let extents = sizes::of_device(options, clone, bytes);
+        if extents.amounts.size < options.block_size_least() {
+            return Err(refusal(job, &format!("the device holds {bytes} bytes, less than a block behind its offset")));
         }
-        let file = self.file("device", Layout::None, options.verify);
-        Ok(vec![FileSpan { file, size, whole: bytes }])
+        let file = self.file("device", Layout::None, options.verify, 0);
+        let span = |extent: &Extent| FileSpan { file, offset: extent.offset, size: extent.size, whole: extent.whole };
+        Ok(Placed { spans: extents.files.iter().map(span).collect(), amounts: extents.amounts })
     }
 
-    fn named_files(&mut self, job: &Job, clone: u32, choices: &mut Choices) -> Result<Vec<FileSpan>, LabError> {
+    fn named_files(&mut self, job: &Job, clone: u32, choices: &mut Choices) -> Result<Placed, LabError> {
         let options = &job.options;
-        if options.trims() {
-            return Err(LabError::Option(format!("job [{}]: trim needs a raw device; add --fs raw", job.section)));
+        if options.trims() && options.work != Work::Allocate {
+            return Err(refusal(
+                job,
+                "trim needs a raw device; add --fs raw (or ioengine=falloc, which punches holes)",
+            ));
+        }
+        if !options.may_create {
+            return Err(refusal(job, "allow_file_create=0, but every file of a run is new; it is for --fs raw"));
         }
         let names = names(job, clone);
-        let sizes = sizes(job, names.len() as u64, choices)?;
-        names.iter().zip(sizes).map(|(name, size)| self.named_file(options, name, size, choices)).collect()
+        let existing: Vec<u64> = names.iter().map(|name| self.bytes_of(name)).collect();
+        let Sizes { files, amounts } =
+            sizes::of_files(options, clone, &existing, choices).map_err(|problem| refusal(job, &problem))?;
+        let extents = names.iter().zip(&files);
+        let spans = extents.map(|(name, extent)| self.named_file(options, name, extent, choices));
+        Ok(Placed { spans: spans.collect::<Result<Vec<FileSpan>, LabError>>()?, amounts })
+    }
+
+    /// Bytes that a file will have which an earlier job uses; zero if none does.
+    fn bytes_of(&self, path: &str) -> u64 {
+        let known = self.files.get(path.trim_matches('/'));
+        known.map_or(0, |file| self.workload.files[file.0 as usize].bytes)
     }
 
     fn named_file(
         &mut self,
         options: &Options,
         path: &str,
-        (size, whole): (u64, u64),
+        extent: &Extent,
         choices: &mut Choices,
     ) -> Result<FileSpan, LabError> {
         let path = path.trim_matches('/');
@@ -136,25 +246,60 @@ impl<'a> Planner<'a> {
             return Err(LabError::Option("filename= names no file".to_owned()));
         }
         self.directories_of(path);
+        let &Extent { offset, size, whole } = extent;
         let layout = layout(options, whole, choices.bits());
-        let file = self.file(path, layout, options.verify);
-        Ok(FileSpan { file, size, whole })
+        let bytes = if options.fill_device { 0 } else { whole };
+        let file = self.file(path, layout, options.verify, bytes);
+        Ok(FileSpan { file, offset, size, whole })
+    }
+
+    /// The files of a recorded run, as large as its last access needs them.
+    fn replayed(&mut self, job: &Job, log: &Iolog, choices: &mut Choices) -> Result<Vec<FileId>, LabError> {
+        let options = &job.options;
+        let mut files = Vec::new();
+        for (index, name) in log.files.iter().enumerate() {
+            let bytes = replay::bytes_needed(options, log, index);
+            if let Target::Device { bytes: device } = self.target {
+                if bytes > device {
+                    let needs = format!("the iolog reaches byte {bytes}, the device has {device}; raise --size");
+                    return Err(refusal(job, &needs));
+                }
+                files.push(self.file("device", Layout::None, false, 0));
+                continue;
+            }
+            let name = options.replay_redirect.as_deref().unwrap_or(name).trim_matches('/');
+            self.directories_of(name);
+            let chunk = (64 * PAGE_SIZE as u64).clamp(1, bytes.max(1));
+            let layout = Layout::Filled {
+                size: bytes,
+                fallocate: options.fallocate,
+                chunk,
+                seed: choices.bits(),
+                compressible_percent: options.compressible_percent,
+                synced: true,
+            };
+            files.push(self.file(name, layout, false, bytes));
+        }
+        match log.files.is_empty() {
+            true => Err(refusal(job, "the iolog names no file")),
+            false => Ok(files),
+        }
     }
 
     /// Adds a file, or joins what another job wants of the same one.
-    fn file(&mut self, path: &str, layout: Layout, verified: bool) -> FileId {
+    fn file(&mut self, path: &str, layout: Layout, verified: bool, bytes: u64) -> FileId {
         let files = &mut self.workload.files;
-        match files.iter().position(|plan| plan.path == path) {
-            Some(index) => {
-                files[index].layout = files[index].layout.joined(layout);
-                files[index].verified |= verified;
-                FileId(index as u32)
-            }
-            None => {
-                files.push(FilePlan { path: path.to_owned(), layout, verified });
-                FileId(files.len() as u32 - 1)
-            }
+        if let Some(&known) = self.files.get(path) {
+            let plan = &mut files[known.0 as usize];
+            plan.layout = plan.layout.joined(layout);
+            plan.verified |= verified;
+            plan.bytes = plan.bytes.max(bytes);
+            return known;
         }
+        let file = FileId(files.len() as u32);
+        files.push(FilePlan { path: path.to_owned(), layout, verified, bytes });
+        self.files.insert(path.to_owned(), file);
+        file
     }
 
     fn directories_of(&mut self, path: &str) {
@@ -165,6 +310,22 @@ impl<'a> Planner<'a> {
             }
         }
     }
+}
+
+/// Files of a job and what it does with them.
+struct Placed {
+    spans: Vec<FileSpan>,
+    amounts: Amounts,
+}
+
+fn refusal(job: &Job, problem: &str) -> LabError {
+    LabError::Option(format!("job [{}]: {problem}", job.section))
+}
+
+/// `startdelay`: one span, or any between two.
+fn delay(options: &Options, choices: &mut Choices) -> Nanos {
+    let (least, most) = options.start_delay;
+    if least == most { least } else { least + Nanos(choices.below(most.0 - least.0 + 1)) }
 }
 
 impl Layout {
@@ -191,55 +352,25 @@ fn names(job: &Job, clone: u32) -> Vec<String> {
     if !options.file_names.is_empty() {
         return options.file_names.iter().map(|name| directory.clone() + name).collect();
     }
-    (0..options.file_count).map(|file| format!("{directory}{}.{clone}.{file}", job.section)).collect()
-}
-
-/// Bytes used and bytes in all of each file (`setup_files`).
-fn sizes(job: &Job, count: u64, choices: &mut Choices) -> Result<Vec<(u64, u64)>, LabError> {
-    let options = &job.options;
-    let block = options.block_size_least();
-    let refuse = |problem: String| Err(LabError::Option(format!("job [{}]: {problem}", job.section)));
-    let sizes: Vec<(u64, u64)> = match (options.file_size, options.size) {
-        (Some((least, most)), size) => (0..count)
-            .map(|_| file_size(least, most, block, choices))
-            .map(|whole| (percent_of(size, whole, block), whole))
-            .collect(),
-        (None, Some(Amount::Bytes(size))) => equal_parts(size, count, block),
-        (None, _) => return refuse("size=N% needs filesize= or a raw device".to_owned()),
+    let Some(format) = &options.file_name_format else {
+        return (0..options.file_count).map(|file| format!("{directory}{}.{clone}.{file}", job.section)).collect();
     };
-    match sizes.iter().find(|(size, _)| *size < block) {
-        Some((size, _)) => refuse(format!("a file of {size} bytes is smaller than a block of {block}; raise size=")),
-        None => Ok(sizes),
-    }
-}
-
-fn equal_parts(size: u64, count: u64, block: u64) -> Vec<(u64, u64)> {
-    let (each, larger) = (size / count, (size - size / count * count) / block);
-    (0..count).map(|index| each + if index < larger { block } else { 0 }).map(|size| (size, size)).collect()
-}
-
-fn file_size(least: u64, most: u64, block: u64, choices: &mut Choices) -> u64 {
-    if least == most {
-        return least;
-    }
-    let size = least + choices.below(most - least + 1);
-    (size - size % block).max(least)
-}
-
-fn percent_of(size: Option<Amount>, whole: u64, block: u64) -> u64 {
-    match size {
-        Some(Amount::Percent(percent)) if percent < 100 => {
-            let size = Amount::Percent(percent).of(whole);
-            size - size % block
-        }
-        _ => whole,
-    }
+    let name = |file: u32| {
+        let words = [("$jobname", job.section.clone()), ("$jobnum", clone.to_string()), ("$filenum", file.to_string())];
+        let name = words.iter().fold(format.clone(), |name, (word, value)| name.replace(word, value));
+        directory.clone() + &name.replace("$clientuid", "localhost")
+    };
+    (0..options.file_count).map(name).collect()
 }
 
 /// Files that are read or overwritten are filled and synced first (`extend_file`).
 fn layout(options: &Options, size: u64, seed: u64) -> Layout {
-    if options.create_on_open {
+    if options.create_on_open || options.work == Work::Create {
         return Layout::None;
+    }
+    // What fills the device takes its room as it goes.
+    if options.fill_device && !options.reads() {
+        return Layout::Reserved { size: 0, fallocate: Fallocate::None };
     }
     if !(options.reads() || options.overwrite) {
         return Layout::Reserved { size, fallocate: options.fallocate };

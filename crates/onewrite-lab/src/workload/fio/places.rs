@@ -1,16 +1,23 @@
 //! Places: where in a file the next access goes and how long it is, as fio 3.33 chooses them (its `io_u.c`).
+//!
+//! # Invariants
+//! - Offsets inside are relative to the first byte that the job uses; only a [`Place`] is relative to the file.
+//! - No access begins behind the bytes that the job uses, and none ends behind the file's.
 
 use onewrite_block::Choices;
 
+use super::chooser::Chooser;
 use crate::job::{BlockSizes, Direction, Distribution, Options, SplitPart};
-use crate::workload::{BlockMap, FileId, Pareto, Zipf};
+use crate::workload::{BlockMap, FileId};
 
 /// The part of a file that a job works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSpan {
     /// The file.
     pub file: FileId,
-    /// Bytes from the beginning that the job uses.
+    /// First byte that the job uses.
+    pub offset: u64,
+    /// Bytes from there on that the job uses.
     pub size: u64,
     /// Bytes of the file.
     pub whole: u64,
@@ -25,18 +32,27 @@ pub struct Place {
     pub length: u64,
 }
 
-enum Chooser {
-    Uniform,
-    Zipf(Zipf),
-    Pareto(Pareto),
+/// Where an access begins, and how it came to that.
+#[derive(Clone, Copy)]
+struct Start {
+    offset: u64,
+    /// It counts as a visit of the map.
+    is_visit: bool,
+    is_random: bool,
 }
 
 /// Chooses the places of one job in one file.
 pub struct Places {
     /// The file.
     pub span: FileSpan,
-    /// Where the last access of each direction ended.
+    /// First byte of the zone the job is in; without zones that of the span.
+    base: u64,
+    /// Bytes moved in this zone.
+    zone_bytes: u64,
+    /// Where the last access of each direction ended, from the beginning of the file.
     ends: [u64; 3],
+    /// Where the last access of each direction began, from the base.
+    last: [u64; 3],
     map: Option<BlockMap>,
     map_unit: u64,
     chooser: Chooser,
@@ -47,71 +63,106 @@ impl Places {
     /// Places of a job with `options` in `span`.
     pub fn new(options: &Options, span: FileSpan, choices: &mut Choices) -> Places {
         let unit = options.block_size_least();
-        let blocks = span.size.div_ceil(unit);
-        let chooser = match options.distribution {
-            Distribution::Uniform => Chooser::Uniform,
-            Distribution::Zipf { theta, center } => Chooser::Zipf(Zipf::new(blocks, theta, center, choices)),
-            Distribution::Pareto { h, center } => Chooser::Pareto(Pareto::new(blocks, h, center, choices)),
-        };
-        let mapped = options.random && options.random_map && matches!(chooser, Chooser::Uniform);
-        let map = mapped.then(|| BlockMap::new(blocks));
-        Places { span, ends: [0; 3], map, map_unit: unit, chooser, until_random: 1 }
+        let chooser = Chooser::new(options, span.size, choices);
+        let is_mapped = options.random
+            && options.random_map
+            && options.align.is_none()
+            && !options.strided.enabled
+            && options.distribution == Distribution::Uniform;
+        let map = is_mapped.then(|| BlockMap::new(span.size / unit));
+        let (base, ends) = (span.offset, [span.offset; 3]);
+        Places { span, base, zone_bytes: 0, ends, last: [0; 3], map, map_unit: unit, chooser, until_random: 1 }
     }
 
     /// Forgets what was visited, for another pass.
     pub fn reset(&mut self) {
-        self.ends = [0; 3];
+        self.base = self.span.offset;
+        self.zone_bytes = 0;
+        self.ends = [self.base; 3];
         if self.map.is_some() {
-            self.map = Some(BlockMap::new(self.span.size.div_ceil(self.map_unit)));
+            self.map = Some(BlockMap::new(self.span.size / self.map_unit));
         }
     }
 
     /// The next access; `None` when this pass has nothing left.
     pub fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Place> {
-        let (offset, is_visit) = self.offset(options, direction, choices)?;
-        if offset >= self.span.size {
+        if options.strided.enabled {
+            self.enter_zone(options, direction);
+        }
+        let start = self.start(options, direction, choices)?;
+        let offset = start.offset;
+        if offset >= self.span.size || self.base + offset >= self.span.whole {
             return None;
         }
-        let mut length = self.length(options.block_sizes.of(direction), offset, choices)?;
-        if offset + length > self.span.whole {
+        let sizes = options.sizes(direction, start.is_random);
+        let mut length = self.length(sizes, offset, options.unaligned, choices)?;
+        if self.base + offset + length > self.span.whole {
             return None;
         }
-        if let Some(map) = self.map.as_mut().filter(|_| is_visit) {
+        if let Some(map) = self.map.as_mut().filter(|_| start.is_visit) {
             let run = map.insert_run(offset / self.map_unit, length.div_ceil(self.map_unit));
             length = length.min(run * self.map_unit);
         }
-        self.ends[direction as usize] = offset + length;
-        Some(Place { offset, length })
+        self.ends[direction as usize] = self.base + offset + length;
+        self.last[direction as usize] = offset;
+        self.zone_bytes += length;
+        Some(Place { offset: self.base + offset, length })
     }
 
-    /// The offset, and whether it counts as a visit of the map.
-    fn offset(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<(u64, bool)> {
+    /// `zonemode=strided`: on to the next zone when enough was moved in this one, round and round inside it until then.
+    fn enter_zone(&mut self, options: &Options, direction: Direction) {
+        let zone = &options.strided;
+        let end = &mut self.ends[direction as usize];
+        if self.zone_bytes >= zone.size {
+            self.zone_bytes = 0;
+            self.base += zone.reach() + zone.skip;
+            if self.base >= self.span.whole {
+                self.base = self.span.offset;
+            }
+            *end = self.base;
+        }
+        if *end >= self.base + zone.reach() {
+            *end = self.base;
+        }
+    }
+
+    /// Where the next access begins.
+    fn start(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Start> {
+        let sequential = |offset| Start { offset, is_visit: false, is_random: false };
         if !options.random {
-            return Some((self.sequential(options, direction)?, false));
+            return self.sequential(options, direction).map(sequential);
         }
         self.until_random -= 1;
         if self.until_random == 0 {
             self.until_random = options.random_every;
-            return Some((self.random(options, direction, choices)?, true));
+            let percent = u64::from(*options.random_percent.of(direction));
+            if percent < 100 && choices.below(100) >= percent {
+                return self.sequential(options, direction).map(sequential);
+            }
+            let offset = self.random(options, direction, choices)?;
+            return Some(Start { offset, is_visit: true, is_random: true });
+        }
+        if options.identical {
+            return Some(sequential(self.last[direction as usize]));
         }
         let offset = self.sequential(options, direction).or_else(|| self.random(options, direction, choices));
-        Some((offset?, false))
+        offset.map(sequential)
     }
 
     fn random(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<u64> {
-        let align = options.block_sizes.of(direction).least();
-        let block = match &self.chooser {
-            Chooser::Zipf(zipf) => zipf.draw(choices),
-            Chooser::Pareto(pareto) => pareto.draw(choices),
-            Chooser::Uniform => {
-                let blocks = self.span.size / align;
-                if blocks == 0 {
-                    return None;
-                }
-                return self.unvisited(choices.below(blocks) * align);
-            }
+        let align = match &options.align {
+            Some(align) if *align.of(direction) > 0 => *align.of(direction),
+            _ => options.block_sizes.of(direction).least(),
         };
-        Some(block * align)
+        let reach = if options.strided.enabled { self.span.size.min(options.strided.reach()) } else { self.span.size };
+        let blocks = reach / align;
+        if blocks == 0 {
+            return None;
+        }
+        match self.chooser.draw(direction, blocks, choices) {
+            None => self.unvisited(choices.below(blocks) * align),
+            Some(block) => Some(block * align),
+        }
     }
 
     /// The first unvisited place at or after `offset`.
@@ -123,21 +174,32 @@ impl Places {
     }
 
     fn sequential(&mut self, options: &Options, direction: Direction) -> Option<u64> {
+        let (span, skip) = (self.span, options.sequential_skip);
+        let last = if span.whole > span.size { span.size } else { span.whole };
         let end = &mut self.ends[direction as usize];
-        if *end >= self.span.size && options.time_based {
-            *end = 0;
+        if *end >= span.offset + span.size && options.time_based {
+            *end = self.base;
         }
-        if *end >= self.span.whole {
+        if *end >= span.whole {
             return None;
         }
-        match options.sequential_skip {
-            0 => Some(*end),
-            _ if *end == 0 => Some(0),
-            skip => Some(wrapped(*end, skip, self.span)),
+        // Backwards, the first access is at the end.
+        if *end == self.base && self.base > 0 && skip < 0 {
+            *end = last;
+        }
+        let offset = end.saturating_sub(self.base);
+        if offset == 0 || skip == 0 {
+            return Some(offset);
+        }
+        match offset.checked_add_signed(skip) {
+            Some(offset) if offset < span.whole => Some(offset),
+            _ if skip > 0 => Some(self.base),
+            // From the other end again.
+            _ => last.checked_add_signed(skip),
         }
     }
 
-    fn length(&self, sizes: &BlockSizes, offset: u64, choices: &mut Choices) -> Option<u64> {
+    fn length(&self, sizes: &BlockSizes, offset: u64, unaligned: bool, choices: &mut Choices) -> Option<u64> {
         let (least, most) = (sizes.least(), sizes.most());
         if least == most {
             return Some(least);
@@ -149,22 +211,14 @@ impl Places {
         loop {
             let drawn = match sizes {
                 BlockSizes::Split(parts) => split_size(parts, choices, fits),
+                _ if unaligned => least + choices.below(most - least + 1),
                 _ => least + choices.below(most),
             };
-            let length = (drawn - drawn % least).min(most);
+            let length = if unaligned { drawn } else { (drawn - drawn % least).min(most) };
             if fits(length) {
                 return Some(length);
             }
         }
-    }
-}
-
-/// `end + skip`, from the other end again where it leaves the file.
-fn wrapped(end: u64, skip: i64, span: FileSpan) -> u64 {
-    match end.checked_add_signed(skip) {
-        Some(offset) if offset < span.whole => offset,
-        _ if skip > 0 => 0,
-        _ => span.size.min(span.whole).saturating_add_signed(skip),
     }
 }
 
@@ -196,7 +250,7 @@ mod tests {
         let text = format!("[a]\nsize={size}\n{settings}\n");
         let options = JobFile::parse("t", &text).unwrap().jobs.remove(0).options;
         let mut choices = Choices::new(1);
-        let mut places = Places::new(&options, FileSpan { file: FILE, size, whole: size }, &mut choices);
+        let mut places = Places::new(&options, FileSpan { file: FILE, offset: 0, size, whole: size }, &mut choices);
         std::iter::from_fn(|| places.next(&options, Direction::Write, &mut choices)).take(10_000).collect()
     }
 

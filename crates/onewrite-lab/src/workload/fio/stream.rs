@@ -1,39 +1,61 @@
 //! The operations of one fio job (one clone), in the order in which fio 3.33 issues them (its `do_io`).
 //!
 //! ```text
-//!   open ──► accesses, syncs among them ──► verify ──► end_fsync ──► close ──► end
-//!               ▲        │ pass done, more wanted (time_based, io_size)
-//!               └────────┘
+//!   startdelay ──► open ──► accesses, syncs among them ──► verify ──► end_fsync ──► close, unlink ──► end
+//!                              ▲   ▲      │ verify_backlog ▲  │ pass done, more wanted (loops, time_based, io_size)
+//!                              │   └──────┴────────────────┘  │
+//!                              └──────────────────────────────┘
 //! ```
+//!
+//! # Invariants
+//! - A pass ends when its bytes are issued, its files have nothing left, or the job's time, bytes or accesses are used up.
+//! - What waits for its time (`rate`, `flow`, `thinktime`) comes out as [`Operation::Think`]; the stream itself never blocks.
 
 use std::collections::BTreeMap;
 
 use onewrite_block::{Choices, Nanos};
 use onewrite_fs::Position;
 
+use super::Task;
+use super::pace::Pacer;
 use super::places::{FileSpan, Place, Places};
+use super::shared::FlowShare;
 use super::sync_blocks;
 use crate::error::LabError;
-use crate::job::{Access, Direction, Options};
-use crate::workload::{Operation, Order, Slot, Step, Stream, WriteManner};
+use crate::job::{Access, Direction, FileService, Options, Work};
+use crate::workload::{Operation, Order, Reservation, Slot, Step, Stream, WriteManner};
+
+/// How long a task rests that is ahead of its flow, or whose access failed, if nothing else is said.
+const REST: Nanos = Nanos::from_micros(10);
+/// The number of "no space left on device".
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+const EILSEQ: i32 = 84;
+const ENOENT: i32 = 2;
 
 /// What the job does now.
 enum Phase {
+    /// Waits for its time to begin.
+    Delaying,
     /// Opens file `next`, and drops its cached pages first where `invalidate` says so.
     Opening {
         next: usize,
         opened: bool,
     },
     Accessing,
-    /// Reads back what was written.
-    Verifying,
+    /// Reads back so many blocks of what was written; then goes on, or ends the pass.
+    Verifying {
+        left: u64,
+        goes_on: bool,
+    },
     /// Syncs file `next`.
     Ending {
         next: usize,
     },
-    /// Closes file `next`.
+    /// Syncs, closes and unlinks file `next`.
     Closing {
         next: usize,
+        step: u8,
     },
 }
 
@@ -42,18 +64,42 @@ pub struct FioStream {
     options: Options,
     choices: Choices,
     files: Vec<Places>,
+    task: Task,
+    flow: Option<FlowShare>,
+    pacer: Pacer,
     phase: Phase,
-    /// The file whose turn it is.
+    /// When the job begins.
+    delay: Nanos,
+    /// The file whose turn it is, and the accesses it has left.
     turn: usize,
+    turn_accesses: u64,
     /// Files that have nothing left in this pass.
     exhausted: Vec<bool>,
     mix: Mix,
     issued: Issued,
+    /// A direction that was chosen and waits for its time.
+    waiting: Option<(usize, Direction)>,
+    /// A block that was trimmed and is to be written.
+    trimmed: Option<(usize, Place)>,
+    /// Passes that `loops` still gives.
+    passes: u64,
     pass_bytes: u64,
-    size: u64,
-    limit: u64,
-    think: bool,
+    amounts: Amounts,
+    thinking: Thinking,
+    /// An access failed: the task rests, so that time goes on.
+    rests: bool,
+    /// No room is left (`fill_device`), or another job ended this one.
+    is_ended: bool,
     written: BTreeMap<(usize, u64), u64>,
+}
+
+/// How much a job moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Amounts {
+    /// Bytes of a pass.
+    pub size: u64,
+    /// Bytes that end the job.
+    pub limit: u64,
 }
 
 /// How much has been issued.
@@ -64,6 +110,14 @@ struct Issued {
     synced: bool,
 }
 
+/// When the next pause is.
+#[derive(Default)]
+struct Thinking {
+    is_due: bool,
+    accesses: u64,
+    busy_since: Nanos,
+}
+
 /// Which of reads and writes comes next (`get_rw_ddir`): one direction goes on until its share is reached.
 struct Mix {
     direction: Direction,
@@ -72,25 +126,38 @@ struct Mix {
 
 impl FioStream {
     /// The stream of a job with `options` on `spans`.
-    pub fn new(options: &Options, spans: Vec<FileSpan>, mut choices: Choices) -> FioStream {
-        let total: u64 = spans.iter().map(|span| span.size).sum();
-        let size = options.size.map_or(total, |size| size.of(total).min(total));
-        let limit = options.io_size.map_or(size, |limit| limit.of(size));
+    pub fn new(
+        options: &Options,
+        spans: Vec<FileSpan>,
+        amounts: Amounts,
+        mut choices: Choices,
+        task: Task,
+    ) -> FioStream {
         let files: Vec<Places> = spans.into_iter().map(|span| Places::new(options, span, &mut choices)).collect();
+        let flow = (options.flow.weight > 0).then(|| FlowShare::join(&task.shared, options.flow));
         FioStream {
             exhausted: vec![false; files.len()],
-            phase: Phase::Opening { next: 0, opened: false },
+            phase: Phase::Delaying,
+            delay: task.delay,
+            flow,
+            pacer: Pacer::new(options),
             turn: 0,
+            turn_accesses: 0,
             mix: Mix { direction: Direction::Read, until: 0 },
             issued: Issued::default(),
+            waiting: None,
+            trimmed: None,
+            passes: options.loops - 1,
             pass_bytes: 0,
-            think: false,
+            amounts,
+            thinking: Thinking::default(),
+            rests: false,
+            is_ended: false,
             written: BTreeMap::new(),
             options: options.clone(),
             choices,
             files,
-            size,
-            limit,
+            task,
         }
     }
 
@@ -108,56 +175,130 @@ impl FioStream {
         }))
     }
 
-    /// The next access or sync; `None` when the job's work is done.
+    /// The next access or sync; `None` when the pass or a backlog is done.
     fn accessing(&mut self, now: Nanos) -> Option<Step> {
-        if std::mem::take(&mut self.think) {
-            return Some(Step::alone(Operation::Think(self.options.think_time)));
+        if std::mem::take(&mut self.thinking.is_due) {
+            let span = self.options.think.span;
+            self.pacer.think(span);
+            self.thinking.busy_since = now + span;
+            return Some(Step::alone(Operation::Think(span)));
         }
-        while !self.is_over(now) {
-            let Some(file) = self.next_file() else {
-                if !self.begin_pass() {
-                    break;
-                }
-                continue;
-            };
-            if let Some(step) = self.sync_due(file) {
-                return Some(step);
+        while !self.is_over(now) && !self.has_backlog() {
+            if let Some((file, place)) = self.trimmed.take() {
+                return Some(self.access(file, Direction::Write, place, now));
             }
-            let direction = self.direction();
+            let (file, direction) = match self.waiting.take() {
+                Some(chosen) => chosen,
+                None => {
+                    let Some(file) = self.next_file() else {
+                        if !self.begin_pass() {
+                            break;
+                        }
+                        continue;
+                    };
+                    if let Some(step) = self.sync_due(file) {
+                        return Some(step);
+                    }
+                    (file, self.direction())
+                }
+            };
+            if let Some(span) = self.wait(direction, now) {
+                self.waiting = Some((file, direction));
+                return Some(Step { operation: Operation::Think(span), order: Order::Blocking });
+            }
             match self.files[file].next(&self.options, direction, &mut self.choices) {
-                Some(place) => return Some(self.access(file, direction, place)),
-                None => self.exhausted[file] = true,
+                Some(place) => return Some(self.access(file, direction, place, now)),
+                None => {
+                    self.exhausted[file] = true;
+                    self.turn_accesses = 0;
+                }
             }
         }
         None
     }
 
+    /// How long an access in `direction` has to wait yet.
+    fn wait(&self, direction: Direction, now: Nanos) -> Option<Nanos> {
+        let due = self.pacer.due(direction);
+        if now < due {
+            return Some(due - now);
+        }
+        let flow = self.flow.as_ref()?;
+        (!flow.passes()).then(|| self.options.flow.sleep.max(REST))
+    }
+
     fn is_over(&self, now: Nanos) -> bool {
         let options = &self.options;
         let time_is_up = options.runtime.is_some_and(|runtime| now >= runtime + options.ramp_time);
-        time_is_up || (!options.time_based && self.issued.bytes >= self.limit)
+        let count: u64 = self.issued.counts.iter().sum();
+        let is_enough = options.accesses_max > 0 && count >= options.accesses_max.saturating_mul(options.loops);
+        let all_moved = self.issued.bytes >= self.amounts.limit.saturating_mul(options.loops);
+        let pass_is_checked = options.verify && options.time_based && self.pass_bytes >= self.amounts.size;
+        let is_ended = self.is_ended || self.task.shared.is_ended(self.task.member);
+        time_is_up || is_enough || is_ended || pass_is_checked || (!options.time_based && all_moved)
     }
 
-    /// The files take turns, access by access.
+    /// Whether so much was written that it is checked before anything else is (`verify_backlog`).
+    fn has_backlog(&self) -> bool {
+        let backlog = self.options.checking.backlog;
+        backlog > 0 && self.reads_back() && self.written.len() as u64 >= backlog
+    }
+
+    fn reads_back(&self) -> bool {
+        self.options.verify && self.options.checking.reads_back
+    }
+
+    /// The file that is served next (`file_service_type`).
     fn next_file(&mut self) -> Option<usize> {
         let count = self.files.len();
-        let file = (0..count).map(|step| (self.turn + step) % count).find(|&file| !self.exhausted[file])?;
-        if self.pass_bytes >= self.size && self.options.io_size.is_none() {
+        if self.pass_bytes >= self.amounts.size && self.options.io_size.is_none() {
             return None;
         }
-        self.turn = (file + 1) % count;
+        if self.turn_accesses > 0 && !self.exhausted[self.turn] {
+            self.turn_accesses -= 1;
+            return Some(self.turn);
+        }
+        let first = match self.options.service {
+            FileService::Random => self.choices.below(count as u64) as usize,
+            FileService::RoundRobin if self.issued.bytes > 0 || self.exhausted[self.turn] => (self.turn + 1) % count,
+            FileService::RoundRobin | FileService::Sequential => self.turn,
+        };
+        let file = (0..count).map(|step| (first + step) % count).find(|&file| !self.exhausted[file])?;
+        self.turn = file;
+        self.turn_accesses = self.options.service_accesses.saturating_sub(1);
         Some(file)
     }
 
     /// Starts over, if the job wants more than one pass gives.
     fn begin_pass(&mut self) -> bool {
-        let wants_more = self.options.time_based || (self.options.io_size.is_some() && self.issued.bytes < self.limit);
-        if !wants_more || self.pass_bytes == 0 {
+        let left = self.amounts.limit.saturating_sub(self.issued.bytes);
+        let has_room = self.options.io_size.is_some() && left >= self.options.block_size_most() && self.pass_bytes > 0;
+        let wants_more = (self.options.time_based && self.pass_bytes > 0) || has_room;
+        if self.options.verify || !wants_more {
             return false;
         }
+        self.passes = self.passes.saturating_sub(1);
+        self.start_over();
+        true
+    }
+
+    fn start_over(&mut self) {
         self.files.iter_mut().for_each(Places::reset);
         self.exhausted.fill(false);
-        self.pass_bytes = 0;
+        (self.pass_bytes, self.turn_accesses) = (0, 0);
+    }
+
+    /// After a pass, what was written checked: whether there is another one.
+    fn another_pass(&mut self, now: Nanos) -> bool {
+        let moved = std::mem::take(&mut self.pass_bytes);
+        let left = self.amounts.limit.saturating_sub(self.issued.bytes);
+        let has_room = self.options.io_size.is_some() && left >= self.options.block_size_most() && moved > 0;
+        let by_loops = self.passes > 0;
+        if self.is_over(now) || !(by_loops || (self.options.time_based && moved > 0) || has_room) {
+            return false;
+        }
+        self.passes -= u64::from(by_loops);
+        self.start_over();
         true
     }
 
@@ -180,8 +321,11 @@ impl FioStream {
     }
 
     fn direction(&mut self) -> Direction {
-        let Access::Only(direction) = self.options.direction else { return self.mixed_direction() };
-        direction
+        match self.options.direction {
+            Access::Only(direction) => direction,
+            Access::TrimWrite => Direction::Trim,
+            Access::Mixed => self.mixed_direction(),
+        }
     }
 
     fn mixed_direction(&mut self) -> Direction {
@@ -198,22 +342,53 @@ impl FioStream {
         self.mix.direction
     }
 
-    fn access(&mut self, file: usize, direction: Direction, place: Place) -> Step {
+    fn access(&mut self, file: usize, direction: Direction, place: Place, now: Nanos) -> Step {
         self.issued.counts[direction as usize] += 1;
-        self.issued.bytes += place.length;
         self.issued.synced = false;
-        self.pass_bytes += place.length;
-        self.think = self.options.think_time > Nanos::ZERO;
+        // A block that is trimmed and written moves its bytes once.
+        let is_half = self.options.direction == Access::TrimWrite && direction == Direction::Trim;
+        if is_half {
+            self.trimmed = Some((file, place));
+        } else {
+            self.issued.bytes += place.length;
+            self.pass_bytes += place.length;
+        }
+        self.pacer.issue(direction, place.length, &mut self.choices);
+        self.think(now);
         let (slot, Place { offset, length }) = (Slot(file as u32), place);
-        Step::overlapping(match direction {
-            Direction::Read => Operation::Read { slot, offset, length, direct: self.options.direct },
-            Direction::Trim => Operation::Trim { slot, offset, length },
-            Direction::Write => self.write(file, place),
-        })
+        let operation = match (self.options.work, direction) {
+            (Work::Allocate, _) => {
+                let reservation = match direction {
+                    Direction::Read => Reservation::KeepSize,
+                    Direction::Write => Reservation::Extend,
+                    Direction::Trim => Reservation::PunchHole,
+                };
+                Operation::Allocate { slot, direction, offset, length, reservation }
+            }
+            (Work::Truncate, _) => Operation::SetSize { slot, size: offset, length },
+            (_, Direction::Read) => Operation::Read { slot, offset, length, direct: self.options.direct },
+            (_, Direction::Trim) => Operation::Trim { slot, offset, length },
+            (_, Direction::Write) => self.write(file, place),
+        };
+        // The write of a block must not overtake its trim.
+        if is_half { Step::alone(operation) } else { Step::overlapping(operation) }
+    }
+
+    fn think(&mut self, now: Nanos) {
+        let think = self.options.think;
+        if think.span == Nanos::ZERO {
+            return;
+        }
+        self.thinking.accesses += 1;
+        let was_busy = think.busy > Nanos::ZERO && now.saturating_sub(self.thinking.busy_since) >= think.busy;
+        if self.thinking.accesses >= think.accesses || was_busy {
+            self.thinking.accesses = 0;
+            self.thinking.is_due = true;
+        }
     }
 
     fn write(&mut self, file: usize, place: Place) -> Operation {
-        if self.options.verify {
+        if self.reads_back() {
             self.written.insert((file, place.offset), place.length);
         }
         Operation::Write {
@@ -226,8 +401,12 @@ impl FioStream {
         }
     }
 
-    fn verifying(&mut self) -> Option<Step> {
+    fn verifying(&mut self, left: u64, goes_on: bool) -> Option<Step> {
+        if left == 0 {
+            return None;
+        }
         let ((file, offset), length) = self.written.pop_first()?;
+        self.phase = Phase::Verifying { left: left - 1, goes_on };
         let slot = Slot(file as u32);
         Some(Step::overlapping(Operation::Read { slot, offset, length, direct: self.options.direct }))
     }
@@ -240,37 +419,118 @@ impl FioStream {
         self.phase = Phase::Ending { next: next + 1 };
         Some(Step::alone(Operation::Fsync { slot: Slot(next as u32) }))
     }
+
+    /// fsync, close and unlink of file `next`, whichever is asked for.
+    fn closing(&mut self, next: usize, step: u8) -> Option<Step> {
+        let file = self.files.get(next)?.span.file;
+        let slot = Slot(next as u32);
+        self.phase = match step {
+            2 => Phase::Closing { next: next + 1, step: 0 },
+            _ => Phase::Closing { next, step: step + 1 },
+        };
+        match step {
+            0 if self.options.fsync_on_close => Some(Step::alone(Operation::Fsync { slot })),
+            1 => Some(Step::alone(Operation::Close { slot })),
+            2 if self.options.unlink => Some(Step::alone(Operation::Unlink { file })),
+            _ => match self.phase {
+                Phase::Closing { next, step } => self.closing(next, step),
+                _ => None,
+            },
+        }
+    }
+
+    /// The phase after one that has nothing left.
+    fn following(&mut self, now: Nanos) -> Phase {
+        let batch = match self.options.checking.batch {
+            0 => u64::MAX,
+            batch => batch,
+        };
+        match self.phase {
+            Phase::Delaying => Phase::Opening { next: 0, opened: false },
+            Phase::Opening { .. } => Phase::Accessing,
+            Phase::Accessing if self.has_backlog() && !self.is_over(now) => {
+                Phase::Verifying { left: batch, goes_on: true }
+            }
+            Phase::Accessing => Phase::Verifying { left: u64::MAX, goes_on: false },
+            Phase::Verifying { goes_on: true, .. } => Phase::Accessing,
+            Phase::Verifying { goes_on: false, .. } => match self.another_pass(now) {
+                true => Phase::Accessing,
+                false => Phase::Ending { next: 0 },
+            },
+            Phase::Ending { .. } | Phase::Closing { .. } => {
+                self.flow = None;
+                self.task.shared.end(&self.options, self.task.member);
+                Phase::Closing { next: 0, step: 0 }
+            }
+        }
+    }
 }
 
 impl Stream for FioStream {
     fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
+        if matches!(self.phase, Phase::Delaying) && now < self.delay {
+            let span = self.delay - now;
+            return Ok(Some(Step::alone(Operation::Think(span))));
+        }
+        let now = now.saturating_sub(self.delay);
+        if std::mem::take(&mut self.rests) {
+            return Ok(Some(Step { operation: Operation::Think(REST), order: Order::Blocking }));
+        }
+        self.pacer.check(now)?;
         loop {
             let step = match self.phase {
+                Phase::Delaying => None,
                 Phase::Opening { next, opened } => self.opening(next, opened),
                 Phase::Accessing => self.accessing(now),
-                Phase::Verifying => self.verifying(),
+                Phase::Verifying { left, goes_on } => self.verifying(left, goes_on),
                 Phase::Ending { next } => self.ending(next),
-                Phase::Closing { next } if next >= self.files.len() => return Ok(None),
-                Phase::Closing { next } => {
-                    self.phase = Phase::Closing { next: next + 1 };
-                    Some(Step::alone(Operation::Close { slot: Slot(next as u32) }))
-                }
+                Phase::Closing { next, .. } if next >= self.files.len() => return Ok(None),
+                Phase::Closing { next, step } => match self.closing(next, step) {
+                    None => return Ok(None),
+                    step => step,
+                },
             };
             if step.is_some() {
                 return Ok(step);
             }
-            self.phase = match self.phase {
-                Phase::Opening { .. } => Phase::Accessing,
-                Phase::Accessing => Phase::Verifying,
-                Phase::Verifying => Phase::Ending { next: 0 },
-                Phase::Ending { .. } | Phase::Closing { .. } => Phase::Closing { next: 0 },
-            };
+            self.phase = self.following(now);
         }
+    }
+
+    fn completed(&mut self, operation: &Operation) {
+        match *operation {
+            Operation::Read { length, .. } => self.pacer.complete(Direction::Read, length),
+            Operation::Write { length, .. } => self.pacer.complete(Direction::Write, length),
+            _ => (),
+        }
+    }
+
+    fn failed(&mut self, operation: &Operation, errno: i32) -> bool {
+        let tolerance = &self.options.tolerance;
+        let is_read = matches!(operation, Operation::Read { .. });
+        let (general, listed) = match is_read {
+            true => (tolerance.reads, &tolerance.read_errors),
+            false => (tolerance.writes, &tolerance.write_errors),
+        };
+        let is_full = self.options.fill_device && errno == ENOSPC && !is_read;
+        // Clones that share a file remove it together.
+        let is_gone = matches!(operation, Operation::Unlink { .. }) && errno == ENOENT;
+        self.is_ended |= is_full;
+        self.rests = true;
+        let goes_on = match errno {
+            EILSEQ if is_read => tolerance.contents || listed.contains(&errno),
+            EIO => general || listed.contains(&errno),
+            _ => listed.contains(&errno),
+        };
+        goes_on || is_full || is_gone
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use super::super::shared::Membership;
     use super::*;
     use crate::job::JobFile;
     use crate::workload::FileId;
@@ -279,8 +539,11 @@ mod tests {
     fn letters(settings: &str, size: u64) -> String {
         let text = format!("[a]\nsize={size}\ninvalidate=0\n{settings}\n");
         let options = JobFile::parse("t", &text).unwrap().jobs.remove(0).options;
-        let spans = (0..options.file_count).map(|file| FileSpan { file: FileId(file), size, whole: size }).collect();
-        let mut stream = FioStream::new(&options, spans, Choices::new(1));
+        let spans =
+            (0..options.file_count).map(|file| FileSpan { file: FileId(file), offset: 0, size, whole: size }).collect();
+        let limit = options.io_size.map_or(size, |limit| limit.of(size));
+        let task = Task { shared: Rc::default(), member: Membership { group: 0, stonewall: 0 }, delay: Nanos::ZERO };
+        let mut stream = FioStream::new(&options, spans, Amounts { size, limit }, Choices::new(1), task);
         let step = |now| stream.next(Nanos::from_micros(now)).unwrap();
         (0..).map_while(step).map(|step| step.operation.name().chars().next().unwrap()).collect()
     }

@@ -88,7 +88,11 @@ impl<'a> Entries<'a> {
         let Some((header, rest)) = self.block[offset..].split_first_chunk::<RECORD_HEADER>() else {
             return Err(self.wrong("rec_len", 0, "leaves bytes too few for a record"));
         };
-        let record_length = usize::from(u16::from_le_bytes([header[4], header[5]]));
+        let record_length = match usize::from(u16::from_le_bytes([header[4], header[5]])) {
+            // The length of a block of 64 KiB does not fit.
+            0 | 0xffff if self.block.len() == 1 << 16 => 1 << 16,
+            length => length,
+        };
         let name_length = usize::from(header[6]);
         if record_length < RECORD_HEADER + 4 || !record_length.is_multiple_of(4) {
             return Err(self.wrong("rec_len", record_length, "must be a multiple of 4 and at least 12"));

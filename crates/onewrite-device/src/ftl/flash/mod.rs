@@ -13,6 +13,8 @@
 //!                                          Special  blank, torn, or a record of a trim
 //! ```
 
+mod history;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -21,6 +23,8 @@ use onewrite_block::Choices;
 use super::clock::Clock;
 use super::counters::FlashCounters;
 use super::{NONE, PowerLost};
+pub(crate) use history::Change;
+use history::History;
 
 const KIND_SHIFT: u32 = 30;
 const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
@@ -81,6 +85,16 @@ enum Remains {
     All,
 }
 
+impl Remains {
+    fn by_chance(choices: &mut Choices) -> Remains {
+        match choices.below(3) {
+            0 => Remains::Nothing,
+            1 => Remains::Torn,
+            _ => Remains::All,
+        }
+    }
+}
+
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub struct Flash {
@@ -98,6 +112,12 @@ pub struct Flash {
     is_dark: bool,
     choices: Choices,
     clock: Option<Box<Clock>>,
+    /// Out-of-band areas read, without the pages.
+    area_reads: u64,
+    /// Content of the newest translation page of each group, by page of the host; empty without such pages.
+    entries: Vec<u32>,
+    /// Changes under way, if they take time.
+    history: Option<Box<History>>,
 }
 
 impl Flash {
@@ -119,7 +139,21 @@ impl Flash {
             is_dark: false,
             choices: Choices::new(0),
             clock: None,
+            area_reads: 0,
+            entries: Vec::new(),
+            history: None,
         }
+    }
+
+    /// The same with translation pages for so many pages of the host.
+    pub(crate) fn with_entries(self, logical_pages: u32) -> Flash {
+        Flash { entries: vec![NONE; logical_pages as usize], ..self }
+    }
+
+    /// The entry of a page of the host in the newest translation page of its group.
+    #[inline]
+    pub(crate) fn entry(&self, lpn: u32) -> u32 {
+        self.entries[lpn as usize]
     }
 
     /// Blocks.
@@ -155,6 +189,11 @@ impl Flash {
     /// The clock, if there is one.
     pub fn clock_mut(&mut self) -> Option<&mut Clock> {
         self.clock.as_deref_mut()
+    }
+
+    /// Takes the clock off: operations take no time.
+    pub(crate) fn take_clock(&mut self) -> Option<Clock> {
+        self.clock.take().map(|clock| *clock)
     }
 
     /// The power goes at the operation after `operations` further ones; `seed` decides what is left of that one.
@@ -239,11 +278,31 @@ impl Flash {
     }
 
     fn remains(&mut self) -> Remains {
-        match self.choices.below(3) {
-            0 => Remains::Nothing,
-            1 => Remains::Torn,
-            _ => Remains::All,
+        Remains::by_chance(&mut self.choices)
+    }
+
+    /// Reads the out-of-band area of a page, without the page, and gives its version.
+    #[inline]
+    pub(crate) fn read_area(&mut self, page: u32) -> Result<u64, PowerLost> {
+        if self.is_cut()? {
+            return Err(PowerLost);
         }
+        self.counters.reads += 1;
+        self.area_reads += 1;
+        if let Some(clock) = &mut self.clock {
+            clock.read_area(page / self.block_pages, page % self.block_pages);
+        }
+        Ok(self.versions[page as usize])
+    }
+
+    /// Out-of-band areas read since the flash was new; each counts as a page read, too.
+    pub(crate) fn area_reads(&self) -> u64 {
+        self.area_reads
+    }
+
+    /// Pages in all.
+    pub(crate) fn pages(&self) -> u32 {
+        self.words.len() as u32
     }
 
     /// Reads a page and gives its version.
@@ -276,6 +335,7 @@ impl Flash {
         if let Some(clock) = &mut self.clock {
             clock.program(block, offset);
         }
+        self.order_program(block, offset, area, version);
         self.put(block, offset, word, version);
         Ok(())
     }
@@ -318,6 +378,7 @@ impl Flash {
         if let Some(clock) = &mut self.clock {
             clock.erase(block);
         }
+        self.order_erase(block);
         self.clear(block, BLANK, 0);
         Ok(())
     }

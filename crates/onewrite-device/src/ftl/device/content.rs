@@ -1,0 +1,88 @@
+//! Contents: what pages of the flash hold, by version, as long as a page that holds it is there.
+//!
+//! Copies of a version share its content. A version is counted from the moment at which its first program is ordered until
+//! the last page with it is erased, so there are never more than the flash has pages. Zeros are not kept: a version that
+//! is not here reads as zeros.
+
+use onewrite_block::Page;
+use rustc_hash::FxHashMap;
+
+#[derive(Clone, Debug)]
+struct Kept {
+    page: Page,
+    /// Pages of the flash with this version, those that are being programmed included.
+    copies: u32,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contents {
+    by_version: FxHashMap<u64, Kept>,
+}
+
+impl Contents {
+    /// What a version holds.
+    pub(super) fn page(&self, version: u64) -> Page {
+        self.by_version.get(&version).map_or(Page::ZEROS, |kept| kept.page.clone())
+    }
+
+    /// Keeps what a new version holds; the program that is ordered for it counts as the first copy.
+    pub(super) fn keep(&mut self, version: u64, page: Page) {
+        if !page.same_handle(&Page::ZEROS) {
+            let before = self.by_version.insert(version, Kept { page, copies: 0 });
+            assert!(before.is_none(), "version {version} is written twice");
+        }
+    }
+
+    /// One more page holds a version.
+    #[inline]
+    pub(super) fn gain(&mut self, version: u64) {
+        if let Some(kept) = self.by_version.get_mut(&version) {
+            kept.copies += 1;
+        }
+    }
+
+    /// A page that held a version is erased.
+    #[inline]
+    pub(super) fn lose(&mut self, version: u64) {
+        if let Some(kept) = self.by_version.get_mut(&version) {
+            kept.copies -= 1;
+            if kept.copies == 0 {
+                self.by_version.remove(&version);
+            }
+        }
+    }
+
+    /// Counts anew, after a power cut: keeps what these pages of the flash hold.
+    pub(super) fn recount(&mut self, versions: impl Iterator<Item = u64>) {
+        let mut before = std::mem::take(&mut self.by_version);
+        for version in versions {
+            if let Some(kept) = before.remove(&version) {
+                self.by_version.insert(version, Kept { copies: 0, ..kept });
+            }
+            self.gain(version);
+        }
+    }
+
+    /// Versions with content.
+    pub(super) fn len(&self) -> usize {
+        self.by_version.len()
+    }
+
+    /// Verifies the counts against the pages of the flash.
+    pub(super) fn check(&self, versions: impl Iterator<Item = u64>) -> Result<(), String> {
+        let mut counted = FxHashMap::<u64, u32>::default();
+        versions.filter(|version| self.by_version.contains_key(version)).for_each(|version| {
+            *counted.entry(version).or_default() += 1;
+        });
+        let mut known: Vec<_> = self.by_version.iter().map(|(version, kept)| (*version, kept.copies)).collect();
+        known.sort_unstable();
+        match known.iter().find(|(version, copies)| counted.get(version) != Some(copies)) {
+            None => Ok(()),
+            Some((version, copies)) => {
+                let found = counted.get(version).copied().unwrap_or(0);
+                Err(format!("version {version} is on {found} flash pages, its content counts {copies}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! FTL device: a translation layer of this folder as a device, with content, time and a power switch.
+//!
+//! ```text
+//!   request ──link──► write buffer ──due──► Ftl ──orders──► changes of the flash ──happen──► the page leaves the buffer
+//!                       ▲ reads                └──► Clock: when                  └─ the power may go at any of them
+//! ```
+//!
+//! Its one idea: the layer decides at once and its flash takes time. A page is given to the layer when it leaves the buffer,
+//! never at submission; the clock then says when each flash operation of it ends, merges and map traffic included, and the
+//! flash's history (`flash/history`) lets the changes happen one by one at these moments. Each is an event and a cut point: a
+//! power cut undoes what has not happened, and the layer recovers from what the flash then says.
+//!
+//! The rest is the event-driven SSD's: its host side (`ssd/host`), its write buffer (`ssd/buffer`), its promises. What a page
+//! reads is the content of the version that the layer names ([`content`]).
+//!
+//! Invariants:
+//! 1. What the layer was given is gone from the buffer only when all that was ordered for it has happened.
+//! 2. A FLUSH, a FUA write and a TRIM end only then; so what the layer holds durable, the device may promise.
+//! 3. The layer is given at most [`FtlDevice::window`] pages that are not in flash yet; so a read waits for these, and for the
+//!    merges that they cause, and for nothing else.
+//!
+//! SHARE is refused: FAST and BAST have one place for a page, and none of the layers keeps several owners of one.
+
+mod content;
+mod cut;
+mod flow;
+mod past;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use onewrite_block::{Completion, Counters, Device, Geometry, Nanos, Operation, PAGE_SIZE, PowerCut, Request, Token};
+use rustc_hash::FxHashMap;
+
+use super::clock::Clock;
+use super::counters::FtlCounters;
+use super::flash::{Area, Change};
+use super::rules::FtlRules;
+use super::{Ftl, PowerLost};
+use crate::ssd::UnderWay;
+use crate::ssd::buffer::Buffer;
+use crate::ssd::host::{Host, Step};
+use crate::ssd::model::Model;
+use content::Contents;
+use cut::Dump;
+
+/// What waits for changes of the flash.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    /// An entry of the buffer.
+    Eviction(u32),
+    /// A TRIM, and the newest ticket of what it may have dropped from the buffer.
+    Trim { slot: u32, newest: u64 },
+}
+
+/// A page or a TRIM that was given to the layer.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    /// It is in flash when so many changes have happened.
+    changes: u64,
+    waits: Waits,
+}
+
+/// See the module's head and [`Profile::device`](crate::Profile::device).
+#[derive(Clone, Debug)]
+pub struct FtlDevice {
+    model: Rc<Model>,
+    ftl: Box<dyn Ftl>,
+    contents: Contents,
+    dump: Option<Dump>,
+
+    buffer: Buffer,
+    given: VecDeque<Given>,
+    /// FUA writes that wait until a version of a logical page, or a newer one, is in flash.
+    waiting_for: FxHashMap<u32, Vec<(u32, u64)>>,
+    host: Host,
+    /// Newest version of which a program has happened: what comes later in an older one is a copy.
+    newest: u64,
+
+    now: u64,
+    counters: Counters,
+    cut_points: u64,
+    armed: Option<u64>,
+    is_dark: bool,
+    is_cut: bool,
+}
+
+impl FtlDevice {
+    /// A blank device of `ftl` on flash and behind a host side of this model.
+    pub(crate) fn new(mut ftl: Box<dyn Ftl>, model: Model) -> FtlDevice {
+        ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape));
+        ftl.flash_mut().keep_history();
+        FtlDevice {
+            ftl,
+            contents: Contents::default(),
+            dump: None,
+            buffer: Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order()),
+            given: VecDeque::new(),
+            waiting_for: FxHashMap::default(),
+            host: Host::default(),
+            newest: 0,
+            now: 0,
+            counters: Counters::default(),
+            cut_points: 0,
+            armed: None,
+            is_dark: false,
+            is_cut: false,
+            model: Rc::new(model),
+        }
+    }
+
+    /// The same device by other rules, for tests that show what a broken rule does.
+    pub fn with_rules(mut self, rules: Arc<dyn FtlRules>) -> FtlDevice {
+        self.ftl.set_rules(rules);
+        self
+    }
+
+    /// What the layer did, by its own counters: merges by kind, map traffic, pages moved.
+    pub fn layer_counters(&self) -> FtlCounters {
+        self.ftl.counters()
+    }
+
+    /// Versions whose content is kept: at most one for each page of the flash.
+    pub fn kept_contents(&self) -> usize {
+        self.contents.len()
+    }
+
+    /// What the flash operation under way is, for statistics of cuts.
+    pub fn under_way(&self) -> UnderWay {
+        let mut under_way = UnderWay::default();
+        match self.ftl.flash().under_way() {
+            None => (),
+            Some(Change::Erase(_)) => under_way.erase = true,
+            Some(Change::Program(programmed)) => match self.version(programmed.area, programmed.version) {
+                None => under_way.map_log = true,
+                Some(version) if version <= self.newest => under_way.collection = true,
+                Some(_) => under_way.eviction = true,
+            },
+        }
+        under_way
+    }
+
+    /// The version of a page of the host; none of any other page.
+    fn version(&self, area: Area, stamp: u64) -> Option<u64> {
+        matches!(area, Area::Logged(_) | Area::InPlace(_)).then(|| self.ftl.version_of(stamp))
+    }
+
+    /// The versions that pages of the flash hold.
+    fn versions(&self) -> impl Iterator<Item = u64> + '_ {
+        let flash = self.ftl.flash();
+        (0..flash.pages()).filter_map(move |page| self.version(flash.area(page), flash.version(page)))
+    }
+
+    /// Pages that the layer is given before the first is in flash: two programs for each die.
+    fn window(&self) -> usize {
+        2 * (self.model.shape.dies * self.model.shape.planes) as usize
+    }
+
+    /// Lets the layer work from now on, or from `time` on if that is later.
+    fn work_from(&mut self, time: u64) -> u64 {
+        let begin = self.now.max(time);
+        self.ftl.flash_mut().clock_mut().expect("a device has a clock").begin(begin);
+        self.ftl.flash().ordered()
+    }
+
+    /// Counts the programs that the layer ordered since `ordered` changes as copies of their versions.
+    fn gain_since(&mut self, ordered: u64) {
+        let (ftl, contents) = (&self.ftl, &mut self.contents);
+        for change in ftl.flash().ordered_since(ordered) {
+            let Change::Program(programmed) = change else { continue };
+            if matches!(programmed.area, Area::Logged(_) | Area::InPlace(_)) {
+                contents.gain(ftl.version_of(programmed.version));
+            }
+        }
+    }
+
+    /// When the present work of the layer ends.
+    fn work_ends(&mut self) -> u64 {
+        self.ftl.flash_mut().clock_mut().expect("a device has a clock").end()
+    }
+
+    /// Passes a cut point; true if the power goes there.
+    fn passes_cut_point(&mut self) -> bool {
+        self.cut_points += 1;
+        self.is_dark |= self.armed == Some(self.cut_points);
+        self.is_dark
+    }
+
+    fn next_moment(&self) -> Option<u64> {
+        let flash = self.ftl.flash().next_moment();
+        let moment = [flash, self.host.next_moment()].into_iter().flatten().min();
+        moment.filter(|_| !self.is_dark)
+    }
+
+    fn host_step(&mut self, completed: &mut Vec<Completion>) {
+        let (slot, step) = self.host.next_step();
+        match step {
+            Step::Decoded => self.decoded(slot),
+            Step::Arrived => {
+                self.host.arriving.push_back(slot);
+                self.admit_arrived();
+            }
+            Step::Done => {
+                let active = self.host.remove(slot);
+                let outcome = active.error.map_or(Ok(active.pages), Err);
+                completed.push(Completion { token: active.token, outcome });
+            }
+        }
+    }
+
+    /// Lets the host learn now that a request has ended.
+    fn finish(&mut self, slot: u32) {
+        self.host.at(self.now, slot, Step::Done);
+    }
+
+    fn decoded(&mut self, slot: u32) {
+        let request = self.host.request(slot);
+        if let Err(error) = self.model.geometry.admit(request) {
+            self.host.active(slot).error = Some(error);
+            return self.finish(slot);
+        }
+        self.counters.count(request);
+        match request.operation {
+            Operation::Read { start, count } => self.read(slot, start.0 as u32, count),
+            Operation::Write { ref pages, .. } => self.receive(slot, pages.len() as u64),
+            Operation::Flush => self.flush(slot),
+            Operation::Trim { start, count } => self.trim(slot, start.0 as u32, count as u32),
+            Operation::Share(_) => unreachable!("refused by the geometry"),
+        }
+    }
+
+    /// A change of the flash has happened.
+    fn flash_event(&mut self) {
+        match self.ftl.flash_mut().happen() {
+            Change::Program(programmed) => {
+                self.counters.flash_program_bytes += PAGE_SIZE as u64;
+                match self.version(programmed.area, programmed.version) {
+                    None => self.counters.map_program_bytes += PAGE_SIZE as u64,
+                    Some(version) if version <= self.newest => self.counters.moved_pages += 1,
+                    Some(version) => self.newest = version,
+                }
+            }
+            Change::Erase(erased) => {
+                self.counters.erases += 1;
+                let hosts = |(area, _): &(Area, u64)| matches!(area, Area::Logged(_) | Area::InPlace(_));
+                for (_, stamp) in erased.pages().filter(hosts) {
+                    self.contents.lose(self.ftl.version_of(stamp));
+                }
+            }
+        }
+        self.settle();
+    }
+}
+
+impl Device for FtlDevice {
+    fn geometry(&self) -> &Geometry {
+        &self.model.geometry
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        assert!(now.0 >= self.now, "submitted at {now}, after {}", Nanos(self.now));
+        let depth = self.model.geometry.queue_depth;
+        assert!(self.host.under_way() < depth, "more than {depth} requests under way");
+        self.now = now.0;
+        let start = self.host.processor_free.max(self.now);
+        self.host.processor_free = start + self.model.timing.command_interval;
+        let slot = self.host.insert(token, request, self.now);
+        self.host.at(start + self.model.timing.command, slot, Step::Decoded);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.next_moment().map(|moment| Nanos(moment.max(self.now)))
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        while let Some(moment) = self.next_moment().filter(|moment| *moment <= to.0) {
+            self.now = self.now.max(moment);
+            if self.passes_cut_point() {
+                return;
+            }
+            if self.host.next_moment().is_some_and(|host| host <= moment) {
+                self.host_step(completed);
+            } else {
+                self.flash_event();
+            }
+            self.evict();
+        }
+        self.now = self.now.max(to.0);
+    }
+
+    fn counters(&self) -> Counters {
+        let layer = self.ftl.counters();
+        Counters {
+            flash_read_bytes: layer.flash.reads * PAGE_SIZE as u64,
+            switch_merges: layer.switch_merges,
+            partial_merges: layer.partial_merges,
+            full_merges: layer.full_merges,
+            ..self.counters.clone()
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+        self.ftl.reset_counters();
+    }
+
+    fn is_dark(&self) -> bool {
+        self.is_dark
+    }
+
+    fn as_power_cut(&mut self) -> Option<&mut dyn PowerCut> {
+        Some(self)
+    }
+}
+
+/// The power of a device in service goes at its cut points, never inside the layer.
+const IN_SERVICE: &str = "the flash runs ahead and loses no power of itself";
+
+/// What the layer gives in service.
+fn served<T>(work: Result<T, PowerLost>) -> T {
+    work.expect(IN_SERVICE)
+}

@@ -1,0 +1,300 @@
+//! History: changes of the flash that are ordered and have not happened yet.
+//!
+//! A translation layer works at once; its flash takes time. While a history is kept, the flash runs ahead: it is as it will
+//! be when all that was ordered has happened, and each program and erase waits here, with what undoes it, until its moment.
+//! Changes happen in the order in which they were ordered, none before an earlier one. So what a power cut leaves is what a
+//! cut at that very operation leaves: all before it, nothing behind it, and of the one under way nothing, a part or all.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use onewrite_block::Choices;
+
+use super::{Area, BLANK, Flash, Remains, TORN};
+
+/// A change and when it has happened.
+#[derive(Clone, Debug)]
+struct Ordered {
+    moment: u64,
+    change: Change,
+}
+
+/// A change of the flash.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// A page is programmed.
+    Program(Programmed),
+    /// A block is erased.
+    Erase(Box<Erased>),
+}
+
+/// A page that is programmed, and what there was before.
+#[derive(Clone, Debug)]
+pub(crate) struct Programmed {
+    pub(crate) page: u32,
+    pub(crate) area: Area,
+    pub(crate) version: u64,
+    filled_before: u32,
+    /// Entries of the translation page, as the one before has them.
+    entries_before: Vec<(u32, u32)>,
+}
+
+/// What a block held before its erase.
+#[derive(Clone, Debug)]
+pub(crate) struct Erased {
+    block: u32,
+    words: Vec<u32>,
+    versions: Vec<u64>,
+    filled: u32,
+    records: Vec<(u32, Range<u32>)>,
+}
+
+impl Erased {
+    /// Areas and versions of the pages that were programmed.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (Area, u64)> + '_ {
+        let words = self.words[..self.filled as usize].iter().map(|word| Area::of(*word));
+        words.zip(self.versions.iter().copied())
+    }
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    ordered: VecDeque<Ordered>,
+    /// The last change has happened then.
+    last: u64,
+    /// Changes ordered so far.
+    count: u64,
+}
+
+impl Flash {
+    /// Keeps a history from now on; without one each change happens at once.
+    pub(crate) fn keep_history(&mut self) {
+        self.history.get_or_insert_default();
+    }
+
+    /// Keeps none.
+    ///
+    /// # Panics
+    /// If a change has not happened yet.
+    pub(crate) fn drop_history(&mut self) {
+        let history = self.history.take();
+        assert!(history.is_none_or(|history| history.ordered.is_empty()), "changes of the flash are under way");
+    }
+
+    /// Changes ordered since the history began.
+    pub(crate) fn ordered(&self) -> u64 {
+        self.history.as_ref().map_or(0, |history| history.count)
+    }
+
+    /// Those of them that have happened.
+    pub(crate) fn happened(&self) -> u64 {
+        self.history.as_ref().map_or(0, |history| history.count - history.ordered.len() as u64)
+    }
+
+    /// When the next change has happened.
+    #[inline]
+    pub(crate) fn next_moment(&self) -> Option<u64> {
+        self.history.as_ref()?.ordered.front().map(|ordered| ordered.moment)
+    }
+
+    /// The change that is under way.
+    pub(crate) fn under_way(&self) -> Option<&Change> {
+        self.history.as_ref()?.ordered.front().map(|ordered| &ordered.change)
+    }
+
+    /// Changes that were ordered after `count` others.
+    pub(crate) fn ordered_since(&self, count: u64) -> impl Iterator<Item = &Change> {
+        let history = self.history.as_ref();
+        let skipped = history.map_or(0, |history| (count + history.ordered.len() as u64).saturating_sub(history.count));
+        history
+            .into_iter()
+            .flat_map(move |history| history.ordered.iter().skip(skipped as usize).map(|one| &one.change))
+    }
+
+    /// Lets the next change happen.
+    ///
+    /// # Panics
+    /// If none is under way.
+    pub(crate) fn happen(&mut self) -> Change {
+        let history = self.history.as_mut().expect("a history is kept");
+        history.ordered.pop_front().expect("a change is under way").change
+    }
+
+    /// The power goes: undoes what has not happened, last change first; of the one under way chance decides.
+    pub(crate) fn lose_power(&mut self, choices: &mut Choices) {
+        self.is_dark = true;
+        let Some(history) = &mut self.history else { return };
+        let ordered = std::mem::take(&mut history.ordered);
+        history.count = 0;
+        history.last = 0;
+        let count = ordered.len();
+        for (back, one) in ordered.into_iter().rev().enumerate() {
+            let remains = if back + 1 == count { Remains::by_chance(choices) } else { Remains::Nothing };
+            match one.change {
+                Change::Program(programmed) => self.undo_program(programmed, remains),
+                Change::Erase(erased) => self.undo_erase(*erased, remains),
+            }
+        }
+    }
+
+    fn undo_program(&mut self, programmed: Programmed, remains: Remains) {
+        if matches!(remains, Remains::All) {
+            return;
+        }
+        let Programmed { page, filled_before, entries_before, .. } = programmed;
+        self.records.remove(&page);
+        for (lpn, entry) in entries_before.into_iter().rev() {
+            self.entries[lpn as usize] = entry;
+        }
+        let is_torn = matches!(remains, Remains::Torn);
+        self.words[page as usize] = if is_torn { TORN } else { BLANK };
+        if !is_torn {
+            self.filled[(page / self.block_pages) as usize] = filled_before;
+        }
+    }
+
+    fn undo_erase(&mut self, erased: Erased, remains: Remains) {
+        let block = erased.block;
+        match remains {
+            Remains::All => (),
+            Remains::Torn => {
+                let pages = self.pages_of(block);
+                self.words[pages].fill(TORN);
+                self.filled[block as usize] = self.block_pages;
+            }
+            Remains::Nothing => {
+                let pages = self.pages_of(block);
+                self.words[pages.clone()].copy_from_slice(&erased.words);
+                self.versions[pages].copy_from_slice(&erased.versions);
+                self.filled[block as usize] = erased.filled;
+                self.erase_counts[block as usize] -= 1;
+                self.records.extend(erased.records);
+            }
+        }
+    }
+
+    /// When an operation that was just timed has happened, as the order of all demands.
+    fn moment(&mut self) -> u64 {
+        let ended = self.clock.as_ref().map_or(0, |clock| clock.last());
+        let history = self.history.as_mut().expect("a history is kept");
+        history.last = history.last.max(ended);
+        history.count += 1;
+        history.last
+    }
+
+    fn order(&mut self, change: Change) {
+        let moment = self.moment();
+        self.history.as_mut().expect("a history is kept").ordered.push_back(Ordered { moment, change });
+    }
+
+    /// Orders the program of a page, which has been timed and has not been carried out.
+    #[inline]
+    pub(super) fn order_program(&mut self, block: u32, offset: u32, area: Area, version: u64) {
+        if self.history.is_some() {
+            let (page, filled_before) = (self.page(block, offset), self.filled[block as usize]);
+            let programmed = Programmed { page, area, version, filled_before, entries_before: Vec::new() };
+            self.order(Change::Program(programmed));
+        }
+    }
+
+    /// Orders the erase of a block, which has been timed and has not been carried out.
+    pub(super) fn order_erase(&mut self, block: u32) {
+        if self.history.is_some() {
+            let pages = self.pages_of(block);
+            let numbers = pages.start as u32..pages.end as u32;
+            let records = self.records.range(numbers).map(|(page, range)| (*page, range.clone())).collect();
+            let (words, versions) = (self.words[pages.clone()].to_vec(), self.versions[pages].to_vec());
+            let filled = self.filled[block as usize];
+            self.order(Change::Erase(Box::new(Erased { block, words, versions, filled, records })));
+        }
+    }
+
+    /// An entry of the translation page that was programmed last.
+    pub(crate) fn set_entry(&mut self, lpn: u32, entry: u32) {
+        let before = std::mem::replace(&mut self.entries[lpn as usize], entry);
+        let last = self.history.as_mut().and_then(|history| history.ordered.back_mut());
+        if let Some(Ordered { change: Change::Program(programmed), .. }) = last {
+            programmed.entries_before.push((lpn, before));
+        }
+    }
+
+    fn pages_of(&self, block: u32) -> Range<usize> {
+        let start = self.page(block, 0) as usize;
+        start..start + self.block_pages as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two pages programmed, the block erased, one page programmed anew.
+    fn ahead() -> Flash {
+        let mut flash = Flash::new(2, 4);
+        flash.program(0, 0, Area::Logged(3), 1).unwrap();
+        flash.keep_history();
+        flash.program(0, 1, Area::Logged(4), 2).unwrap();
+        flash.erase(0).unwrap();
+        flash.program(0, 0, Area::Logged(5), 3).unwrap();
+        flash
+    }
+
+    #[test]
+    fn what_has_not_happened_is_undone_by_a_cut_in_the_middle_of_the_first() {
+        let mut seen = [0; 3];
+        for seed in 0..60 {
+            let mut flash = ahead();
+            flash.lose_power(&mut Choices::new(seed));
+            flash.power_up();
+            assert_eq!((flash.area(0), flash.read(0)), (Area::Logged(3), Ok(1)));
+            assert_eq!(flash.erase_counts(), [0, 0]);
+            match flash.area(1) {
+                Area::Blank => seen[0] += 1,
+                Area::Torn => seen[1] += 1,
+                area => seen[2] += u32::from(area == Area::Logged(4)),
+            }
+            assert_eq!(flash.filled(0), if flash.area(1) == Area::Blank { 1 } else { 2 });
+        }
+        assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
+    }
+
+    #[test]
+    fn an_erase_that_is_cut_leaves_the_block_as_before_torn_or_blank() {
+        let mut seen = [0; 3];
+        for seed in 0..60 {
+            let mut flash = ahead();
+            flash.happen();
+            flash.lose_power(&mut Choices::new(seed));
+            match (flash.area(0), flash.area(1), flash.filled(0)) {
+                (Area::Logged(3), Area::Logged(4), 2) => seen[0] += 1,
+                (Area::Torn, Area::Torn, 4) => seen[1] += 1,
+                (Area::Blank, Area::Blank, 0) => seen[2] += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
+    }
+
+    #[test]
+    fn entries_of_a_translation_page_that_did_not_happen_are_those_of_the_one_before() {
+        let mut flash = Flash::new(1, 4).with_entries(8);
+        flash.program(0, 0, Area::Map(0), 1).unwrap();
+        flash.set_entry(2, 70);
+        flash.keep_history();
+        for (offset, entry) in [(1, 71), (2, 72)] {
+            flash.program(0, offset, Area::Map(0), 1 + u64::from(offset)).unwrap();
+            flash.set_entry(2, entry);
+        }
+        flash.happen();
+        assert_eq!(flash.entry(2), 72, "it runs ahead");
+        let lost = (0..20).map(|seed| {
+            let mut flash = flash.clone();
+            flash.lose_power(&mut Choices::new(seed));
+            let is_whole = flash.area(2) == Area::Map(0);
+            assert_eq!(flash.entry(2), if is_whole { 72 } else { 71 });
+            is_whole
+        });
+        assert!((1..20).contains(&lost.filter(|is_whole| *is_whole).count()));
+    }
+}

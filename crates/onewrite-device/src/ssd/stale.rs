@@ -1,0 +1,104 @@
+//! Stale content: a flash page that nobody reads any more gives its bytes back before its block is erased.
+//!
+//! Real flash keeps such a page until the erase, and so does this one: program order, out-of-band area and page count stay.
+//! Only the payload goes, so that a long run takes memory for what the host can still read, not for all that flash holds.
+//!
+//! ```text
+//!   last owner leaves ──► fresh ──batch begins──► covered ──batch durable──► payload dropped
+//! ```
+//!
+//! Dropping waits for the batch of the map log that supersedes the page: until then recovery may still go back to it.
+//! The lists name each flash page at most once between two erases, so they take at most 4 bytes for each.
+
+use super::Ssd;
+
+/// Flash pages without owners whose payload is still held.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stale {
+    /// Superseded by changes that no batch has taken yet.
+    fresh: Vec<u32>,
+    /// Superseded by the batch under way.
+    covered: Vec<u32>,
+}
+
+impl Ssd {
+    /// The flash page `ppn` has lost its last owner.
+    #[inline]
+    pub(super) fn went_stale(&mut self, ppn: u32) {
+        let (block, page) = self.model.shape.place(ppn);
+        self.blocks.lose(block);
+        if self.flash.holds_payload(block, page) {
+            self.stale.fresh.push(ppn);
+        }
+    }
+
+    /// The batch that begins holds every change so far.
+    pub(super) fn cover_stale(&mut self) {
+        self.stale.covered.append(&mut self.stale.fresh);
+    }
+
+    /// The batch under way is durable.
+    pub(super) fn drop_stale(&mut self) {
+        let mut covered = std::mem::take(&mut self.stale.covered);
+        for ppn in covered.drain(..) {
+            let (block, page) = self.model.shape.place(ppn);
+            if !self.map.is_valid(ppn) {
+                self.flash.drop_payload(block, page);
+            }
+        }
+        self.stale.covered = covered;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::{Cause, Device, Lpn, MIB, Nanos, Operation, Page, Request, Token};
+
+    use super::*;
+    use crate::Profile;
+
+    /// Writes a page of bytes that differ each time and a FLUSH, `rounds` times over `lpns` pages.
+    fn overwrite(ssd: &mut Ssd, lpns: u64, rounds: u64) {
+        let mut now = Nanos(ssd.now);
+        for round in 0..rounds {
+            let pages = vec![Page::from_slice(&round.to_le_bytes())];
+            let write = Operation::Write { start: Lpn(round % lpns), pages, fua: false };
+            for operation in [write, Operation::Flush] {
+                ssd.submit(Token(round as u32), Request::new(operation, Cause::Data), now);
+                let mut completed = Vec::new();
+                while completed.is_empty() {
+                    now = ssd.next_event().expect("a request goes on");
+                    ssd.advance(now, &mut completed);
+                }
+            }
+        }
+    }
+
+    fn payloads(ssd: &Ssd) -> usize {
+        let blocks = 0..ssd.model.shape.data_blocks;
+        let in_block =
+            |block| (0..ssd.flash.programmed(block)).filter(move |&page| ssd.flash.holds_payload(block, page));
+        blocks.map(|block| in_block(block).count()).sum()
+    }
+
+    #[test]
+    fn superseded_content_takes_no_memory_once_the_map_is_durable() {
+        let mut ssd = Profile::load("sata-850pro").unwrap().ssd(Some(16 * MIB)).unwrap();
+        overwrite(&mut ssd, 8, 1_000);
+        let held = payloads(&ssd);
+        assert!((8..=16).contains(&held), "{held} pages of payload for 8 logical pages");
+    }
+
+    #[test]
+    fn a_fork_keeps_what_its_origin_forgets() {
+        let mut ssd = Profile::load("sata-850pro").unwrap().ssd(Some(16 * MIB)).unwrap();
+        overwrite(&mut ssd, 8, 8);
+        let fork = ssd.clone();
+        overwrite(&mut ssd, 8, 200);
+        assert!(payloads(&fork) >= 8);
+        for lpn in 0..8_u64 {
+            let (block, page) = fork.model.shape.place(fork.map.get(lpn as u32));
+            assert_eq!(fork.flash.content(block, page), Page::from_slice(&lpn.to_le_bytes()));
+        }
+    }
+}

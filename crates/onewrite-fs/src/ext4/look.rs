@@ -1,0 +1,104 @@
+//! Looks: the reading half of the file-system API on a mounted ext4. Each takes the locks of the inodes that it names, shared.
+
+use super::format::inode::flags;
+use super::map::Mapping;
+use super::mount::Ext4;
+use super::read::PAGE_BYTES;
+use crate::api::{Attributes, DirectoryEntry, FileKind, FileView, FsError, FsResult, Ino, Manner, SeekTarget, Space};
+use crate::content::Data;
+
+impl FileView for Ext4 {
+    fn root(&self) -> Ino {
+        Ino(u64::from(super::format::ROOT_INODE))
+    }
+
+    async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.shared().await;
+        Ok(volume.expect_entry(&directory, name).await?.ino)
+    }
+
+    async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
+        self.volume.syscall(0).await;
+        Ok(self.volume.node(ino).await?.attributes())
+    }
+
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let node = volume.node(ino).await?;
+        if node.kind() != FileKind::Symlink {
+            return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
+        }
+        let _held = node.lock.shared().await;
+        node.expect_undeleted()?;
+        let size = node.size() as usize;
+        if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
+            let inode = node.inode.borrow();
+            return Ok(inode.block[..size.min(inode.block.len())].to_vec());
+        }
+        match volume.map(&node, 0).await? {
+            Mapping::Mapped(extent) => {
+                let page = volume.block(extent.physical, |_| Ok(())).await?;
+                Ok(page.bytes()[..size.min(PAGE_BYTES as usize)].to_vec())
+            }
+            Mapping::Hole(_) => {
+                Err(FsError::Damaged { place: ino.to_string(), problem: "the link's target is a hole".into() })
+            }
+        }
+    }
+
+    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
+        let volume = &self.volume;
+        volume.syscall(length).await;
+        let node = volume.node(ino).await?;
+        node.expect_file()?;
+        let _held = node.lock.shared().await;
+        volume.read_file(&node, offset, length, manner).await
+    }
+
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.shared().await;
+        volume.entries_from(&directory, cursor).await
+    }
+
+    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        let _held = node.lock.shared().await;
+        node.expect_undeleted()?;
+        self.volume.get_attribute(&node, name).await
+    }
+
+    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        let _held = node.lock.shared().await;
+        node.expect_undeleted()?;
+        self.volume.list_attributes(&node).await
+    }
+
+    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
+        self.volume.syscall(0).await;
+        let node = self.volume.node(ino).await?;
+        node.expect_file()?;
+        let _held = node.lock.shared().await;
+        self.volume.seek_in_map(&node, offset, target).await
+    }
+
+    async fn space(&self) -> FsResult<Space> {
+        let volume = &self.volume;
+        let layout = &volume.layout;
+        Ok(Space {
+            blocks: layout.block_count.saturating_sub(volume.overhead_blocks()),
+            blocks_free: volume.groups.free_blocks().saturating_sub(volume.groups.reserved.get()),
+            inodes: u64::from(layout.inode_count),
+            inodes_free: volume.groups.free_inodes(),
+        })
+    }
+}

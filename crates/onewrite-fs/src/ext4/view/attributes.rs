@@ -1,0 +1,116 @@
+//! Extended attributes of a view: in the inode, in its block of attributes, and values in inodes of their own.
+
+use onewrite_block::crc32c;
+
+use super::ImageView;
+use super::files::{File, INLINE_REST};
+use crate::api::{FsError, FsResult};
+use crate::ext4::attributes::{full_name, split_name};
+use crate::ext4::format::attribute::{self, Attribute, Attributes};
+use crate::ext4::format::inode::flags;
+use crate::ext4::format::{Place, acl};
+
+/// Bytes of a value, at most: what Linux allows in an inode.
+const VALUE_MAX: u32 = 1 << 24;
+/// Numbers of the prefixes that are access control lists.
+const ACCESS_CONTROL: [u8; 2] = [2, 3];
+
+/// An attribute of an inode.
+struct Found {
+    name_index: u8,
+    name: Vec<u8>,
+    value: Vec<u8>,
+    value_inode: Option<(u32, u32)>,
+}
+
+impl From<Attribute<'_>> for Found {
+    fn from(from: Attribute<'_>) -> Found {
+        let Attribute { name_index, name, value, value_inode, .. } = from;
+        Found { name_index, name: name.to_vec(), value: value.to_vec(), value_inode }
+    }
+}
+
+impl ImageView {
+    /// The full names of all attributes that Linux would show.
+    pub(super) async fn attribute_names(&self, file: &File) -> FsResult<Vec<Vec<u8>>> {
+        let is_shown = |found: &&Found| !file.is_inline() || (found.name_index, &found.name[..]) != INLINE_REST;
+        let all = self.all_attributes(file).await?;
+        Ok(all.iter().filter(is_shown).filter_map(|found| full_name(found.name_index, &found.name)).collect())
+    }
+
+    /// The value of an attribute by its full name; lists for access control as Linux hands them out.
+    pub(super) async fn attribute_value(&self, file: &File, full_name: &[u8]) -> FsResult<Vec<u8>> {
+        let shown = String::from_utf8_lossy(full_name);
+        let (name_index, name) = split_name(full_name)?;
+        let all = self.all_attributes(file).await?;
+        let found = all.into_iter().find(|found| found.name_index == name_index && found.name == name);
+        let Some(found) = found else { return Err(FsError::NoData(format!("extended attribute `{shown}`"))) };
+        let value = match found.value_inode {
+            None => found.value,
+            Some((number, size)) => self.value_in_inode(file, number, size).await?,
+        };
+        if !ACCESS_CONTROL.contains(&name_index) {
+            return Ok(value);
+        }
+        acl::from_disk(&value).map_err(|problem| FsError::Damaged {
+            place: format!("access control list of inode {}", file.number),
+            problem,
+        })
+    }
+
+    async fn all_attributes(&self, file: &File) -> FsResult<Vec<Found>> {
+        let mut all = Vec::new();
+        self.collect(file, self.attributes_in_inode(file), &mut all)?;
+        let home = file.inode.file_acl;
+        if home == 0 {
+            return Ok(all);
+        }
+        let in_block = async {
+            let block = self.blocks.block(home).await?;
+            if !self.options.is_rescue {
+                attribute::verify_checksum(&block, home, &self.layout)?;
+            }
+            self.collect(file, self.with_value_inodes(Attributes::in_block(&block, Place::Block(home))?), &mut all)
+        };
+        match in_block.await {
+            Err(error) if self.is_lost(&error, || format!("inode {}: attributes in block {home}", file.number)) => (),
+            other => other?,
+        }
+        Ok(all)
+    }
+
+    fn collect(&self, file: &File, attributes: Attributes<'_>, all: &mut Vec<Found>) -> FsResult<()> {
+        for attribute in attributes {
+            match attribute.map_err(FsError::from) {
+                Ok(attribute) => all.push(attribute.into()),
+                Err(error) if self.is_lost(&error, || format!("inode {}: an attribute", file.number)) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that lies in inode `number`, checked against the hash that the inode keeps of it in place of its access time.
+    async fn value_in_inode(&self, owner: &File, number: u32, size: u32) -> FsResult<Vec<u8>> {
+        let wrong = |problem: String| {
+            let place = format!("inode {number}, which holds an attribute of inode {}", owner.number);
+            Err(FsError::Damaged { place, problem })
+        };
+        let holder = self.any_file(number).await?;
+        if !holder.inode.has(flags::EA_INODE) || holder.size != u64::from(size) || size > VALUE_MAX {
+            return wrong(format!(
+                "it has {} bytes and flags {:#x}, {size} were expected",
+                holder.size, holder.inode.flags
+            ));
+        }
+        let value = self.content(&holder, 0, holder.size).await?;
+        let expected = crc32c(self.layout.checksum_seed, &value);
+        // One that Lustre made names its owner instead of a hash.
+        let is_of_owner =
+            holder.inode.mtime.low_word() == owner.number && holder.inode.generation == owner.inode.generation;
+        match holder.inode.atime.low_word() {
+            found if found == expected || is_of_owner || self.options.is_rescue => Ok(value),
+            found => wrong(format!("checksum {found:#010x} where the content gives {expected:#010x}")),
+        }
+    }
+}

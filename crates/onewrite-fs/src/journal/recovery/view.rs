@@ -1,0 +1,83 @@
+//! A log that is read in place: nothing is brought home, and whoever reads a home block asks here first.
+
+use std::collections::BTreeMap;
+
+use onewrite_block::{DevicePort, PAGE_SIZE, Page};
+
+use super::super::format::JournalSuperblock;
+use super::super::log::LogMap;
+use super::reader::Ring;
+use super::scan::Scan;
+use super::{Copy, Framed, Recovered, contents, damage};
+use crate::api::{FsError, FsResult};
+
+/// The newest copy of each block of a log that waits for replay.
+///
+/// Its memory is 48 bytes for each block that the log names, and the copies up to the bound given; the others are read
+/// again from the log.
+pub struct LogView {
+    port: DevicePort,
+    map: LogMap,
+    superblock: JournalSuperblock,
+    copies: BTreeMap<u64, Copy>,
+    frames: Vec<Framed>,
+    done: Recovered,
+}
+
+impl LogView {
+    /// Reads the log that `superblock` describes; blocks, at home too, have the log's size.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] if it holds fast commits, [`FsError::Damaged`] as [`recover`](super::recover) says; device
+    /// errors.
+    pub async fn open(
+        port: &DevicePort,
+        map: LogMap,
+        superblock: JournalSuperblock,
+        kept_bytes_max: usize,
+    ) -> FsResult<LogView> {
+        if let Some(refusal) = superblock.replay_refusal() {
+            return Err(FsError::Unsupported(refusal));
+        }
+        let begin = port.runtime().now();
+        let (newest, frames, mut done) = {
+            let ring = Ring::new(port, &map, &superblock);
+            let mut scan = Scan::new(&ring, &superblock, kept_bytes_max);
+            scan.run().await?;
+            let (newest, frames) = scan.newest();
+            (newest, frames, scan.done)
+        };
+        let blocks = port.geometry().pages.saturating_mul((PAGE_SIZE / superblock.block_size as usize) as u64);
+        if let Some((block, _)) = newest.iter().find(|(block, _)| *block >= blocks || map.contains(*block)) {
+            return Err(damage(format!("journal, tag for block {block}"), "it lies outside the device or in the log"));
+        }
+        done.nanoseconds = (port.runtime().now() - begin).0;
+        Ok(LogView { port: port.clone(), map, superblock, copies: newest.into_iter().collect(), frames, done })
+    }
+
+    /// What was found; nothing was written.
+    pub fn recovered(&self) -> Recovered {
+        self.done
+    }
+
+    /// Blocks of which the log has a newer copy than the image.
+    pub fn newer_blocks(&self) -> u64 {
+        self.copies.len() as u64
+    }
+
+    /// The first block from `block` on of which the log has a newer copy.
+    pub fn next(&self, block: u64) -> Option<u64> {
+        self.copies.range(block..).next().map(|(home, _)| *home)
+    }
+
+    /// The newer copy of `block`, if there is one, at the beginning of a page.
+    ///
+    /// # Errors
+    /// Device errors, and a chunk that does not decompress.
+    pub async fn block(&self, block: u64) -> FsResult<Option<Page>> {
+        let Some(copy) = self.copies.get(&block) else { return Ok(None) };
+        let ring = Ring::new(&self.port, &self.map, &self.superblock);
+        let found = contents(&ring, &[(block, copy.clone())], &self.frames).await?;
+        Ok(found.into_iter().next().map(|(_, page)| page))
+    }
+}

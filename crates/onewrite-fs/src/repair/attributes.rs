@@ -1,0 +1,107 @@
+//! Extended attributes: what is sound is kept, the rest is dropped.
+
+use onewrite_block::Page;
+
+use super::Mender;
+use crate::check::ReadBlocks;
+use crate::ext4::format::attribute::{self, AttributeList, Attributes};
+use crate::ext4::format::inode::attribute_area_mut;
+use crate::ext4::format::{Inode, Place};
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// Keeps the sound attributes behind an inode's fields.
+    pub(super) fn mend_inode_attributes(&mut self, number: u32, inode: &Inode, slot: &mut [u8]) {
+        let place = Place::Inode(number);
+        let area = attribute_area_mut(slot, inode);
+        if Attributes::in_inode(area, place).check().is_ok() {
+            return;
+        }
+        let kept = sound(Attributes::in_inode(area, place), false);
+        let _ = kept.write_in_inode(area);
+        self.note(place, format!("of its attributes {} are kept, the rest dropped", kept.iter().count()), false);
+    }
+
+    /// Counts a reference to an inode's block of attributes; gives the blocks that the inode counts for it.
+    pub(super) async fn claim_attributes(&mut self, number: u32, inode: &mut Inode) -> u64 {
+        let block = inode.file_acl;
+        if block == 0 {
+            return 0;
+        }
+        let usable = match self.attribute_blocks.get(&block) {
+            Some(&users) => users > 0,
+            None => {
+                let is_free = block < self.layout.block_count && !self.used.is_used(block);
+                let usable = is_free && self.mend_attribute_block(block).await;
+                if usable {
+                    self.used.claim(block, 1);
+                    self.attribute_blocks.insert(block, 0);
+                }
+                usable
+            }
+        };
+        if !usable {
+            inode.file_acl = 0;
+            self.note(Place::Inode(number), "its block of attributes is dropped", false);
+            return 0;
+        }
+        *self.attribute_blocks.entry(block).or_default() += 1;
+        1
+    }
+
+    /// Keeps the sound attributes of a block; false if it holds none.
+    async fn mend_attribute_block(&mut self, block: u64) -> bool {
+        let place = Place::Block(block);
+        let Some(page) = self.read(block).await else { return false };
+        let mut bytes = *page.bytes();
+        if attribute::header(&bytes[..], place).is_err() {
+            return false;
+        }
+        let is_sound = Attributes::in_block(&bytes[..], place).and_then(Attributes::check).is_ok();
+        let is_sealed = attribute::verify_checksum(&bytes[..], block, &self.layout).is_ok();
+        if is_sound && is_sealed {
+            return true;
+        }
+        if is_sound {
+            self.note(place, "the checksum of attributes is made anew", true);
+        } else {
+            // One block is all that attributes can have.
+            bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
+            let Ok(attributes) = Attributes::in_block(&bytes[..], place) else { return false };
+            let kept = sound(attributes, true);
+            if kept.is_empty() || !kept.write_in_block(&mut bytes) {
+                return false;
+            }
+            self.note(place, format!("{} attributes are kept, the rest dropped", kept.iter().count()), false);
+        }
+        attribute::set_checksum(&mut bytes, block, &self.layout);
+        self.image.put(block, Page::new(bytes));
+        true
+    }
+
+    /// Writes how many inodes name each block of attributes.
+    pub(super) async fn settle_attribute_blocks(&mut self) {
+        for (block, users) in std::mem::take(&mut self.attribute_blocks) {
+            let Some(page) = self.read(block).await else { continue };
+            let mut bytes = *page.bytes();
+            let stored = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+            if stored != users {
+                bytes[4..8].copy_from_slice(&users.to_le_bytes());
+                attribute::set_checksum(&mut bytes, block, &self.layout);
+                self.image.put(block, Page::new(bytes));
+                self.note(Place::Block(block), format!("attributes of {users} inodes"), true);
+            }
+        }
+    }
+}
+
+/// The attributes that hold what their entries say.
+fn sound(attributes: Attributes<'_>, in_block: bool) -> AttributeList {
+    let mut kept = AttributeList::default();
+    for attribute in attributes.map_while(Result::ok) {
+        let hash_holds = attribute.hash_holds() || attribute.hash == 0 && !in_block;
+        if hash_holds && (attribute.name_index != 0 || !in_block) {
+            kept.set(attribute.name_index, attribute.name, attribute.value.to_vec());
+        }
+    }
+    kept
+}

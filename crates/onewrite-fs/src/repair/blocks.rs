@@ -1,0 +1,134 @@
+//! Reading and writing inodes, and finding free blocks and inodes.
+
+use onewrite_block::Page;
+
+use super::{File, Mender};
+use crate::api::{FileKind, Timestamp};
+use crate::check::ReadBlocks;
+use crate::ext4::format::inode::flags;
+use crate::ext4::format::{Inode, Place};
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// The bytes of an inode's slot.
+    pub(super) async fn slot(&self, number: u32) -> Option<Vec<u8>> {
+        let (block, offset) = self.position(number)?;
+        let page = self.read(block).await?;
+        Some(page.bytes()[offset..offset + usize::from(self.layout.inode_size)].to_vec())
+    }
+
+    pub(super) async fn put_slot(&self, number: u32, slot: &[u8]) {
+        let Some((block, offset)) = self.position(number) else { return };
+        let Some(mut page) = self.read(block).await else { return };
+        page.write(offset, slot);
+        self.image.put(block, page);
+    }
+
+    pub(super) async fn inode(&self, number: u32) -> Option<Inode> {
+        Inode::decode_unverified(&self.slot(number).await?, number, &self.layout).ok()
+    }
+
+    /// Writes the fields of an inode that is sound enough to be decoded.
+    pub(super) async fn put_inode(&self, number: u32, inode: &Inode) {
+        if let Some(mut slot) = self.slot(number).await {
+            inode.encode_into(&mut slot, number, &self.layout);
+            self.put_slot(number, &slot).await;
+        }
+    }
+
+    fn position(&self, number: u32) -> Option<(u64, usize)> {
+        let position = self.layout.position_of_inode(number);
+        let table = self.descriptors.get(position.group as usize)?.inode_table();
+        Some((table + u64::from(position.table_block), position.offset))
+    }
+
+    /// Takes a free block; only to be asked when everything in use is known.
+    pub(super) fn allocate(&mut self) -> Option<u64> {
+        for block in self.next_free.max(1)..self.layout.block_count {
+            if !self.used.is_used(block) {
+                self.used.claim(block, 1);
+                self.next_free = block + 1;
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    pub(super) fn release(&mut self, block: u64) {
+        self.used.release(block);
+        self.next_free = self.next_free.min(block);
+    }
+
+    /// Takes a free inode for a directory, and makes its record.
+    pub(super) fn allocate_inode(&mut self) -> Option<u32> {
+        let per_group = self.layout.inodes_per_group;
+        for group in 0..self.layout.group_count {
+            let known = self.files[group as usize].len() as u32;
+            for index in 0..(known + 1).min(per_group) {
+                let number = self.layout.inode_at(group, index);
+                if number < self.layout.first_inode || self.look(number).used {
+                    continue;
+                }
+                let file = File { used: true, kind: Some(FileKind::Directory), ..File::default() };
+                let files = &mut self.files[group as usize];
+                match files.get_mut(index as usize) {
+                    Some(free) => *free = file,
+                    None => files.push(file),
+                }
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A new inode without content.
+    pub(super) fn new_inode(&self, mode: u16) -> Inode {
+        let now = Timestamp { seconds: self.options.unix_time.into(), nanoseconds: 0 };
+        Inode {
+            mode,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            links: 1,
+            sectors: 0,
+            flags: if self.has_extents() { flags::EXTENTS } else { 0 },
+            atime: now,
+            mtime: now,
+            ctime: now,
+            crtime: now,
+            dtime: 0,
+            generation: 0,
+            version: 0,
+            block: [0; 60],
+            file_acl: 0,
+            extra_isize: self.layout.new_extra_isize,
+        }
+    }
+
+    /// Empties a slot.
+    pub(super) async fn clear_inode(&mut self, number: u32, why: &str) {
+        self.note(Place::Inode(number), format!("cleared: {why}"), false);
+        let mut slot = vec![0; usize::from(self.layout.inode_size)];
+        let mut inode = self.new_inode(0);
+        (inode.links, inode.flags, inode.extra_isize) = (0, 0, 0);
+        (inode.atime, inode.mtime) = (Timestamp::default(), Timestamp::default());
+        (inode.ctime, inode.crtime) = (Timestamp::default(), Timestamp::default());
+        inode.encode_into(&mut slot, number, &self.layout);
+        self.put_slot(number, &slot).await;
+        let reserved = number < self.layout.first_inode;
+        if let Some(file) = self.file(number) {
+            *file = File { used: reserved, ..File::default() };
+        }
+    }
+
+    /// A block of a sound copy, for a second owner; `None` if there is no room.
+    pub(super) async fn copy_of(&mut self, source: u64) -> Option<u64> {
+        if self.copies >= super::COPIES_MAX {
+            return None;
+        }
+        let page: Page = self.read(source).await?;
+        let block = self.allocate()?;
+        self.copies += 1;
+        self.image.put(block, page);
+        Some(block)
+    }
+}

@@ -1,0 +1,254 @@
+//! Pass 5: every file hangs on the root, and says how many names it has.
+
+use std::collections::BTreeSet;
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use super::Mender;
+use crate::api::FileKind;
+use crate::check::ReadBlocks;
+use crate::ext4::format::directory::block;
+use crate::ext4::format::features::RoCompat;
+use crate::ext4::format::inode::flags;
+use crate::ext4::format::{Place, RESIZE_INODE, ROOT_INODE};
+
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+/// Names beyond which a directory counts 1.
+const NAMES_MAX: u32 = 65_000;
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// Makes a root directory where there is none.
+    pub(super) async fn mend_root(&mut self) {
+        if self.look(ROOT_INODE).kind == Some(FileKind::Directory) {
+            return;
+        }
+        if self.widened.insert(0) {
+            self.to_widen.insert(0);
+            return;
+        }
+        self.note(Place::Inode(ROOT_INODE), "a root directory is made", false);
+        self.rebuilds.retain(|rebuild| rebuild.number() != ROOT_INODE);
+        if let Some(mut old) = self.inode(ROOT_INODE).await {
+            let content = self.content(ROOT_INODE, &mut old).await;
+            if self.look(ROOT_INODE).kind == Some(FileKind::Regular) {
+                self.give_up(&content);
+            }
+        }
+        self.make_directory(ROOT_INODE, ROOT_INODE, 0o755).await;
+    }
+
+    /// Makes an empty directory in an inode that is taken.
+    async fn make_directory(&mut self, number: u32, parent: u32, permissions: u16) -> bool {
+        let mut inode = self.new_inode(FileKind::Directory.mode_bits() | permissions);
+        let slot = vec![0; usize::from(self.layout.inode_size)];
+        let Some(physical) = self.allocate() else { return false };
+        let mut bytes = [0; PAGE_SIZE];
+        block::init_first(&mut bytes, number, parent, &self.layout);
+        block::set_checksum(&mut bytes, self.layout.inode_seed(number, 0), &self.layout);
+        self.image.put(physical, Page::new(bytes));
+        (inode.size, inode.links) = (PAGE_SIZE as u64, 2);
+        self.put_slot(number, &slot).await;
+        if self.has_extents() {
+            self.lay_out(number, &mut inode, &[physical], Vec::new()).await;
+        } else {
+            inode.block[..4].copy_from_slice(&(physical as u32).to_le_bytes());
+            inode.sectors = u64::from(self.layout.block_size / 512);
+            self.put_inode(number, &inode).await;
+        }
+        if let Some(file) = self.file(number) {
+            (file.used, file.kind) = (true, Some(FileKind::Directory));
+        }
+        true
+    }
+
+    /// Connects what has no name to `lost+found`, and sets every `..`.
+    pub(super) async fn connect(&mut self) {
+        self.cut_circles().await;
+        let is_lost = |own: &Self, number: u32| {
+            let file = own.look(number);
+            number >= own.layout.first_inode && file.names == 0 && !own.serves_itself(number)
+        };
+        let lost: Vec<u32> = self.used_inodes().into_iter().filter(|&number| is_lost(self, number)).collect();
+        if !lost.is_empty()
+            && let Some(home) = self.lost_and_found().await
+        {
+            for number in lost {
+                // It may be the directory that was just made.
+                if self.look(number).names == 0 {
+                    self.add_entry(home, number, format!("#{number}").as_bytes()).await;
+                    self.note(Place::Inode(number), format!("is now lost+found/#{number}"), false);
+                }
+            }
+        }
+        for number in self.used_inodes() {
+            if self.look(number).kind == Some(FileKind::Directory) {
+                self.set_parent(number).await;
+            }
+        }
+    }
+
+    fn serves_itself(&self, number: u32) -> bool {
+        number == self.layout.journal_inode || number == RESIZE_INODE
+    }
+
+    /// Takes one name out of each circle of directories.
+    async fn cut_circles(&mut self) {
+        let mut reached = BTreeSet::from([ROOT_INODE]);
+        for number in self.used_inodes() {
+            if self.look(number).kind != Some(FileKind::Directory) {
+                continue;
+            }
+            let (mut walk, mut at) = (BTreeSet::new(), number);
+            while at != 0 && !reached.contains(&at) && walk.insert(at) {
+                at = self.look(at).parent;
+            }
+            if at != 0 && !reached.contains(&at) {
+                let parent = self.look(at).parent;
+                self.remove_entry(parent, at).await;
+                self.note(Place::Inode(at), "a directory below itself is taken out of the circle", false);
+            }
+            reached.extend(walk);
+        }
+    }
+
+    async fn remove_entry(&mut self, directory: u32, inode: u32) {
+        let Some(mut own) = self.inode(directory).await else { return };
+        let seed = self.layout.inode_seed(directory, own.generation);
+        for (logical, physical, _) in self.directory_blocks(directory, &mut own).await {
+            let place = Place::FileBlock { inode: directory, logical };
+            let Some(page) = self.read(physical).await else { continue };
+            let mut bytes = *page.bytes();
+            let stored = bytes;
+            let found = block::Entries::new(&stored[..], place)
+                .flatten()
+                .find(|entry| entry.inode == inode && entry.name != b"." && entry.name != b"..");
+            let Some(offset) = found.map(|entry| entry.offset) else { continue };
+            if block::remove(&mut bytes, offset, place).is_ok() {
+                block::set_checksum(&mut bytes, seed, &self.layout);
+                self.image.put(physical, Page::new(bytes));
+                if let Some(file) = self.file(inode) {
+                    (file.names, file.parent) = (0, 0);
+                }
+                if let Some(file) = self.file(directory) {
+                    file.children -= 1;
+                }
+                return;
+            }
+        }
+    }
+
+    /// The directory for what has no name; made if it is missing.
+    async fn lost_and_found(&mut self) -> Option<u32> {
+        let mut root = self.inode(ROOT_INODE).await?;
+        for (logical, physical, _) in self.directory_blocks(ROOT_INODE, &mut root).await {
+            let page = self.read(physical).await?;
+            let place = Place::FileBlock { inode: ROOT_INODE, logical };
+            let bytes = page.bytes();
+            let Ok(found) = block::find(&bytes[..], LOST_AND_FOUND, place) else { continue };
+            if let Some(entry) = found {
+                return (self.look(entry.inode).kind == Some(FileKind::Directory)).then_some(entry.inode);
+            }
+        }
+        let number = self.allocate_inode()?;
+        if !self.make_directory(number, ROOT_INODE, 0o700).await {
+            return None;
+        }
+        self.add_entry(ROOT_INODE, number, LOST_AND_FOUND).await;
+        self.note(Place::Inode(number), "a directory lost+found is made", false);
+        Some(number)
+    }
+
+    /// Puts an entry into a directory, in one more block if it must be.
+    async fn add_entry(&mut self, directory: u32, inode: u32, name: &[u8]) {
+        let Some(mut own) = self.inode(directory).await else { return };
+        let Some(kind) = self.look(inode).kind else { return };
+        let seed = self.layout.inode_seed(directory, own.generation);
+        let stored = block::entry_kind(kind, &self.layout);
+        let blocks = self.directory_blocks(directory, &mut own).await;
+        let mut is_put = false;
+        if !own.has(flags::INDEX) {
+            for &(logical, physical, _) in &blocks {
+                let Some(page) = self.read(physical).await else { continue };
+                let mut bytes = *page.bytes();
+                let place = Place::FileBlock { inode: directory, logical };
+                if let Ok(Some(_)) = block::insert(&mut bytes, name, inode, stored, place) {
+                    block::set_checksum(&mut bytes, seed, &self.layout);
+                    self.image.put(physical, Page::new(bytes));
+                    is_put = true;
+                    break;
+                }
+            }
+        }
+        if !is_put {
+            // A directory with an index stays as it is: the checker then asks for it to be written anew.
+            let Some(physical) = self.allocate() else { return };
+            let mut bytes = [0; PAGE_SIZE];
+            block::init(&mut bytes, &self.layout);
+            let _ = block::insert(&mut bytes, name, inode, stored, Place::Inode(directory));
+            block::set_checksum(&mut bytes, seed, &self.layout);
+            self.image.put(physical, Page::new(bytes));
+            let content = self.content(directory, &mut own).await;
+            let mut all: Vec<u64> = blocks.iter().map(|block| block.1).collect();
+            all.push(physical);
+            own.size = (all.len() * PAGE_SIZE) as u64;
+            self.lay_out(directory, &mut own, &all, content.nodes).await;
+        }
+        if let Some(file) = self.file(inode) {
+            file.names += 1;
+            file.parent = directory;
+        }
+        if kind == FileKind::Directory
+            && let Some(file) = self.file(directory)
+        {
+            file.children += 1;
+        }
+    }
+
+    async fn set_parent(&mut self, number: u32) {
+        let parent = if number == ROOT_INODE { ROOT_INODE } else { self.look(number).parent };
+        let Some(mut own) = self.inode(number).await else { return };
+        let seed = self.layout.inode_seed(number, own.generation);
+        let blocks = self.directory_blocks(number, &mut own).await;
+        let Some(&(_, physical, _)) = blocks.first() else { return };
+        let Some(page) = self.read(physical).await else { return };
+        let mut bytes = *page.bytes();
+        let stored = bytes;
+        let place = Place::FileBlock { inode: number, logical: 0 };
+        let Some(Ok(above)) = block::Entries::new(&stored[..], place).nth(1) else { return };
+        if parent == 0 || above.inode == parent || above.name != b".." {
+            return;
+        }
+        block::replace(&mut bytes, above.offset, parent, block::entry_kind(FileKind::Directory, &self.layout));
+        if own.has(flags::INDEX) {
+            self.seal_root(&mut bytes, seed, true);
+        } else {
+            block::set_checksum(&mut bytes, seed, &self.layout);
+        }
+        self.image.put(physical, Page::new(bytes));
+        self.note(place, format!("`..` is inode {parent}"), false);
+    }
+
+    /// Writes how many names each inode has.
+    pub(super) async fn mend_links(&mut self) {
+        for number in self.used_inodes() {
+            let is_reserved = number < self.layout.first_inode && number != ROOT_INODE;
+            if is_reserved || self.serves_itself(number) {
+                continue;
+            }
+            let file = self.look(number);
+            let Some(mut inode) = self.inode(number).await else { continue };
+            let is_directory = file.kind == Some(FileKind::Directory);
+            let names = if is_directory { 2 + file.children } else { file.names };
+            let many = is_directory && names > NAMES_MAX;
+            let links = if many { 1 } else { names.min(u32::from(u16::MAX)) as u16 };
+            if inode.links != links && names > 0 {
+                self.note(Place::Inode(number), format!("counts {links} names instead of {}", inode.links), true);
+                inode.links = links;
+                self.put_inode(number, &inode).await;
+            }
+            if many && !self.layout.features.ro_compat.contains(RoCompat::DIR_NLINK) {
+                self.note(Place::Inode(number), "has more directories than it may", false);
+            }
+        }
+    }
+}

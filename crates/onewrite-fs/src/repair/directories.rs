@@ -1,0 +1,318 @@
+//! Pass 4: the entries of every directory; what cannot be kept as it lies is written anew without an index.
+
+use std::collections::BTreeSet;
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use super::Mender;
+use super::maps::push;
+use crate::api::FileKind;
+use crate::check::ReadBlocks;
+use crate::ext4::format::directory::block;
+use crate::ext4::format::directory::block::Entries;
+use crate::ext4::format::extent::Extent;
+use crate::ext4::format::features::Incompat;
+use crate::ext4::format::inode::flags;
+use crate::ext4::format::{Inode, Place, ROOT_INODE};
+
+/// An entry to keep.
+struct Kept {
+    inode: u32,
+    name: Vec<u8>,
+}
+
+/// An entry as it lies: offset, inode, kind, name.
+type Found = (usize, u32, u8, Vec<u8>);
+
+/// What is to be done with an entry.
+enum Verdict {
+    Keep,
+    Mark(Option<FileKind>),
+    Drop(&'static str),
+}
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    pub(super) async fn mend_directories(&mut self) {
+        for number in self.used_inodes() {
+            if self.look(number).kind == Some(FileKind::Directory) {
+                self.mend_directory(number).await;
+            }
+        }
+    }
+
+    async fn mend_directory(&mut self, number: u32) {
+        let Some(mut inode) = self.inode(number).await else { return };
+        let blocks = self.directory_blocks(number, &mut inode).await;
+        let block_size = PAGE_SIZE as u64;
+        let is_dense = blocks.iter().zip(0..).all(|(&(logical, _, written), own)| logical == own && written);
+        let is_whole = is_dense && !blocks.is_empty() && inode.size == blocks.len() as u64 * block_size;
+        let mut anew = !is_whole || inode.has(flags::INDEX) && self.bad_indexes.contains(&number);
+        let seed = self.layout.inode_seed(number, inode.generation);
+        let (mut entries, mut names) = (Vec::new(), BTreeSet::new());
+        for (at, &(_, physical, written)) in blocks.iter().enumerate() {
+            let Some(page) = self.read(physical).await else {
+                anew = true;
+                continue;
+            };
+            if !written {
+                continue;
+            }
+            let place = Place::FileBlock { inode: number, logical: at as u32 };
+            let mut bytes = *page.bytes();
+            let is_index = inode.has(flags::INDEX) && (at == 0 || bytes[..4] == [0; 4] && bytes[4..6] == [0, 16]);
+            let had_tail = block::verify_checksum(&bytes[..], seed, &self.layout, place).is_ok();
+            let before = bytes;
+            if at == 0 && !self.mend_dots(number, &mut bytes) {
+                anew = true;
+            }
+            anew |= self.take_entries(number, (at == 0, place), &mut bytes, &mut entries, &mut names);
+            let tail_fits = has_tail(&bytes) || !self.layout.features.metadata_csum();
+            anew |= !is_index && !tail_fits;
+            if bytes != before || !is_index && !had_tail {
+                if !is_index && bytes == before {
+                    self.note(place, "the checksum is made anew", true);
+                }
+                if !is_index {
+                    block::set_checksum(&mut bytes, seed, &self.layout);
+                } else {
+                    self.seal_root(&mut bytes, seed, at == 0);
+                }
+                self.image.put(physical, Page::new(bytes));
+            }
+        }
+        if anew && (self.has_extents() || is_whole) {
+            self.note(Place::Inode(number), format!("written anew with {} entries", entries.len()), false);
+            self.write_anew(number, inode, &entries, &blocks).await;
+        }
+    }
+
+    pub(super) fn seal_root(&self, bytes: &mut [u8; PAGE_SIZE], seed: u32, is_root: bool) {
+        use crate::ext4::format::directory::htree::IndexMut;
+        let place = Place::Inode(0);
+        let index = match is_root {
+            true => IndexMut::root(&mut bytes[..], &self.layout, place),
+            false => IndexMut::node(&mut bytes[..], &self.layout, place),
+        };
+        if let Ok(mut index) = index {
+            index.set_checksum(seed, &self.layout);
+        }
+    }
+
+    /// The blocks of a directory: number in it, place, and whether it was written.
+    pub(super) async fn directory_blocks(&mut self, number: u32, inode: &mut Inode) -> Vec<(u32, u64, bool)> {
+        let content = self.content(number, inode).await;
+        let blocks = content.pieces.iter().flat_map(|piece| {
+            let extent = piece.extent;
+            (0..extent.length).map(move |at| (extent.logical + at, extent.physical + u64::from(at), !extent.unwritten))
+        });
+        blocks.collect()
+    }
+
+    /// Puts `.` and `..` right where they lie; false if they lie nowhere.
+    fn mend_dots(&mut self, number: u32, bytes: &mut [u8; PAGE_SIZE]) -> bool {
+        let place = Place::FileBlock { inode: number, logical: 0 };
+        let found: Vec<(usize, u32, u8, bool)> = {
+            let entries = Entries::new(&bytes[..], place).take(2).flatten();
+            let dots: [&[u8]; 2] = [b".", b".."];
+            let told = entries.zip(dots).map(|(entry, name)| {
+                let end = entry.offset + block::RECORD_HEADER + entry.name.len();
+                let is_ended = bytes.get(end).is_none_or(|&byte| byte == 0);
+                let is_sound = entry.name == name && entry.is_used() && is_ended;
+                (entry.offset, entry.inode, entry.kind, is_sound && (entry.offset > 0 || entry.record_length == 12))
+            });
+            told.collect()
+        };
+        if found.len() < 2 || found.iter().any(|dot| !dot.3) {
+            return false;
+        }
+        let kind = block::entry_kind(FileKind::Directory, &self.layout);
+        let byte = kind.map_or(0, FileKind::entry_byte);
+        let [own, above] = [found[0], found[1]];
+        if own.1 != number || ![0, byte].contains(&own.2) {
+            block::replace(bytes, own.0, number, kind);
+            self.note(place, "`.` names its directory again", false);
+        }
+        if ![0, byte].contains(&above.2) {
+            block::replace(bytes, above.0, above.1, kind);
+            self.note(place, "`..` is marked as a directory", true);
+        }
+        true
+    }
+
+    /// Takes in the entries of a block and takes out those that name nothing; true if the block is damaged.
+    fn take_entries(
+        &mut self,
+        number: u32,
+        (is_first, place): (bool, Place),
+        bytes: &mut [u8; PAGE_SIZE],
+        entries: &mut Vec<Kept>,
+        names: &mut BTreeSet<Vec<u8>>,
+    ) -> bool {
+        let (found, is_damaged) = self.found_entries(bytes, place);
+        let mut dropped = Vec::new();
+        for (position, (offset, inode, kind, name)) in found.into_iter().enumerate() {
+            let is_dot = is_first && (name == b"." || name == b"..") && position < 2;
+            if inode == 0 || is_dot {
+                continue;
+            }
+            let shown = String::from_utf8_lossy(&name).into_owned();
+            match self.verdict(number, inode, kind, &name, names) {
+                Verdict::Drop(why) => {
+                    self.note(place, format!("entry `{shown}` is removed: {why}"), false);
+                    dropped.push(offset);
+                    continue;
+                }
+                Verdict::Mark(kind) => {
+                    self.note(place, format!("`{shown}` is marked as what it is"), true);
+                    block::replace(bytes, offset, inode, kind);
+                }
+                Verdict::Keep => {}
+            }
+            let is_directory = self.look(inode).kind == Some(FileKind::Directory);
+            if let Some(file) = self.file(inode) {
+                file.names += 1;
+                if is_directory {
+                    file.parent = number;
+                }
+            }
+            if is_directory && let Some(own) = self.file(number) {
+                own.children += 1;
+            }
+            names.insert(name.clone());
+            entries.push(Kept { inode, name });
+        }
+        for offset in dropped.into_iter().rev() {
+            if block::remove(bytes, offset, place).is_err() {
+                return true;
+            }
+        }
+        is_damaged
+    }
+
+    /// The entries of a block: after a damaged one, those that are beyond doubt.
+    fn found_entries(&self, bytes: &[u8; PAGE_SIZE], place: Place) -> (Vec<Found>, bool) {
+        let (mut found, mut is_damaged, mut start) = (Vec::new(), false, 0);
+        while start < PAGE_SIZE {
+            let mut end = start;
+            let mut broke = false;
+            for entry in Entries::from_offset(&bytes[..], start, place) {
+                let Ok(entry) = entry else {
+                    broke = true;
+                    break;
+                };
+                end = entry.offset + entry.record_length;
+                if entry.is_used() {
+                    found.push((entry.offset, entry.inode, entry.kind, entry.name.to_vec()));
+                }
+            }
+            if !broke {
+                break;
+            }
+            is_damaged = true;
+            let Some(next) = (end..PAGE_SIZE).step_by(4).skip(1).find(|&at| self.is_beyond_doubt(bytes, at, place))
+            else {
+                break;
+            };
+            start = next;
+        }
+        (found, is_damaged)
+    }
+
+    fn is_beyond_doubt(&self, bytes: &[u8; PAGE_SIZE], at: usize, place: Place) -> bool {
+        let Some(Ok(entry)) = Entries::from_offset(&bytes[..], at, place).next() else { return false };
+        let file = self.look(entry.inode);
+        let kind = file.kind.map(FileKind::entry_byte);
+        let is_name = !entry.name.is_empty() && !entry.name.iter().any(|&byte| byte == b'/' || byte == 0);
+        file.used && is_name && kind == Some(entry.kind)
+    }
+
+    fn verdict(&mut self, number: u32, inode: u32, kind: u8, name: &[u8], names: &BTreeSet<Vec<u8>>) -> Verdict {
+        let is_name = !name.is_empty() && name != b"." && name != b"..";
+        if !is_name || name.iter().any(|&byte| byte == b'/' || byte == 0) {
+            return Verdict::Drop("no file can have that name");
+        }
+        let reserved = inode < self.layout.first_inode && inode != ROOT_INODE;
+        if reserved || inode > self.layout.inode_count {
+            return Verdict::Drop("no file has that number");
+        }
+        let group = self.layout.group_of_inode(inode);
+        let known = self.descriptors[group as usize].scanned_inodes(&self.layout);
+        let index = self.layout.position_of_inode(inode).index;
+        if index >= known && !self.widened.contains(&group) {
+            self.to_widen.insert(group);
+        }
+        let file = self.look(inode);
+        if !file.used {
+            return Verdict::Drop("its inode is free");
+        }
+        if names.contains(name) {
+            return Verdict::Drop("the name is there twice");
+        }
+        let is_again = inode == number || inode == ROOT_INODE || file.parent != 0;
+        if file.kind == Some(FileKind::Directory) && is_again {
+            return Verdict::Drop("its directory has a name already");
+        }
+        let expected = match file.kind {
+            Some(kind) if self.layout.features.incompat.contains(Incompat::FILETYPE) => kind.entry_byte(),
+            _ => 0,
+        };
+        if kind == expected || kind == 0 {
+            return Verdict::Keep;
+        }
+        Verdict::Mark(file.kind.and_then(|kind| block::entry_kind(kind, &self.layout)))
+    }
+
+    /// Writes a directory anew: its entries one after another, without an index, in as many of its blocks as they take.
+    async fn write_anew(&mut self, number: u32, mut inode: Inode, entries: &[Kept], blocks: &[(u32, u64, bool)]) {
+        let seed = self.layout.inode_seed(number, inode.generation);
+        let place = Place::Inode(number);
+        let mut pages = Vec::new();
+        let mut bytes = [0; PAGE_SIZE];
+        block::init_first(&mut bytes, number, ROOT_INODE, &self.layout);
+        for entry in entries {
+            let kind = self.look(entry.inode).kind.and_then(|kind| block::entry_kind(kind, &self.layout));
+            if let Ok(Some(_)) = block::insert(&mut bytes, &entry.name, entry.inode, kind, place) {
+                continue;
+            }
+            pages.push(bytes);
+            block::init(&mut bytes, &self.layout);
+            let inserted = block::insert(&mut bytes, &entry.name, entry.inode, kind, place);
+            assert!(matches!(inserted, Ok(Some(_))), "an empty block has room for a name");
+        }
+        pages.push(bytes);
+        let mut own: Vec<u64> = blocks.iter().map(|block| block.1).collect();
+        let rest = own.split_off(pages.len().min(own.len()));
+        let content = self.content(number, &mut inode).await;
+        while own.len() < pages.len() {
+            let Some(block) = self.allocate() else { return };
+            own.push(block);
+        }
+        for (&block, mut bytes) in own.iter().zip(pages) {
+            block::set_checksum(&mut bytes, seed, &self.layout);
+            self.image.put(block, Page::new(bytes));
+        }
+        inode.flags &= !flags::INDEX;
+        inode.size = (own.len() * PAGE_SIZE) as u64;
+        let is_same = rest.is_empty() && blocks.iter().zip(0..).all(|(block, at)| block.0 == at && block.2);
+        if is_same && own.len() == blocks.len() {
+            return self.put_inode(number, &inode).await;
+        }
+        rest.into_iter().for_each(|block| self.release(block));
+        self.lay_out(number, &mut inode, &own, content.nodes).await;
+    }
+
+    /// Gives a directory these blocks.
+    pub(super) async fn lay_out(&mut self, number: u32, inode: &mut Inode, blocks: &[u64], nodes: Vec<u64>) {
+        let mut extents = Vec::new();
+        for (&physical, logical) in blocks.iter().zip(0..) {
+            push(&mut extents, Extent { logical, physical, length: 1, unwritten: false });
+        }
+        self.replace_map(number, inode, extents, nodes).await;
+    }
+}
+
+/// Whether a block ends in the record that holds a checksum.
+fn has_tail(bytes: &[u8; PAGE_SIZE]) -> bool {
+    let tail = &bytes[PAGE_SIZE - 12..];
+    tail[..8] == [0, 0, 0, 0, 12, 0, 0, 0xde]
+}

@@ -1,0 +1,264 @@
+//! Repair: finds what is wrong as the checker does, and plans the blocks that put it right.
+//!
+//! Nothing is written here. A plan is made over an overlay of changed blocks, in rounds of passes, until the checker
+//! finds nothing; the caller writes [`Repaired::blocks`]. A plan that does not end clean changes nothing at all, and
+//! neither does one in which the caller asked for safe repairs and one is not, so that no image is made worse.
+//!
+//! ```text
+//!   superblock ─► groups ─► orphans ─► inodes ─► maps ─► special ─► directories ─► connection, links ─► counts ─► check
+//!                 claims    released   claims    made              names          lost+found          bitmaps
+//!                                                anew                                                 made anew
+//! ```
+//!
+//! Who names a block first keeps it: the layout itself, then inodes by number. A later owner gets a copy while there is
+//! room (at most [`COPIES_MAX`] blocks), else it loses the block. Bitmaps and counts are always made from what was found.
+//!
+//! Memory: what the checker takes, and 4 KiB for each block that changes. `docs/decisions/042` says what is repaired how.
+
+mod attributes;
+mod blocks;
+mod connect;
+mod counts;
+mod directories;
+mod groups;
+mod inodes;
+mod maps;
+mod overlay;
+mod special;
+mod superblock;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+
+use onewrite_block::Page;
+
+use crate::api::FileKind;
+use crate::check::blocks::BlockUse;
+use crate::check::{CheckOptions, INDEX_CURE, ReadBlocks, Report, check};
+use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
+use maps::Rebuild;
+use overlay::Overlay;
+
+/// Rounds of passes after which a repair gives up.
+const ROUNDS_MAX: usize = 8;
+/// Blocks that are copied for second owners in one repair: 16 MiB of memory.
+pub const COPIES_MAX: usize = 4_096;
+
+/// Which repairs may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// What loses nothing: counts, bitmaps, orphans, link counts, checksums of sound content.
+    Safe,
+    /// Everything; what cannot be kept is dropped or goes to `lost+found`.
+    All,
+}
+
+/// How to repair.
+#[derive(Clone, Copy, Debug)]
+pub struct RepairOptions {
+    /// Which repairs may be made.
+    pub manner: Manner,
+    /// Seconds since 1970, for times of deletion and new inodes.
+    pub unix_time: u32,
+}
+
+/// One repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub place: Place,
+    /// What was done.
+    pub what: String,
+    /// It loses nothing.
+    pub is_safe: bool,
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// What a repair found and planned.
+#[derive(Debug)]
+pub struct Repaired {
+    /// What was wrong.
+    pub before: Report,
+    /// What is wrong with the changes.
+    pub after: Report,
+    /// The repairs, in the order in which they were made; kept if they were not allowed, for the caller to tell.
+    pub changes: Vec<Change>,
+    /// The changed blocks to write; none if the repair is not allowed or leaves damage.
+    pub blocks: BTreeMap<u64, Page>,
+}
+
+/// Checks the image behind `reader` and plans its repair.
+///
+/// The log is to be replayed before; one that still holds something is emptied, and so are its changes lost.
+pub async fn repair<R: ReadBlocks>(reader: &R, options: &RepairOptions) -> Repaired {
+    let every = CheckOptions { findings_max: 1 << 20 };
+    let before = check(reader, &every).await;
+    let is_sound = before.is_clean() && before.notes.is_empty() && before.orphans == 0 && !before.needs_recovery;
+    let (mut after, mut changes, mut blocks) = (before.clone(), Vec::new(), BTreeMap::new());
+    if is_sound || before.has_unknown_features {
+        return Repaired { before, after, changes, blocks };
+    }
+    let mut widened = BTreeSet::new();
+    for _ in 0..ROUNDS_MAX {
+        let bad_indexes = after.findings.iter().filter(|finding| finding.cure == INDEX_CURE);
+        let bad_indexes = bad_indexes.filter_map(|finding| finding.place.inode()).collect();
+        let plan = Plan { options: *options, widened: &widened, bad_indexes };
+        let overlay = Overlay::new(reader, blocks.clone());
+        let Some((found, more, overlay)) = mend(overlay, plan).await else { break };
+        if !more.is_empty() {
+            widened.extend(more);
+            continue;
+        }
+        after = check(&overlay, &every).await;
+        changes.extend(found);
+        blocks = overlay.into_changed();
+        if after.is_clean() {
+            break;
+        }
+    }
+    let is_allowed = options.manner == Manner::All || changes.iter().all(|change| change.is_safe);
+    if !after.is_clean() || !is_allowed {
+        (after, blocks) = (before.clone(), BTreeMap::new());
+    }
+    Repaired { before, after, changes, blocks }
+}
+
+/// What a round knows when it begins.
+struct Plan<'a> {
+    options: RepairOptions,
+    /// Groups whose whole inode tables are read, whatever their descriptors say.
+    widened: &'a BTreeSet<u32>,
+    /// Directories whose hash tree the checker did not follow.
+    bad_indexes: BTreeSet<u32>,
+}
+
+/// One round: the repairs, the groups to widen before another, and the changed image; `None` if nothing can be done.
+async fn mend<'a, R: ReadBlocks>(
+    overlay: Overlay<'a, R>,
+    plan: Plan<'_>,
+) -> Option<(Vec<Change>, BTreeSet<u32>, Overlay<'a, R>)> {
+    let mut changes = Vec::new();
+    let (raw, layout) = superblock::take(&overlay, &mut changes).await?;
+    let mut mender = Mender {
+        options: plan.options,
+        widened: plan.widened.clone(),
+        bad_indexes: plan.bad_indexes,
+        used: BlockUse::new(&layout),
+        fixed: BlockUse::new(&layout),
+        files: (0..layout.group_count).map(|_| Vec::new()).collect(),
+        image: overlay,
+        raw,
+        layout,
+        changes,
+        descriptors: Vec::new(),
+        released: BTreeSet::new(),
+        truncated: BTreeSet::new(),
+        rebuilds: Vec::new(),
+        attribute_blocks: BTreeMap::new(),
+        to_widen: BTreeSet::new(),
+        copies: 0,
+        next_free: 0,
+    };
+    mender.run().await.then_some((mender.changes, mender.to_widen, mender.image))
+}
+
+/// What is known of an inode.
+#[derive(Clone, Copy, Debug, Default)]
+struct File {
+    used: bool,
+    kind: Option<FileKind>,
+    /// Entries that name it, without `.` and `..`.
+    names: u32,
+    /// Directories in it.
+    children: u32,
+    /// The directory that names it first.
+    parent: u32,
+}
+
+/// What the passes share.
+struct Mender<'a, R> {
+    options: RepairOptions,
+    widened: BTreeSet<u32>,
+    bad_indexes: BTreeSet<u32>,
+    image: Overlay<'a, R>,
+    raw: RawSuperblock,
+    layout: Layout,
+    changes: Vec<Change>,
+    descriptors: Vec<RawGroupDescriptor>,
+    /// Blocks in use, by what was met.
+    used: BlockUse,
+    /// Blocks of the layout itself.
+    fixed: BlockUse,
+    /// The inodes of each group, as far as they were read.
+    files: Vec<Vec<File>>,
+    /// Orphans to remove, and orphans to shorten.
+    released: BTreeSet<u32>,
+    truncated: BTreeSet<u32>,
+    rebuilds: Vec<Rebuild>,
+    /// Blocks of attributes: inodes that name them; 0 if the block is not usable.
+    attribute_blocks: BTreeMap<u64, u32>,
+    to_widen: BTreeSet<u32>,
+    copies: usize,
+    next_free: u64,
+}
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// All passes; false if the image cannot be repaired.
+    async fn run(&mut self) -> bool {
+        if !self.mend_groups().await {
+            return false;
+        }
+        self.release_orphans().await;
+        self.mend_inodes().await;
+        self.mend_root().await;
+        if !self.to_widen.is_empty() {
+            return true;
+        }
+        self.settle_rebuilds().await;
+        self.settle_attribute_blocks().await;
+        self.mend_journal().await;
+        self.mend_resize_inode().await;
+        self.mend_directories().await;
+        if !self.to_widen.is_empty() {
+            return true;
+        }
+        self.connect().await;
+        self.mend_links().await;
+        self.write_counts().await
+    }
+
+    fn note(&mut self, place: Place, what: impl Display, is_safe: bool) {
+        self.changes.push(Change { place, what: what.to_string(), is_safe });
+    }
+
+    async fn read(&self, block: u64) -> Option<Page> {
+        self.image.read_block(block).await.ok()
+    }
+
+    fn file(&mut self, inode: u32) -> Option<&mut File> {
+        let number = inode.checked_sub(1)?;
+        let group = self.files.get_mut((number / self.layout.inodes_per_group) as usize)?;
+        group.get_mut((number % self.layout.inodes_per_group) as usize)
+    }
+
+    fn look(&self, inode: u32) -> File {
+        let Some(number) = inode.checked_sub(1) else { return File::default() };
+        let group = self.files.get((number / self.layout.inodes_per_group) as usize);
+        let file = group.and_then(|group| group.get((number % self.layout.inodes_per_group) as usize));
+        file.copied().unwrap_or_default()
+    }
+
+    /// All inodes in use, by number.
+    fn used_inodes(&self) -> Vec<u32> {
+        let numbers = |(group, files): (usize, &Vec<File>)| {
+            let first = group as u32 * self.layout.inodes_per_group + 1;
+            (first..).zip(files).filter(|(_, file)| file.used).map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        self.files.iter().enumerate().flat_map(numbers).collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! Pass 3: the journal, and the blocks kept for descriptors.
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use super::Mender;
+use super::maps::push;
+use crate::api::FileKind;
+use crate::check::ReadBlocks;
+use crate::check::special::resize_numbers;
+use crate::ext4::format::extent::Extent;
+use crate::ext4::format::features::{Compat, Features, Incompat};
+use crate::ext4::format::{Inode, Place, RESIZE_INODE};
+use crate::journal::format::JournalSuperblock;
+
+const DIND: usize = 13;
+/// Blocks of a journal that is made anew: at most 4 MiB, at least what a log needs.
+const JOURNAL_BLOCKS: [u32; 2] = [1_024, 256];
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// Empties a journal whose superblock makes no sense; makes one, or takes its feature out, if there is none.
+    pub(super) async fn mend_journal(&mut self) {
+        let is_internal = self.raw.journal_dev.get() == 0;
+        if !self.layout.features.compat.contains(Compat::HAS_JOURNAL) || !is_internal {
+            return;
+        }
+        let number = self.layout.journal_inode;
+        let place = Place::Inode(number);
+        if self.look(number).kind != Some(FileKind::Regular) {
+            return self.make_journal(number).await;
+        }
+        let Some(mut inode) = self.inode(number).await else { return };
+        if inode.links != 1 {
+            inode.links = 1;
+            self.put_inode(number, &inode).await;
+            self.note(place, "the journal counts one name", false);
+        }
+        let content = self.content(number, &mut inode).await;
+        let first = content.pieces.first().filter(|piece| piece.extent.logical == 0).map(|piece| piece.extent.physical);
+        let blocks = content.data_blocks() as u32;
+        let Some(first) = first.filter(|_| blocks >= JOURNAL_BLOCKS[1]) else {
+            self.give_up(&content);
+            return self.make_journal(number).await;
+        };
+        let Some(page) = self.read(first).await else { return };
+        let stored = JournalSuperblock::decode(&page.bytes());
+        let is_sound = stored.as_ref().is_ok_and(|own| {
+            own.length <= blocks && own.users == 1 && own.compat & !1 == 0 && own.error == 0 && own.start == 0
+        });
+        let rest_is_sound = page.bytes()[0x2c..0x30] == [0; 4];
+        if is_sound && rest_is_sound {
+            if self.raw.features().incompat.contains(Incompat::RECOVER) {
+                self.clear_recovery();
+                self.note(Place::Superblock, "the log is empty", true);
+            }
+            return;
+        }
+        let sequence = stored.map_or(1, |own| own.sequence.wrapping_add(1 << 16));
+        self.put_journal_superblock(first, blocks, sequence);
+        self.clear_recovery();
+        self.note(place, "the log is emptied: what it held could not be replayed", false);
+    }
+
+    fn put_journal_superblock(&mut self, block: u64, blocks: u32, sequence: u32) {
+        let mut bytes = [0; PAGE_SIZE];
+        let mut own = JournalSuperblock::empty(blocks, self.layout.uuid);
+        own.sequence = sequence.max(1);
+        own.encode_into(&mut bytes);
+        self.image.put(block, Page::new(bytes));
+    }
+
+    fn clear_recovery(&mut self) {
+        let Features { compat, incompat, ro_compat } = self.raw.features();
+        self.raw.set_features(Features { compat, incompat: incompat.without(Incompat::RECOVER), ro_compat });
+    }
+
+    async fn make_journal(&mut self, number: u32) {
+        let place = Place::Inode(number);
+        let mut run = None;
+        for blocks in JOURNAL_BLOCKS {
+            run = run.or_else(|| self.free_run(blocks).map(|start| (start, blocks)));
+        }
+        let possible = self.has_extents() && number < self.layout.first_inode;
+        let Some((start, blocks)) = run.filter(|_| possible) else {
+            let Features { compat, incompat, ro_compat } = self.raw.features();
+            let compat = compat.without(Compat::HAS_JOURNAL);
+            self.raw.set_features(Features { compat, incompat: incompat.without(Incompat::RECOVER), ro_compat });
+            self.raw.journal_inum.set(0);
+            return self.note(Place::Superblock, "the journal is gone and there is no room for another", false);
+        };
+        self.used.claim(start, blocks.into());
+        let mut inode = self.new_inode(FileKind::Regular.mode_bits() | 0o600);
+        inode.size = u64::from(blocks) * PAGE_SIZE as u64;
+        let slot = vec![0; usize::from(self.layout.inode_size)];
+        self.put_slot(number, &slot).await;
+        let mut extents = Vec::new();
+        push(&mut extents, Extent { logical: 0, physical: start, length: blocks, unwritten: false });
+        self.replace_map(number, &mut inode, extents, Vec::new()).await;
+        // What lay there could be taken for a log.
+        (1..u64::from(blocks)).for_each(|at| self.image.put(start + at, Page::ZEROS));
+        self.put_journal_superblock(start, blocks, 1);
+        self.clear_recovery();
+        if let Some(file) = self.file(number) {
+            (file.used, file.kind) = (true, Some(FileKind::Regular));
+        }
+        self.note(place, format!("a journal of {blocks} blocks is made"), false);
+    }
+
+    /// Free blocks in one piece.
+    fn free_run(&self, length: u32) -> Option<u64> {
+        let mut start = 1;
+        for block in 1..self.layout.block_count {
+            if self.used.is_used(block) {
+                start = block + 1;
+            } else if block + 1 - start == u64::from(length) {
+                return Some(start);
+            }
+        }
+        None
+    }
+
+    /// Makes inode 7 list the kept blocks again, if it does not.
+    pub(super) async fn mend_resize_inode(&mut self) {
+        let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
+        let Some(inode) = self.inode(RESIZE_INODE).await else { return };
+        if !expected || self.layout.reserved_descriptor_blocks == 0 {
+            let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl == 0;
+            if inode.block.iter().any(|&byte| byte != 0) || !unused {
+                self.clear_inode(RESIZE_INODE, "no blocks are kept").await;
+            }
+            return;
+        }
+        let stored = u64::from(u32::from_le_bytes([52, 53, 54, 55].map(|at: usize| inode.block[at])));
+        let is_free = stored > 0 && stored < self.layout.block_count && !self.used.is_used(stored);
+        let double = if is_free { Some(stored) } else { self.allocate() };
+        let Some(double) = double else { return };
+        self.used.claim(double, 1);
+        let mut changed = self.put_if_other(double, self.double_table()).await;
+        for (block, table) in self.kept_tables() {
+            changed |= self.put_if_other(block, table).await;
+        }
+        let (size, sectors) = resize_numbers(&self.layout);
+        let mut map = [0; 60];
+        map[DIND * 4..DIND * 4 + 4].copy_from_slice(&(double as u32).to_le_bytes());
+        let is_sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && inode.block == map;
+        let right = Inode { block: map, sectors, file_acl: 0, size: inode.size.max(size), ..inode.clone() };
+        let is_right = is_sound && right == inode && inode.flags == 0 && inode.size >> 44 == 0 && inode.dtime == 0;
+        if !is_right {
+            let mut right = Inode { mode: 0o100_600, links: 1, flags: 0, dtime: 0, ..right };
+            right.size = if right.size >> 44 == 0 { right.size } else { size };
+            self.put_inode(RESIZE_INODE, &right).await;
+        }
+        if changed || !is_right {
+            self.note(Place::Inode(RESIZE_INODE), "lists the blocks kept for descriptors again", true);
+        }
+        if let Some(file) = self.file(RESIZE_INODE) {
+            (file.used, file.kind) = (true, Some(FileKind::Regular));
+        }
+    }
+
+    async fn put_if_other(&mut self, block: u64, table: Vec<u64>) -> bool {
+        let words = table.iter().flat_map(|&block| (block as u32).to_le_bytes());
+        let page = Page::from_slice(&words.collect::<Vec<u8>>());
+        let is_same = self.read(block).await.is_some_and(|stored| stored.bytes() == page.bytes());
+        if !is_same {
+            self.image.put(block, page);
+        }
+        !is_same
+    }
+
+    /// The kept blocks, each where its number in the descriptor table says.
+    fn double_table(&self) -> Vec<u64> {
+        let per_block = PAGE_SIZE / 4;
+        let descriptor_blocks = self.layout.descriptor_blocks();
+        let first = self.layout.superblock_block() + 1 + u64::from(descriptor_blocks);
+        let mut table = vec![0; per_block];
+        for index in 0..u32::from(self.layout.reserved_descriptor_blocks) {
+            table[(descriptor_blocks + index) as usize % per_block] = first + u64::from(index);
+        }
+        table
+    }
+
+    /// Each kept block with the list of its copies.
+    fn kept_tables(&self) -> Vec<(u64, Vec<u64>)> {
+        let first = self.layout.superblock_block() + 1 + u64::from(self.layout.descriptor_blocks());
+        let backups: Vec<u32> =
+            (1..self.layout.group_count).filter(|&group| self.layout.has_superblock(group)).collect();
+        let kept = first..first + u64::from(self.layout.reserved_descriptor_blocks);
+        let table = |block: u64| {
+            let mut table: Vec<u64> =
+                backups.iter().map(|&group| block + self.layout.first_block_of_group(group)).collect();
+            table.resize(PAGE_SIZE / 4, 0);
+            (block, table)
+        };
+        kept.map(table).collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! Pass 0: the superblock, from a backup if the primary one makes no sense.
+
+use onewrite_block::Page;
+use zerocopy::IntoBytes;
+
+use super::Change;
+use super::overlay::Overlay;
+use crate::check::ReadBlocks;
+use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
+use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
+
+/// Groups may begin at multiples of this.
+const GROUP_STEP: u64 = 256;
+/// Where a backup is looked for beside the usual places.
+const SEARCH_END: u64 = 65_536;
+/// Where mke2fs puts backups with groups of 128 MiB.
+const USUAL: [u64; 6] = [32_768, 98_304, 163_840, 229_376, 294_912, 819_200];
+
+/// The superblock and its numbers; `None` if there is none that makes sense.
+pub(super) async fn take<R: ReadBlocks>(
+    image: &Overlay<'_, R>,
+    changes: &mut Vec<Change>,
+) -> Option<(RawSuperblock, Layout)> {
+    let page = image.read_block(0).await.ok()?;
+    let found = RawSuperblock::in_first_block(&page.bytes()[..]).ok().cloned();
+    if let Some(mut raw) = found {
+        if let Ok(layout) = Layout::decode(&raw) {
+            return tidy(image, &page, (raw, layout), changes);
+        }
+        // A checksum alone that is wrong is made good.
+        raw.checksum.set(raw.computed_checksum());
+        if is_whole(image, &raw).await
+            && let Ok(layout) = Layout::decode(&raw)
+        {
+            changes.push(change("the checksum is made anew", true));
+            store(image, &page, &raw);
+            return Some((raw, layout));
+        }
+    }
+    let places = USUAL.into_iter().chain((1..=SEARCH_END / GROUP_STEP).map(|step| step * GROUP_STEP));
+    for block in places {
+        let Ok(backup) = image.read_block(block).await else { continue };
+        let bytes = backup.bytes();
+        let Ok(raw) = RawSuperblock::from_prefix(&bytes[..], Place::Block(block)) else { continue };
+        let at = u64::from(raw.block_group_nr.get()) * u64::from(raw.blocks_per_group.get());
+        if at != block || !is_whole(image, raw).await || Layout::decode(raw).is_err() {
+            continue;
+        }
+        let mut raw = raw.clone();
+        raw.block_group_nr.set(0);
+        raw.set_checksum();
+        let layout = Layout::decode(&raw).ok()?;
+        changes.push(change(&format!("restored from its backup in block {block}"), false));
+        store(image, &page, &raw);
+        return Some((raw, layout));
+    }
+    None
+}
+
+/// Whether the image has all the blocks that the superblock counts.
+async fn is_whole<R: ReadBlocks>(image: &Overlay<'_, R>, raw: &RawSuperblock) -> bool {
+    match raw.block_count().checked_sub(1) {
+        Some(last) => image.read_block(last).await.is_ok() && image.read_block(last + 1).await.is_err(),
+        None => false,
+    }
+}
+
+/// Takes out what contradicts the features.
+fn tidy<R: ReadBlocks>(
+    image: &Overlay<'_, R>,
+    page: &Page,
+    (mut raw, layout): (RawSuperblock, Layout),
+    changes: &mut Vec<Change>,
+) -> Option<(RawSuperblock, Layout)> {
+    let before = raw.clone();
+    let Features { mut compat, mut incompat, mut ro_compat } = raw.features();
+    let size = raw.desc_size.get();
+    if !incompat.contains(Incompat::BITS_64) && size != 0 && size != 32 {
+        raw.desc_size.set(32);
+        changes.push(change("the size of descriptors is set", false));
+    }
+    let names_journal = raw.journal_inum.get() != 0 || raw.journal_dev.get() != 0;
+    if !compat.contains(Compat::HAS_JOURNAL) && (names_journal || incompat.contains(Incompat::RECOVER)) {
+        incompat = incompat.without(Incompat::RECOVER);
+        raw.journal_dev.set(0);
+        if raw.journal_inum.get() == crate::ext4::format::JOURNAL_INODE {
+            compat = compat.with(Compat::HAS_JOURNAL);
+            changes.push(change("the feature has_journal is set again: there is a journal", false));
+        } else {
+            raw.journal_inum.set(0);
+            changes.push(change("no longer names a journal", false));
+        }
+    }
+    if compat.contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0 && raw.journal_uuid != [0; 16] {
+        raw.journal_uuid = [0; 16];
+        changes.push(change("no longer names a journal on another device", false));
+    }
+    if !compat.contains(Compat::RESIZE_INODE) && raw.reserved_gdt_blocks.get() != 0 {
+        compat = compat.with(Compat::RESIZE_INODE);
+        changes.push(change("the feature resize_inode is set again: blocks are kept for it", false));
+    }
+    if !ro_compat.contains(RoCompat::LARGE_FILE) {
+        ro_compat = ro_compat.with(RoCompat::LARGE_FILE);
+    }
+    raw.set_features(Features { compat, incompat, ro_compat });
+    if raw == before {
+        return Some((raw, layout));
+    }
+    raw.set_checksum();
+    store(image, page, &raw);
+    let layout = Layout::decode(&raw).ok()?;
+    Some((raw, layout))
+}
+
+fn change(what: &str, is_safe: bool) -> Change {
+    Change { place: Place::Superblock, what: what.to_owned(), is_safe }
+}
+
+/// Puts a superblock into its page.
+pub(super) fn store<R: ReadBlocks>(image: &Overlay<'_, R>, page: &Page, raw: &RawSuperblock) {
+    let mut page = page.clone();
+    page.write(SUPERBLOCK_OFFSET, raw.as_bytes());
+    image.put(0, page);
+}

@@ -1,0 +1,138 @@
+//! Groups: the figure, table or section of a paper that a row stands in, told from the row's source.
+//!
+//! `000 §2.4.5, fig 2-8b; inferred: …` names a section and a figure of paper 000. Panels are left out, and so is what stands in
+//! brackets or was inferred. A group is called `000-fig-2-8`, and `fig-2-8` for short where only one paper has it.
+
+use super::Row;
+use crate::error::LabError;
+
+/// Rows of the dissertation whose source names the section only, and their figures: cards in 2-4, the SSD in 2-6.
+const UNNAMED: [(&str, &[&str]); 10] = [
+    ("ts-mixed-storage-a", &["000-fig-2-4"]),
+    ("ts-mixed-storage-b", &["000-fig-2-4"]),
+    ("ts-video-storage-a", &["000-fig-2-4"]),
+    ("ts-video-storage-b", &["000-fig-2-4"]),
+    ("ts-fileserver-microsd", &["000-fig-2-4"]),
+    ("ts-tpcc-microsd", &["000-fig-2-4"]),
+    ("ts-fab-microsd", &["000-fig-2-4"]),
+    ("ts-spclock-ssd", &["000-fig-2-6"]),
+    ("ts-fileserver-ssd", &["000-fig-2-6"]),
+    ("ts-tpcc-ssd", &["000-fig-2-6"]),
+];
+
+impl Row {
+    /// The groups that its source names: figures, tables and case studies first, then sections.
+    pub fn groups(&self) -> Vec<String> {
+        let known = UNNAMED.iter().find(|(id, _)| *id == self.id).map_or(&[][..], |(_, groups)| *groups);
+        let mut groups: Vec<String> = known.iter().map(|group| (*group).to_owned()).collect();
+        let named = named(&self.source);
+        let (sections, figures): (Vec<String>, Vec<String>) =
+            named.into_iter().partition(|group| group.contains("-sec-"));
+        groups.extend(figures);
+        groups.extend(sections);
+        groups
+    }
+
+    /// The group that it is listed under.
+    pub fn group(&self) -> String {
+        self.groups().into_iter().next().unwrap_or_else(|| "other".to_owned())
+    }
+}
+
+/// Places that a source names, in its order.
+fn named(source: &str) -> Vec<String> {
+    let source = source.split("inferred:").next().unwrap_or(source);
+    let plain = without_brackets(source);
+    let words: Vec<&str> = plain.split([' ', ',', ';', ':']).filter(|word| !word.is_empty()).collect();
+    let mut paper = "000";
+    let mut found: Vec<String> = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        let after = |steps: usize| words.get(place + steps).copied().unwrap_or_default();
+        let group = match *word {
+            word if word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit()) => {
+                paper = word;
+                continue;
+            }
+            "fig" => format!("{paper}-fig-{}", without_panel(after(1))),
+            "table" => format!("{paper}-table-{}", without_panel(after(1))),
+            "case" if after(1) == "study" => format!("{paper}-case-study-{}", after(2)),
+            word => match word.strip_prefix('§') {
+                Some(section) => format!("{paper}-sec-{}", section.replace('.', "-")),
+                None => continue,
+            },
+        };
+        if !found.contains(&group) {
+            found.push(group);
+        }
+    }
+    found
+}
+
+fn without_brackets(text: &str) -> String {
+    let mut depth = 0_u32;
+    let outside = text.chars().filter(|letter| {
+        depth += u32::from(*letter == '(');
+        let is_outside = depth == 0;
+        depth -= u32::from(*letter == ')').min(depth);
+        is_outside
+    });
+    outside.collect()
+}
+
+/// `2-8b` is panel b of figure 2-8.
+fn without_panel(number: &str) -> &str {
+    number.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
+}
+
+/// The rows that `name` means: a row by its id, or all rows of a group by its name, in full or for short.
+///
+/// # Errors
+/// If it means none, or figures of several papers.
+pub fn select<'a>(rows: &'a [Row], name: &str) -> Result<Vec<&'a Row>, LabError> {
+    if let Some(row) = rows.iter().find(|row| row.id == name) {
+        return Ok(vec![row]);
+    }
+    let full = |group: &String| group == name || group.split_once('-').is_some_and(|(_, short)| short == name);
+    let mut meant: Vec<String> = rows.iter().flat_map(Row::groups).filter(full).collect();
+    meant.sort();
+    meant.dedup();
+    match &meant[..] {
+        [group] => Ok(rows.iter().filter(|row| row.groups().contains(group)).collect()),
+        [] => Err(LabError::Option(format!(
+            "the scoreboard has no row and no figure `{name}`; `onewrite paper --list` shows them"
+        ))),
+        several => Err(LabError::Option(format!("`{name}` is in several papers; take {}", several.join(" or ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::scoreboard;
+
+    #[test]
+    fn places_are_told_from_the_source() {
+        for (source, groups) in [
+            ("000 §2.4.5, fig 2-8b; inferred: panel b is of fig 9", &["000-sec-2-4-5", "000-fig-2-8"][..]),
+            ("000 fig 3-8c (§3.1 speaks of fsync calls); inferred: SysBench", &["000-fig-3-8"]),
+            ("001 fig 6c, 000 fig 4-6c", &["001-fig-6", "000-fig-4-6"]),
+            ("000 fig 3-5; 004 case study 1 (8% and 9% slower)", &["000-fig-3-5", "004-case-study-1"]),
+        ] {
+            assert_eq!(named(source), groups, "{source}");
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_group_and_a_figure_has_its_rows() {
+        let rows = scoreboard().unwrap();
+        assert!(rows.iter().all(|row| row.group() != "other"));
+        assert!(UNNAMED.iter().all(|(id, _)| rows.iter().any(|row| row.id == *id)));
+        let ids = |name: &str| select(&rows, name).unwrap().iter().map(|row| row.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids("fig-3-3"), ["afs-blocks-oj", "afs-blocks-dj", "afs-blocks-sdj"]);
+        assert_eq!(ids("000-fig-3-3"), ids("fig-3-3"));
+        assert_eq!(ids("fig-2-4").len(), 7);
+        assert_eq!(ids("ldj-hdd"), ["ldj-hdd"]);
+        assert!(select(&rows, "table-3").unwrap_err().to_string().contains("002-table-3 or 003-table-3"));
+        assert!(select(&rows, "fig-99").unwrap_err().to_string().contains("--list"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Room: how large a device must be for a job, and what is said where it is not.
+
+use onewrite_block::{Choices, MIB};
+use onewrite_fs::FsError;
+
+use super::{DEFAULT_BYTES, JobSpec, RunSpec, Stack};
+use crate::error::LabError;
+use crate::workload::fio;
+
+/// What a file system of 1 GiB takes for itself besides its journal.
+const STRUCTURE_BYTES: u64 = 32 * MIB;
+/// The journal of 1 GiB as mke2fs makes it.
+const JOURNAL_BYTES: u64 = 32 * MIB;
+/// Devices are made in steps of this.
+const STEP: u64 = 64 * MIB;
+
+impl RunSpec {
+    /// Bytes of a device that is made for this run: 1 GiB, or what the job needs with a quarter more for structure, journal
+    /// and what is deleted only later.
+    ///
+    /// # Errors
+    /// If the job cannot be planned.
+    pub fn bytes_wanted(&self) -> Result<u64, LabError> {
+        let needed = self.job.bytes_needed(self.stack, self.seed)?;
+        if self.stack == Stack::Raw {
+            return Ok(needed.max(DEFAULT_BYTES).next_multiple_of(STEP));
+        }
+        let is_lazy = matches!(self.stack, Stack::Ext4(mode) if mode.is_lazy());
+        let journal = self.journal_bytes.unwrap_or(if is_lazy { DEFAULT_BYTES / 8 } else { JOURNAL_BYTES });
+        if needed.saturating_add(journal).saturating_add(STRUCTURE_BYTES) <= DEFAULT_BYTES {
+            return Ok(DEFAULT_BYTES);
+        }
+        let with_margin = needed.saturating_add(needed / 4).saturating_add(journal).saturating_add(STEP);
+        with_margin
+            .checked_next_multiple_of(STEP)
+            .ok_or_else(|| LabError::Option("the job's files are too large".to_owned()))
+    }
+
+    /// `error`, with what the job needs if it is that no room is left on `has` bytes.
+    pub(super) fn with_need(&self, error: LabError, has: u64) -> LabError {
+        let is_full = matches!(
+            &error,
+            LabError::Fs(FsError::NoSpace { .. }) | LabError::Operation { source: FsError::NoSpace { .. }, .. }
+        );
+        match self.bytes_wanted() {
+            Ok(wanted) if is_full => {
+                // Files may grow beyond what they begin with.
+                let wanted = wanted.max(has.saturating_mul(2)).div_ceil(MIB);
+                LabError::NoRoom { cause: Box::new(error), has, wanted: format!("--size {wanted}M") }
+            }
+            _ => error,
+        }
+    }
+}
+
+impl JobSpec {
+    /// Bytes that the job's files take together, or the last byte that it uses of a raw device.
+    ///
+    /// # Errors
+    /// If the job cannot be planned.
+    pub fn bytes_needed(&self, stack: Stack, seed: u64) -> Result<u64, LabError> {
+        match (self, stack) {
+            (JobSpec::Fio(file), Stack::Raw) => Ok(fio::bytes_reached(file)),
+            (_, Stack::Raw) => Ok(0),
+            _ => {
+                let workload = self.plan(fio::Target::Files, &Choices::new(seed))?;
+                Ok(workload.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Volumes: the disks or files of a trace, found by reading it once, and where each lies when they are packed.
+//!
+//! Packed, volumes lie one behind the other in the order of their numbers, each as long as its last page.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Extent, Record, Trace, TraceOptions};
+use crate::error::LabError;
+
+/// The volumes of a trace and the pages that each reaches to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volumes {
+    ends: BTreeMap<u32, u64>,
+}
+
+/// Where each volume begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packing {
+    page_bytes: u64,
+    /// First page by volume.
+    bases: BTreeMap<u32, u64>,
+}
+
+impl Volumes {
+    /// Reads a trace whose pages have `page_bytes`.
+    ///
+    /// # Errors
+    /// As [`Trace::next_record`].
+    pub fn of(path: &Path, options: &TraceOptions, page_bytes: u64) -> Result<Volumes, LabError> {
+        let mut trace = Trace::open(path, options)?;
+        let mut volumes = Volumes::default();
+        while let Some(record) = trace.next_record()? {
+            let end = match record.extent {
+                Extent::Page(page) => page.saturating_add(1),
+                Extent::Bytes { offset, length } => offset.saturating_add(length).div_ceil(page_bytes),
+            };
+            let known = volumes.ends.entry(record.volume).or_default();
+            *known = end.max(*known);
+        }
+        Ok(volumes)
+    }
+
+    /// Their numbers, ascending.
+    pub fn numbers(&self) -> Vec<u32> {
+        self.ends.keys().copied().collect()
+    }
+
+    /// One of them, from page 0 on.
+    pub fn alone(volume: u32, page_bytes: u64) -> Packing {
+        Packing { page_bytes, bases: BTreeMap::from([(volume, 0)]) }
+    }
+
+    /// One behind the other.
+    ///
+    /// # Errors
+    /// If together they are longer than 64 bits can address.
+    pub fn packed(&self, page_bytes: u64) -> Result<Packing, LabError> {
+        let mut bases = BTreeMap::new();
+        let mut next = 0_u64;
+        for (volume, end) in &self.ends {
+            bases.insert(*volume, next);
+            let behind = next.checked_add(*end).filter(|behind| behind.checked_mul(page_bytes).is_some());
+            next = behind.ok_or_else(|| {
+                LabError::Option(format!(
+                    "volume {volume} ends beyond what 64 bits can address; take one with --volume"
+                ))
+            })?;
+        }
+        Ok(Packing { page_bytes, bases })
+    }
+}
+
+impl Packing {
+    /// The record at its place among all volumes.
+    pub(super) fn place(&self, record: Record) -> Result<Record, String> {
+        let Some(base) = self.bases.get(&record.volume) else {
+            return Err(format!("volume {} was not there when the volumes were counted", record.volume));
+        };
+        let too_far = "the packed volumes reach beyond what 64 bits can address; take one with --volume";
+        let extent = match record.extent {
+            Extent::Page(page) => Extent::Page(page.checked_add(*base).ok_or(too_far)?),
+            Extent::Bytes { offset, length } => {
+                Extent::Bytes { offset: offset.checked_add(base * self.page_bytes).ok_or(too_far)?, length }
+            }
+        };
+        Ok(Record { volume: 0, extent, ..record })
+    }
+}

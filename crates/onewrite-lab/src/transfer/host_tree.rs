@@ -1,0 +1,239 @@
+//! A tree of the host as a source, read by descriptors and single names: links are never followed, pipes and devices never
+//! opened, and depth does not matter.
+
+use std::cell::RefCell;
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use onewrite_fs::{Attributes, FileKind, Ino, Timestamp};
+use rustix::fs::{Dir, OFlags, SeekFrom, getxattr, listxattr, readlinkat, seek};
+use rustix::io::Errno;
+
+use super::CHUNK;
+use super::directories::{Directories, handle, identity, open};
+use super::source::{Entries, Identity, Source};
+use crate::error::LabError;
+
+/// Longest list of names and longest value of extended attributes that Linux gives out.
+const ATTRIBUTE_MAX: usize = 1 << 16;
+
+/// The host's files.
+#[derive(Debug)]
+pub struct HostTree(RefCell<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    directories: Directories,
+    /// The file that is being read.
+    reading: Option<(HostNode, File)>,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNode {
+    directory: usize,
+    name: Vec<u8>,
+}
+
+impl HostTree {
+    /// All of the host's files.
+    ///
+    /// # Errors
+    /// If not even the root directory can be opened.
+    pub fn new() -> Result<HostTree, LabError> {
+        let root = Path::new("/");
+        let failed = |error: std::io::Error| LabError::ReadFile { path: "/".into(), message: error.to_string() };
+        let directories = Directories::new(root, Vec::new()).map_err(failed)?;
+        Ok(HostTree(RefCell::new(Inner { directories, reading: None })))
+    }
+
+    /// What lies at `path`, absolute and free of links (see `Path::canonicalize`).
+    ///
+    /// # Errors
+    /// If a directory on the way cannot be entered.
+    pub fn at(&self, path: &Path) -> Result<HostNode, LabError> {
+        let directories = &mut self.0.borrow_mut().directories;
+        let mut names: Vec<&[u8]> = path.iter().map(OsStrExt::as_bytes).filter(|name| *name != b"/").collect();
+        let name = names.pop().unwrap_or(b".").to_vec();
+        let mut directory = 0;
+        for name in names {
+            directory = directories
+                .enter(directory, name)
+                .map_err(|error| LabError::ReadFile { path: path.display().to_string(), message: error.to_string() })?;
+        }
+        Ok(HostNode { directory, name })
+    }
+}
+
+impl Inner {
+    fn handle(&mut self, node: &HostNode) -> Result<File, LabError> {
+        let found = self.directories.go(node.directory).and_then(|directory| handle(directory, &node.name));
+        found.map_err(|error| self.unreadable(node, &error))
+    }
+
+    fn unreadable(&self, node: &HostNode, error: &dyn std::fmt::Display) -> LabError {
+        let path = self.directories.paths.shown(node.directory, &node.name);
+        LabError::ReadFile { path: format!("/{}", String::from_utf8_lossy(&path)), message: error.to_string() }
+    }
+
+    /// The file, open for reading: a regular file, or the open does not wait.
+    fn file(&mut self, node: &HostNode) -> Result<&File, LabError> {
+        if self.reading.as_ref().is_none_or(|(read, _)| read != node) {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+            let opened = self.directories.go(node.directory).and_then(|directory| open(directory, &node.name, flags));
+            let opened = opened.map_err(|error| self.unreadable(node, &error))?;
+            self.reading = Some((node.clone(), opened));
+        }
+        Ok(&self.reading.as_ref().expect("just opened").1)
+    }
+}
+
+impl Source for HostTree {
+    type Node = HostNode;
+
+    async fn attributes(&self, node: &HostNode) -> Result<(Attributes, Identity), LabError> {
+        let mut inner = self.0.borrow_mut();
+        inner.reading = None;
+        let metadata = inner.handle(node)?.metadata().map_err(|error| inner.unreadable(node, &error))?;
+        Ok((attributes(&metadata), identity(&metadata)))
+    }
+
+    async fn entries(&self, node: &HostNode) -> Result<Entries<HostNode>, LabError> {
+        let mut inner = self.0.borrow_mut();
+        let failed = |inner: &Inner, error: std::io::Error| inner.unreadable(node, &error);
+        let directory = match &node.name[..] {
+            b"." => node.directory,
+            name => inner.directories.enter(node.directory, name).map_err(|error| failed(&inner, error))?,
+        };
+        let opened = inner.directories.readable(directory).map_err(|error| failed(&inner, error))?;
+        let mut children = Vec::new();
+        for entry in Dir::new(opened).map_err(|error| failed(&inner, error.into()))? {
+            let name = entry.map_err(|error| failed(&inner, error.into()))?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                children.push((name.clone(), HostNode { directory, name }));
+            }
+        }
+        children.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(Entries { children, wrong: Vec::new() })
+    }
+
+    async fn read_link(&self, node: &HostNode) -> Result<Vec<u8>, LabError> {
+        let mut inner = self.0.borrow_mut();
+        let link = inner.handle(node)?;
+        let target = readlinkat(&link, "", Vec::new()).map_err(|error| inner.unreadable(node, &error))?;
+        Ok(target.into_bytes())
+    }
+
+    async fn extended_attributes(&self, node: &HostNode) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LabError> {
+        let mut inner = self.0.borrow_mut();
+        let found = inner.handle(node)?;
+        // The descriptor's own path: no name is looked up again.
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let mut names = Vec::with_capacity(ATTRIBUTE_MAX);
+        match listxattr(&path, rustix::buffer::spare_capacity(&mut names)) {
+            Err(Errno::NOTSUP | Errno::NOENT) => return Ok(Vec::new()),
+            other => other.map_err(|error| inner.unreadable(node, &error))?,
+        };
+        let mut attributes = Vec::new();
+        for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            let mut value = Vec::with_capacity(ATTRIBUTE_MAX);
+            match getxattr(&path, name, rustix::buffer::spare_capacity(&mut value)) {
+                // It went away, or only its name may be seen.
+                Err(Errno::NODATA) => continue,
+                other => other.map_err(|error| {
+                    let name = String::from_utf8_lossy(name);
+                    inner.unreadable(node, &format!("extended attribute `{name}`: {error}"))
+                })?,
+            };
+            value.shrink_to_fit();
+            attributes.push((name.to_vec(), value));
+        }
+        Ok(attributes)
+    }
+
+    async fn data(&self, node: &HostNode, offset: u64) -> Result<Option<Range<u64>>, LabError> {
+        let mut inner = self.0.borrow_mut();
+        let file = inner.file(node)?;
+        let range = seek(file, SeekFrom::Data(offset)).and_then(|start| Ok(start..seek(file, SeekFrom::Hole(start))?));
+        match range {
+            Ok(range) => Ok(Some(range)),
+            Err(Errno::NXIO) => Ok(None),
+            // A file system without holes, perhaps one that knows no sizes (/proc): all is data, up to where reading ends.
+            Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
+            Err(error) => Err(inner.unreadable(node, &error)),
+        }
+    }
+
+    async fn read(&self, node: &HostNode, range: Range<u64>) -> Result<Vec<u8>, LabError> {
+        let mut inner = self.0.borrow_mut();
+        let file = inner.file(node)?;
+        let mut bytes = vec![0; (range.end - range.start).min(CHUNK as u64) as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.read_at(&mut bytes[filled..], range.start + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) => return Err(inner.unreadable(node, &error)),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+}
+
+fn attributes(metadata: &Metadata) -> Attributes {
+    let stamp = |seconds, nanoseconds: i64| Timestamp { seconds, nanoseconds: nanoseconds as u32 };
+    Attributes {
+        ino: Ino(metadata.ino()),
+        kind: kind_of(metadata),
+        permissions: (metadata.mode() & 0o7777) as u16,
+        links: u32::try_from(metadata.nlink()).unwrap_or(u32::MAX),
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        size: metadata.len(),
+        sectors: metadata.blocks(),
+        accessed: stamp(metadata.atime(), metadata.atime_nsec()),
+        modified: stamp(metadata.mtime(), metadata.mtime_nsec()),
+        changed: stamp(metadata.ctime(), metadata.ctime_nsec()),
+        created: Timestamp::default(),
+        device: device_numbers(metadata.rdev()),
+        generation: 0,
+    }
+}
+
+fn kind_of(metadata: &Metadata) -> FileKind {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_dir() => FileKind::Directory,
+        () if kind.is_symlink() => FileKind::Symlink,
+        () if kind.is_fifo() => FileKind::Fifo,
+        () if kind.is_socket() => FileKind::Socket,
+        () if kind.is_char_device() => FileKind::CharacterDevice,
+        () if kind.is_block_device() => FileKind::BlockDevice,
+        () => FileKind::Regular,
+    }
+}
+
+/// Major and minor number as Linux packs them into 64 bits.
+const fn device_numbers(packed: u64) -> (u32, u32) {
+    let major = (packed >> 8 & 0xfff) | (packed >> 32 & !0xfff);
+    let minor = (packed & 0xff) | (packed >> 12 & !0xff);
+    (major as u32, minor as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_unpacked_as_linux_packs_them() {
+        assert_eq!(device_numbers(0x0801), (8, 1));
+        assert_eq!(device_numbers(0x0010_3005), (0x030, 0x105));
+    }
+}

@@ -1,0 +1,92 @@
+//! Paths: the directories of a tree, each with its parent. A path is put together only where it is shown.
+//!
+//! Trees may be deeper than any path may be long; so nothing here recurses, and a path that is too long to read is cut.
+
+/// Bytes of a path that are shown.
+const SHOWN_MAX: usize = 1024;
+
+/// Directories by index; 0 is where the tree begins.
+#[derive(Debug)]
+pub(super) struct Paths(Vec<Directory>);
+
+#[derive(Debug)]
+struct Directory {
+    parent: usize,
+    name: Vec<u8>,
+    depth: usize,
+}
+
+impl Paths {
+    /// A tree that begins at a directory shown as `name`.
+    pub(super) fn new(name: Vec<u8>) -> Paths {
+        Paths(vec![Directory { parent: 0, name, depth: 0 }])
+    }
+
+    /// A further directory: its index.
+    pub(super) fn add(&mut self, parent: usize, name: &[u8]) -> usize {
+        let depth = self.0[parent].depth + 1;
+        self.0.push(Directory { parent, name: name.to_owned(), depth });
+        self.0.len() - 1
+    }
+
+    pub(super) fn parent(&self, index: usize) -> usize {
+        self.0[index].parent
+    }
+
+    pub(super) fn name(&self, index: usize) -> &[u8] {
+        &self.0[index].name
+    }
+
+    pub(super) fn depth(&self, index: usize) -> usize {
+        self.0[index].depth
+    }
+
+    /// The deepest directory that both are or lie in.
+    pub(super) fn common(&self, mut one: usize, mut other: usize) -> usize {
+        while one != other {
+            match self.depth(one) >= self.depth(other) {
+                true => one = self.parent(one),
+                false => other = self.parent(other),
+            }
+        }
+        one
+    }
+
+    /// The path of `name` in `directory`; one that is too long loses its beginning.
+    pub(super) fn shown(&self, directory: usize, name: &[u8]) -> Vec<u8> {
+        let (mut parts, mut length, mut at) = (vec![name], name.len(), directory);
+        while length < SHOWN_MAX {
+            parts.push(self.name(at));
+            length += self.name(at).len() + 1;
+            if at == 0 {
+                parts.retain(|part| !part.is_empty());
+                parts.reverse();
+                return parts.join(&b'/');
+            }
+            at = self.parent(at);
+        }
+        parts.push("…".as_bytes());
+        parts.reverse();
+        parts.join(&b'/')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_put_together_and_cut_if_too_long() {
+        let mut paths = Paths::new(b"out".to_vec());
+        let inner = paths.add(0, b"a");
+        assert_eq!(paths.shown(inner, b"file"), b"out/a/file");
+        let mut deep = inner;
+        for _ in 0..100_000 {
+            deep = paths.add(deep, b"d");
+        }
+        let shown = paths.shown(deep, b"file");
+        assert!(shown.len() <= SHOWN_MAX + 8 && shown.starts_with("…/d/".as_bytes()) && shown.ends_with(b"/d/file"));
+        let other = paths.add(inner, b"b");
+        assert_eq!((paths.common(deep, other), paths.common(other, inner), paths.common(deep, 0)), (inner, inner, 0));
+    }
+}

@@ -1,0 +1,52 @@
+//! Removal of trees, however deep, crafted ones among them.
+
+use std::collections::BTreeSet;
+
+use onewrite_fs::{FileKind, FileSystem, FsError, Ino};
+
+use super::{Watcher, entries};
+use crate::error::LabError;
+
+enum Step {
+    /// A name to be removed, with all that lies below.
+    Remove(Ino, Vec<u8>),
+    /// A directory whose content was removed.
+    Leave(Ino, Vec<u8>),
+}
+
+/// Removes `name` from `directory`, with all below it if it is a directory.
+///
+/// # Errors
+/// The first that the file system gives, or the watcher's; what was removed by then stays removed. A directory with two
+/// names is damage.
+pub async fn remove<F: FileSystem>(
+    fs: &F,
+    directory: Ino,
+    name: &[u8],
+    watcher: &mut dyn Watcher,
+) -> Result<(), LabError> {
+    let mut seen = BTreeSet::new();
+    let mut steps = vec![Step::Remove(directory, name.to_vec())];
+    while let Some(step) = steps.pop() {
+        watcher.moved(0)?;
+        match step {
+            Step::Leave(parent, name) => fs.remove_directory(parent, &name).await?,
+            Step::Remove(parent, name) => {
+                let ino = fs.lookup(parent, &name).await?;
+                if fs.attributes(ino).await?.kind != FileKind::Directory {
+                    fs.unlink(parent, &name).await?;
+                    continue;
+                }
+                if !seen.insert(ino) {
+                    let place = format!("directory {:?}", String::from_utf8_lossy(&name));
+                    return Err(FsError::Damaged { place, problem: format!("{ino} has a second name") }.into());
+                }
+                steps.push(Step::Leave(parent, name));
+                for entry in entries(fs, ino).await? {
+                    steps.push(Step::Remove(ino, entry.name));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Nodes: the streams of fio's engines `filecreate`, `filestat` and `filedelete`, which make files, ask for them and remove
+//! them, one operation for each file and pass.
+
+use onewrite_block::Nanos;
+
+use crate::error::LabError;
+use crate::job::{Options, Work};
+use crate::workload::{FileId, Operation, Slot, Step, Stream};
+
+/// See the module's head.
+pub struct NodeStream {
+    options: Options,
+    files: Vec<FileId>,
+    next: usize,
+    passes: u64,
+    /// A file that was made is closed next.
+    is_open: bool,
+}
+
+impl NodeStream {
+    /// The operations of a job with `options` on `files`.
+    pub fn new(options: &Options, files: Vec<FileId>) -> NodeStream {
+        NodeStream { options: options.clone(), files, next: 0, passes: 1, is_open: false }
+    }
+
+    /// Whether there is another pass; a file can be made or removed but once.
+    fn begins_pass(&mut self) -> bool {
+        let is_wanted = self.options.time_based || self.passes < self.options.loops;
+        let begins = is_wanted && self.options.work == Work::Stat;
+        self.passes += 1;
+        self.next = 0;
+        begins
+    }
+}
+
+impl Stream for NodeStream {
+    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
+        let slot = Slot(0);
+        if std::mem::take(&mut self.is_open) {
+            return Ok(Some(Step::alone(Operation::Close { slot })));
+        }
+        let time_is_up = self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time);
+        if time_is_up || (self.next >= self.files.len() && !self.begins_pass()) {
+            self.next = self.files.len();
+            self.options.time_based = false;
+            self.passes = self.options.loops;
+            return Ok(None);
+        }
+        let file = self.files[self.next];
+        self.next += 1;
+        Ok(Some(Step::alone(match self.options.work {
+            Work::Create => {
+                self.is_open = true;
+                Operation::Create { file, slot }
+            }
+            Work::Delete => Operation::Unlink { file },
+            _ => Operation::Stat { file },
+        })))
+    }
+}

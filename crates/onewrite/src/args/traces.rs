@@ -1,0 +1,193 @@
+//! Arguments of `onewrite cache` and `onewrite trace`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use onewrite_lab::generate::TraceKind;
+use onewrite_lab::trace::{Action, Format};
+
+use super::{Ftl, parsed};
+use crate::size::{self, SizeOrShare};
+
+/// How a trace is read.
+#[derive(Clone, Debug, Args)]
+pub struct TraceInput {
+    /// Format of the trace [default: found out]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general, alibaba,
+    /// tencent or columns:MAP (see docs/cache.md). Files compressed with zstd, gzip or xz are read as they are.
+    #[arg(long, value_parser = parsed::<Format>)]
+    pub format: Option<Format>,
+    /// Only this volume (disk, file, storage unit) of a trace with several.
+    #[arg(long, value_name = "NUMBER")]
+    pub volume: Option<u32>,
+    /// Volumes of a trace with several lie one behind the other, each as long as its last page; otherwise 64 TiB apart.
+    #[arg(long, conflicts_with = "volume")]
+    pub pack: bool,
+    /// Action of blkparse and blktrace records that is taken: Q, D or C [default: Q].
+    #[arg(long, value_parser = parsed::<Action>)]
+    pub action: Option<Action>,
+    /// Size of a page.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "4096")]
+    pub page_size: u64,
+}
+
+/// `onewrite cache`
+#[derive(Clone, Debug, Args)]
+pub struct Cache {
+    /// The trace (- for standard input).
+    pub trace: PathBuf,
+    /// Policies, with commas between them, or `all`: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
+    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo, sieve, belady.
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    pub policies: Vec<String>,
+    /// Sizes of the cache, with commas between them; `10%` is a share of the different pages of the trace.
+    #[arg(long = "size", value_name = "SIZES", value_delimiter = ',', value_parser = size::bytes_or_share,
+        default_value = "4MiB")]
+    pub sizes: Vec<SizeOrShare>,
+    /// How the trace is read.
+    #[command(flatten)]
+    pub input: TraceInput,
+    /// Size of a flash block, for the policies that evict by block and for the histogram of utilizations.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "4MiB")]
+    pub flash_block: u64,
+    /// Draw the misses of each policy over the sizes to this file: an HTML page if it ends in .html, else SVG.
+    #[arg(long, value_name = "FILE")]
+    pub chart: Option<PathBuf>,
+    /// Write the after-cache trace to this file; with several policies or sizes to FILE-POLICY-SIZE.
+    #[arg(long, value_name = "FILE")]
+    pub after: Option<PathBuf>,
+    /// Each volume of the trace has a cache and a device of its own.
+    #[arg(long, conflicts_with_all = ["volume", "pack"])]
+    pub each: bool,
+    /// Replay the after-cache traces on this emulated device: time, write amplification, erases.
+    #[arg(long, value_name = "PROFILE")]
+    pub device: Option<String>,
+    /// Submit what the cache lets through at the times of the trace, and tell how long the device took to respond; otherwise as
+    /// fast as the device takes it.
+    #[arg(long, requires = "device")]
+    pub timed: bool,
+    /// What translates pages to flash in that device; with all but `page` time is an estimate.
+    #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "device")]
+    pub ftl: Ftl,
+    /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
+    pub device_size: Option<u64>,
+    /// Log blocks of `--ftl fast` and `bast`, at most as many as the spare blocks allow
+    /// [default: the profile's, else so many].
+    #[arg(long, value_name = "COUNT", requires = "device")]
+    pub log_blocks: Option<u32>,
+    /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
+    pub map_cache: Option<u64>,
+    /// Begin with a blank device instead of one that was filled once.
+    #[arg(long, requires = "device")]
+    pub blank: bool,
+    /// Age the device before the trace by so many bytes of writes, half of them sequential and half random.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "0", requires = "device")]
+    pub age: u64,
+    /// Cores to use [default: all]; the results are the same on any number.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    pub threads: usize,
+    /// Write the results as JSON to this file, or to standard output (-).
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `onewrite trace`
+#[derive(Debug, Subcommand)]
+pub enum Trace {
+    /// Requests, duration, reads, writes and write range of traces, a line for each.
+    Summarise {
+        /// The traces (- for standard input).
+        #[arg(required = true)]
+        traces: Vec<PathBuf>,
+        /// How they are read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// Each volume of a trace on a line of its own.
+        #[arg(long, conflicts_with_all = ["volume", "pack"])]
+        each: bool,
+        /// Write the summaries as a JSON array to this file, or to standard output (-).
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<PathBuf>,
+    },
+    /// Write a trace in our own format, with its times if it has some; compressed if the new name ends in .zst or .gz.
+    Convert {
+        /// The trace (- for standard input).
+        trace: PathBuf,
+        /// The new file.
+        output: PathBuf,
+        /// How the trace is read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// What a line of the new file holds.
+        #[arg(long, value_enum, default_value_t = Lines::Bytes)]
+        to: Lines,
+        /// Leave the times out.
+        #[arg(long)]
+        no_times: bool,
+    },
+    /// Take a part of a trace, as `convert` does.
+    Cut {
+        /// The trace (- for standard input).
+        trace: PathBuf,
+        /// The new file.
+        output: PathBuf,
+        /// How the trace is read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// Records to pass over.
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        skip: u64,
+        /// Records to take [default: all that follow].
+        #[arg(long, value_name = "COUNT")]
+        take: Option<u64>,
+        /// What a line of the new file holds.
+        #[arg(long, value_enum, default_value_t = Lines::Bytes)]
+        to: Lines,
+        /// Leave the times out.
+        #[arg(long)]
+        no_times: bool,
+    },
+    /// Make a workload of the dissertation's table 2-2, seeded: the same volumes and write range.
+    Generate {
+        /// video-streaming, mixed-applications, file-server or tpc-c.
+        #[arg(value_parser = parsed::<TraceKind>)]
+        name: TraceKind,
+        /// The new file [default: NAME.csv]; compressed if it ends in .zst or .gz.
+        output: Option<PathBuf>,
+        /// Seed of all chance.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Share of the volumes and the range of the table, at most 1; too little of a workload is refused with the least.
+        #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
+        scale: f64,
+        /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].
+        #[arg(long, value_name = "FILE")]
+        load_file: Option<PathBuf>,
+        /// Clients of file-server [default: 48; fewer at a small scale].
+        #[arg(long, value_name = "COUNT")]
+        clients: Option<u32>,
+    },
+    /// Draw pages over the course of a trace, as SVG.
+    Draw {
+        /// The trace (- for standard input).
+        trace: PathBuf,
+        /// The picture.
+        output: PathBuf,
+        /// How the trace is read.
+        #[command(flatten)]
+        input: TraceInput,
+        /// Draw writes only.
+        #[arg(long)]
+        writes: bool,
+    },
+}
+
+/// Lines of our own trace format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lines {
+    /// `r|w,offset,length`, in bytes.
+    Bytes,
+    /// `r|w,page`, a line for each page.
+    Pages,
+}

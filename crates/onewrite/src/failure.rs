@@ -1,0 +1,135 @@
+//! Failure: the exit code that an error makes, decided in this one place.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | the promise was broken, a row differs from its paper, or something could not be copied |
+//! | 2 | usage or bad input: options, job files, traces, profiles, a damaged or unsupported image |
+//! | 3 | the machine: I/O errors, a full disk, no permission, an image or disk in use |
+//!
+//! `fsck` has the codes of fsck(8) instead.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use onewrite_block::DeviceError;
+use onewrite_fs::FsError;
+use onewrite_lab::LabError;
+
+/// What an error says about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The promise.
+    Broken = 1,
+    /// What was asked for.
+    Input = 2,
+    /// What it was asked of.
+    Machine = 3,
+}
+
+impl Failure {
+    /// The first cause that knows decides; what nobody knows was our own word about the input. A command that
+    /// `sizes_device` was given too small a one if there is no room.
+    pub fn of(error: &anyhow::Error, sizes_device: bool) -> Failure {
+        if sizes_device && error.chain().any(lacks_room) {
+            return Failure::Input;
+        }
+        error.chain().find_map(known).unwrap_or(Failure::Input)
+    }
+}
+
+fn lacks_room(cause: &(dyn Error + 'static)) -> bool {
+    let lab = cause.downcast_ref::<LabError>();
+    let within = lab.is_some_and(|error| {
+        matches!(
+            error,
+            LabError::Fs(FsError::NoSpace { .. }) | LabError::Operation { source: FsError::NoSpace { .. }, .. }
+        )
+    });
+    within || matches!(cause.downcast_ref(), Some(FsError::NoSpace { .. }))
+}
+
+fn known(cause: &(dyn Error + 'static)) -> Option<Failure> {
+    if let Some(error) = cause.downcast_ref::<LabError>() {
+        return Some(of_lab(error));
+    }
+    if let Some(error) = cause.downcast_ref::<FsError>() {
+        return Some(of_fs(error));
+    }
+    if let Some(error) = cause.downcast_ref::<onewrite_device::Error>() {
+        return Some(of_setup(error));
+    }
+    if cause.is::<DeviceError>() {
+        return Some(Failure::Machine);
+    }
+    cause.downcast_ref::<io::Error>().map(|error| of_kind(error.kind()))
+}
+
+fn of_lab(error: &LabError) -> Failure {
+    match error {
+        LabError::Verify { .. } => Failure::Broken,
+        LabError::WriteFile { .. } | LabError::Raw { .. } | LabError::Halt(_) => Failure::Machine,
+        LabError::ReadFile { message, .. } if is_broken_medium(message) => Failure::Machine,
+        LabError::DeviceSetup(error) => of_setup(error),
+        LabError::Operation { source: error, .. } | LabError::Fs(error) => of_fs(error),
+        _ => Failure::Input,
+    }
+}
+
+/// Whether the system's words are those of EIO.
+fn is_broken_medium(message: &str) -> bool {
+    message == io::Error::from_raw_os_error(5).to_string()
+}
+
+fn of_fs(error: &FsError) -> Failure {
+    match error {
+        FsError::Device(_) | FsError::NoSpace { .. } | FsError::ReadOnly(_) => Failure::Machine,
+        _ => Failure::Input,
+    }
+}
+
+fn of_setup(error: &onewrite_device::Error) -> Failure {
+    match error {
+        onewrite_device::Error::Busy { .. } => Failure::Machine,
+        onewrite_device::Error::Host { kind, .. } => of_kind(*kind),
+        _ => Failure::Input,
+    }
+}
+
+/// A place that is not there, or is something else, was named wrongly.
+fn of_kind(kind: ErrorKind) -> Failure {
+    match kind {
+        ErrorKind::NotFound
+        | ErrorKind::IsADirectory
+        | ErrorKind::NotADirectory
+        | ErrorKind::AlreadyExists
+        | ErrorKind::InvalidInput
+        | ErrorKind::InvalidFilename
+        | ErrorKind::InvalidData
+        | ErrorKind::UnexpectedEof => Failure::Input,
+        _ => Failure::Machine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn the_first_cause_that_knows_decides() {
+        let code = |error: anyhow::Error| Failure::of(&error, false);
+        let full = io::Error::from(ErrorKind::StorageFull);
+        assert_eq!(code(anyhow::Error::from(full).context("cannot write a")), Failure::Machine);
+        assert_eq!(code(anyhow!("--modes is empty")), Failure::Input);
+        let device = FsError::Device(DeviceError::FlushFailed);
+        assert_eq!(code(LabError::Fs(device).into()), Failure::Machine);
+        let none = Err::<(), _>(io::Error::from(ErrorKind::NotFound)).context("job.fio").unwrap_err();
+        assert_eq!(code(none), Failure::Input);
+        let (path, medium) = ("a".to_owned(), io::Error::from_raw_os_error(5).to_string());
+        assert_eq!(code(LabError::ReadFile { path, message: medium }.into()), Failure::Machine);
+        let room = || LabError::Fs(FsError::NoSpace { what: "blocks", needed: 2, free: 0 }).into();
+        assert_eq!((code(room()), Failure::of(&room(), true)), (Failure::Machine, Failure::Input));
+    }
+}

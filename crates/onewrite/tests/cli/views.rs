@@ -1,0 +1,101 @@
+//! Images that may only be read: looks and copies out of them need no permission to write, and read what others made.
+
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::process::Command;
+
+use crate::support::Scratch;
+
+/// An image by mke2fs with a small tree; `None`, loudly, without e2fsprogs.
+fn foreign(scratch: &Scratch, arguments: &str) -> Option<()> {
+    scratch.write("tree/a.txt", "alpha\n");
+    scratch.write("tree/deep/b.bin", vec![7; 300_000]);
+    std::os::unix::fs::symlink("../a.txt", scratch.path("tree/deep/link")).unwrap();
+    let made = scratch.other("mke2fs", &format!("-q -F {arguments} -d tree a.img 24M"))?;
+    made.ok();
+    Some(())
+}
+
+fn looks_work(scratch: &Scratch, options: &str) {
+    assert_eq!(scratch.onewrite(&format!("ls {options} a.img")).ok(), "a.txt\ndeep\nlost+found\n");
+    assert_eq!(scratch.onewrite(&format!("cat {options} a.img:/a.txt")).ok(), "alpha\n");
+    assert_eq!(
+        scratch.onewrite(&format!("tree {options} a.img:/deep")).ok(),
+        "/deep\n├── b.bin\n└── link -> ../a.txt\n"
+    );
+    scratch.onewrite(&format!("cp {options} a.img:/deep out")).ok();
+    assert_eq!(std::fs::read(scratch.path("out/b.bin")).unwrap(), vec![7; 300_000]);
+    std::fs::remove_dir_all(scratch.path("out")).unwrap();
+}
+
+#[test]
+fn images_of_other_block_sizes_and_ages_are_looked_at_and_copied_out_of() {
+    for arguments in ["-t ext2 -b 1024", "-t ext3 -b 2048", "-t ext4 -b 1024", "-t ext4 -b 4096 -O inline_data,quota"] {
+        let scratch = Scratch::new();
+        let Some(()) = foreign(&scratch, arguments) else { return };
+        let before = std::fs::read(scratch.path("a.img")).unwrap();
+        looks_work(&scratch, "");
+        assert!(std::fs::read(scratch.path("a.img")).unwrap() == before, "{arguments}");
+    }
+}
+
+/// Runs the program as nobody; `None`, loudly, if that is not possible.
+fn as_nobody(scratch: &Scratch, arguments: &str) -> Option<std::process::Output> {
+    let program = scratch.path("onewrite");
+    std::fs::copy(env!("CARGO_BIN_EXE_onewrite"), &program).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    let output = command.args(arguments.split_whitespace()).current_dir(scratch.as_path()).output();
+    output.map_err(|error| eprintln!("SKIPPED: setpriv: {error}")).ok().filter(|output| {
+        let is_possible = !String::from_utf8_lossy(&output.stderr).contains("setpriv:");
+        if !is_possible {
+            eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        is_possible
+    })
+}
+
+#[test]
+fn reading_needs_no_permission_to_write() {
+    let scratch = Scratch::new();
+    let Some(()) = foreign(&scratch, "-t ext4 -b 4096") else { return };
+    std::fs::set_permissions(scratch.path("a.img"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    for (arguments, expected) in [("cat a.img:/a.txt", "alpha\n"), ("ls a.img", "a.txt\ndeep\nlost+found\n")] {
+        let Some(output) = as_nobody(&scratch, arguments) else { return };
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    }
+    let Some(output) = as_nobody(&scratch, "fsck -n a.img") else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("clean"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_read_only_block_device_is_read() {
+    let scratch = Scratch::new();
+    let Some(()) = foreign(&scratch, "-t ext4 -b 1024") else { return };
+    let attached = scratch.other("losetup", "-r -f --show a.img");
+    let Some(attached) = attached.filter(|attached| attached.code() == 0) else {
+        return eprintln!("SKIPPED: no loop device");
+    };
+    let device = attached.ok().trim().to_owned();
+    let listed = scratch.onewrite(&format!("ls {device}"));
+    scratch.other("losetup", &format!("-d {device}")).unwrap().ok();
+    assert_eq!(listed.ok(), "a.txt\ndeep\nlost+found\n");
+}
+
+#[test]
+fn a_rescue_reads_a_damaged_image_and_tells_what_is_lost() {
+    let scratch = Scratch::new();
+    let Some(()) = foreign(&scratch, "-t ext4 -b 1024") else { return };
+    let image = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
+    image.write_all_at(&[0xff; 1024], 1024).unwrap();
+    assert!(scratch.onewrite("ls a.img").fails_with(2).contains("superblock"));
+    let rescued = scratch.onewrite("cat --rescue a.img:/a.txt");
+    assert_eq!((rescued.code(), rescued.out().as_str()), (1, "alpha\n"), "{}", rescued.err());
+    assert!(rescued.err().contains("a backup is used"), "{}", rescued.err());
+    let listed = scratch.onewrite("ls --rescue a.img");
+    assert_eq!((listed.code(), listed.out().as_str()), (1, "a.txt\ndeep\nlost+found\n"));
+    let copied = scratch.onewrite("cp --rescue a.img:/a.txt out.txt");
+    assert_eq!(copied.code(), 1, "{}", copied.err());
+    assert_eq!(std::fs::read(scratch.path("out.txt")).unwrap(), b"alpha\n");
+}
