@@ -485,7 +485,7 @@ fn a_terminal_sees_the_time_left_and_no_sequence_of_a_name() {
     bulk(&scratch, "tree/one", 300);
     let Some(run) = on_a_terminal(&scratch, "run varmail --operations 400000 --files 100") else { return };
     assert!(run.contains("%, ") && run.contains(" left; "), "{run}");
-    let made = on_a_terminal(&scratch, "mkfs $'\\e]0;owned\\a.img' --size 1G --from tree").unwrap();
+    let made = on_a_terminal(&scratch, "mkfs '\x1b]0;owned\x07.img' --size 1G --from tree").unwrap();
     assert!(made.contains("\\033]0;owned\\007.img: ext4") && !made.contains("\x1b]0;"), "{made:?}");
     assert!(made.contains("MiB of ") && made.contains(" left"), "{made:?}");
     let quiet = on_a_terminal(&scratch, "-q run varmail --operations 400000 --files 100").unwrap();
