@@ -2,14 +2,13 @@
 //!
 //! Nothing is drawn where standard error is no terminal, or with `--quiet`.
 
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use onewrite_lab::LabError;
 use onewrite_lab::driver::{Progress, Watcher};
-use onewrite_lab::transfer;
+use onewrite_lab::transfer::{self, Source};
 
 use crate::{escape, output, stop};
 
@@ -97,23 +96,21 @@ impl Bar {
 pub struct Copying(ProgressBar);
 
 impl Copying {
-    /// Begins to copy `bytes`, as far as that is known.
-    pub fn new(name: &str, bytes: Option<u64>) -> Copying {
-        let (bar, form) = match bytes {
-            Some(bytes) => {
-                let form = "{prefix} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-                (ProgressBar::new(bytes), form)
-            }
-            None => (ProgressBar::new_spinner(), "{spinner} {prefix}: {bytes}, {bytes_per_sec}"),
-        };
-        Copying(drawn(bar, form, name))
+    /// Begins to copy something; how much is not known yet.
+    pub fn new(name: &str) -> Copying {
+        Copying(drawn(ProgressBar::new_spinner(), "{spinner} {prefix}: {bytes}, {bytes_per_sec}", name))
     }
 
-    /// Begins to copy what is at `source` on the host.
-    pub fn of(source: &Path) -> Copying {
+    /// Finds out how much `nodes` of `source` are, so that the time left can be told. If it is time to stop, the copy itself
+    /// hears of it next.
+    pub async fn weigh<S: Source>(&mut self, source: &S, nodes: impl Iterator<Item = S::Node>) {
         // Only a bar that is seen is worth a walk.
-        let bytes = (!ProgressBar::new(0).is_hidden() && !output::is_quiet()).then(|| bytes_below(source));
-        Copying::new(&source.display().to_string(), bytes)
+        if !self.0.is_hidden()
+            && let Ok(bytes) = transfer::weigh(source, nodes.collect(), self).await
+        {
+            self.0.set_style(style("{prefix} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left"));
+            self.0.set_length(bytes);
+        }
     }
 }
 
@@ -128,22 +125,6 @@ impl Drop for Copying {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
-}
-
-/// Bytes of all files at and below `path`; what cannot be looked at counts for nothing, and is told when it is copied.
-fn bytes_below(path: &Path) -> u64 {
-    let (mut pending, mut bytes) = (vec![path.to_owned()], 0);
-    while let Some(path) = pending.pop() {
-        match std::fs::symlink_metadata(&path) {
-            Ok(found) if found.is_dir() => {
-                let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
-                pending.extend(entries.map(|entry| entry.path()));
-            }
-            Ok(found) if found.is_file() => bytes += found.len(),
-            _ => (),
-        }
-    }
-    bytes
 }
 
 fn style(form: &str) -> ProgressStyle {
@@ -166,21 +147,4 @@ fn say(name: &str, count: u64, begin: Instant) {
 #[expect(clippy::disallowed_methods, reason = "what a run costs this machine is told in its own time")]
 fn now() -> Instant {
     Instant::now()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bytes_of_a_tree_are_those_of_its_files() {
-        let directory = std::env::temp_dir().join(format!("onewrite-bytes-{}", std::process::id()));
-        std::fs::create_dir_all(directory.join("deep")).unwrap();
-        std::fs::write(directory.join("a"), [1; 100]).unwrap();
-        std::fs::write(directory.join("deep/b"), [1; 23]).unwrap();
-        std::os::unix::fs::symlink("a", directory.join("link")).unwrap();
-        assert_eq!((bytes_below(&directory), bytes_below(&directory.join("a"))), (123, 100));
-        assert_eq!(bytes_below(&directory.join("nothing")), 0);
-        std::fs::remove_dir_all(&directory).unwrap();
-    }
 }

@@ -120,6 +120,12 @@ impl FileDisk {
         made
     }
 
+    /// The same disk, called `path` in messages: what it will be called once it is whole.
+    pub fn called(mut self, path: &Path) -> FileDisk {
+        self.geometry.name = path.display().to_string();
+        self
+    }
+
     fn make(path: &Path, bytes: u64) -> Result<FileDisk, Error> {
         let (file, hold) = held(path, Access::Alone, |options| {
             options

@@ -5,7 +5,8 @@
 //!   names that are paths were refused before (see `source`).
 //! - A link, pipe or device that the host has already is neither followed nor opened. A file or link is replaced by rename; over
 //!   a pipe, socket, device or directory nothing is copied, and no directory over a link.
-//! - A file appears under its name when it is whole: it is written as `.onewrite-….part` in its directory, then renamed.
+//! - A file appears under its name when it is whole: until then it has none (`O_TMPFILE`), or on file systems that cannot do that the
+//!   name `.onewrite-….part`.
 //! - A directory is copied once, wherever else it is named.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -285,8 +286,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         if identity(&found.metadata().map_err(refused)?) != *first {
             return refuse("its first name was taken by something else meanwhile; copy again");
         }
-        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
-        let (partial, ()) = partial(|name| linkat(CWD, &path, directory, name, AtFlags::SYMLINK_FOLLOW))?;
+        let (partial, ()) = partial(|name| give_name(&found, directory, name))?;
         rename(directory, &partial, name)?;
         // A rename onto another name of the same file does nothing.
         let _ = unlinkat(directory, &partial[..], AtFlags::empty());
@@ -382,32 +382,52 @@ fn rename(directory: &File, from: &[u8], to: &[u8]) -> Result<(), LabError> {
     })
 }
 
-/// A file that has no name of its own yet, and goes unless it gets one.
+/// Gives an open file one more name.
+fn give_name(file: &File, directory: &File, name: &[u8]) -> Result<(), Errno> {
+    linkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), directory, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// A file that is not whole yet, and goes unless it gets a name.
 struct Partial {
     directory: File,
-    name: Vec<u8>,
+    /// What it goes by until then; `None` if by nothing.
+    name: Option<Vec<u8>>,
     file: File,
 }
 
 impl Partial {
     fn create(directory: &File, mode: u16) -> Result<Partial, LabError> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode.into());
-        let (name, file) = partial(|name| openat(directory, name, flags, mode))?;
+        let (name, file) = match openat(directory, ".", flags | OFlags::TMPFILE, mode) {
+            Ok(file) => (None, file),
+            // The file system, or an old kernel, has no files without a name. Anything else the second try tells.
+            Err(_) => {
+                let (name, file) =
+                    partial(|name| openat(directory, name, flags | OFlags::CREATE | OFlags::EXCL, mode))?;
+                (Some(name), file)
+            }
+        };
         Ok(Partial { directory: directory.try_clone().map_err(refused)?, name, file: File::from(file) })
     }
 
     fn rename(mut self, name: &[u8]) -> Result<(), LabError> {
-        let partial = std::mem::take(&mut self.name);
+        let partial = match self.name.take() {
+            Some(partial) => partial,
+            None => match give_name(&self.file, &self.directory, name) {
+                Err(Errno::EXIST) => partial(|name| give_name(&self.file, &self.directory, name))?.0,
+                named => return named.map_err(|error| refused(error.into())),
+            },
+        };
         rename(&self.directory, &partial, name)
     }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        if !self.name.is_empty() {
+        if let Some(name) = &self.name {
             // It may be gone already; the error that broke it off is told.
-            let _ = unlinkat(&self.directory, &self.name[..], AtFlags::empty());
+            let _ = unlinkat(&self.directory, &name[..], AtFlags::empty());
         }
     }
 }

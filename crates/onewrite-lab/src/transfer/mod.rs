@@ -13,6 +13,7 @@ mod paths;
 mod remove;
 mod settle;
 mod source;
+mod weigh;
 
 use onewrite_fs::{Attributes, DirectoryEntry, FileKind, FileView, FsError, FsResult, Ino};
 
@@ -25,6 +26,7 @@ pub use left::{Left, LeftOut};
 pub use remove::remove;
 pub use settle::Keep;
 pub use source::{Entries, Identity, Source, Tree};
+pub use weigh::weigh;
 
 /// Bytes moved at a time.
 const CHUNK: usize = 1 << 20;

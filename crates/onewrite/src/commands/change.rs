@@ -66,7 +66,7 @@ pub fn rm(args: &Rm) -> anyhow::Result<ExitCode> {
                     let parent = resolve(fs, parent).await?;
                     match fs.unlink(parent, name).await {
                         Err(FsError::IsDirectory(_)) if recursive => {
-                            remove(fs, parent, name, &mut Copying::new("rm", None)).await
+                            remove(fs, parent, name, &mut Copying::new("rm")).await
                         }
                         Err(FsError::IsDirectory(_)) => {
                             Err(LabError::Option("it is a directory; -r removes it with all that lies below".into()))

@@ -8,7 +8,7 @@ use onewrite_block::Runtime;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::Ext4;
 use onewrite_fs::{FileKind, FileSystem, FileView, FsError, Ino};
-use onewrite_lab::transfer::{CopyIn, CopyOut, HostTree, Keep, Left, Source, Transferred, Tree};
+use onewrite_lab::transfer::{CopyIn, CopyOut, HostNode, HostTree, Keep, Left, Source, Transferred, Tree};
 use onewrite_lab::{LabError, is_same_file};
 
 use crate::args::Cp;
@@ -152,13 +152,15 @@ impl Group {
         (target, within): (&Target, bool),
         report: &mut Report,
     ) {
+        let found = self.resolved(tree.0).await;
         let mut left = std::mem::take(&mut report.left);
-        let mut watcher = Copying::new("cp", None);
+        let mut watcher = Copying::new("cp");
+        watcher.weigh(tree, found.iter().flatten().copied()).await;
         let mut copy = CopyIn::new((fs, tree, within), &mut watcher, &mut left);
-        for (source, path) in &self.places {
-            let outcome = match resolve(tree.0, path.as_bytes()).await {
+        for ((source, path), found) in self.places.iter().zip(found) {
+            let outcome = match found {
                 Ok(ino) => target.take(&mut copy, &ino, source, own_name(path)).await,
-                Err(error) => Err(LabError::Option(error.to_string())),
+                Err(error) => Err(error),
             };
             if !report.file(source, outcome) {
                 break;
@@ -170,18 +172,15 @@ impl Group {
 
     async fn copy_from_host(&self, fs: &Ext4, target: &Target, report: &mut Report) -> anyhow::Result<()> {
         let tree = HostTree::new()?;
+        let found: Vec<_> = self.places.iter().map(|(_, path)| on_host(&tree, path)).collect();
         let mut left = std::mem::take(&mut report.left);
-        let mut watcher = Copying::new("cp", None);
+        let mut watcher = Copying::new("cp");
+        watcher.weigh(&tree, found.iter().flatten().map(|(node, _)| node.clone())).await;
         let mut copy = CopyIn::new((fs, &tree, false), &mut watcher, &mut left);
-        for (source, path) in &self.places {
-            let found = Path::new(path).canonicalize();
-            let outcome = match found.as_ref().map_err(ToString::to_string).map(|found| (found, tree.at(found))) {
-                Ok((found, Ok(node))) => {
-                    let own = found.file_name().map(std::ffi::OsStr::as_encoded_bytes);
-                    target.take(&mut copy, &node, source, own).await
-                }
-                Ok((_, Err(error))) => Err(error),
-                Err(message) => Err(LabError::Option(message)),
+        for ((source, _), found) in self.places.iter().zip(found) {
+            let outcome = match found {
+                Ok((node, own)) => target.take(&mut copy, &node, source, own.as_deref()).await,
+                Err(error) => Err(error),
             };
             if !report.file(source, outcome) {
                 break;
@@ -200,13 +199,15 @@ impl Group {
         mut report: Report,
     ) -> anyhow::Result<Report> {
         let (tree, mut left) = (Tree(fs), std::mem::take(&mut report.left));
-        let mut watcher = Copying::new("cp", None);
+        let found = self.resolved(fs).await;
+        let mut watcher = Copying::new("cp");
+        watcher.weigh(&tree, found.iter().flatten().copied()).await;
         let mut copy = CopyOut::new(&tree, &target.directory, keep, &mut watcher, &mut left)?;
-        for (source, path) in &self.places {
+        for ((source, path), found) in self.places.iter().zip(found) {
             let name = target.name.as_deref().or(own_name(path));
-            let outcome = match resolve(fs, path.as_bytes()).await {
+            let outcome = match found {
                 Ok(ino) => copy.tree(&ino, name).await,
-                Err(error) => Err(LabError::Option(error.to_string())),
+                Err(error) => Err(error),
             };
             if !report.file(source, outcome) {
                 break;
@@ -216,6 +217,22 @@ impl Group {
         report.left.append(left);
         Ok(report)
     }
+
+    /// What each place is in the image.
+    async fn resolved<F: FileView>(&self, fs: &F) -> Vec<Result<Ino, LabError>> {
+        let mut found = Vec::new();
+        for (_, path) in &self.places {
+            found.push(resolve(fs, path.as_bytes()).await.map_err(|error| LabError::Option(error.to_string())));
+        }
+        found
+    }
+}
+
+/// What is at `path` on the host, and its own name.
+fn on_host(tree: &HostTree, path: &str) -> Result<(HostNode, Option<Vec<u8>>), LabError> {
+    let path = Path::new(path).canonicalize().map_err(|error| LabError::Option(error.to_string()))?;
+    let own = path.file_name().map(|name| name.as_encoded_bytes().to_vec());
+    Ok((tree.at(&path)?, own))
 }
 
 /// The last name of a path; none of the root and of directories that are named by `.` or `..`.

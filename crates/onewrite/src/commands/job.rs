@@ -234,7 +234,7 @@ pub fn disk(path: &Path, size: Option<u64>) -> anyhow::Result<(Box<dyn Device>, 
     let (_, partial) = Partial::create(path).with_context(|| format!("cannot make {}", path.display()))?;
     let device =
         FileDisk::create(partial.path(), size.unwrap_or(DEFAULT_BYTES)).with_context(|| path.display().to_string())?;
-    Ok((Box::new(device), Some(partial)))
+    Ok((Box::new(device.called(path)), Some(partial)))
 }
 
 /// Everything that was decided, defaults included, on standard error.

@@ -61,10 +61,12 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
 async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Left)> {
     let path = from.canonicalize().with_context(|| from.display().to_string())?;
     let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
-    let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::of(from));
+    let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::new(&from.display().to_string()));
+    let root = tree.at(&path)?;
+    watcher.weigh(&tree, std::iter::once(root.clone())).await;
     let mut copy = CopyIn::new((&fs, &tree, false), &mut watcher, &mut left);
     let shown = from.as_os_str().as_encoded_bytes();
-    let copied = copy.tree(&tree.at(&path)?, shown, fs.root(), None).await;
+    let copied = copy.tree(&root, shown, fs.root(), None).await;
     drop(copy);
     fs.unmount().await?;
     Ok((copied?, left))

@@ -182,6 +182,13 @@ fn disk_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |metadata| metadata.blocks() * 512)
 }
 
+/// What a process has handed to the kernel by now.
+fn bytes_written(pid: u32) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let count = io.lines().find_map(|line| line.strip_prefix("wchar: "));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
 #[test]
 fn of_two_that_write_one_is_refused_by_the_name_of_the_other() {
     let scratch = Scratch::new();
@@ -287,17 +294,15 @@ fn a_copy_out_that_is_interrupted_leaves_no_half_file() {
     scratch.onewrite("mkfs i.img --size 1G --from tree").ok();
     std::fs::create_dir(scratch.path("out")).unwrap();
     scratch.write("out/b", "old");
-    let mut copy = Started::start(&scratch, "cp i.img:/b out");
-    let (out, temporary) = (scratch.path("out"), format!(".onewrite-{}-", copy.0.id()));
-    copy.wait_until(|| {
-        let mut entries = std::fs::read_dir(&out).unwrap().flatten();
-        entries
-            .any(|entry| entry.file_name().to_string_lossy().starts_with(&temporary) && disk_bytes(&entry.path()) > 0)
-    });
-    copy.signal("-TERM");
-    assert_eq!(copy.end().0.signal(), Some(15));
-    assert_eq!(std::fs::read_to_string(scratch.path("out/b")).unwrap(), "old");
-    assert_eq!(std::fs::read_dir(scratch.path("out")).unwrap().count(), 1);
+    for (signal, number) in [("-TERM", 15), ("-KILL", 9)] {
+        let mut copy = Started::start(&scratch, "cp i.img:/b out");
+        let pid = copy.0.id();
+        copy.wait_until(|| bytes_written(pid) > 16 << 20);
+        copy.signal(signal);
+        assert_eq!(copy.end().0.signal(), Some(number));
+        assert_eq!(std::fs::read_to_string(scratch.path("out/b")).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(scratch.path("out")).unwrap().count(), 1, "{signal}");
+    }
 }
 
 #[test]
@@ -488,6 +493,11 @@ fn a_terminal_sees_the_time_left_and_no_sequence_of_a_name() {
     let made = on_a_terminal(&scratch, "mkfs '\x1b]0;owned\x07.img' --size 1G --from tree").unwrap();
     assert!(made.contains("\\033]0;owned\\007.img: ext4") && !made.contains("\x1b]0;"), "{made:?}");
     assert!(made.contains("MiB of ") && made.contains(" left"), "{made:?}");
+    scratch.onewrite("mkfs a.img --size 2G").ok();
+    for copy in ["cp tree a.img:/again", "cp a.img:/again out", "cp a.img:/again a.img:/third"] {
+        let copied = on_a_terminal(&scratch, copy).unwrap();
+        assert!(copied.contains(" of 300.00 MiB, ") && copied.contains(" left"), "{copy}: {copied:?}");
+    }
     let quiet = on_a_terminal(&scratch, "-q run varmail --operations 400000 --files 100").unwrap();
     assert!(!quiet.contains(" left") && quiet.contains("varmail"), "{quiet}");
 }

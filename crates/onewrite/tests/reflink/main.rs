@@ -282,7 +282,12 @@ fn an_image_that_cannot_share_is_refused_with_the_cure() {
         let arguments = ["run", text(&job), "--device", text(&image), "--size", "64M", "--mode", mode];
         let (code, said) = onewrite(&arguments);
         assert_eq!(code, 2, "{said}");
-        let words = [format!("mode `{mode}`"), format!("use `{other}`"), "cannot reflink".into(), "XFS".into()];
+        let words = [
+            format!("mode `{mode}` on {}:", image.display()),
+            format!("use `{other}`"),
+            "cannot reflink".into(),
+            "XFS".into(),
+        ];
         words.into_iter().for_each(|word| assert!(said.contains(&word), "no {word}: {said}"));
         assert!(!image.exists(), "{mode}: what it made is left behind");
     }
