@@ -2,6 +2,7 @@
 
 use onewrite_block::Page;
 
+use super::disguise::{begins_as_directory, block_to_look_at};
 use super::map::Mapped;
 use super::special::reserved_problem;
 use super::{Checker, ReadBlocks};
@@ -203,6 +204,9 @@ impl<R: ReadBlocks> Checker<'_, R> {
             true => self.walk_block_map(number, inode).await,
             false => Mapped::default(),
         };
+        if !has_map && inode.kind().is_some() {
+            self.check_disguise(number, inode).await;
+        }
         let attributes = self.claim_attributes(number, inode).await;
         let sectors = (mapped.blocks + attributes) * u64::from(self.layout.block_size / 512);
         if mapped.sound && sectors != inode.sectors {
@@ -217,6 +221,15 @@ impl<R: ReadBlocks> Checker<'_, R> {
             Some(FileKind::Regular) => self.check_file_size(number, inode, &mapped),
             None => self.check_unnamed_size(number, inode),
             _ => {}
+        }
+    }
+
+    async fn check_disguise(&mut self, number: u32, inode: &Inode) {
+        let place = Place::Inode(number);
+        let Some(block) = block_to_look_at(inode, &self.layout) else { return };
+        let Some(page) = self.read(block, place).await else { return };
+        if begins_as_directory(&page.bytes()[..], number) {
+            self.report.add(place, "is a directory by what it holds but not by its mode", CURE);
         }
     }
 

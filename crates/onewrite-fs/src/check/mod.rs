@@ -19,6 +19,7 @@ mod attributes;
 pub(crate) mod blocks;
 pub(crate) mod counts;
 mod directories;
+pub(crate) mod disguise;
 mod groups;
 mod htree;
 pub(crate) mod indirect;

@@ -27,8 +27,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if block == 0 {
             return 0;
         }
-        let usable = match self.attribute_blocks.get(&block) {
-            Some(&users) => users > 0,
+        let usable = match self.attribute_blocks.get(&block).copied() {
+            Some(users) => users > 0,
+            None if self.is_attribute_block_too(block).await => {
+                self.shared_attributes.entry(block).or_default().push(number);
+                return 1;
+            }
             None => {
                 let is_free = block < self.layout.block_count && !self.used.is_used(block);
                 let usable = is_free && self.mend_attribute_block(block).await;
@@ -46,6 +50,15 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         *self.attribute_blocks.entry(block).or_default() += 1;
         1
+    }
+
+    /// Whether a block that something else has is a block of attributes without fault.
+    async fn is_attribute_block_too(&mut self, block: u64) -> bool {
+        let is_other = block < self.layout.block_count && self.used.is_used(block) && !self.fixed.is_used(block);
+        let Some(page) = (if is_other { self.read(block).await } else { None }) else { return false };
+        let bytes = page.bytes();
+        let is_sound = Attributes::in_block(&bytes[..], Place::Block(block)).and_then(Attributes::check).is_ok();
+        is_sound && attribute::verify_checksum(&bytes[..], block, &self.layout).is_ok()
     }
 
     /// Keeps the sound attributes of a block; false if it holds none.

@@ -1,6 +1,6 @@
 //! Reading and writing inodes, and finding free blocks and inodes.
 
-use onewrite_block::Page;
+use std::ops::Range;
 
 use super::{File, Mender};
 use crate::api::{FileKind, Timestamp};
@@ -43,14 +43,16 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// Takes a free block; only to be asked when everything in use is known.
     pub(super) fn allocate(&mut self) -> Option<u64> {
-        for block in self.next_free.max(1)..self.layout.block_count {
-            if !self.used.is_used(block) {
-                self.used.claim(block, 1);
-                self.next_free = block + 1;
-                return Some(block);
-            }
-        }
-        None
+        let block = self.allocate_in(self.next_free.max(1)..self.layout.block_count)?;
+        self.next_free = block + 1;
+        Some(block)
+    }
+
+    /// Takes a free block of these.
+    pub(super) fn allocate_in(&mut self, mut room: Range<u64>) -> Option<u64> {
+        let block = room.find(|&block| !self.used.is_used(block))?;
+        self.used.claim(block, 1);
+        Some(block)
     }
 
     pub(super) fn release(&mut self, block: u64) {
@@ -118,17 +120,5 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if let Some(file) = self.file(number) {
             *file = File { used: reserved, ..File::default() };
         }
-    }
-
-    /// A block of a sound copy, for a second owner; `None` if there is no room.
-    pub(super) async fn copy_of(&mut self, source: u64) -> Option<u64> {
-        if self.copies >= super::COPIES_MAX {
-            return None;
-        }
-        let page: Page = self.read(source).await?;
-        let block = self.allocate()?;
-        self.copies += 1;
-        self.image.put(block, page);
-        Some(block)
     }
 }

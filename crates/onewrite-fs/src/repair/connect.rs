@@ -27,13 +27,15 @@ impl<R: ReadBlocks> Mender<'_, R> {
             return;
         }
         self.note(Place::Inode(ROOT_INODE), "a root directory is made", false);
-        self.rebuilds.retain(|rebuild| rebuild.number() != ROOT_INODE);
+        self.rebuilds.retain(|rebuild| rebuild.number != ROOT_INODE);
         if let Some(mut old) = self.inode(ROOT_INODE).await {
             let content = self.content(ROOT_INODE, &mut old).await;
             if self.look(ROOT_INODE).kind == Some(FileKind::Regular) {
                 self.give_up(&content);
             }
         }
+        // What it had may be content of others.
+        self.reclaim();
         self.make_directory(ROOT_INODE, ROOT_INODE, 0o755).await;
     }
 
@@ -48,13 +50,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.image.put(physical, Page::new(bytes));
         (inode.size, inode.links) = (PAGE_SIZE as u64, 2);
         self.put_slot(number, &slot).await;
-        if self.has_extents() {
-            self.lay_out(number, &mut inode, &[physical], Vec::new()).await;
-        } else {
-            inode.block[..4].copy_from_slice(&(physical as u32).to_le_bytes());
-            inode.sectors = u64::from(self.layout.block_size / 512);
-            self.put_inode(number, &inode).await;
-        }
+        self.lay_out(number, &mut inode, &[physical], Vec::new()).await;
         if let Some(file) = self.file(number) {
             (file.used, file.kind) = (true, Some(FileKind::Directory));
         }
@@ -68,16 +64,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let file = own.look(number);
             number >= own.layout.first_inode && file.names == 0 && !own.serves_itself(number)
         };
-        let lost: Vec<u32> = self.used_inodes().into_iter().filter(|&number| is_lost(self, number)).collect();
-        if !lost.is_empty()
+        if self.used_inodes().into_iter().any(|number| is_lost(self, number))
             && let Some(home) = self.lost_and_found().await
         {
-            for number in lost {
-                // It may be the directory that was just made.
-                if self.look(number).names == 0 {
-                    self.add_entry(home, number, format!("#{number}").as_bytes()).await;
-                    self.note(Place::Inode(number), format!("is now lost+found/#{number}"), false);
-                }
+            for number in self.used_inodes().into_iter().filter(|&number| is_lost(self, number)).collect::<Vec<_>>() {
+                self.add_entry(home, number, format!("#{number}").as_bytes()).await;
+                self.note(Place::Inode(number), format!("is now lost+found/#{number}"), false);
             }
         }
         for number in self.used_inodes() {
@@ -104,14 +96,15 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
             if at != 0 && !reached.contains(&at) {
                 let parent = self.look(at).parent;
-                self.remove_entry(parent, at).await;
+                self.remove_entry(parent, |entry| entry.inode == at).await;
                 self.note(Place::Inode(at), "a directory below itself is taken out of the circle", false);
             }
             reached.extend(walk);
         }
     }
 
-    async fn remove_entry(&mut self, directory: u32, inode: u32) {
+    /// Takes out the first entry of a directory, but for `.` and `..`, that is the one.
+    pub(super) async fn remove_entry(&mut self, directory: u32, is_it: impl Fn(&block::Entry<'_>) -> bool) {
         let Some(mut own) = self.inode(directory).await else { return };
         let seed = self.layout.inode_seed(directory, own.generation);
         for (logical, physical, _) in self.directory_blocks(directory, &mut own).await {
@@ -119,21 +112,25 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let Some(page) = self.read(physical).await else { continue };
             let mut bytes = *page.bytes();
             let stored = bytes;
-            let found = block::Entries::new(&stored[..], place)
-                .flatten()
-                .find(|entry| entry.inode == inode && entry.name != b"." && entry.name != b"..");
-            let Some(offset) = found.map(|entry| entry.offset) else { continue };
+            let mut entries = block::Entries::new(&stored[..], place).flatten();
+            let found =
+                entries.find(|entry| entry.is_used() && entry.name != b"." && entry.name != b".." && is_it(entry));
+            let Some((offset, inode)) = found.map(|entry| (entry.offset, entry.inode)) else { continue };
             if block::remove(&mut bytes, offset, place).is_ok() {
                 block::set_checksum(&mut bytes, seed, &self.layout);
                 self.image.put(physical, Page::new(bytes));
-                if let Some(file) = self.file(inode) {
-                    (file.names, file.parent) = (0, 0);
-                }
-                if let Some(file) = self.file(directory) {
-                    file.children -= 1;
-                }
-                return;
+                return self.forget_name(directory, inode);
             }
+        }
+    }
+
+    fn forget_name(&mut self, directory: u32, inode: u32) {
+        let is_directory = self.look(inode).kind == Some(FileKind::Directory);
+        if let Some(file) = self.file(inode) {
+            (file.names, file.parent) = (file.names.saturating_sub(1), 0);
+        }
+        if is_directory && let Some(file) = self.file(directory) {
+            file.children = file.children.saturating_sub(1);
         }
     }
 
@@ -145,9 +142,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let place = Place::FileBlock { inode: ROOT_INODE, logical };
             let bytes = page.bytes();
             let Ok(found) = block::find(&bytes[..], LOST_AND_FOUND, place) else { continue };
-            if let Some(entry) = found {
-                return (self.look(entry.inode).kind == Some(FileKind::Directory)).then_some(entry.inode);
+            let Some(number) = found.map(|entry| entry.inode) else { continue };
+            if self.look(number).kind == Some(FileKind::Directory) {
+                return Some(number);
             }
+            self.remove_entry(ROOT_INODE, |entry| entry.name == LOST_AND_FOUND).await;
+            self.note(Place::Inode(number), "gives up the name lost+found, which only a directory can have", false);
+            break;
         }
         let number = self.allocate_inode()?;
         if !self.make_directory(number, ROOT_INODE, 0o700).await {

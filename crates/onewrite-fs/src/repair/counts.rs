@@ -15,8 +15,12 @@ const BITS: usize = WORDS * 64;
 static NOTHING: GroupBits = [0; WORDS];
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Writes all of them where they differ; false if one cannot be read.
-    pub(super) async fn write_counts(&mut self) -> bool {
+    /// Writes all of them where they differ.
+    ///
+    /// # Errors
+    /// If a descriptor or the superblock cannot be read, or a bitmap has no room.
+    pub(super) async fn write_counts(&mut self) -> Result<(), String> {
+        self.place_bitmaps()?;
         let (mut free_blocks, mut free_inodes) = (0, 0);
         for group in 0..self.layout.group_count {
             let mut own = self.descriptors[group as usize].clone();
@@ -25,11 +29,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
             free_blocks += u64::from(own.free_blocks());
             free_inodes += own.free_inodes();
             if !self.write_descriptor(group, own).await {
-                return false;
+                return Err(format!("group {group}: its descriptor cannot be read"));
             }
         }
-        let Some(page) = self.read(0).await else { return false };
-        let Ok(stored) = RawSuperblock::in_first_block(&page.bytes()[..]).cloned() else { return false };
+        let unreadable = || "the superblock cannot be read".to_owned();
+        let page = self.read(0).await.ok_or_else(unreadable)?;
+        let stored = RawSuperblock::in_first_block(&page.bytes()[..]).map_err(|error| error.to_string())?.clone();
         if (self.raw.free_blocks(), self.raw.free_inodes_count.get()) != (free_blocks, free_inodes) {
             self.raw.set_free_blocks(free_blocks);
             self.raw.free_inodes_count.set(free_inodes);
@@ -40,7 +45,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             self.raw.set_checksum();
             superblock::store(&self.image, &page, &self.raw);
         }
-        true
+        Ok(())
     }
 
     async fn write_block_bitmap(&mut self, group: u32, own: &mut RawGroupDescriptor) {

@@ -29,6 +29,8 @@ enum Verdict {
     Keep,
     Mark(Option<FileKind>),
     Drop(&'static str),
+    /// It is a directory that has a name in this one already.
+    Again(u32),
 }
 
 impl<R: ReadBlocks> Mender<'_, R> {
@@ -65,7 +67,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             if at == 0 && !self.mend_dots(number, &mut bytes) {
                 anew = true;
             }
-            anew |= self.take_entries(number, (at == 0, place), &mut bytes, &mut entries, &mut names);
+            anew |= self.take_entries(number, (at == 0, place), &mut bytes, &mut entries, &mut names).await;
             let tail_fits = has_tail(&bytes) || !self.layout.features.metadata_csum();
             anew |= !is_index && !tail_fits;
             if bytes != before || !is_index && !had_tail {
@@ -80,7 +82,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 self.image.put(physical, Page::new(bytes));
             }
         }
-        if anew && (self.has_extents() || is_whole) {
+        if anew {
             self.note(Place::Inode(number), format!("written anew with {} entries", entries.len()), false);
             self.write_anew(number, inode, &entries, &blocks).await;
         }
@@ -140,7 +142,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Takes in the entries of a block and takes out those that name nothing; true if the block is damaged.
-    fn take_entries(
+    async fn take_entries(
         &mut self,
         number: u32,
         (is_first, place): (bool, Place),
@@ -156,7 +158,22 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 continue;
             }
             let shown = String::from_utf8_lossy(&name).into_owned();
-            match self.verdict(number, inode, kind, &name, names) {
+            let mut verdict = self.verdict(number, inode, kind, &name, names);
+            if let Verdict::Again(parent) = verdict {
+                verdict = match self.belongs_here(inode, number, parent).await {
+                    true => {
+                        self.remove_entry(parent, |entry| entry.inode == inode).await;
+                        self.note(
+                            Place::Inode(parent),
+                            format!("no longer names {inode}, which is in {number}"),
+                            false,
+                        );
+                        self.verdict(number, inode, kind, &name, names)
+                    }
+                    false => Verdict::Drop("its directory has a name already"),
+                };
+            }
+            match verdict {
                 Verdict::Drop(why) => {
                     self.note(place, format!("entry `{shown}` is removed: {why}"), false);
                     dropped.push(offset);
@@ -166,7 +183,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                     self.note(place, format!("`{shown}` is marked as what it is"), true);
                     block::replace(bytes, offset, inode, kind);
                 }
-                Verdict::Keep => {}
+                Verdict::Keep | Verdict::Again(_) => {}
             }
             let is_directory = self.look(inode).kind == Some(FileKind::Directory);
             if let Some(file) = self.file(inode) {
@@ -187,6 +204,20 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
         }
         is_damaged
+    }
+
+    /// Whether a directory that `other` names, too, says that it lies in this one.
+    async fn belongs_here(&mut self, inode: u32, number: u32, other: u32) -> bool {
+        if inode == number || inode == ROOT_INODE || other == number {
+            return false;
+        }
+        let Some(mut own) = self.inode(inode).await else { return false };
+        let blocks = self.directory_blocks(inode, &mut own).await;
+        let Some(&(0, physical, true)) = blocks.first() else { return false };
+        let Some(page) = self.read(physical).await else { return false };
+        let bytes = page.bytes();
+        let above = Entries::new(&bytes[..], Place::Inode(inode)).nth(1);
+        matches!(above, Some(Ok(above)) if above.name == b".." && above.inode == number)
     }
 
     /// The entries of a block: after a damaged one, those that are beyond doubt.
@@ -250,7 +281,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         let is_again = inode == number || inode == ROOT_INODE || file.parent != 0;
         if file.kind == Some(FileKind::Directory) && is_again {
-            return Verdict::Drop("its directory has a name already");
+            return Verdict::Again(file.parent);
         }
         let expected = match file.kind {
             Some(kind) if self.layout.features.incompat.contains(Incompat::FILETYPE) => kind.entry_byte(),

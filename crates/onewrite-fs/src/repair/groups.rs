@@ -1,34 +1,40 @@
 //! Pass 1: descriptors, the blocks of the layout, and the orphan list.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::Mender;
+use super::backups::{backup_of, descriptor_at, with_places};
 use crate::check::ReadBlocks;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{Place, RawGroupDescriptor};
 
+/// First block and length.
+type Run = (u64, u64);
+
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Reads the descriptors, from a backup where one names impossible places, and claims what the layout takes; false if
-    /// that fails.
-    pub(super) async fn mend_groups(&mut self) -> bool {
+    /// Reads the descriptors, from a backup where one names impossible places, and claims what the layout takes.
+    ///
+    /// # Errors
+    /// If nothing says where the inodes of a group are.
+    pub(super) async fn mend_groups(&mut self) -> Result<(), String> {
         for group in 0..self.layout.group_count {
             let base = self.layout.base_blocks(group).min(self.layout.blocks_in_group(group));
             let first = self.layout.first_block_of_group(group);
             self.fixed.claim(first, base.into());
         }
         for group in 0..self.layout.group_count {
-            let Some(own) = self.stored_descriptor(group, 0).await else { return false };
+            let position = self.layout.position_of_descriptor(group);
+            let Some(own) = descriptor_at(&self.image, &self.layout, group, position).await else {
+                return Err(format!("group {group}: its descriptor cannot be read"));
+            };
             let is_sealed = own.verify_checksum(group, &self.layout).is_ok();
             let mut taken = self.are_possible(group, &own).then_some(own.clone());
             if taken.is_none() || !is_sealed {
-                let backup = self.backup_descriptor(group).await;
-                if let Some(backup) = backup
+                if let Some(backup) = backup_of(&self.image, &self.layout, group).await
                     && self.are_possible(group, &backup)
                 {
-                    let mut restored = own.clone();
-                    restored.set_block_bitmap(backup.block_bitmap());
-                    restored.set_inode_bitmap(backup.inode_bitmap());
-                    restored.set_inode_table(backup.inode_table());
+                    let restored = with_places(&own, &backup);
                     if taken.as_ref() != Some(&restored) {
                         self.note(Place::Group(group), "the places of bitmaps and inodes are those of a backup", false);
                     }
@@ -37,62 +43,91 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 // Its flags and counts are not to be believed: the table is read whole.
                 self.widened.insert(group);
             }
-            let Some(descriptor) = taken else { return false };
+            let descriptor = match taken {
+                Some(descriptor) => descriptor,
+                None => self.without_lost_bitmaps(group, own)?,
+            };
             self.claim_places(&descriptor);
             self.descriptors.push(descriptor);
         }
         self.used = self.fixed.clone();
-        true
+        Ok(())
     }
 
-    /// A descriptor as the copy in group `copy` has it.
-    async fn stored_descriptor(&self, group: u32, copy: u32) -> Option<RawGroupDescriptor> {
-        let (block, offset) = self.layout.position_of_descriptor(group);
-        let page = self.read(block + self.layout.first_block_of_group(copy)).await?;
-        RawGroupDescriptor::read(&page.bytes()[offset..], group, &self.layout).ok()
+    /// A descriptor that names no bitmap where none can be; they get another place when all that is in use is known.
+    fn without_lost_bitmaps(&mut self, group: u32, mut own: RawGroupDescriptor) -> Result<RawGroupDescriptor, String> {
+        let [blocks, inodes, table] = self.places(&own);
+        if !self.is_possible(group, table) {
+            let lost = "the place of its inode table is lost, and no backup of its descriptor is sound";
+            return Err(format!("group {group}: {lost}; nothing was changed: copy what `--rescue` reads"));
+        }
+        if !self.is_possible(group, inodes) || !apart(inodes, table) {
+            own.set_inode_bitmap(0);
+        }
+        if !self.is_possible(group, blocks) || !apart(blocks, table) || !apart(blocks, inodes) {
+            own.set_block_bitmap(0);
+        }
+        Ok(own)
     }
 
-    async fn backup_descriptor(&self, group: u32) -> Option<RawGroupDescriptor> {
-        for copy in (1..self.layout.group_count).filter(|&copy| self.layout.has_superblock(copy)) {
-            if let Some(backup) = self.stored_descriptor(group, copy).await
-                && backup.verify_checksum(group, &self.layout).is_ok()
-                && backup.inode_table() != 0
-            {
-                return Some(backup);
+    /// Gives bitmaps that have no place one.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub(super) fn place_bitmaps(&mut self) -> Result<(), String> {
+        for group in 0..self.layout.group_count {
+            let room = self.room(group);
+            let own = &self.descriptors[group as usize];
+            let lost = [own.block_bitmap() == 0, own.inode_bitmap() == 0];
+            for (_, at) in lost.into_iter().zip(0..).filter(|(is_lost, _)| *is_lost) {
+                let block = self.allocate_in(room.clone());
+                let block = block.ok_or_else(|| format!("group {group}: there is no room for a bitmap"))?;
+                let own = &mut self.descriptors[group as usize];
+                match at {
+                    0 => own.set_block_bitmap(block),
+                    _ => own.set_inode_bitmap(block),
+                }
+                let what = if at == 0 { "blocks" } else { "inodes" };
+                self.note(Place::Group(group), format!("the bitmap of {what} gets block {block}"), false);
             }
         }
-        None
+        Ok(())
     }
 
-    fn places(&self, descriptor: &RawGroupDescriptor) -> [(u64, u64); 3] {
+    fn places(&self, descriptor: &RawGroupDescriptor) -> [Run; 3] {
         let table = u64::from(self.layout.inode_table_blocks());
         [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), (descriptor.inode_table(), table)]
     }
 
-    /// Whether all places lie where they may and nothing else lies there.
-    fn are_possible(&self, group: u32, descriptor: &RawGroupDescriptor) -> bool {
-        let (first, end) = match self.layout.features.incompat.contains(Incompat::FLEX_BG) {
-            true => (self.layout.superblock_block() + 1, self.layout.block_count),
+    /// Where bitmaps and inodes of a group may lie.
+    fn room(&self, group: u32) -> Range<u64> {
+        match self.layout.features.incompat.contains(Incompat::FLEX_BG) {
+            true => self.layout.superblock_block() + 1..self.layout.block_count,
             false => {
                 let first = self.layout.first_block_of_group(group);
-                (first, first + u64::from(self.layout.blocks_in_group(group)))
+                first..first + u64::from(self.layout.blocks_in_group(group))
             }
-        };
+        }
+    }
+
+    /// Whether something of a group may lie there, and nothing else does.
+    fn is_possible(&self, group: u32, (start, length): Run) -> bool {
+        let room = self.room(group);
+        let inside = start >= room.start && start.checked_add(length).is_some_and(|end| end <= room.end);
+        inside && (start..start + length).all(|block| !self.fixed.is_used(block))
+    }
+
+    fn are_possible(&self, group: u32, descriptor: &RawGroupDescriptor) -> bool {
         let places = self.places(descriptor);
-        let apart = |(start, length): (u64, u64), (other, others): (u64, u64)| {
-            start + length <= other || other + others <= start
-        };
-        let [bitmap, inodes, table] = places;
-        places.iter().all(|&(start, length)| {
-            let inside = start >= first && start.checked_add(length).is_some_and(|own| own <= end);
-            inside && (start..start + length).all(|block| !self.fixed.is_used(block))
-        }) && apart(bitmap, inodes)
-            && apart(bitmap, table)
+        let [blocks, inodes, table] = places;
+        places.iter().all(|&place| self.is_possible(group, place))
+            && apart(blocks, inodes)
+            && apart(blocks, table)
             && apart(inodes, table)
     }
 
     fn claim_places(&mut self, descriptor: &RawGroupDescriptor) {
-        for (start, length) in self.places(descriptor) {
+        for (start, length) in self.places(descriptor).into_iter().filter(|place| place.0 != 0) {
             self.fixed.claim(start, length);
         }
     }
@@ -116,4 +151,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.raw.last_orphan.set(0);
         self.note(Place::Superblock, format!("{} orphans are done with", seen.len()), is_sound);
     }
+}
+
+fn apart((start, length): Run, (other, others): Run) -> bool {
+    start.saturating_add(length) <= other || other.saturating_add(others) <= start
 }

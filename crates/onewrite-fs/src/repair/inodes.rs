@@ -4,6 +4,7 @@ use super::maps::Content;
 use super::{File, Mender};
 use crate::api::FileKind;
 use crate::check::ReadBlocks;
+use crate::check::disguise::{begins_as_directory, block_to_look_at};
 use crate::check::special::reserved_problem;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::features::{Compat, Incompat, RoCompat};
@@ -63,6 +64,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             return;
         }
         let before = (inode.clone(), slot.clone());
+        self.mend_disguise(number, &mut inode).await;
         if let Some(why) = self.mend_fields(number, &mut inode) {
             return self.clear_inode(number, why).await;
         }
@@ -83,6 +85,16 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if (&inode, &slot) != (&before.0, &before.1) || !is_sealed || is_resized {
             inode.encode_into(&mut slot, number, &self.layout);
             self.put_slot(number, &slot).await;
+        }
+    }
+
+    /// Gives a directory whose mode says something else its kind again.
+    async fn mend_disguise(&mut self, number: u32, inode: &mut Inode) {
+        let Some(block) = block_to_look_at(inode, &self.layout) else { return };
+        let Some(page) = self.read(block).await else { return };
+        if begins_as_directory(&page.bytes()[..], number) {
+            inode.mode = FileKind::Directory.mode_bits() | inode.mode & 0o7777;
+            self.note(Place::Inode(number), "is a directory again, which its mode did not say", false);
         }
     }
 

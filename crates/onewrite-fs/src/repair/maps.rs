@@ -3,8 +3,8 @@
 use onewrite_block::Page;
 
 use super::Mender;
+use super::shared::runs;
 use crate::check::ReadBlocks;
-use crate::check::indirect::entry;
 use crate::check::map::misfit;
 use crate::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
 use crate::ext4::format::inode::flags;
@@ -14,7 +14,6 @@ use crate::ext4::format::{Inode, Place};
 const ROOT_ENTRIES: usize = 4;
 const NODE_ENTRIES: usize = 340;
 const LENGTH_MAX: u32 = 32_767;
-const DIRECT: usize = 12;
 
 /// A run of a file's blocks.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +41,8 @@ pub(super) struct Content {
 /// A map to be made when all blocks in use are known.
 #[derive(Debug)]
 pub(super) struct Rebuild {
-    number: u32,
-    content: Content,
-}
-
-impl Rebuild {
-    pub fn number(&self) -> u32 {
-        self.number
-    }
+    pub number: u32,
+    pub content: Content,
 }
 
 impl Content {
@@ -74,7 +67,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     pub(super) async fn claim_content(&mut self, number: u32, inode: &mut Inode) -> Content {
         let mut content = match inode.has(flags::EXTENTS) {
             true => self.walk(number, inode, true).await,
-            false => self.claim_block_map(number, inode).await,
+            false => self.walk_block_map(inode, true).await,
         };
         content.blocks = content.data_blocks() + content.nodes.len() as u64;
         content
@@ -84,11 +77,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     pub(super) async fn content(&mut self, number: u32, inode: &mut Inode) -> Content {
         match inode.has(flags::EXTENTS) {
             true => self.walk(number, inode, false).await,
-            false => {
-                let mut content = Content::default();
-                self.walk_block_map(number, inode, false, &mut content).await;
-                content
-            }
+            false => self.walk_block_map(inode, false).await,
         }
     }
 
@@ -100,19 +89,21 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let bytes = match visit.block {
                 None => inode.block.to_vec(),
                 Some(block) => {
-                    if claims && self.used.is_used(block) {
-                        content.is_damaged = true;
-                        continue;
-                    }
-                    let Some(mut page) = self.read(block).await else {
+                    let Some(page) = self.read(block).await else {
                         content.is_damaged = true;
                         continue;
                     };
-                    if claims {
-                        self.used.claim(block, 1);
-                        self.seal_node(block, &mut page, seed);
+                    let is_taken = claims && self.used.is_used(block);
+                    content.is_damaged |= is_taken;
+                    if is_taken && !self.is_node_too(block, &page, seed) {
+                        continue;
                     }
-                    content.nodes.push(block);
+                    if claims && !is_taken {
+                        self.claim_node(block, &page, seed);
+                    }
+                    if !is_taken {
+                        content.nodes.push(block);
+                    }
                     page.bytes().to_vec()
                 }
             };
@@ -122,17 +113,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         content
     }
 
-    /// Makes good the checksum of a node that is sound otherwise.
-    fn seal_node(&mut self, block: u64, page: &mut Page, seed: u32) {
-        let place = Place::Block(block);
-        let mut bytes = *page.bytes();
+    fn claim_node(&mut self, block: u64, page: &Page, seed: u32) {
+        let (bytes, place) = (page.bytes(), Place::Block(block));
         let is_node = Node::parse(&bytes[..], place).is_ok();
         if is_node && extent::verify_checksum(&bytes[..], seed, &self.layout, place).is_err() {
-            extent::set_checksum(&mut bytes, seed, &self.layout);
-            *page = Page::new(bytes);
-            self.image.put(block, page.clone());
-            self.note(place, "the checksum of a node of extents is made anew", true);
+            self.unsealed.insert(block, seed);
         }
+        self.used.claim(block, 1);
     }
 
     /// Takes in what is sound of a node; gives its children.
@@ -175,33 +162,20 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// Claims an extent run by run; what the layout has is dropped, what another file has is shared.
     fn claim_extent(&mut self, extent: Extent, content: &mut Content) {
-        let of = |from: u32, to: u32| Extent {
-            logical: extent.logical + from,
-            physical: extent.physical + u64::from(from),
-            length: to - from,
-            unwritten: extent.unwritten,
-        };
-        let state = |own: &Self, at: u32| {
-            let block = extent.physical + u64::from(at);
-            (own.used.is_used(block), own.fixed.is_used(block))
-        };
-        let mut from = 0;
-        while from < extent.length {
-            let own = state(self, from);
-            let to = (from + 1..extent.length).find(|&at| state(self, at) != own).unwrap_or(extent.length);
-            let run = of(from, to);
-            match own {
+        for (run, state) in runs(extent, |block| (self.used.is_used(block), self.fixed.is_used(block))) {
+            content.is_damaged |= state.0;
+            match state {
                 (false, _) => {
                     self.used.claim(run.physical, run.length.into());
                     content.pieces.push(Piece { extent: run, is_shared: false });
                 }
-                (true, true) => content.is_damaged = true,
+                (true, true) => {}
                 (true, false) => {
-                    content.is_damaged = true;
-                    content.pieces.push(Piece { extent: run, is_shared: true });
+                    if self.takes_shared() {
+                        content.pieces.push(Piece { extent: run, is_shared: true });
+                    }
                 }
             }
-            from = to;
         }
     }
 
@@ -210,7 +184,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for piece in content.pieces.iter().filter(|piece| !piece.is_shared) {
             (0..piece.extent.length).for_each(|at| self.release(piece.extent.physical + u64::from(at)));
         }
-        content.nodes.iter().for_each(|&node| self.release(node));
+        for &node in &content.nodes {
+            self.release(node);
+            self.unsealed.remove(&node);
+        }
     }
 
     /// Finishes the truncation of an orphan: nothing stays beyond its size.
@@ -235,101 +212,6 @@ impl<R: ReadBlocks> Mender<'_, R> {
         content.pieces = kept;
     }
 
-    async fn claim_block_map(&mut self, number: u32, inode: &mut Inode) -> Content {
-        let mut content = Content::default();
-        if self.walk_block_map(number, inode, true, &mut content).await {
-            self.note(Place::Inode(number), "blocks that it cannot have are taken out of its map", false);
-        }
-        content
-    }
-
-    /// Walks twelve direct blocks and three levels of indirect ones; true if a pointer was taken out.
-    async fn walk_block_map(&mut self, number: u32, inode: &mut Inode, claims: bool, content: &mut Content) -> bool {
-        let mut table = inode.block.to_vec();
-        let per_block = u64::from(self.layout.block_size) / 4;
-        let (mut hurt, mut logical) = (false, 0);
-        for index in 0..15 {
-            let below = (index + 1_usize).saturating_sub(DIRECT) as u32;
-            hurt |= self.walk_pointer(&mut table, index, (below, logical), claims, content).await;
-            logical += per_block.pow(below);
-        }
-        inode.block.copy_from_slice(&table);
-        let _ = number;
-        hurt
-    }
-
-    /// Takes in entry `index` of a table, which has `below` levels below it; true if something was taken out.
-    async fn walk_pointer(
-        &mut self,
-        table: &mut [u8],
-        index: usize,
-        (below, logical): (u32, u64),
-        claims: bool,
-        content: &mut Content,
-    ) -> bool {
-        let block = entry(table, index);
-        if block == 0 {
-            return false;
-        }
-        let is_sound = block < self.layout.block_count && logical < 1 << 32 && !(claims && self.used.is_used(block));
-        let page = if below > 0 && is_sound { self.read(block).await } else { None };
-        if !is_sound || below > 0 && page.is_none() {
-            table[index * 4..index * 4 + 4].fill(0);
-            return true;
-        }
-        if claims {
-            self.used.claim(block, 1);
-        }
-        let Some(page) = page else {
-            let extent = Extent { logical: logical as u32, physical: block, length: 1, unwritten: false };
-            content.pieces.push(Piece { extent, is_shared: false });
-            return false;
-        };
-        content.nodes.push(block);
-        let mut own = page.bytes().to_vec();
-        let per_block = own.len() / 4;
-        let step = (per_block as u64).pow(below - 1);
-        let mut hurt = false;
-        for at in 0..per_block {
-            let below = (below - 1, logical + at as u64 * step);
-            hurt |= Box::pin(self.walk_pointer(&mut own, at, below, claims, content)).await;
-        }
-        if hurt {
-            self.image.put(block, Page::from_slice(&own));
-        }
-        hurt
-    }
-
-    /// Makes all damaged maps anew, with copies of blocks that belong to others.
-    pub(super) async fn settle_rebuilds(&mut self) {
-        for Rebuild { number, content } in std::mem::take(&mut self.rebuilds) {
-            let Some(mut inode) = self.inode(number).await else { continue };
-            let (mut extents, mut copied, mut lost) = (Vec::new(), 0_u64, 0_u64);
-            for piece in &content.pieces {
-                if !piece.is_shared {
-                    push(&mut extents, piece.extent);
-                    continue;
-                }
-                for at in 0..piece.extent.length {
-                    let source = piece.extent.physical + u64::from(at);
-                    match self.copy_of(source).await {
-                        Some(physical) => {
-                            let logical = piece.extent.logical + at;
-                            push(&mut extents, Extent { logical, physical, length: 1, ..piece.extent });
-                            copied += 1;
-                        }
-                        None => lost += 1,
-                    }
-                }
-            }
-            if copied + lost > 0 {
-                let what = format!("of blocks that something else has, {copied} are copied and {lost} lost");
-                self.note(Place::Inode(number), what, false);
-            }
-            self.replace_map(number, &mut inode, extents, content.nodes).await;
-        }
-    }
-
     /// Gives an inode a map of these extents, in blocks of the old one as far as they reach, and writes it.
     pub(super) async fn replace_map(
         &mut self,
@@ -338,6 +220,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
         extents: Vec<Extent>,
         mut pool: Vec<u64>,
     ) {
+        if !self.has_extents() {
+            let blocks = self.make_block_map(inode, &extents, &mut pool);
+            return self.finish_map(number, inode, (blocks, pool)).await;
+        }
         let seed = self.layout.inode_seed(number, inode.generation);
         let mut data: u64 = extents.iter().map(|extent| u64::from(extent.length)).sum();
         let mut nodes = 0;
@@ -388,10 +274,15 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 assert!(root.insert_index(at, index), "the root has room for four");
             }
         }
-        pool.into_iter().for_each(|block| self.release(block));
         inode.flags |= flags::EXTENTS;
+        self.finish_map(number, inode, (data + nodes, pool)).await;
+    }
+
+    /// Writes an inode that has a new map of `blocks` blocks, and frees what is left of the old one.
+    async fn finish_map(&mut self, number: u32, inode: &mut Inode, (blocks, pool): (u64, Vec<u64>)) {
+        pool.into_iter().for_each(|block| self.release(block));
         let attributes = u64::from(inode.file_acl != 0);
-        inode.sectors = (data + nodes + attributes) * u64::from(self.layout.block_size / 512);
+        inode.sectors = (blocks + attributes) * u64::from(self.layout.block_size / 512);
         self.put_inode(number, inode).await;
     }
 }

@@ -11,11 +11,13 @@
 //! ```
 //!
 //! Who names a block first keeps it: the layout itself, then inodes by number. A later owner gets a copy while there is
-//! room (at most [`COPIES_MAX`] blocks), else it loses the block. Bitmaps and counts are always made from what was found.
+//! room, else it loses the block. Bitmaps and counts are always made from what was found.
 //!
-//! Memory: what the checker takes, and 4 KiB for each block that changes. `docs/decisions/042` says what is repaired how.
+//! Memory: what the checker takes, 4 KiB for each block that changes, and 40 bytes for each that is copied. `docs/decisions/042` says what is repaired how.
 
 mod attributes;
+mod backups;
+mod block_map;
 mod blocks;
 mod connect;
 mod counts;
@@ -24,6 +26,7 @@ mod groups;
 mod inodes;
 mod maps;
 mod overlay;
+mod shared;
 mod special;
 mod superblock;
 
@@ -36,13 +39,14 @@ use crate::api::FileKind;
 use crate::check::blocks::BlockUse;
 use crate::check::{CheckOptions, INDEX_CURE, ReadBlocks, Report, check};
 use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
+use backups::Trial;
 use maps::Rebuild;
-use overlay::Overlay;
+use overlay::{Changes, Overlay};
 
 /// Rounds of passes after which a repair gives up.
 const ROUNDS_MAX: usize = 8;
-/// Blocks that are copied for second owners in one repair: 16 MiB of memory.
-pub const COPIES_MAX: usize = 4_096;
+/// Shared blocks and runs of blocks that are taken in before a repair takes them for nonsense.
+const SHARED_MAX: u64 = 1 << 20;
 
 /// Which repairs may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +90,12 @@ pub struct Repaired {
     pub before: Report,
     /// What is wrong with the changes.
     pub after: Report,
+    /// Why nothing can be repaired, with the cure if there is one.
+    pub refusal: Option<String>,
     /// The repairs, in the order in which they were made; kept if they were not allowed, for the caller to tell.
     pub changes: Vec<Change>,
+    /// Blocks that become copies of others: target and source. They are to be made before [`Repaired::blocks`] are written.
+    pub copies: BTreeMap<u64, u64>,
     /// The changed blocks to write; none if the repair is not allowed or leaves damage.
     pub blocks: BTreeMap<u64, Page>,
 }
@@ -99,37 +107,46 @@ pub async fn repair<R: ReadBlocks>(reader: &R, options: &RepairOptions) -> Repai
     let every = CheckOptions { findings_max: 1 << 20 };
     let before = check(reader, &every).await;
     let is_sound = before.is_clean() && before.notes.is_empty() && before.orphans == 0 && !before.needs_recovery;
-    let (mut after, mut changes, mut blocks) = (before.clone(), Vec::new(), BTreeMap::new());
+    let (mut after, mut changes, mut plan, mut refusal) = (before.clone(), Vec::new(), Changes::default(), None);
     if is_sound || before.has_unknown_features {
-        return Repaired { before, after, changes, blocks };
+        return Repaired { before, after, refusal, changes, copies: plan.copies, blocks: plan.pages };
     }
+    let mut trial = Trial::new(reader, &every, before.clone());
+    trial.run().await;
+    (after, changes, plan) = (trial.report, trial.changes, trial.plan);
     let mut widened = BTreeSet::new();
     for _ in 0..ROUNDS_MAX {
         let bad_indexes = after.findings.iter().filter(|finding| finding.cure == INDEX_CURE);
         let bad_indexes = bad_indexes.filter_map(|finding| finding.place.inode()).collect();
-        let plan = Plan { options: *options, widened: &widened, bad_indexes };
-        let overlay = Overlay::new(reader, blocks.clone());
-        let Some((found, more, overlay)) = mend(overlay, plan).await else { break };
+        let known = Known { options: *options, widened: &widened, bad_indexes };
+        let overlay = Overlay::new(reader, plan.clone());
+        let (found, more, overlay) = match mend(overlay, known).await {
+            Ok(round) => round,
+            Err(why) => {
+                refusal = Some(why);
+                break;
+            }
+        };
         if !more.is_empty() {
             widened.extend(more);
             continue;
         }
         after = check(&overlay, &every).await;
         changes.extend(found);
-        blocks = overlay.into_changed();
+        plan = overlay.into_changes();
         if after.is_clean() {
             break;
         }
     }
     let is_allowed = options.manner == Manner::All || changes.iter().all(|change| change.is_safe);
-    if !after.is_clean() || !is_allowed {
-        (after, blocks) = (before.clone(), BTreeMap::new());
+    if refusal.is_some() || !after.is_clean() || !is_allowed {
+        (after, plan) = (before.clone(), Changes::default());
     }
-    Repaired { before, after, changes, blocks }
+    Repaired { before, after, refusal, changes, copies: plan.copies, blocks: plan.pages }
 }
 
 /// What a round knows when it begins.
-struct Plan<'a> {
+struct Known<'a> {
     options: RepairOptions,
     /// Groups whose whole inode tables are read, whatever their descriptors say.
     widened: &'a BTreeSet<u32>,
@@ -137,17 +154,21 @@ struct Plan<'a> {
     bad_indexes: BTreeSet<u32>,
 }
 
-/// One round: the repairs, the groups to widen before another, and the changed image; `None` if nothing can be done.
+/// One round: the repairs, the groups to widen before another, and the changed image.
+///
+/// # Errors
+/// Why nothing can be done.
 async fn mend<'a, R: ReadBlocks>(
     overlay: Overlay<'a, R>,
-    plan: Plan<'_>,
-) -> Option<(Vec<Change>, BTreeSet<u32>, Overlay<'a, R>)> {
+    known: Known<'_>,
+) -> Result<(Vec<Change>, BTreeSet<u32>, Overlay<'a, R>), String> {
     let mut changes = Vec::new();
-    let (raw, layout) = superblock::take(&overlay, &mut changes).await?;
+    let lost = || "the superblock makes no sense, and no backup of it was found".to_owned();
+    let (raw, layout) = superblock::take(&overlay, &mut changes).await.ok_or_else(lost)?;
     let mut mender = Mender {
-        options: plan.options,
-        widened: plan.widened.clone(),
-        bad_indexes: plan.bad_indexes,
+        options: known.options,
+        widened: known.widened.clone(),
+        bad_indexes: known.bad_indexes,
         used: BlockUse::new(&layout),
         fixed: BlockUse::new(&layout),
         files: (0..layout.group_count).map(|_| Vec::new()).collect(),
@@ -161,10 +182,13 @@ async fn mend<'a, R: ReadBlocks>(
         rebuilds: Vec::new(),
         attribute_blocks: BTreeMap::new(),
         to_widen: BTreeSet::new(),
-        copies: 0,
+        shared_attributes: BTreeMap::new(),
+        unsealed: BTreeMap::new(),
+        shared_left: SHARED_MAX,
         next_free: 0,
     };
-    mender.run().await.then_some((mender.changes, mender.to_widen, mender.image))
+    mender.run().await?;
+    Ok((mender.changes, mender.to_widen, mender.image))
 }
 
 /// What is known of an inode.
@@ -203,29 +227,35 @@ struct Mender<'a, R> {
     /// Blocks of attributes: inodes that name them; 0 if the block is not usable.
     attribute_blocks: BTreeMap<u64, u32>,
     to_widen: BTreeSet<u32>,
-    copies: usize,
+    /// Blocks of attributes that something else has, with the inodes that name them.
+    shared_attributes: BTreeMap<u64, Vec<u32>>,
+    /// Nodes with a wrong checksum, and where it begins.
+    unsealed: BTreeMap<u64, u32>,
+    /// Shared blocks and runs that may still be taken in.
+    shared_left: u64,
     next_free: u64,
 }
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// All passes; false if the image cannot be repaired.
-    async fn run(&mut self) -> bool {
-        if !self.mend_groups().await {
-            return false;
-        }
+    /// All passes.
+    ///
+    /// # Errors
+    /// Why the image cannot be repaired.
+    async fn run(&mut self) -> Result<(), String> {
+        self.mend_groups().await?;
         self.release_orphans().await;
         self.mend_inodes().await;
         self.mend_root().await;
         if !self.to_widen.is_empty() {
-            return true;
+            return Ok(());
         }
         self.settle_rebuilds().await;
         self.settle_attribute_blocks().await;
-        self.mend_journal().await;
+        self.mend_journal().await?;
         self.mend_resize_inode().await;
         self.mend_directories().await;
         if !self.to_widen.is_empty() {
-            return true;
+            return Ok(());
         }
         self.connect().await;
         self.mend_links().await;

@@ -1,38 +1,67 @@
 //! An image with changes laid over it; nothing below is written.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_block::Page;
 
 use crate::check::{ReadBlocks, ReadError};
 
-/// The changed blocks above a reader: 4 KiB of memory for each.
+/// What is laid over an image. All copies read what lies below, so they are made before a page is written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// Blocks and what they hold: 4 KiB of memory for each.
+    pub pages: BTreeMap<u64, Page>,
+    /// Blocks that become as another one is below; none of them is read by another copy.
+    pub copies: BTreeMap<u64, u64>,
+    /// The blocks that copies read.
+    sources: BTreeSet<u64>,
+}
+
+/// The changes above a reader.
 pub(super) struct Overlay<'a, R> {
     below: &'a R,
-    changed: RefCell<BTreeMap<u64, Page>>,
+    changes: RefCell<Changes>,
 }
 
 impl<'a, R: ReadBlocks> Overlay<'a, R> {
-    pub fn new(below: &'a R, changed: BTreeMap<u64, Page>) -> Overlay<'a, R> {
-        Overlay { below, changed: RefCell::new(changed) }
+    pub fn new(below: &'a R, changes: Changes) -> Overlay<'a, R> {
+        Overlay { below, changes: RefCell::new(changes) }
     }
 
     pub fn put(&self, block: u64, page: Page) {
-        self.changed.borrow_mut().insert(block, page);
+        self.changes.borrow_mut().pages.insert(block, page);
     }
 
-    pub fn into_changed(self) -> BTreeMap<u64, Page> {
-        self.changed.into_inner()
+    /// Makes `target` read as `source` does now; false if that cannot be read.
+    pub async fn copy(&self, target: u64, source: u64) -> bool {
+        let Ok(page) = self.read_block(source).await else { return false };
+        let mut changes = self.changes.borrow_mut();
+        if changes.pages.contains_key(&source) || changes.sources.contains(&target) {
+            changes.pages.insert(target, page);
+            return true;
+        }
+        let below = changes.copies.get(&source).copied().unwrap_or(source);
+        changes.pages.remove(&target);
+        changes.copies.insert(target, below);
+        changes.sources.insert(below);
+        true
+    }
+
+    pub fn into_changes(self) -> Changes {
+        self.changes.into_inner()
     }
 }
 
 impl<R: ReadBlocks> ReadBlocks for Overlay<'_, R> {
     async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
-        let changed = self.changed.borrow().get(&block).cloned();
+        let (changed, below) = {
+            let changes = self.changes.borrow();
+            (changes.pages.get(&block).cloned(), changes.copies.get(&block).copied())
+        };
         match changed {
             Some(page) => Ok(page),
-            None => self.below.read_block(block).await,
+            None => self.below.read_block(below.unwrap_or(block)).await,
         }
     }
 }

@@ -18,17 +18,21 @@ const JOURNAL_BLOCKS: [u32; 2] = [1_024, 256];
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Empties a journal whose superblock makes no sense; makes one, or takes its feature out, if there is none.
-    pub(super) async fn mend_journal(&mut self) {
+    ///
+    /// # Errors
+    /// If it holds what only others can replay.
+    pub(super) async fn mend_journal(&mut self) -> Result<(), String> {
         let is_internal = self.raw.journal_dev.get() == 0;
         if !self.layout.features.compat.contains(Compat::HAS_JOURNAL) || !is_internal {
-            return;
+            return Ok(());
         }
         let number = self.layout.journal_inode;
         let place = Place::Inode(number);
         if self.look(number).kind != Some(FileKind::Regular) {
-            return self.make_journal(number).await;
+            self.make_journal(number).await;
+            return Ok(());
         }
-        let Some(mut inode) = self.inode(number).await else { return };
+        let Some(mut inode) = self.inode(number).await else { return Ok(()) };
         if inode.links != 1 {
             inode.links = 1;
             self.put_inode(number, &inode).await;
@@ -39,10 +43,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let blocks = content.data_blocks() as u32;
         let Some(first) = first.filter(|_| blocks >= JOURNAL_BLOCKS[1]) else {
             self.give_up(&content);
-            return self.make_journal(number).await;
+            self.make_journal(number).await;
+            return Ok(());
         };
-        let Some(page) = self.read(first).await else { return };
+        let Some(page) = self.read(first).await else { return Ok(()) };
         let stored = JournalSuperblock::decode(&page.bytes());
+        if let Some(refusal) = stored.as_ref().ok().and_then(JournalSuperblock::replay_refusal) {
+            return Err(refusal);
+        }
         let is_sound = stored.as_ref().is_ok_and(|own| {
             own.length <= blocks && own.users == 1 && own.compat & !1 == 0 && own.error == 0 && own.start == 0
         });
@@ -52,12 +60,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 self.clear_recovery();
                 self.note(Place::Superblock, "the log is empty", true);
             }
-            return;
+            return Ok(());
         }
         let sequence = stored.map_or(1, |own| own.sequence.wrapping_add(1 << 16));
         self.put_journal_superblock(first, blocks, sequence);
         self.clear_recovery();
         self.note(place, "the log is emptied: what it held could not be replayed", false);
+        Ok(())
     }
 
     fn put_journal_superblock(&mut self, block: u64, blocks: u32, sequence: u32) {
@@ -79,8 +88,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for blocks in JOURNAL_BLOCKS {
             run = run.or_else(|| self.free_run(blocks).map(|start| (start, blocks)));
         }
-        let possible = self.has_extents() && number < self.layout.first_inode;
-        let Some((start, blocks)) = run.filter(|_| possible) else {
+        let Some((start, blocks)) = run.filter(|_| number < self.layout.first_inode) else {
             let Features { compat, incompat, ro_compat } = self.raw.features();
             let compat = compat.without(Compat::HAS_JOURNAL);
             self.raw.set_features(Features { compat, incompat: incompat.without(Incompat::RECOVER), ro_compat });

@@ -37,6 +37,15 @@ pub(super) async fn take<R: ReadBlocks>(
             return Some((raw, layout));
         }
     }
+    let (block, raw) = backup(image).await?;
+    let layout = Layout::decode(&raw).ok()?;
+    changes.push(change(&format!("restored from its backup in block {block}"), false));
+    store(image, &page, &raw);
+    Some((raw, layout))
+}
+
+/// The first sound backup, as it would be in the first block, and where it lies.
+pub(super) async fn backup<R: ReadBlocks>(image: &Overlay<'_, R>) -> Option<(u64, RawSuperblock)> {
     let places = USUAL.into_iter().chain((1..=SEARCH_END / GROUP_STEP).map(|step| step * GROUP_STEP));
     for block in places {
         let Ok(backup) = image.read_block(block).await else { continue };
@@ -49,10 +58,7 @@ pub(super) async fn take<R: ReadBlocks>(
         let mut raw = raw.clone();
         raw.block_group_nr.set(0);
         raw.set_checksum();
-        let layout = Layout::decode(&raw).ok()?;
-        changes.push(change(&format!("restored from its backup in block {block}"), false));
-        store(image, &page, &raw);
-        return Some((raw, layout));
+        return Some((block, raw));
     }
     None
 }

@@ -4,6 +4,7 @@ mod directories;
 mod extents;
 mod layout;
 mod reserved;
+mod shared;
 mod special;
 #[path = "../support/mod.rs"]
 mod support;
@@ -12,6 +13,7 @@ use directories::{DIRECTORIES, NODES, TREES, entry};
 use extents::{EXTENTS, node};
 use layout::{BITMAPS, GROUPS, INODES, SUPERBLOCK};
 use onewrite_fs::ext4::format::{Inode, Place};
+use shared::{SHARED, add_files};
 use special::{ATTRIBUTES, SPECIAL};
 use support::patient::Patient;
 use support::{Scratch, e2fsck, fill_by_kernel, make_image, many, populate, run, sparse, text};
@@ -33,6 +35,7 @@ fn patient(scratch: &Scratch) -> Patient {
     make_image(&path, Some(&tree), "96M", &["-g", "16384"]);
     std::fs::write(scratch.path("value"), vec![b'v'; 2_000]).expect("value");
     let large = format!("ea_set -f {} /hello user.large", text(&scratch.path("value")));
+    add_files(scratch, text(&path));
     let removed = Patient::new(&path).inode_of(REMOVED);
     let remove = format!("rm {REMOVED}");
     for command in [&*large, "ea_set /large user.small value", "ea_set /large user.other more", &*remove] {
@@ -50,7 +53,7 @@ fn every_damage_that_e2fsck_finds_is_found() {
     let mut patient = patient(&scratch);
     assert!(patient.report().is_clean(), "{:?}", patient.report().findings);
     let all: Vec<Damage> =
-        [SUPERBLOCK, GROUPS, BITMAPS, INODES, EXTENTS, DIRECTORIES, TREES, ATTRIBUTES, SPECIAL].concat();
+        [SUPERBLOCK, GROUPS, BITMAPS, INODES, EXTENTS, DIRECTORIES, TREES, ATTRIBUTES, SPECIAL, SHARED].concat();
     assert!(all.len() >= 60, "{} kinds", all.len());
     assert_found(&mut patient, &all);
 }
@@ -60,7 +63,8 @@ fn every_damage_is_repaired() {
     let scratch = Scratch::new("damage-repaired");
     let mut patient = patient(&scratch);
     let all: Vec<Damage> =
-        [SUPERBLOCK, GROUPS, BITMAPS, INODES, EXTENTS, DIRECTORIES, TREES, ATTRIBUTES, SPECIAL, BEYOND].concat();
+        [SUPERBLOCK, GROUPS, BITMAPS, INODES, EXTENTS, DIRECTORIES, TREES, ATTRIBUTES, SPECIAL, SHARED, BEYOND]
+            .concat();
     let mut faults = Vec::new();
     for (name, damage) in &all {
         damage(&mut patient);

@@ -98,7 +98,8 @@ fn a_log_with_fast_commits_is_refused_by_its_name() {
     drop(mount);
     let features = String::from_utf8_lossy(&output("dumpe2fs", &["-h", text(&cut)]).stdout).into_owned();
     assert!(features.contains("needs_recovery"), "{features}");
-    let name = "unsupported: a log that holds fast commits (feature fast_commit); mount it once with Linux";
+    let name =
+        "unsupported: a log that holds fast commits (feature fast_commit); e2fsck replays it, or a mount by Linux";
     assert_eq!(by_view(&cut, false).err().expect("refused").to_string(), name);
     assert_eq!(mount_refusal(&cut).to_string(), name);
     let rescued = by_view(&cut, true).expect("a rescue");

@@ -1,6 +1,7 @@
 //! Images made and judged by e2fsprogs, for the tests of the format, mkfs and the checker.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bystanders;
 pub mod patient;
 pub mod tree;
 pub mod volume;

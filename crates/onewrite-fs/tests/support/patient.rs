@@ -13,13 +13,17 @@ use onewrite_block::Page;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::format::directory::{block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node};
+use onewrite_fs::ext4::format::inode::flags;
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute};
 use onewrite_fs::repair::{Manner, RepairOptions, Repaired, repair};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::bystanders::Census;
 use super::{e2fsck, run, text};
 
 const BLOCK: usize = 4096;
+/// Faults of bystanders that are told of one repair.
+const FAULTS_MAX: usize = 3;
 
 /// An image in memory, for the checker.
 pub struct Memory {
@@ -50,6 +54,11 @@ pub fn check_memory(memory: &Memory) -> Report {
     }
 }
 
+/// A pointer of a table of block numbers.
+fn pointer(table: &[u8], index: usize) -> u64 {
+    u32::from_le_bytes(table[index * 4..index * 4 + 4].try_into().expect("four bytes")).into()
+}
+
 /// The image.
 pub struct Patient {
     base: Vec<u8>,
@@ -61,6 +70,7 @@ pub struct Patient {
     /// Its numbers.
     pub layout: Layout,
     inodes: BTreeMap<String, u32>,
+    census: Option<Census>,
 }
 
 impl Patient {
@@ -72,7 +82,7 @@ impl Patient {
         let file = File::options().write(true).open(path).expect("image");
         let (bytes, memory) = (base.clone(), Memory::new(&base));
         let (touched, inodes) = (BTreeSet::new(), BTreeMap::new());
-        Patient { base, bytes, memory, touched, path: path.to_owned(), file, layout, inodes }
+        Patient { base, bytes, memory, touched, path: path.to_owned(), file, layout, inodes, census: None }
     }
 
     /// Brings the edits to where the judges look.
@@ -139,8 +149,12 @@ impl Patient {
     }
 
     /// Writes the blocks of a repair.
-    pub fn apply(&mut self, blocks: &BTreeMap<u64, Page>) {
-        for (&block, page) in blocks {
+    pub fn apply(&mut self, repaired: &Repaired) {
+        for (&target, &source) in &repaired.copies {
+            let source = self.block(source).to_vec();
+            self.block_mut(target).copy_from_slice(&source);
+        }
+        for (&block, page) in &repaired.blocks {
             self.block_mut(block).copy_from_slice(&page.bytes()[..]);
         }
         self.write();
@@ -158,11 +172,20 @@ impl Patient {
         if !safe.blocks.is_empty() && safe.blocks != all.blocks {
             faults.push(format!("safe repairs differ: {told:?}"));
         }
+        if all.before.has_unknown_features {
+            let (status, said) = e2fsck(&self.path);
+            let is_refused = status & 8 != 0 && all.blocks.is_empty();
+            faults.extend((!is_refused).then(|| format!("refused, but e2fsck does not: {status}, {said}")));
+            return faults;
+        }
         if !all.after.is_clean() {
             faults.push(format!("left: {:?} after {told:?}", all.after.findings));
             return faults;
         }
-        self.apply(&all.blocks);
+        let told = &told;
+        faults.extend(
+            self.faults_of_bystanders(&all).into_iter().take(FAULTS_MAX).map(|fault| format!("{fault} after {told:?}")),
+        );
         let (status, said) = e2fsck(&self.path);
         if status != 0 {
             faults.push(format!("e2fsck: {status}, {said} after {told:?}"));
@@ -171,6 +194,19 @@ impl Patient {
         if !again.changes.is_empty() || !again.before.is_clean() {
             faults.push(format!("again: {:?} after {told:?}", again.changes));
         }
+        faults
+    }
+
+    /// Writes the blocks of a repair; gives what that did to files and names that the damage had left alone.
+    fn faults_of_bystanders(&mut self, planned: &Repaired) -> Vec<String> {
+        let census = self.census.take().unwrap_or_else(|| Census::take(&self.base).expect("a sound image"));
+        let bystanders = census.bystanders(&self.base, &self.bytes);
+        self.apply(planned);
+        let faults = match Census::take(&self.bytes) {
+            Ok(repaired) => census.faults(&bystanders, &repaired),
+            Err(problem) => vec![format!("no census after the repair: {problem}")],
+        };
+        self.census = Some(census);
         faults
     }
 
@@ -303,24 +339,34 @@ impl Patient {
         self.layout.inode_seed(inode, self.sound_inode(inode).generation)
     }
 
-    /// The block of a file's extents below its root: the first.
+    /// The first block of a file's map: of its extents below their root, or of its pointers.
     pub fn node_of(&self, inode: u32) -> u64 {
         let decoded = self.sound_inode(inode);
+        if !decoded.has(flags::EXTENTS) {
+            return pointer(&decoded.block, 12);
+        }
         let root = Node::parse(&decoded.block, Place::Inode(inode)).expect("root");
         root.indexes().next().expect("a tree of two levels").node
     }
 
-    /// Changes the first node below a file's root, its checksum too.
+    /// Changes the first block of a file's map, its checksum too.
     pub fn change_node(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
         let (number, seed, layout) = (self.node_of(inode), self.seed(inode), self.layout.clone());
+        let has_extents = self.sound_inode(inode).has(flags::EXTENTS);
         let node = self.block_mut(number);
         change(node);
-        extent::set_checksum(node, seed, &layout);
+        if has_extents {
+            extent::set_checksum(node, seed, &layout);
+        }
     }
 
     /// Where a file's first block, or another of its first extents, lies.
     pub fn place_of(&self, inode: u32, logical: u32) -> u64 {
         let decoded = self.sound_inode(inode);
+        if !decoded.has(flags::EXTENTS) {
+            let indirect = || pointer(self.sound_block(self.node_of(inode)), logical as usize - 12);
+            return if logical < 12 { pointer(&decoded.block, logical as usize) } else { indirect() };
+        }
         let root = Node::parse(&decoded.block, Place::Inode(inode)).expect("root");
         let mut node = root;
         while node.depth() > 0 {

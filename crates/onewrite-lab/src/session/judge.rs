@@ -59,6 +59,10 @@ pub async fn mend(port: &DevicePort, manner: Manner) -> FsResult<Mended> {
     };
     let unix_time = (port.runtime().civil_now().0 / 1_000_000_000) as u32;
     let mut repaired = repair(&Reader(port), &RepairOptions { manner, unix_time }).await;
+    for (&target, &source) in &repaired.copies {
+        let page = port.request(Request::read(Lpn(source), 1, Cause::Metadata)).await?;
+        port.request(Request::write(Lpn(target), page, Cause::Metadata)).await?;
+    }
     let superblock = repaired.blocks.remove(&0);
     for (&block, page) in &repaired.blocks {
         port.request(Request::write(Lpn(block), vec![page.clone()], Cause::Metadata)).await?;

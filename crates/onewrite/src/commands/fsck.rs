@@ -31,7 +31,6 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
             let cure = "`onewrite fsck -y` may repair it";
             Ok(Err(format!("too damaged to check: {place}: {problem}; {cure}")))
         }
-        Err(error @ FsError::Unsupported(_)) => Ok(Err(error.to_string())),
         other => Ok(Ok(other?)),
     });
     Ok(match judged.with_context(|| name.clone())? {
@@ -54,6 +53,7 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     let name = args.image.display().to_string();
     let mended = with_device(&args.image, true, async move |port| Ok(mend(&port, manner).await?));
     let Mended { recovered, repaired } = mended.with_context(|| name.clone())?;
+    let refusal = repaired.refusal.clone();
     let is_repaired = !repaired.blocks.is_empty();
     let done: &[Change] = if is_repaired { &repaired.changes } else { &[] };
     let refused = repaired.changes.iter().filter(|change| !is_repaired && !change.is_safe).count();
@@ -63,7 +63,9 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     }
     if args.json.as_deref().is_none_or(|path| !is_stdout(path)) {
         done.iter().for_each(|change| outln!("{name}: repaired: {}", escape::message(&change.to_string())));
-        if refused > 0 && manner == Manner::Safe {
+        if let Some(refusal) = refusal {
+            outln!("{name}: cannot repair it: {}", escape::message(&refusal));
+        } else if refused > 0 && manner == Manner::Safe {
             outln!("{name}: {refused} of the repairs may lose something: nothing was written, run with -y");
         }
     }

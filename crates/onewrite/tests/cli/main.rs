@@ -5,6 +5,7 @@ mod guard;
 mod images;
 mod padding;
 mod partial;
+mod repairs;
 mod runs;
 mod support;
 mod traces;

@@ -88,7 +88,7 @@ impl JournalSuperblock {
 
     /// The feature that keeps a log which holds something from being replayed, by name and with the cure.
     pub fn replay_refusal(&self) -> Option<String> {
-        let fast = "a log that holds fast commits (feature fast_commit); mount it once with Linux";
+        let fast = "a log that holds fast commits (feature fast_commit); e2fsck replays it, or a mount by Linux";
         (self.start != 0 && self.incompat & incompat::FAST_COMMIT != 0).then(|| fast.into())
     }
 

@@ -1,0 +1,117 @@
+//! Maps of files without extents: claimed as far as they are sound, and made anew.
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use super::Mender;
+use super::maps::{Content, Piece};
+use crate::check::ReadBlocks;
+use crate::check::indirect::entry;
+use crate::ext4::format::Inode;
+use crate::ext4::format::extent::Extent;
+
+const DIRECT: usize = 12;
+const POINTERS: usize = 15;
+const PER_BLOCK: u64 = PAGE_SIZE as u64 / 4;
+
+/// Levels of indirect blocks below a pointer of an inode.
+fn levels_below(index: usize) -> u32 {
+    (index + 1).saturating_sub(DIRECT) as u32
+}
+
+/// A block of the file, and where it lies.
+type Mapped = (u64, u64);
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// Walks twelve direct blocks and three levels of indirect ones.
+    pub(super) async fn walk_block_map(&mut self, inode: &Inode, claims: bool) -> Content {
+        let (mut content, mut logical) = (Content::default(), 0);
+        for index in 0..POINTERS {
+            let below = levels_below(index);
+            self.walk_pointer(entry(&inode.block, index), (below, logical), claims, &mut content).await;
+            logical += PER_BLOCK.pow(below);
+        }
+        content
+    }
+
+    /// Takes in a pointer with `below` levels below it.
+    async fn walk_pointer(&mut self, block: u64, (below, logical): (u32, u64), claims: bool, content: &mut Content) {
+        if block == 0 {
+            return;
+        }
+        let is_inside = block < self.layout.block_count && logical < 1 << 32;
+        let is_taken = is_inside && claims && self.used.is_used(block);
+        content.is_damaged |= !is_inside || is_taken;
+        if !is_inside || is_taken && (self.fixed.is_used(block) || !self.takes_shared()) {
+            content.is_damaged = true;
+            return;
+        }
+        if below == 0 {
+            let extent = Extent { logical: logical as u32, physical: block, length: 1, unwritten: false };
+            content.pieces.push(Piece { extent, is_shared: is_taken });
+            if claims && !is_taken {
+                self.used.claim(block, 1);
+            }
+            return;
+        }
+        let Some(page) = self.read(block).await else {
+            content.is_damaged = true;
+            return;
+        };
+        let table = page.bytes();
+        let pointers = || (0..PER_BLOCK as usize).map(|at| entry(&table[..], at));
+        // A block that is not only ours is followed if it looks like a table.
+        if is_taken && pointers().any(|block| block >= self.layout.block_count) {
+            return;
+        }
+        if !is_taken {
+            content.nodes.push(block);
+            if claims {
+                self.used.claim(block, 1);
+            }
+        }
+        let step = PER_BLOCK.pow(below - 1);
+        for (pointer, at) in pointers().zip(0..) {
+            Box::pin(self.walk_pointer(pointer, (below - 1, logical + at * step), claims, content)).await;
+        }
+    }
+
+    /// Gives an inode a map of these extents, in blocks of the old one as far as they reach; gives the blocks of content and
+    /// map.
+    pub(super) fn make_block_map(&mut self, inode: &mut Inode, extents: &[Extent], pool: &mut Vec<u64>) -> u64 {
+        let each = |extent: &Extent| {
+            let extent = *extent;
+            (0..u64::from(extent.length)).map(move |at| (u64::from(extent.logical) + at, extent.physical + at))
+        };
+        let mapped: Vec<Mapped> = extents.iter().flat_map(each).collect();
+        let (mut start, mut blocks) = (0, 0);
+        for index in 0..POINTERS {
+            let below = levels_below(index);
+            let end = start + PER_BLOCK.pow(below);
+            let range = mapped.partition_point(|own| own.0 < start)..mapped.partition_point(|own| own.0 < end);
+            let (block, count) = self.make_table(&mapped[range], (below, start), pool);
+            inode.block[index * 4..index * 4 + 4].copy_from_slice(&(block as u32).to_le_bytes());
+            blocks += count;
+            start = end;
+        }
+        blocks
+    }
+
+    /// The block that maps these, with `below` levels below it, and the blocks that it took; 0 if there are none or no room.
+    fn make_table(&mut self, mapped: &[Mapped], (below, start): (u32, u64), pool: &mut Vec<u64>) -> (u64, u64) {
+        let Some(&(_, first)) = mapped.first() else { return (0, 0) };
+        if below == 0 {
+            return (first, 1);
+        }
+        let Some(block) = pool.pop().or_else(|| self.allocate()) else { return (0, 0) };
+        let step = PER_BLOCK.pow(below - 1);
+        let (mut bytes, mut blocks) = ([0; PAGE_SIZE], 1);
+        for part in mapped.chunk_by(|one, other| (one.0 - start) / step == (other.0 - start) / step) {
+            let at = (part[0].0 - start) / step;
+            let (child, count) = self.make_table(part, (below - 1, start + at * step), pool);
+            bytes[at as usize * 4..at as usize * 4 + 4].copy_from_slice(&(child as u32).to_le_bytes());
+            blocks += count;
+        }
+        self.image.put(block, Page::new(bytes));
+        (block, blocks)
+    }
+}

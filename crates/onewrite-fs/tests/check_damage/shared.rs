@@ -1,0 +1,138 @@
+//! Damage that points one file at the blocks of another: the other keeps what it has, whichever of the two is met first.
+//!
+//! `/middle` has content, a node of extents and a block of attributes; the inode of `/low` comes before it, that of `/high`
+//! after it.
+
+use onewrite_fs::ext4::format::Place;
+use onewrite_fs::ext4::format::extent::{Extent, Index, NodeMut};
+
+use super::support::patient::Patient;
+use super::support::{Scratch, run, sparse, text};
+use super::{Damage, edit, edit_with};
+
+/// Adds the three files.
+pub fn add_files(scratch: &Scratch, image: &str) {
+    std::fs::write(scratch.path("small"), vec![3; 4096]).expect("file");
+    sparse(&scratch.path("pieces"), 40);
+    std::fs::write(scratch.path("list"), vec![b'v'; 2_000]).expect("value");
+    for (source, name) in [("small", "low"), ("pieces", "middle"), ("small", "high")] {
+        let write = format!("write {} {name}", text(&scratch.path(source)));
+        run("debugfs", &["-w", "-R", &write, image]);
+    }
+    let list = format!("ea_set -f {} /middle user.list", text(&scratch.path("list")));
+    run("debugfs", &["-w", "-R", &list, image]);
+}
+
+/// Gives a file one extent of one block and nothing else.
+fn claim(patient: &mut Patient, path: &str, physical: u64) {
+    edit_with(patient, path, |inode| {
+        let mut root = NodeMut::init(&mut inode.block, 0);
+        assert!(root.insert_extent(0, Extent { logical: 0, physical, length: 1, unwritten: false }));
+    });
+}
+
+/// Gives a file a map whose only node this is.
+fn claim_node(patient: &mut Patient, path: &str, node: u64) {
+    edit_with(patient, path, |inode| {
+        let mut root = NodeMut::init(&mut inode.block, 1);
+        assert!(root.insert_index(0, Index { logical: 0, node }));
+    });
+}
+
+fn data(patient: &mut Patient) -> u64 {
+    let middle = patient.inode_of("/middle");
+    patient.place_of(middle, 1)
+}
+
+fn node(patient: &mut Patient) -> u64 {
+    let middle = patient.inode_of("/middle");
+    patient.node_of(middle)
+}
+
+fn attributes(patient: &mut Patient) -> u64 {
+    let middle = patient.inode_of("/middle");
+    patient.inode(middle).file_acl
+}
+
+fn claim_content(patient: &mut Patient, path: &str) {
+    let block = data(patient);
+    claim(patient, path, block);
+}
+
+fn claim_node_as_content(patient: &mut Patient, path: &str) {
+    let block = node(patient);
+    claim(patient, path, block);
+}
+
+fn claim_node_as_node(patient: &mut Patient, path: &str) {
+    let block = node(patient);
+    claim_node(patient, path, block);
+}
+
+fn claim_content_as_node(patient: &mut Patient, path: &str) {
+    let block = data(patient);
+    claim_node(patient, path, block);
+}
+
+fn claim_attributes(patient: &mut Patient, path: &str) {
+    let block = attributes(patient);
+    claim(patient, path, block);
+}
+
+fn claim_content_as_attributes(patient: &mut Patient, path: &str) {
+    let block = data(patient);
+    edit_with(patient, path, |inode| inode.file_acl = block);
+}
+
+pub const SHARED: &[Damage] = &[
+    ("shared: content, by a lower inode", |p| claim_content(p, "/low")),
+    ("shared: content, by a higher inode", |p| claim_content(p, "/high")),
+    ("shared: content, by both", |p| {
+        claim_content(p, "/low");
+        claim_content(p, "/high");
+    }),
+    ("shared: node as content, by a lower inode", |p| claim_node_as_content(p, "/low")),
+    ("shared: node as content, by a higher inode", |p| claim_node_as_content(p, "/high")),
+    ("shared: node, by a lower inode", |p| claim_node_as_node(p, "/low")),
+    ("shared: node, by a higher inode", |p| claim_node_as_node(p, "/high")),
+    ("shared: content as node, by a lower inode", |p| claim_content_as_node(p, "/low")),
+    ("shared: content as node, by a higher inode", |p| claim_content_as_node(p, "/high")),
+    ("shared: attributes as content, by a lower inode", |p| claim_attributes(p, "/low")),
+    ("shared: attributes as content, by a higher inode", |p| claim_attributes(p, "/high")),
+    ("shared: content as attributes, by a lower inode", |p| claim_content_as_attributes(p, "/low")),
+    ("shared: content as attributes, by a higher inode", |p| claim_content_as_attributes(p, "/high")),
+    ("shared: content, by a directory", |p| {
+        claim_content(p, "/low");
+        edit(p, "/low", |inode| inode.mode = 0o040_755);
+    }),
+    ("shared: content, by a symbolic link", |p| {
+        claim_content(p, "/low");
+        edit(p, "/low", |inode| inode.mode = 0o120_777);
+    }),
+    ("shared: content, by an inode of no kind", |p| {
+        claim_content(p, "/low");
+        claim_content(p, "/high");
+        edit(p, "/low", |inode| inode.mode = 0);
+    }),
+    ("shared: node as content, by the journal", |p| {
+        let block = node(p);
+        p.change_inode(8, |inode| {
+            let mut root = NodeMut::parse(&mut inode.block, Place::Inode(8)).expect("root");
+            let extent = root.node().extent(0);
+            root.set_extent(0, Extent { physical: block, ..extent });
+        });
+    }),
+    ("shared: content, by an inode bitmap", |p| {
+        let block = data(p);
+        p.change_descriptor(0, |raw| raw.set_inode_bitmap(block));
+    }),
+    ("shared: content, by a block bitmap", |p| {
+        let block = data(p);
+        p.change_descriptor(0, |raw| raw.set_block_bitmap(block));
+    }),
+    ("shared: an inode table a block further", |p| {
+        p.change_descriptor(0, |raw| raw.set_inode_table(raw.inode_table() + 1));
+    }),
+    ("superblock: more reserved inodes", |p| p.superblock(|raw| raw.first_ino.set(40))),
+    ("superblock: another seed of hashes", |p| p.superblock(|raw| raw.hash_seed[0].set(7))),
+];
