@@ -80,6 +80,9 @@ pub enum LabError {
         /// What was wrong with it.
         problem: String,
     },
+    /// A job was not as fast as it had to be (`rate_min`, `max_latency`, `latency_target`).
+    #[error("{0}")]
+    Missed(String),
     /// The device is too small for the job.
     #[error("{cause}; the device has {has} bytes: {wanted} gives the job room")]
     NoRoom {

@@ -5,6 +5,7 @@
 //! every field.
 
 mod disk;
+mod goals;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use onewrite_fs::FsCounters;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub use disk::DiskUtil;
+pub use goals::{LatencyGoal, SteadyData, SteadyState};
 
 use crate::driver::{JobMeasure, Latencies, Rates, Series};
 
@@ -56,6 +58,12 @@ pub struct JobResult {
     pub sync: Syncs,
     /// From the first operation to the end of the last, in milliseconds.
     pub job_runtime: u64,
+    /// Where `latency_target` was asked for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyGoal>,
+    /// Where `steadystate` was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steadystate: Option<SteadyState>,
     /// Operations of all kinds, where the workload has more than reads, writes and syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub onewrite: Option<Operations>,
@@ -431,6 +439,7 @@ impl DeviceFigures {
 
 impl From<&JobMeasure> for JobResult {
     fn from(measure: &JobMeasure) -> JobResult {
+        let (latency, steadystate) = goals::goals(&measure.findings);
         JobResult {
             jobname: measure.plan.name.clone(),
             groupid: measure.plan.group,
@@ -441,6 +450,8 @@ impl From<&JobMeasure> for JobResult {
             trim: Transfers::new(&measure.trim, measure.trim.duration()),
             sync: Syncs::new(&measure.sync),
             job_runtime: milliseconds(measure.duration()),
+            latency,
+            steadystate,
             onewrite: measure.plan.operations_count.then(|| Operations::new(measure)),
         }
     }

@@ -67,7 +67,7 @@ fn known(cause: &(dyn Error + 'static)) -> Option<Failure> {
 
 fn of_lab(error: &LabError) -> Failure {
     match error {
-        LabError::Verify { .. } => Failure::Broken,
+        LabError::Verify { .. } | LabError::Missed(_) => Failure::Broken,
         LabError::WriteFile { .. } | LabError::Raw { .. } | LabError::Halt(_) => Failure::Machine,
         LabError::ReadFile { message, .. } if is_broken_medium(message) => Failure::Machine,
         LabError::DeviceSetup(error) => of_setup(error),
@@ -123,6 +123,7 @@ mod tests {
         let full = io::Error::from(ErrorKind::StorageFull);
         assert_eq!(code(anyhow::Error::from(full).context("cannot write a")), Failure::Machine);
         assert_eq!(code(anyhow!("--modes is empty")), Failure::Input);
+        assert_eq!(code(LabError::Missed("a: rate_min=1 was not met".to_owned()).into()), Failure::Broken);
         let device = FsError::Device(DeviceError::FlushFailed);
         assert_eq!(code(LabError::Fs(device).into()), Failure::Machine);
         let none = Err::<(), _>(io::Error::from(ErrorKind::NotFound)).context("job.fio").unwrap_err();

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::{Failure, Target};
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
-use crate::workload::{FileId, Layout, Operation, Reservation, Slot, Workload, WriteManner};
+use crate::workload::{FileId, Layout, Operation, ReadBefore, Reservation, Slot, Workload, WriteManner};
 
 /// A mounted file system as a target.
 pub struct Files<F> {
@@ -338,6 +338,20 @@ impl<F: FileSystem> Target for Files<F> {
     async fn drop_caches(&self) -> Result<(), LabError> {
         self.fs.sync().await?;
         self.fs.drop_caches();
+        Ok(())
+    }
+
+    async fn read_before(&self, parts: &[ReadBefore]) -> Result<(), LabError> {
+        for ReadBefore { file, range, chunk } in parts {
+            let ino = match self.lookup(*file).await {
+                // It comes into being when the job opens it.
+                Err(FsError::NotFound(_)) => continue,
+                found => found?,
+            };
+            for offset in range.clone().step_by(*chunk as usize) {
+                self.fs.read(ino, offset, (*chunk).min(range.end - offset), Manner::default()).await?;
+            }
+        }
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use onewrite_block::Nanos;
 
 use super::samples::Samples;
 use crate::job::Direction;
-use crate::workload::{JobPlan, Operation};
+use crate::workload::{Findings, JobPlan, Operation};
 
 /// Latencies of one kind of operation: a histogram with three significant digits, and exact moments.
 #[derive(Clone, Debug)]
@@ -154,31 +154,45 @@ pub struct JobMeasure {
     pub sync: Series,
     /// Every kind of operation by its name, where [`JobPlan::operations_count`] asks for it.
     pub operations: BTreeMap<&'static str, Series>,
+    /// What its tasks found out.
+    pub findings: Findings,
 }
 
 impl JobMeasure {
     /// Nothing yet.
     pub fn new(plan: JobPlan) -> JobMeasure {
         let [read, write, trim, sync] = std::array::from_fn(|_| Series::default());
-        JobMeasure { plan, read, write, trim, sync, operations: BTreeMap::new() }
+        JobMeasure { plan, read, write, trim, sync, operations: BTreeMap::new(), findings: Findings::default() }
     }
 
     pub(super) fn record(&mut self, operation: &Operation, bytes: u64, moment: Moment) {
         if self.plan.operations_count {
             self.operations.entry(operation.name()).or_default().record(bytes, moment);
         }
-        let series = match operation {
-            Operation::Read { .. } | Operation::ReadWhole { .. } => &mut self.read,
-            Operation::Write { .. } => &mut self.write,
-            Operation::SetSize { .. } => &mut self.write,
-            Operation::Trim { .. } => &mut self.trim,
-            Operation::Allocate { direction: Direction::Read, .. } => &mut self.read,
-            Operation::Allocate { direction: Direction::Write, .. } => &mut self.write,
-            Operation::Allocate { direction: Direction::Trim, .. } => &mut self.trim,
-            Operation::Fsync { .. } | Operation::Fdatasync { .. } => &mut self.sync,
-            _ => return,
+        let series = match operation.direction() {
+            Some(Direction::Read) => &mut self.read,
+            Some(Direction::Write) => &mut self.write,
+            Some(Direction::Trim) => &mut self.trim,
+            None if matches!(operation, Operation::Fsync { .. } | Operation::Fdatasync { .. }) => &mut self.sync,
+            None => return,
         };
         series.record(bytes, moment);
+    }
+
+    /// Forgets all that was measured.
+    pub(super) fn clear(&mut self) {
+        *self = JobMeasure::new(self.plan.clone());
+    }
+
+    /// Adds what `other` measured, as if one job had done both.
+    pub(super) fn add(&mut self, other: &JobMeasure) {
+        self.read.add(&other.read);
+        self.write.add(&other.write);
+        self.trim.add(&other.trim);
+        self.sync.add(&other.sync);
+        for (kind, series) in &other.operations {
+            self.operations.entry(kind).or_default().add(series);
+        }
     }
 
     /// All of `measures` as if one job had done it.
@@ -186,15 +200,7 @@ impl JobMeasure {
         let operations_count = measures.iter().any(|measure| measure.plan.operations_count);
         let mut total =
             JobMeasure::new(JobPlan { name: "all".to_owned(), group: 0, operations_count, options: Vec::new() });
-        for measure in measures {
-            total.read.add(&measure.read);
-            total.write.add(&measure.write);
-            total.trim.add(&measure.trim);
-            total.sync.add(&measure.sync);
-            for (kind, series) in &measure.operations {
-                total.operations.entry(kind).or_default().add(series);
-            }
-        }
+        measures.iter().for_each(|measure| total.add(measure));
         total
     }
 

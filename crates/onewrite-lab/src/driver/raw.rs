@@ -10,7 +10,7 @@ use super::files::whole_pages;
 use super::{Failure, Target};
 use crate::error::LabError;
 use crate::job::SyncMode;
-use crate::workload::{Operation, Workload, WriteManner};
+use crate::workload::{Operation, ReadBefore, Workload, WriteManner};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -118,6 +118,21 @@ impl Target for Raw {
     }
 
     async fn drop_caches(&self) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    /// A device has no cache of ours, but is worn and busy as it would be.
+    async fn read_before(&self, parts: &[ReadBefore]) -> Result<(), LabError> {
+        for ReadBefore { range, .. } in parts {
+            for (start, count) in self.parts(range.start, range.end - range.start) {
+                let read = self.port.request(Request::read(start, count as u32, Cause::Data)).await;
+                read.map_err(|source| LabError::Raw {
+                    job: "pre_read".to_owned(),
+                    operation: "read".to_owned(),
+                    source,
+                })?;
+            }
+        }
         Ok(())
     }
 

@@ -4,6 +4,9 @@ use onewrite_block::Nanos;
 
 use super::options::PerDirection;
 
+const EIO: i32 = 5;
+const EILSEQ: i32 = 84;
+
 /// How fast a job may go, and how slow (`rate`, `rate_iops`, `rate_min`, …). Zero is no bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -52,6 +55,58 @@ pub struct Think {
 impl Default for Think {
     fn default() -> Think {
         Think { span: Nanos::ZERO, accesses: 1, busy: Nanos::ZERO }
+    }
+}
+
+/// The latency that a job keeps by its depth (`latency_target` and what belongs to it).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyAim {
+    /// `latency_target`; zero is none.
+    pub target: Nanos,
+    /// `latency_window`: over what span a depth is judged.
+    pub window: Nanos,
+    /// `latency_percentile`: share of the accesses in percent that must not take longer.
+    pub percentile: f64,
+    /// `latency_run`: the job goes on when the depth is found.
+    pub goes_on: bool,
+}
+
+impl Default for LatencyAim {
+    fn default() -> LatencyAim {
+        LatencyAim { target: Nanos::ZERO, window: Nanos::ZERO, percentile: 100.0, goes_on: false }
+    }
+}
+
+/// When a job is steady, and ends (`steadystate` and what belongs to it).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Steadiness {
+    /// `steadystate`
+    pub criterion: Option<Criterion>,
+    /// `steadystate_duration`: seconds of the rolling window; zero is never.
+    pub seconds: u64,
+    /// `steadystate_ramp_time`: time that is not looked at.
+    pub ramp: Nanos,
+}
+
+/// What is looked at, and what it must be below.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Criterion {
+    /// Whether bytes are counted, or accesses.
+    pub counts_bytes: bool,
+    /// Whether it is the slope of the regression line, or the largest distance from the mean.
+    pub is_slope: bool,
+    /// What it must be below.
+    pub limit: f64,
+    /// Whether the limit is in percent of the mean.
+    pub is_percent: bool,
+}
+
+impl Criterion {
+    /// As fio writes it: `iops_slope:0.300000%`.
+    pub fn words(&self) -> String {
+        let what = if self.counts_bytes { "bw" } else { "iops" };
+        let (slope, percent) = (if self.is_slope { "_slope" } else { "" }, if self.is_percent { "%" } else { "" });
+        format!("{what}{slope}:{:.6}{percent}", self.limit)
     }
 }
 
@@ -123,6 +178,22 @@ pub struct Tolerance {
     pub write_errors: Vec<i32>,
 }
 
+impl Tolerance {
+    /// Whether a job goes on after a read, or a write, that failed with this error number.
+    pub fn forgives(&self, is_read: bool, errno: i32) -> bool {
+        let (general, listed) = match is_read {
+            true => (self.reads, &self.read_errors),
+            false => (self.writes, &self.write_errors),
+        };
+        let is_general = match errno {
+            EILSEQ => is_read && self.contents,
+            EIO => general,
+            _ => false,
+        };
+        is_general || listed.contains(&errno)
+    }
+}
+
 /// What an engine of fio does in place of reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -138,6 +209,13 @@ pub enum Work {
     Allocate,
     /// `ftruncate`: sets the size to where a write would begin.
     Truncate,
+}
+
+impl Work {
+    /// Whether it makes, asks for or removes files, and moves no bytes.
+    pub const fn is_on_nodes(self) -> bool {
+        matches!(self, Work::Create | Work::Stat | Work::Delete)
+    }
 }
 
 /// Which accesses are checked when (`verify` and what belongs to it).

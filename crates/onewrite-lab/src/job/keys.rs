@@ -75,6 +75,7 @@ pub const KEYS: &[Key] = &[
         set(&mut o.fallocate, text(v).and_then(fallocate))
     }),
     key("invalidate", "0 or 1", |o, v| set(&mut o.invalidate, value::switch(v, false))),
+    key("pre_read", "0 or 1", |o, v| set(&mut o.pre_read, value::switch(v, false))),
     key("create_on_open", "0 or 1", |o, v| set(&mut o.create_on_open, value::switch(v, false))),
     alias("stonewall", "wait_for_previous", "nothing, 0 or 1", |o, v| set(&mut o.stonewall, value::switch(v, true))),
     key("group_reporting", "nothing, 0 or 1", |o, v| set(&mut o.group_reporting, value::switch(v, true))),
@@ -110,6 +111,18 @@ pub const KEYS: &[Key] = &[
     key("rate_process", "linear or poisson", |o, v| set(&mut o.pace.poisson, text(v).and_then(rate_process))),
     alias("rate_cycle", "ratecycle", "milliseconds", |o, v| set(&mut o.pace.cycle, millis(v))),
     key("rate_ignore_thinktime", "0 or 1", |o, v| set(&mut o.pace.ignores_thinking, value::switch(v, false))),
+    key("latency_target", "a span: 500us, 10ms", |o, v| set(&mut o.latency.target, micros(v))),
+    key("latency_window", "a span: 100ms, 5s", |o, v| set(&mut o.latency.window, micros(v))),
+    key("latency_percentile", "0 to 100", |o, v| set(&mut o.latency.percentile, text(v).and_then(real_percent))),
+    key("latency_run", "0 or 1", |o, v| set(&mut o.latency.goes_on, value::switch(v, false))),
+    key("max_latency", "a span, or read,write,trim", |o, v| spans(&mut o.latency_most, v)),
+    alias("steadystate", "ss", "iops, iops_slope, bw or bw_slope, each with :N or :N%", |o, v| {
+        set(&mut o.steadiness.criterion, text(v).and_then(criterion).map(Some))
+    }),
+    alias("steadystate_duration", "ss_dur", "a span of whole seconds", |o, v| {
+        set(&mut o.steadiness.seconds, whole_seconds(v))
+    }),
+    alias("steadystate_ramp_time", "ss_ramp", "a span: 10s, 2m", |o, v| set(&mut o.steadiness.ramp, seconds(v))),
     alias("startdelay", "start_delay", "a span, or 1s-5s", |o, v| set(&mut o.start_delay, text(v).and_then(delay))),
     key("wait_for", "a job before", |o, v| set(&mut o.wait_for, text(v).map(|name| Some(name.to_owned())))),
     key("exitall", "nothing, 0 or 1", |o, v| set(&mut o.ends_others, value::switch(v, true))),

@@ -33,7 +33,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use behaviour::{Checking, ExitScope, FileService, Flow, Pace, Strided, Think, Tolerance, Work};
+pub use behaviour::{
+    Checking, Criterion, ExitScope, FileService, Flow, LatencyAim, Pace, Steadiness, Strided, Think, Tolerance, Work,
+};
 pub use iolog::{Action as IologAction, Event as IologEvent, Iolog};
 pub use keys::{KEYS, Key};
 pub use known::{ENGINES_ELSEWHERE, INERT, OF_ENGINES, UNSUPPORTED};
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn all_that_is_wrong_is_told_at_once() {
-        let text = refusal("[global]\nbs=4q\n[a]\nsize=1m\niodept=4\nlatency_target=5ms\nzonemode=zbd\nfoo=1\n");
+        let text = refusal("[global]\nbs=4q\n[a]\nsize=1m\niodept=4\nopendir=d\nzonemode=zbd\nfoo=1\n");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[0].starts_with("test.fio:2: `bs`"), "{text}");

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use onewrite_block::Nanos;
 
-use super::behaviour::{Checking, ExitScope, FileService, Flow, Pace, Strided, Think, Tolerance, Work};
+use super::behaviour::{
+    Checking, ExitScope, FileService, Flow, LatencyAim, Pace, Steadiness, Strided, Think, Tolerance, Work,
+};
 use super::iolog::Iolog;
 
 /// One value for each kind of access.
@@ -265,6 +267,8 @@ pub struct Options {
     pub fallocate: Fallocate,
     /// `invalidate`
     pub invalidate: bool,
+    /// `pre_read`: files are read before the job begins.
+    pub pre_read: bool,
     /// `create_on_open`
     pub create_on_open: bool,
     /// `stonewall`
@@ -301,6 +305,12 @@ pub struct Options {
     pub strided: Strided,
     /// `rate` and what belongs to it.
     pub pace: Pace,
+    /// `latency_target` and what belongs to it.
+    pub latency: LatencyAim,
+    /// `max_latency`: what no access may take longer than; zero is any time.
+    pub latency_most: PerDirection<Nanos>,
+    /// `steadystate` and what belongs to it.
+    pub steadiness: Steadiness,
     /// `startdelay`: at least and at most.
     pub start_delay: (Nanos, Nanos),
     /// `wait_for`: a job that must have ended.
@@ -383,6 +393,7 @@ impl Default for Options {
             overwrite: false,
             fallocate: Fallocate::Extend,
             invalidate: true,
+            pre_read: false,
             create_on_open: false,
             stonewall: false,
             group_reporting: false,
@@ -401,6 +412,9 @@ impl Default for Options {
             service_accesses: 1,
             strided: Strided::default(),
             pace: Pace::default(),
+            latency: LatencyAim::default(),
+            latency_most: PerDirection::all(Nanos::ZERO),
+            steadiness: Steadiness::default(),
             start_delay: (Nanos::ZERO, Nanos::ZERO),
             wait_for: None,
             ends_others: false,

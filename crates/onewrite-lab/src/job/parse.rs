@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onewrite_block::Nanos;
 
-use super::behaviour::{ExitScope, FileService, Tolerance, Work};
+use super::behaviour::{Criterion, ExitScope, FileService, Tolerance, Work};
 use super::known::ENGINES_ELSEWHERE;
 use super::options::{
     Access, Amount, BlockSizes, Direction, Distribution, Engine, Fallocate, Options, PerDirection, SyncMode, ZoneShare,
@@ -41,6 +41,21 @@ pub(super) fn micros(value: Option<&str>) -> ValueResult<Nanos> {
 
 pub(super) fn millis(value: Option<&str>) -> ValueResult<Nanos> {
     Ok(Nanos::from_millis(value::number_between(text(value)?, 1, 86_400_000)?))
+}
+
+/// A span that is no fraction of a second.
+pub(super) fn whole_seconds(value: Option<&str>) -> ValueResult<u64> {
+    let span = seconds(value)?;
+    match span.0 % Nanos::from_secs(1).0 {
+        0 => Ok(span.0 / Nanos::from_secs(1).0),
+        _ => Err(format!("{span} is no number of whole seconds")),
+    }
+}
+
+/// 0 to 100, with digits behind the point.
+pub(super) fn real_percent(text: &str) -> ValueResult<f64> {
+    let percent = text.trim().parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| format!("`{text}` is no number from 0 to 100"))
 }
 
 pub(super) fn at_least_one(value: Option<&str>) -> ValueResult<u64> {
@@ -385,4 +400,29 @@ pub(super) fn percents(place: &mut PerDirection<u8>, value: Option<&str>) -> Val
     let one = |part: &str| Ok(value::number_between(part, 0, 100)? as u8);
     *place = value::per_direction(text(value)?, place, one)?;
     Ok(())
+}
+
+/// `read,write,trim`, each a span; microseconds without a unit.
+pub(super) fn spans(place: &mut PerDirection<Nanos>, value: Option<&str>) -> ValueResult<()> {
+    *place = value::per_direction(text(value)?, place, |part| value::span(part, Nanos::from_micros(1)))?;
+    Ok(())
+}
+
+/// `iops:10%`, `bw_slope:64k`
+pub(super) fn criterion(text: &str) -> ValueResult<Criterion> {
+    let (name, limit) = text.split_once(':').ok_or("a limit is missing: write iops:10% or iops:50")?;
+    let (counts_bytes, is_slope) = match name {
+        "iops" => (false, false),
+        "iops_slope" => (false, true),
+        "bw" => (true, false),
+        "bw_slope" => (true, true),
+        other => return unsupported(other),
+    };
+    let (number, is_percent) = limit.strip_suffix('%').map_or((limit, false), |number| (number, true));
+    let real = || number.parse::<f64>().ok().filter(|limit| limit.is_finite() && *limit >= 0.0);
+    let limit = match counts_bytes && !is_percent {
+        true => value::bytes(number)? as f64,
+        false => real().ok_or_else(|| format!("`{number}` is no number, zero or more"))?,
+    };
+    Ok(Criterion { counts_bytes, is_slope, limit, is_percent })
 }

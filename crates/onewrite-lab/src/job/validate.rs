@@ -1,7 +1,9 @@
 //! Validate: what a job's options must fulfil together, once all are known.
 
+use onewrite_block::Nanos;
+
 use super::behaviour::Work;
-use super::options::{Access, Amount, Direction, Distribution, Options};
+use super::options::{Access, Amount, Direction, Distribution, Options, PerDirection};
 
 /// Refuses combinations that cannot run, as fio's `fixup_options` and `setup_files` do.
 pub fn validate(options: &Options) -> Result<(), String> {
@@ -40,6 +42,11 @@ fn engine(options: &Options) -> Result<(), String> {
     let is_once = matches!(options.work, Work::Create | Work::Delete);
     if is_once && (options.time_based || options.loops > 1) {
         return Err("filecreate and filedelete touch each file once; leave time_based and loops out".to_owned());
+    }
+    let has_goal = options.latency.target > Nanos::ZERO || options.steadiness.seconds > 0;
+    let has_most = options.latency_most != PerDirection::all(Nanos::ZERO);
+    if options.work.is_on_nodes() && (has_goal || has_most) {
+        return Err("latency_target, max_latency and steadystate look at accesses; this engine has none".to_owned());
     }
     if options.work == Work::Truncate && !options.writes() {
         return Err("ftruncate only writes; say rw=write or rw=randwrite".to_owned());

@@ -14,7 +14,7 @@ mod setup;
 mod table;
 mod units;
 
-use crate::results::{Distribution, RunResult};
+use crate::results::{Distribution, JobResult, LatencyGoal, RunResult, SteadyState};
 pub(crate) use chart::escape;
 pub(crate) use lines::{Line, lines};
 pub(crate) use markdown::html as markdown_html;
@@ -74,7 +74,8 @@ impl Comparison {
     /// What has to be known before the runs are set side by side, each a sentence or two.
     pub fn notes(&self) -> Vec<String> {
         let of = |run: &Compared| run.result.onewrite.fs.as_ref().map_or(Vec::new(), |fs| fs.notes.clone());
-        self.runs.iter().flat_map(of).collect()
+        let goals = self.runs.iter().flat_map(|run| run.result.jobs.iter().flat_map(move |job| goals(&run.label, job)));
+        self.runs.iter().flat_map(of).chain(goals).collect()
     }
 
     /// The table for a terminal.
@@ -86,6 +87,13 @@ impl Comparison {
     pub fn html(&self) -> String {
         html::page(self)
     }
+}
+
+/// What the goals of a job came to.
+fn goals(label: &str, job: &JobResult) -> Vec<String> {
+    let latency = job.latency.iter().map(LatencyGoal::words);
+    let steady = job.steadystate.iter().map(SteadyState::words);
+    latency.chain(steady).map(|words| format!("{label}, {}: {words}", job.jobname)).collect()
 }
 
 /// The latency percentiles that reports show.

@@ -18,7 +18,9 @@ use super::JobSpec;
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
 use crate::workload::filebench::{Length, Parameters};
-use crate::workload::{FileId, FilePlan, Layout, Operation, Order, Reservation, Slot, Task, Workload, fio, postmark};
+use crate::workload::{
+    Ended, FileId, FilePlan, Layout, Operation, Order, Reservation, Slot, Task, Workload, fio, postmark,
+};
 
 /// Operations of one workload that change something.
 const CHANGES: u64 = 120;
@@ -110,6 +112,11 @@ fn laid_out(file: &FilePlan) -> Vec<Action> {
     actions
 }
 
+/// The explorer's unit of pauses, rounded up.
+const fn milliseconds(span: Nanos) -> u64 {
+    span.0.div_ceil(1_000_000)
+}
+
 /// Whether an action changes something or makes it durable.
 fn changes(action: &Action) -> bool {
     !matches!(action, Action::Open(..) | Action::Close(_) | Action::Read(_) | Action::Pause(_))
@@ -143,6 +150,11 @@ impl Writer {
             posts.push(Post { task, lanes, turn: 0, opened: BTreeMap::new(), is_over: false });
         }
         self.tasks.resize(self.tasks.len().max(next), Vec::new());
+        for post in posts.iter().filter(|post| post.task.start_delay > Nanos::ZERO) {
+            post.lanes
+                .iter()
+                .for_each(|&lane| self.tasks[lane].push(Action::Pause(milliseconds(post.task.start_delay))));
+        }
         while self.changes < CHANGES && self.operations < OPERATIONS && posts.iter().any(|post| !post.is_over) {
             for post in posts.iter_mut().filter(|post| !post.is_over) {
                 self.ask(post)?;
@@ -171,7 +183,7 @@ impl Writer {
         let actions = self.actions(post, &step.operation);
         self.changes += actions.iter().filter(|action| changes(action)).count() as u64;
         self.tasks[post.lanes[lane]].extend(actions);
-        post.task.stream.completed(&step.operation);
+        post.task.stream.completed(&step.operation, Ended { now: self.now, ..Ended::default() });
         Ok(())
     }
 
@@ -203,7 +215,7 @@ impl Writer {
             }
             Operation::Fsync { slot } => self.named(post, slot).map(Action::Fsync).into_iter().collect(),
             Operation::Fdatasync { slot } => self.named(post, slot).map(Action::Fdatasync).into_iter().collect(),
-            Operation::Think(span) => vec![Action::Pause(span.0.div_ceil(1_000_000))],
+            Operation::Think(span) => vec![Action::Pause(milliseconds(span))],
             Operation::Allocate { slot, offset, length, reservation, .. } => {
                 let how = match reservation {
                     Reservation::Extend => Blocks::Extend,

@@ -17,14 +17,18 @@
 mod block_map;
 mod distribution;
 pub mod filebench;
+mod findings;
 pub mod fio;
 mod operation;
 pub mod postmark;
+
+use std::ops::Range;
 
 use onewrite_block::Nanos;
 
 pub use block_map::BlockMap;
 pub use distribution::{Gamma, Normal, Pareto, Zipf};
+pub use findings::{DepthFound, Findings, SteadyFound};
 pub use operation::{FileId, Operation, Reservation, Slot, WriteManner};
 
 use crate::error::LabError;
@@ -107,8 +111,23 @@ pub struct Task {
     pub stream: Box<dyn Stream>,
     /// How many of them may be under way at once.
     pub concurrency: u32,
-    /// Time at its beginning that is not measured.
+    /// Time that it waits before it begins.
+    pub start_delay: Nanos,
+    /// Time from its beginning on that is not measured.
     pub ramp_time: Nanos,
+    /// What is read before its group begins, so that it is in memory.
+    pub read_before: Vec<ReadBefore>,
+}
+
+/// A part of a file that is read before a task begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadBefore {
+    /// The file.
+    pub file: FileId,
+    /// Its bytes.
+    pub range: Range<u64>,
+    /// Bytes in each read.
+    pub chunk: u64,
 }
 
 /// A sequence of operations.
@@ -119,15 +138,32 @@ pub trait Stream {
     /// If the workload cannot go on, for example because no file is left.
     fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError>;
 
-    /// Tells that `operation` is done.
-    fn completed(&mut self, operation: &Operation) {
-        let _ = operation;
+    /// Tells that `operation` is done, and how it went.
+    fn completed(&mut self, operation: &Operation, ended: Ended) {
+        let _ = (operation, ended);
     }
 
-    /// The part of it that has begun, 0 to 1; `None` if that is not known. `now` is the time since the task began.
+    /// The part of it that has begun, 0 to 1, never less than before; `None` if that is not known. `now` is the time
+    /// since the task began.
     fn share(&self, now: Nanos) -> Option<f64> {
         let _ = now;
         None
+    }
+
+    /// How many of its operations may be under way at once now, one at least; [`Task::concurrency`] is the limit.
+    fn depth(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Whether all that was measured of the task so far is to be forgotten; asked once after each operation. Only a
+    /// stream that has a depth among its findings may say so.
+    fn forgets(&mut self) -> bool {
+        false
+    }
+
+    /// What it found out.
+    fn findings(&self) -> Findings {
+        Findings::default()
     }
 
     /// Tells that `operation` failed with this error number; whether the task goes on all the same.
@@ -135,6 +171,17 @@ pub trait Stream {
         let _ = (operation, errno);
         false
     }
+}
+
+/// How an operation went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Its end, as time since the task began.
+    pub now: Nanos,
+    /// From its beginning to its end.
+    pub latency: Nanos,
+    /// Bytes that it moved.
+    pub bytes: u64,
 }
 
 /// An operation and how it relates to the others of its task.

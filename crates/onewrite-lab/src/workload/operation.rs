@@ -151,6 +151,17 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// What it is counted as, if it is an access.
+    pub const fn direction(&self) -> Option<Direction> {
+        match self {
+            Operation::Read { .. } | Operation::ReadWhole { .. } => Some(Direction::Read),
+            Operation::Write { .. } | Operation::SetSize { .. } => Some(Direction::Write),
+            Operation::Trim { .. } => Some(Direction::Trim),
+            Operation::Allocate { direction, .. } => Some(*direction),
+            _ => None,
+        }
+    }
+
     /// The word for errors and reports.
     pub const fn name(&self) -> &'static str {
         match self {

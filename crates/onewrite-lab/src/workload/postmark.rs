@@ -73,7 +73,14 @@ pub fn plan(parameters: Parameters, choices: &Choices) -> Result<Workload, LabEr
         directories: std::iter::once(NAME.to_owned()).chain(below).collect(),
         files,
         jobs: vec![JobPlan { name: NAME.to_owned(), group: 0, operations_count: true, options: Vec::new() }],
-        groups: vec![vec![Task { job: 0, stream: Box::new(stream), concurrency: 1, ramp_time: Nanos::ZERO }]],
+        groups: vec![vec![Task {
+            job: 0,
+            stream: Box::new(stream),
+            concurrency: 1,
+            start_delay: Nanos::ZERO,
+            ramp_time: Nanos::ZERO,
+            read_before: Vec::new(),
+        }]],
     })
 }
 

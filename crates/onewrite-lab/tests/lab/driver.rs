@@ -1,18 +1,18 @@
 //! The driver on a file system in memory and on a RAM disk.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::process::Command;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Executor, Nanos, RamDisk};
 use onewrite_lab::LabError;
-use onewrite_lab::driver::{self, Files, JobMeasure, Raw};
+use onewrite_lab::driver::{self, JobMeasure, Progress, Raw, RunOptions};
 use onewrite_lab::job::JobFile;
 use onewrite_lab::workload::filebench::Personality;
 use onewrite_lab::workload::fio::{self, Target};
 
 use crate::memory::MemoryFs;
-use crate::support::{run_job, run_personality};
+use crate::support::{planned, run_job, run_on, run_personality};
 
 fn measured(text: &str) -> Vec<JobMeasure> {
     run_job(text).0.unwrap()
@@ -71,16 +71,8 @@ fn a_verified_job_ends_well_on_a_good_file_system() {
 
 #[test]
 fn verify_finds_a_spoiled_byte() {
-    let executor = Executor::ideal();
-    let runtime = executor.runtime();
-    let fs = Rc::new(MemoryFs::new(&runtime));
-    fs.spoils_writes.set(true);
-    let target = Rc::new(Files::new(fs));
-    let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=64k\nverify=crc32c\n").unwrap();
-    let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
-    let result = executor
-        .block_on(async move { driver::run(&runtime, target, workload, driver::RunOptions::default()).await })
-        .unwrap();
+    let spoilt = |fs: &MemoryFs| fs.spoils_writes.set(true);
+    let (result, _) = run_on(planned("[a]\nrw=write\nsize=64k\nverify=crc32c\n"), RunOptions::default(), spoilt);
     assert!(matches!(result, Err(LabError::Verify { offset: 0, .. })), "{:?}", result.err());
 }
 
@@ -123,24 +115,48 @@ fn a_device_is_driven_without_a_file_system() {
     assert_eq!((counters.host_write_bytes(), counters.flushes, counters.trims), (1 << 20, 7, 16));
 }
 
+/// What a watcher is told of the job file `text`.
+fn watched(text: &str) -> Vec<Progress> {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let watcher = Rc::clone(&seen);
+    let watch: driver::Watcher = Rc::new(move |progress| watcher.borrow_mut().push(progress));
+    run_on(planned(text), RunOptions { watcher: Some(watch), ..RunOptions::default() }, |_| ()).0.unwrap();
+    seen.take()
+}
+
+fn shares(text: &str) -> Vec<f64> {
+    watched(text).iter().map(|progress| progress.share.expect("the share is known")).collect()
+}
+
 #[test]
 fn a_watcher_sees_the_run_go_on() {
-    let executor = Executor::ideal();
-    let runtime = executor.runtime();
-    let target = Rc::new(Files::new(Rc::new(MemoryFs::new(&runtime))));
-    let file = JobFile::parse("test.fio", "[a]\nrw=write\nsize=16m\n").unwrap();
-    let workload = fio::plan(&file, Target::Files, &Choices::new(1)).unwrap();
-    let seen = Rc::new(Cell::new(0));
-    let watcher = Rc::clone(&seen);
-    let watch: driver::Watcher = Rc::new(move |progress| watcher.set(progress.operations));
-    executor
-        .block_on(async move {
-            driver::run(&runtime, target, workload, driver::RunOptions { watcher: Some(watch), ..Default::default() })
-                .await
-        })
-        .unwrap()
-        .unwrap();
-    assert_eq!(seen.get(), 4096);
+    assert_eq!(watched("[a]\nrw=write\nsize=16m\n").last().unwrap().operations, 4096);
+}
+
+#[test]
+fn a_watcher_is_told_the_share_that_is_done() {
+    // 4096 writes and what opens and closes the file; every 1024 operations are told.
+    let shares = shares("[a]\nrw=write\nsize=16m\n");
+    assert_eq!(shares.len(), 4);
+    assert!(shares.iter().zip([0.25, 0.5, 0.75, 1.0]).all(|(share, due)| (share - due).abs() < 0.01), "{shares:?}");
+}
+
+#[test]
+fn jobs_side_by_side_are_as_far_as_the_slowest_and_never_go_back() {
+    let shares = shares("[global]\nrw=write\n[a]\nsize=4m\n[b]\nsize=32m\n[c]\nstonewall\nsize=8m\n");
+    assert!(shares[0] < 0.04 && shares[1] < 0.08, "half of 512 of 8192 and 512 of 1024: {shares:?}");
+    assert!(shares.is_sorted() && *shares.last().unwrap() > 0.95, "{shares:?}");
+    let middle = shares.iter().filter(|share| **share < 0.5).count();
+    assert!((8..=9).contains(&middle), "the first group ends after 9216 writes: {shares:?}");
+}
+
+#[test]
+fn the_share_of_a_job_with_a_time_is_that_of_its_time() {
+    // 10 µs each: 4096 accesses in 40.96 ms, after a ramp of as much.
+    let text = "[a]\nrw=randread\nsize=1m\ntime_based\nruntime=40960us\nramp_time=40960us\n";
+    let shares = shares(text);
+    assert_eq!(shares.len(), 8);
+    assert!((shares[3] - 0.5).abs() < 0.01, "{shares:?}");
 }
 
 /// Jobs whose accesses fio and this driver must count alike.
@@ -217,6 +233,7 @@ const COUNTED: &[&str] = &[
     "rw=randwrite\nsize=1m\nrandom_distribution=zoned:50/5:30/15:20/",
     "rw=randwrite\nsize=1m\nrandom_distribution=normal:20",
     "rw=randwrite\nsize=1m\nba=8k",
+    "rw=randread\nsize=1m\npre_read=1",
     // Verify.
     "rw=write\nsize=1m\nverify=md5",
     "rw=write\nsize=1m\nverify=md5\nloops=2",

@@ -6,6 +6,7 @@ use onewrite_block::{Choices, GIB, HostProfile, Nanos};
 use onewrite_fs::ext4::Mode;
 use onewrite_lab::job::{Amount, JobFile, Reading, Variables};
 use onewrite_lab::session::{DeviceChoice, Extras, JobSpec, RunSpec, Stack, run};
+use onewrite_lab::workload::Ended;
 use onewrite_lab::workload::fio::{self, Target};
 
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
@@ -61,8 +62,6 @@ const ENGINES: &[(&str, &str)] = &[
 /// Examples that ask for something that no device here has, or that is not supported.
 const FEATURES: &[(&str, &str)] = &[
     ("enospc-pressure", "trim needs a raw device"),
-    ("latency-profile", "`latency_target` is not supported"),
-    ("steadystate", "`ss` is not supported"),
     ("xnvme-zoned", "`zbd` needs a device of zones"),
     ("zbd-rand-write", "`zbd` needs a device of zones"),
     ("zbd-seq-read", "`zbd` needs a device of zones"),
@@ -111,7 +110,7 @@ fn planned(file: &JobFile) -> Result<u64, String> {
         for turn in 0..100 {
             let step = task.stream.next(Nanos::from_millis(turn)).map_err(|error| error.to_string())?;
             let Some(step) = step else { break };
-            task.stream.completed(&step.operation);
+            task.stream.completed(&step.operation, Ended { now: Nanos::from_millis(turn), ..Ended::default() });
             steps += 1;
         }
     }

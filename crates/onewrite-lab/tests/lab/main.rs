@@ -5,6 +5,8 @@ mod docs;
 mod driver;
 mod examples;
 mod fio_judge;
+mod fio_keys;
+mod goals;
 mod memory;
 mod report;
 mod session;

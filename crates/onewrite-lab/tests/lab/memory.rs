@@ -1,9 +1,11 @@
-//! A file system in memory: the plainest that keeps the contract. Reads and writes take 10 µs, a sync 100 µs.
+//! A file system in memory: the plainest that keeps the contract. Reads and writes take 10 µs, a sync 100 µs. What it is
+//! asked for stands in a log; it can be made to spoil, to fail, to be full, and to serve one at a time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use onewrite_block::{Nanos, PAGE_SIZE, Page, Runtime};
+use onewrite_block::sync::SharedLock;
+use onewrite_block::{DeviceError, Nanos, PAGE_SIZE, Page, Runtime};
 use onewrite_fs::{
     Allocation, AttributeChanges, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem, FileView,
     FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space, Timestamp,
@@ -17,14 +19,63 @@ enum Node {
 pub struct MemoryFs {
     runtime: Runtime,
     nodes: RefCell<Vec<Node>>,
-    /// Bytes to spoil: every write past this many operations loses its first byte.
+    /// Whether every write loses its first byte.
     pub spoils_writes: Cell<bool>,
+    /// Every so many accesses one fails; zero is none.
+    pub fails_every: Cell<u64>,
+    /// Bytes of each file, past which no room is left.
+    pub room: Cell<u64>,
+    /// Whether accesses wait for one another.
+    pub is_serial: Cell<bool>,
+    line: SharedLock,
+    accesses: RefCell<Vec<Access>>,
+}
+
+/// An access as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub at: Nanos,
+    pub writes: bool,
+    pub offset: u64,
+    pub length: u64,
 }
 
 impl MemoryFs {
     pub fn new(runtime: &Runtime) -> MemoryFs {
         let nodes = RefCell::new(vec![Node::Directory(BTreeMap::new())]);
-        MemoryFs { runtime: runtime.clone(), nodes, spoils_writes: Cell::new(false) }
+        MemoryFs {
+            runtime: runtime.clone(),
+            nodes,
+            spoils_writes: Cell::new(false),
+            fails_every: Cell::new(0),
+            room: Cell::new(u64::MAX),
+            is_serial: Cell::new(false),
+            line: SharedLock::new(runtime),
+            accesses: RefCell::default(),
+        }
+    }
+
+    /// Every read and write, in the order in which they began.
+    pub fn accesses(&self) -> Vec<Access> {
+        self.accesses.borrow().clone()
+    }
+
+    /// Notes an access, and lets it take its time.
+    async fn access(&self, writes: bool, offset: u64, length: u64) -> FsResult<()> {
+        let number = {
+            let mut accesses = self.accesses.borrow_mut();
+            accesses.push(Access { at: self.runtime.now(), writes, offset, length });
+            accesses.len() as u64
+        };
+        let _turn = if self.is_serial.get() { Some(self.line.exclusive().await) } else { None };
+        self.runtime.sleep(Nanos::from_micros(10)).await;
+        if self.fails_every.get() > 0 && number.is_multiple_of(self.fails_every.get()) {
+            return Err(DeviceError::Unsupported { device: "memory".to_owned(), operation: "access" }.into());
+        }
+        if writes && offset + length > self.room.get() {
+            return Err(FsError::NoSpace { what: "blocks", needed: 1, free: 0 });
+        }
+        Ok(())
     }
 
     /// Paths and sizes of all files.
@@ -102,7 +153,7 @@ impl FileView for MemoryFs {
     }
 
     async fn read(&self, ino: Ino, offset: u64, length: u64, _: Manner) -> FsResult<Data> {
-        self.runtime.sleep(Nanos::from_micros(10)).await;
+        self.access(false, offset, length).await?;
         self.file(ino, |bytes| {
             let start = bytes.len().min(offset as usize);
             let found = &bytes[start..bytes.len().min((offset + length) as usize)];
@@ -189,10 +240,13 @@ impl FileSystem for MemoryFs {
     }
 
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, _: Manner) -> FsResult<u64> {
-        self.runtime.sleep(Nanos::from_micros(10)).await;
+        let offset = match position {
+            Position::At(offset) => offset,
+            Position::End => self.file(ino, |file| file.len() as u64)?,
+        };
+        self.access(true, offset, content.length()).await?;
         let spoils = self.spoils_writes.get();
         self.file(ino, |file| {
-            let offset = if let Position::At(offset) = position { offset } else { file.len() as u64 };
             let end = offset + content.length();
             file.resize(file.len().max(end as usize), 0);
             for page in offset / PAGE_SIZE as u64..end.div_ceil(PAGE_SIZE as u64) {

@@ -251,3 +251,15 @@ fn json_has_the_keys_of_a_real_fio() {
         _ => eprintln!("SKIPPED: fio knows no disk under the temporary directory, so it cannot judge disk_util"),
     }
 }
+
+#[test]
+fn what_is_read_before_a_job_is_in_memory_when_it_begins() {
+    let read_bytes = |settings: &str| {
+        let text = format!("[a]\nrw=randread\nsize=4m\n{settings}\n");
+        let result = run(&spec(fio(&text), Stack::Ext4(Mode::Ordered)), Extras::default()).unwrap();
+        assert_eq!(result.jobs[0].read.total_ios, 1024, "what is read before is not counted");
+        result.onewrite.device.host_read_bytes
+    };
+    let (cold, warm) = (read_bytes(""), read_bytes("pre_read=1"));
+    assert!(cold >= warm + (4 << 20), "{cold} bytes without, {warm} with");
+}

@@ -11,21 +11,33 @@ use onewrite_lab::workload::{Workload, filebench};
 
 use crate::memory::MemoryFs;
 
-/// Runs `workload` on a fresh file system in memory.
-pub fn run(workload: Workload) -> (Result<Vec<JobMeasure>, LabError>, Rc<MemoryFs>) {
+type Outcome = (Result<Vec<JobMeasure>, LabError>, Rc<MemoryFs>);
+
+/// Runs `workload` on a fresh file system in memory, which `prepare` may spoil.
+pub fn run_on(workload: Workload, options: driver::RunOptions, prepare: impl FnOnce(&MemoryFs)) -> Outcome {
     let executor = Executor::ideal();
     let runtime = executor.runtime();
     let fs = Rc::new(MemoryFs::new(&runtime));
+    prepare(&fs);
     let target = Rc::new(Files::new(Rc::clone(&fs)));
-    let measures =
-        executor.block_on(async move { driver::run(&runtime, target, workload, driver::RunOptions::default()).await });
+    let measures = executor.block_on(async move { driver::run(&runtime, target, workload, options).await });
     (measures.unwrap(), fs)
 }
 
+/// Runs `workload` on a fresh file system in memory.
+pub fn run(workload: Workload) -> Outcome {
+    run_on(workload, driver::RunOptions::default(), |_| ())
+}
+
 /// Runs the job file `text`.
-pub fn run_job(text: &str) -> (Result<Vec<JobMeasure>, LabError>, Rc<MemoryFs>) {
+pub fn run_job(text: &str) -> Outcome {
+    run(planned(text))
+}
+
+/// The workload of the job file `text`.
+pub fn planned(text: &str) -> Workload {
     let file = JobFile::parse("test.fio", text).unwrap();
-    run(fio::plan(&file, Target::Files, &Choices::new(1)).unwrap())
+    fio::plan(&file, Target::Files, &Choices::new(1)).unwrap()
 }
 
 /// Runs a personality for `operations` operations with `files` files.

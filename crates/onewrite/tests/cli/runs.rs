@@ -293,3 +293,20 @@ fn a_device_without_a_size_is_as_large_as_the_job_needs() {
     let told = scratch.onewrite("run job.fio --device ideal --size 1G").fails_with(2);
     assert!(told.contains("no space") && told.contains("--size 3968M gives the job room"), "{told}");
 }
+
+#[test]
+fn a_depth_that_keeps_a_latency_is_told_and_one_that_none_keeps_ends_with_1() {
+    let scratch = Scratch::new();
+    let job =
+        "rw=randread\nsize=64m\ndirect=1\nioengine=libaio\niodepth=32\nlatency_window=50ms\nlatency_percentile=95\n";
+    scratch.write("job.fio", format!("[reads]\n{job}"));
+    let run = |target: &str| scratch.onewrite(&format!("run job.fio --set latency_target={target} --json out.json"));
+    let table = run("1ms").ok();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(scratch.path("out.json")).unwrap()).unwrap();
+    let depth = json["jobs"][0]["latency_depth"].as_u64().unwrap();
+    assert!((2..32).contains(&depth), "{depth}");
+    assert!(json["jobs"][0]["read"]["clat_ns"]["percentile"]["95.000000"].as_u64().unwrap() <= 1_000_000);
+    assert!(table.contains(&format!("reads: latency_target: depth {depth} keeps 95 %")), "{table}");
+    let failed = run("1us --set latency_percentile=100").fails_with(1);
+    assert!(failed.contains("reads: latency_target was not kept: a read with nothing else under way took"), "{failed}");
+}

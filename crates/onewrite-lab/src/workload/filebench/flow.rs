@@ -11,7 +11,7 @@ use super::fileset::FileSet;
 use super::{Length, Parameters};
 use crate::error::LabError;
 use crate::job::SyncMode;
-use crate::workload::{FileId, Operation, Slot, Step, Stream, WriteManner};
+use crate::workload::{Ended, FileId, Operation, Slot, Step, Stream, WriteManner};
 
 /// One flow operation of filebench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +233,7 @@ impl Stream for FlowStream {
         Ok(self.pending.pop_front().map(Step::alone))
     }
 
-    fn completed(&mut self, operation: &Operation) {
+    fn completed(&mut self, operation: &Operation, _: Ended) {
         let mut set = self.set.borrow_mut();
         match operation {
             Operation::Close { slot: FILE } => set.closed(self.file.take().expect("a file is open")),
@@ -260,7 +260,7 @@ mod tests {
         let mut letters = String::new();
         while let Some(step) = stream.next(Nanos::ZERO).unwrap() {
             letters.push(step.operation.name().chars().next().unwrap());
-            stream.completed(&step.operation);
+            stream.completed(&step.operation, Ended::default());
         }
         letters
     }

@@ -199,7 +199,14 @@ fn tasks(personality: Personality, parameters: Parameters, set: FileSet, choices
             let flows = personality.flows();
             let stream =
                 FlowStream::new(personality.name(), flows, parameters, Rc::clone(&set), Rc::clone(&pace), choices);
-            Task { job: 0, stream: Box::new(stream), concurrency: 1, ramp_time: Nanos::ZERO }
+            Task {
+                job: 0,
+                stream: Box::new(stream),
+                concurrency: 1,
+                start_delay: Nanos::ZERO,
+                ramp_time: Nanos::ZERO,
+                read_before: Vec::new(),
+            }
         })
         .collect()
 }

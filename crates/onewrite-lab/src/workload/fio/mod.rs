@@ -2,27 +2,34 @@
 //! `add_job`, `setup_files` and `extend_file`).
 
 mod chooser;
+mod depth;
+mod goals;
 mod nodes;
 mod pace;
 mod places;
 mod replay;
 mod shared;
 mod sizes;
+mod steady;
 mod stream;
+mod turns;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 
 use crate::error::LabError;
-use crate::job::{Engine, Fallocate, Iolog, Job, JobFile, Options, Work};
-use crate::workload::{self, FileId, FilePlan, JobPlan, Layout, Stream, Workload};
+use crate::job::{Engine, Fallocate, Iolog, Job, JobFile, Options, Steadiness, Work};
+use crate::workload::{self, FileId, FilePlan, JobPlan, Layout, ReadBefore, Stream, Workload};
+use goals::Goals;
 use nodes::NodeStream;
 use places::FileSpan;
 use replay::ReplayStream;
 use shared::{Membership, Shared};
 use sizes::{Extent, Sizes};
+use steady::{Detector, SharedDetector};
 use stream::{Amounts, FioStream};
 
 /// What fio jobs run against.
@@ -43,8 +50,20 @@ pub struct Task {
     shared: Rc<Shared>,
     /// Its groups.
     member: Membership,
-    /// When it begins.
-    delay: Nanos,
+    /// What it is held to.
+    goals: Goals,
+}
+
+impl Task {
+    /// Whether another task has ended this one.
+    fn is_ended(&self) -> bool {
+        self.shared.is_ended(self.member)
+    }
+
+    /// This one ended.
+    fn end(&self, options: &Options) {
+        self.shared.end(options, self.member);
+    }
 }
 
 /// Turns a job file into a workload; all chance comes from `choices`.
@@ -88,6 +107,8 @@ struct Planner<'a> {
     names: Vec<String>,
     /// The files by their paths.
     files: BTreeMap<String, FileId>,
+    /// What looks for steadiness in groups that report together, and what it was asked for.
+    detectors: BTreeMap<usize, (Steadiness, Option<SharedDetector>)>,
 }
 
 impl<'a> Planner<'a> {
@@ -103,6 +124,7 @@ impl<'a> Planner<'a> {
             group: 0,
             names: Vec::new(),
             files: BTreeMap::new(),
+            detectors: BTreeMap::new(),
         }
     }
 
@@ -137,13 +159,18 @@ impl<'a> Planner<'a> {
         }
         self.clones += 1;
         let delay = delay(options, &mut choices);
-        let stream = self.stream(job, clone, delay, choices)?;
-        let job_index = self.job_index(job);
+        let detector = self.detector(job)?;
+        let member = Membership { group: self.group, stonewall: self.workload.groups.len() };
+        let goals = Goals::new(options, detector, delay);
+        let (stream, read_before) =
+            self.stream(job, clone, choices, Task { shared: Rc::clone(&self.shared), member, goals })?;
         let task = workload::Task {
-            job: job_index,
+            job: self.job_index(job),
             stream,
             concurrency: options.concurrency(),
-            ramp_time: options.ramp_time + delay,
+            start_delay: delay,
+            ramp_time: options.ramp_time,
+            read_before,
         };
         if !options.create_only {
             self.workload.groups.last_mut().expect("a group has begun").push(task);
@@ -151,30 +178,47 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
+    /// Jobs that report together are steady together.
+    fn detector(&mut self, job: &Job) -> Result<Option<SharedDetector>, LabError> {
+        let options = &job.options;
+        let new = || Detector::new(&options.steadiness, options.ramp_time).map(RefCell::new).map(Rc::new);
+        if !options.group_reporting {
+            return Ok(new());
+        }
+        let (wanted, detector) = self.detectors.entry(self.group).or_insert_with(|| (options.steadiness, new()));
+        match *wanted == options.steadiness {
+            true => Ok(detector.clone()),
+            false => Err(refusal(job, "steadystate must be the same for all jobs that report together")),
+        }
+    }
+
+    /// The stream of one clone, and what is read before it begins.
     fn stream(
         &mut self,
         job: &Job,
         clone: u32,
-        delay: Nanos,
         mut choices: Choices,
-    ) -> Result<Box<dyn Stream>, LabError> {
+        task: Task,
+    ) -> Result<(Box<dyn Stream>, Vec<ReadBefore>), LabError> {
         let options = &job.options;
         if !options.iologs.is_empty() {
             let log = options.iologs[clone as usize % options.iologs.len()].clone();
             let files = self.replayed(job, &log, &mut choices)?;
-            return Ok(Box::new(ReplayStream::new(options, log, files, choices)));
+            let ends = (0..files.len()).map(|index| replay::bytes_needed(options, &log, index));
+            let spans = files.iter().zip(ends).map(|(&file, end)| FileSpan { file, offset: 0, size: end, whole: end });
+            let read_before = read_before(options, spans);
+            return Ok((Box::new(ReplayStream::new(options, log, files, choices, task)), read_before));
         }
         let sizes = match self.target {
             Target::Device { bytes } => self.device(job, clone, bytes)?,
             Target::Files => self.named_files(job, clone, &mut choices)?,
         };
-        if matches!(options.work, Work::Create | Work::Stat | Work::Delete) {
+        let read_before = read_before(options, sizes.spans.iter().copied());
+        if options.work.is_on_nodes() {
             let files = sizes.spans.iter().map(|span| span.file).collect();
-            return Ok(Box::new(NodeStream::new(options, files)));
+            return Ok((Box::new(NodeStream::new(options, files, task)), read_before));
         }
-        let member = Membership { group: self.group, stonewall: self.workload.groups.len() };
-        let task = Task { shared: Rc::clone(&self.shared), member, delay };
-        Ok(Box::new(FioStream::new(options, sizes.spans, sizes.amounts, choices, task)))
+        Ok((Box::new(FioStream::new(options, sizes.spans, sizes.amounts, choices, task)), read_before))
     }
 
     /// With `group_reporting` the jobs of one group share one report.
@@ -182,7 +226,7 @@ impl<'a> Planner<'a> {
         let group = self.group;
         let jobs = &mut self.workload.jobs;
         let shared = job.options.group_reporting.then(|| jobs.iter().position(|plan| plan.group == group)).flatten();
-        let operations_count = matches!(job.options.work, Work::Create | Work::Stat | Work::Delete);
+        let operations_count = job.options.work.is_on_nodes();
         if let Some(index) = shared {
             jobs[index].operations_count |= operations_count;
         }
@@ -383,6 +427,21 @@ fn layout(options: &Options, size: u64, seed: u64) -> Layout {
         compressible_percent: options.compressible_percent,
         synced: true,
     }
+}
+
+/// What `pre_read` asks for.
+fn read_before(options: &Options, spans: impl Iterator<Item = FileSpan>) -> Vec<ReadBefore> {
+    let part = |FileSpan { file, offset, size, .. }| ReadBefore {
+        file,
+        range: offset..offset.saturating_add(size),
+        chunk: options.block_sizes.read.most().max(1),
+    };
+    if options.pre_read { spans.map(part).collect() } else { Vec::new() }
+}
+
+/// `done` of `all`, no more than 1.
+fn part(done: u64, all: u64) -> f64 {
+    if done >= all { 1.0 } else { done as f64 / all as f64 }
 }
 
 /// Whether an fsync lets nothing begin before its end.

@@ -3,6 +3,7 @@
 
 use onewrite_block::Nanos;
 
+use super::{Task, part};
 use crate::error::LabError;
 use crate::job::{Options, Work};
 use crate::workload::{FileId, Operation, Slot, Step, Stream};
@@ -15,12 +16,14 @@ pub struct NodeStream {
     passes: u64,
     /// A file that was made is closed next.
     is_open: bool,
+    is_over: bool,
+    task: Task,
 }
 
 impl NodeStream {
     /// The operations of a job with `options` on `files`.
-    pub fn new(options: &Options, files: Vec<FileId>) -> NodeStream {
-        NodeStream { options: options.clone(), files, next: 0, passes: 1, is_open: false }
+    pub fn new(options: &Options, files: Vec<FileId>, task: Task) -> NodeStream {
+        NodeStream { options: options.clone(), files, next: 0, passes: 1, is_open: false, is_over: false, task }
     }
 
     /// Whether there is another pass; a file can be made or removed but once.
@@ -39,11 +42,15 @@ impl Stream for NodeStream {
         if std::mem::take(&mut self.is_open) {
             return Ok(Some(Step::alone(Operation::Close { slot })));
         }
-        let time_is_up = self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time);
-        if time_is_up || (self.next >= self.files.len() && !self.begins_pass()) {
-            self.next = self.files.len();
-            self.options.time_based = false;
-            self.passes = self.options.loops;
+        if !self.is_over {
+            let time_is_up = self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time);
+            let is_ended = time_is_up || self.task.is_ended();
+            self.is_over = is_ended || (self.next >= self.files.len() && !self.begins_pass());
+            if self.is_over {
+                self.task.end(&self.options);
+            }
+        }
+        if self.is_over {
             return Ok(None);
         }
         let file = self.files[self.next];
@@ -56,5 +63,17 @@ impl Stream for NodeStream {
             Work::Delete => Operation::Unlink { file },
             _ => Operation::Stat { file },
         })))
+    }
+
+    fn share(&self, now: Nanos) -> Option<f64> {
+        if self.is_over {
+            return Some(1.0);
+        }
+        let options = &self.options;
+        let by_time = options.runtime.map(|runtime| part(now.0, (runtime + options.ramp_time).0));
+        let count = self.files.len() as u64;
+        let done = (self.passes - 1).saturating_mul(count) + self.next as u64;
+        let by_count = (!options.time_based).then(|| part(done, count.saturating_mul(options.loops)));
+        by_time.into_iter().chain(by_count).reduce(f64::max)
     }
 }

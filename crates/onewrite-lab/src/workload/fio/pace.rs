@@ -107,7 +107,7 @@ impl Pacer {
                 let rate = u128::from(done) * SECOND / u128::from(span.0);
                 // Nothing at all: the job does not go in this direction, or has not begun to.
                 if done > 0 && rate < u128::from(least) {
-                    return Err(LabError::Option(format!(
+                    return Err(LabError::Missed(format!(
                         "{key}={least} was not met: {rate} {what} a second at {} s",
                         now.as_secs_f64()
                     )));

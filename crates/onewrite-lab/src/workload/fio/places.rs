@@ -57,6 +57,8 @@ pub struct Places {
     map_unit: u64,
     chooser: Chooser,
     until_random: u64,
+    /// A pass has begun, and this file was not asked for a place in it.
+    may_start_over: bool,
 }
 
 impl Places {
@@ -71,11 +73,22 @@ impl Places {
             && options.distribution == Distribution::Uniform;
         let map = is_mapped.then(|| BlockMap::new(span.size / unit));
         let (base, ends) = (span.offset, [span.offset; 3]);
-        Places { span, base, zone_bytes: 0, ends, last: [0; 3], map, map_unit: unit, chooser, until_random: 1 }
+        let (last, may_start_over) = ([0; 3], false);
+        Places { span, base, zone_bytes: 0, ends, last, map, map_unit: unit, chooser, until_random: 1, may_start_over }
     }
 
-    /// Forgets what was visited, for another pass.
-    pub fn reset(&mut self) {
+    /// Another pass begins. It goes on where the last one ended, and starts over where nothing is left there.
+    pub fn begin_pass(&mut self, is_exhausted: bool) {
+        let is_full = self.map.as_ref().is_some_and(|map| map.next_free(0).is_none());
+        self.may_start_over = true;
+        if is_exhausted || is_full {
+            self.start_over();
+        }
+    }
+
+    /// Forgets what was visited.
+    fn start_over(&mut self) {
+        self.may_start_over = false;
         self.base = self.span.offset;
         self.zone_bytes = 0;
         self.ends = [self.base; 3];
@@ -86,6 +99,16 @@ impl Places {
 
     /// The next access; `None` when this pass has nothing left.
     pub fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Place> {
+        let place = self.choose(options, direction, choices);
+        if place.is_none() && self.may_start_over {
+            self.start_over();
+            return self.choose(options, direction, choices);
+        }
+        self.may_start_over = false;
+        place
+    }
+
+    fn choose(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Place> {
         if options.strided.enabled {
             self.enter_zone(options, direction);
         }

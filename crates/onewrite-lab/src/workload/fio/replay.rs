@@ -3,9 +3,10 @@
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 use onewrite_fs::Position;
 
+use super::{Task, part};
 use crate::error::LabError;
 use crate::job::{Iolog, IologAction, IologEvent, Options};
-use crate::workload::{FileId, Operation, Order, Slot, Step, Stream, WriteManner};
+use crate::workload::{Ended, FileId, Findings, Operation, Order, Slot, Step, Stream, WriteManner};
 
 /// See the module's head.
 pub struct ReplayStream {
@@ -22,14 +23,28 @@ pub struct ReplayStream {
     began: Nanos,
     /// This pass had an event that was not skipped.
     had_event: bool,
+    /// Nothing comes any more but closing.
+    is_over: bool,
+    task: Task,
 }
 
 impl ReplayStream {
     /// Replays `log` on `files`.
-    pub fn new(options: &Options, log: Iolog, files: Vec<FileId>, choices: Choices) -> ReplayStream {
-        let loops = options.loops;
-        let (options, began) = (options.clone(), Nanos::ZERO);
-        ReplayStream { options, choices, log, files, opened: 0, next: 0, closed: 0, loops, began, had_event: false }
+    pub fn new(options: &Options, log: Iolog, files: Vec<FileId>, choices: Choices, task: Task) -> ReplayStream {
+        ReplayStream {
+            options: options.clone(),
+            choices,
+            log,
+            files,
+            opened: 0,
+            next: 0,
+            closed: 0,
+            loops: options.loops,
+            began: Nanos::ZERO,
+            had_event: false,
+            is_over: false,
+            task,
+        }
     }
 
     fn skips(&self, action: IologAction) -> bool {
@@ -75,20 +90,17 @@ impl ReplayStream {
         }
     }
 
+    /// The next event; `None` at the end of the last pass.
     fn event(&mut self, now: Nanos) -> Option<Step> {
-        if self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time) {
+        let time_is_up = self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time);
+        if time_is_up || self.task.is_ended() {
             return None;
         }
         loop {
             let Some(&event) = self.log.events.get(self.next) else {
-                let wants_more = self.options.time_based && self.options.runtime.is_some();
-                self.loops -= 1;
-                if (self.loops == 0 && !wants_more) || !std::mem::take(&mut self.had_event) {
-                    self.loops = 1;
+                if !self.begins_pass(now) {
                     return None;
                 }
-                self.loops = self.loops.max(1);
-                (self.next, self.began) = (0, now);
                 continue;
             };
             if self.skips(event.action) {
@@ -103,6 +115,28 @@ impl ReplayStream {
             let is_sync = event.action.range().is_none();
             let order = if is_sync { Order::Blocking } else { Order::Overlapping };
             return Some(Step { operation: self.operation(event), order });
+        }
+    }
+
+    /// Whether there is another pass; one without any event would never end.
+    fn begins_pass(&mut self, now: Nanos) -> bool {
+        let is_wanted = self.loops > 1 || self.options.time_based;
+        let begins = is_wanted && std::mem::take(&mut self.had_event);
+        if begins {
+            self.loops = (self.loops - 1).max(1);
+            (self.next, self.began) = (0, now);
+        }
+        begins
+    }
+
+    /// How far it is in the log: in recorded time where times are kept, else in events.
+    fn place_in_log(&self) -> f64 {
+        let events = &self.log.events;
+        let time = |event: Option<&IologEvent>| event.map_or(0, |event| event.at.0);
+        match self.options.replay_unpaced || time(events.last()) == 0 {
+            true => part(self.next as u64, events.len() as u64),
+            false if self.next >= events.len() => 1.0,
+            false => part(time(events.get(self.next)), time(events.last())),
         }
     }
 }
@@ -131,15 +165,45 @@ impl Stream for ReplayStream {
             self.began = now;
             return Ok(Some(Step::alone(Operation::Open { file, slot, create: true })));
         }
-        if self.closed == 0
-            && let Some(step) = self.event(now)
-        {
-            return Ok(Some(step));
+        let are_reached = self.task.goals.are_reached(now)?;
+        if !self.is_over {
+            if !are_reached && let Some(step) = self.event(now) {
+                return Ok(Some(step));
+            }
+            self.is_over = true;
+            self.task.end(&self.options);
         }
         if self.closed < self.files.len() {
             self.closed += 1;
             return Ok(Some(Step::alone(Operation::Close { slot: Slot(self.closed as u32 - 1) })));
         }
         Ok(None)
+    }
+
+    fn completed(&mut self, operation: &Operation, ended: Ended) {
+        self.task.goals.ended(operation, ended);
+    }
+
+    fn share(&self, now: Nanos) -> Option<f64> {
+        if self.is_over {
+            return Some(1.0);
+        }
+        let options = &self.options;
+        let by_time = options.runtime.map(|runtime| part(now.0, (runtime + options.ramp_time).0));
+        let passes = (options.loops - self.loops) as f64 + self.place_in_log();
+        let by_place = (!options.time_based).then_some(passes / options.loops as f64);
+        by_time.into_iter().chain(by_place).reduce(f64::max)
+    }
+
+    fn depth(&self) -> u32 {
+        self.task.goals.depth()
+    }
+
+    fn forgets(&mut self) -> bool {
+        self.task.goals.forget()
+    }
+
+    fn findings(&self) -> Findings {
+        self.task.goals.findings()
     }
 }

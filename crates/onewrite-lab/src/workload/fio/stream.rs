@@ -1,10 +1,10 @@
 //! The operations of one fio job (one clone), in the order in which fio 3.33 issues them (its `do_io`).
 //!
 //! ```text
-//!   startdelay ──► open ──► accesses, syncs among them ──► verify ──► end_fsync ──► close, unlink ──► end
-//!                              ▲   ▲      │ verify_backlog ▲  │ pass done, more wanted (loops, time_based, io_size)
-//!                              │   └──────┴────────────────┘  │
-//!                              └──────────────────────────────┘
+//!   open ──► accesses, syncs among them ──► verify ──► end_fsync ──► close, unlink ──► end
+//!               ▲   ▲      │ verify_backlog ▲  │ pass done, more wanted (loops, time_based, io_size)
+//!               │   └──────┴────────────────┘  │
+//!               └──────────────────────────────┘
 //! ```
 //!
 //! # Invariants
@@ -20,23 +20,20 @@ use super::Task;
 use super::pace::Pacer;
 use super::places::{FileSpan, Place, Places};
 use super::shared::FlowShare;
-use super::sync_blocks;
+use super::turns::{Mix, Turns};
+use super::{part, sync_blocks};
 use crate::error::LabError;
-use crate::job::{Access, Direction, FileService, Options, Work};
-use crate::workload::{Operation, Order, Reservation, Slot, Step, Stream, WriteManner};
+use crate::job::{Access, Amount, Direction, Options, Work};
+use crate::workload::{Ended, Findings, Operation, Order, Reservation, Slot, Step, Stream, WriteManner};
 
 /// How long a task rests that is ahead of its flow, or whose access failed, if nothing else is said.
 const REST: Nanos = Nanos::from_micros(10);
 /// The number of "no space left on device".
 const ENOSPC: i32 = 28;
-const EIO: i32 = 5;
-const EILSEQ: i32 = 84;
 const ENOENT: i32 = 2;
 
 /// What the job does now.
 enum Phase {
-    /// Waits for its time to begin.
-    Delaying,
     /// Opens file `next`, and drops its cached pages first where `invalidate` says so.
     Opening {
         next: usize,
@@ -68,13 +65,7 @@ pub struct FioStream {
     flow: Option<FlowShare>,
     pacer: Pacer,
     phase: Phase,
-    /// When the job begins.
-    delay: Nanos,
-    /// The file whose turn it is, and the accesses it has left.
-    turn: usize,
-    turn_accesses: u64,
-    /// Files that have nothing left in this pass.
-    exhausted: Vec<bool>,
+    turns: Turns,
     mix: Mix,
     issued: Issued,
     /// A direction that was chosen and waits for its time.
@@ -91,6 +82,7 @@ pub struct FioStream {
     /// No room is left (`fill_device`), or another job ended this one.
     is_ended: bool,
     written: BTreeMap<(usize, u64), u64>,
+    checked_bytes: u64,
 }
 
 /// How much a job moves.
@@ -118,12 +110,6 @@ struct Thinking {
     busy_since: Nanos,
 }
 
-/// Which of reads and writes comes next (`get_rw_ddir`): one direction goes on until its share is reached.
-struct Mix {
-    direction: Direction,
-    until: u64,
-}
-
 impl FioStream {
     /// The stream of a job with `options` on `spans`.
     pub fn new(
@@ -136,14 +122,11 @@ impl FioStream {
         let files: Vec<Places> = spans.into_iter().map(|span| Places::new(options, span, &mut choices)).collect();
         let flow = (options.flow.weight > 0).then(|| FlowShare::join(&task.shared, options.flow));
         FioStream {
-            exhausted: vec![false; files.len()],
-            phase: Phase::Delaying,
-            delay: task.delay,
+            turns: Turns::new(files.len()),
+            phase: Phase::Opening { next: 0, opened: false },
             flow,
             pacer: Pacer::new(options),
-            turn: 0,
-            turn_accesses: 0,
-            mix: Mix { direction: Direction::Read, until: 0 },
+            mix: Mix::new(),
             issued: Issued::default(),
             waiting: None,
             trimmed: None,
@@ -154,6 +137,7 @@ impl FioStream {
             rests: false,
             is_ended: false,
             written: BTreeMap::new(),
+            checked_bytes: 0,
             options: options.clone(),
             choices,
             files,
@@ -164,7 +148,8 @@ impl FioStream {
     fn opening(&mut self, next: usize, opened: bool) -> Option<Step> {
         let places = self.files.get(next)?;
         let slot = Slot(next as u32);
-        let invalidates = self.options.invalidate && !self.options.direct;
+        let options = &self.options;
+        let invalidates = options.invalidate && !options.direct && !options.pre_read;
         self.phase = match invalidates && !opened {
             true => Phase::Opening { next, opened: true },
             false => Phase::Opening { next: next + 1, opened: false },
@@ -199,7 +184,7 @@ impl FioStream {
                     if let Some(step) = self.sync_due(file) {
                         return Some(step);
                     }
-                    (file, self.direction())
+                    (file, self.mix.next(&self.options, &self.issued.counts, &mut self.choices))
                 }
             };
             if let Some(span) = self.wait(direction, now) {
@@ -209,8 +194,7 @@ impl FioStream {
             match self.files[file].next(&self.options, direction, &mut self.choices) {
                 Some(place) => return Some(self.access(file, direction, place, now)),
                 None => {
-                    self.exhausted[file] = true;
-                    self.turn_accesses = 0;
+                    self.turns.exhaust(file);
                 }
             }
         }
@@ -234,7 +218,7 @@ impl FioStream {
         let is_enough = options.accesses_max > 0 && count >= options.accesses_max.saturating_mul(options.loops);
         let all_moved = self.issued.bytes >= self.amounts.limit.saturating_mul(options.loops);
         let pass_is_checked = options.verify && options.time_based && self.pass_bytes >= self.amounts.size;
-        let is_ended = self.is_ended || self.task.shared.is_ended(self.task.member);
+        let is_ended = self.is_ended || self.task.is_ended();
         time_is_up || is_enough || is_ended || pass_is_checked || (!options.time_based && all_moved)
     }
 
@@ -244,29 +228,25 @@ impl FioStream {
         backlog > 0 && self.reads_back() && self.written.len() as u64 >= backlog
     }
 
+    /// Bytes of all passes, and those that are read back of them.
+    fn bytes_wanted(&self) -> u64 {
+        let moved = self.amounts.limit.saturating_mul(self.options.loops);
+        let writes = match self.options.direction {
+            _ if !self.reads_back() || !self.options.writes() => 0,
+            Access::Mixed => 100 - u64::from(self.options.read_percent),
+            _ => 100,
+        };
+        moved.saturating_add(Amount::Percent(writes as u8).of(moved))
+    }
+
     fn reads_back(&self) -> bool {
         self.options.verify && self.options.checking.reads_back
     }
 
-    /// The file that is served next (`file_service_type`).
+    /// The file that is served next, if this pass has anything left.
     fn next_file(&mut self) -> Option<usize> {
-        let count = self.files.len();
-        if self.pass_bytes >= self.amounts.size && self.options.io_size.is_none() {
-            return None;
-        }
-        if self.turn_accesses > 0 && !self.exhausted[self.turn] {
-            self.turn_accesses -= 1;
-            return Some(self.turn);
-        }
-        let first = match self.options.service {
-            FileService::Random => self.choices.below(count as u64) as usize,
-            FileService::RoundRobin if self.issued.bytes > 0 || self.exhausted[self.turn] => (self.turn + 1) % count,
-            FileService::RoundRobin | FileService::Sequential => self.turn,
-        };
-        let file = (0..count).map(|step| (first + step) % count).find(|&file| !self.exhausted[file])?;
-        self.turn = file;
-        self.turn_accesses = self.options.service_accesses.saturating_sub(1);
-        Some(file)
+        let is_moved = self.pass_bytes >= self.amounts.size && self.options.io_size.is_none();
+        (!is_moved).then(|| self.turns.next(&self.options, self.issued.bytes > 0, &mut self.choices))?
     }
 
     /// Starts over, if the job wants more than one pass gives.
@@ -283,9 +263,9 @@ impl FioStream {
     }
 
     fn start_over(&mut self) {
-        self.files.iter_mut().for_each(Places::reset);
-        self.exhausted.fill(false);
-        (self.pass_bytes, self.turn_accesses) = (0, 0);
+        let exhausted = self.turns.begin_pass();
+        self.files.iter_mut().zip(exhausted).for_each(|(file, is_exhausted)| file.begin_pass(is_exhausted));
+        self.pass_bytes = 0;
     }
 
     /// After a pass, what was written checked: whether there is another one.
@@ -318,28 +298,6 @@ impl FioStream {
         self.issued.synced = true;
         let order = if sync_blocks(self.options.engine) { Order::Blocking } else { Order::Overlapping };
         Some(Step { operation, order })
-    }
-
-    fn direction(&mut self) -> Direction {
-        match self.options.direction {
-            Access::Only(direction) => direction,
-            Access::TrimWrite => Direction::Trim,
-            Access::Mixed => self.mixed_direction(),
-        }
-    }
-
-    fn mixed_direction(&mut self) -> Direction {
-        if self.issued.counts[self.mix.direction as usize] >= self.mix.until {
-            let share = u64::from(self.options.read_percent);
-            let is_read = self.choices.below(100) < share;
-            let direction = if is_read { Direction::Read } else { Direction::Write };
-            if direction != self.mix.direction {
-                let other = if self.mix.direction == Direction::Read { 100 - share } else { share };
-                self.mix.until = self.issued.counts[self.mix.direction as usize] * other / 100;
-            }
-            self.mix.direction = direction;
-        }
-        self.mix.direction
     }
 
     fn access(&mut self, file: usize, direction: Direction, place: Place, now: Nanos) -> Step {
@@ -406,6 +364,7 @@ impl FioStream {
             return None;
         }
         let ((file, offset), length) = self.written.pop_first()?;
+        self.checked_bytes += length;
         self.phase = Phase::Verifying { left: left - 1, goes_on };
         let slot = Slot(file as u32);
         Some(Step::overlapping(Operation::Read { slot, offset, length, direct: self.options.direct }))
@@ -446,7 +405,6 @@ impl FioStream {
             batch => batch,
         };
         match self.phase {
-            Phase::Delaying => Phase::Opening { next: 0, opened: false },
             Phase::Opening { .. } => Phase::Accessing,
             Phase::Accessing if self.has_backlog() && !self.is_over(now) => {
                 Phase::Verifying { left: batch, goes_on: true }
@@ -459,7 +417,7 @@ impl FioStream {
             },
             Phase::Ending { .. } | Phase::Closing { .. } => {
                 self.flow = None;
-                self.task.shared.end(&self.options, self.task.member);
+                self.task.end(&self.options);
                 Phase::Closing { next: 0, step: 0 }
             }
         }
@@ -468,18 +426,13 @@ impl FioStream {
 
 impl Stream for FioStream {
     fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
-        if matches!(self.phase, Phase::Delaying) && now < self.delay {
-            let span = self.delay - now;
-            return Ok(Some(Step::alone(Operation::Think(span))));
-        }
-        let now = now.saturating_sub(self.delay);
         if std::mem::take(&mut self.rests) {
             return Ok(Some(Step { operation: Operation::Think(REST), order: Order::Blocking }));
         }
         self.pacer.check(now)?;
+        self.is_ended |= self.task.goals.are_reached(now)?;
         loop {
             let step = match self.phase {
-                Phase::Delaying => None,
                 Phase::Opening { next, opened } => self.opening(next, opened),
                 Phase::Accessing => self.accessing(now),
                 Phase::Verifying { left, goes_on } => self.verifying(left, goes_on),
@@ -497,32 +450,48 @@ impl Stream for FioStream {
         }
     }
 
-    fn completed(&mut self, operation: &Operation) {
-        match *operation {
-            Operation::Read { length, .. } => self.pacer.complete(Direction::Read, length),
-            Operation::Write { length, .. } => self.pacer.complete(Direction::Write, length),
-            _ => (),
+    fn completed(&mut self, operation: &Operation, ended: Ended) {
+        if let Some(direction) = operation.direction() {
+            self.pacer.complete(direction, ended.bytes);
         }
+        self.task.goals.ended(operation, ended);
+    }
+
+    /// By time where only that ends the job, else by what is nearest to its end.
+    fn share(&self, now: Nanos) -> Option<f64> {
+        let options = &self.options;
+        if matches!(self.phase, Phase::Ending { .. } | Phase::Closing { .. }) {
+            return Some(1.0);
+        }
+        let by_time = options.runtime.map(|runtime| part(now.0, (runtime + options.ramp_time).0));
+        let is_bounded = !options.time_based && !options.fill_device;
+        let by_bytes = is_bounded.then(|| part(self.issued.bytes + self.checked_bytes, self.bytes_wanted()));
+        let count: u64 = self.issued.counts.iter().sum();
+        let most = options.accesses_max.saturating_mul(options.loops);
+        let by_count = (most > 0).then(|| part(count, most));
+        [by_time, by_bytes, by_count].into_iter().flatten().reduce(f64::max)
+    }
+
+    fn depth(&self) -> u32 {
+        self.task.goals.depth()
+    }
+
+    fn forgets(&mut self) -> bool {
+        self.task.goals.forget()
+    }
+
+    fn findings(&self) -> Findings {
+        self.task.goals.findings()
     }
 
     fn failed(&mut self, operation: &Operation, errno: i32) -> bool {
-        let tolerance = &self.options.tolerance;
         let is_read = matches!(operation, Operation::Read { .. });
-        let (general, listed) = match is_read {
-            true => (tolerance.reads, &tolerance.read_errors),
-            false => (tolerance.writes, &tolerance.write_errors),
-        };
         let is_full = self.options.fill_device && errno == ENOSPC && !is_read;
         // Clones that share a file remove it together.
         let is_gone = matches!(operation, Operation::Unlink { .. }) && errno == ENOENT;
         self.is_ended |= is_full;
         self.rests = true;
-        let goes_on = match errno {
-            EILSEQ if is_read => tolerance.contents || listed.contains(&errno),
-            EIO => general || listed.contains(&errno),
-            _ => listed.contains(&errno),
-        };
-        goes_on || is_full || is_gone
+        self.options.tolerance.forgives(is_read, errno) || is_full || is_gone
     }
 }
 
@@ -530,20 +499,27 @@ impl Stream for FioStream {
 mod tests {
     use std::rc::Rc;
 
+    use super::super::goals::Goals;
     use super::super::shared::Membership;
     use super::*;
     use crate::job::JobFile;
     use crate::workload::FileId;
 
-    /// One letter for each operation of a job; the clock goes on by a microsecond for each.
-    fn letters(settings: &str, size: u64) -> String {
+    /// The stream of a job with files of `size` bytes.
+    fn stream(settings: &str, size: u64) -> FioStream {
         let text = format!("[a]\nsize={size}\ninvalidate=0\n{settings}\n");
         let options = JobFile::parse("t", &text).unwrap().jobs.remove(0).options;
         let spans =
             (0..options.file_count).map(|file| FileSpan { file: FileId(file), offset: 0, size, whole: size }).collect();
         let limit = options.io_size.map_or(size, |limit| limit.of(size));
-        let task = Task { shared: Rc::default(), member: Membership { group: 0, stonewall: 0 }, delay: Nanos::ZERO };
-        let mut stream = FioStream::new(&options, spans, Amounts { size, limit }, Choices::new(1), task);
+        let goals = Goals::new(&options, None, Nanos::ZERO);
+        let task = Task { shared: Rc::default(), member: Membership { group: 0, stonewall: 0 }, goals };
+        FioStream::new(&options, spans, Amounts { size, limit }, Choices::new(1), task)
+    }
+
+    /// One letter for each operation of a job; the clock goes on by a microsecond for each.
+    fn letters(settings: &str, size: u64) -> String {
+        let mut stream = stream(settings, size);
         let step = |now| stream.next(Nanos::from_micros(now)).unwrap();
         (0..).map_while(step).map(|step| step.operation.name().chars().next().unwrap()).collect()
     }
@@ -586,5 +562,28 @@ mod tests {
         let mixed = letters("rw=randrw\nrwmixread=70", 4000 * 4096);
         let reads = mixed.matches('r').count();
         assert!((2700..2900).contains(&reads), "{reads} of 4000");
+    }
+
+    /// The share after so many operations, each of a microsecond.
+    fn share_after(settings: &str, size: u64, operations: u64) -> Option<f64> {
+        let mut stream = stream(settings, size);
+        for now in 0..operations {
+            stream.next(Nanos::from_micros(now)).unwrap();
+        }
+        stream.share(Nanos::from_micros(operations))
+    }
+
+    #[test]
+    fn the_share_is_that_of_what_ends_the_job_first() {
+        // The first operation opens the file.
+        assert_eq!(share_after("rw=write", 8 * 4096, 3), Some(0.25));
+        assert_eq!(share_after("rw=write\nloops=2", 8 * 4096, 5), Some(0.25));
+        assert_eq!(share_after("rw=randwrite\nio_size=64k", 8 * 4096, 5), Some(0.25));
+        assert_eq!(share_after("rw=write\nnumber_ios=4", 8 * 4096, 3), Some(0.5));
+        assert_eq!(share_after("rw=write\nruntime=8us", 1 << 20, 4), Some(0.5));
+        assert_eq!(share_after("rw=write\ntime_based\nruntime=8us", 4096, 2), Some(0.25), "passes end nothing");
+        assert_eq!(share_after("rw=write\nverify=md5", 2 * 4096, 4), Some(0.75), "one block is read back");
+        assert_eq!(share_after("rw=write\nfill_device=1", 1 << 20, 4), None);
+        assert_eq!(share_after("rw=write", 4096, 3), Some(1.0));
     }
 }
