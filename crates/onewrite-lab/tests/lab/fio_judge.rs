@@ -36,6 +36,11 @@ const TAKEN: &[&str] = &[
     "io_size=4m\nend_fsync=1\nfsync=8",
     "buffer_compress_percentage=50",
     "overwrite=1\ninvalidate=0\ncreate_on_open=1",
+    "latency_target=500000\nlatency_window=5s\nlatency_percentile=99.9\nlatency_run=1",
+    "max_latency=1ms,2ms,3ms\npre_read=1",
+    "ss=iops:10%\nss_dur=30s\nss_ramp=10s",
+    "steadystate=bw_slope:64k\nsteadystate_duration=5\nsteadystate_ramp_time=0",
+    "ss=iops:1.5\nss_dur=2",
 ];
 
 /// Settings that neither takes.
@@ -56,6 +61,14 @@ const REFUSED: &[&str] = &[
     "rwmixread=101",
     "buffer_compress_percentage=101",
     "size=(4*1024",
+    "latency_percentile=101",
+    "latency_percentile=abc",
+    "latency_run=2",
+    "latency_run",
+    "pre_read",
+    "ss=iops",
+    "ss=lat:10%",
+    "ss=iops:x",
 ];
 
 fn fio_is_there() -> bool {

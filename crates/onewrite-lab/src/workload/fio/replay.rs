@@ -207,3 +207,40 @@ impl Stream for ReplayStream {
         self.task.goals.findings()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::super::goals::Goals;
+    use super::super::shared::Membership;
+    use super::*;
+    use crate::job::JobFile;
+
+    /// The shares before each event of a log that is replayed on time, and at its end.
+    fn shares(settings: &str) -> Vec<f64> {
+        let job = JobFile::parse("t", &format!("[a]\nsize=1m\n{settings}\n")).unwrap().jobs.remove(0);
+        let log = "fio version 3 iolog\n0 f add\n0 f write 0 4096\n1000 f write 4096 4096\n4000 f write 8192 4096\n";
+        let goals = Goals::new(&job.options, None, Nanos::ZERO);
+        let task = Task { shared: Rc::default(), member: Membership { group: 0, stonewall: 0 }, goals };
+        let log = Iolog::parse(log).unwrap();
+        let mut stream = ReplayStream::new(&job.options, log, vec![FileId(0)], Choices::new(1), task);
+        let (mut now, mut shares) = (Nanos::ZERO, Vec::new());
+        while let Some(step) = stream.next(now).unwrap() {
+            match step.operation {
+                Operation::Think(span) => now += span,
+                _ => shares.push(stream.share(now).unwrap()),
+            }
+        }
+        shares
+    }
+
+    #[test]
+    fn the_share_is_the_place_in_the_log() {
+        // What opens the file, three writes, what closes it.
+        assert_eq!(shares(""), [0.0, 0.25, 1.0, 1.0, 1.0], "of its time");
+        assert_eq!(shares("replay_no_stall=1"), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 1.0], "of its events");
+        assert_eq!(shares("loops=2"), [0.0, 0.125, 0.5, 0.5, 0.625, 1.0, 1.0, 1.0]);
+        assert_eq!(shares("loops=2\nruntime=1250us"), [0.0, 0.125, 0.8, 1.0], "what comes first");
+    }
+}
