@@ -2,7 +2,7 @@
 
 use super::{Checker, ReadBlocks};
 use crate::ext4::format::features::Incompat;
-use crate::ext4::format::group::INODE_UNINIT;
+use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use crate::ext4::format::{Place, RawGroupDescriptor};
 
 const CURE: &str = "e2fsck -f, with a backup of the descriptors if need be: e2fsck -b 32768";
@@ -53,6 +53,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let (unused, per_group) = (descriptor.unused_inodes(), self.layout.inodes_per_group);
         if self.layout.features.group_checksums() && unused > per_group {
             self.report.add(place, format!("{unused} unused inodes of {per_group}"), CURE);
+        }
+        let descriptor = &self.descriptors[group as usize];
+        let is_marked = descriptor.flags.get() & (BLOCK_UNINIT | INODE_UNINIT) != 0 || unused != 0;
+        if !self.layout.features.group_checksums() && is_marked {
+            self.report.add(place, "is marked as never used, which needs checksums of descriptors", CURE);
         }
         let descriptor = &self.descriptors[group as usize];
         if descriptor.has(INODE_UNINIT, &self.layout) && descriptor.free_inodes() != per_group {

@@ -35,23 +35,12 @@ impl Volume {
             FileKind::Symlink | FileKind::Fifo | FileKind::Socket => (),
         }
         Inode {
-            mode: node.kind.mode_bits() | node.permissions & 0o7777,
             uid: node.uid,
             gid: node.gid,
-            size: 0,
             links: if node.kind == FileKind::Directory { 2 } else { 1 },
-            sectors: 0,
             flags: inode_flags,
-            atime: stamp,
-            mtime: stamp,
-            ctime: stamp,
-            crtime: stamp,
-            dtime: 0,
-            generation: 0,
-            version: 0,
             block,
-            file_acl: 0,
-            extra_isize: self.layout.new_extra_isize,
+            ..Inode::new(node.kind.mode_bits() | node.permissions & 0o7777, stamp, &self.layout)
         }
     }
 

@@ -85,25 +85,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// A new inode without content.
     pub(super) fn new_inode(&self, mode: u16) -> Inode {
         let now = Timestamp { seconds: self.options.unix_time.into(), nanoseconds: 0 };
-        Inode {
-            mode,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            links: 1,
-            sectors: 0,
-            flags: if self.has_extents() { flags::EXTENTS } else { 0 },
-            atime: now,
-            mtime: now,
-            ctime: now,
-            crtime: now,
-            dtime: 0,
-            generation: 0,
-            version: 0,
-            block: [0; 60],
-            file_acl: 0,
-            extra_isize: self.layout.new_extra_isize,
-        }
+        let flags = if self.has_extents() { flags::EXTENTS } else { 0 };
+        Inode { flags, ..Inode::new(mode, now, &self.layout) }
     }
 
     /// Empties a slot.

@@ -24,6 +24,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let (mut free_blocks, mut free_inodes) = (0, 0);
         for group in 0..self.layout.group_count {
             let mut own = self.descriptors[group as usize].clone();
+            if !self.layout.features.group_checksums() {
+                own.flags.set(own.flags.get() & !(BLOCK_UNINIT | INODE_UNINIT));
+                own.set_unused_inodes(0);
+            }
             self.write_block_bitmap(group, &mut own).await;
             self.write_inode_bitmap(group, &mut own).await;
             free_blocks += u64::from(own.free_blocks());

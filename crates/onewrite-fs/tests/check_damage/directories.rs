@@ -77,6 +77,13 @@ pub const DIRECTORIES: &[Damage] = &[
     }),
     ("directory: a name of the root", |p| entry(p, "/outer", "inner", |record| put32(record, 0, 2))),
     ("directory: a directory without a name", |p| entry(p, "/outer", "inner", |record| put32(record, 0, 0))),
+    ("directory: a file called lost+found, and a directory without a name", |p| {
+        let hello = p.inode_of("/hello");
+        p.change_entry(2, "lost+found", |record| {
+            put32(record, 0, hello);
+            record[7] = 1;
+        });
+    }),
     ("directory: a file without a name", |p| p.change_entry(2, "large", |record| put32(record, 0, 0))),
 ];
 

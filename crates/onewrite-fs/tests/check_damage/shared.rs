@@ -5,9 +5,10 @@
 
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::ext4::format::extent::{Extent, Index, NodeMut};
+use onewrite_fs::repair::Manner;
 
 use super::support::patient::Patient;
-use super::support::{Scratch, run, sparse, text};
+use super::support::{Scratch, make_image, run, sparse, text};
 use super::{Damage, edit, edit_with};
 
 /// Adds the three files.
@@ -136,3 +137,23 @@ pub const SHARED: &[Damage] = &[
     ("superblock: more reserved inodes", |p| p.superblock(|raw| raw.first_ino.set(40))),
     ("superblock: another seed of hashes", |p| p.superblock(|raw| raw.hash_seed[0].set(7))),
 ];
+
+#[test]
+fn copies_of_a_large_file_are_planned_without_its_content() {
+    let scratch = Scratch::new("damage-large");
+    let (tree, path) = (scratch.path("tree"), scratch.path("image"));
+    std::fs::create_dir_all(&tree).expect("directory");
+    std::fs::write(tree.join("large"), vec![7; 40 << 20]).expect("file");
+    std::fs::write(tree.join("twin"), b"twin").expect("file");
+    make_image(&path, Some(&tree), "128M", &[]);
+    let mut patient = Patient::new(&path);
+    let large = patient.inode_of("/large");
+    let map = patient.inode(large);
+    edit_with(&mut patient, "/twin", |twin| {
+        (twin.block, twin.size, twin.sectors) = (map.block, map.size, map.sectors);
+    });
+    patient.write();
+    let planned = patient.repair(Manner::All);
+    assert!(planned.copies.len() >= 10_240 && planned.blocks.len() < 100, "{} copies", planned.copies.len());
+    assert_eq!(patient.faults_of_repair(), Vec::<String>::new());
+}

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use onewrite_fs::api::{resolve, split_path};
+use onewrite_fs::ext4::Ext4;
 use onewrite_fs::{FileSystem, FsError, FsResult, NewNode, RenameManner};
 use onewrite_lab::transfer::{Left, remove};
 use onewrite_lab::{LabError, is_same_file};
@@ -52,47 +53,45 @@ pub fn mv(args: &Mv) -> anyhow::Result<ExitCode> {
 /// Removes every place.
 pub fn rm(args: &Rm) -> anyhow::Result<ExitCode> {
     let recursive = args.recursive;
-    let mut left = Left::default();
-    for (image, paths) in by_image(&args.places)? {
-        let so_far = std::mem::take(&mut left);
-        left = with_image(&image, true, async move |fs| {
-            let mut left = so_far;
-            for path in &paths {
-                let removed = async {
-                    let (parent, name) = split_path(path.as_bytes())?;
-                    if name == b"." || name == b".." {
-                        return Err(LabError::Option("`.` and `..` cannot be removed; name the directory".into()));
-                    }
-                    let parent = resolve(fs, parent).await?;
-                    match fs.unlink(parent, name).await {
-                        Err(FsError::IsDirectory(_)) if recursive => {
-                            remove(fs, parent, name, &mut Copying::new("rm")).await
-                        }
-                        Err(FsError::IsDirectory(_)) => {
-                            Err(LabError::Option("it is a directory; -r removes it with all that lies below".into()))
-                        }
-                        other => Ok(other?),
-                    }
-                };
-                note(&mut left, path, removed.await)?;
-            }
-            Ok(left)
-        })?;
+    change_each(&args.places, async move |fs, path| remove_one(fs, path, recursive).await)
+}
+
+async fn remove_one<F: FileSystem>(fs: &F, path: &str, recursive: bool) -> Result<(), LabError> {
+    let (parent, name) = split_path(path.as_bytes())?;
+    if name == b"." || name == b".." {
+        return Err(LabError::Option("`.` and `..` cannot be removed; name the directory".into()));
     }
-    Ok(tell_left(&left))
+    let parent = resolve(fs, parent).await?;
+    match fs.unlink(parent, name).await {
+        Err(FsError::IsDirectory(_)) if recursive => remove(fs, parent, name, &mut Copying::new("rm")).await,
+        Err(FsError::IsDirectory(_)) => {
+            Err(LabError::Option("it is a directory; -r removes it with all that lies below".into()))
+        }
+        other => Ok(other?),
+    }
 }
 
 /// Makes a directory at every place.
 pub fn mkdir(args: &Mkdir) -> anyhow::Result<ExitCode> {
     let parents = args.parents;
+    change_each(&args.places, async move |fs, path| {
+        let made = if parents { make_all(fs, path).await } else { make(fs, path).await };
+        made.map_err(LabError::from)
+    })
+}
+
+/// Changes something at every place, image by image, and tells what could not be done.
+fn change_each<C>(places: &[String], change: C) -> anyhow::Result<ExitCode>
+where
+    C: AsyncFn(&Ext4, &str) -> Result<(), LabError> + Clone + 'static,
+{
     let mut left = Left::default();
-    for (image, paths) in by_image(&args.places)? {
-        let so_far = std::mem::take(&mut left);
+    for (image, paths) in by_image(places)? {
+        let (so_far, change) = (std::mem::take(&mut left), change.clone());
         left = with_image(&image, true, async move |fs| {
             let mut left = so_far;
             for path in &paths {
-                let made = if parents { make_all(fs, path).await } else { make(fs, path).await };
-                note(&mut left, path, made.map_err(LabError::from))?;
+                note(&mut left, path, change(fs, path).await)?;
             }
             Ok(left)
         })?;

@@ -209,6 +209,29 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// An inode of root with one name and nothing else, made at `now`.
+    pub const fn new(mode: u16, now: Timestamp, layout: &Layout) -> Inode {
+        Inode {
+            mode,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            links: 1,
+            sectors: 0,
+            flags: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            crtime: now,
+            dtime: 0,
+            generation: 0,
+            version: 0,
+            block: [0; 60],
+            file_acl: 0,
+            extra_isize: layout.new_extra_isize,
+        }
+    }
+
     /// What the file is; `None` if the mode names nothing.
     pub const fn kind(&self) -> Option<FileKind> {
         FileKind::from_mode(self.mode)

@@ -174,25 +174,8 @@ impl Writer<'_> {
 
     fn new_inode(&self, mode: u16, links: u16, blocks: u32) -> Inode {
         let now = Timestamp { seconds: self.options.unix_time.into(), nanoseconds: 0 };
-        Inode {
-            mode,
-            uid: 0,
-            gid: 0,
-            size: u64::from(blocks) * PAGE_SIZE as u64,
-            links,
-            sectors: u64::from(blocks) * (PAGE_SIZE / 512) as u64,
-            flags: flags::EXTENTS,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            crtime: now,
-            dtime: 0,
-            generation: 0,
-            version: 0,
-            block: [0; 60],
-            file_acl: 0,
-            extra_isize: self.layout().new_extra_isize,
-        }
+        let (size, sectors) = (u64::from(blocks) * PAGE_SIZE as u64, u64::from(blocks) * (PAGE_SIZE / 512) as u64);
+        Inode { size, links, sectors, flags: flags::EXTENTS, ..Inode::new(mode, now, self.layout()) }
     }
 
     fn directories(&mut self) {
