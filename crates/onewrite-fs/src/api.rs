@@ -311,6 +311,9 @@ pub enum FsError {
     /// The file system takes no more changes.
     #[error("the file system is read-only: {0}")]
     ReadOnly(String),
+    /// Neither a superblock nor a backup of one is there.
+    #[error("it holds no ext2, ext3 or ext4 file system: there is no superblock, and no backup of one")]
+    NoFileSystem,
     /// A structure on disk is wrong.
     #[error("damaged file system: {place}: {problem}; run `onewrite fsck`")]
     Damaged {
@@ -341,7 +344,7 @@ impl FsError {
             FsError::Exists(_) => 17,
             FsError::NotDirectory(_) => 20,
             FsError::IsDirectory(_) => 21,
-            FsError::Invalid(_) => 22,
+            FsError::Invalid(_) | FsError::NoFileSystem => 22,
             FsError::TooLarge { .. } => 27,
             FsError::NoSpace { .. } => 28,
             FsError::ReadOnly(_) => 30,

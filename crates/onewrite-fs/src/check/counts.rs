@@ -36,7 +36,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             if stored != found && self.descriptors.len() == self.layout.group_count as usize {
                 // Linux keeps the totals in memory and writes them when it unmounts.
                 let problem = format!("counts {stored} free {name} of {found}");
-                self.report.notes.push(Finding { place: Place::Superblock, problem, cure: "mount and unmount" });
+                self.report.notes.push(Finding { place: Place::Superblock, problem, cure: "mount and unmount".into() });
             }
         }
     }

@@ -1,11 +1,15 @@
 //! Stage 1: group descriptors, and the blocks that the layout itself takes.
 
+use std::borrow::Cow;
+
 use super::{Checker, ReadBlocks};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use crate::ext4::format::{Place, RawGroupDescriptor};
+use crate::ext4::lost::{BackupPlace, LOG_OF_4_KIB, backup_at};
 
-const CURE: &str = "e2fsck -f, with a backup of the descriptors if need be: e2fsck -b 32768";
+/// Backups that are looked at before none is named as a cure.
+const BACKUPS_MAX: usize = 4;
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Reads all descriptors and claims superblocks, descriptors, bitmaps and inode tables.
@@ -14,6 +18,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if size > 1024 || size != 0 && !size.is_power_of_two() {
             self.report.add(Place::Superblock, format!("desc_size is {size}, which no descriptor has"), "e2fsck -f");
         }
+        self.groups_cure = self.cure_of_groups().await;
         self.read_descriptors().await;
         for group in 0..self.descriptors.len() as u32 {
             self.check_descriptor(group);
@@ -27,6 +32,22 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
+    /// What cures descriptors: a backup is named only if it is there.
+    async fn cure_of_groups(&self) -> Cow<'static, str> {
+        if self.layout.group_count == 1 {
+            return "the image has one group, so no backup: copy it, then `onewrite fsck -y`".into();
+        }
+        let groups = (1..self.layout.group_count).filter(|&group| self.layout.has_superblock(group));
+        for group in groups.take(BACKUPS_MAX) {
+            let block = self.layout.first_block_of_group(group);
+            let place = BackupPlace { block, log_block_size: LOG_OF_4_KIB };
+            if backup_at(self.reader, place).await.is_some() {
+                return format!("e2fsck -f, with a backup of the descriptors if need be: {place}").into();
+            }
+        }
+        "no backup was found: copy the image, then `onewrite fsck -y`".into()
+    }
+
     async fn read_descriptors(&mut self) {
         self.descriptors.reserve(self.layout.group_count as usize);
         let mut page = None;
@@ -38,7 +59,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             let Some(page) = &page else { return };
             match RawGroupDescriptor::read(&page.bytes()[offset..], group, &self.layout) {
                 Ok(descriptor) => self.descriptors.push(descriptor),
-                Err(error) => return self.report.add(Place::Group(group), error, CURE),
+                Err(error) => return self.report.add(Place::Group(group), error, self.groups_cure.clone()),
             }
         }
     }
@@ -47,22 +68,26 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let descriptor = &self.descriptors[group as usize];
         let place = Place::Group(group);
         if let Err(error) = descriptor.verify_checksum(group, &self.layout) {
-            self.report.add(place, error, CURE);
+            self.report.add(place, error, self.groups_cure.clone());
         }
         let descriptor = &self.descriptors[group as usize];
         let (unused, per_group) = (descriptor.unused_inodes(), self.layout.inodes_per_group);
         if self.layout.features.group_checksums() && unused > per_group {
-            self.report.add(place, format!("{unused} unused inodes of {per_group}"), CURE);
+            self.report.add(place, format!("{unused} unused inodes of {per_group}"), self.groups_cure.clone());
         }
         let descriptor = &self.descriptors[group as usize];
         let is_marked = descriptor.flags.get() & (BLOCK_UNINIT | INODE_UNINIT) != 0 || unused != 0;
         if !self.layout.features.group_checksums() && is_marked {
-            self.report.add(place, "is marked as never used, which needs checksums of descriptors", CURE);
+            self.report.add(
+                place,
+                "is marked as never used, which needs checksums of descriptors",
+                self.groups_cure.clone(),
+            );
         }
         let descriptor = &self.descriptors[group as usize];
         if descriptor.has(INODE_UNINIT, &self.layout) && descriptor.free_inodes() != per_group {
             let problem = format!("{} free inodes where none was ever used", descriptor.free_inodes());
-            self.report.add(place, problem, CURE);
+            self.report.add(place, problem, self.groups_cure.clone());
         }
     }
 
@@ -100,7 +125,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
         };
         let inside = start >= first && start.checked_add(length).is_some_and(|end| end <= last);
         if !inside {
-            self.report.add(Place::Group(group), format!("{name} at block {start} lies outside its room"), CURE);
+            self.report.add(
+                Place::Group(group),
+                format!("{name} at block {start} lies outside its room"),
+                self.groups_cure.clone(),
+            );
         }
         inside
     }

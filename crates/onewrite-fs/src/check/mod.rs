@@ -31,11 +31,14 @@ pub(crate) mod special;
 mod table;
 mod tree;
 
+use std::borrow::Cow;
+
 use onewrite_block::Page;
 use thiserror::Error;
 
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
+use crate::ext4::lost;
 use blocks::BlockUse;
 use directories::{Directory, DirectoryBlock};
 pub use report::{Finding, Report};
@@ -83,7 +86,13 @@ pub async fn check<R: ReadBlocks>(reader: &R, options: &CheckOptions) -> Report 
 /// The cure of what is wrong with a hash tree.
 pub(crate) const INDEX_CURE: &str = "e2fsck -fD rebuilds the index";
 
-const SUPERBLOCK_CURE: &str = "restore the superblock from a backup: e2fsck -b 32768";
+/// What restores a superblock: a backup that was looked for and found.
+async fn superblock_cure<R: ReadBlocks>(reader: &R) -> String {
+    match lost::find(reader).await {
+        Some(place) => format!("restore it from its backup: `onewrite fsck -y`, or {place}"),
+        None => "no backup of it was found: copy the image before anything is tried".to_owned(),
+    }
+}
 
 async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(RawSuperblock, Layout)> {
     let page = match reader.read_block(0).await {
@@ -98,7 +107,7 @@ async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(
     let (raw, layout) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => {
-            report.add(Place::Superblock, error, SUPERBLOCK_CURE);
+            report.add(Place::Superblock, error, superblock_cure(reader).await);
             return None;
         }
     };
@@ -132,6 +141,8 @@ struct Checker<'a, R> {
     /// Blocks of attributes with the number of inodes that name them, sorted by block.
     attribute_blocks: Vec<(u64, u32)>,
     large_files: bool,
+    /// What cures descriptors of groups.
+    groups_cure: Cow<'static, str>,
 }
 
 impl<'a, R: ReadBlocks> Checker<'a, R> {
@@ -150,6 +161,7 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
             directory_blocks: Vec::new(),
             attribute_blocks: Vec::new(),
             large_files: false,
+            groups_cure: Cow::Borrowed("e2fsck -f"),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a check found.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use crate::ext4::format::Place;
@@ -12,7 +13,7 @@ pub struct Finding {
     /// What.
     pub problem: String,
     /// What to do about it.
-    pub cure: &'static str,
+    pub cure: Cow<'static, str>,
 }
 
 impl Display for Finding {
@@ -55,10 +56,38 @@ impl Report {
         self.finding_count == 0
     }
 
-    pub(super) fn add(&mut self, place: Place, problem: impl Display, cure: &'static str) {
+    pub(super) fn add(&mut self, place: Place, problem: impl Display, cure: impl Into<Cow<'static, str>>) {
         self.finding_count += 1;
         if self.findings.len() < self.findings_max {
-            self.findings.push(Finding { place, problem: problem.to_string(), cure });
+            let problem = without_place(problem.to_string(), place);
+            self.findings.push(Finding { place, problem, cure: cure.into() });
         }
+    }
+}
+
+/// A problem without the place that is told before it.
+fn without_place(problem: String, place: Place) -> String {
+    let name = place.to_string();
+    let bare = name.strip_prefix("the ").unwrap_or(&name);
+    if let Some(rest) = problem.strip_prefix(&format!("damaged {bare}: ")) {
+        return rest.to_owned();
+    }
+    let structure =
+        |of: &str| problem.starts_with("damaged ").then(|| problem.replacen(&format!(" {of} {bare}: "), ": ", 1));
+    structure("at").filter(|said| *said != problem).or_else(|| structure("of")).unwrap_or(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_said_once() {
+        let said = |problem: &str, place| without_place(problem.to_owned(), place);
+        assert_eq!(said("damaged superblock: magic number", Place::Superblock), "magic number");
+        assert_eq!(said("damaged inode 81: checksum", Place::Inode(81)), "checksum");
+        assert_eq!(said("damaged descriptor of group 3: checksum", Place::Group(3)), "damaged descriptor: checksum");
+        assert_eq!(said("damaged extent node at inode 5: depth", Place::Inode(5)), "damaged extent node: depth");
+        assert_eq!(said("block 7 lies beyond the image", Place::Inode(7)), "block 7 lies beyond the image");
     }
 }

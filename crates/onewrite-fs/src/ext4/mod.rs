@@ -16,6 +16,7 @@ mod guard;
 mod ialloc;
 mod inodes;
 mod look;
+pub(crate) mod lost;
 mod map;
 pub mod mkfs;
 mod mode;

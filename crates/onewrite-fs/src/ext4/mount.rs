@@ -17,8 +17,9 @@ use super::balloc::{Groups, decode_descriptors};
 use super::format::extent::Node as Tree;
 use super::format::features::{Compat, Incompat};
 use super::format::superblock::STATE_CLEAN;
-use super::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use super::format::{FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use super::guard::Structure;
+use super::lost::expect_file_system;
 use super::mode::{Mode, Scope};
 use super::read::PAGE_BYTES;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
@@ -213,7 +214,11 @@ impl Ext4 {
 /// As [`Ext4::mount`].
 pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
     let options = RecoveryOptions { by: CheckpointBy::Copy, kept_bytes_max: REPLAY_BYTES_MAX };
-    let mut opened = open(port, options).await?;
+    let mut opened = match open(port, options).await {
+        Ok(opened) => opened,
+        Err(_) if has_no_log(port).await? => return Ok(None),
+        Err(error) => return Err(error),
+    };
     if opened.recovered.is_some() {
         settle_counts(&mut opened.superblock, &Groups::new(opened.descriptors));
         let features = opened.superblock.features();
@@ -223,6 +228,18 @@ pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
         port.request(Request::flush(Cause::Metadata)).await?;
     }
     Ok(opened.recovered)
+}
+
+/// Whether a sound superblock says that there is no log, and no need of one.
+async fn has_no_log(port: &DevicePort) -> FsResult<bool> {
+    let page = read_block(port, 0).await?;
+    let Ok(superblock) = take_superblock(&page) else { return Ok(false) };
+    let layout = layout_of(port, &superblock)?;
+    let features = layout.features;
+    Ok(layout.journal_inode == 0
+        && superblock.journal_dev.get() == 0
+        && !features.compat.contains(Compat::HAS_JOURNAL)
+        && !features.incompat.contains(Incompat::RECOVER))
 }
 
 async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
@@ -252,7 +269,13 @@ fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
 
 /// Reads what a mount needs, with the log replayed.
 async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> {
-    let superblock = take_superblock(&read_block(port, 0).await?)?;
+    let superblock = match take_superblock(&read_block(port, 0).await?) {
+        Ok(superblock) => superblock,
+        Err(error) => {
+            expect_file_system(port).await?;
+            return Err(error);
+        }
+    };
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
     let map = log_map(port, &layout, &descriptors).await?;
@@ -277,8 +300,13 @@ async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> 
 }
 
 fn layout_of(port: &DevicePort, superblock: &RawSuperblock) -> FsResult<Layout> {
-    superblock.features().check_writable()?;
-    let layout = Layout::decode(superblock)?;
+    let layout = superblock.features().check_writable().and_then(|()| Layout::decode(superblock));
+    let layout = layout.map_err(|error| match error {
+        FormatError::Unsupported { what } => {
+            FsError::Unsupported(format!("{what}: such an image can only be read here (ls, cat, cp out of it)"))
+        }
+        error => error.into(),
+    })?;
     let (blocks, pages) = (layout.block_count, port.geometry().pages);
     match blocks <= pages {
         true => Ok(layout),
@@ -312,6 +340,10 @@ async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDesc
     let page = read_block(port, block).await?;
     let slot = &page.bytes()[position.offset..position.offset + usize::from(layout.inode_size)];
     let inode = Inode::decode(slot, number, layout)?;
+    if inode.mode == 0 || inode.links == 0 {
+        let problem = "the journal is empty".to_owned();
+        return Err(FsError::Damaged { place: Place::Inode(number).to_string(), problem });
+    }
     if !inode.has(super::format::inode::flags::EXTENTS) {
         return Err(FsError::Unsupported("a journal mapped without extents".into()));
     }

@@ -20,6 +20,7 @@ use onewrite_cache::{PageCache, PageKey, Room};
 use rustc_hash::FxHashMap;
 
 use super::balloc::Groups;
+use super::format::error::located;
 use super::format::{FormatError, Layout, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use super::guard::Structure;
 use super::inodes::Inodes;
@@ -75,7 +76,7 @@ impl From<FormatError> for FsError {
         match error {
             FormatError::Unsupported { what } => FsError::Unsupported(what),
             FormatError::Damaged { structure, place, problem } => {
-                FsError::Damaged { place: format!("{structure} at {place}"), problem: problem.to_string() }
+                FsError::Damaged { place: located(structure, place), problem: problem.to_string() }
             }
         }
     }

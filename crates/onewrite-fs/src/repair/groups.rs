@@ -8,9 +8,10 @@ use super::backups::{backup_of, descriptor_at, with_places};
 use crate::check::ReadBlocks;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{Place, RawGroupDescriptor};
+use zerocopy::FromZeros;
 
 /// First block and length.
-type Run = (u64, u64);
+pub(super) type Run = (u64, u64);
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Reads the descriptors, from a backup where one names impossible places, and claims what the layout takes.
@@ -23,43 +24,86 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let first = self.layout.first_block_of_group(group);
             self.fixed.claim(first, base.into());
         }
+        let mut lost = Vec::new();
         for group in 0..self.layout.group_count {
             let position = self.layout.position_of_descriptor(group);
             let Some(own) = descriptor_at(&self.image, &self.layout, group, position).await else {
                 return Err(format!("group {group}: its descriptor cannot be read"));
             };
-            let is_sealed = own.verify_checksum(group, &self.layout).is_ok();
-            let mut taken = self.are_possible(group, &own).then_some(own.clone());
-            if taken.is_none() || !is_sealed {
-                if let Some(backup) = backup_of(&self.image, &self.layout, group).await
-                    && self.are_possible(group, &backup)
-                {
-                    let restored = with_places(&own, &backup);
-                    if taken.as_ref() != Some(&restored) {
-                        self.note(Place::Group(group), "the places of bitmaps and inodes are those of a backup", false);
-                    }
-                    taken = Some(restored);
+            let descriptor = match self.settled(group, &own).await {
+                Some(settled) => settled,
+                None => {
+                    lost.push(group);
+                    own
                 }
-                // Its flags and counts are not to be believed: the table is read whole.
-                self.widened.insert(group);
-            }
-            let descriptor = match taken {
-                Some(descriptor) => descriptor,
-                None => self.without_lost_bitmaps(group, own)?,
             };
-            self.claim_places(&descriptor);
+            if lost.last() != Some(&group) {
+                self.claim_places(&descriptor);
+            }
             self.descriptors.push(descriptor);
         }
+        self.find_lost(&lost).await?;
         self.used = self.fixed.clone();
         Ok(())
+    }
+
+    /// The descriptor, or its backup's places; `None` if neither is to be believed.
+    async fn settled(&mut self, group: u32, own: &RawGroupDescriptor) -> Option<RawGroupDescriptor> {
+        let is_sealed = own.verify_checksum(group, &self.layout).is_ok();
+        let is_possible = self.are_possible(group, own);
+        if is_possible && is_sealed {
+            return Some(own.clone());
+        }
+        // Its flags and counts are not to be believed: the table is read whole.
+        self.widened.insert(group);
+        if let Some(backup) = backup_of(&self.image, &self.layout, group).await
+            && self.are_possible(group, &backup)
+        {
+            let restored = with_places(own, &backup);
+            if !is_possible || *own != restored {
+                self.note(Place::Group(group), "the places of bitmaps and inodes are those of a backup", false);
+            }
+            return Some(restored);
+        }
+        let is_proven = is_possible && self.is_table(group, own.inode_table()).await;
+        is_proven.then(|| own.clone())
+    }
+
+    /// Finds the inode tables of groups by their inodes; what is not found keeps what is possible of its descriptor.
+    ///
+    /// # Errors
+    /// If nothing says where the inodes of a group are.
+    async fn find_lost(&mut self, groups: &[u32]) -> Result<(), String> {
+        let tables = self.find_tables(groups).await;
+        for &group in groups {
+            let own = self.descriptors[group as usize].clone();
+            let descriptor = match tables.get(&group) {
+                Some(&table) if table != own.inode_table() && self.is_possible(group, self.table_at(table)) => {
+                    let what = format!("its inode table is found in block {table}, by the checksums of its inodes");
+                    self.note(Place::Group(group), what, false);
+                    let mut found = RawGroupDescriptor::new_zeroed();
+                    found.set_inode_table(table);
+                    found
+                }
+                _ => self.without_lost_bitmaps(group, own)?,
+            };
+            self.claim_places(&descriptor);
+            self.descriptors[group as usize] = descriptor;
+        }
+        Ok(())
+    }
+
+    fn table_at(&self, start: u64) -> Run {
+        (start, self.layout.inode_table_blocks().into())
     }
 
     /// A descriptor that names no bitmap where none can be; they get another place when all that is in use is known.
     fn without_lost_bitmaps(&mut self, group: u32, mut own: RawGroupDescriptor) -> Result<RawGroupDescriptor, String> {
         let [blocks, inodes, table] = self.places(&own);
         if !self.is_possible(group, table) {
-            let lost = "the place of its inode table is lost, and no backup of its descriptor is sound";
-            return Err(format!("group {group}: {lost}; nothing was changed: copy what `--rescue` reads"));
+            let lost =
+                "the place of its inode table is lost, no backup of its descriptor is sound, and no inode proves it";
+            return Err(format!("group {group}: {lost}; nothing was changed"));
         }
         if !self.is_possible(group, inodes) || !apart(inodes, table) {
             own.set_inode_bitmap(0);
@@ -95,8 +139,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     fn places(&self, descriptor: &RawGroupDescriptor) -> [Run; 3] {
-        let table = u64::from(self.layout.inode_table_blocks());
-        [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), (descriptor.inode_table(), table)]
+        let table = self.table_at(descriptor.inode_table());
+        [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), table]
     }
 
     /// Where bitmaps and inodes of a group may lie.
@@ -111,7 +155,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Whether something of a group may lie there, and nothing else does.
-    fn is_possible(&self, group: u32, (start, length): Run) -> bool {
+    pub(super) fn is_possible(&self, group: u32, (start, length): Run) -> bool {
         let room = self.room(group);
         let inside = start >= room.start && start.checked_add(length).is_some_and(|end| end <= room.end);
         inside && (start..start + length).all(|block| !self.fixed.is_used(block))

@@ -29,6 +29,7 @@ mod overlay;
 mod shared;
 mod special;
 mod superblock;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -90,6 +91,8 @@ pub struct Repaired {
     pub before: Report,
     /// What is wrong with the changes.
     pub after: Report,
+    /// With all the changes, allowed or not, nothing is wrong.
+    pub is_complete: bool,
     /// Why nothing can be repaired, with the cure if there is one.
     pub refusal: Option<String>,
     /// The repairs, in the order in which they were made; kept if they were not allowed, for the caller to tell.
@@ -109,7 +112,8 @@ pub async fn repair<R: ReadBlocks>(reader: &R, options: &RepairOptions) -> Repai
     let is_sound = before.is_clean() && before.notes.is_empty() && before.orphans == 0 && !before.needs_recovery;
     let (mut after, mut changes, mut plan, mut refusal) = (before.clone(), Vec::new(), Changes::default(), None);
     if is_sound || before.has_unknown_features {
-        return Repaired { before, after, refusal, changes, copies: plan.copies, blocks: plan.pages };
+        let is_complete = before.is_clean();
+        return Repaired { before, after, is_complete, refusal, changes, copies: plan.copies, blocks: plan.pages };
     }
     let mut trial = Trial::new(reader, &every, before.clone());
     trial.run().await;
@@ -139,10 +143,11 @@ pub async fn repair<R: ReadBlocks>(reader: &R, options: &RepairOptions) -> Repai
         }
     }
     let is_allowed = options.manner == Manner::All || changes.iter().all(|change| change.is_safe);
-    if refusal.is_some() || !after.is_clean() || !is_allowed {
+    let is_complete = refusal.is_none() && after.is_clean();
+    if !is_complete || !is_allowed {
         (after, plan) = (before.clone(), Changes::default());
     }
-    Repaired { before, after, refusal, changes, copies: plan.copies, blocks: plan.pages }
+    Repaired { before, after, is_complete, refusal, changes, copies: plan.copies, blocks: plan.pages }
 }
 
 /// What a round knows when it begins.

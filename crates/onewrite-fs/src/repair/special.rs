@@ -93,7 +93,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let compat = compat.without(Compat::HAS_JOURNAL);
             self.raw.set_features(Features { compat, incompat: incompat.without(Incompat::RECOVER), ro_compat });
             self.raw.journal_inum.set(0);
-            return self.note(Place::Superblock, "the journal is gone and there is no room for another", false);
+            return self.note(
+                Place::Superblock,
+                "the journal is gone and there is no room for another: `tune2fs -j` makes one",
+                false,
+            );
         };
         self.used.claim(start, blocks.into());
         let mut inode = self.new_inode(FileKind::Regular.mode_bits() | 0o600);
@@ -107,6 +111,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
         (1..u64::from(blocks)).for_each(|at| self.image.put(start + at, Page::ZEROS));
         self.put_journal_superblock(start, blocks, 1);
         self.clear_recovery();
+        if let Some(inode) = self.inode(number).await {
+            self.raw.keep_journal(&inode);
+        }
         if let Some(file) = self.file(number) {
             (file.used, file.kind) = (true, Some(FileKind::Regular));
         }

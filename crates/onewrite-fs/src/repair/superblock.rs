@@ -8,13 +8,7 @@ use super::overlay::Overlay;
 use crate::check::ReadBlocks;
 use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
 use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
-
-/// Groups may begin at multiples of this.
-const GROUP_STEP: u64 = 256;
-/// Where a backup is looked for beside the usual places.
-const SEARCH_END: u64 = 65_536;
-/// Where mke2fs puts backups with groups of 128 MiB.
-const USUAL: [u64; 6] = [32_768, 98_304, 163_840, 229_376, 294_912, 819_200];
+use crate::ext4::lost::{LOG_OF_4_KIB, backup_at, places};
 
 /// The superblock and its numbers; `None` if there is none that makes sense.
 pub(super) async fn take<R: ReadBlocks>(
@@ -46,19 +40,14 @@ pub(super) async fn take<R: ReadBlocks>(
 
 /// The first sound backup, as it would be in the first block, and where it lies.
 pub(super) async fn backup<R: ReadBlocks>(image: &Overlay<'_, R>) -> Option<(u64, RawSuperblock)> {
-    let places = USUAL.into_iter().chain((1..=SEARCH_END / GROUP_STEP).map(|step| step * GROUP_STEP));
-    for block in places {
-        let Ok(backup) = image.read_block(block).await else { continue };
-        let bytes = backup.bytes();
-        let Ok(raw) = RawSuperblock::from_prefix(&bytes[..], Place::Block(block)) else { continue };
-        let at = u64::from(raw.block_group_nr.get()) * u64::from(raw.blocks_per_group.get());
-        if at != block || !is_whole(image, raw).await || Layout::decode(raw).is_err() {
+    for place in places(LOG_OF_4_KIB) {
+        let Some(mut raw) = backup_at(image, place).await else { continue };
+        if !is_whole(image, &raw).await || Layout::decode(&raw).is_err() {
             continue;
         }
-        let mut raw = raw.clone();
         raw.block_group_nr.set(0);
         raw.set_checksum();
-        return Some((block, raw));
+        return Some((place.block, raw));
     }
     None
 }

@@ -104,7 +104,7 @@ pub enum Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// The bytes contradict the format.
-    #[error("damaged {structure} at {place}: {problem}")]
+    #[error("damaged {}: {problem}", located(structure, *place))]
     Damaged {
         /// Name of the structure.
         structure: &'static str,
@@ -134,6 +134,16 @@ impl FormatError {
         rule: &'static str,
     ) -> FormatError {
         FormatError::new(structure, place, Problem::Field { field, value: value.into(), rule })
+    }
+}
+
+/// A structure and its place, each said once.
+pub(crate) fn located(structure: &str, place: Place) -> String {
+    match (structure, place) {
+        ("superblock", Place::Superblock) => structure.to_owned(),
+        ("inode", Place::Inode(_)) => place.to_string(),
+        ("group descriptor", Place::Group(_)) => format!("descriptor of {place}"),
+        _ => format!("{structure} at {place}"),
     }
 }
 

@@ -248,7 +248,7 @@ impl Features {
         let missing = self.ro_compat.without(Features::SUPPORTED.ro_compat);
         match missing.0 {
             0 => Ok(()),
-            _ => Err(FormatError::Unsupported { what: format!("writing with features {missing}") }),
+            _ => Err(FormatError::Unsupported { what: format!("features {missing}") }),
         }
     }
 }
@@ -279,10 +279,7 @@ mod tests {
         assert_eq!(features.check_writable(), Ok(()));
         features.ro_compat = features.ro_compat.with(RoCompat::QUOTA).with(RoCompat::VERITY);
         assert_eq!(features.check_readable(), Ok(()));
-        assert_eq!(
-            features.check_writable().unwrap_err().to_string(),
-            "unsupported: writing with features quota, verity"
-        );
+        assert_eq!(features.check_writable().unwrap_err().to_string(), "unsupported: features quota, verity");
         features.incompat = features.incompat.with(Incompat::INLINE_DATA).with(Incompat(0x800_0000));
         assert_eq!(
             features.check_readable().unwrap_err().to_string(),

@@ -365,7 +365,7 @@ fn check_sizes(raw: &RawSuperblock) -> Result<(), FormatError> {
     expect(raw.rev_level.get() == 1, "rev_level", raw.rev_level.get(), "must be 1 (dynamic inode sizes)")?;
     expect(log_block_size <= 6, "log_block_size", log_block_size, "must be at most 6 (64 KiB)")?;
     if 1024 << log_block_size != PAGE_SIZE {
-        let what = format!("blocks of {} bytes: make the image with blocks of 4096", 1024 << log_block_size);
+        let what = format!("blocks of {} bytes", 1024 << log_block_size);
         return Err(FormatError::Unsupported { what });
     }
     let log_cluster_size = raw.log_cluster_size.get();

@@ -9,7 +9,7 @@ pub mod acl;
 pub mod attribute;
 mod crc16;
 pub mod directory;
-mod error;
+pub(crate) mod error;
 pub mod extent;
 pub mod features;
 pub mod group;

@@ -11,6 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::{Compat, Features, Incompat, RoCompat};
+use super::inode::Inode;
 
 /// Byte of the image at which the primary superblock begins.
 pub const SUPERBLOCK_OFFSET: usize = 1024;
@@ -229,6 +230,15 @@ impl RawSuperblock {
     /// Sets the number of free blocks.
     pub fn set_free_blocks(&mut self, count: u64) {
         (self.free_blocks_count_lo, self.free_blocks_count_hi) = split(count);
+    }
+
+    /// Keeps a copy of the journal inode's map and size, for repair.
+    pub fn keep_journal(&mut self, inode: &Inode) {
+        let (map, size) = self.jnl_blocks.as_mut_bytes().split_at_mut(60);
+        map.copy_from_slice(&inode.block);
+        size[..4].copy_from_slice(&((inode.size >> 32) as u32).to_le_bytes());
+        size[4..].copy_from_slice(&(inode.size as u32).to_le_bytes());
+        self.jnl_backup_type = 1;
     }
 
     /// The checksum of the record.

@@ -103,13 +103,7 @@ impl Writer<'_> {
         raw.set_free_blocks(self.placement.free_blocks);
         raw.free_inodes_count.set(self.layout().inode_count - FIRST_INODE);
         if self.geometry.journal_blocks > 0 {
-            // A copy of the journal inode's map and size, for repair.
-            let inode = self.journal_inode();
-            let (map, size) = raw.jnl_blocks.as_mut_bytes().split_at_mut(60);
-            map.copy_from_slice(&inode.block);
-            size[..4].copy_from_slice(&((inode.size >> 32) as u32).to_le_bytes());
-            size[4..].copy_from_slice(&(inode.size as u32).to_le_bytes());
-            raw.jnl_backup_type = 1;
+            raw.keep_journal(&self.journal_inode());
         }
         raw.set_checksum();
         let mut page = Page::ZEROS;

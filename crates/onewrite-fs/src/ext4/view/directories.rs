@@ -6,9 +6,9 @@ use super::ImageView;
 use super::files::File;
 use super::map::Run;
 use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
-use crate::ext4::format::Place;
 use crate::ext4::format::directory::{Entries, block};
 use crate::ext4::format::inode::flags;
+use crate::ext4::format::{Place, ROOT_INODE};
 
 /// Bytes of a directory inside an inode that name its parent.
 const PARENT: usize = 4;
@@ -20,6 +20,9 @@ impl ImageView {
     pub(super) async fn entries_from(&self, directory: &File, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
         directory.expect_directory()?;
         directory.expect_plain()?;
+        if let Some(made_up) = self.made_up_root.as_ref().filter(|_| directory.number == ROOT_INODE) {
+            return Ok(made_up.iter().skip(usize::try_from(cursor).unwrap_or(usize::MAX)).cloned().collect());
+        }
         let mut entries = match directory.is_inline() {
             true => self.inline_entries(directory, cursor)?,
             false => self.entries_in_blocks(directory, cursor).await?,

@@ -84,6 +84,9 @@ impl ImageView {
         if number == 0 || number > self.layout.inode_count {
             return Err(FsError::NotFound(format!("inode {number}")));
         }
+        if number == ROOT_INODE && self.made_up_root.is_some() {
+            return Ok(self.made_up_file());
+        }
         let position = self.layout.position_of_inode(number);
         let table = self.descriptor(position.group).await?.inode_table();
         let block = self.blocks.block(table.saturating_add(position.table_block.into())).await?;
@@ -92,6 +95,10 @@ impl ImageView {
             false => Inode::decode(&slot, number, &self.layout)?,
             true => Inode::decode_unverified(&slot, number, &self.layout)?,
         };
+        if number == ROOT_INODE && (inode.mode == 0 || inode.links == 0) {
+            let problem = "the root directory is missing; `--rescue` shows what else is there".into();
+            return Err(FsError::Damaged { place: format!("inode {number}"), problem });
+        }
         if inode.mode == 0 || inode.links == 0 {
             return Err(FsError::NotFound(format!("inode {number} (it is free)")));
         }

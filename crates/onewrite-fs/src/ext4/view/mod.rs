@@ -16,6 +16,7 @@
 //! - A checksum that does not hold is an error that names its place. In a rescue it is not looked at; what cannot be read
 //!   is left out or read as zeros, and told by [`ImageView::losses`].
 
+mod adrift;
 mod attributes;
 mod blocks;
 mod directories;
@@ -68,6 +69,8 @@ pub struct ImageView {
     recovered: Option<(Recovered, u64)>,
     warnings: Vec<String>,
     losses: RefCell<Losses>,
+    /// What a rescue shows as the root directory, if that cannot be read.
+    made_up_root: Option<Vec<DirectoryEntry>>,
 }
 
 impl ImageView {

@@ -10,6 +10,7 @@ use crate::api::{FsError, FsResult};
 use crate::ext4::format::features::{Compat, Incompat};
 use crate::ext4::format::superblock::SUPERBLOCK_MAGIC;
 use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
+use crate::ext4::lost::expect_file_system;
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{BlockRange, LogMap, LogView};
 
@@ -37,8 +38,17 @@ impl ImageView {
             match superblock_at(port, SUPERBLOCK_OFFSET as u64, Place::Superblock, !options.is_rescue).await {
                 Ok(found) => (found, None),
                 Err(error @ FsError::Unsupported(_)) => return Err(error),
-                Err(error) if !options.is_rescue => return Err(error),
-                Err(error) => (backup(port).await.ok_or(error.clone())?, Some(error)),
+                Err(error) if !options.is_rescue => {
+                    expect_file_system(port).await?;
+                    return Err(error);
+                }
+                Err(error) => match backup(port).await {
+                    Some(found) => (found, Some(error)),
+                    None => {
+                        expect_file_system(port).await?;
+                        return Err(error);
+                    }
+                },
             };
         let mut view = ImageView::new(port, found, options);
         if let Some(damage) = damage {
@@ -54,6 +64,9 @@ impl ImageView {
             other => other?,
         }
         view.look_at_protection().await;
+        if view.options.is_rescue {
+            view.make_up_root().await;
+        }
         Ok(view)
     }
 
@@ -67,6 +80,7 @@ impl ImageView {
             recovered: None,
             warnings: Vec::new(),
             losses: Default::default(),
+            made_up_root: None,
         }
     }
 
@@ -95,7 +109,10 @@ impl ImageView {
             let must_replay = features.incompat.contains(Incompat::RECOVER);
             return if must_replay { Err(FsError::Unsupported(what)) } else { Ok(()) };
         }
-        let file = self.any_file(self.layout.journal_inode).await?;
+        let file = match self.any_file(self.layout.journal_inode).await {
+            Err(FsError::NotFound(_)) => return Err(log_damage("is empty")),
+            found => found?,
+        };
         let first = match self.map(&file, 0).await? {
             Run::Data { block, .. } => block,
             Run::Zeros { .. } => return Err(log_damage("has holes")),

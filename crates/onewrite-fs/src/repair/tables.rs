@@ -1,0 +1,156 @@
+//! Inode tables that no descriptor names any more, found by their inodes.
+//!
+//! The checksum of an inode takes in its number, so an inode that holds in a block proves where the table begins that it
+//! belongs to. The log and files may hold copies of single blocks of a table; the table itself is the place at which the
+//! most inodes hold, and copies of the log are known by the map of the log that they hold themselves.
+
+use std::collections::BTreeMap;
+
+use onewrite_block::Page;
+
+use super::Mender;
+use super::groups::Run;
+use crate::check::ReadBlocks;
+use crate::check::disguise::begins_as_directory;
+use crate::ext4::format::extent::Node;
+use crate::ext4::format::inode::{flags, verify_checksum};
+use crate::ext4::format::{Inode, Place, ROOT_INODE};
+
+/// Where a table may begin.
+struct Candidate {
+    block: u64,
+    /// Inodes in use whose checksums hold there.
+    sealed: u32,
+    /// Slots that hold something else.
+    odd: u32,
+}
+
+impl<R: ReadBlocks> Mender<'_, R> {
+    /// Where the inode tables of `groups` begin, as far as inodes prove it.
+    ///
+    /// Reads the image once, and each place in question again. Nothing is found without metadata checksums, and not the
+    /// table of a group that has no inode in use in its first block.
+    pub(super) async fn find_tables(&self, groups: &[u32]) -> BTreeMap<u32, u64> {
+        let mut found: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
+        if groups.is_empty() || !self.layout.features.metadata_csum() {
+            return BTreeMap::new();
+        }
+        for block in self.layout.superblock_block() + 1..self.layout.block_count {
+            if self.fixed.is_used(block) {
+                continue;
+            }
+            let Some(page) = self.read(block).await else { continue };
+            if !self.may_hold_inodes(&page) {
+                continue;
+            }
+            for &group in groups {
+                if let Some(candidate) = self.candidate(group, block, &page).await {
+                    found.entry(group).or_default().push(candidate);
+                }
+            }
+        }
+        found.into_iter().filter_map(|(group, candidates)| Some((group, best(candidates)?))).collect()
+    }
+
+    /// Whether a sound inode of the group lies in the first block of a table.
+    pub(super) async fn is_table(&self, group: u32, block: u64) -> bool {
+        match self.read(block).await {
+            Some(page) => self.sealed_in(group, 0, &page).0 > 0,
+            None => false,
+        }
+    }
+
+    /// Some slot has the mode of a file and a name.
+    fn may_hold_inodes(&self, page: &Page) -> bool {
+        let bytes = page.bytes();
+        bytes.chunks_exact(usize::from(self.layout.inode_size)).any(is_in_use)
+    }
+
+    async fn candidate(&self, group: u32, block: u64, page: &Page) -> Option<Candidate> {
+        let table: Run = (block, self.layout.inode_table_blocks().into());
+        if self.sealed_in(group, 0, page).0 == 0 || !self.is_possible(group, table) {
+            return None;
+        }
+        if group == self.layout.group_of_inode(ROOT_INODE) && !self.holds_root(block, page).await {
+            return None;
+        }
+        let mut candidate = Candidate { block, sealed: 0, odd: 0 };
+        for at in 0..self.layout.inode_table_blocks() {
+            let Some(page) = self.read(block + u64::from(at)).await else { continue };
+            let (sealed, odd) = self.sealed_in(group, at, &page);
+            candidate.sealed += sealed;
+            candidate.odd += odd;
+        }
+        Some(candidate)
+    }
+
+    /// Inodes in use that hold in a block of a table, and slots that hold something else.
+    fn sealed_in(&self, group: u32, table_block: u32, page: &Page) -> (u32, u32) {
+        let (mut sealed, mut odd) = (0, 0);
+        let per_block = self.layout.inodes_per_block();
+        let indexes = table_block * per_block..self.layout.inodes_per_group;
+        let bytes = page.bytes();
+        for (index, slot) in indexes.zip(bytes.chunks_exact(usize::from(self.layout.inode_size))) {
+            if slot.iter().all(|&byte| byte == 0) {
+                continue;
+            }
+            match self.sealed(self.layout.inode_at(group, index), slot) {
+                true => sealed += u32::from(is_in_use(slot)),
+                false => odd += 1,
+            }
+        }
+        (sealed, odd)
+    }
+
+    fn sealed(&self, number: u32, slot: &[u8]) -> bool {
+        let inode = Inode::decode_unverified(slot, number, &self.layout);
+        inode.is_ok_and(|inode| verify_checksum(slot, number, &inode, &self.layout).is_ok())
+    }
+
+    /// Whether the root directory is there, and the place is not part of the log that is named there.
+    async fn holds_root(&self, block: u64, page: &Page) -> bool {
+        let Some(root) = self.inode_in(ROOT_INODE, page) else { return false };
+        let journal = self.inode_in(self.layout.journal_inode, page);
+        let is_log = journal.is_some_and(|journal| {
+            maps(&journal).any(|(start, length)| block - start.min(block) < length && start <= block)
+        });
+        let first = maps(&root).next().filter(|(start, _)| self.layout.contains_block(*start));
+        match first {
+            Some((start, _)) if !is_log => match self.read(start).await {
+                Some(content) => begins_as_directory(&content.bytes()[..], ROOT_INODE),
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// A sound inode in the first block of the first table.
+    fn inode_in(&self, number: u32, page: &Page) -> Option<Inode> {
+        let position = self.layout.position_of_inode(number.max(1));
+        let bytes = page.bytes();
+        let slot = &bytes[position.offset..][..usize::from(self.layout.inode_size)];
+        let is_here = number > 0 && (position.group, position.table_block) == (0, 0);
+        (is_here && self.sealed(number, slot)).then(|| Inode::decode_unverified(slot, number, &self.layout).ok())?
+    }
+}
+
+/// Whether a slot has the mode of a file and a name.
+fn is_in_use(slot: &[u8]) -> bool {
+    matches!(slot[1] >> 4, 1 | 2 | 4 | 6 | 8 | 10 | 12) && (slot[0x1a] | slot[0x1b]) != 0
+}
+
+/// The runs that the inode itself names; none of those in blocks below.
+fn maps(inode: &Inode) -> impl Iterator<Item = Run> {
+    let node = Node::parse(&inode.block, Place::Block(0)).ok().filter(|_| inode.has(flags::EXTENTS));
+    let runs: Vec<Run> = node.iter().flat_map(Node::extents).map(|one| (one.physical, one.length.into())).collect();
+    runs.into_iter()
+}
+
+/// The place at which the most inodes hold; none if two are as good, or most of what lies there is something else.
+fn best(mut candidates: Vec<Candidate>) -> Option<u64> {
+    candidates.sort_by_key(|one| (std::cmp::Reverse(one.sealed), one.odd));
+    let rank = |one: &Candidate| (one.sealed, one.odd);
+    let first = candidates.first()?;
+    let is_alone = candidates.get(1).is_none_or(|second| rank(second) != rank(first));
+    (is_alone && first.odd <= first.sealed).then_some(first.block)
+}
