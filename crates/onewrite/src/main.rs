@@ -10,7 +10,6 @@ mod commands;
 mod escape;
 mod failure;
 mod open;
-mod outputs;
 mod progress;
 mod size;
 mod stop;

@@ -52,6 +52,15 @@ fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'stati
     Error::Host { path: path.display().to_string(), operation, kind: error.kind(), message: error.to_string(), cure }
 }
 
+/// What to do where a file cannot be opened to be written.
+fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {
+    let is_refused = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
+    match is_refused && File::open(path).is_ok() {
+        true => "it is read-only for you: get permission to write, or work on a copy",
+        false => "name an existing image or block device that you may write",
+    }
+}
+
 impl FileDisk {
     /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete last
     /// page.
@@ -61,9 +70,7 @@ impl FileDisk {
     pub fn open(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
         let path = path.as_ref();
         let (file, hold) = held(path, Access::Alone, |options| {
-            options.write(true).open(path).map_err(|error| {
-                refuse(path, "open", &error, "name an existing image or block device that you may write")
-            })
+            options.write(true).open(path).map_err(|error| refuse(path, "open", &error, cure_of_writing(path, &error)))
         })?;
         FileDisk::of(path, file, hold, Access::Alone)
     }
@@ -150,7 +157,12 @@ impl FileDisk {
         if pages == 0 {
             let problem = format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}");
             let error = io::Error::new(io::ErrorKind::InvalidInput, problem);
-            return Err(refuse(path, "open", &error, "it is no image; `onewrite mkfs` makes one of a --size"));
+            return Err(refuse(
+                path,
+                "open",
+                &error,
+                "name a file with a size, or one that does not exist and a size for it",
+            ));
         }
         let name = path.display().to_string();
         let share_refusal = match access {
@@ -295,9 +307,6 @@ fn length(file: &File) -> io::Result<u64> {
     let metadata = file.metadata()?;
     if metadata.file_type().is_block_device() {
         return Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?);
-    }
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
     }
     Ok(metadata.len())
 }

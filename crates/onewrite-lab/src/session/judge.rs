@@ -36,12 +36,39 @@ pub async fn judge(port: &DevicePort) -> FsResult<Judgement> {
     Ok(Judgement { recovered, report })
 }
 
+/// What would put an image right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// The safe repairs do.
+    Safe,
+    /// Only all repairs together do.
+    All,
+    /// No repair here does; why, if that is known.
+    None(Option<String>),
+}
+
+/// Plans the repair of the image on `port`, whose log was replayed, and says what it takes. Nothing is written.
+pub async fn prospect(port: &DevicePort) -> Prospect {
+    let unix_time = (port.runtime().civil_now().0 / 1_000_000_000) as u32;
+    prospect_of(&repair(&Reader(port), &RepairOptions { manner: Manner::All, unix_time }).await)
+}
+
+fn prospect_of(planned: &Repaired) -> Prospect {
+    match planned.is_complete {
+        true if planned.changes.iter().all(|change| change.is_safe) => Prospect::Safe,
+        true => Prospect::All,
+        false => Prospect::None(planned.refusal.clone()),
+    }
+}
+
 /// What a repair did.
 pub struct Mended {
     /// What replaying the log did, if it held anything.
     pub recovered: Option<Recovered>,
     /// What was found, what was done about it, and what is left.
     pub repaired: Repaired,
+    /// What it would have taken.
+    pub prospect: Prospect,
 }
 
 /// Replays the log of the image on `port`, repairs it in the manner `manner`, and writes what that changes.
@@ -75,5 +102,5 @@ pub async fn mend(port: &DevicePort, manner: Manner) -> FsResult<Mended> {
         port.request(Request::flush(Cause::Metadata)).await?;
         repaired.blocks.insert(0, page);
     }
-    Ok(Mended { recovered, repaired })
+    Ok(Mended { recovered, prospect: prospect_of(&repaired), repaired })
 }

@@ -61,6 +61,10 @@ impl Paths {
             if at == 0 {
                 parts.retain(|part| !part.is_empty());
                 parts.reverse();
+                // The root of an image, `n.img:/`, brings its slash with it.
+                if let [root, _, ..] = &mut parts[..] {
+                    *root = root.strip_suffix(b"/").unwrap_or(root);
+                }
                 return parts.join(&b'/');
             }
             at = self.parent(at);
@@ -80,6 +84,10 @@ mod tests {
         let mut paths = Paths::new(b"out".to_vec());
         let inner = paths.add(0, b"a");
         assert_eq!(paths.shown(inner, b"file"), b"out/a/file");
+        let mut of_image = Paths::new(Vec::new());
+        let inside = of_image.add(0, b"n.img:/");
+        assert_eq!(of_image.shown(inside, b"a"), b"n.img:/a");
+        assert_eq!(of_image.shown(0, b"n.img:/"), b"n.img:/");
         let mut deep = inner;
         for _ in 0..100_000 {
             deep = paths.add(deep, b"d");

@@ -2,59 +2,106 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use onewrite_block::DevicePort;
 use onewrite_fs::FsError;
 use onewrite_fs::repair::{Change, Manner};
-use onewrite_lab::session::{Judgement, Mended, judge, mend};
+use onewrite_lab::LabError;
+use onewrite_lab::session::{Judgement, Mended, Prospect, judge, mend, prospect};
 
 use crate::args::Fsck;
 use crate::escape;
 use crate::open::{replayed, with_device};
-use crate::output::{is_stdout, write_json};
-use crate::outputs::Outputs;
+use crate::output::{self, is_stdout, write_json};
 
 /// Exit code of fsck(8) for errors that were corrected.
 const CORRECTED: u8 = 1;
 /// Exit code of fsck(8) for errors that are left.
 const ERRORS_LEFT: u8 = 4;
+/// Exit code of fsck(8) for an image that could not be checked.
+const NOT_CHECKED: u8 = 8;
 
 /// Replays the log and checks every structure; repairs it, if that is asked for.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
-    Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&[&args.image])?;
-    match (args.safe, args.all) {
-        (true, _) => return repair(args, Manner::Safe),
-        (_, true) => return repair(args, Manner::All),
-        _ => {}
-    }
+    output::check(&[args.json.as_ref()])?;
+    let done = match (args.safe, args.all) {
+        (true, _) => repair(args, Manner::Safe),
+        (_, true) => repair(args, Manner::All),
+        _ => look(args),
+    };
     let name = args.image.display().to_string();
-    let judged = with_device(&args.image, !args.no_changes, async move |port| match judge(&port).await {
-        Err(FsError::Damaged { place, problem }) => {
-            let cure = "`onewrite fsck -y` may repair it";
-            Ok(Err(format!("too damaged to check: {place}: {problem}; {cure}")))
-        }
-        other => Ok(Ok(other?)),
-    });
-    Ok(match judged.with_context(|| name.clone())? {
-        Ok(judgement) => {
-            if let Some(path) = &args.json {
-                write_json(path, &json(&name, &judgement, &[])?)?;
-            }
-            let is_told = args.json.as_deref().is_some_and(is_stdout);
-            say(&name, &judgement, (args.no_changes, false), is_told)
-        }
+    done.map_err(|error| with_cure(error, args)).with_context(|| name)
+}
+
+/// What `fsck` can say of an image that it cannot check or may not change.
+fn with_cure(error: anyhow::Error, args: &Fsck) -> anyhow::Error {
+    if let Some(FsError::Unsupported(what)) = error.downcast_ref() {
+        return anyhow!("cannot check it: {what}; e2fsck can check it");
+    }
+    let is_refused = error.chain().any(is_permission);
+    if is_refused && !args.no_changes && std::fs::File::open(&args.image).is_ok() {
+        return error.context("it may not be written; `onewrite fsck -n` checks it without");
+    }
+    error
+}
+
+fn is_permission(cause: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let setup = match cause.downcast_ref::<LabError>() {
+        Some(LabError::DeviceSetup(error)) => Some(error),
+        _ => cause.downcast_ref(),
+    };
+    matches!(setup, Some(onewrite_device::Error::Host { kind: PermissionDenied | ReadOnlyFilesystem, .. }))
+}
+
+/// What a check came to: a judgement or why there is none, and what would put the image right.
+type Looked = (Result<Judgement, String>, Option<Prospect>);
+
+fn look(args: &Fsck) -> anyhow::Result<ExitCode> {
+    let name = args.image.display().to_string();
+    let (judged, prospect) = with_device(&args.image, !args.no_changes, looked)?;
+    let judgement = match judged {
+        Ok(judgement) => judgement,
         Err(damage) => {
-            outln!("{name}: {damage}");
-            ExitCode::from(ERRORS_LEFT)
+            outln!("{name}: too damaged to check: {damage}; {}", cure(prospect.as_ref()));
+            return Ok(ExitCode::from(ERRORS_LEFT));
         }
-    })
+    };
+    if let Some(path) = &args.json {
+        write_json(path, &json(&name, &judgement, &[])?)?;
+    }
+    let is_told = args.json.as_deref().is_some_and(is_stdout);
+    Ok(say(&name, &judgement, (args.no_changes, &cure(prospect.as_ref())), is_told))
+}
+
+async fn looked(port: DevicePort) -> anyhow::Result<Looked> {
+    match judge(&port).await {
+        Err(FsError::Damaged { place, problem }) => {
+            Ok((Err(format!("{place}: {problem}")), Some(prospect(&port).await)))
+        }
+        Ok(judgement) if judgement.report.is_clean() || judgement.report.has_unknown_features => {
+            Ok((Ok(judgement), None))
+        }
+        other => Ok((Ok(other?), Some(prospect(&port).await))),
+    }
+}
+
+/// What to do, of what was seen to work.
+fn cure(prospect: Option<&Prospect>) -> String {
+    let copy = "copy the image first; then `--rescue` reads what is left of it";
+    match prospect {
+        Some(Prospect::Safe) => "`onewrite fsck -p` repairs it and loses nothing".to_owned(),
+        Some(Prospect::All) => "`onewrite fsck -y` repairs it; copy the image first if it matters".to_owned(),
+        Some(Prospect::None(Some(why))) => format!("no repair is known: {}; {copy}", escape::message(why)),
+        Some(Prospect::None(None)) | None => format!("no repair is known; {copy}, and e2fsck may repair it"),
+    }
 }
 
 /// Repairs all that `manner` allows, or nothing.
 fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     let name = args.image.display().to_string();
     let mended = with_device(&args.image, true, async move |port| Ok(mend(&port, manner).await?));
-    let Mended { recovered, repaired } = mended.with_context(|| name.clone())?;
-    let refusal = repaired.refusal.clone();
+    let Mended { recovered, repaired, prospect } = mended?;
     let is_repaired = !repaired.blocks.is_empty();
     let done: &[Change] = if is_repaired { &repaired.changes } else { &[] };
     let refused = repaired.changes.iter().filter(|change| !is_repaired && !change.is_safe).count();
@@ -62,16 +109,14 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         write_json(path, &json(&name, &judgement, done)?)?;
     }
-    if args.json.as_deref().is_none_or(|path| !is_stdout(path)) {
+    let is_told = args.json.as_deref().is_some_and(is_stdout);
+    if !is_told {
         done.iter().for_each(|change| outln!("{name}: repaired: {}", escape::message(&change.to_string())));
-        if let Some(refusal) = refusal {
-            outln!("{name}: cannot repair it: {}", escape::message(&refusal));
-        } else if refused > 0 && manner == Manner::Safe {
+        if manner == Manner::Safe && prospect == Prospect::All {
             outln!("{name}: {refused} of the repairs may lose something: nothing was written, run with -y");
         }
     }
-    let is_told = args.json.as_deref().is_some_and(is_stdout);
-    let code = say(&name, &judgement, (false, true), is_told);
+    let code = say(&name, &judgement, (false, &cure(Some(&prospect))), is_told);
     let is_clean = judgement.report.is_clean();
     Ok(if is_clean && is_repaired { ExitCode::from(CORRECTED) } else { code })
 }
@@ -92,11 +137,16 @@ fn json(name: &str, judgement: &Judgement, repaired: &[Change]) -> anyhow::Resul
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-/// Tells it to people, unless programs were told in its place.
-fn say(name: &str, judgement: &Judgement, (no_changes, repairs): (bool, bool), is_told: bool) -> ExitCode {
+/// Tells it to people, unless programs were told in its place; `cure` is for what is left.
+fn say(name: &str, judgement: &Judgement, (no_changes, cure): (bool, &str), is_told: bool) -> ExitCode {
     let report = &judgement.report;
+    let code = match (report.is_clean(), report.has_unknown_features) {
+        (true, _) => ExitCode::SUCCESS,
+        (_, true) => ExitCode::from(NOT_CHECKED),
+        _ => ExitCode::from(ERRORS_LEFT),
+    };
     if is_told {
-        return if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(ERRORS_LEFT) };
+        return code;
     }
     if let Some(recovered) = judgement.recovered {
         outln!("{name}: {}", replayed(&recovered, !no_changes));
@@ -108,9 +158,9 @@ fn say(name: &str, judgement: &Judgement, (no_changes, repairs): (bool, bool), i
     }
     if report.is_clean() {
         outln!("{name}: clean, {} inodes and {} blocks in use", report.used_inodes, report.used_blocks);
-        return ExitCode::SUCCESS;
+    } else if !report.has_unknown_features {
+        let plural = if report.finding_count == 1 { "" } else { "s" };
+        outln!("{name}: {} error{plural}; {cure}", report.finding_count);
     }
-    let cure = if repairs { "e2fsck may repair them" } else { "`onewrite fsck -y` repairs them" };
-    outln!("{name}: {} errors; {cure}", report.finding_count);
-    ExitCode::from(ERRORS_LEFT)
+    code
 }

@@ -52,11 +52,11 @@ fn an_image_that_cannot_be_made_leaves_nothing_behind() {
     let refusal = scratch.onewrite("mkfs a.img --size 16k").fails_with(2);
     assert!(refusal.contains("too few"), "{refusal}");
     for (arguments, words) in [
-        ("mkfs a.img --size 0", "at least one page of 4096 bytes"),
+        ("mkfs a.img --size 0", "name a file with a size"),
         ("mkfs a.img --size 4MiB", "at least 8 MiB"),
         ("mkfs a.img --size 64MiB --journal-size 0", "--journal-size 4MiB"),
         ("mkfs a.img --size 64MiB --journal-size 1GiB", "a smaller journal"),
-        ("run varmail --device ./a.img --size 0", "at least one page of 4096 bytes"),
+        ("run varmail --device ./a.img --size 0", "name a file with a size"),
     ] {
         let refusal = scratch.onewrite(arguments).fails_with(2);
         assert_eq!(refusal.matches(words).count(), 1, "said once: {arguments}: {refusal}");
@@ -221,4 +221,165 @@ fn the_kernel_reads_what_was_copied_in_and_is_read_back() {
     compared.unwrap().ok();
     assert_eq!(scratch.onewrite("cat a.img:/by-the-kernel").ok(), "hello\n");
     assert_eq!(scratch.onewrite("fsck a.img").code(), 0);
+}
+
+/// Zeros a block of 4 KiB.
+fn zero(scratch: &Scratch, image: &str, block: u64) {
+    let image = std::fs::OpenOptions::new().write(true).open(scratch.path(image)).unwrap();
+    image.write_all_at(&[0; 4096], block * 4096).unwrap();
+}
+
+fn debugfs(scratch: &Scratch, request: &str, image: &str) -> Option<()> {
+    scratch.write("requests", format!("{request}\n"));
+    scratch.other("debugfs", &format!("-w -f requests {image}")).map(|done| drop(done.ok()))
+}
+
+/// The image is repaired, e2fsck finds nothing, and the tree is all there.
+fn is_made_whole(scratch: &Scratch, image: &str) -> String {
+    let looked = scratch.onewrite(&format!("fsck -n {image}"));
+    assert_eq!(looked.code(), 4, "{}{}", looked.out(), looked.err());
+    assert!(looked.out().contains("`onewrite fsck -y` repairs it"), "{}", looked.out());
+    let mended = scratch.onewrite(&format!("fsck -y {image}"));
+    assert_eq!(mended.code(), 1, "{}{}", mended.out(), mended.err());
+    e2fsck_is_content(scratch, image);
+    scratch.onewrite(&format!("cp {image}:/ out")).ok();
+    scratch.other("diff", "-r --no-dereference --exclude=lost+found tree out").unwrap().ok();
+    std::fs::remove_dir_all(scratch.path("out")).unwrap();
+    mended.out()
+}
+
+#[test]
+fn the_only_descriptor_is_found_again_by_its_inodes() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64MiB --from tree").ok();
+    zero(&scratch, "a.img", 1);
+    let told = is_made_whole(&scratch, "a.img");
+    assert!(told.contains("its inode table is found in block"), "{told}");
+    let Some(made) = scratch.other("mke2fs", "-q -F -t ext4 -b 4096 -d tree b.img 64M") else { return };
+    made.ok();
+    zero(&scratch, "b.img", 1);
+    is_made_whole(&scratch, "b.img");
+}
+
+#[test]
+fn no_backup_is_named_that_is_not_there() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64MiB").ok();
+    zero(&scratch, "a.img", 1);
+    // Nothing proves where the inodes were.
+    for block in 2..1200 {
+        zero(&scratch, "a.img", block);
+    }
+    for command in ["fsck -n a.img", "fsck -y a.img"] {
+        let judged = scratch.onewrite(command);
+        assert_eq!(judged.code(), 4, "{}{}", judged.out(), judged.err());
+        assert!(!judged.out().contains("32768") && judged.out().contains("copy"), "{}", judged.out());
+    }
+}
+
+#[test]
+fn backups_that_are_there_are_used() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    for (block, told) in [(0, "restored from its backup in block 32768"), (1, "are those of a backup")] {
+        scratch.onewrite("mkfs a.img --size 256MiB --from tree --force").ok();
+        zero(&scratch, "a.img", block);
+        let said = is_made_whole(&scratch, "a.img");
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+#[test]
+fn a_journal_that_is_gone_is_made_anew() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64MiB --from tree").ok();
+    let Some(()) = debugfs(&scratch, "clri <8>", "a.img") else { return };
+    assert!(scratch.onewrite("fsck -n a.img").out().contains("inode 8: the journal is empty"));
+    assert!(scratch.onewrite("ls a.img").fails_with(2).contains("journal's inode: is empty; run `onewrite fsck`"));
+    let told = is_made_whole(&scratch, "a.img");
+    assert!(told.contains("a journal of 1024 blocks is made"), "{told}");
+    scratch.write("more", "more\n");
+    scratch.onewrite("cp more a.img:/").ok();
+    e2fsck_is_content(&scratch, "a.img");
+}
+
+#[test]
+fn fsck_says_of_sound_images_that_it_cannot_check_them() {
+    for arguments in [
+        "-t ext4 -b 1024",
+        "-t ext2 -b 2048",
+        "-t ext4 -b 4096 -O inline_data",
+        "-t ext4 -b 4096 -O bigalloc",
+        "-t ext4 -b 4096 -O quota",
+        "-t ext4 -b 4096 -O encrypt",
+        "-t ext3 -b 4096",
+    ] {
+        let scratch = Scratch::new();
+        let Some(made) = scratch.other("mke2fs", &format!("-q -F {arguments} a.img 64M")) else { return };
+        made.ok();
+        for command in ["fsck -n", "fsck", "fsck -p", "fsck -y"] {
+            let said = scratch.onewrite(&format!("{command} a.img")).fails_with(8);
+            assert!(said.contains("cannot check it") && said.contains("e2fsck can check it"), "{arguments}: {said}");
+            assert!(!said.contains("writing") && !said.contains("make the image"), "{arguments}: {said}");
+        }
+        scratch.onewrite("ls a.img").ok();
+    }
+}
+
+#[test]
+fn an_image_without_a_journal_is_checked() {
+    let scratch = Scratch::new();
+    let Some(made) = scratch.other("mke2fs", "-q -F -t ext4 -b 4096 -O ^has_journal a.img 64M") else { return };
+    made.ok();
+    assert!(scratch.onewrite("fsck -n a.img").ok().contains("clean"));
+    assert!(scratch.onewrite("fsck -y a.img").ok().contains("clean"));
+}
+
+#[test]
+fn what_never_was_ext4_is_not_called_damaged() {
+    let scratch = Scratch::new();
+    scratch.write("zeros.img", vec![0; 8 << 20]);
+    scratch.write(
+        "other.img",
+        (0..8_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>(),
+    );
+    for image in ["zeros.img", "other.img"] {
+        for (command, code) in [("tree", 2), ("ls --rescue", 2), ("fsck -n", 8), ("fsck", 8), ("fsck -y", 8)] {
+            let said = scratch.onewrite(&format!("{command} {image}")).fails_with(code);
+            assert!(said.contains("holds no ext2, ext3 or ext4 file system"), "{command}: {said}");
+            assert!(!said.contains("damaged") && !said.contains("repair"), "{command}: {said}");
+        }
+    }
+}
+
+#[test]
+fn fsck_names_the_cure_that_suffices() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64MiB --from tree").ok();
+    let Some(()) = debugfs(&scratch, "sif /a.txt links_count 7", "a.img") else { return };
+    let judged = scratch.onewrite("fsck -n a.img");
+    assert!(judged.out().contains("1 error; `onewrite fsck -p` repairs it"), "{}", judged.out());
+    assert_eq!(scratch.onewrite("fsck -p a.img").code(), 1);
+    debugfs(&scratch, "clri <2>", "a.img").unwrap();
+    for command in ["fsck -n a.img", "fsck -p a.img"] {
+        let judged = scratch.onewrite(command);
+        let last = judged.out().lines().last().unwrap_or_default().to_owned();
+        assert!(last.contains("`onewrite fsck -y` repairs it"), "{command}: {last}");
+        assert!(!judged.out().contains("e2fsck may repair"), "{command}: {}", judged.out());
+    }
+}
+
+#[test]
+fn a_place_is_told_once() {
+    let scratch = Scratch::new();
+    tree(&scratch);
+    scratch.onewrite("mkfs a.img --size 64MiB --from tree").ok();
+    let image = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
+    image.write_all_at(&[0x55; 2], 1024 + 0x10).unwrap();
+    let said = scratch.onewrite("ls a.img").fails_with(2);
+    assert!(said.contains("damaged file system: superblock: "), "{said}");
+    assert!(!scratch.onewrite("fsck -y a.img").out().contains("superblock at the superblock"));
 }

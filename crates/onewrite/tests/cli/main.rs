@@ -3,7 +3,6 @@
 mod crash;
 mod guard;
 mod images;
-mod outputs;
 mod padding;
 mod partial;
 mod repairs;

@@ -72,8 +72,11 @@ fn a_log_of_fast_commits_is_not_emptied_because_something_else_is_damaged() {
 fn an_inode_table_that_nothing_finds_is_not_guessed() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs a.img --size 64M").ok();
-    let image = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
-    // One group, so no backup; its descriptor's place of the inode table.
+    let image = std::fs::OpenOptions::new().read(true).write(true).open(scratch.path("a.img")).unwrap();
+    // One group, so no backup; its descriptor's place of the inode table, and the inodes that would prove another.
+    let mut table = [0; 4];
+    image.read_exact_at(&mut table, 4096 + 8).unwrap();
+    image.write_all_at(&[0; 4096], u64::from(u32::from_le_bytes(table)) * 4096).unwrap();
     image.write_all_at(&[0xff; 4], 4096 + 8).unwrap();
     let before = std::fs::read(scratch.path("a.img")).unwrap();
     for command in ["fsck -p a.img", "fsck -y a.img"] {

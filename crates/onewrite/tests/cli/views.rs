@@ -99,3 +99,42 @@ fn a_rescue_reads_a_damaged_image_and_tells_what_is_lost() {
     assert_eq!(copied.code(), 1, "{}", copied.err());
     assert_eq!(std::fs::read(scratch.path("out.txt")).unwrap(), b"alpha\n");
 }
+
+#[test]
+fn fsck_of_an_image_that_is_read_only_names_the_look_that_works() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64MiB").ok();
+    std::fs::set_permissions(scratch.path("a.img"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    for (command, cure) in
+        [("fsck", "`onewrite fsck -n`"), ("fsck -y", "`onewrite fsck -n`"), ("mkdir", "work on a copy")]
+    {
+        let place = if command == "mkdir" { "a.img:/d" } else { "a.img" };
+        let Some(refused) = as_nobody(&scratch, &format!("{command} {place}")) else { return };
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains(cure) && said.contains("read-only for you"), "{command}: {said}");
+    }
+    let looked = as_nobody(&scratch, "fsck -n a.img").unwrap();
+    assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
+}
+
+#[test]
+fn a_rescue_without_a_root_directory_shows_what_is_left() {
+    let scratch = Scratch::new();
+    let Some(()) = foreign(&scratch, "-t ext4 -b 4096") else { return };
+    let deep = scratch.onewrite("stat a.img:/deep").ok();
+    let number = deep.split_once("Inode: ").unwrap().1.split_once(',').unwrap().0;
+    scratch.write("requests", "clri <2>\n");
+    scratch.other("debugfs", "-w -f requests a.img").unwrap().ok();
+    assert!(scratch.onewrite("ls a.img").fails_with(2).contains("--rescue"));
+    let listed = scratch.onewrite("ls --rescue a.img");
+    assert!(
+        listed.out().lines().all(|name| name.starts_with('#')) && listed.out().lines().count() == 3,
+        "{}",
+        listed.out()
+    );
+    assert!(listed.out().contains(&format!("#{number}\n")), "{deep}{}", listed.out());
+    let shown = scratch.onewrite("tree --rescue a.img").out();
+    assert!(shown.contains("b.bin") && shown.contains("link -> ../a.txt"), "{shown}");
+    assert_eq!(scratch.onewrite("cp --rescue a.img:/ out").code(), 1, "something was lost");
+    assert_eq!(std::fs::read(scratch.path(&format!("out/#{number}/b.bin"))).unwrap(), vec![7; 300_000]);
+}
