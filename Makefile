@@ -11,7 +11,7 @@ demo: deps
 	@mkdir -p $(OUT)
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) compare varmail --modes ordered,data,data+async --device sata-850pro --seed 1 \
-	  --runtime 10s --images $(OUT)/demo --html $(OUT)/demo.html
+	  --runtime 10s --images $(OUT)/demo --force --html $(OUT)/demo.html
 	@for image in $(OUT)/demo/*.img; do echo "e2fsck -fn $$image"; PATH="$$PATH:/usr/sbin:/sbin" e2fsck -fn $$image || exit 1; done
 	@echo "report: $(OUT)/demo.html"
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,22 +17,12 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 /// Lets `e2fsck -fn` look at every so-many-th state.
 pub(crate) struct E2fsck {
     every: u64,
-    path: PathBuf,
-}
-
-impl Drop for E2fsck {
-    fn drop(&mut self) {
-        // It may never have been written.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }
 
 impl E2fsck {
     /// `every` 0 asks nobody.
     pub(crate) fn new(every: u64) -> E2fsck {
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("onewrite-crash-{}-{number}.img", std::process::id());
-        E2fsck { every, path: std::env::temp_dir().join(name) }
+        E2fsck { every }
     }
 
     /// Whether it is asked about state number `state`.
@@ -42,14 +33,23 @@ impl E2fsck {
     /// What it finds wrong with a recovered state.
     pub(crate) fn finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
         let failed = |error: io::Error| CrashError::Tool { tool: "e2fsck", reason: error.to_string() };
-        save(image, &self.path).map_err(failed)?;
-        check(&self.path).map_err(failed)
+        let file = nameless().map_err(failed)?;
+        save(image, &file).map_err(failed)?;
+        check(&PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))).map_err(failed)
     }
 }
 
+/// A file that has lost its name already, so that nothing is left however the process ends.
+fn nameless() -> io::Result<File> {
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("onewrite-crash-{}-{number}.img", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
 /// Writes an image to a file, holes where it has none.
-fn save(image: &Image, path: &Path) -> io::Result<()> {
-    let file = File::create(path)?;
+fn save(image: &Image, file: &File) -> io::Result<()> {
     file.set_len(image.pages() * PAGE_SIZE as u64)?;
     for (lpn, page) in image.written() {
         if !page.is_zeros() {

@@ -47,7 +47,7 @@ fn a_missing_file_is_named_with_the_cure() {
 fn an_empty_file_is_refused() {
     let path = scratch("empty");
     std::fs::write(&path, b"").unwrap();
-    assert!(FileDisk::open(&path).unwrap_err().to_string().contains("name a file with a size"));
+    assert!(FileDisk::open(&path).unwrap_err().to_string().contains("it is no image"));
     let none = path.with_extension("none");
     assert!(FileDisk::create(&none, 100).is_err() && !none.exists(), "what is refused is not left behind");
     assert!(FileDisk::create(&path, 100).is_err() && path.exists(), "what was there stays");

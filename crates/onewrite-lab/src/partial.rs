@@ -68,6 +68,17 @@ impl Partial {
         }
     }
 
+    /// Whether [`Partial::create`] would be let, as far as that can be told before.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_create(path: &Path) -> io::Result<()> {
+        let Some(target) = destination(path)? else { return Ok(()) };
+        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let place = if target.exists() { &target } else { directory };
+        Ok(rustix::fs::access(place, rustix::fs::Access::WRITE_OK)?)
+    }
+
     /// Where it is now.
     pub fn path(&self) -> &Path {
         self.temporary.as_deref().unwrap_or(&self.target)

@@ -24,7 +24,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  the promise was broken (crash), what was read back differs (run),
-     a row differs (paper), or something could not be copied (cp)
+     a row differs (paper), or part of what was asked could not be done:
+     copied (cp, mkfs --from), changed (rm, mv, mkdir), read (--rescue)
   2  usage or bad input: options, job files, traces, profiles,
      a damaged or unsupported image
   3  the machine: an I/O error, a full disk, no permission,
@@ -189,7 +190,7 @@ pub struct JobArgs {
     /// Seed of all chance; a job's randseed is mixed in.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Format a real disk that holds something.
+    /// Format a real disk that holds something, and replace images that are there.
     #[arg(long)]
     pub force: bool,
     /// Options of job files.

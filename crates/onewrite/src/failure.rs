@@ -3,7 +3,7 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | the promise was broken, a row differs from its paper, or something could not be copied |
+//! | 1 | the promise was broken, a row differs from its paper, or part of what was asked could not be done (copied, removed, read) |
 //! | 2 | usage or bad input: options, job files, traces, profiles, a damaged or unsupported image |
 //! | 3 | the machine: I/O errors, a full disk, no permission, an image or disk in use |
 //!
@@ -68,7 +68,9 @@ fn known(cause: &(dyn Error + 'static)) -> Option<Failure> {
 fn of_lab(error: &LabError) -> Failure {
     match error {
         LabError::Verify { .. } | LabError::Missed(_) => Failure::Broken,
-        LabError::WriteFile { .. } | LabError::Raw { .. } | LabError::Halt(_) => Failure::Machine,
+        LabError::Full { .. } | LabError::WriteFile { .. } | LabError::Raw { .. } | LabError::Halt(_) => {
+            Failure::Machine
+        }
         LabError::ReadFile { message, .. } if is_broken_medium(message) => Failure::Machine,
         LabError::DeviceSetup(error) => of_setup(error),
         LabError::Operation { source: error, .. } | LabError::Fs(error) => of_fs(error),

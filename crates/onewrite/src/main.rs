@@ -10,6 +10,7 @@ mod commands;
 mod escape;
 mod failure;
 mod open;
+mod outputs;
 mod progress;
 mod size;
 mod stop;

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, bail};
-use onewrite_device::{Access, Hold};
+use anyhow::Context;
 use onewrite_lab::Partial;
 
 use crate::escape;
@@ -70,27 +69,6 @@ pub fn print(text: fmt::Arguments<'_>) {
 /// Whether `path` stands for standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
-}
-
-/// Refuses files that cannot be made, before the work is done whose results they are to hold.
-pub fn check(paths: &[Option<&PathBuf>]) -> anyhow::Result<()> {
-    for path in paths.iter().flatten().filter(|path| !is_stdout(path)) {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if let Some(parent) = parent
-            && !parent.is_dir()
-        {
-            bail!("{}: there is no directory {}; make it first", path.display(), parent.display());
-        }
-        if path.is_dir() {
-            bail!("{}: it is a directory; name a file in it", path.display());
-        }
-        if path.is_file()
-            && let Err(busy @ onewrite_device::Error::Busy { .. }) = Hold::take(path, Access::Alone)
-        {
-            return Err(busy.into());
-        }
-    }
-    Ok(())
 }
 
 /// Writes a file; what cannot be written whole is not left behind.

@@ -106,10 +106,10 @@ impl Copying {
     pub async fn weigh<S: Source>(&mut self, source: &S, nodes: impl Iterator<Item = S::Node>) {
         // Only a bar that is seen is worth a walk.
         if !self.0.is_hidden()
-            && let Ok(bytes) = transfer::weigh(source, nodes.collect(), self).await
+            && let Ok(weight) = transfer::weigh(source, nodes.collect(), self).await
         {
             self.0.set_style(style("{prefix} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left"));
-            self.0.set_length(bytes);
+            self.0.set_length(weight.bytes);
         }
     }
 }

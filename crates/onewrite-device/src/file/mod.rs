@@ -157,12 +157,7 @@ impl FileDisk {
         if pages == 0 {
             let problem = format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}");
             let error = io::Error::new(io::ErrorKind::InvalidInput, problem);
-            return Err(refuse(
-                path,
-                "open",
-                &error,
-                "name a file with a size, or one that does not exist and a size for it",
-            ));
+            return Err(refuse(path, "open", &error, "it is no image; `onewrite mkfs` makes one of a --size"));
         }
         let name = path.display().to_string();
         let share_refusal = match access {
@@ -307,6 +302,9 @@ fn length(file: &File) -> io::Result<u64> {
     let metadata = file.metadata()?;
     if metadata.file_type().is_block_device() {
         return Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?);
+    }
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
     }
     Ok(metadata.len())
 }

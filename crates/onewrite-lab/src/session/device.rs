@@ -98,7 +98,7 @@ fn existing(path: &Path, bytes: Option<u64>) -> Result<Box<dyn Device>, LabError
     let disk = FileDisk::open(path)?;
     let has = disk.geometry().pages * PAGE_SIZE as u64;
     match bytes {
-        Some(bytes) if bytes != has => {
+        Some(bytes) if bytes / PAGE_SIZE as u64 * PAGE_SIZE as u64 != has => {
             let path = path.display();
             Err(LabError::Option(format!(
                 "{path} has {has} bytes already; leave --size out, or name a file that does not exist"

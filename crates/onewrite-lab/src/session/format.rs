@@ -1,5 +1,10 @@
 //! Format: an ext4 image written to a device.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
 use onewrite_block::{Cause, Choices, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 use onewrite_fs::ext4::mkfs::{self, MkfsOptions};
 
@@ -118,6 +123,17 @@ pub async fn held_by(port: &DevicePort) -> Result<Option<String>, LabError> {
     let last = read(port, pages - 1, 1).await?;
     let is_blank = first.iter().chain(&last).all(Page::is_zeros);
     Ok((!is_blank).then(|| "data of an unknown kind".to_owned()))
+}
+
+/// What a file or disk begins with that one would regret to lose, as far as it can be read.
+pub fn held_in(path: &Path) -> Option<&'static str> {
+    let mut page = Vec::new();
+    let is_content = std::fs::metadata(path).is_ok_and(|found| found.is_file() || found.file_type().is_block_device());
+    if is_content {
+        File::open(path).and_then(|file| file.take(PAGE_SIZE as u64).read_to_end(&mut page)).ok()?;
+    }
+    page.resize(PAGE_SIZE, 0);
+    name_of(&page)
 }
 
 async fn read(port: &DevicePort, start: u64, count: u32) -> Result<Vec<Page>, LabError> {

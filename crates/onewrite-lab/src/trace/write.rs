@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use liblzma::write::XzEncoder;
 use onewrite_cache::PageRequest;
 
 use super::text::Own;
@@ -22,11 +23,15 @@ pub enum WriteFormat {
     Bytes(u64),
 }
 
+/// What xz(1) takes by itself.
+const XZ_LEVEL: u32 = 6;
+
 /// Where the lines go.
 enum Sink {
     Plain(BufWriter<File>),
     Gzip(Box<GzEncoder<BufWriter<File>>>),
     Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
+    Xz(Box<XzEncoder<BufWriter<File>>>),
 }
 
 impl Sink {
@@ -35,6 +40,7 @@ impl Sink {
             Sink::Plain(file) => file,
             Sink::Gzip(encoder) => encoder,
             Sink::Zstd(encoder) => encoder,
+            Sink::Xz(encoder) => encoder,
         }
     }
 }
@@ -50,7 +56,7 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// A new file, compressed with zstd if it ends in `.zst` and with gzip if in `.gz`.
+    /// A new file, compressed with zstd if it ends in `.zst`, with gzip if in `.gz`, with xz if in `.xz`.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -61,6 +67,7 @@ impl TraceWriter {
             let sink = match path.extension().and_then(|extension| extension.to_str()) {
                 Some("zst") => Sink::Zstd(Box::new(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)),
                 Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
+                Some("xz") => Sink::Xz(Box::new(XzEncoder::new(file, XZ_LEVEL))),
                 _ => Sink::Plain(file),
             };
             Ok((sink, partial))
@@ -164,6 +171,7 @@ impl TraceWriter {
             Sink::Plain(file) => Ok(file),
             Sink::Gzip(encoder) => encoder.finish(),
             Sink::Zstd(encoder) => encoder.finish(),
+            Sink::Xz(encoder) => encoder.finish(),
         };
         ended.and_then(|mut file| file.flush()).map_err(|error| unwritable(&self.path, &error))?;
         self.partial.keep().map_err(|error| unwritable(&self.path, &error))

@@ -26,7 +26,7 @@ pub use left::{Left, LeftOut};
 pub use remove::remove;
 pub use settle::Keep;
 pub use source::{Entries, Identity, Source, Tree};
-pub use weigh::weigh;
+pub use weigh::{Weight, weigh};
 
 /// Bytes moved at a time.
 const CHUNK: usize = 1 << 20;

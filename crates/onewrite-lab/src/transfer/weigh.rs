@@ -10,14 +10,36 @@ use crate::error::LabError;
 
 /// Bytes of one sector, the unit of the space that a file takes.
 const SECTOR: u64 = 512;
+/// Blocks and inodes of an image: mkfs makes an inode for so many bytes.
+const BLOCK: u64 = 4096;
+const BYTES_PER_INODE: u64 = 16 << 10;
 
-/// Bytes of content of `nodes` and of all below them: holes count for nothing, and a file or directory counts once. Nor does
-/// what cannot be read; it is told when it is copied.
+/// How much something is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    /// Bytes of content, holes left out.
+    pub bytes: u64,
+    /// Files, directories and other entries.
+    pub entries: u64,
+    /// Bytes of whole blocks that they take.
+    pub space: u64,
+}
+
+impl Weight {
+    /// Bytes of an image that has room for it, structure and journal included: a quarter more than it takes.
+    pub fn image_bytes(&self) -> u64 {
+        let inodes = (self.entries + self.entries / 8) * BYTES_PER_INODE;
+        (self.space + self.space / 4).max(inodes).saturating_add(64 << 20).next_multiple_of(64 << 20)
+    }
+}
+
+/// What `nodes` and all below them are: holes count for nothing, and a file or directory counts once. Nor does what cannot be
+/// read; it is told when it is copied.
 ///
 /// # Errors
 /// If `watcher` ends it.
-pub async fn weigh<S: Source>(source: &S, nodes: Vec<S::Node>, watcher: &mut dyn Watcher) -> Result<u64, LabError> {
-    let (mut pending, mut seen, mut bytes) = (nodes, BTreeSet::new(), 0);
+pub async fn weigh<S: Source>(source: &S, nodes: Vec<S::Node>, watcher: &mut dyn Watcher) -> Result<Weight, LabError> {
+    let (mut pending, mut seen, mut weight) = (nodes, BTreeSet::new(), Weight::default());
     while let Some(node) = pending.pop() {
         watcher.moved(0)?;
         let Ok((attributes, identity)) = source.attributes(&node).await else { continue };
@@ -25,16 +47,22 @@ pub async fn weigh<S: Source>(source: &S, nodes: Vec<S::Node>, watcher: &mut dyn
         if (is_directory || attributes.links > 1) && !seen.insert(identity) {
             continue;
         }
+        weight.entries += 1;
         match attributes.kind {
             FileKind::Directory => {
+                weight.space += attributes.size.next_multiple_of(BLOCK);
                 let entries = source.entries(&node).await;
                 pending.extend(entries.into_iter().flat_map(|entries| entries.children).map(|(_, node)| node));
             }
-            FileKind::Regular => bytes += attributes.size.min(attributes.sectors * SECTOR),
+            FileKind::Regular => {
+                let bytes = attributes.size.min(attributes.sectors * SECTOR);
+                weight.bytes += bytes;
+                weight.space += bytes.next_multiple_of(BLOCK);
+            }
             _ => (),
         }
     }
-    Ok(bytes)
+    Ok(weight)
 }
 
 #[cfg(test)]
@@ -61,7 +89,9 @@ mod tests {
             let (root, nothing) = (tree.at(&root).unwrap(), tree.at(&root.join("nothing")).unwrap());
             weigh(&tree, vec![root, nothing], &mut ()).await
         });
-        assert_eq!(weight.unwrap().unwrap(), 8192 + 4096);
+        let weight = weight.unwrap().unwrap();
+        assert_eq!((weight.bytes, weight.entries), (8192 + 4096, 6));
+        assert!(weight.space >= weight.bytes && weight.image_bytes() == 128 << 20, "{weight:?}");
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -13,12 +13,18 @@ use onewrite_lab::trace::{Trace, TraceOptions, Volumes, summarise};
 use super::layer::layer;
 use crate::args::{Cache, TraceInput};
 use crate::output::{self, is_stdout, write_json};
+use crate::outputs::Outputs;
 use crate::progress::Bar;
 use crate::size::SizeOrShare;
 
 /// Runs a trace through policies and sizes.
 pub fn cache(args: &Cache) -> anyhow::Result<()> {
-    output::check(&[args.json.as_ref(), args.after.as_ref(), args.chart.as_ref()])?;
+    let outputs = Outputs {
+        json: args.json.as_ref(),
+        files: args.after.iter().chain(&args.chart).collect(),
+        ..Outputs::default()
+    };
+    outputs.check(&[&args.trace])?;
     if args.each {
         return each(args);
     }

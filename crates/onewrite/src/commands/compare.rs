@@ -1,6 +1,6 @@
 //! `onewrite compare`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use onewrite_fs::ext4::Mode;
@@ -13,33 +13,43 @@ use super::job;
 use super::run::operations;
 use crate::args::Compare;
 use crate::output::{self, is_stdout, write_json};
+use crate::outputs::Outputs;
 use crate::progress::Spinner;
 
 /// Runs one job in several modes.
 pub fn compare(args: &Compare) -> anyhow::Result<()> {
-    output::check(&[Some(&args.html), args.json.as_ref()])?;
+    let images: Vec<PathBuf> = args.modes.iter().filter_map(|mode| image(args, mode)).collect();
+    let outputs = Outputs {
+        json: args.json.as_ref(),
+        files: vec![&args.html],
+        images: images.iter().collect(),
+        force: args.job.force,
+    };
+    if let Some(directory) = &args.images {
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
+    outputs.check(&job::inputs(&args.job))?;
     let choice = job::choice(&args.job)?;
     if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
         bail!("on a real disk each mode formats it anew; --force compares all the same");
     }
     let modes = args.modes.iter().map(|name| job::mode(name)).collect::<anyhow::Result<Vec<Mode>>>()?;
-    if let Some(directory) = &args.images {
-        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    }
     let mut runs = Vec::new();
     for mode in &modes {
         runs.push(one(args, &choice, *mode, &modes)?);
     }
     let comparison = Comparison { command: command(), runs };
-    output::write(&args.html, &comparison.html())?;
-    note!("report: {}", args.html.display());
-    if let Some(path) = &args.json {
-        write_json(path, &json(&comparison)?)?;
-    }
     if !args.json.as_deref().is_some_and(is_stdout) {
         out!("{}", comparison.table());
     }
-    Ok(())
+    output::write(&args.html, &comparison.html())?;
+    note!("report: {}", args.html.display());
+    args.json.as_ref().map_or(Ok(()), |path| write_json(path, &json(&comparison)?))
+}
+
+/// Where the device of a mode is saved.
+fn image(args: &Compare, mode: &str) -> Option<PathBuf> {
+    args.images.as_ref().map(|directory| directory.join(format!("{mode}.img")))
 }
 
 /// One mode; `all` are asked for, and what one of them lacks is said before the first runs.
@@ -48,8 +58,7 @@ fn one(args: &Compare, choice: &DeviceChoice, mode: Mode, all: &[Mode]) -> anyho
     let (device, partial) = job::device(&args.job, &spec, choice, all)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(mode.name());
-    let image = args.images.as_ref().map(|directory| directory.join(format!("{mode}.img")));
-    let extras = Extras { watcher: Some(spinner.watcher()), image, ..Extras::default() };
+    let extras = Extras { watcher: Some(spinner.watcher()), image: image(args, mode.name()), ..Extras::default() };
     let result = session::run(&spec, device, extras)?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| spec.device.clone())?;
     spinner.finish(mode.name(), operations(&result));

@@ -18,12 +18,15 @@ use super::job::{given_for_files, job_file, known, warn};
 use super::probe::eviction_spot;
 use super::stdin;
 use crate::args::Crash;
-use crate::output::{self, write_json};
+use crate::output::write_json;
+use crate::outputs::Outputs;
 use crate::progress::Bar;
 
 /// Explores a workload, or judges one state again.
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
-    output::check(&[args.json.as_ref()])?;
+    let inputs: Vec<&Path> =
+        [Some(&args.workload), args.device.as_ref()].into_iter().flatten().map(Path::new).collect();
+    Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&inputs)?;
     if args.device.is_none() && args.layer.is_given() {
         bail!("--ftl, --log-blocks and --map-cache belong to --device; name one");
     }

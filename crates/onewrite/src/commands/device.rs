@@ -10,10 +10,12 @@ use onewrite_device::{Layer, OperationLatency, Profile, timeline_svg, waf};
 use super::layer::layer;
 use crate::args::Device;
 use crate::output::{self, write_json};
+use crate::outputs::Outputs;
 
 /// Lists the profiles, or shows and measures one.
 pub fn device(args: &Device) -> anyhow::Result<()> {
-    output::check(&[args.json.as_ref(), args.timeline.as_ref()])?;
+    let outputs = Outputs { json: args.json.as_ref(), files: args.timeline.iter().collect(), ..Outputs::default() };
+    outputs.check(&args.profile.iter().map(Path::new).collect::<Vec<_>>())?;
     let Some(name) = &args.profile else { return list() };
     if let (Some(percent), Some(range)) = (args.block_utilization, args.range) {
         return write_amplification(args, name, percent, range);

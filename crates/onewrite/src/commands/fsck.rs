@@ -12,7 +12,8 @@ use onewrite_lab::session::{Judgement, Mended, Prospect, judge, mend, prospect};
 use crate::args::Fsck;
 use crate::escape;
 use crate::open::{replayed, with_device};
-use crate::output::{self, is_stdout, write_json};
+use crate::output::{is_stdout, write_json};
+use crate::outputs::Outputs;
 
 /// Exit code of fsck(8) for errors that were corrected.
 const CORRECTED: u8 = 1;
@@ -23,7 +24,7 @@ const NOT_CHECKED: u8 = 8;
 
 /// Replays the log and checks every structure; repairs it, if that is asked for.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
-    output::check(&[args.json.as_ref()])?;
+    Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&[&args.image])?;
     let done = match (args.safe, args.all) {
         (true, _) => repair(args, Manner::Safe),
         (_, true) => repair(args, Manner::All),

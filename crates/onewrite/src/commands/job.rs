@@ -92,6 +92,11 @@ fn job(args: &JobArgs, host: &HostProfile) -> anyhow::Result<JobSpec> {
     Ok(JobSpec::Fio(job_file(&args.job, &args.fio, runtime, (host.cores as u64, args.cache_size))?))
 }
 
+/// What a run of `args` reads, as far as it may be on the host.
+pub fn inputs(args: &JobArgs) -> Vec<&Path> {
+    [&args.job, &args.device, &args.host].into_iter().map(Path::new).filter(|path| path.exists()).collect()
+}
+
 /// The job file at `path`, or on standard input, cut down and changed as `args` say, on a machine of so many cores and bytes of page cache.
 pub fn job_file(
     path: &str,
@@ -231,9 +236,12 @@ pub fn disk(path: &Path, size: Option<u64>) -> anyhow::Result<(Box<dyn Device>, 
     if path.exists() {
         return Ok((DeviceChoice::Disk(path.to_owned()).open(size)?, None));
     }
+    let bytes = size.unwrap_or(DEFAULT_BYTES) / PAGE_SIZE as u64 * PAGE_SIZE as u64;
+    if bytes == 0 {
+        bail!("{}: a disk has at least one page of {PAGE_SIZE} bytes", path.display());
+    }
     let (_, partial) = Partial::create(path).with_context(|| format!("cannot make {}", path.display()))?;
-    let device =
-        FileDisk::create(partial.path(), size.unwrap_or(DEFAULT_BYTES)).with_context(|| path.display().to_string())?;
+    let device = FileDisk::create(partial.path(), bytes).with_context(|| path.display().to_string())?;
     Ok((Box::new(device.called(path)), Some(partial)))
 }
 

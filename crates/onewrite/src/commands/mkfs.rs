@@ -9,9 +9,9 @@ use anyhow::{Context, bail};
 use onewrite_block::{Choices, DevicePort, Time};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FileView};
-use onewrite_lab::Partial;
 use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, held_by};
-use onewrite_lab::transfer::{CopyIn, HostTree, Left, Transferred};
+use onewrite_lab::transfer::{CopyIn, HostTree, Left, Transferred, weigh};
+use onewrite_lab::{LabError, Partial};
 
 use super::cp::tell_left;
 use super::job;
@@ -68,6 +68,11 @@ async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Lef
     let shown = from.as_os_str().as_encoded_bytes();
     let copied = copy.tree(&root, shown, fs.root(), None).await;
     drop(copy);
+    if let Err(LabError::Full { .. }) = copied {
+        let needed = weigh(&tree, vec![root], &mut ()).await?.image_bytes() >> 20;
+        let from = from.display();
+        bail!("{from} does not fit, so nothing was made; --size {needed}MiB has room for it");
+    }
     fs.unmount().await?;
     Ok((copied?, left))
 }

@@ -11,6 +11,7 @@ use onewrite_lab::paper::{self, Row};
 
 use crate::args::Paper;
 use crate::output::{self, is_stdout, write_json};
+use crate::outputs::Outputs;
 use crate::progress::Bar;
 
 /// A row is not what its paper says.
@@ -19,7 +20,8 @@ const ROW_DIFFERS: u8 = 1;
 /// Runs rows of the scoreboard and prints paper beside measured. Ends with 1 if a row differs.
 pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
-    output::check(&[args.html.as_ref(), args.json.as_ref()])?;
+    let outputs = Outputs { json: args.json.as_ref(), files: args.html.iter().collect(), ..Outputs::default() };
+    outputs.check(&[])?;
     if args.ids == ["ts-clock"] {
         return ts_clock(args).map(|()| ExitCode::SUCCESS);
     }

@@ -12,12 +12,14 @@ use onewrite_lab::session::DeviceChoice;
 use crate::args::Probe;
 use crate::open::wall_time;
 use crate::output::{self, is_stdout, write_json};
+use crate::outputs::Outputs;
 use crate::progress::Bar;
 use crate::size;
 
 /// Probes a device.
 pub fn probe(args: &Probe) -> anyhow::Result<()> {
-    output::check(&[args.json.as_ref(), args.chart.as_ref()])?;
+    let outputs = Outputs { json: args.json.as_ref(), files: args.chart.iter().collect(), ..Outputs::default() };
+    outputs.check(&[Path::new(&args.device)])?;
     let choice = DeviceChoice::named(&args.device)?;
     let device = device(args, &choice)?;
     let time = if choice.is_emulated() { Time::Virtual } else { wall_time() };

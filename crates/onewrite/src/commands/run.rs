@@ -18,13 +18,20 @@ use onewrite_lab::{LabError, Partial};
 
 use super::job;
 use crate::args::{FsKind, Run};
-use crate::output::{self, is_stdout, write_json};
+use crate::output::{is_stdout, write_json};
+use crate::outputs::Outputs;
 use crate::progress::Spinner;
 
 /// Runs one job.
 pub fn run(args: &Run) -> anyhow::Result<()> {
     let Run { json, trace, page_trace, image, .. } = args;
-    output::check(&[json.as_ref(), trace.as_ref(), page_trace.as_ref(), image.as_ref()])?;
+    let outputs = Outputs {
+        json: json.as_ref(),
+        files: trace.iter().chain(page_trace).collect(),
+        images: image.iter().collect(),
+        force: args.job.force,
+    };
+    outputs.check(&job::inputs(&args.job))?;
     let choice = job::choice(&args.job)?;
     let spec = job::spec(&args.job, &choice, stack(args)?)?;
     let modes = match spec.stack {
@@ -67,11 +74,9 @@ pub fn operations(result: &RunResult) -> u64 {
 }
 
 fn print(spec: &RunSpec, result: RunResult, json: Option<&Path>) -> anyhow::Result<()> {
-    if let Some(path) = json {
-        write_json(path, &result.to_json())?;
-        if is_stdout(path) {
-            return Ok(());
-        }
+    let document = json.map(|path| (path, result.to_json()));
+    if let Some((path, document)) = document.as_ref().filter(|(path, _)| is_stdout(path)) {
+        return write_json(path, document);
     }
     let label = match spec.stack {
         Stack::Ext4(mode) => mode.name(),
@@ -79,7 +84,7 @@ fn print(spec: &RunSpec, result: RunResult, json: Option<&Path>) -> anyhow::Resu
     };
     let runs = vec![Compared { label: label.to_owned(), result, crash: None }];
     out!("{}", Comparison { command: String::new(), runs }.table());
-    Ok(())
+    document.map_or(Ok(()), |(path, document)| write_json(path, &document))
 }
 
 /// Takes every page.
@@ -116,6 +121,9 @@ fn end_page_trace(trace: &PageTrace) -> anyhow::Result<()> {
     trace.replace(ended).and_then(TraceWriter::finish).context("the trace of pages is incomplete")
 }
 
+/// Endings of compressed files.
+const COMPRESSED: [&str; 5] = ["zst", "gz", "xz", "bz2", "lz4"];
+
 /// Takes every request.
 type Sink = Box<dyn FnMut(TraceEvent)>;
 
@@ -132,6 +140,9 @@ type SharedTrace = Rc<RefCell<Option<RequestTrace>>>;
 
 impl RequestTrace {
     fn create(path: &Path) -> anyhow::Result<SharedTrace> {
+        if let Some(ending) = path.extension().filter(|ending| COMPRESSED.iter().any(|known| known == ending)) {
+            bail!("--trace {}: it is plain CSV; leave .{} out", path.display(), ending.display());
+        }
         let (file, partial) = Partial::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut trace = RequestTrace { path: path.to_owned(), file: BufWriter::new(file), partial, failure: None };
         trace.line("submitted_ns,latency_ns,operation,start_page,pages,cause,failed");

@@ -4,18 +4,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use onewrite_lab::generate::{self, Generation};
-use onewrite_lab::is_same_file;
 use onewrite_lab::trace::{self, Drawing, Record, Summary, TraceOptions, TraceWriter, Volumes, WriteFormat};
 
 use super::cache::{alone, options};
 use crate::args::{Lines, Trace, TraceInput};
 use crate::output::{self, is_stdout, write_json};
+use crate::outputs::Outputs;
 use crate::progress::Bar;
 
 /// Carries one of the subcommands out.
 pub fn trace(args: &Trace) -> anyhow::Result<()> {
     match args {
         Trace::Summarise { traces, input, each, json } => {
+            let inputs: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
+            Outputs { json: json.as_ref(), ..Outputs::default() }.check(&inputs)?;
             let mut summaries = Vec::new();
             for path in traces {
                 summaries.extend(summaries_of(path, input, *each)?);
@@ -99,11 +101,9 @@ fn print(summaries: &[(String, Summary)]) {
     }
 }
 
-/// Refuses to write over what is read, by whatever name.
-fn differ(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let is_same = from == to || is_same_file(from, to);
-    anyhow::ensure!(!is_same, "{} would be written over while it is read; give a new name", from.display());
-    Ok(())
+/// Refuses an output that cannot or must not be made.
+fn makes(output: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
+    Outputs { files: vec![&output.to_owned()], ..Outputs::default() }.check(inputs)
 }
 
 /// Copies records from `skip` on, `take` of them. Times are those since the first that is copied.
@@ -114,7 +114,7 @@ fn copy(
     (lines, no_times): (Lines, bool),
     (skip, take): (u64, u64),
 ) -> anyhow::Result<()> {
-    differ(from, to)?;
+    makes(to, &[from])?;
     let options = options(from, input)?;
     let has_times = !no_times && trace::Trace::has_times(from, &options)?;
     let mut open = trace::Trace::open(from, &options)?;
@@ -152,6 +152,7 @@ fn copy(
 }
 
 fn generate(what: Generation<'_>, output: &Path) -> anyhow::Result<()> {
+    makes(output, what.load_file.as_slice())?;
     let requests = generate::generate(what)?;
     let mut writer = TraceWriter::create(output)?;
     requests.iter().try_for_each(|request| writer.page(*request))?;
@@ -162,8 +163,7 @@ fn generate(what: Generation<'_>, output: &Path) -> anyhow::Result<()> {
 }
 
 fn draw(from: &Path, to: &Path, input: &TraceInput, only_writes: bool) -> anyhow::Result<()> {
-    differ(from, to)?;
-    output::check(&[Some(&to.to_owned())])?;
+    makes(to, &[from])?;
     let drawing = Drawing { page_bytes: input.page_size, only_writes };
     let title = from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let options = options(from, input)?;

@@ -52,11 +52,11 @@ fn an_image_that_cannot_be_made_leaves_nothing_behind() {
     let refusal = scratch.onewrite("mkfs a.img --size 16k").fails_with(2);
     assert!(refusal.contains("too few"), "{refusal}");
     for (arguments, words) in [
-        ("mkfs a.img --size 0", "name a file with a size"),
+        ("mkfs a.img --size 0", "at least one page of 4096 bytes"),
         ("mkfs a.img --size 4MiB", "at least 8 MiB"),
         ("mkfs a.img --size 64MiB --journal-size 0", "--journal-size 4MiB"),
         ("mkfs a.img --size 64MiB --journal-size 1GiB", "a smaller journal"),
-        ("run varmail --device ./a.img --size 0", "name a file with a size"),
+        ("run varmail --device ./a.img --size 0", "at least one page of 4096 bytes"),
     ] {
         let refusal = scratch.onewrite(arguments).fails_with(2);
         assert_eq!(refusal.matches(words).count(), 1, "said once: {arguments}: {refusal}");

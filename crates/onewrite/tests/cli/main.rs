@@ -3,6 +3,7 @@
 mod crash;
 mod guard;
 mod images;
+mod outputs;
 mod padding;
 mod partial;
 mod repairs;

@@ -159,10 +159,10 @@ fn bad_traces_and_names_are_refused_with_the_place_and_the_cure() {
         ("cache bad.csv --size 0", "holds no page"),
         ("trace convert two out.csv", "--volume 0"),
         ("trace summarise bad.csv --page-size 0", "4096"),
-        ("trace convert bad.csv bad.csv", "new name"),
-        ("trace convert bad.csv link.csv", "new name"),
-        ("trace draw bad.csv ./bad.csv", "new name"),
-        ("cache bad.csv --policy lru --after ./bad.csv", "new name"),
+        ("trace convert bad.csv bad.csv", "name another file"),
+        ("trace convert bad.csv link.csv", "name another file"),
+        ("trace draw bad.csv ./bad.csv", "name another file"),
+        ("cache bad.csv --policy lru --after ./bad.csv", "name another file"),
         ("cache bad.csv --policy lru --after none/x.csv", "there is no directory none"),
         ("cache two --policy lru --volume 7", "no requests of volume 7"),
         ("cache two --device ideal --ftl bast --log-blocks 0", "one at least"),
@@ -180,7 +180,7 @@ fn a_trace_that_breaks_off_leaves_no_file_and_the_source_as_it_was() {
     for command in ["trace convert bad.csv new.csv", "trace cut bad.csv new.csv.zst", "cache bad.csv --after new.csv"] {
         assert!(scratch.onewrite(command).fails_with(2).contains("line 2"), "{command}");
     }
-    assert!(scratch.onewrite("cache bad.csv --after bad.csv --policy lru").fails_with(2).contains("new name"));
+    assert!(scratch.onewrite("cache bad.csv --after bad.csv --policy lru").fails_with(2).contains("name another file"));
     assert_eq!(std::fs::read_to_string(scratch.path("bad.csv")).unwrap(), "r,1\nq,2\n");
     assert_eq!(std::fs::read_dir(scratch.as_path()).unwrap().count(), 1, "the source alone");
 }
