@@ -27,6 +27,16 @@ pub enum Error {
         /// The size asked for.
         bytes: u64,
     },
+    /// More log blocks than a hybrid layer has room for.
+    #[error("{asked} log blocks were asked for; the spare blocks of {bytes} bytes allow {most}: --log-blocks {most}")]
+    LogBlocks {
+        /// So many were asked for.
+        asked: u32,
+        /// So many can be.
+        most: u32,
+        /// Bytes of the device.
+        bytes: u64,
+    },
     /// A file or block device of the host could not be opened.
     #[error("{path}: {operation} failed: {message}; {cure}")]
     Host {

@@ -202,12 +202,17 @@ pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
     measure(&mut Replay::new(pages, BLOCK_PAGES, SPARE_PERCENT), block_utilization_percent, range_bytes, seed)
 }
 
+/// The device of the experiment, as a layer has it.
+pub fn space() -> FtlPlan {
+    FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64)
+}
+
 /// [`run`] on FAST instead, with at most `random_blocks` random log blocks; none for as many as the spare blocks allow.
 ///
 /// # Panics
 /// As there.
 pub fn run_fast(block_utilization_percent: u32, range_bytes: u64, seed: u64, random_blocks: Option<u32>) -> Waf {
-    let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
+    let space = space();
     measure(&mut Fast::new(FastPlan { space, random_blocks }), block_utilization_percent, range_bytes, seed)
 }
 
@@ -216,7 +221,7 @@ pub fn run_fast(block_utilization_percent: u32, range_bytes: u64, seed: u64, ran
 /// # Panics
 /// As there.
 pub fn run_bast(block_utilization_percent: u32, range_bytes: u64, seed: u64, log_blocks: Option<u32>) -> Waf {
-    let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
+    let space = space();
     measure(&mut Bast::new(BastPlan { space, log_blocks }), block_utilization_percent, range_bytes, seed)
 }
 

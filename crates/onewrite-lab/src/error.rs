@@ -132,6 +132,9 @@ pub struct Refusal {
 }
 
 fn told(refusals: &[Refusal]) -> String {
-    let line = |Refusal { file, line, problem }: &Refusal| format!("{file}:{line}: {problem}");
+    let line = |Refusal { file, line, problem }: &Refusal| match line {
+        0 => format!("{file}: {problem}"),
+        line => format!("{file}:{line}: {problem}"),
+    };
     refusals.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -174,7 +174,7 @@ pub struct JobArgs {
     pub cache_size: u64,
     /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
     /// lru-wsr, bplru, arc, s3-fifo or sieve.
-    #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
+    #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj and zp).
     #[arg(long)]
@@ -218,10 +218,10 @@ pub struct FioArgs {
 #[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy and postmark")]
 pub struct PersonalityArgs {
     /// Files in the file set.
-    #[arg(long)]
+    #[arg(long, value_name = "COUNT", value_parser = size::count::<u32>)]
     pub files: Option<u32>,
     /// Threads (not of postmark).
-    #[arg(long)]
+    #[arg(long, value_name = "COUNT", value_parser = size::count::<u32>)]
     pub threads: Option<u32>,
     /// Mean size of a file.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
@@ -233,7 +233,7 @@ pub struct PersonalityArgs {
     #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
     pub runtime: Option<Duration>,
     /// Run so many operations instead; of postmark: transactions [default: 500].
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>)]
     pub operations: Option<u64>,
 }
 
@@ -314,7 +314,7 @@ pub struct Device {
     /// What translates pages to flash for `--block-utilization`.
     #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "block_utilization")]
     pub ftl: Ftl,
-    /// Log blocks of FAST or BAST for `--block-utilization`, at most as many as the spare blocks allow [default: so many].
+    /// Log blocks of FAST or BAST for `--block-utilization` [default: as many as the spare blocks allow].
     #[arg(long, value_name = "COUNT", requires = "block_utilization")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of DFTL for `--block-utilization` [default: a 2048th of the device].
@@ -386,7 +386,7 @@ pub struct Crash {
     pub cache_pages: usize,
     /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
     /// lru-wsr, bplru, arc, s3-fifo or sieve.
-    #[arg(long, value_name = "NAME", value_parser = parsed::<PolicyKind>, default_value_t = PolicyKind::Lru)]
+    #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj and zp).
     #[arg(long)]
@@ -398,7 +398,7 @@ pub struct Crash {
     #[arg(long, value_parser = size::span, default_value = "200ms", value_name = "TIME")]
     pub checkpoint_age: Duration,
     /// Distinct states to judge.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>, default_value_t = 10_000)]
     pub states: u64,
     /// Seed of all chance.
     #[arg(long, default_value_t = 1)]
@@ -426,6 +426,16 @@ pub struct Crash {
 /// Parses what has a `FromStr` whose error is text.
 fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
+}
+
+/// A policy that a page cache can have: none that needs to know what comes.
+fn page_cache_policy(text: &str) -> Result<PolicyKind, String> {
+    let mut known = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future());
+    known.clone().find(|kind| kind.name() == text).ok_or_else(|| {
+        let first = known.next().map_or_else(String::new, |kind| kind.to_string());
+        let names = known.fold(first, |names, kind| format!("{names}, {kind}"));
+        format!("`{text}` is no policy of a page cache; there are {names}")
+    })
 }
 
 /// `onewrite host`

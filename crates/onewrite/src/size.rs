@@ -2,6 +2,7 @@
 //!
 //! Bare letters and `iB` are powers of 1024, `B` with a letter powers of 1000, as `ls --block-size` and `numfmt` have it.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Parses a number of bytes.
@@ -12,15 +13,37 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = (&text[..end], text[end..].to_ascii_lowercase());
     let factor = factor(&unit).ok_or_else(|| format!("`{text}` is not a size; write 4096, 64M, 1GiB or 500MB"))?;
-    let count: u64 = digits.parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
-    count.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large"))
+    let count = number(digits, text, "sizes stay below 16EiB")?;
+    count.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large; sizes stay below 16EiB"))
+}
+
+/// The digits before a unit.
+fn number(digits: &str, text: &str, limit: &str) -> Result<u64, String> {
+    match digits.is_empty() {
+        true => Err(format!("`{text}` does not begin with a number")),
+        false => digits.parse().map_err(|_| format!("`{text}` is too large; {limit}")),
+    }
+}
+
+/// A count of what is run, which is no experiment without one.
+///
+/// # Errors
+/// What would have been right.
+pub fn count<T: FromStr + PartialEq + Default>(text: &str) -> Result<T, String> {
+    match text.parse() {
+        Ok(zero) if zero == T::default() => Err("nothing would be done; give 1 or more".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => {
+            Err(format!("`{text}` is no count; give a whole number of 1 or more, below 2^{}", 8 * size_of::<T>()))
+        }
+    }
 }
 
 fn factor(unit: &str) -> Option<u64> {
     if matches!(unit, "" | "b") {
         return Some(1);
     }
-    let power = "kmgt".find(unit.chars().next()?)? as u32 + 1;
+    let power = "kmgtpe".find(unit.chars().next()?)? as u32 + 1;
     match &unit[1..] {
         "" | "ib" => Some(1024_u64.pow(power)),
         "b" => Some(1000_u64.pow(power)),
@@ -34,7 +57,7 @@ fn factor(unit: &str) -> Option<u64> {
 /// What would have been right.
 pub fn span(text: &str) -> Result<Duration, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let count: u64 = text[..end].parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    let count = number(&text[..end], text, "write 500ms, 60s or 2m")?;
     match &text[end..] {
         "ms" => Ok(Duration::from_millis(count)),
         "" | "s" => Ok(Duration::from_secs(count)),
@@ -65,6 +88,7 @@ impl SizeOrShare {
 
 /// A size as [`bytes`] has it, or a share as `2.5%`.
 pub fn bytes_or_share(text: &str) -> Result<SizeOrShare, String> {
+    let text = text.trim();
     let Some(percent) = text.strip_suffix('%') else { return bytes(text).map(SizeOrShare::Bytes) };
     match percent.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(SizeOrShare::Share(percent / 100.0)),
@@ -82,6 +106,8 @@ mod tests {
             (bytes("4096"), bytes("64M"), bytes("1GiB"), bytes("1gb")),
             (Ok(4096), Ok(64 << 20), Ok(1 << 30), Ok(1_000_000_000))
         );
+        assert_eq!(bytes("10PiB"), Ok(10 << 50));
+        assert!(bytes("16EiB").unwrap_err().contains("below 16EiB"));
         assert!(["", "M", "1X", "1.5G", "-1", "99999999999T"].iter().all(|text| bytes(text).is_err()));
     }
 

@@ -61,6 +61,16 @@ fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {
     }
 }
 
+/// What helps where a file could not be made longer.
+fn cure_of_extending(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            "the file system below, or `ulimit -f`, takes no file of that size (ext4: 16TiB at most); choose a smaller one"
+        }
+        _ => "free space or choose a smaller size",
+    }
+}
+
 impl FileDisk {
     /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete last
     /// page.
@@ -142,8 +152,7 @@ impl FileDisk {
         })?;
         let metadata = file.metadata().map_err(|error| refuse(path, "stat", &error, "check the path"))?;
         if metadata.is_file() && metadata.len() < bytes {
-            file.set_len(bytes)
-                .map_err(|error| refuse(path, "extend", &error, "free space or choose a smaller size"))?;
+            file.set_len(bytes).map_err(|error| refuse(path, "extend", &error, cure_of_extending(&error)))?;
         }
         FileDisk::of(path, file, hold, Access::Alone)
     }

@@ -79,6 +79,29 @@ impl Layer {
         }
     }
 
+    /// Refuses more log blocks than the spare blocks of `space` allow.
+    ///
+    /// # Errors
+    /// [`Error::LogBlocks`].
+    pub fn check(&self, space: &FtlPlan) -> Result<(), Error> {
+        let (asked, most) = match *self {
+            Layer::Fast { random_blocks } => (random_blocks, FastPlan::random_blocks_max(space)),
+            Layer::Bast { log_blocks } => (log_blocks, BastPlan::log_blocks_max(space)),
+            Layer::Dftl { .. } => return Ok(()),
+        };
+        let bytes = u64::from(space.logical_pages) * PAGE_SIZE as u64;
+        asked.filter(|asked| *asked > most).map_or(Ok(()), |asked| Err(Error::LogBlocks { asked, most, bytes }))
+    }
+
+    /// The same with the number of log blocks left open.
+    fn open_log(self) -> Layer {
+        match self {
+            Layer::Fast { .. } => Layer::Fast { random_blocks: None },
+            Layer::Bast { .. } => Layer::Bast { log_blocks: None },
+            Layer::Dftl { .. } => self,
+        }
+    }
+
     fn over(&self, space: FtlPlan) -> Box<dyn Ftl> {
         match *self {
             Layer::Fast { random_blocks } => Box::new(Fast::new(FastPlan { space, random_blocks })),
@@ -98,7 +121,8 @@ impl Profile {
     /// A block of the layer lies over all dies, as in memory cards and as erase blocks of SSDs look from outside.
     ///
     /// # Errors
-    /// If the profile is a hard disk's, or the capacity has no whole pages or is out of bounds.
+    /// If the profile is a hard disk's, the capacity has no whole pages or is out of bounds, or the spare blocks do not allow the
+    /// log blocks that are asked for.
     pub fn layer(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<TimedFtl, Error> {
         let (model, layer) = self.layered(layer, capacity_bytes)?;
         Ok(TimedFtl::new(layer, model))
@@ -126,9 +150,11 @@ impl Profile {
             None => flash.ftl = FtlKind::Page,
             Some(Layer::Fast { random_blocks }) => {
                 (flash.ftl, flash.log_blocks) = (FtlKind::Fast, random_blocks.or(flash.log_blocks));
+                flash.is_log_asked = random_blocks.is_some();
             }
             Some(Layer::Bast { log_blocks }) => {
                 (flash.ftl, flash.log_blocks) = (FtlKind::Bast, log_blocks.or(flash.log_blocks));
+                flash.is_log_asked = log_blocks.is_some();
             }
             Some(Layer::Dftl { cache_bytes }) => {
                 (flash.ftl, flash.map_cache_bytes) = (FtlKind::Dftl, cache_bytes.or(flash.map_cache_bytes));
@@ -147,7 +173,10 @@ impl Profile {
                 "its translation layer is the page-level one of the event-driven SSD; name fast, bast or dftl";
             return Err(Error::Profile { name: self.name.clone(), message: message.into() });
         };
-        let (model, ftl) = self.layered(layer, capacity_bytes)?;
+        // The profile's own number holds for its full size, and gives way on a smaller device.
+        let is_log_asked = self.flash.as_ref().is_some_and(|flash| flash.is_log_asked);
+        let asked = if is_log_asked { layer } else { layer.open_log() };
+        let (model, ftl) = self.layered(asked, capacity_bytes)?;
         let refusal =
             format!("a translation layer of kind {} keeps one owner for each page; take --ftl page", layer.name());
         let geometry = Geometry {
@@ -160,11 +189,13 @@ impl Profile {
         Ok(FtlDevice::new(ftl, Model { geometry, ..model }))
     }
 
-    /// A layer over this profile's flash, blank, and the model of that.
+    /// A layer over this profile's flash, blank, and the model of that. More log blocks than there may be are refused if `layer`
+    /// asks for them.
     fn layered(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<(Model, Box<dyn Ftl>), Error> {
         let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else { return Err(self.lacks_flash()) };
         let model = self.model(flash, buffer, capacity_bytes)?;
         let space = space(layer, &model.shape, flash.spare_percent);
+        layer.check(&space)?;
         let layer = match layer {
             Layer::Fast { random_blocks } => Layer::Fast { random_blocks: random_blocks.or(flash.log_blocks) },
             Layer::Bast { log_blocks } => Layer::Bast { log_blocks: log_blocks.or(flash.log_blocks) },

@@ -165,6 +165,9 @@ pub struct FlashSide {
     pub map_cache_bytes: Option<u64>,
     /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); none for as many as the spare blocks allow.
     pub log_blocks: Option<u32>,
+    /// Whether that number was asked for; else it gives way to fewer spare blocks.
+    #[serde(skip)]
+    pub(crate) is_log_asked: bool,
     /// A die collects while it has fewer free blocks than this.
     pub collect_below_blocks: usize,
     /// How a die chooses what to collect.

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::partial::is_same_file;
-use crate::trace::{Trace, TraceOptions, TraceWriter};
+use crate::trace::{Trace, TraceOptions, TraceWriter, VOLUME_PAGES};
 use device::Replayed;
 pub use device::{DeviceFigures, DevicePlan, LayerFigures};
 use layer::Counted;
@@ -118,6 +118,8 @@ struct Requests {
     held: Option<Vec<PageRequest>>,
     count: u64,
     last_page: u64,
+    /// Whether there are volumes far behind the first.
+    has_volumes: bool,
     future: Option<Future>,
     /// A layer in the state in which every cell begins.
     ready: Option<Counted>,
@@ -169,7 +171,8 @@ impl CacheStudy {
     fn gather(&self) -> Result<Requests, LabError> {
         let mut trace = Trace::open(&self.trace, &self.options)?;
         let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
-        let mut requests = Requests { held: Some(Vec::new()), count: 0, last_page: 0, future: None, ready: None };
+        let (held, count, last_page, has_volumes) = (Some(Vec::new()), 0, 0, false);
+        let mut requests = Requests { held, count, last_page, has_volumes, future: None, ready: None };
         let mut chunk = Vec::with_capacity(CHUNK);
         let mut goes_on = true;
         while goes_on {
@@ -184,6 +187,7 @@ impl CacheStudy {
             requests.hold(&chunk, self.held_max);
         }
         requests.future = future.map(FutureBuilder::finish);
+        requests.has_volumes = trace.seen().has_volumes;
         Ok(requests)
     }
 
@@ -258,6 +262,14 @@ impl CacheStudy {
     }
 
     fn check_requests(&self, requests: &Requests) -> Result<(), LabError> {
+        if self.device.is_some() && requests.has_volumes {
+            return Err(LabError::Option(format!(
+                "{}: its volumes lie {} TiB apart, which no device holds: --pack lays them one behind the other, --each gives \
+                 each a cache and a device of its own, --volume NUMBER takes one",
+                self.trace.display(),
+                VOLUME_PAGES.saturating_mul(self.page_bytes) >> 40
+            )));
+        }
         match self.options.volume {
             Some(volume) if requests.count == 0 => {
                 Err(LabError::Option(format!("{}: it has no requests of volume {volume}", self.trace.display())))

@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 16 << 20;
 pub struct Place {
     /// The file.
     pub file: Rc<str>,
-    /// Counted from one.
+    /// Counted from one; zero where the file as a whole, or an argument of the command line, is meant.
     pub line: usize,
 }
 
@@ -96,6 +96,15 @@ impl<'a> Reader<'a> {
             }
         }
         self.open.pop();
+    }
+
+    /// Reads `text`, a line of the last section that stands nowhere in a file; `name` tells where it came from.
+    pub fn read_argument(&mut self, name: &str, text: &str) {
+        let place = Place { file: name.into(), line: 0 };
+        match without_comment(text) {
+            "" => (),
+            content => self.setting(place, content),
+        }
     }
 
     fn head(&mut self, place: Place, rest: &str) {

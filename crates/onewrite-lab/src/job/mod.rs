@@ -30,7 +30,6 @@ mod value;
 mod variables;
 
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 
 pub use behaviour::{
@@ -47,13 +46,16 @@ pub use variables::Variables;
 
 use crate::error::{LabError, Refusal};
 use keys::Fault;
-use lines::{Place, Reader, Section};
+pub use lines::Place;
+use lines::{Reader, Section};
 
 /// One job: a section of the file with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The section's name; its files are named after it.
     pub section: String,
+    /// Where the section begins.
+    pub place: Place,
     /// What it does.
     pub options: Options,
     /// What its section and the command line set, key and value; keys without a value are left out.
@@ -176,24 +178,44 @@ impl Reading<'_> {
         }
         apply(&mut options, &section, refusals);
         let changed = self.command_line(&section);
+        let plain = options.clone();
         apply(&mut options, &changed, refusals);
         if refusals.len() == before {
-            let refuse = |problem: String| section.place.refuse(format!("job [{}]: {problem}", section.name));
+            let refuse = |problem: String| {
+                let place = blamed(&plain, &changed).unwrap_or(&section.place);
+                place.refuse(format!("job [{}]: {problem}", section.name))
+            };
             let checked = load_iologs(&mut options).and_then(|()| validate::validate(&options));
             refusals.extend(checked.err().map(refuse));
         }
         let settings = section.settings.into_iter().chain(changed.settings);
         let given = settings.filter_map(|setting| Some((setting.key, setting.value?))).collect();
-        Job { section: section.name, options, given }
+        Job { section: section.name, place: section.place, options, given }
     }
 
     fn command_line(&self, section: &Section) -> Section {
-        let place = Place { file: Rc::from("--set"), line: 0 };
         let mut reader = Reader::new(&self.variables);
-        reader.sections.push(Section { place, name: section.name.clone(), settings: Vec::new() });
-        reader.read(Path::new("--set"), &self.settings.join("\n"));
+        let (place, name) = (section.place.clone(), section.name.clone());
+        reader.sections.push(Section { place, name, settings: Vec::new() });
+        for setting in &self.settings {
+            reader.read_argument(&format!("--set {setting}"), setting);
+        }
         reader.sections.swap_remove(0)
     }
+}
+
+/// The setting of the command line that made impossible what a job's `plain` options and `changed` are together; none if it
+/// was so before.
+fn blamed<'c>(plain: &Options, changed: &'c Section) -> Option<&'c Place> {
+    let is_refused = |count: &usize| {
+        let mut options = plain.clone();
+        for setting in &changed.settings[..*count] {
+            let _ = keys::apply(&mut options, &setting.key, setting.value.as_deref());
+        }
+        load_iologs(&mut options).and_then(|()| validate::validate(&options)).is_err()
+    };
+    let first = (0..=changed.settings.len()).rev().take_while(is_refused).last()?;
+    first.checked_sub(1).map(|index| &changed.settings[index].place)
 }
 
 /// Tells what is wrong with the defaults of `section`, even if no job comes after it.
@@ -310,7 +332,23 @@ mod tests {
         assert!(text.contains("no section [c]; it has a, b"), "{text}");
         let reading = Reading { settings: vec!["bz=8k".to_owned()], ..Reading::default() };
         let text = reading.parse("t", "[a]\nsize=1m\n[b]\nsize=1m\n").unwrap_err().to_string();
-        assert_eq!(text, "--set:1: key `bz` is unknown to fio and to Onewrite; did you mean `bs`?");
+        assert_eq!(text, "--set bz=8k: key `bz` is unknown to fio and to Onewrite; did you mean `bs`?");
+    }
+
+    #[test]
+    fn what_the_command_line_made_impossible_is_blamed_on_it() {
+        let told = |settings: &[&str]| {
+            let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+            let text = "; head\n[a]\nsize=1m\n";
+            Reading { settings, ..Reading::default() }.parse("t.fio", text).unwrap_err().to_string()
+        };
+        let text = told(&["iodepth=4", "bs=32m", "direct=1"]);
+        assert!(text.starts_with("--set bs=32m: job [a]: size=1048576 is smaller"), "{text}");
+        let text = refusal("; head\n[a]\nsize=1m\nbs=32m\n");
+        assert!(text.starts_with("test.fio:2: job [a]: size=1048576"), "{text}");
+        let reading = Reading { sections: vec!["x".to_owned()], ..Reading::default() };
+        let text = reading.parse("t.fio", "[a]\nsize=1m\n").unwrap_err().to_string();
+        assert_eq!(text, "t.fio: it has no section [x]; it has a");
     }
 
     #[test]

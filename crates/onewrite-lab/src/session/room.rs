@@ -1,11 +1,11 @@
 //! Room: how large a device must be for a job, and what is said where it is not.
 
-use onewrite_block::{Choices, MIB};
+use onewrite_block::{Choices, KIB, MIB};
 use onewrite_fs::FsError;
 
 use super::{DEFAULT_BYTES, JobSpec, RunSpec, Stack};
 use crate::error::LabError;
-use crate::workload::fio;
+use crate::workload::{Workload, fio};
 
 /// What a file system of 1 GiB takes for itself besides its journal.
 const STRUCTURE_BYTES: u64 = 32 * MIB;
@@ -13,25 +13,33 @@ const STRUCTURE_BYTES: u64 = 32 * MIB;
 const JOURNAL_BYTES: u64 = 32 * MIB;
 /// Devices are made in steps of this.
 const STEP: u64 = 64 * MIB;
+/// Bytes of a device for each inode, as mke2fs makes them from 512 MiB on.
+const BYTES_PER_INODE: u64 = 16 * KIB;
+/// Inodes that a new file system uses for itself.
+const OWN_INODES: u64 = 11;
 
 impl RunSpec {
     /// Bytes of a device that is made for this run: 1 GiB, or what the job needs with a quarter more for structure, journal
-    /// and what is deleted only later.
+    /// and what is deleted only later, and not fewer than give it the inodes that the job needs.
     ///
     /// # Errors
     /// If the job cannot be planned.
     pub fn bytes_wanted(&self) -> Result<u64, LabError> {
-        let needed = self.job.bytes_needed(self.stack, self.seed)?;
+        let Needed { bytes: needed, inodes } = self.job.needed(self.stack, self.seed)?;
         if self.stack == Stack::Raw {
             return Ok(needed.max(DEFAULT_BYTES).next_multiple_of(STEP));
         }
         let is_lazy = matches!(self.stack, Stack::Ext4(mode) if mode.is_lazy());
         let journal = self.journal_bytes.unwrap_or(if is_lazy { DEFAULT_BYTES / 8 } else { JOURNAL_BYTES });
-        if needed.saturating_add(journal).saturating_add(STRUCTURE_BYTES) <= DEFAULT_BYTES {
+        let for_inodes = inodes.saturating_add(OWN_INODES).saturating_mul(BYTES_PER_INODE);
+        let is_small = needed.saturating_add(journal).saturating_add(STRUCTURE_BYTES) <= DEFAULT_BYTES;
+        if is_small && for_inodes <= DEFAULT_BYTES {
             return Ok(DEFAULT_BYTES);
         }
-        let with_margin = needed.saturating_add(needed / 4).saturating_add(journal).saturating_add(STEP);
+        let with_margin = needed.saturating_add(needed / 4).saturating_add(journal);
         with_margin
+            .max(for_inodes)
+            .saturating_add(STEP)
             .checked_next_multiple_of(STEP)
             .ok_or_else(|| LabError::Option("the job's files are too large".to_owned()))
     }
@@ -45,7 +53,7 @@ impl RunSpec {
         match self.bytes_wanted() {
             Ok(wanted) if is_full => {
                 // Files may grow beyond what they begin with.
-                let wanted = wanted.max(has.saturating_mul(2)).div_ceil(MIB);
+                let wanted = if wanted > has { wanted } else { has.saturating_mul(2) }.div_ceil(MIB);
                 LabError::NoRoom { cause: Box::new(error), has, wanted: format!("--size {wanted}M") }
             }
             _ => error,
@@ -59,13 +67,26 @@ impl JobSpec {
     /// # Errors
     /// If the job cannot be planned.
     pub fn bytes_needed(&self, stack: Stack, seed: u64) -> Result<u64, LabError> {
+        Ok(self.needed(stack, seed)?.bytes)
+    }
+
+    fn needed(&self, stack: Stack, seed: u64) -> Result<Needed, LabError> {
         match (self, stack) {
-            (JobSpec::Fio(file), Stack::Raw) => Ok(fio::bytes_reached(file)),
-            (_, Stack::Raw) => Ok(0),
+            (JobSpec::Fio(file), Stack::Raw) => Ok(Needed { bytes: fio::bytes_reached(file), inodes: 0 }),
+            (_, Stack::Raw) => Ok(Needed { bytes: 0, inodes: 0 }),
             _ => {
-                let workload = self.plan(fio::Target::Files, &Choices::new(seed))?;
-                Ok(workload.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)))
+                let Workload { files, directories, .. } = self.plan(fio::Target::Files, &Choices::new(seed))?;
+                let bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes));
+                Ok(Needed { bytes, inodes: (files.len() + directories.len()) as u64 })
             }
         }
     }
+}
+
+/// What the files of a job take.
+struct Needed {
+    /// Bytes of content.
+    bytes: u64,
+    /// Files and directories.
+    inodes: u64,
 }

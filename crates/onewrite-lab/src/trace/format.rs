@@ -130,7 +130,11 @@ impl Format {
         let mut lines = lines.filter(|line| !line.is_empty() && line[0] != b'#');
         let first = lines.next().unwrap_or_default();
         // The first line may be a header.
-        Format::of_line(first).or_else(|| lines.next().and_then(Format::of_line)).ok_or_else(|| {
+        let second = lines.next();
+        if first.is_empty() || (second.is_none() && first.starts_with(b"op,")) {
+            return Err("the trace is empty: it has no record".to_owned());
+        }
+        Format::of_line(first).or_else(|| second.and_then(Format::of_line)).ok_or_else(|| {
             let known = NAMED.map(|(name, _)| name).join(", ");
             format!("the format cannot be told from {}; say --format {known} or columns:…", super::field::shown(first))
         })

@@ -93,6 +93,8 @@ pub struct Seen {
     earliest: i64,
     latest: i64,
     has_times: bool,
+    /// Whether volumes other than the first were among them, which lie far behind it.
+    pub has_volumes: bool,
 }
 
 impl Seen {
@@ -201,7 +203,9 @@ impl Trace {
                 Some(record) => {
                     self.seen.count(&record);
                     let placed = self.packing.as_ref().map_or(Ok(record), |packing| packing.place(record));
-                    return placed.map(Some).map_err(|problem| self.refuse(problem));
+                    let placed = placed.map_err(|problem| self.refuse(problem))?;
+                    self.seen.has_volumes |= placed.volume != 0;
+                    return Ok(Some(placed));
                 }
                 None => return Ok(None),
             }

@@ -1,10 +1,13 @@
 //! Summary: what a trace is, in the columns of the dissertation's table 2-2.
 
+use std::collections::BTreeMap;
+
 use onewrite_cache::PageRequest;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::Trace;
+use super::pages::VOLUME_PAGES;
 use crate::error::LabError;
 
 /// Page requests looked at between two looks at the file.
@@ -32,7 +35,7 @@ pub struct Summary {
     /// Bytes written.
     pub write_bytes: u64,
     /// From the lowest page written to the highest: the write range of table 2-2, whose server workloads write less than
-    /// theirs, so that it cannot be the bytes of different pages.
+    /// theirs, so that it cannot be the bytes of different pages. Of several volumes the sum of theirs.
     pub write_range_bytes: u64,
     /// Bytes of different pages written.
     pub write_footprint_bytes: u64,
@@ -51,7 +54,7 @@ pub struct Summary {
 pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trace)) -> Result<Summary, LabError> {
     let (mut written, mut read) = (FxHashSet::default(), FxHashSet::default());
     let (mut writes, mut reads) = (0, 0);
-    let (mut range, mut written_range) = (None, None);
+    let (mut range, mut written_ranges) = (None, BTreeMap::new());
     let mut pages: Vec<PageRequest> = Vec::new();
     let mut goes_on = true;
     while goes_on {
@@ -64,7 +67,7 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
             set.insert(page);
             widen(&mut range, page);
             if request.is_write() {
-                widen(&mut written_range, page);
+                widen(written_ranges.entry(page / VOLUME_PAGES).or_default(), page);
             }
         }
         watch(trace);
@@ -82,12 +85,24 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
         writes,
         read_bytes: reads * page_bytes,
         write_bytes: writes * page_bytes,
-        write_range_bytes: written_range.map_or(0, |(first, last)| last - first + 1) * page_bytes,
+        write_range_bytes: write_range(&written_ranges, seen.has_volumes) * page_bytes,
         write_footprint_bytes: write_footprint * page_bytes,
         footprint_bytes: written.len() as u64 * page_bytes,
         first_page: range.map(|(first, _)| first),
         last_page: range.map(|(_, last)| last),
     })
+}
+
+/// Pages from the lowest to the highest of all `ranges`, or of each where they are those of volumes, between which nothing lies.
+fn write_range(ranges: &BTreeMap<u64, Option<(u64, u64)>>, are_volumes: bool) -> u64 {
+    let mut ranges = ranges.values().flatten().copied();
+    match are_volumes {
+        true => ranges.map(|(first, last)| last - first + 1).sum(),
+        false => {
+            let all = ranges.next().map(|first| ranges.fold(first, |all, next| (all.0.min(next.0), all.1.max(next.1))));
+            all.map_or(0, |(first, last)| last - first + 1)
+        }
+    }
 }
 
 /// Lets the range from a lowest to a highest page hold `page`, too.

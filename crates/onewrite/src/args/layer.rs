@@ -23,8 +23,8 @@ pub struct LayerArgs {
     /// What translates pages to flash in the emulated device [default: as its profile says].
     #[arg(long, value_enum)]
     pub ftl: Option<Ftl>,
-    /// Log blocks of `--ftl fast` and `bast`, at most as many as the spare blocks allow
-    /// [default: the profile's, else so many].
+    /// Log blocks of `--ftl fast` and `bast`; more than the spare blocks allow are refused
+    /// [default: the profile's, else as many as those allow].
     #[arg(long, value_name = "COUNT")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].

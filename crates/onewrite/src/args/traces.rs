@@ -71,8 +71,8 @@ pub struct Cache {
     /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub device_size: Option<u64>,
-    /// Log blocks of `--ftl fast` and `bast`, at most as many as the spare blocks allow
-    /// [default: the profile's, else so many].
+    /// Log blocks of `--ftl fast` and `bast`; more than the spare blocks allow are refused
+    /// [default: the profile's, else as many as those allow].
     #[arg(long, value_name = "COUNT", requires = "device")]
     pub log_blocks: Option<u32>,
     /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].

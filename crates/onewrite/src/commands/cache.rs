@@ -117,9 +117,9 @@ pub fn options(path: &Path, input: &TraceInput) -> anyhow::Result<TraceOptions> 
     ensure!(input.page_size > 0, "--page-size 0 is no size; take 4096");
     let plain =
         TraceOptions { format: input.format.clone(), volume: input.volume, action: input.action, packing: None };
-    let packing = match input.pack {
-        true => Some(Volumes::of(path, &plain, input.page_size)?.packed(input.page_size)?),
-        false => None,
+    let packing = match (input.pack, input.volume) {
+        (true, _) => Some(Volumes::of(path, &plain, input.page_size)?.packed(input.page_size)?),
+        (false, volume) => volume.map(|volume| Volumes::alone(volume, input.page_size)),
     };
     Ok(TraceOptions { packing, ..plain })
 }
@@ -142,7 +142,7 @@ fn policies(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
     if names == ["all"] {
         return Ok(PolicyKind::ALL.to_vec());
     }
-    names.iter().map(|name| name.parse().map_err(anyhow::Error::msg)).collect()
+    names.iter().map(|name| name.trim().parse().map_err(anyhow::Error::msg)).collect()
 }
 
 fn print(figures: &CacheFigures) {

@@ -33,7 +33,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
     if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
         bail!("on a real disk each mode formats it anew; --force compares all the same");
     }
-    let modes = args.modes.iter().map(|name| job::mode(name)).collect::<anyhow::Result<Vec<Mode>>>()?;
+    let modes = modes(&args.modes)?;
     let mut runs = Vec::new();
     for mode in &modes {
         runs.push(one(args, &choice, *mode, &modes)?);
@@ -49,7 +49,20 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
 
 /// Where the device of a mode is saved.
 fn image(args: &Compare, mode: &str) -> Option<PathBuf> {
-    args.images.as_ref().map(|directory| directory.join(format!("{mode}.img")))
+    args.images.as_ref().map(|directory| directory.join(format!("{}.img", mode.trim())))
+}
+
+/// The modes by name, each once.
+fn modes(names: &[String]) -> anyhow::Result<Vec<Mode>> {
+    let mut modes = Vec::new();
+    for name in names {
+        let mode = job::mode(name.trim())?;
+        if modes.contains(&mode) {
+            bail!("--modes names {mode} twice, and one seed gives one run; name it once");
+        }
+        modes.push(mode);
+    }
+    Ok(modes)
 }
 
 /// One mode; `all` are asked for, and what one of them lacks is said before the first runs.

@@ -106,6 +106,12 @@ fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOpt
         eviction_spot: args.eviction_spot.as_deref().map(eviction_spot).transpose()?,
         ..ExploreOptions::new(args.mode.parse()?)
     };
+    if plain.eviction_spot.is_some() && plain.mode.padding().is_none() {
+        bail!(
+            "--eviction-spot says how much zp and zp-data pad, and {} never pads; leave it out, or take --mode zp",
+            plain.mode
+        );
+    }
     let geometry = match profile {
         Some(profile) => profile.device(Some(args.size))?.geometry().clone(),
         None => plain.geometry.clone(),

@@ -48,7 +48,9 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
     if !(4 << 20..=16 << 30).contains(&range) {
         bail!("--range is from 4MiB (a block) to 16GiB (the device)");
     }
-    let found = match layer(args.ftl, args.log_blocks, args.map_cache)? {
+    let layer = layer(args.ftl, args.log_blocks, args.map_cache)?;
+    layer.map_or(Ok(()), |layer| layer.check(&waf::space()))?;
+    let found = match layer {
         None => waf::run(percent, range, args.seed),
         Some(Layer::Fast { random_blocks }) => waf::run_fast(percent, range, args.seed, random_blocks),
         Some(Layer::Bast { log_blocks }) => waf::run_bast(percent, range, args.seed, log_blocks),

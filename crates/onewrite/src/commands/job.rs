@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Device, HostProfile, MIB, Nanos, PAGE_SIZE, Time};
-use onewrite_device::{Age, FileDisk};
+use onewrite_device::{Age, Error, FileDisk};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_lab::Partial;
 use onewrite_lab::job::{JobFile, Reading, Variables};
 use onewrite_lab::session::{DEFAULT_BYTES, DeviceChoice, JobSpec, RunSpec, Stack, held_by, lazy_journal_bytes};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 use onewrite_lab::workload::postmark;
+use onewrite_lab::{LabError, Partial};
 
 use super::probe::eviction_spot;
 use super::stdin;
@@ -76,7 +76,7 @@ fn job(args: &JobArgs, host: &HostProfile) -> anyhow::Result<JobSpec> {
         bail!("{option} is for job files, and {} is none", args.job);
     }
     if let Some(personality) = Personality::from_name(&args.job) {
-        let parameters = parameters(personality, &args.personality);
+        let parameters = parameters(personality, &args.personality)?;
         return Ok(JobSpec::Personality(personality, parameters));
     }
     if args.job == postmark::NAME {
@@ -139,21 +139,24 @@ fn given(args: &PersonalityArgs) -> Option<&'static str> {
     options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
 }
 
-fn parameters(personality: Personality, args: &PersonalityArgs) -> Parameters {
+fn parameters(personality: Personality, args: &PersonalityArgs) -> anyhow::Result<Parameters> {
     let published = personality.parameters();
+    if args.runtime == Some(Duration::ZERO) {
+        bail!("--runtime 0: nothing would be run; give a time, as 500ms, 60s or 2m");
+    }
     let length = match (args.runtime, args.operations) {
         (Some(span), _) => Length::Time(Nanos(span.as_nanos() as u64)),
         (None, Some(count)) => Length::Operations(count),
         (None, None) => published.length,
     };
-    Parameters {
+    Ok(Parameters {
         files: args.files.unwrap_or(published.files),
         threads: args.threads.unwrap_or(published.threads),
         file_size: args.file_size.unwrap_or(published.file_size),
         compressible_percent: args.compressible.unwrap_or(published.compressible_percent),
         length,
         ..published
-    }
+    })
 }
 
 /// Sizes go evenly from the published smallest one to what makes the mean that is asked for.
@@ -195,6 +198,18 @@ pub fn host(name: &str) -> anyhow::Result<(String, HostProfile)> {
     Ok((name.to_owned(), profile))
 }
 
+/// Refuses an eviction spot where no mode of `modes` pads.
+fn check_spot(args: &JobArgs, modes: &[Mode]) -> anyhow::Result<()> {
+    if args.eviction_spot.is_some() && modes.iter().all(|mode| mode.padding().is_none()) {
+        let named = match modes {
+            [] => "without a file system nothing".to_owned(),
+            modes => modes.iter().map(|mode| mode.name()).collect::<Vec<_>>().join(", ") + " never",
+        };
+        bail!("--eviction-spot says how much zp and zp-data pad, and {named} pads; leave it out, or take --mode zp");
+    }
+    Ok(())
+}
+
 /// Bytes of the device: as asked for, or what the job needs if the device is made for it.
 pub fn size(args: &JobArgs, spec: &RunSpec, choice: &DeviceChoice) -> anyhow::Result<Option<u64>> {
     let is_made = match choice {
@@ -212,6 +227,7 @@ pub fn device(
     choice: &DeviceChoice,
     modes: &[Mode],
 ) -> anyhow::Result<(Box<dyn Device>, Option<Partial>)> {
+    check_spot(args, modes)?;
     if !args.force
         && let DeviceChoice::Disk(path) = choice
         && path.exists()
@@ -225,10 +241,30 @@ pub fn device(
     let size = size(args, spec, choice)?;
     let (device, partial) = match choice {
         DeviceChoice::Disk(path) => disk(path, size)?,
-        DeviceChoice::Emulated { .. } => (choice.open(size)?, None),
+        DeviceChoice::Emulated { .. } => (emulated(args, spec, choice, size)?, None),
     };
     modes.iter().try_for_each(|mode| MountOptions::new(*mode).check_device(device.geometry()))?;
     Ok((device, partial))
+}
+
+/// The emulated device. Where the job itself makes it too large, the refusal tells so.
+fn emulated(
+    args: &JobArgs,
+    spec: &RunSpec,
+    choice: &DeviceChoice,
+    size: Option<u64>,
+) -> anyhow::Result<Box<dyn Device>> {
+    match choice.open(size) {
+        Err(LabError::DeviceSetup(Error::Capacity { bytes })) if args.size.is_none() => {
+            let needed = spec.job.bytes_needed(spec.stack, spec.seed)?;
+            bail!(
+                "{}: its files take {needed} bytes, and a device for them {bytes}; an emulated device has 4TiB at most: make \
+                 the job smaller",
+                spec.job.name()
+            )
+        }
+        opened => Ok(opened?),
+    }
 }
 
 /// The image or disk at `path`; what is not there is made, of `size` bytes, and is partial until it is kept.

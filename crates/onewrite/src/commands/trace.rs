@@ -145,6 +145,16 @@ fn copy(
         }
         number += 1;
     }
+    if taken == 0 {
+        let what =
+            input.volume.map_or_else(|| "the trace".to_owned(), |volume| format!("volume {volume} of the trace"));
+        match take {
+            0 => anyhow::bail!("--take 0 takes nothing; leave it out, or take 1 or more"),
+            _ => {
+                anyhow::bail!("{}: no record is left: {what} has {number}; pass over fewer with --skip", from.display())
+            }
+        }
+    }
     writer.finish()?;
     let times = if has_times { ", with times" } else { "" };
     note!("{}: {taken} records from {} ({}){times}", to.display(), from.display(), open.format());

@@ -1,5 +1,6 @@
 //! The program from outside: what it prints, what it leaves behind, and how it ends.
 
+mod advice;
 mod crash;
 mod guard;
 mod images;

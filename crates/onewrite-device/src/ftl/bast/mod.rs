@@ -79,6 +79,11 @@ pub struct Bast {
 impl BastPlan {
     /// Spare blocks without which there is no BAST: a log block, one for merges.
     pub const SPARE_BLOCKS_MIN: u32 = 2;
+
+    /// Most log blocks that the spare blocks of `space` allow.
+    pub const fn log_blocks_max(space: &FtlPlan) -> u32 {
+        space.spare_blocks - 1
+    }
 }
 
 impl Bast {
@@ -96,7 +101,7 @@ impl Bast {
         );
         assert!(space.block_pages >= 2, "a block of {} pages", space.block_pages);
         assert!(space.logical_pages <= FtlPlan::LOGICAL_PAGES_MAX, "{} pages", space.logical_pages);
-        let most = space.spare_blocks - 1;
+        let most = BastPlan::log_blocks_max(&space);
         Bast {
             flash: Flash::new(space.blocks(), space.block_pages),
             space,

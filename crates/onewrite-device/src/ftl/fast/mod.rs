@@ -92,8 +92,13 @@ impl FastPlan {
     /// Spare blocks without which there is no FAST: a random log block, the sequential one, one for merges.
     pub const SPARE_BLOCKS_MIN: u32 = 3;
 
+    /// Most random log blocks that the spare blocks of `space` allow.
+    pub const fn random_blocks_max(space: &FtlPlan) -> u32 {
+        space.spare_blocks - 2
+    }
+
     fn random_max(&self) -> u32 {
-        let most = self.space.spare_blocks - 2;
+        let most = FastPlan::random_blocks_max(&self.space);
         self.random_blocks.map_or(most, |blocks| blocks.clamp(1, most))
     }
 }

@@ -69,7 +69,7 @@ impl Task {
 /// Turns a job file into a workload; all chance comes from `choices`.
 ///
 /// # Errors
-/// [`LabError::Option`] if a job does not fit `target`.
+/// [`LabError::Job`] if a job does not fit `target`.
 pub fn plan(file: &JobFile, target: Target, choices: &Choices) -> Result<Workload, LabError> {
     let mut planner = Planner::new(file, target, choices);
     for (index, job) in file.jobs.iter().enumerate() {
@@ -363,7 +363,7 @@ struct Placed {
 }
 
 fn refusal(job: &Job, problem: &str) -> LabError {
-    LabError::Option(format!("job [{}]: {problem}", job.section))
+    LabError::Job { refusals: vec![job.place.refuse(format!("job [{}]: {problem}", job.section))] }
 }
 
 /// `startdelay`: one span, or any between two.
