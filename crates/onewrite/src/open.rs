@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Device, DevicePort, Executor, HostProfile, Nanos, Runtime, Time};
+use onewrite_device::loops_on;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::view::{ImageView, Losses, ViewOptions};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
@@ -58,7 +59,22 @@ pub fn with_device<T: 'static>(
     }
     let device = open_disk(image)?;
     let _changing = Changing::begin()?;
-    on_device(device, work)
+    let before = loops_on(image);
+    let done = on_device(device, work)?;
+    match loops_on(image).into_iter().find(|now| !before.contains(now)) {
+        Some(device) => Err(joined(image, &device).into()),
+        None => Ok(done),
+    }
+}
+
+/// The kernel asks no lock for a loop device: what it has read of the image by now, it may write over what was changed.
+fn joined(image: &Path, device: &Path) -> onewrite_device::Error {
+    let device = device.display();
+    onewrite_device::Error::Busy {
+        path: image.display().to_string(),
+        by: format!("the file behind {device} since this command changed it; what it did may be lost"),
+        cure: format!("detach {device} (umount, losetup -d {device}), run `onewrite fsck`, then do it again"),
+    }
 }
 
 /// Does `work` with `device`, in wall time.

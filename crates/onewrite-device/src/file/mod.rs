@@ -29,6 +29,7 @@ use rustix::io::Errno;
 use crate::error::Error;
 
 pub use hold::{Access, Hold};
+pub use users::loops_on;
 
 /// See the module's head.
 #[derive(Debug)]

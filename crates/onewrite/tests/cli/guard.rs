@@ -80,6 +80,10 @@ fn the_image_of_a_mounted_file_system_is_refused_by_whatever_name() {
         refused(&scratch.onewrite(command), &["is the image behind /dev/loop", "mounted at", place, "umount"]);
     }
     assert!(scratch.onewrite("fsck -n m.img").fails_with(8).contains("mounted at"));
+    // The kernel names the file behind the loop device by a path that leads nowhere now.
+    std::fs::remove_file(scratch.path("m.img")).unwrap();
+    refused(&scratch.onewrite("mkfs hard.img --force"), &["is the image behind /dev/loop", "mounted at"]);
+    std::fs::rename(scratch.path("hard.img"), scratch.path("m.img")).unwrap();
     drop(mounted);
     assert!(scratch.onewrite("fsck m.img").ok().contains("clean"));
     scratch.onewrite("cp tree m.img:/zi").ok();
@@ -223,6 +227,35 @@ fn readers_stand_beside_each_other_and_keep_writers_out() {
     reader.0.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
     assert_eq!(scratch.onewrite("ls i.img").ok(), "lost+found\none\n");
     refused(&scratch.onewrite("cp i.img i.img:/two"), &["in use by", "(onewrite)"]);
+}
+
+#[test]
+fn who_reads_an_image_keeps_writers_of_its_loop_device_out() {
+    let scratch = Scratch::new();
+    bulk(&scratch, "tree/one", 4);
+    scratch.onewrite("mkfs i.img --size 64M --from tree").ok();
+    let Some(disk) = LoopDevice::attach(&scratch, "i.img") else { return };
+    let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+    program.args(["cat", "i.img:/one"]).current_dir(scratch.as_path());
+    let mut reader = Started(program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    reader.0.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    refused(&scratch.onewrite(&format!("mkdir {}:/new", disk.0)), &["in use by", "(onewrite)"]);
+}
+
+#[test]
+fn an_image_that_became_a_loop_device_meanwhile_is_not_said_to_be_well() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs i.img --size 1G").ok();
+    bulk(&scratch, "one", 256);
+    let before = disk_bytes(&scratch.path("i.img"));
+    let mut copy = Started::start(&scratch, "cp one i.img:/one");
+    copy.wait_until(|| disk_bytes(&scratch.path("i.img")) > before);
+    copy.signal("-STOP");
+    let Some(disk) = LoopDevice::attach(&scratch, "i.img") else { return };
+    copy.signal("-CONT");
+    let (status, said) = copy.end();
+    assert_eq!(status.code(), Some(3), "{said}");
+    assert!(said.contains(&disk.0) && said.contains("may be lost") && said.contains("losetup -d"), "{said}");
 }
 
 #[test]
