@@ -4,11 +4,17 @@
 
 use super::value::ValueResult;
 
+/// Characters of an expression, which bound how deep it nests.
+const LENGTH_MAX: usize = 1000;
+
 /// The value of `text` without its outer parentheses; `number` reads one operand.
 ///
 /// # Errors
 /// What does not belong there, or a result that is negative or too large.
 pub fn value(text: &str, number: impl Fn(&str) -> ValueResult<u64>) -> ValueResult<u64> {
+    if text.len() > LENGTH_MAX {
+        return Err(format!("it has {} characters; arithmetic has at most {LENGTH_MAX}", text.len()));
+    }
     let mut reader = Reader { text, rest: text, number: &number };
     let result = reader.sum()?;
     if !reader.rest.trim().is_empty() {
@@ -98,6 +104,15 @@ mod tests {
             [("4k*2", 8192), ("1+2*3", 7), ("(1+2)*3", 9), ("2^3^2", 512), ("7%4-1", 2), ("-1+5", 4), ("1k / 2", 512)];
         for (text, expected) in cases {
             assert_eq!(value(text, bytes), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_ends_before_the_stack_does() {
+        let deep = |depth: usize| value(&format!("{}1{}", "(".repeat(depth), ")".repeat(depth)), bytes);
+        assert_eq!(deep(499), Ok(1));
+        for text in ["(".repeat(100_000), "-".repeat(100_000), "2^".repeat(100_000)] {
+            assert!(value(&text, bytes).unwrap_err().contains("at most 1000"));
         }
     }
 

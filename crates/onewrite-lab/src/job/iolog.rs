@@ -13,6 +13,8 @@
 
 use onewrite_block::Nanos;
 
+use super::value;
+
 /// One recorded action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -84,13 +86,14 @@ impl Iolog {
             [name, "add"] => self.add(name),
             [name, "open" | "close"] => self.file(name).map(drop),
             [_, "wait", span, ..] if !is_timed => {
-                *now += number(span).map(|span| if span < WAIT_LEAST_US { 0 } else { span })?;
+                let span = number(span).map(|span| if span < WAIT_LEAST_US { 0 } else { span })?;
+                *now = now.checked_add(span).ok_or("its time is too large")?;
                 Ok(())
             }
             [name, action, offset, length] => {
                 let file = self.file(name)?;
                 let action = action_of(action, number(offset)?, number(length)?)?;
-                let at = now.checked_mul(1000).map(Nanos).ok_or("its time is too large")?;
+                let at = value::in_time("its time", now.checked_mul(1000))?;
                 self.events.push(Event { at, file, action });
                 Ok(())
             }
@@ -135,7 +138,7 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 fn action_of(name: &str, offset: u64, length: u64) -> Result<Action, String> {
-    offset.checked_add(length).ok_or("it ends beyond 2^64 bytes")?;
+    offset.checked_add(length).filter(|end| *end <= i64::MAX as u64).ok_or("it ends beyond 2^63 bytes")?;
     match name {
         "read" => Ok(Action::Read(offset, length)),
         "write" => Ok(Action::Write(offset, length)),
@@ -161,6 +164,19 @@ mod tests {
         let two = two.unwrap();
         assert_eq!(two, three.unwrap());
         assert_eq!((two.events[0].at, two.file_bytes(0)), (Nanos::from_millis(2), 4096));
+    }
+
+    #[test]
+    fn sums_that_do_not_fit_are_refused() {
+        let wait = "/f wait 18446744073709551615 0\n";
+        for lines in [
+            wait.repeat(2),
+            format!("{wait}/f write 0 4096\n"),
+            "/f wait 18446744073709551 0\n/f write 0 4096\n".to_owned(),
+            "/f write 18446744073709547520 4095\n".to_owned(),
+        ] {
+            assert!(Iolog::parse(&format!("fio version 2 iolog\n/f add\n{lines}")).is_err(), "{lines}");
+        }
     }
 
     #[test]

@@ -16,6 +16,11 @@ pub struct Key {
     apply: fn(&mut Options, Option<&str>) -> ValueResult<()>,
 }
 
+/// Files of a job, accesses under way at once, and clones (as many as fio has).
+const FILES_MAX: u32 = 1 << 22;
+const DEPTH_MAX: u32 = 1 << 16;
+const CLONES_MAX: u32 = 4096;
+
 /// Every key, in fio's order of subjects.
 pub const KEYS: &[Key] = &[
     key("name", "a name", |o, v| set(&mut o.name, text(v).map(|name| Some(name.to_owned())))),
@@ -23,15 +28,15 @@ pub const KEYS: &[Key] = &[
         set(&mut o.directories, text(v).and_then(value::names))
     }),
     key("filename", "files, `:` between them", |o, v| set(&mut o.file_names, text(v).and_then(value::names))),
-    alias("nrfiles", "nr_files", "1 or more", |o, v| set(&mut o.file_count, count(v))),
+    alias("nrfiles", "nr_files", "1 or more", |o, v| set(&mut o.file_count, count(v, FILES_MAX))),
     key(
         "ioengine",
         "sync, psync, pvsync, pvsync2, vsync, mmap, splice, libaio, posixaio, io_uring, filecreate, filestat, filedelete, \
          falloc or ftruncate",
         |o, v| engine(o, text(v)?),
     ),
-    key("iodepth", "1 or more", |o, v| set(&mut o.depth, count(v))),
-    key("numjobs", "1 or more", |o, v| set(&mut o.clones, count(v))),
+    key("iodepth", "1 or more", |o, v| set(&mut o.depth, count(v, DEPTH_MAX))),
+    key("numjobs", "1 or more", |o, v| set(&mut o.clones, count(v, CLONES_MAX))),
     alias(
         "rw",
         "readwrite",

@@ -23,8 +23,9 @@ pub(super) fn text(value: Option<&str>) -> ValueResult<&str> {
     }
 }
 
-pub(super) fn count(value: Option<&str>) -> ValueResult<u32> {
-    Ok(value::number_between(text(value)?, 1, u64::from(u32::MAX))? as u32)
+/// How many there are of something, at most `most`.
+pub(super) fn count(value: Option<&str>, most: u32) -> ValueResult<u32> {
+    Ok(value::number_between(text(value)?, 1, u64::from(most))? as u32)
 }
 
 pub(super) fn percent(value: Option<&str>) -> ValueResult<u8> {
@@ -129,13 +130,17 @@ fn signed_bytes(text: &str) -> ValueResult<i64> {
 }
 
 /// `bs` is what remains where neither `bsrange` nor `bssplit` is given; fio has them in this order of strength.
+/// Bytes of the largest access.
+const BLOCK_MAX: u64 = 1 << 30;
+
 pub(super) fn fixed_size(options: &mut Options, text: &str) -> ValueResult<()> {
-    sizes(options, text, |part| Ok(BlockSizes::Fixed(value::number_between(part, 1, u64::MAX)?)))
+    sizes(options, text, |part| Ok(BlockSizes::Fixed(value::number_between(part, 1, BLOCK_MAX)?)))
 }
 
 pub(super) fn size_range(options: &mut Options, text: &str) -> ValueResult<()> {
     sizes(options, text, |part| match value::range(part)? {
         (0, _) => Err("a block has at least one byte".to_owned()),
+        (_, most) if most > BLOCK_MAX => Err(format!("a block has at most {BLOCK_MAX} bytes")),
         (least, most) if least == most => Ok(BlockSizes::Fixed(least)),
         (least, most) => Ok(BlockSizes::Range { least, most }),
     })

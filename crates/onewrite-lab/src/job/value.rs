@@ -87,7 +87,7 @@ pub fn number_between(text: &str, least: u64, most: u64) -> ValueResult<u64> {
 pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
     if let Some(inner) = in_parentheses(text.trim()) {
         let micros = arithmetic::value(inner, |word| Ok(span(word, Nanos::from_micros(1))?.0 / 1000))?;
-        return micros.checked_mul(1000).map(Nanos).ok_or_else(|| format!("`{text}` is too long"));
+        return in_time(text, micros.checked_mul(1000));
     }
     let (digits, unit) = split_unit(text.trim());
     let factor = match unit.as_str() {
@@ -101,8 +101,17 @@ pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
         _ => return Err(format!("`{text}` is not a span; units are us, ms, s, m, h and d")),
     };
     let value = digits.parse::<u64>().map_err(|_| format!("`{text}` is not a span; write 10s, 500ms or 2m"))?;
-    value.checked_mul(factor.0).map(Nanos).ok_or_else(|| format!("`{text}` is too long"))
+    in_time(text, value.checked_mul(factor.0))
 }
+
+/// A span of so many nanoseconds, if it is none that no run comes to the end of.
+pub fn in_time(text: &str, nanos: Option<u64>) -> ValueResult<Nanos> {
+    let span = nanos.filter(|nanos| *nanos <= SPAN_MAX.0).map(Nanos);
+    span.ok_or_else(|| format!("`{text}` is too long; a year (366d) is the most"))
+}
+
+/// Longest span of a job: sums of several stay far from overflow.
+const SPAN_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 
 /// `0` or `1`; nothing at all means one where `flag` is set.
 pub fn switch(text: Option<&str>, flag: bool) -> ValueResult<bool> {
