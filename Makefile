@@ -17,7 +17,7 @@ demo: deps
 
 ## test: all tests; those that need loop devices say loudly when they are skipped
 test: deps
-	PATH="$$PATH:/usr/sbin:/sbin" $(CARGO) test --workspace --no-fail-fast
+	PATH="$$PATH:/usr/sbin:/sbin" $(CARGO) test --workspace --no-fail-fast -- --show-output
 
 ## check: formatting, lints and documentation, warnings as errors
 check: deps

@@ -23,8 +23,9 @@ use crate::size;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  the promise was broken (crash), what was read back differs (run),
-     a row differs (paper), or part of what was asked could not be done:
+  1  the promise was broken (crash), what was read back differs or a job
+     was slower than it must be (run), a row differs (paper), or part of
+     what was asked could not be done:
      copied (cp, mkfs --from), changed (rm, mv, mkdir), read (--rescue)
   2  usage or bad input: options, job files, traces, profiles,
      a damaged or unsupported image
@@ -254,7 +255,7 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Write every page of a file that is read or written through the page cache to this file, as `onewrite cache` reads it:
-    /// the before-cache trace (compressed if it ends in .zst or .gz).
+    /// the before-cache trace (compressed if it ends in .zst, .gz or .xz).
     #[arg(long, value_name = "FILE")]
     pub page_trace: Option<PathBuf>,
     /// Save the content of the device after the run as an image that Linux mounts.

@@ -110,7 +110,7 @@ pub enum Trace {
         #[arg(long, value_name = "FILE|-")]
         json: Option<PathBuf>,
     },
-    /// Write a trace in our own format, with its times if it has some; compressed if the new name ends in .zst or .gz.
+    /// Write a trace in our own format, with its times if it has some; compressed if the new name ends in .zst, .gz or .xz.
     Convert {
         /// The trace (- for standard input).
         trace: PathBuf,
@@ -153,7 +153,7 @@ pub enum Trace {
         /// video-streaming, mixed-applications, file-server or tpc-c.
         #[arg(value_parser = parsed::<TraceKind>)]
         name: TraceKind,
-        /// The new file [default: NAME.csv]; compressed if it ends in .zst or .gz.
+        /// The new file [default: NAME.csv]; compressed if it ends in .zst, .gz or .xz.
         output: Option<PathBuf>,
         /// Seed of all chance.
         #[arg(long, default_value_t = 1)]
