@@ -5,7 +5,7 @@ use crate::action::Workload;
 use crate::cut::{DeviceCuts, MakeDevice};
 use crate::error::CrashError;
 use crate::explore::Explorer;
-use crate::minimise::minimise;
+use crate::minimise::minimise_watched;
 use crate::options::ExploreOptions;
 use crate::report::Report;
 use crate::state_id::StateId;
@@ -43,8 +43,33 @@ impl<'p> CrashPlan<'p> {
     }
 }
 
+/// What an exploration is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// An emulated device is filled and aged, before the cuts inside it.
+    Aging,
+    /// States are made and judged.
+    Judging {
+        /// Distinct ones.
+        states: u64,
+        /// Judgements in all: the same state may be judged at several moments.
+        judged: u64,
+    },
+    /// A violation is made smaller.
+    Shrinking {
+        /// Which one, from 1 on.
+        number: usize,
+        /// Of so many.
+        count: usize,
+        /// Smaller workloads that were tried.
+        tries: usize,
+        /// Most that are tried.
+        tries_max: usize,
+    },
+}
+
 /// Explores `workloads` on `subject` until they end, or [`ExploreOptions::states_max`] is reached, or nothing new turns
-/// up. `progress` is told after every workload.
+/// up. `progress` is told now and then what it is at.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
@@ -52,15 +77,16 @@ pub fn crash<S: Subject + Clone>(
     subject: S,
     workloads: impl IntoIterator<Item = Workload>,
     plan: CrashPlan<'_>,
-    mut progress: impl FnMut(&Report),
+    progress: impl Fn(Stage),
 ) -> Result<Report, CrashError> {
     let mut explorer = Explorer::new(subject.clone(), plan.options);
+    explorer.watch = Some(&progress);
     let mut in_vain = 0;
     for workload in workloads {
         let before = explorer.report().states;
         one(&mut explorer, &workload, plan)?;
+        explorer.tell();
         let report = explorer.report();
-        progress(report);
         in_vain = if plan.faults || report.states > before { 0 } else { in_vain + 1 };
         let is_enough = plan.faults && report.judged >= plan.options.states_max;
         if is_enough || explorer.is_done() || in_vain >= IN_VAIN_MAX {
@@ -69,8 +95,10 @@ pub fn crash<S: Subject + Clone>(
     }
     let mut report = explorer.into_report();
     if plan.minimises {
-        for violation in &mut report.violations {
-            *violation = minimise(&subject, violation, plan)?;
+        let count = report.violations.len();
+        for (violation, number) in report.violations.iter_mut().zip(1..) {
+            let watch = |tries, tries_max| progress(Stage::Shrinking { number, count, tries, tries_max });
+            *violation = minimise_watched(&subject, violation, plan, &watch)?;
         }
     }
     Ok(report)

@@ -20,6 +20,7 @@ use onewrite_block::{
 };
 
 use crate::action::Workload;
+use crate::crash::Stage;
 use crate::error::CrashError;
 use crate::explore::{Explorer, Place, Walk, base_of, no_such_state};
 use crate::history::History;
@@ -193,6 +194,9 @@ impl<S: Subject> Explorer<'_, S> {
         if self.aged.as_ref().is_some_and(|aged| aged.base == base) {
             return Ok(());
         }
+        if let Some(watch) = self.watch {
+            watch(Stage::Aging);
+        }
         let (image, tree) = prepare(&self.subject, workload, self.options)?;
         let region = Region::behind(image.pages());
         let chance = Choices::new(self.options.seed).stream("ageing", base);
@@ -249,7 +253,7 @@ impl<S: Subject> Explorer<'_, S> {
                 let cut = DeviceCut { point: capture.point, chance };
                 let (judge, log, base) = (&judge, &log, base_of(workload));
                 let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new() };
-                self.report.judged += 1;
+                self.count_judgement();
                 self.judged_inside_device += 1;
                 let breach = match self.power_up(&capture, chance, &pages) {
                     Ok(found) => self.judge_content(&walkers, (&walk, place), &capture, found)?,

@@ -17,6 +17,7 @@ use onewrite_block::{Choices, Image, Lpn};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::action::Workload;
+use crate::crash::Stage;
 use crate::cut::Aged;
 use crate::e2fsck::E2fsck;
 use crate::error::CrashError;
@@ -55,7 +56,12 @@ pub struct Explorer<'a, S: Subject> {
     /// The emulated device that workloads begin on.
     pub(crate) aged: Option<Aged>,
     pub(crate) judged_inside_device: u64,
+    /// Told now and then how far the exploration is.
+    pub(crate) watch: Option<&'a dyn Fn(Stage)>,
 }
+
+/// Judgements between two reports of progress.
+const WATCH_EVERY: u64 = 16;
 
 /// What a walk along one recording needs to know.
 pub(crate) struct Walk<'w> {
@@ -149,6 +155,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             has_met_only: false,
             aged: None,
             judged_inside_device: 0,
+            watch: None,
         }
     }
 
@@ -160,6 +167,21 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// What was found.
     pub fn into_report(self) -> Report {
         self.report
+    }
+
+    /// A state, or a fault, is judged.
+    pub(crate) fn count_judgement(&mut self) {
+        self.report.judged += 1;
+        if self.report.judged.is_multiple_of(WATCH_EVERY) {
+            self.tell();
+        }
+    }
+
+    /// Tells how far the exploration is.
+    pub(crate) fn tell(&self) {
+        if let Some(watch) = self.watch {
+            watch(Stage::Judging { states: self.report.states, judged: self.report.judged });
+        }
     }
 
     /// Whether as many states or violations were found as were asked for.
@@ -308,7 +330,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 outcome.found
             }
         };
-        self.report.judged += 1;
+        self.count_judgement();
         if let Some(breach) = walk.judge.judge(&found, place.happened) {
             self.violate(walk, place, choice, breach);
         }

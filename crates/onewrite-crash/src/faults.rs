@@ -104,7 +104,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     fn note_outcome(&mut self, workload: &Workload, outcome: &Outcome, id: FaultId) {
-        self.report.judged += 1;
+        self.count_judgement();
         if let Some(breach) = self.judge_fault(workload, outcome) {
             let breach = Breach { what: format!("{id:?}: {}", breach.what), ..breach };
             self.note(workload, &StateId::Fault(id), breach);

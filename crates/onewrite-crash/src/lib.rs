@@ -49,7 +49,7 @@ mod workload;
 mod write_log;
 
 pub use action::{Action, Blocks, Workload};
-pub use crash::{CrashPlan, crash, replay};
+pub use crash::{CrashPlan, Stage, crash, replay};
 pub use cut::{DeviceCuts, MakeDevice};
 pub use error::CrashError;
 pub use explore::{Explorer, explore, explore_subject};

@@ -31,9 +31,20 @@ pub fn minimise<S: Subject + Clone>(
     violation: &Violation,
     plan: CrashPlan<'_>,
 ) -> Result<Violation, CrashError> {
+    minimise_watched(subject, violation, plan, &|_, _| ())
+}
+
+/// The same; `watch` is told how many smaller workloads were tried, of so many at most.
+pub(crate) fn minimise_watched<S: Subject + Clone>(
+    subject: &S,
+    violation: &Violation,
+    plan: CrashPlan<'_>,
+    watch: &dyn Fn(usize, usize),
+) -> Result<Violation, CrashError> {
     let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..plan.options.clone() };
     let (kind, tries) = (violation.state.parse()?, 0);
-    let mut search = Search { subject, options: &quick, device: plan.device, kind, best: violation.clone(), tries };
+    let (device, best) = (plan.device, violation.clone());
+    let mut search = Search { subject, options: &quick, device, kind, best, tries, watch };
     search.leave_tasks_out()?;
     search.leave_actions_out()?;
     search.put_units_back()?;
@@ -48,6 +59,7 @@ struct Search<'s, S> {
     kind: StateId,
     best: Violation,
     tries: usize,
+    watch: &'s dyn Fn(usize, usize),
 }
 
 impl<S: Subject + Clone> Search<'_, S> {
@@ -60,6 +72,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         if self.tries >= TRIES_MAX {
             return Ok(false);
         }
+        (self.watch)(self.tries, TRIES_MAX);
         self.tries += 1;
         let mut explorer = Explorer::new(self.subject.clone(), self.options);
         match (&self.kind, self.device) {

@@ -1,10 +1,12 @@
 //! The sound file system keeps its promises in every state of small workloads, in every mode.
 
+use std::cell::RefCell;
+
 use onewrite_block::Nanos;
 use onewrite_block::{DevicePort, Geometry};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Explorer, Promise, Report, Sound, Subject, Workload, WorkloadSpec, crash, explore,
-    record, replay,
+    CrashPlan, ExploreOptions, Explorer, Promise, Report, Sound, Stage, Subject, Workload, WorkloadSpec, crash,
+    explore, record, replay,
 };
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
@@ -140,7 +142,13 @@ impl Subject for Forgetful {
 fn a_violation_is_minimised_and_replayed() {
     let options = ExploreOptions::new(Mode::Data);
     let plan = CrashPlan { minimises: true, ..CrashPlan::new(&options) };
-    let report = crash(Forgetful, named("random:60", &options), plan, |_| ()).expect("the run");
+    let stages = RefCell::new(Vec::new());
+    let told = |stage| stages.borrow_mut().push(stage);
+    let report = crash(Forgetful, named("random:60", &options), plan, told).expect("the run");
+    let stages = stages.take();
+    assert!(matches!(stages[0], Stage::Judging { .. }), "{stages:?}");
+    let count = report.violations.len();
+    assert!(matches!(stages.last(), Some(Stage::Shrinking { number, .. }) if *number == count), "{stages:?}");
     let violation = &report.violations[0];
     assert_eq!(violation.promise, Promise::Durability);
     let workload: Workload = violation.workload.parse().expect("workload");

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::events::Emulated;
 use super::layer::Counted;
+use super::{Stage, Step};
 use crate::error::LabError;
 use crate::results::Distribution;
 
@@ -141,20 +142,28 @@ impl DevicePlan {
     }
 
     /// The layer, filled and aged, of which each cell takes a copy; none where each cell makes a device of its own.
-    pub(super) fn prepare(&self, end_bytes: u64) -> Result<Option<Counted>, LabError> {
+    pub(super) fn prepare(&self, end_bytes: u64, watch: &dyn Fn(Step)) -> Result<Option<Counted>, LabError> {
         let Some(layer) = self.layer else { return Ok(None) };
+        watch(Step::begin(Stage::Filling));
         let mut counted = Counted::open(&self.profile, layer, self.size(end_bytes)?, self.is_blank)?;
-        self.age(&mut counted)?;
+        self.age(&mut counted, watch)?;
         Ok(Some(counted))
     }
 
     /// A device that holds `end_bytes`, or a copy of the one that is ready.
-    pub(super) fn open(&self, page_bytes: u64, end_bytes: u64, ready: Option<&Counted>) -> Result<Replayed, LabError> {
+    pub(super) fn open(
+        &self,
+        page_bytes: u64,
+        end_bytes: u64,
+        ready: Option<&Counted>,
+        watch: &dyn Fn(Step),
+    ) -> Result<Replayed, LabError> {
         let target: Box<dyn Target> = match ready {
             Some(counted) => Box::new(counted.fork()),
             None => {
+                watch(Step::begin(Stage::Filling));
                 let mut emulated = Emulated::open(&self.profile, self.size(end_bytes)?, self.is_blank)?;
-                self.age(&mut emulated)?;
+                self.age(&mut emulated, watch)?;
                 Box::new(emulated)
             }
         };
@@ -162,9 +171,10 @@ impl DevicePlan {
     }
 
     /// Ages a device; it is at rest then.
-    fn age(&self, target: &mut dyn Target) -> Result<(), LabError> {
+    fn age(&self, target: &mut dyn Target, watch: &dyn Fn(Step)) -> Result<(), LabError> {
         let mut choices = Choices::new(AGE_SEED).stream("age", 0);
-        let (all, mut left) = (target.pages(), self.age_bytes / PAGE_SIZE as u64);
+        let total = self.age_bytes / PAGE_SIZE as u64;
+        let (all, mut left) = (target.pages(), total);
         while left > 0 {
             let run = AGE_RUN_PAGES.min(left).min(all);
             submit(target, true, choices.below(all - run + 1), run)?;
@@ -172,6 +182,7 @@ impl DevicePlan {
             let single = run.min(left);
             (0..single).try_for_each(|_| submit(target, true, choices.below(all), 1))?;
             left -= single;
+            watch(Step { stage: Stage::Aging, done: run + single, total });
         }
         target.begin()
     }

@@ -62,6 +62,37 @@ pub struct CacheStudy {
     pub is_timed: bool,
 }
 
+/// What a study is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The trace is read for the first time.
+    Reading,
+    /// A device is filled once.
+    Filling,
+    /// A device is aged.
+    Aging,
+    /// Requests go through the caches.
+    Requests,
+}
+
+/// A step of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What the study is at; cells on other cores may be at something else.
+    pub stage: Stage,
+    /// Pages done in this stage since its last step.
+    pub done: u64,
+    /// Pages of this stage in all cells; zero if that is not known.
+    pub total: u64,
+}
+
+impl Step {
+    /// A stage begins.
+    const fn begin(stage: Stage) -> Step {
+        Step { stage, done: 0, total: 0 }
+    }
+}
+
 /// A histogram of the dissertation's figure 2-5: bins of ten percent of a flash block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UtilizationFigures {
@@ -168,7 +199,8 @@ impl CacheStudy {
     }
 
     /// Reads the trace once: what has to be known before the first cell.
-    fn gather(&self) -> Result<Requests, LabError> {
+    fn gather(&self, watch: &(dyn Fn(Step) + Sync)) -> Result<Requests, LabError> {
+        watch(Step::begin(Stage::Reading));
         let mut trace = Trace::open(&self.trace, &self.options)?;
         let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
         let (held, count, last_page, has_volumes) = (Some(Vec::new()), 0, 0, false);
@@ -185,20 +217,21 @@ impl CacheStudy {
                 told.map_err(LabError::Option)?;
             }
             requests.hold(&chunk, self.held_max);
+            watch(Step { done: chunk.len() as u64, ..Step::begin(Stage::Reading) });
         }
         requests.future = future.map(FutureBuilder::finish);
         requests.has_volumes = trace.seen().has_volumes;
         Ok(requests)
     }
 
-    /// Runs all cells; `watch` is told of page requests done, out of so many in all.
+    /// Runs all cells; `watch` is told of the steps.
     ///
     /// # Errors
     /// The first in the order of the cells.
-    pub fn run(&self, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<CacheFigures, LabError> {
+    pub fn run(&self, watch: &(dyn Fn(Step) + Sync)) -> Result<CacheFigures, LabError> {
         self.check()?;
         self.check_after()?;
-        let mut requests = self.gather()?;
+        let mut requests = self.gather(watch)?;
         self.check_requests(&requests)?;
         if self.is_timed && !Trace::has_times(&self.trace, &self.options)? {
             return Err(LabError::Option(format!(
@@ -206,13 +239,16 @@ impl CacheStudy {
                 self.trace.display()
             )));
         }
-        let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests))).transpose()?;
+        let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests), watch)).transpose()?;
         requests.ready = ready.flatten();
         let cells = self.cells();
         let total = requests.count * cells.len() as u64;
         let cells = side_by_side(self.threads, cells.len(), |place| {
             let (size, policy) = cells[place];
-            self.run_cell(policy, size, &requests, &|done| watch(done, total))
+            self.run_cell((policy, size), &requests, &|step| match step.stage {
+                Stage::Requests => watch(Step { total, ..step }),
+                _ => watch(Step { total: step.total * cells.len() as u64, ..step }),
+            })
         })?;
         let volume = self.options.volume;
         Ok(CacheFigures { volume, page_bytes: self.page_bytes, flash_block_bytes: self.flash_block_bytes, cells })
@@ -220,14 +256,13 @@ impl CacheStudy {
 
     fn run_cell(
         &self,
-        policy: PolicyKind,
-        size: u64,
+        (policy, size): (PolicyKind, u64),
         requests: &Requests,
-        watch: &dyn Fn(u64),
+        watch: &dyn Fn(Step),
     ) -> Result<CacheCell, LabError> {
         let shape = self.shape(size)?;
         let mut cache = policy.simulation(shape, requests.future.clone());
-        let mut after = After::new(self, policy, size, requests, shape)?;
+        let mut after = After::new(self, (policy, size), (requests, shape), watch)?;
         let mut failure = None;
         requests.for_each_chunk(self, |chunk, since| {
             if let Some(since) = since
@@ -240,7 +275,7 @@ impl CacheStudy {
                     failure.get_or_insert(error);
                 }
             });
-            watch(chunk.len() as u64);
+            watch(Step { done: chunk.len() as u64, ..Step::begin(Stage::Requests) });
         })?;
         match failure {
             Some(error) => Err(error),
@@ -339,14 +374,13 @@ struct After {
 impl After {
     fn new(
         study: &CacheStudy,
-        policy: PolicyKind,
-        size: u64,
-        requests: &Requests,
-        shape: CacheShape,
+        (policy, size): (PolicyKind, u64),
+        (requests, shape): (&Requests, CacheShape),
+        watch: &dyn Fn(Step),
     ) -> Result<After, LabError> {
         let path = study.after.as_deref().map(|after| study.after_path(after, policy, size));
         let end_bytes = study.end_bytes(requests);
-        let open = |plan: &DevicePlan| plan.open(study.page_bytes, end_bytes, requests.ready.as_ref());
+        let open = |plan: &DevicePlan| plan.open(study.page_bytes, end_bytes, requests.ready.as_ref(), watch);
         let device = study.device.as_ref().map(open).transpose()?;
         Ok(After {
             utilization: Utilization::new(shape.block_pages),

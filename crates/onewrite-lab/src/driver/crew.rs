@@ -10,7 +10,7 @@ use onewrite_block::sync::{SharedLock, Signal};
 use onewrite_block::{Nanos, Runtime};
 
 use super::measure::{JobMeasure, Moment};
-use super::{Progress, RunOptions, Target, WATCH_EVERY};
+use super::{Phase, Progress, RunOptions, Target, WATCH_EVERY};
 use crate::error::LabError;
 use crate::workload::{Ended, JobPlan, Operation, Order, Step, Stream, Task};
 
@@ -242,7 +242,7 @@ impl<T: Target> Crew<T> {
             && self.operations.get().is_multiple_of(WATCH_EVERY)
         {
             let now = self.runtime.now();
-            watcher(Progress { operations: self.operations.get(), now, share: self.share(now) });
+            watcher(Progress { phase: Phase::Jobs, operations: self.operations.get(), now, share: self.share(now) });
         }
     }
 

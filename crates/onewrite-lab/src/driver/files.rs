@@ -11,7 +11,7 @@ use onewrite_fs::{
 
 use super::contents::Filling;
 use super::ledger::Ledger;
-use super::{Failure, Target};
+use super::{Failure, LayoutWatch, Target};
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
 use crate::workload::{FileId, Layout, Operation, ReadBefore, Reservation, Slot, Workload, WriteManner};
@@ -81,7 +81,7 @@ impl<F: FileSystem> Files<F> {
         }
     }
 
-    async fn lay_out_file(&self, file: FileId, layout: Layout) -> FsResult<()> {
+    async fn lay_out_file(&self, file: FileId, layout: Layout, watch: &LayoutWatch<'_>) -> FsResult<()> {
         let (size, fallocate) = match layout {
             Layout::None => return Ok(()),
             Layout::Reserved { size, fallocate } | Layout::Filled { size, fallocate, .. } => (size, fallocate),
@@ -89,11 +89,12 @@ impl<F: FileSystem> Files<F> {
         let ino = self.create_or_lookup(file).await?;
         self.change(file, self.reserve(file, ino, size, fallocate)).await?;
         if let Layout::Filled { chunk, seed, compressible_percent, synced, .. } = layout {
-            self.fill(file, ino, (size, chunk), Filling { seed, compressible_percent }).await?;
+            self.fill((file, ino), (size, chunk), Filling { seed, compressible_percent }, watch).await?;
             if synced {
                 self.sync((file, ino), false).await?;
             }
         }
+        watch.made();
         Ok(())
     }
 
@@ -111,12 +112,19 @@ impl<F: FileSystem> Files<F> {
         }
     }
 
-    async fn fill(&self, file: FileId, ino: Ino, (size, chunk): (u64, u64), filling: Filling) -> FsResult<()> {
+    async fn fill(
+        &self,
+        (file, ino): (FileId, Ino),
+        (size, chunk): (u64, u64),
+        filling: Filling,
+        watch: &LayoutWatch<'_>,
+    ) -> FsResult<()> {
         let mut offset = 0;
         while offset < size {
             let length = chunk.min(size - offset);
             self.put((file, ino), (Position::At(offset), length), filling, Manner::default()).await?;
             offset += length;
+            watch.wrote(length);
         }
         Ok(())
     }
@@ -318,7 +326,7 @@ impl Filling {
 impl<F: FileSystem> Target for Files<F> {
     type Descriptors = Opened;
 
-    async fn lay_out(&self, workload: &Workload) -> Result<(), LabError> {
+    async fn lay_out(&self, workload: &Workload, watch: &LayoutWatch<'_>) -> Result<(), LabError> {
         for path in &workload.directories {
             self.directory(path).await?;
         }
@@ -330,7 +338,7 @@ impl<F: FileSystem> Target for Files<F> {
         let files = workload.files.iter().map(|plan| (plan.path.clone(), plan.verified || self.follows_all));
         self.ledger.replace(Rc::new(Ledger::new(files)));
         for (index, plan) in workload.files.iter().enumerate() {
-            self.lay_out_file(FileId(index as u32), plan.layout).await?;
+            self.lay_out_file(FileId(index as u32), plan.layout, watch).await?;
         }
         Ok(())
     }

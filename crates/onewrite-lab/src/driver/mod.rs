@@ -17,6 +17,7 @@
 mod contents;
 mod crew;
 mod files;
+mod layout;
 mod ledger;
 mod measure;
 mod raw;
@@ -30,6 +31,7 @@ use onewrite_block::{Nanos, Runtime};
 pub use contents::Contents;
 use crew::Crew;
 pub use files::Files;
+pub use layout::LayoutWatch;
 pub use ledger::{Ledger, Settled};
 pub use measure::{JobMeasure, Latencies, Series};
 pub use raw::Raw;
@@ -44,8 +46,8 @@ pub trait Target {
     /// What one task has open.
     type Descriptors: Default;
 
-    /// Makes and fills the files of `workload`.
-    async fn lay_out(&self, workload: &Workload) -> Result<(), LabError>;
+    /// Makes and fills the files of `workload`, and counts them.
+    async fn lay_out(&self, workload: &Workload, watch: &LayoutWatch<'_>) -> Result<(), LabError>;
 
     /// Makes everything durable, then drops what the page cache holds and nothing needs.
     async fn drop_caches(&self) -> Result<(), LabError>;
@@ -111,9 +113,38 @@ impl From<onewrite_block::DeviceError> for Failure {
     }
 }
 
+/// How much of the files is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaidOut {
+    /// Files made, and filled where they are to be.
+    pub files: u64,
+    /// Files in all.
+    pub files_total: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Bytes in all.
+    pub bytes_total: u64,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// A file system is made.
+    Formatting,
+    /// Files are made and filled.
+    LayingOut(LaidOut),
+    /// The jobs run.
+    #[default]
+    Jobs,
+    /// The file system is unmounted: what is in memory goes home.
+    Unmounting,
+}
+
 /// How far a run is, for a progress bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
+    /// What it is at; the rest is about the jobs.
+    pub phase: Phase,
     /// Operations carried out.
     pub operations: u64,
     /// The clock of the run.
@@ -140,6 +171,15 @@ pub struct RunOptions {
     pub drops_caches: bool,
 }
 
+impl RunOptions {
+    /// Tells the watcher what the run is at.
+    pub(crate) fn enter(&self, phase: Phase, now: Nanos) {
+        if let Some(watcher) = &self.watcher {
+            watcher(Progress { phase, now, ..Progress::default() });
+        }
+    }
+}
+
 /// Carries `workload` out on `target`.
 ///
 /// # Errors
@@ -150,7 +190,9 @@ pub async fn run<T: Target + 'static>(
     workload: Workload,
     options: RunOptions,
 ) -> Result<Vec<JobMeasure>, LabError> {
-    target.lay_out(&workload).await?;
+    let watch = |phase| options.enter(phase, runtime.now());
+    target.lay_out(&workload, &LayoutWatch::new(&workload, &watch)).await?;
+    options.enter(Phase::Jobs, runtime.now());
     let (jobs, groups) = (workload.jobs, workload.groups);
     let crew = Rc::new(Crew::new(runtime, target, jobs, groups.len(), options));
     for group in groups {

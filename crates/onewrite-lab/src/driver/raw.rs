@@ -7,7 +7,7 @@ use onewrite_fs::{Position, pattern_page};
 
 use super::contents::{Contents, Filling};
 use super::files::whole_pages;
-use super::{Failure, Target};
+use super::{Failure, LayoutWatch, Target};
 use crate::error::LabError;
 use crate::job::SyncMode;
 use crate::workload::{Operation, ReadBefore, Workload, WriteManner};
@@ -109,7 +109,7 @@ impl Raw {
 impl Target for Raw {
     type Descriptors = ();
 
-    async fn lay_out(&self, workload: &Workload) -> Result<(), LabError> {
+    async fn lay_out(&self, workload: &Workload, _: &LayoutWatch<'_>) -> Result<(), LabError> {
         if workload.files.len() != 1 {
             return Err(LabError::Option("a personality needs a file system; take --fs ext4".to_owned()));
         }

@@ -26,7 +26,8 @@ const OPERATIONS: u64 = 2000;
 /// Files of a personality in that run; a fio job keeps its own.
 const FILES: u32 = 200;
 
-/// Cuts the power `count` times in runs of `spec`, each on a blank device that `device` gives, always the same.
+/// Cuts the power `count` times in runs of `spec`, each on a blank device that `device` gives, always the same. `watch` is told
+/// of each cut that was tried.
 ///
 /// # Errors
 /// If the run fails without a cut, or the device has no power switch. What a cut breaks is in the verdict.
@@ -34,6 +35,7 @@ pub fn try_cuts(
     spec: &RunSpec,
     device: impl Fn() -> Result<Box<dyn Device>, LabError>,
     count: u64,
+    watch: impl Fn(u64),
 ) -> Result<CrashVerdict, LabError> {
     let Stack::Ext4(mode) = spec.stack else {
         return Err(LabError::Option("power cuts need a file system that promises something".to_owned()));
@@ -55,6 +57,7 @@ pub fn try_cuts(
             let place = format!("{loss} (seed {}, cut point {point} of {end})", spec.seed);
             verdict.first_loss.get_or_insert(place);
         }
+        watch(cut + 1);
     }
     Ok(verdict)
 }

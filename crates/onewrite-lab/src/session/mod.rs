@@ -40,7 +40,7 @@ pub use judge::{Judgement, Mended, Prospect, judge, mend, prospect};
 pub use overlay::Overlay;
 pub use recovery::recovery_after;
 
-use crate::driver::{self, Files, JobMeasure, Raw, RunOptions, Watcher};
+use crate::driver::{self, Files, JobMeasure, Phase, Raw, RunOptions, Watcher};
 use crate::error::LabError;
 use crate::job::JobFile;
 use crate::results::{DeviceFigures, DeviceSetup, DiskUtil, Figures, FsFigures, RunResult, Settings};
@@ -225,6 +225,8 @@ async fn run_ext4(
     let workload = spec.job.plan(fio::Target::Files, &choices)?;
     let mount = mount_options(spec, mode);
     mount.check_device(port.geometry())?;
+    let run_options = RunOptions { watcher, drops_caches: spec.drop_caches, ..RunOptions::default() };
+    run_options.enter(Phase::Formatting, runtime.now());
     let options = FormatOptions {
         journal_bytes: journal_bytes(spec, mode, &port),
         is_zeroed: runtime.is_virtual(),
@@ -241,9 +243,10 @@ async fn run_ext4(
             pages.for_each(|page| sink(PageRequest::new(places.page(file, page), is_write)));
         });
     }
-    let options = RunOptions { watcher, drops_caches: spec.drop_caches, ..RunOptions::default() };
-    let measured = driver::run(&runtime, Rc::new(Files::new(Rc::clone(&fs))), workload, options).await;
+    let files = Rc::new(Files::new(Rc::clone(&fs)));
+    let measured = driver::run(&runtime, files, workload, run_options.clone()).await;
     let measures = measured.map_err(|error| spec.with_need(error, device_bytes(&port)))?;
+    run_options.enter(Phase::Unmounting, runtime.now());
     fs.unmount().await?;
     let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());
     let span = runtime.now() - begin;

@@ -125,7 +125,9 @@ fn watched(text: &str) -> Vec<Progress> {
 }
 
 fn shares(text: &str) -> Vec<f64> {
-    watched(text).iter().map(|progress| progress.share.expect("the share is known")).collect()
+    let seen = watched(text);
+    let jobs = seen.iter().filter(|progress| progress.operations > 0);
+    jobs.map(|progress| progress.share.expect("the share is known")).collect()
 }
 
 #[test]

@@ -11,6 +11,7 @@ use onewrite_block::{
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Mode, PolicyKind};
 use onewrite_lab::LabError;
+use onewrite_lab::driver::{LaidOut, Phase, Watcher};
 use onewrite_lab::job::JobFile;
 use onewrite_lab::results::{DeviceSetup, RunResult};
 use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
@@ -143,7 +144,7 @@ impl Device for Liar {
 fn power_cuts_take_nothing_that_was_synced() {
     for mode in Mode::ALL {
         let disk = || Ok(Box::new(RamDisk::volatile(64 * MIB / 4096)) as Box<dyn Device>);
-        let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(mode)), disk, 8).unwrap();
+        let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(mode)), disk, 8, |_| ()).unwrap();
         assert_eq!((verdict.cuts, verdict.losses), (8, 0), "{mode}: {:?}", verdict.first_loss);
     }
 }
@@ -151,7 +152,7 @@ fn power_cuts_take_nothing_that_was_synced() {
 #[test]
 fn a_disk_that_lies_about_flushes_is_caught() {
     let disk = || Ok(Box::new(Liar(RamDisk::volatile(64 * MIB / 4096))) as Box<dyn Device>);
-    let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(Mode::Ordered)), disk, 8).unwrap();
+    let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(Mode::Ordered)), disk, 8, |_| ()).unwrap();
     assert!(verdict.losses > 0);
     assert!(verdict.first_loss.unwrap().contains("seed 1, cut point"));
 }
@@ -262,4 +263,21 @@ fn what_is_read_before_a_job_is_in_memory_when_it_begins() {
     };
     let (cold, warm) = (read_bytes(""), read_bytes("pre_read=1"));
     assert!(cold >= warm + (4 << 20), "{cold} bytes without, {warm} with");
+}
+
+#[test]
+fn a_watcher_is_told_every_phase_and_how_much_is_laid_out() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let sink = Rc::clone(&seen);
+    let watcher: Watcher = Rc::new(move |progress| sink.borrow_mut().push(progress.phase));
+    let job = fio("[r]\nrw=read\nsize=16m\nnrfiles=2\n");
+    run(&spec(job, Stack::Ext4(Mode::Ordered)), Extras { watcher: Some(watcher), ..Extras::default() }).unwrap();
+    let phases = seen.take();
+    assert_eq!((phases.first(), phases.last()), (Some(&Phase::Formatting), Some(&Phase::Unmounting)));
+    let laid: Vec<LaidOut> =
+        phases.iter().filter_map(|phase| if let Phase::LayingOut(laid) = phase { Some(*laid) } else { None }).collect();
+    let whole = LaidOut { files: 2, files_total: 2, bytes: 16 << 20, bytes_total: 16 << 20 };
+    assert_eq!((laid[0], laid.last()), (LaidOut { files: 0, bytes: 0, ..whole }, Some(&whole)));
+    assert!(laid.len() >= 4 && laid.is_sorted_by_key(|laid| laid.bytes), "{laid:?}");
+    assert!(phases.contains(&Phase::Jobs));
 }

@@ -1,12 +1,13 @@
 //! `onewrite cache`
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{bail, ensure};
 use onewrite_block::Nanos;
 use onewrite_cache::PolicyKind;
 use onewrite_device::Profile;
-use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures};
+use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures, Stage, Step};
 use onewrite_lab::results::Distribution;
 use onewrite_lab::trace::{Trace, TraceOptions, Volumes, summarise};
 
@@ -63,8 +64,18 @@ fn run(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheFigures> {
     if args.chart.is_some() && study.sizes.iter().all(|size| *size == study.sizes[0]) {
         bail!("--chart shows misses over sizes: give --size several that differ, as 1%,3%,10%,30%");
     }
-    let bar = Bar::new("cache", "requests");
-    let figures = study.run(&|done, total| bar.advance(done, total))?;
+    let bar = Bar::new("cache", "pages");
+    let done = [const { AtomicU64::new(0) }; 4];
+    let figures = study.run(&|step: Step| {
+        let (place, name) = match step.stage {
+            Stage::Reading => (0, "cache: reading the trace"),
+            Stage::Filling => (1, "cache: filling the device"),
+            Stage::Aging => (2, "cache: aging the device"),
+            Stage::Requests => (3, "cache"),
+        };
+        let before = done[place].fetch_add(step.done, Ordering::Relaxed);
+        bar.stage((name, "pages"), before + step.done, step.total);
+    })?;
     bar.finish("requests");
     if let Some(path) = &args.chart {
         let title = args.trace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -14,7 +14,7 @@ use super::run::operations;
 use crate::args::Compare;
 use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
-use crate::progress::Spinner;
+use crate::progress::{Bar, Spinner};
 
 /// Runs one job in several modes.
 pub fn compare(args: &Compare) -> anyhow::Result<()> {
@@ -88,11 +88,12 @@ fn crash(
     if args.cuts == 0 || !choice.is_emulated() {
         return Ok(None);
     }
-    let spinner = Spinner::new(&format!("{} with power cuts", spec.job.name()));
-    let mut ready = choice.open(job::size(&args.job, spec, choice)?)?;
+    let mut ready = job::opened(choice, job::size(&args.job, spec, choice)?)?;
     let ready = ready.as_power_cut().context("an emulated device has a power switch")?;
-    let verdict = try_cuts(spec, || Ok(ready.fork()), args.cuts)?;
-    spinner.finish("power cuts", verdict.cuts);
+    let bar = Bar::new(&format!("{} with power cuts", spec.job.name()), "cuts");
+    bar.reach(0, args.cuts);
+    let verdict = try_cuts(spec, || Ok(ready.fork()), args.cuts, |done| bar.reach(done, args.cuts))?;
+    bar.finish("power cuts");
     Ok(Some(verdict))
 }
 

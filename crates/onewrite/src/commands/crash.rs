@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use onewrite_block::{Geometry, HostProfile, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Report, Sound, Violation, Workload, WorkloadSpec, crash as explore, replay,
+    CrashPlan, ExploreOptions, Report, Sound, Stage, Violation, Workload, WorkloadSpec, crash as explore, replay,
 };
 use onewrite_device::Profile;
 use onewrite_fs::journal::padding_warnings;
@@ -39,9 +39,7 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let plan = CrashPlan { options: &options, device, faults: args.faults, minimises: true };
     let bar = Bar::new("crash", if args.faults { "runs" } else { "states" });
     let report = match &args.state {
-        None => explore(Sound, workloads, plan, |report| {
-            bar.reach(if args.faults { report.judged } else { report.states }, args.states);
-        })?,
+        None => explore(Sound, workloads, plan, |stage| show(&bar, stage, args))?,
         Some(state) => replay(Sound, &script(args)?, state, plan)?,
     };
     let seconds = bar.end();
@@ -50,6 +48,21 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
         write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
     Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tells what the exploration is at.
+fn show(bar: &Bar, stage: Stage, args: &Crash) {
+    match stage {
+        Stage::Aging => bar.stage(("crash: aging the device", "states"), 0, 0),
+        Stage::Judging { judged, .. } if args.faults => bar.stage(("crash", "runs"), judged, args.states),
+        Stage::Judging { states, judged } => {
+            bar.stage((&format!("crash: {judged} judged"), "states"), states, args.states);
+        }
+        Stage::Shrinking { number, count, tries, tries_max } => {
+            let name = format!("crash: making violation {number} of {count} smaller");
+            bar.stage((&name, "smaller workloads"), tries as u64, tries_max as u64);
+        }
+    }
 }
 
 /// What is explored: by name, from a job file, or a personality.

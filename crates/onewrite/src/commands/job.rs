@@ -18,6 +18,7 @@ use super::probe::eviction_spot;
 use super::stdin;
 use crate::args::{AgeArg, FioArgs, JobArgs, PersonalityArgs};
 use crate::open::{on_device, wall_time};
+use crate::progress::Waiting;
 
 /// The journal mode called `name`.
 pub fn mode(name: &str) -> anyhow::Result<Mode> {
@@ -247,6 +248,16 @@ pub fn device(
     Ok((device, partial))
 }
 
+/// An emulated device; that it is aged first is told while it takes.
+pub fn opened(choice: &DeviceChoice, size: Option<u64>) -> Result<Box<dyn Device>, LabError> {
+    let age = match choice {
+        DeviceChoice::Emulated { age, .. } if *age != Age::New => Some(age.name()),
+        _ => None,
+    };
+    let _waiting = age.map(|age| Waiting::new(&format!("making the device {age} (--age)")));
+    choice.open(size)
+}
+
 /// The emulated device. Where the job itself makes it too large, the refusal tells so.
 fn emulated(
     args: &JobArgs,
@@ -254,7 +265,7 @@ fn emulated(
     choice: &DeviceChoice,
     size: Option<u64>,
 ) -> anyhow::Result<Box<dyn Device>> {
-    match choice.open(size) {
+    match opened(choice, size) {
         Err(LabError::DeviceSetup(Error::Capacity { bytes })) if args.size.is_none() => {
             let needed = spec.job.bytes_needed(spec.stack, spec.seed)?;
             bail!(

@@ -534,3 +534,21 @@ fn a_terminal_sees_the_time_left_and_no_sequence_of_a_name() {
     let quiet = on_a_terminal(&scratch, "-q run varmail --operations 400000 --files 100").unwrap();
     assert!(!quiet.contains(" left") && quiet.contains("varmail"), "{quiet}");
 }
+
+#[test]
+fn a_terminal_sees_what_is_done_before_the_first_operation_and_how_far_it_is() {
+    let scratch = Scratch::new();
+    scratch.write("read.fio", "[r]\nrw=read\nsize=512m\nio_size=4k\n");
+    let Some(run) = on_a_terminal(&scratch, "run read.fio --age filled") else { return };
+    let parts = ["making the device filled (--age)", "laying out files: 0 of 1, ", " of 512.00 MiB"];
+    assert!(parts.iter().all(|part| run.contains(part)), "{run}");
+    let small = "compare varmail --operations 200 --files 50 --size 128M --modes data --cuts 40";
+    let cuts = on_a_terminal(&scratch, small).unwrap();
+    assert!(cuts.contains("varmail with power cuts") && cuts.contains(" of 40 cuts, "), "{cuts}");
+    scratch.write("own.csv", "w,1\nw,2\nr,3\n");
+    let aged = on_a_terminal(&scratch, "cache own.csv --policy lru --device sata-850pro --age 1GiB").unwrap();
+    assert!(aged.contains("cache: aging the device") && aged.contains(" of 262,144 pages, "), "{aged}");
+    let crash = "crash random:60 --mode data --states 300 --device sata-850pro --e2fsck-every 0";
+    let crash = on_a_terminal(&scratch, crash).unwrap();
+    assert!(crash.contains(" judged ") && crash.contains(" of 300 states, "), "{crash}");
+}

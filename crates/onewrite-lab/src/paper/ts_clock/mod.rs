@@ -294,7 +294,7 @@ impl TsClockStudy<'_> {
             device: subject.profile.name.clone(),
             ftl: subject.ftl(),
             flash_block_bytes: subject.block_bytes,
-            cells: study.run(&|_, _| ())?.cells,
+            cells: study.run(&|_| ())?.cells,
         })
     }
 
@@ -309,7 +309,7 @@ impl TsClockStudy<'_> {
         for policy in DRAWN {
             let after = directory.join(format!("after-{policy}.csv"));
             let study = self.study(trace, &[policy], &CARD_SIZES[..1], CARD_BLOCK);
-            CacheStudy { after: Some(after.clone()), ..study }.run(&|_, _| ())?;
+            CacheStudy { after: Some(after.clone()), ..study }.run(&|_| ())?;
             pictures.push(picture(policy.name(), &after)?);
         }
         Ok(pictures)

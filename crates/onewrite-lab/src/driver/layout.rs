@@ -1,0 +1,54 @@
+//! Layout: how far the files of a workload are laid out, told now and then.
+
+use std::cell::Cell;
+
+use super::{LaidOut, Phase};
+use crate::workload::{Layout, Workload};
+
+/// Bytes and files between two reports.
+const BYTES_EVERY: u64 = 4 << 20;
+const FILES_EVERY: u64 = 256;
+
+/// Counts what is laid out.
+pub struct LayoutWatch<'w> {
+    watch: &'w dyn Fn(Phase),
+    now: Cell<LaidOut>,
+    told: Cell<LaidOut>,
+}
+
+impl<'w> LayoutWatch<'w> {
+    /// Nothing of `workload` is laid out yet; `watch` is told so.
+    pub(super) fn new(workload: &Workload, watch: &'w dyn Fn(Phase)) -> LayoutWatch<'w> {
+        let mut begin = LaidOut::default();
+        for file in &workload.files {
+            begin.files_total += u64::from(file.layout != Layout::None);
+            if let Layout::Filled { size, .. } = file.layout {
+                begin.bytes_total = begin.bytes_total.saturating_add(size);
+            }
+        }
+        watch(Phase::LayingOut(begin));
+        LayoutWatch { watch, now: Cell::new(begin), told: Cell::new(begin) }
+    }
+
+    /// So many more bytes of a file are written.
+    pub(super) fn wrote(&self, bytes: u64) {
+        let now = self.now.get();
+        self.reach(LaidOut { bytes: now.bytes.saturating_add(bytes), ..now });
+    }
+
+    /// A file is done.
+    pub(super) fn made(&self) {
+        let now = self.now.get();
+        self.reach(LaidOut { files: now.files + 1, ..now });
+    }
+
+    fn reach(&self, now: LaidOut) {
+        self.now.set(now);
+        let told = self.told.get();
+        let is_last = now.files == now.files_total;
+        if is_last || now.bytes - told.bytes >= BYTES_EVERY || now.files - told.files >= FILES_EVERY {
+            self.told.set(now);
+            (self.watch)(Phase::LayingOut(now));
+        }
+    }
+}
