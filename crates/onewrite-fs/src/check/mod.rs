@@ -25,7 +25,7 @@ mod htree;
 pub(crate) mod indirect;
 mod inodes;
 pub(crate) mod map;
-mod orphans;
+pub(crate) mod orphans;
 mod report;
 pub(crate) mod special;
 mod table;

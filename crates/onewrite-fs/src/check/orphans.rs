@@ -5,13 +5,17 @@
 use std::collections::BTreeSet;
 
 use super::{Checker, ReadBlocks};
-use crate::ext4::format::{Inode, Place};
+use crate::ext4::format::features::Compat;
+use crate::ext4::format::{Inode, Layout, Place, RawSuperblock};
 
 const CURE: &str = "e2fsck -f";
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Follows the list and remembers who is on it.
     pub(super) async fn check_orphans(&mut self) {
+        if let Some(number) = impossible_orphan_file(&self.superblock, &self.layout) {
+            self.report.add(Place::Superblock, format!("keeps orphans in inode {number}, which is no file"), CURE);
+        }
         let mut seen = BTreeSet::new();
         let mut next = self.superblock.last_orphan.get();
         while next != 0 {
@@ -46,4 +50,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
             }
         }
     }
+}
+
+/// What the superblock names as the file of orphans, if the feature orphan_file is set and no file can have that number.
+pub(crate) fn impossible_orphan_file(superblock: &RawSuperblock, layout: &Layout) -> Option<u32> {
+    let number = superblock.orphan_file_inum.get();
+    let is_possible = (layout.first_inode..=layout.inode_count).contains(&number);
+    (layout.features.compat.contains(Compat::ORPHAN_FILE) && !is_possible).then_some(number)
 }

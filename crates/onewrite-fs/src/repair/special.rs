@@ -137,9 +137,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
     pub(super) async fn mend_resize_inode(&mut self) {
         let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
         let Some(inode) = self.inode(RESIZE_INODE).await else { return };
-        if !expected || self.layout.reserved_descriptor_blocks == 0 {
-            let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl == 0;
-            if inode.block.iter().any(|&byte| byte != 0) || !unused {
+        let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl == 0;
+        let empty = inode.block.iter().all(|&byte| byte == 0) && unused;
+        // An image that can grow no further has the inode too, with a list of nothing.
+        if !expected || self.layout.reserved_descriptor_blocks == 0 && empty {
+            if !empty {
                 self.clear_inode(RESIZE_INODE, "no blocks are kept").await;
             }
             return;

@@ -6,6 +6,7 @@ use zerocopy::IntoBytes;
 use super::Change;
 use super::overlay::Overlay;
 use crate::check::ReadBlocks;
+use crate::check::orphans::impossible_orphan_file;
 use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
 use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::ext4::lost::{LOG_OF_4_KIB, backup_at, places};
@@ -89,6 +90,12 @@ fn tidy<R: ReadBlocks>(
     if compat.contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0 && raw.journal_uuid != [0; 16] {
         raw.journal_uuid = [0; 16];
         changes.push(change("no longer names a journal on another device", false));
+    }
+    if impossible_orphan_file(&raw, &layout).is_some() {
+        compat = compat.without(Compat::ORPHAN_FILE);
+        ro_compat = ro_compat.without(RoCompat::ORPHAN_PRESENT);
+        raw.orphan_file_inum.set(0);
+        changes.push(change("the feature orphan_file is taken out: there is no such file", false));
     }
     if !compat.contains(Compat::RESIZE_INODE) && raw.reserved_gdt_blocks.get() != 0 {
         compat = compat.with(Compat::RESIZE_INODE);

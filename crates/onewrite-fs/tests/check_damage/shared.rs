@@ -4,7 +4,7 @@
 //! after it.
 
 use onewrite_fs::ext4::format::Place;
-use onewrite_fs::ext4::format::extent::{Extent, Index, NodeMut};
+use onewrite_fs::ext4::format::extent::{Extent, Index, Node, NodeMut};
 use onewrite_fs::repair::Manner;
 
 use super::support::patient::Patient;
@@ -156,4 +156,34 @@ fn copies_of_a_large_file_are_planned_without_its_content() {
     let planned = patient.repair(Manner::All);
     assert!(planned.copies.len() >= 10_240 && planned.blocks.len() < 100, "{} copies", planned.copies.len());
     assert_eq!(patient.faults_of_repair(), Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_of_an_unwritten_block_is_unwritten_too() {
+    let scratch = Scratch::new("damage-unwritten");
+    let (tree, path) = (scratch.path("tree"), scratch.path("image"));
+    std::fs::create_dir_all(&tree).expect("directory");
+    std::fs::write(tree.join("one"), vec![7; 4096]).expect("file");
+    std::fs::write(tree.join("other"), vec![8; 4096]).expect("file");
+    make_image(&path, Some(&tree), "16M", &[]);
+    let mut patient = Patient::new(&path);
+    let owners = ["/one", "/other"].map(|path| patient.inode_of(path));
+    let physical = patient.place_of(owners[0], 0);
+    for owner in owners {
+        patient.change_inode(owner, |inode| {
+            let mut root = NodeMut::init(&mut inode.block, 0);
+            assert!(root.insert_extent(0, Extent { logical: 0, physical, length: 1, unwritten: true }));
+        });
+    }
+    patient.write();
+    let planned = patient.repair(Manner::All);
+    assert!(planned.after.is_clean(), "{:?}", planned.after.findings);
+    patient.apply(&planned);
+    let extents = owners.map(|owner| {
+        let inode = patient.inode(owner);
+        Node::parse(&inode.block, Place::Inode(owner)).expect("root").extents().next().expect("an extent")
+    });
+    assert!(extents.iter().all(|extent| extent.unwritten), "what was never written still reads as zeros");
+    assert_ne!(extents[0].physical, extents[1].physical);
+    assert_eq!(super::e2fsck(&path).0, 0);
 }

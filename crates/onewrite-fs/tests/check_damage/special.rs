@@ -1,6 +1,10 @@
 //! Damage of attributes, journal and resize inode.
 
+use onewrite_fs::ext4::format::Place;
+use onewrite_fs::repair::Manner;
+
 use super::support::patient::Patient;
+use super::support::{Scratch, e2fsck, make_image};
 use super::{Damage, get32, put16, put32};
 
 /// Changes the list of attributes behind the fields of `/large`, and seals the inode.
@@ -77,3 +81,36 @@ pub const SPECIAL: &[Damage] = &[
         p.superblock(|raw| raw.feature_compat.set(raw.feature_compat.get() & !0x10));
     }),
 ];
+
+#[test]
+fn a_resize_inode_that_keeps_no_blocks_is_left_as_it_is() {
+    let scratch = Scratch::new("damage-no-blocks-kept");
+    let path = scratch.path("image");
+    make_image(&path, None, "16M", &["-O", "^metadata_csum,^64bit,resize_inode"]);
+    let mut patient = Patient::new(&path);
+    assert_eq!(patient.layout.reserved_descriptor_blocks, 0);
+    let before = patient.inode(7);
+    assert_eq!(before.links, 1, "the inode is in use all the same");
+    patient.change_inode(2, |inode| inode.links = 9);
+    patient.write();
+    let planned = patient.repair(Manner::Safe);
+    let places: Vec<Place> = planned.changes.iter().map(|change| change.place).collect();
+    assert_eq!(places, [Place::Inode(2)]);
+    patient.apply(&planned);
+    assert!(patient.inode(7) == before);
+    assert_eq!(e2fsck(&path).0, 0);
+}
+
+#[test]
+fn a_feature_orphan_file_without_its_file_is_found_and_taken_out() {
+    let scratch = Scratch::new("damage-orphan-file");
+    let path = scratch.path("image");
+    make_image(&path, None, "16M", &[]);
+    let mut patient = Patient::new(&path);
+    patient.superblock(|raw| raw.feature_compat.set(raw.feature_compat.get() | 0x1000));
+    patient.write();
+    assert_ne!(e2fsck(&path).0, 0);
+    let found = patient.report().findings;
+    assert!(found.iter().any(|finding| finding.to_string().contains("keeps orphans in inode 0")), "{found:?}");
+    assert_eq!(patient.faults_of_repair(), Vec::<String>::new());
+}

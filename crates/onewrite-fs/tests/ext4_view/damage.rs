@@ -132,3 +132,20 @@ fn a_mounted_image_with_protection_is_read_with_a_warning() {
     let warnings = by_view(&image, false).expect("a view").warnings;
     assert!(warnings.len() == 1 && warnings[0].contains("may be mounted"), "{warnings:?}");
 }
+
+#[test]
+fn a_value_in_an_inode_is_checked_against_its_checksum() {
+    let scratch = Scratch::new("view-value");
+    let image = filled(&scratch, "-t ext4 -b 4096 -O ea_inode");
+    fs::write(scratch.path("value"), vec![0xc5; 10_000]).expect("value");
+    let set = format!("ea_set -f {} /sub/of-5000 user.large", text(&scratch.path("value")));
+    run("debugfs", &["-w", "-R", &set, text(&image)]);
+    assert!(by_view(&image, false).is_ok(), "a sound value");
+    let bytes = fs::read(&image).expect("image");
+    let block = bytes.chunks(4096).position(|block| block.iter().all(|&byte| byte == 0xc5)).expect("the value");
+    overwrite(&image, block as u64 * 4096 + 100, b"x");
+    let refusal = by_view(&image, false).err().expect("refused").to_string();
+    let owner = format!("an attribute of inode {}", number_of(&image, "/sub/of-5000"));
+    assert!(refusal.contains("checksum") && refusal.contains(&owner), "{refusal}");
+    assert!(by_view(&image, true).is_ok(), "a rescue reads on");
+}
