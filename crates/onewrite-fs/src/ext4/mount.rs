@@ -26,8 +26,8 @@ use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{
-    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Recovered, RecoveryOptions,
-    padding_warnings, recover,
+    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Prospect, Recovered,
+    RecoveryOptions, padding_warnings, recover,
 };
 
 /// Bytes of log blocks that [`replay`] holds in memory, at most.
@@ -292,11 +292,33 @@ async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> 
     if let Some(refusal) = log_superblock.replay_refusal() {
         return Err(FsError::Unsupported(refusal));
     }
-    let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), recovery).await?);
+    let judge = async |prospect: Prospect<'_>| judge(port, &prospect, &map).await;
+    let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), recovery, judge).await?);
     let superblock = take_superblock(&read_block(port, 0).await?)?;
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
     Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered })
+}
+
+/// Looks at what a replay would lead to, as a mount will: a log of nonsense is not brought home.
+///
+/// # Errors
+/// [`FsError::Damaged`] if there would be no sound superblock or descriptors, with the words for those.
+async fn judge(port: &DevicePort, prospect: &Prospect<'_>, map: &LogMap) -> FsResult<()> {
+    let read = async {
+        let first = prospect.read(0, 1).await?;
+        let layout = layout_of(port, &take_superblock(&first[0])?)?;
+        let table = prospect.read(1, u64::from(layout.descriptor_blocks())).await?;
+        let groups = Groups::new(decode_descriptors(&layout, &table)?);
+        Structure::new(&layout, &groups, map).map(drop)
+    };
+    read.await.map_err(|error| match error {
+        FsError::Damaged { place, problem } => {
+            let problem = format!("its replay would write a damaged {place}: {problem}; nothing was written");
+            FsError::Damaged { place: "journal".into(), problem }
+        }
+        error => error,
+    })
 }
 
 fn layout_of(port: &DevicePort, superblock: &RawSuperblock) -> FsResult<Layout> {

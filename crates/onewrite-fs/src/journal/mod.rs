@@ -48,7 +48,7 @@ pub use frames::{Compressed, Streams};
 use live::Live;
 pub use log::{Log, LogMap, send_run, wait_all};
 pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
-pub use recovery::{LogView, Recovered, RecoveryOptions, recover};
+pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
 pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, Tid};
 use transaction::{Committing, Running};
 

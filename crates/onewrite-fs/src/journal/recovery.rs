@@ -86,19 +86,49 @@ struct Framed {
     pages: Option<Vec<Page>>,
 }
 
-/// Newest copies with the home blocks they belong to.
+/// Newest copies with the home blocks they belong to, by these.
 type Blocks = Vec<(u64, Copy)>;
 
+/// The device as it would be after a replay.
+pub struct Prospect<'a> {
+    ring: &'a Ring<'a>,
+    blocks: &'a Blocks,
+    frames: &'a [Framed],
+}
+
+impl Prospect<'_> {
+    /// `count` blocks from `first` on, the log's copies in the place of those at home.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if a copy cannot be unpacked; device errors.
+    pub async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {
+        let (mut pages, mut block, end) = (Vec::new(), first, first + count);
+        while block < end {
+            let part = (end - block).min(u64::from(self.ring.port.geometry().transfer_pages_max)) as u32;
+            pages.extend(self.ring.port.request(Request::read(Lpn(block), part, Cause::Recovery)).await?);
+            block += u64::from(part);
+        }
+        let from = self.blocks.partition_point(|(home, _)| *home < first);
+        let to = self.blocks.partition_point(|(home, _)| *home < end);
+        for (home, page) in contents(self.ring, &self.blocks[from..to], self.frames).await? {
+            pages[(home - first) as usize] = page;
+        }
+        Ok(pages)
+    }
+}
+
 /// Replays the log that `superblock` describes, if it holds anything, and leaves it empty; `superblock` then says so.
+/// Before anything is written, `judge` looks at what the replay would lead to.
 ///
 /// # Errors
-/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; device
-/// errors.
+/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; what `judge`
+/// says; device errors.
 pub async fn recover(
     port: &DevicePort,
     map: &LogMap,
     (superblock, superblock_page): (&mut JournalSuperblock, &mut Page),
     options: RecoveryOptions,
+    judge: impl AsyncFnOnce(Prospect<'_>) -> FsResult<()>,
 ) -> FsResult<Recovered> {
     if superblock.start == 0 {
         return Ok(Recovered::default());
@@ -111,6 +141,7 @@ pub async fn recover(
     let mut done = scan.done;
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
+    judge(Prospect { ring: &ring, blocks: &blocks, frames: &frames }).await?;
     let can_share =
         |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy, Copy::Block { is_escaped: false, .. });
     let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));

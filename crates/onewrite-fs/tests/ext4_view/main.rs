@@ -7,6 +7,7 @@ mod support;
 mod damage;
 mod dirty;
 mod fuzz;
+mod log;
 mod seen;
 
 use std::fs;
