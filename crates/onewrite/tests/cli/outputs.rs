@@ -149,3 +149,31 @@ fn a_size_that_is_no_multiple_of_a_page_is_rounded_down() {
     }
     assert!(scratch.onewrite("tree directory").fails_with(2).contains("directory"));
 }
+
+#[test]
+fn what_does_not_fit_on_the_host_is_not_left_half() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "tree/a",
+        (0..3 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8 | 1).collect::<Vec<_>>(),
+    );
+    let line = |number: u64| format!("w,{}\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24);
+    scratch.write("t.csv", (0..400_000).map(line).collect::<String>());
+    std::fs::create_dir(scratch.path("full")).unwrap();
+    if scratch.other("mount", "-t tmpfs -o size=1M none full").is_none_or(|mounted| mounted.code() != 0) {
+        eprintln!("SKIPPED: this machine does not mount file systems in memory");
+        return;
+    }
+    let commands = [
+        "mkfs full/a.img --size 64M --from tree",
+        "trace convert t.csv full/x.csv.zst",
+        "trace convert t.csv full/x.csv",
+    ];
+    let outcomes = commands.map(|command| (command, scratch.onewrite(command)));
+    let left: Vec<_> = scratch.path("full").read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    scratch.other("umount", "full").unwrap().ok();
+    for (command, outcome) in outcomes {
+        assert!(outcome.code() == 3 && outcome.err().contains("No space left"), "{command}: {}", outcome.err());
+    }
+    assert!(left.is_empty(), "{left:?}");
+}
