@@ -12,6 +12,7 @@
 
 mod hold;
 mod reflink;
+mod sys;
 mod users;
 
 use std::fs::{File, OpenOptions};

@@ -4,10 +4,10 @@
 //! from here, since it is in another namespace or was never listed, is none.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::ioctl::{Getter, Opcode, ioctl};
+use super::sys::file_behind;
 
 /// Major and minor number.
 pub(super) type Number = (u32, u32);
@@ -148,27 +148,6 @@ pub fn loops_on(path: &Path) -> Vec<PathBuf> {
     loops.into_iter().map(|one| one.device).collect()
 }
 
-/// `struct loop_info64` of linux/loop.h.
-#[repr(C)]
-struct LoopStatus {
-    device: u64,
-    inode: u64,
-    rest: [u64; 27],
-}
-
-/// LOOP_GET_STATUS64 of linux/loop.h.
-const LOOP_GET_STATUS64: Opcode = 0x4c05;
-
-/// Device and inode of the file behind a loop device, as the kernel has them; `None` where it does not say.
-fn file_behind(device: &Path) -> Option<(u64, u64)> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(device).ok()?;
-    // SAFETY: the request writes one `struct loop_info64`, of 232 bytes as `LoopStatus`, and keeps nothing.
-    #[expect(unsafe_code, reason = "only the kernel knows which file it is, and no library asks it")]
-    let status = unsafe { ioctl(&file, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }.ok()?;
-    Some((status.device, status.inode))
-}
-
 /// Programs that hold a `flock` on the file, as `1234 (name)`; a number of a file system that stacks on others is not the one
 /// that its files tell, so that then the inode alone decides.
 pub(super) fn lockers(device: u64, inode: u64) -> Vec<String> {
@@ -210,11 +189,6 @@ fn named(process: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_status_of_the_kernel_has_its_size() {
-        assert_eq!(size_of::<LoopStatus>(), 232);
-    }
 
     #[test]
     fn lines_of_the_kernel_are_understood() {
