@@ -17,6 +17,7 @@ use crate::choices::Choices;
 use crate::counters::Counters;
 use crate::page::Page;
 use crate::request::{Operation, Request, Token};
+use crate::runtime::Bell;
 use crate::units::{Lpn, Nanos};
 
 /// What trimmed pages read as.
@@ -268,6 +269,45 @@ pub enum DeviceError {
 /// What a finished request gives back: the pages of a read, nothing otherwise.
 pub type Outcome = Result<Vec<Page>, DeviceError>;
 
+/// When a device's next event happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextEvent {
+    /// Never: nothing is under way, and nothing goes on in the background.
+    Idle,
+    /// At this moment, which may be now.
+    At(Nanos),
+    /// Something is under way and nobody knows when it ends; the device then rings the bell that it was given
+    /// ([`Device::attached`]). In wall time only.
+    Unknown,
+}
+
+impl NextEvent {
+    /// The moment, if there is one and it is known.
+    pub const fn moment(self) -> Option<Nanos> {
+        match self {
+            NextEvent::At(moment) => Some(moment),
+            NextEvent::Idle | NextEvent::Unknown => None,
+        }
+    }
+
+    /// Until when to wait for this or `other`. A known moment goes before an unknown one, which a bell announces.
+    pub fn or_earlier(self, other: NextEvent) -> NextEvent {
+        match (self, other) {
+            (NextEvent::At(one), NextEvent::At(other)) => NextEvent::At(one.min(other)),
+            (NextEvent::At(moment), _) | (_, NextEvent::At(moment)) => NextEvent::At(moment),
+            (NextEvent::Idle, other) => other,
+            (NextEvent::Unknown, _) => NextEvent::Unknown,
+        }
+    }
+}
+
+/// For devices that know all their moments.
+impl From<Option<Nanos>> for NextEvent {
+    fn from(moment: Option<Nanos>) -> NextEvent {
+        moment.map_or(NextEvent::Idle, NextEvent::At)
+    }
+}
+
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -284,7 +324,7 @@ pub struct Completion {
 ///    same page, old or new content, page by page.
 /// 2. A FLUSH covers the writes completed before its submission, nothing else.
 /// 3. After a power cut each page holds its last durable content or a newer one, as [`Geometry::on_power_loss`] says.
-/// 4. The same requests at the same times give the same completions at the same times.
+/// 4. In virtual time the same requests at the same times give the same completions at the same times.
 pub trait Device {
     /// What the device is and promises; constant.
     fn geometry(&self) -> &Geometry;
@@ -295,10 +335,19 @@ pub trait Device {
     /// If more than [`Geometry::queue_depth`] requests are under way, or `now` is earlier than the last advance.
     fn submit(&mut self, token: Token, request: Request, now: Nanos);
 
-    /// The moment of the next event, if anything is under way or goes on in the background. May be `now`.
-    fn next_event(&self) -> Option<Nanos>;
+    /// Told by a run that the device now belongs to it, before any request. In wall time it is given the bell that wakes
+    /// the run: it may then leave the end of a request open ([`NextEvent::Unknown`]), and rings when there is
+    /// something for [`Device::advance`]. In virtual time it is given none, and knows all its moments. A layer passes
+    /// it on.
+    fn attached(&mut self, bell: Option<Bell>) {
+        let _ = bell;
+    }
 
-    /// Lets every event up to and including `to` happen and appends what completed, in order.
+    /// When the next event happens: whether anything is under way or goes on in the background.
+    fn next_event(&self) -> NextEvent;
+
+    /// Lets every event up to and including `to` happen and appends what completed, in order. In wall time a run
+    /// calls it before it waits, too, whatever the next event is.
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>);
 
     /// What the device has counted since it was made or [`Device::reset_counters`].

@@ -21,13 +21,14 @@ pub use checksum::{crc32_be, crc32c};
 pub use choices::Choices;
 pub use counters::Counters;
 pub use device::{
-    Completion, Device, DeviceError, EvictionOrder, Geometry, Outcome, PowerCut, PowerLoss, RecoveryReport, TrimRead,
-    WriteBuffer,
+    Completion, Device, DeviceError, EvictionOrder, Geometry, NextEvent, Outcome, PowerCut, PowerLoss, RecoveryReport,
+    TrimRead, WriteBuffer,
 };
 pub use page::{Page, PageBytes, Pattern};
 pub use ram::{Image, RamDisk};
 pub use request::{Cause, Operation, Remap, Request, Stream, Token};
 pub use runtime::{
-    DevicePort, Executor, Halt, HostError, HostProfile, InFlight, JobCost, Runtime, Started, TaskId, Time,
+    Bell, DevicePort, Executor, Halt, HostError, HostProfile, InFlight, Inbox, InboxSender, JobCost, Runtime, Started,
+    TaskId, Time,
 };
 pub use units::{GIB, KIB, Lpn, MIB, Nanos, PAGE_SIZE};

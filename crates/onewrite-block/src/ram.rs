@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::choices::Choices;
 use crate::counters::Counters;
 use crate::device::{
-    Completion, Device, DeviceError, Geometry, Outcome, PowerCut, PowerLoss, RecoveryReport, TrimRead,
+    Completion, Device, DeviceError, Geometry, NextEvent, Outcome, PowerCut, PowerLoss, RecoveryReport, TrimRead,
 };
 use crate::page::Page;
 use crate::request::{Operation, Remap, Request, Token};
@@ -215,8 +215,8 @@ impl Device for RamDisk {
         self.waiting.push_back((token, request));
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.is_dark && !self.waiting.is_empty()).then_some(self.now)
+    fn next_event(&self) -> NextEvent {
+        (!self.is_dark && !self.waiting.is_empty()).then_some(self.now).into()
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

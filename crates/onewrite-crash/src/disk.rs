@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onewrite_block::{
-    Choices, Completion, Counters, Device, Geometry, Image, Lpn, Nanos, Operation, Outcome, Page, Request, Token,
+    Choices, Completion, Counters, Device, Geometry, Image, Lpn, Nanos, NextEvent, Operation, Outcome, Page, Request,
+    Token,
 };
 
 /// The content of a disk, shared with whoever made it.
@@ -99,12 +100,12 @@ impl Device for Disk {
         self.submitted += 1;
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.under_way.first_key_value().map(|((moment, _), _)| *moment)
+    fn next_event(&self) -> NextEvent {
+        self.under_way.first_key_value().map(|((moment, _), _)| *moment).into()
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        while self.next_event().is_some_and(|moment| moment <= to) {
+        while self.next_event().moment().is_some_and(|moment| moment <= to) {
             let (_, (token, request)) = self.under_way.pop_first().expect("just seen");
             let outcome = self.geometry.admit(&request).and_then(|()| self.carry_out(request.operation));
             completed.push(Completion { token, outcome });

@@ -12,7 +12,8 @@ use std::rc::Rc;
 
 use onewrite_block::layer::Recording;
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Lpn, Nanos, Page, PowerCut, Request, Token,
+    Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Lpn, Nanos, NextEvent, Page, PowerCut,
+    Request, Token,
 };
 
 /// How far ahead one looks for what a device has under way by itself.
@@ -119,9 +120,9 @@ impl Device for Watched {
         state.device.submit(token, request, now + start);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         let state = self.state.borrow();
-        state.device.next_event().map(|moment| moment.saturating_sub(state.start))
+        state.device.next_event().moment().map(|moment| moment.saturating_sub(state.start)).into()
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

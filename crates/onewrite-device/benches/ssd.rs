@@ -24,7 +24,7 @@ fn write(device: &mut dyn Device, now: &mut Nanos, count: u64, depth: u32, mut n
             under_way += 1;
         }
         while completed.is_empty() {
-            *now = device.next_event().expect("writes go on");
+            *now = device.next_event().moment().expect("writes go on");
             device.advance(*now, &mut completed);
         }
         under_way -= completed.len() as u32;

@@ -129,14 +129,14 @@ fn write_all(device: &mut dyn PowerCut, now: &mut Nanos, runs: impl Iterator<Ite
 fn flush(device: &mut dyn PowerCut, now: &mut Nanos) {
     device.submit(Token(0), Request::flush(Cause::Data), *now);
     let mut free = Vec::new();
-    while device.next_event().is_some() {
+    while device.next_event().moment().is_some() {
         wait(device, now, &mut free);
     }
 }
 
 /// Lets the next event happen.
 fn wait(device: &mut dyn PowerCut, now: &mut Nanos, free: &mut Vec<u32>) {
-    *now = device.next_event().expect("a request under way has an event to come");
+    *now = device.next_event().moment().expect("a request under way has an event to come");
     let mut completed = Vec::new();
     device.advance(*now, &mut completed);
     for completion in completed {

@@ -180,7 +180,7 @@ impl<D: Device + ?Sized> Bench<D> {
 
     fn wait(&mut self) {
         while self.completed.is_empty() {
-            self.now = self.device.next_event().expect("a request under way has an event to come");
+            self.now = self.device.next_event().moment().expect("a request under way has an event to come");
             self.device.advance(self.now, &mut self.completed);
         }
         for completion in &self.completed {
@@ -192,7 +192,7 @@ impl<D: Device + ?Sized> Bench<D> {
 
     /// Lets everything that goes on in the background end.
     pub fn settle(&mut self) {
-        while let Some(moment) = self.device.next_event() {
+        while let Some(moment) = self.device.next_event().moment() {
             self.now = moment;
             self.device.advance(moment, &mut self.completed);
         }

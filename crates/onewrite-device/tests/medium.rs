@@ -16,7 +16,7 @@ fn run(device: &mut Ssd, now: &mut Nanos, operation: Operation) -> Outcome {
     device.submit(Token(1), Request::new(operation, Cause::Data), *now);
     let mut completed = Vec::new();
     while completed.is_empty() {
-        *now = device.next_event().expect("a request goes on");
+        *now = device.next_event().moment().expect("a request goes on");
         device.advance(*now, &mut completed);
     }
     completed.pop().unwrap().outcome

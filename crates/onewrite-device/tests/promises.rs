@@ -6,8 +6,8 @@ mod support;
 mod layers;
 
 use onewrite_block::{
-    Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, PAGE_SIZE, Page, PowerCut, Remap,
-    Request, Token,
+    Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, NextEvent, Operation, Outcome, PAGE_SIZE, Page, PowerCut,
+    Remap, Request, Token,
 };
 use onewrite_device::Profile;
 
@@ -21,14 +21,14 @@ fn run(device: &mut dyn PowerCut, now: &mut Nanos, operation: Operation) -> (Out
     device.submit(Token(1), Request::new(operation, Cause::Data), start);
     let mut completed = Vec::new();
     while completed.is_empty() {
-        *now = device.next_event().expect("a request goes on");
+        *now = device.next_event().moment().expect("a request goes on");
         device.advance(*now, &mut completed);
     }
     (completed.pop().unwrap().outcome, *now - start)
 }
 
 fn idle(device: &mut dyn PowerCut, now: &mut Nanos) {
-    while let Some(moment) = device.next_event() {
+    while let Some(moment) = device.next_event().moment() {
         *now = moment;
         device.advance(moment, &mut Vec::new());
     }
@@ -195,7 +195,7 @@ fn torn_share_changes_no_target() {
             assert!(blank == 0 || blank == found.len(), "{blank} of {} targets changed", found.len());
             outcomes[usize::from(blank == 0)] += 1;
         }
-        now = device.next_event().unwrap();
+        now = device.next_event().moment().unwrap();
         device.advance(now, &mut completed);
     }
     assert!(outcomes[0] > 0 && outcomes[1] > 0, "cuts fell on one side only: {outcomes:?}");
@@ -236,7 +236,7 @@ fn requests_overlap_on_dies_and_not_beyond_them() {
         }
         let mut completed = Vec::new();
         while completed.len() < depth as usize {
-            now = device.next_event().unwrap();
+            now = device.next_event().moment().unwrap();
             device.advance(now, &mut completed);
         }
         (now - start).0
@@ -295,7 +295,7 @@ fn nothing_happens_after_the_armed_point_until_recovery() {
     let mut completed = Vec::new();
     device.advance(Nanos::from_secs(1), &mut completed);
     assert!(device.is_dark() && completed.is_empty());
-    assert_eq!(device.next_event(), None);
+    assert_eq!(device.next_event(), NextEvent::Idle);
     device.recover(Nanos::from_secs(2)).unwrap();
     assert!(!device.is_dark());
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::pass_on;
-use crate::device::{Completion, Device, DeviceError, Geometry};
+use crate::device::{Completion, Device, DeviceError, Geometry, NextEvent};
 use crate::request::{Operation, Request, Token};
 use crate::units::{Lpn, Nanos};
 
@@ -105,9 +105,9 @@ impl Device for Faulty {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         let failed = (!self.failed.is_empty() && !self.inner.is_dark()).then_some(self.now);
-        failed.into_iter().chain(self.inner.next_event()).min()
+        NextEvent::from(failed).or_earlier(self.inner.next_event())
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

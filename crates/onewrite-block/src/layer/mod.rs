@@ -21,6 +21,10 @@ macro_rules! pass_on {
             self.inner.geometry()
         }
 
+        fn attached(&mut self, bell: Option<crate::runtime::Bell>) {
+            self.inner.attached(bell);
+        }
+
         fn counters(&self) -> crate::counters::Counters {
             self.inner.counters()
         }

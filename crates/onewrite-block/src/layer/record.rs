@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::pass_on;
-use crate::device::{Completion, Device};
+use crate::device::{Completion, Device, NextEvent};
 use crate::request::{Operation, Request, Token};
 use crate::units::Nanos;
 
@@ -51,7 +51,7 @@ impl Device for Recorded {
         self.inner.submit(token, request, now);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         self.inner.next_event()
     }
 

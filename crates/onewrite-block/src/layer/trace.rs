@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::pass_on;
-use crate::device::{Completion, Device};
+use crate::device::{Completion, Device, NextEvent};
 use crate::request::{Cause, Operation, Request, Token};
 use crate::units::{Lpn, Nanos};
 
@@ -60,7 +60,7 @@ impl Device for Traced {
         self.inner.submit(token, request, now);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         self.inner.next_event()
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::device::{Completion, Device};
+use crate::device::{Completion, Device, NextEvent};
 use crate::request::{Operation, Request, Token};
 use crate::units::Nanos;
 
@@ -91,6 +91,10 @@ impl Device for Gauged {
         self.inner.as_power_cut()
     }
 
+    fn attached(&mut self, bell: Option<crate::runtime::Bell>) {
+        self.inner.attached(bell);
+    }
+
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
         let kind = match request.operation {
             Operation::Read { .. } => Kind::Read,
@@ -104,7 +108,7 @@ impl Device for Gauged {
         self.inner.submit(token, request, now);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         self.inner.next_event()
     }
 
@@ -149,8 +153,8 @@ mod tests {
             self.1.extend(completed.into_iter().map(|completion| (now + Nanos::from_micros(1), completion)));
         }
 
-        fn next_event(&self) -> Option<Nanos> {
-            self.1.iter().map(|(due, _)| *due).min()
+        fn next_event(&self) -> NextEvent {
+            self.1.iter().map(|(due, _)| *due).min().into()
         }
 
         fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

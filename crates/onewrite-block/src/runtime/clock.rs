@@ -1,7 +1,7 @@
 //! Clock: the one place that knows whether time is virtual.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::units::Nanos;
 
@@ -51,10 +51,11 @@ impl Clock {
         matches!(self, Clock::Virtual { .. })
     }
 
-    pub(super) fn wait_until(&self, moment: Nanos) {
+    /// Virtual time only.
+    pub(super) fn jump_to(&self, moment: Nanos) {
         match self {
             Clock::Virtual { now } => now.set(now.get().max(moment)),
-            Clock::Wall { .. } => wall_sleep(moment.saturating_sub(self.now())),
+            Clock::Wall { .. } => unreachable!("wall time goes by itself"),
         }
     }
 }
@@ -62,11 +63,4 @@ impl Clock {
 #[expect(clippy::disallowed_methods, reason = "this is where wall time comes in")]
 fn wall_now() -> Instant {
     Instant::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is where wall time comes in")]
-fn wall_sleep(span: Nanos) {
-    if span > Nanos::ZERO {
-        std::thread::sleep(Duration::from_nanos(span.0));
-    }
 }

@@ -1,12 +1,10 @@
 //! Jobs: pure work away from the run. In wall time a few threads serve it; nothing else in the core knows of threads.
 
 use std::cell::{Cell, OnceCell};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use super::tasks::TaskId;
-use crate::units::Nanos;
+use super::{Bell, TaskId};
 
 /// What a job does, for its cost on the host profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,38 +60,33 @@ impl Pool {
         self.under_way.get() > 0
     }
 
+    /// Puts a job into the line; when it has ended, `bell` rings and [`Pool::take_ended`] gives `task`.
     pub(super) fn submit<T: Send + 'static>(
         &self,
         task: TaskId,
+        bell: &Bell,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Ticket<T> {
         let line = self.line.get_or_init(|| start(self.threads.expect("jobs run inline in virtual time")));
         let result = Arc::new(Mutex::new(None));
-        let (slot, done) = (Arc::clone(&result), line.done_sender.clone());
+        let (slot, done, bell) = (Arc::clone(&result), line.done_sender.clone(), bell.clone());
         self.under_way.set(self.under_way.get() + 1);
         let whole = Box::new(move || {
             let output = work();
             *slot.lock().expect("nobody panics while holding this") = Some(output);
             // The run may have ended meanwhile; then nobody waits.
             let _ = done.send(task);
+            bell.ring();
         });
         line.work.send(whole).expect("the pool lives as long as the run");
         Ticket(result)
     }
 
-    /// Waits for a job to end, at most for `patience`.
-    pub(super) fn wait(&self, patience: Option<Nanos>) -> Option<TaskId> {
-        let done = &self.line.get()?.done;
-        let task = match patience {
-            None => Some(done.recv().expect("the pool holds a sender")),
-            Some(span) => match done.recv_timeout(Duration::from_nanos(span.0)) {
-                Ok(task) => Some(task),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => unreachable!("the pool holds a sender"),
-            },
-        };
-        self.under_way.set(self.under_way.get() - usize::from(task.is_some()));
-        task
+    /// The task of a job that has ended.
+    pub(super) fn take_ended(&self) -> Option<TaskId> {
+        let task = self.line.get()?.done.try_recv().ok()?;
+        self.under_way.set(self.under_way.get() - 1);
+        Some(task)
     }
 }
 

@@ -5,10 +5,15 @@
 //! **virtual time** it jumps; in **wall time** it waits. The code above cannot tell the two apart.
 //!
 //! ```text
-//!   ready task ──poll──► waits on a timer, a device, a core, a signal
+//!   ready task ──poll──► waits on a timer, a device, a core, a signal, an inbox
 //!        ▲                               │
-//!        └── event at the next moment ◄──┘  (timers first, then devices in order of attachment)
+//!        ├── event at the next moment ◄──┤  (timers first, then devices in order of attachment)
+//!        └── ring of the bell ◄──────────┘  (ended jobs first, then inboxes in order of creation)
 //! ```
+//!
+//! In wall time a run waits at one place, its [`Bell`], until the next moment. Other threads and the kernel ring it:
+//! for a letter in an [`Inbox`], for a job that ended, for a request whose moment no device knew
+//! ([`NextEvent::Unknown`]).
 //!
 //! # Invariants
 //! - Time never goes back; an event happens at its moment, before any later one.
@@ -16,15 +21,17 @@
 //! - No waker is needed: a future that waits leaves the number of its task where the event will find it, and accepts
 //!   being polled without need.
 
+mod bell;
 mod clock;
 mod cores;
 mod host;
+mod inbox;
 mod jobs;
 mod port;
 mod tasks;
 mod timers;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -32,16 +39,19 @@ use std::task::{Context, Poll};
 
 use thiserror::Error;
 
+pub use bell::Bell;
 pub use clock::Time;
 pub use host::{HostError, HostProfile};
+pub use inbox::{Inbox, InboxSender};
 pub use jobs::JobCost;
 pub use port::{DevicePort, InFlight};
 pub use tasks::TaskId;
 
-use crate::device::Device;
+use crate::device::{Device, NextEvent};
 use crate::units::Nanos;
 use clock::Clock;
 use cores::Cores;
+use inbox::Desk;
 use jobs::Pool;
 use port::Port;
 use tasks::Tasks;
@@ -53,7 +63,7 @@ pub enum Halt {
     /// A device's power was cut.
     #[error("the power was cut")]
     PowerLost,
-    /// Every task waits and no event is left: a bug in what runs.
+    /// Every task waits, no event is left, and no task waits at an open inbox: a bug in what runs.
     #[error("every task waits and nothing will ever happen")]
     Deadlock,
 }
@@ -66,7 +76,19 @@ struct Inner {
     cores: RefCell<Cores>,
     host: HostProfile,
     pool: Pool,
+    /// Inboxes, in order of creation.
+    desks: RefCell<Vec<Rc<Desk>>>,
+    bell: OnceCell<Bell>,
     halted: Cell<Option<Halt>>,
+}
+
+/// What a turn of the run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Something happened, or may have.
+    Went,
+    /// Nothing can happen before a letter arrives.
+    Idle,
 }
 
 /// Owns a run; dropping it drops every task. [`Executor::runtime`] gives the handle that tasks hold.
@@ -88,6 +110,8 @@ impl Executor {
             cores: RefCell::new(Cores::new(host.cores)),
             pool: Pool::new(is_wall.then_some(host.cores)),
             host,
+            desks: RefCell::default(),
+            bell: OnceCell::new(),
             halted: Cell::new(None),
         }))
     }
@@ -102,7 +126,8 @@ impl Executor {
         Runtime(Rc::clone(&self.0))
     }
 
-    /// Runs until `future` is done, other tasks along with it.
+    /// Runs until `future` is done, other tasks along with it. While nothing is left but a task at an open
+    /// [`Inbox`], it waits for a letter in wall time, also where the run's time is virtual.
     ///
     /// # Errors
     /// [`Halt`] if the power is cut or nothing can go on; tasks stay where they are.
@@ -117,19 +142,23 @@ impl Executor {
             if let Some(output) = result.take() {
                 return Ok(output);
             }
-            self.turn()?;
+            if self.turn()? == Turn::Idle {
+                self.0.bell().wait(None);
+            }
         }
     }
 
-    /// Runs until nothing is ready and no event is left; background tasks that wait for a signal remain.
+    /// Runs until nothing is ready and no event is left; background tasks that wait for a signal or at an open
+    /// [`Inbox`] remain. Letters that have arrived are taken first; it waits for no others.
     ///
     /// # Errors
     /// [`Halt::PowerLost`] if the power is cut.
     pub fn run_until_idle(&self) -> Result<(), Halt> {
         loop {
             match self.turn() {
-                Err(Halt::Deadlock) => return Ok(()),
-                other => other?,
+                Ok(Turn::Went) => (),
+                Ok(Turn::Idle) | Err(Halt::Deadlock) => return Ok(()),
+                Err(halt) => return Err(halt),
             }
         }
     }
@@ -144,11 +173,11 @@ impl Executor {
     }
 
     /// One task polled, or else the next event.
-    fn turn(&self) -> Result<(), Halt> {
+    fn turn(&self) -> Result<Turn, Halt> {
         let inner = &*self.0;
         if let Some(task) = inner.tasks.next_ready() {
             inner.tasks.poll(task);
-            return Ok(());
+            return Ok(Turn::Went);
         }
         if let Some(halt) = inner.halted.get() {
             return Err(halt);
@@ -164,32 +193,73 @@ impl Drop for Executor {
 }
 
 impl Inner {
-    fn next_event(&self) -> Result<(), Halt> {
-        let timer = self.timers.borrow_mut().next();
-        let device = self.ports.borrow().iter().filter_map(|port| port.next_event()).min();
-        let next = match (timer, device) {
-            (Some(timer), Some(device)) => Some(timer.min(device)),
-            (one, other) => one.or(other),
+    fn next_event(&self) -> Result<Turn, Halt> {
+        self.hear();
+        match self.clock.is_virtual() {
+            _ if self.tasks.is_any_ready() => Ok(Turn::Went),
+            true => self.jump(),
+            false => self.wait(),
+        }
+    }
+
+    /// Wakes the tasks whose jobs ended, and those at inboxes that have something for them.
+    fn hear(&self) {
+        while let Some(task) = self.pool.take_ended() {
+            self.tasks.wake(task);
+        }
+        self.desks.borrow().iter().filter_map(|desk| desk.take_served()).for_each(|task| self.tasks.wake(task));
+    }
+
+    /// Virtual time only: to the next event.
+    fn jump(&self) -> Result<Turn, Halt> {
+        match self.soonest() {
+            NextEvent::At(moment) => {
+                self.clock.jump_to(moment);
+                self.happen(moment)
+            }
+            NextEvent::Idle => self.idle(),
+            NextEvent::Unknown => unreachable!("a device that was not given a bell knows its moments"),
+        }
+    }
+
+    /// Wall time only: what is due happens; if that is nothing, the run waits for the next event or a ring.
+    fn wait(&self) -> Result<Turn, Halt> {
+        self.happen(self.clock.now())?;
+        if self.tasks.is_any_ready() {
+            return Ok(Turn::Went);
+        }
+        let patience = match self.soonest() {
+            NextEvent::At(moment) => Some(moment.saturating_sub(self.clock.now())),
+            NextEvent::Unknown => None,
+            NextEvent::Idle if self.pool.has_work() => None,
+            NextEvent::Idle => return self.idle(),
         };
-        if self.pool.has_work() {
-            return self.wait_for_job(next);
+        if patience != Some(Nanos::ZERO) {
+            self.bell().wait(patience);
         }
-        let Some(moment) = next else { return Err(Halt::Deadlock) };
-        self.clock.wait_until(moment);
-        self.happen(moment)
+        Ok(Turn::Went)
     }
 
-    /// Wall time only: whichever comes first, a job's end or the next event.
-    fn wait_for_job(&self, next: Option<Nanos>) -> Result<(), Halt> {
-        let patience = next.map(|moment| moment.saturating_sub(self.clock.now()));
-        match self.pool.wait(patience) {
-            Some(task) => self.tasks.wake(task),
-            None => return self.happen(next.expect("waiting without an end ends with a job")),
+    fn idle(&self) -> Result<Turn, Halt> {
+        match self.desks.borrow().iter().any(|desk| desk.is_awaited()) {
+            true => Ok(Turn::Idle),
+            false => Err(Halt::Deadlock),
         }
-        Ok(())
     }
 
-    fn happen(&self, moment: Nanos) -> Result<(), Halt> {
+    /// The next event of all timers and devices.
+    fn soonest(&self) -> NextEvent {
+        let timer = NextEvent::from(self.timers.borrow_mut().next());
+        self.ports.borrow().iter().fold(timer, |soonest, port| soonest.or_earlier(port.next_event()))
+    }
+
+    /// Made when it is first needed: a run in virtual time without an inbox has none.
+    fn bell(&self) -> &Bell {
+        self.bell.get_or_init(|| Bell::new().expect("the process may open one file more"))
+    }
+
+    /// Lets what is due by `moment` happen.
+    fn happen(&self, moment: Nanos) -> Result<Turn, Halt> {
         let mut timers = self.timers.borrow_mut();
         while let Some(task) = timers.take_due(moment) {
             self.tasks.wake(task);
@@ -203,7 +273,7 @@ impl Inner {
                 return Err(Halt::PowerLost);
             }
         }
-        Ok(())
+        Ok(Turn::Went)
     }
 }
 
@@ -301,12 +371,25 @@ impl Runtime {
             self.cpu(self.host().cost(cost)).await;
             return work();
         }
-        let ticket = self.0.pool.submit(self.current_task(), work);
+        let ticket = self.0.pool.submit(self.current_task(), self.0.bell(), work);
         std::future::poll_fn(move |_| ticket.take().map_or(Poll::Pending, Poll::Ready)).await
     }
 
-    /// Plugs a device in. Its state belongs to the run until [`DevicePort::unplug`].
-    pub fn attach(&self, device: Box<dyn Device>) -> DevicePort {
+    /// An inbox of this run and its first sender, which may go to another thread.
+    ///
+    /// # Panics
+    /// If the process may open no more files.
+    pub fn inbox<T: Send + 'static>(&self) -> (InboxSender<T>, Inbox<T>) {
+        inbox::inbox(self, self.0.bell().clone())
+    }
+
+    /// Plugs a device in. Its state belongs to the run until [`DevicePort::unplug`]. In wall time it is given the
+    /// run's bell ([`Device::attached`]).
+    ///
+    /// # Panics
+    /// In wall time, if the process may open no more files.
+    pub fn attach(&self, mut device: Box<dyn Device>) -> DevicePort {
+        device.attached((!self.is_virtual()).then(|| self.0.bell().clone()));
         let port = Port::new(device);
         self.0.ports.borrow_mut().push(Rc::clone(&port));
         DevicePort::new(self.clone(), port)

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::{Runtime, TaskId};
-use crate::device::{Completion, Device, Geometry, Outcome};
+use crate::device::{Completion, Device, Geometry, NextEvent, Outcome};
 use crate::request::{Request, Token};
 use crate::units::Nanos;
 
@@ -59,8 +59,8 @@ impl Port {
         })
     }
 
-    pub(super) fn next_event(&self) -> Option<Nanos> {
-        self.device.borrow().as_ref()?.next_event()
+    pub(super) fn next_event(&self) -> NextEvent {
+        self.device.borrow().as_ref().map_or(NextEvent::Idle, |device| device.next_event())
     }
 
     pub(super) fn is_dark(&self) -> bool {

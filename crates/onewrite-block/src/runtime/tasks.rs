@@ -51,6 +51,10 @@ impl Tasks {
         self.ready.borrow_mut().pop_front()
     }
 
+    pub(super) fn is_any_ready(&self) -> bool {
+        !self.ready.borrow().is_empty()
+    }
+
     pub(super) fn current(&self) -> TaskId {
         self.current.get().expect("only a running task waits")
     }

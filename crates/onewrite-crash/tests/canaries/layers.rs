@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use onewrite_block::{Cause, Completion, Counters, Device, Geometry, Lpn, Nanos, Operation, Page, Request, Token};
+use onewrite_block::{
+    Cause, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token,
+};
 use onewrite_fs::journal::format::{JournalSuperblock, Kind, header};
 
 /// What to do with a request.
@@ -173,8 +175,8 @@ impl Device for Late {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        if self.acknowledged.is_empty() { self.inner.next_event() } else { Some(self.now) }
+    fn next_event(&self) -> NextEvent {
+        if self.acknowledged.is_empty() { self.inner.next_event() } else { NextEvent::At(self.now) }
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, Operation, Page, Remap, Request, Token,
+    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Remap, Request,
+    Token,
 };
 use onewrite_crash::{ExploreOptions, Sound, Subject, WorkloadSpec, trace};
 use onewrite_fs::FsResult;
@@ -127,7 +128,7 @@ impl Device for Skipper {
         self.inner.submit(token, request, now);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         self.inner.next_event()
     }
 

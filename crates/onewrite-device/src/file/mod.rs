@@ -21,8 +21,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use onewrite_block::{
-    Completion, Counters, Device, DeviceError, Geometry, Lpn, Nanos, Operation, Outcome, PAGE_SIZE, Page, Request,
-    Token, TrimRead,
+    Completion, Counters, Device, DeviceError, Geometry, Lpn, Nanos, NextEvent, Operation, Outcome, PAGE_SIZE, Page,
+    Request, Token, TrimRead,
 };
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -334,8 +334,8 @@ impl Device for FileDisk {
         self.done.push(Completion { token, outcome });
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.done.is_empty()).then_some(self.now)
+    fn next_event(&self) -> NextEvent {
+        (!self.done.is_empty()).then_some(self.now).into()
     }
 
     fn advance(&mut self, _to: Nanos, completed: &mut Vec<Completion>) {

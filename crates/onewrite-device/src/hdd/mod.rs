@@ -16,8 +16,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use onewrite_block::{
-    Choices, Completion, Counters, Device, DeviceError, Geometry, Image, Lpn, Nanos, Operation, Page, PowerCut,
-    RecoveryReport, Request, Token,
+    Choices, Completion, Counters, Device, DeviceError, Geometry, Image, Lpn, Nanos, NextEvent, Operation, Page,
+    PowerCut, RecoveryReport, Request, Token,
 };
 
 pub(crate) use mechanics::Mechanics;
@@ -360,8 +360,8 @@ impl Device for HardDisk {
         self.at(self.now + self.model.command, token, Step::Decoded);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.next_moment().map(|moment| Nanos(moment.max(self.now)))
+    fn next_event(&self) -> NextEvent {
+        self.next_moment().map(|moment| Nanos(moment.max(self.now))).into()
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

@@ -44,7 +44,7 @@ mod write_flow;
 use std::rc::Rc;
 
 use onewrite_block::{
-    Completion, Counters, Device, DeviceError, Geometry, Nanos, PowerCut, RecoveryReport, Request, Token,
+    Completion, Counters, Device, DeviceError, Geometry, Nanos, NextEvent, PowerCut, RecoveryReport, Request, Token,
 };
 use rustc_hash::FxHashMap;
 
@@ -261,8 +261,8 @@ impl Device for Ssd {
         self.host.at(start + self.model.timing.command, slot, Step::Decoded);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.next_moment().map(|moment| Nanos(moment.max(self.now)))
+    fn next_event(&self) -> NextEvent {
+        self.next_moment().map(|moment| Nanos(moment.max(self.now))).into()
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

@@ -67,7 +67,7 @@ mod tests {
                 ssd.submit(Token(round as u32), Request::new(operation, Cause::Data), now);
                 let mut completed = Vec::new();
                 while completed.is_empty() {
-                    now = ssd.next_event().expect("a request goes on");
+                    now = ssd.next_event().moment().expect("a request goes on");
                     ssd.advance(now, &mut completed);
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onewrite_block::{
-    Choices, Counters, Device, DeviceError, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Token,
+    Choices, Counters, Device, DeviceError, Lpn, MIB, Nanos, NextEvent, Operation, PAGE_SIZE, Page, PowerCut, Token,
 };
 use onewrite_device::ftl::{FtlDevice, FtlRules};
 use onewrite_device::{Age, Layer, Profile};
@@ -142,7 +142,7 @@ fn an_aged_ssd_rests_at_time_zero_and_collects_at_once() {
     let waf = |age| {
         let profile = Profile::load("sata-850pro").unwrap();
         let (mut device, mut now) = (profile.device_of_age(Some(16 * MIB), age).unwrap(), Nanos::ZERO);
-        assert_eq!((device.next_event(), device.counters()), (None, Counters::default()));
+        assert_eq!((device.next_event(), device.counters()), (NextEvent::Idle, Counters::default()));
         let mut choices = Choices::new(3);
         for _ in 0..2000 {
             run(&mut *device, &mut now, write(choices.below(4095), vec![page(1)])).0.unwrap();
@@ -214,7 +214,7 @@ fn requests_to_a_layer_under_way_fork_with_it() {
         let mut completed = Vec::new();
         let mut moment = now;
         while completed.is_empty() {
-            moment = device.next_event().unwrap();
+            moment = device.next_event().moment().unwrap();
             device.advance(moment, &mut completed);
         }
         ends.push((moment, device.cut_points(), device.counters()));

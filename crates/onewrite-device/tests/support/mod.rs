@@ -208,7 +208,7 @@ impl<D: Subject> Driver<D> {
 
     /// Lets the next event happen; false if there is none.
     pub fn step(&mut self) -> bool {
-        let Some(moment) = self.device.next_event() else { return false };
+        let Some(moment) = self.device.next_event().moment() else { return false };
         self.now = moment;
         let mut completed = Vec::new();
         self.device.advance(moment, &mut completed);
@@ -321,7 +321,7 @@ impl<D: Subject> Driver<D> {
             self.device.submit(Token(u32::MAX), request, self.now);
             let mut completed = Vec::new();
             while completed.is_empty() {
-                self.now = self.device.next_event().expect("a read goes on");
+                self.now = self.device.next_event().moment().expect("a read goes on");
                 self.device.advance(self.now, &mut completed);
             }
             let content = completed.pop().expect("one").outcome.expect("a read after recovery succeeds");

@@ -79,7 +79,7 @@ impl Emulated {
 
     /// Lets time pass until the next event.
     fn wait(&mut self) -> Result<(), LabError> {
-        self.now = self.bench.device().next_event().expect("a request under way has an event to come");
+        self.now = self.bench.device().next_event().moment().expect("a request under way has an event to come");
         self.bench.device_mut().advance(self.now, &mut self.completed);
         for completion in self.completed.drain(..) {
             self.free.push(completion.token.0);
@@ -131,7 +131,7 @@ impl Target for Emulated {
 
     fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
         let due = self.begin + since;
-        while self.bench.device().next_event().is_some_and(|next| next <= due) {
+        while self.bench.device().next_event().moment().is_some_and(|next| next <= due) {
             self.wait()?;
         }
         self.now = self.now.max(due);

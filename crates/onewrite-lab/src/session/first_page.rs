@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, Operation, Page, Request, Token,
+    Bell, Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request,
+    Token,
 };
 use onewrite_fs::FsError;
 
@@ -109,8 +110,12 @@ impl Device for Unfinished {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        if self.done.is_empty() { self.inner.next_event() } else { Some(self.now) }
+    fn attached(&mut self, bell: Option<Bell>) {
+        self.inner.attached(bell);
+    }
+
+    fn next_event(&self) -> NextEvent {
+        if self.done.is_empty() { self.inner.next_event() } else { NextEvent::At(self.now) }
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use onewrite_block::{Completion, Counters, Device, Geometry, Lpn, Nanos, Operation, Page, Request, Token, TrimRead};
+use onewrite_block::{
+    Bell, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token, TrimRead,
+};
 
 /// A layer that never lets a write through. Writes last as long as it does.
 pub struct Overlay {
@@ -71,8 +73,12 @@ impl Device for Overlay {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        if self.done.is_empty() { self.inner.next_event() } else { Some(self.now) }
+    fn attached(&mut self, bell: Option<Bell>) {
+        self.inner.attached(bell);
+    }
+
+    fn next_event(&self) -> NextEvent {
+        if self.done.is_empty() { self.inner.next_event() } else { NextEvent::At(self.now) }
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::rc::Rc;
 
 use onewrite_block::{
-    Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, Operation, PowerCut, RamDisk, Request, Time,
-    Token,
+    Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, NextEvent, Operation, PowerCut, RamDisk,
+    Request, Time, Token,
 };
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Mode, PolicyKind};
@@ -115,7 +115,7 @@ impl Device for Liar {
         self.0.submit(token, if is_flush { Request::read(Lpn(0), 1, request.cause) } else { request }, now);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> NextEvent {
         self.0.next_event()
     }
 

@@ -30,7 +30,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use onewrite_block::{Completion, Counters, Device, Geometry, Nanos, Operation, PAGE_SIZE, PowerCut, Request, Token};
+use onewrite_block::{
+    Completion, Counters, Device, Geometry, Nanos, NextEvent, Operation, PAGE_SIZE, PowerCut, Request, Token,
+};
 use rustc_hash::FxHashMap;
 
 use super::clock::Clock;
@@ -269,8 +271,8 @@ impl Device for FtlDevice {
         self.host.at(start + self.model.timing.command, slot, Step::Decoded);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.next_moment().map(|moment| Nanos(moment.max(self.now)))
+    fn next_event(&self) -> NextEvent {
+        self.next_moment().map(|moment| Nanos(moment.max(self.now))).into()
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
