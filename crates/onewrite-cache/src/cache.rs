@@ -67,11 +67,13 @@ struct Entry {
     is_fresh: bool,
     /// The transactions, at most two, that keep it; 0 for none.
     pins: [u64; 2],
+    /// How many others keep it.
+    keepers: u32,
 }
 
 impl Entry {
     fn is_pinned(&self) -> bool {
-        self.pins != [0; 2]
+        self.pins != [0; 2] || self.keepers > 0
     }
 
     fn is_busy(&self) -> bool {
@@ -229,7 +231,8 @@ impl PageCache {
             return;
         }
         let standing = Standing::Shown;
-        let entry = Entry { key, page, is_dirty: false, is_writing: false, standing, is_fresh: true, pins: [0; 2] };
+        let entry =
+            Entry { key, page, is_dirty: false, is_writing: false, standing, is_fresh: true, pins: [0; 2], keepers: 0 };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             Slot(self.entries.len() as u32 - 1)
@@ -330,6 +333,11 @@ impl PageCache {
         self.slots.get(&key).is_some_and(|slot| self.entry(*slot).standing == Standing::Leaving)
     }
 
+    /// The first file from `file` on that has dirty pages.
+    pub fn next_dirty_file(&self, file: u64) -> Option<u64> {
+        self.dirty.range(PageKey { file, index: 0 }..).next().map(|key| key.file)
+    }
+
     /// Notes that a page was changed and has to be written some day.
     ///
     /// # Panics
@@ -398,27 +406,53 @@ impl PageCache {
     /// If it is not here, or two other transactions keep it.
     pub fn pin(&mut self, key: PageKey, transaction: u64) {
         let slot = self.slots[&key];
-        let entry = self.entry_mut(slot);
-        if entry.pins.contains(&transaction) {
+        if self.entry(slot).pins.contains(&transaction) {
             return;
         }
+        self.hold_back(slot, |entry| {
+            let place = entry.pins.iter_mut().find(|pin| **pin == 0).expect("one transaction runs and one commits");
+            *place = transaction;
+        });
+    }
+
+    /// Ends what [`PageCache::pin`] began. Nothing happens if the page was dropped meanwhile.
+    pub fn unpin(&mut self, key: PageKey, transaction: u64) {
+        self.let_leave(key, |entry| match entry.pins.iter_mut().find(|pin| **pin == transaction) {
+            Some(pin) => *pin = 0,
+            None => (),
+        });
+    }
+
+    /// Keeps a page in memory until as many calls of [`PageCache::let_go`]. It is written back as any other.
+    ///
+    /// # Panics
+    /// If it is not here.
+    pub fn keep(&mut self, key: PageKey) {
+        self.hold_back(self.slots[&key], |entry| entry.keepers += 1);
+    }
+
+    /// Ends what one [`PageCache::keep`] began. Nothing happens if the page was dropped meanwhile.
+    pub fn let_go(&mut self, key: PageKey) {
+        self.let_leave(key, |entry| entry.keepers = entry.keepers.saturating_sub(1));
+    }
+
+    fn hold_back(&mut self, slot: Slot, pin: impl FnOnce(&mut Entry)) {
+        let entry = self.entry_mut(slot);
         let was_pinned = entry.is_pinned();
+        pin(entry);
         entry.is_fresh = false;
-        let place = entry.pins.iter_mut().find(|pin| **pin == 0).expect("one transaction runs and one commits");
-        *place = transaction;
         self.pinned += usize::from(!was_pinned);
         if self.entry(slot).standing == Standing::Leaving {
             self.show(slot);
         }
     }
 
-    /// Ends what [`PageCache::pin`] began. Pages that were dropped meanwhile do not mind.
-    pub fn unpin(&mut self, key: PageKey, transaction: u64) {
+    fn let_leave(&mut self, key: PageKey, unpin: impl FnOnce(&mut Entry)) {
         let Some(&slot) = self.slots.get(&key) else { return };
         let entry = self.entry_mut(slot);
-        let Some(pin) = entry.pins.iter_mut().find(|pin| **pin == transaction) else { return };
-        *pin = 0;
-        if entry.is_pinned() {
+        let was_pinned = entry.is_pinned();
+        unpin(entry);
+        if !was_pinned || entry.is_pinned() {
             return;
         }
         let is_hidden = entry.standing == Standing::Hidden;

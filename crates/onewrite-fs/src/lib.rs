@@ -7,7 +7,9 @@ pub mod check;
 pub mod content;
 pub mod ext4;
 pub mod journal;
+pub mod pages;
 pub mod repair;
+mod transfer;
 
 pub use api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FileView,

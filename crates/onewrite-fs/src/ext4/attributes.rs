@@ -66,8 +66,8 @@ impl Volume {
         self.load_inode_block(node.number).await?;
         {
             let (block, offset) = self.inode_place(node.number);
-            let cache = self.cache.borrow();
-            let bytes = cache.peek(block_key(block)).expect("just loaded").bytes();
+            let page = self.pages.peek(block_key(block)).expect("just loaded");
+            let bytes = page.bytes();
             let slot = &bytes[offset..offset + usize::from(self.layout.inode_size)];
             list.read(Attributes::in_inode(attribute_area(slot, &node.inode.borrow()), Place::Inode(node.number)))?;
         }

@@ -14,7 +14,7 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::format::group::BLOCK_UNINIT;
 use super::format::{Layout, RawGroupDescriptor};
-use super::volume::Volume;
+use super::volume::{Volume, block_key};
 use crate::api::{FsError, FsResult};
 use crate::journal::{BlockRange, Handle};
 
@@ -291,8 +291,7 @@ impl Volume {
             }
             let end = self.layout.blocks_in_group(group);
             let run = {
-                let cache = self.cache.borrow();
-                let page = cache.peek(super::volume::block_key(bitmap_block)).expect("just loaded");
+                let page = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
                 let groups = self.groups.all.borrow();
                 let waiting = groups[group as usize].waiting.as_deref();
                 find(&page.bytes(), waiting, end)
@@ -311,7 +310,7 @@ impl Volume {
 
     /// Whether a block of structure is in memory now.
     pub(super) fn is_loaded(&self, block: u64) -> bool {
-        self.cache.borrow().peek(super::volume::block_key(block)).is_some()
+        self.pages.holds(block_key(block))
     }
 
     /// Sets or clears bits of the bitmap of `group` and keeps its descriptor true; both are in memory.
@@ -346,7 +345,7 @@ impl Volume {
             let count = (end - start).min(u64::from(self.layout.blocks_in_group(group) - index)) as u32;
             self.free_in_group(handle, group, (index, count)).await?;
             handle.free(BlockRange { start, count: u64::from(count) });
-            self.cache.borrow_mut().remove_file(0, start, start + u64::from(count));
+            self.pages.discard(0, start..start + u64::from(count));
             start += u64::from(count);
         }
         Ok(())
@@ -361,8 +360,7 @@ impl Volume {
             }
         };
         let set = {
-            let cache = self.cache.borrow();
-            let page = cache.peek(super::volume::block_key(bitmap_block)).expect("just loaded");
+            let page = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
             count_set(&page.bytes(), index, count)
         };
         if set != count {
@@ -399,7 +397,7 @@ impl Volume {
             }
         }
         drop(groups);
-        self.progress.ring();
+        self.pages.progress().ring();
     }
 }
 

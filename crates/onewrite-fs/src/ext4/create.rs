@@ -12,10 +12,10 @@ use super::ialloc::INODE_CREDITS;
 use super::inodes::{Node, encode_device_number};
 use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
 use super::ops::LINKS_MAX;
-use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::journal::{BlockRange, Handle};
+use crate::pages::PAGE_BYTES;
 
 /// Longest target of a symbolic link that lies in the inode.
 const FAST_LINK_MAX: usize = 59;

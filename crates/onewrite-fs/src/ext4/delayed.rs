@@ -20,15 +20,14 @@
 //! Source: Linux's `delalloc` and `dioread_nolock`, its defaults; see `docs/decisions/006-delayed-allocation.md`.
 
 use std::ops::Range;
-use std::rc::Rc;
 
 use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
-use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use super::write::{ALLOCATION_STEP_BLOCKS, map_credits};
 use crate::api::FsResult;
+use crate::pages::PAGE_BYTES;
 
 /// Blocks kept for trees of extents when any are reserved: this many, and one for so many reserved ones.
 const TREE_BLOCKS_KEPT: u64 = 32;
@@ -85,12 +84,12 @@ impl Volume {
         node.converting.borrow_mut().remove(first..end);
     }
 
-    /// Allocates unwritten blocks for the delayed pages from `first` up to `end`. No handle is open, and no page of the
+    /// Allocates unwritten blocks for the delayed ones among the pages. No handle is open, and no page of the
     /// caller's is under way.
-    pub(super) async fn allocate_delayed(&self, node: &Node, first: u64, end: u64) -> FsResult<()> {
-        let mut index = first;
+    pub(super) async fn allocate_delayed(&self, node: &Node, pages: Range<u64>) -> FsResult<()> {
+        let mut index = pages.start;
         loop {
-            let next = node.delayed.borrow().first_from(index).filter(|run| run.start < end);
+            let next = node.delayed.borrow().first_from(index).filter(|run| run.start < pages.end);
             let Some(run) = next else { return Ok(()) };
             let mut handle = self.journal.start(map_credits(8) + 1).await?;
             let _map = node.map_lock.exclusive().await;
@@ -122,7 +121,7 @@ impl Volume {
         }
     }
 
-    fn needs_conversion(&self, node: &Node) -> bool {
+    pub(super) fn needs_conversion(&self, node: &Node) -> bool {
         let arrived = node.arrived_to.get().min(node.size());
         !node.converting.borrow().is_empty() || arrived > node.inode.borrow().size
     }
@@ -158,6 +157,18 @@ impl Volume {
         Ok(())
     }
 
+    /// Verifies this file's invariants.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub(super) fn check_delayed(&self) -> Result<(), String> {
+        let (reserved, delayed) = (self.groups.reserved.get(), self.inodes.delayed_pages());
+        if reserved != delayed {
+            return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages"));
+        }
+        Ok(())
+    }
+
     /// Converts what nobody waits for; ends when the journal is aborted.
     pub(super) async fn conversion_task(&self) {
         loop {
@@ -186,19 +197,6 @@ impl Volume {
             self.convert(&node).await?;
         }
         Ok(())
-    }
-
-    /// Before a file takes the name of another: its content goes out, so that the name never shows less than one of
-    /// the two (Linux's `auto_da_alloc`). What cannot be written, fsync tells.
-    pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
-        if !self.delays() || node.is_directory() || node.dirty_since.get().is_none() && !self.needs_conversion(node) {
-            return;
-        }
-        let _held = node.lock.shared().await;
-        if self.write_pages(node, 0, u64::MAX).await.is_ok() {
-            self.wait_for_writes(node).await;
-            let _ = self.convert(node).await;
-        }
     }
 }
 

@@ -55,8 +55,7 @@ impl Volume {
     /// [`FsError::Damaged`] if an inode that its bitmap calls free has names or is in use. Its block is in memory.
     fn expect_unused(&self, number: u32) -> FsResult<()> {
         let (block, offset) = self.inode_place(number);
-        let cache = self.cache.borrow();
-        let page = cache.peek(block_key(block)).expect("the block of a free inode was just loaded");
+        let page = self.pages.peek(block_key(block)).expect("the block of a free inode was just loaded");
         let links = page.bytes()[offset + 0x1a..offset + 0x1c] != [0; 2];
         let node = self.inodes.get(number);
         match links || node.is_some_and(|node| node.inode.borrow().links > 0 || node.openers.get() > 0) {
@@ -88,8 +87,7 @@ impl Volume {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_inode_bitmap(group).await?;
             let index = {
-                let cache = self.cache.borrow();
-                let Some(bitmap) = cache.peek(block_key(bitmap_block)) else { continue };
+                let Some(bitmap) = self.pages.peek(block_key(bitmap_block)) else { continue };
                 let reserved = if group == 0 { self.layout.first_inode - 1 } else { 0 };
                 next_clear(&bitmap.bytes(), reserved, self.layout.inodes_per_group)
             };
@@ -107,11 +105,10 @@ impl Volume {
         let group = self.layout.group_of_inode(number);
         let bitmap_block = self.groups.all.borrow()[group as usize].descriptor.inode_bitmap();
         let index = self.layout.position_of_inode(number).index;
-        let cache = self.cache.borrow();
-        let is_free = |page: &onewrite_block::Page| page.bytes()[index as usize / 8] >> (index % 8) & 1 == 0;
-        cache.peek(block_key(bitmap_block)).is_some_and(is_free)
-            && cache.peek(block_key(self.layout.position_of_descriptor(group).0)).is_some()
-            && cache.peek(block_key(self.inode_place(number).0)).is_some()
+        let bitmap = self.pages.peek(block_key(bitmap_block));
+        bitmap.is_some_and(|page| page.bytes()[index as usize / 8] >> (index % 8) & 1 == 0)
+            && self.is_loaded(self.layout.position_of_descriptor(group).0)
+            && self.is_loaded(self.inode_place(number).0)
     }
 
     /// Sets or clears the bit of an inode and keeps its group's descriptor true.
@@ -155,8 +152,7 @@ impl Volume {
             }
         };
         let is_taken = {
-            let cache = self.cache.borrow();
-            let bitmap = cache.peek(block_key(bitmap_block)).expect("just loaded");
+            let bitmap = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
             bitmap.bytes()[index as usize / 8] >> (index % 8) & 1 == 1
         };
         if !is_taken {

@@ -10,11 +10,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::SharedLock;
-use onewrite_block::{Nanos, PAGE_SIZE, PageBytes, Runtime};
+use onewrite_block::{PAGE_SIZE, PageBytes, Runtime};
 use rustc_hash::FxHashMap;
 
 use super::format::extent::Node as Tree;
@@ -26,6 +25,7 @@ use super::runs::Runs;
 use super::volume::Volume;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
 use crate::journal::{Handle, Tid};
+use crate::pages::FilePages;
 
 /// Nodes kept in memory beyond those in use.
 const NODES_MAX: usize = 65_536;
@@ -41,12 +41,8 @@ pub(super) struct Node {
     pub(super) data_changed_in: Cell<Tid>,
     /// Openers; see `FileSystem::open`.
     pub(super) openers: Cell<u32>,
-    /// When the first of its dirty pages became dirty.
-    pub(super) dirty_since: Cell<Option<Nanos>>,
-    /// Pages of it that are on their way to the device.
-    pub(super) pages_writing: Cell<usize>,
-    /// Why pages could not be written, until somebody is told.
-    pub(super) write_error: RefCell<Option<FsError>>,
+    /// Its content in memory.
+    pub(super) pages: FilePages,
     /// Changes with every change of the content map.
     pub(super) map_version: Cell<u64>,
     /// Held alone by who changes the content map of a file; taken inside a handle.
@@ -61,10 +57,6 @@ pub(super) struct Node {
     pub(super) converting: RefCell<Runs>,
     /// Whether the task that converts will look at it.
     pub(super) is_in_conversion_line: Cell<bool>,
-    /// Pages that are written past the page cache while the lock is shared: none of them is read into it meanwhile.
-    pub(super) overwriting: RefCell<Vec<Range<u64>>>,
-    /// Where the last read ended, to tell sequential ones.
-    pub(super) read_end: Cell<u64>,
     /// Whether it is being deleted.
     pub(super) is_deleted: Cell<bool>,
 }
@@ -78,9 +70,7 @@ impl Node {
             changed_in: Cell::default(),
             data_changed_in: Cell::default(),
             openers: Cell::new(0),
-            dirty_since: Cell::new(None),
-            pages_writing: Cell::new(0),
-            write_error: RefCell::new(None),
+            pages: FilePages::default(),
             map_version: Cell::new(0),
             map_lock: SharedLock::new(runtime),
             grown_to: Cell::new(0),
@@ -88,8 +78,6 @@ impl Node {
             delayed: RefCell::default(),
             converting: RefCell::default(),
             is_in_conversion_line: Cell::new(false),
-            overwriting: RefCell::default(),
-            read_end: Cell::new(0),
             is_deleted: Cell::new(false),
         })
     }
@@ -151,11 +139,6 @@ impl Node {
         inode.sectors = inode.sectors.saturating_sub(count * super::map::SECTORS_PER_BLOCK);
     }
 
-    /// Whether one of the pages is being written past the page cache.
-    pub(super) fn is_overwriting(&self, pages: &Range<u64>) -> bool {
-        self.overwriting.borrow().iter().any(|other| other.start < pages.end && pages.start < other.end)
-    }
-
     pub(super) fn map_changed(&self) {
         self.map_version.set(self.map_version.get() + 1);
     }
@@ -212,8 +195,6 @@ pub(super) struct Inodes {
     nodes: RefCell<FxHashMap<u32, Rc<Node>>>,
     /// Numbers in the order in which they may be forgotten.
     queue: RefCell<VecDeque<u32>>,
-    /// Files with dirty pages, oldest first as far as known.
-    pub(super) dirty: RefCell<VecDeque<u32>>,
     /// Files with content on the device that their maps or sizes do not say.
     pub(super) to_convert: RefCell<VecDeque<u32>>,
     /// The orphan list, its head last.
@@ -232,6 +213,11 @@ impl Inodes {
         self.forget_some(is_committed);
     }
 
+    /// Delayed pages of all files.
+    pub(super) fn delayed_pages(&self) -> u64 {
+        self.nodes.borrow().values().map(|node| node.delayed.borrow().count()).sum()
+    }
+
     pub(super) fn remove(&self, number: u32) {
         self.nodes.borrow_mut().remove(&number);
     }
@@ -244,7 +230,7 @@ impl Inodes {
             let in_use = nodes.get(&number).is_some_and(|node| {
                 let is_held = Rc::strong_count(node) > 1 || node.openers.get() > 0;
                 is_held
-                    || node.dirty_since.get().is_some()
+                    || node.pages.is_dirty()
                     || !node.converting.borrow().is_empty()
                     || node.is_in_conversion_line.get()
                     || !is_committed(node.changed_in.get())

@@ -3,9 +3,9 @@
 use super::format::inode::flags;
 use super::map::Mapping;
 use super::mount::Ext4;
-use super::read::PAGE_BYTES;
 use crate::api::{Attributes, DirectoryEntry, FileKind, FileView, FsError, FsResult, Ino, Manner, SeekTarget, Space};
 use crate::content::Data;
+use crate::pages::PAGE_BYTES;
 
 impl FileView for Ext4 {
     fn root(&self) -> Ino {
@@ -56,7 +56,7 @@ impl FileView for Ext4 {
         let node = volume.node(ino).await?;
         node.expect_file()?;
         let _held = node.lock.shared().await;
-        volume.read_file(&node, offset, length, manner).await
+        volume.pages.read(&**volume, &node, (offset, length), manner).await
     }
 
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
@@ -88,7 +88,12 @@ impl FileView for Ext4 {
         let node = self.volume.node(ino).await?;
         node.expect_file()?;
         let _held = node.lock.shared().await;
-        self.volume.seek_in_map(&node, offset, target).await
+        if self.volume.delays() && node.pages.is_dirty() {
+            // What is dirty goes out first, to be found in the map. Unwritten blocks are holes.
+            self.volume.pages.write_pages(&*self.volume, &node, 0..u64::MAX).await?;
+            self.volume.pages.wait_for_writes(&*node).await;
+        }
+        self.volume.pages.seek(&*self.volume, &node, offset, target).await
     }
 
     async fn space(&self) -> FsResult<Space> {

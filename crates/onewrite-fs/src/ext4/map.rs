@@ -148,7 +148,7 @@ impl Volume {
                 end = u64::from(tree.index(position + 1).logical);
             }
             self.check_content("extent node", child, 1)?;
-            page = match self.cache.borrow().peek(block_key(child)) {
+            page = match self.pages.peek(block_key(child)) {
                 Some(page) => page.clone(),
                 None => return Ok(Err(child)),
             };
@@ -174,8 +174,8 @@ impl Volume {
         match step.block {
             None => Ok(read(Tree::parse(&node.inode.borrow().block, Place::Inode(node.number))?)),
             Some(block) => {
-                let cache = self.cache.borrow();
-                let bytes = cache.peek(block_key(block)).expect("the way is in memory").bytes();
+                let page = self.pages.peek(block_key(block)).expect("the way is in memory");
+                let bytes = page.bytes();
                 Ok(read(Tree::parse(&bytes[..], Place::Block(block))?))
             }
         }

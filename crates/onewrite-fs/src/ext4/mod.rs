@@ -6,11 +6,11 @@
 //! Beside it stands [`view`], which only reads, and reads more.
 
 mod attributes;
+mod backing;
 mod balloc;
 mod create;
 mod delayed;
 mod dir;
-mod evict;
 pub mod format;
 mod guard;
 mod ialloc;
@@ -22,15 +22,15 @@ pub mod mkfs;
 mod mode;
 mod mount;
 mod ops;
-mod read;
 mod rename;
 mod runs;
 mod shift;
+mod sync;
+mod tasks;
 mod truncate;
 pub mod view;
 mod volume;
 mod write;
-mod writeback;
 
 pub use mode::{Mode, ModeError, Promise, Scope};
 pub use mount::{Ext4, MountOptions, replay};

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::sync::{SharedLock, either};
+use onewrite_block::sync::SharedLock;
 use onewrite_block::{Cause, DevicePort, Geometry, Lpn, Nanos, PAGE_SIZE, Page, Request};
 use onewrite_cache::{CacheShape, PageCache, PolicyKind};
 
@@ -21,7 +21,7 @@ use super::format::{FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSu
 use super::guard::Structure;
 use super::lost::expect_file_system;
 use super::mode::{Mode, Scope};
-use super::read::PAGE_BYTES;
+use super::tasks::start_tasks;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::journal::format::JournalSuperblock;
@@ -29,6 +29,7 @@ use crate::journal::{
     BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Prospect, Recovered,
     RecoveryOptions, padding_warnings, recover,
 };
+use crate::pages::{Pages, PagesOptions};
 
 /// Bytes of log blocks that [`replay`] holds in memory, at most.
 const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -165,7 +166,8 @@ impl Ext4 {
         let journal =
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
         let (layout, superblock) = (opened.layout, opened.superblock);
-        let volume = Volume::new(Parts { port, layout, options, cache, journal, superblock, groups, structure });
+        let pages = Pages::new(port.clone(), cache, PagesOptions::default());
+        let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, structure });
         let rename_lock = SharedLock::new(&volume.runtime);
         start_tasks(&volume);
         let mounted = Ext4 { volume, rename_lock, recovered: opened.recovered };
@@ -191,7 +193,7 @@ impl Ext4 {
     /// Lets `watcher` know of every read and write of a file's content that goes through the page cache: the file, its pages,
     /// and whether they are written. That is the before-cache trace; structure is not in it, nor is direct I/O.
     pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, bool) + 'static) {
-        *self.volume.watcher.borrow_mut() = Some(Box::new(watcher));
+        self.volume.pages.watch(Box::new(watcher));
     }
 
     /// Verifies the invariants of what is in memory, for tests.
@@ -199,12 +201,8 @@ impl Ext4 {
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), String> {
-        let cache = self.volume.cache.borrow();
-        let (pages, capacity) = (cache.len(), cache.capacity());
-        match pages <= 2 * capacity {
-            true => cache.check(),
-            false => Err(format!("the page cache holds {pages} pages; it has room for {capacity}")),
-        }
+        self.volume.pages.check(&*self.volume)?;
+        self.volume.check_delayed()
     }
 }
 
@@ -424,119 +422,7 @@ async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> 
     Ok(())
 }
 
-fn start_tasks(volume: &Rc<Volume>) {
-    let (committer, checkpointer, flusher) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
-    let (converter, evictor, trimmer) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
-    start_task(volume, async move { committer.commit_task().await });
-    start_task(volume, async move { checkpointer.checkpoint_task().await });
-    start_task(volume, async move { flusher.flusher().await });
-    start_task(volume, async move { converter.conversion_task().await });
-    start_task(volume, async move { evictor.eviction_task().await });
-    start_task(volume, async move { trimmer.trimming_task().await });
-}
-
-/// Starts a task that ends with the mount.
-fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
-    let owner = Rc::clone(volume);
-    volume.runtime.spawn(async move { either(owner.stopped.wait(), task).await });
-}
-
 impl Volume {
-    /// Commits what is due, one transaction after another; ends when the journal is aborted.
-    async fn commit_task(self: &Rc<Volume>) {
-        while self.journal.abort_reason().is_none() {
-            self.journal.commit_due().await;
-            let content = |owner: crate::journal::Owner| {
-                let key = onewrite_cache::PageKey { file: owner.file, index: owner.index };
-                self.cache.borrow().peek(key).cloned()
-            };
-            let Some(sealed) = self.journal.seal(content).await else { continue };
-            if let Err(error) = self.write_ordered(&sealed.ordered).await {
-                self.journal.abort(&error);
-                return;
-            }
-            let Ok(sealed) = self.journal.commit(sealed).await else { return };
-            self.after_commit(sealed);
-        }
-    }
-
-    async fn write_ordered(&self, files: &[u64]) -> FsResult<()> {
-        for file in files {
-            if let Some(node) = self.ordered_node(*file) {
-                self.write_mapped(&node, 0, u64::MAX).await?;
-                self.wait_for_writes(&node).await;
-            }
-        }
-        Ok(())
-    }
-
-    fn after_commit(self: &Rc<Volume>, sealed: crate::journal::Sealed) {
-        {
-            let mut cache = self.cache.borrow_mut();
-            for owner in &sealed.owners {
-                cache.unpin(onewrite_cache::PageKey { file: owner.file, index: owner.index }, sealed.tid.0);
-            }
-        }
-        self.progress.ring();
-        if !sealed.freed.is_empty() {
-            let volume = Rc::clone(self);
-            self.runtime.spawn(async move {
-                volume.journal.homeward_writes_done().await;
-                volume.release_blocks(&sealed.freed);
-            });
-        }
-    }
-
-    async fn checkpoint_task(&self) {
-        loop {
-            let is_forced = self.journal.checkpoint_due().await;
-            if self.journal.checkpoint_round(is_forced).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    async fn trimming_task(&self) {
-        loop {
-            self.journal.trimming_due().await;
-            if self.journal.trim_freed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Deletes or cuts what was being deleted or cut when the image was last in use.
-    async fn finish_orphans(self: &Rc<Volume>) -> FsResult<()> {
-        let mut nodes = Vec::new();
-        let mut next = self.superblock.borrow().last_orphan.get();
-        while next != 0 {
-            if nodes.len() as u32 >= self.layout.inode_count {
-                let problem = "the orphan list runs in a circle".into();
-                return Err(FsError::Damaged { place: format!("inode {next}"), problem });
-            }
-            let node = match self.node_or_orphan(crate::api::Ino(u64::from(next))).await {
-                Err(FsError::NotFound(_)) => {
-                    let place = format!("orphan list, inode {next}");
-                    return Err(FsError::Damaged { place, problem: "there is no such inode".into() });
-                }
-                outcome => outcome?,
-            };
-            next = node.inode.borrow().dtime;
-            nodes.push(node);
-        }
-        *self.inodes.orphans.borrow_mut() = nodes.iter().rev().map(|node| node.number).collect();
-        for node in &nodes {
-            let handle = self.journal.start(Volume::DELETE_CREDITS).await?;
-            if node.inode.borrow().links == 0 {
-                self.delete(handle, node).await?;
-            } else {
-                drop(handle);
-                self.cut_behind_end(node).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Writes everything home and marks the image clean.
     pub(super) async fn unmount(&self) -> FsResult<()> {
         self.check_mounted()?;
@@ -570,12 +456,5 @@ impl Volume {
             true => Err(FsError::Invalid("it is unmounted already".into())),
             false => Ok(()),
         }
-    }
-
-    /// Goes on with a cut that was interrupted: frees what lies behind the end of the file.
-    async fn cut_behind_end(&self, node: &Rc<super::inodes::Node>) -> FsResult<()> {
-        let _held = node.lock.exclusive().await;
-        let first = node.size().div_ceil(PAGE_BYTES);
-        self.free_behind(node, first).await
     }
 }

@@ -13,7 +13,6 @@ use super::format::Inode;
 use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
-use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use crate::api::{
     Allocation, AttributeChanges, AttributeManner, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino, Manner,
@@ -21,6 +20,7 @@ use crate::api::{
 };
 use crate::content::Content;
 use crate::journal::Handle;
+use crate::pages::{PAGE_BYTES, check_direct};
 
 /// Names that one inode may have.
 pub(super) const LINKS_MAX: u16 = 65_000;
@@ -109,7 +109,7 @@ impl Volume {
             return Ok(false);
         }
         self.commit_now().await?;
-        self.progress.until(|| self.groups.waiting_blocks() < waiting).await;
+        self.pages.progress().until(|| self.groups.waiting_blocks() < waiting).await;
         let now = self.groups.available_blocks();
         Ok(available.replace(now).is_none_or(|before| before < now))
     }
@@ -303,7 +303,7 @@ impl FileSystem for Ext4 {
         let node = volume.node(ino).await?;
         node.expect_file()?;
         if let (Position::At(offset), true) = (position, manner.direct && volume.scope != Scope::Full) {
-            volume.check_direct(offset, content.length())?;
+            check_direct(offset, content.length())?;
             let _held = node.lock.shared().await;
             node.expect_undeleted()?;
             if volume.overwrite_direct(&node, offset, content).await? {
@@ -354,11 +354,11 @@ impl FileSystem for Ext4 {
     }
 
     fn drop_cached(&self, ino: Ino) {
-        self.volume.cache.borrow_mut().drop_clean(ino.0);
+        self.volume.pages.drop_clean(Some(ino.0));
     }
 
     fn drop_caches(&self) {
-        self.volume.cache.borrow_mut().drop_all_clean();
+        self.volume.pages.drop_clean(None);
     }
 
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
@@ -384,12 +384,12 @@ impl FileSystem for Ext4 {
     }
 
     fn counters(&self) -> FsCounters {
-        let (direct_read_bytes, direct_cached_bytes) = self.volume.direct_reads.get();
+        let (direct_read_bytes, direct_cached_bytes) = self.volume.pages.direct_reads();
         FsCounters { direct_read_bytes, direct_cached_bytes, ..self.volume.journal.counters() }
     }
 
     fn reset_counters(&self) {
-        self.volume.direct_reads.set((0, 0));
+        self.volume.pages.reset_counters();
         self.volume.journal.reset_counters();
     }
 

@@ -12,10 +12,10 @@ use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::map::shift::Shift;
 use super::mode::Scope;
-use super::read::PAGE_BYTES;
 use super::volume::Volume;
 use super::write::SIZE_MAX;
 use crate::api::{FsError, FsResult};
+use crate::pages::{PAGE_BYTES, PagedFile};
 
 impl Volume {
     /// See `Allocation::CollapseRange`; the node's lock is held alone.
@@ -49,14 +49,12 @@ impl Volume {
 
     /// Has all content of the file where its map says, and no page of it from `first` on in memory.
     async fn quiesce(&self, node: &Node, first: u64) -> FsResult<()> {
-        self.write_pages(node, 0, u64::MAX).await?;
-        self.wait_for_writes(node).await;
-        self.convert(node).await?;
+        self.write_and_convert(node).await?;
         if self.scope == Scope::Full {
             // Pages of the running transaction are known to it by their place in the file.
             self.commit_now().await?;
         }
-        self.cache.borrow_mut().remove_file(u64::from(node.number), first, u64::MAX);
+        self.pages.discard(node.number(), first..u64::MAX);
         Ok(())
     }
 

@@ -11,11 +11,11 @@ use super::ialloc::{INODE_CREDITS, ORPHAN_CREDITS};
 use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::mode::Scope;
-use super::read::{PAGE_BYTES, page_key};
 use super::volume::Volume;
 use super::write::ALLOCATION_STEP_BLOCKS;
 use crate::api::{Allocation, FsResult};
 use crate::journal::{BlockRange, Handle};
+use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
 /// Blocks that freeing one extent may change: it may touch two groups.
 pub(super) const FREE_CREDITS: usize = MAP_CREDITS + 2 * ALLOCATION_CREDITS + 1;
@@ -39,9 +39,9 @@ impl Volume {
         }
         let first = size.div_ceil(PAGE_BYTES);
         if size < old {
-            self.cache.borrow_mut().remove_file(u64::from(node.number), first, old.div_ceil(PAGE_BYTES));
+            self.pages.discard(node.number(), first..old.div_ceil(PAGE_BYTES));
             self.settle(node, first..u64::MAX);
-            self.wait_for_writes(node).await;
+            self.pages.wait_for_writes(&**node).await;
             self.give_up(node, first, u64::MAX);
         }
         self.load_inode_block(node.number).await?;
@@ -57,8 +57,8 @@ impl Volume {
     /// is open: what commits now is an earlier transaction, and no later one begins to.
     async fn before_cut(&self, node: &Node) -> FsResult<()> {
         if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
-            self.write_mapped(node, 0, u64::MAX).await?;
-            self.wait_for_writes(node).await;
+            self.pages.write_ready(self, node, 0..u64::MAX).await?;
+            self.pages.wait_for_writes(node).await;
         }
         Ok(())
     }
@@ -120,11 +120,11 @@ impl Volume {
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         self.before_cut(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
-        self.cache.borrow_mut().remove_file(u64::from(node.number), 0, pages);
+        self.pages.discard(node.number(), 0..pages);
         self.settle(node, 0..u64::MAX);
-        self.wait_for_writes(node).await;
+        self.pages.wait_for_writes(&**node).await;
         self.give_up(node, 0, u64::MAX);
-        node.dirty_since.set(None);
+        self.pages.forget(&**node);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
         self.release_attribute_block(&mut handle, node).await?;
         self.remove_orphan(&mut handle, node).await?;
@@ -200,9 +200,7 @@ impl Volume {
         }
         if end >= size && size > node.inode.borrow().size {
             // The size in the inode follows content that would never arrive.
-            self.write_pages(node, 0, u64::MAX).await?;
-            self.wait_for_writes(node).await;
-            self.convert(node).await?;
+            self.write_and_convert(node).await?;
         }
         let end = if end < size { end } else { size.next_multiple_of(PAGE_BYTES) };
         let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
@@ -221,18 +219,17 @@ impl Volume {
         // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written. So in
         // full scope, where a transaction may end at any time that holds their pages, those stay until then, too.
         if self.scope != Scope::Full {
-            self.write_mapped(node, first, stop).await?;
-            self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+            self.pages.write_ready(self, node, first..stop).await?;
+            self.pages.discard(node.number(), first..stop);
         }
         self.settle(node, first..stop);
-        self.wait_for_writes(node).await;
+        self.pages.wait_for_writes(&**node).await;
         self.give_up(node, first, stop);
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock.exclusive().await;
             let Some(taken) = self.take_extent(&mut handle, node, (first, stop)).await? else { return Ok(()) };
-            let file = u64::from(node.number);
-            self.cache.borrow_mut().remove_file(file, taken.logical.into(), taken.logical_end());
+            self.pages.discard(node.number(), taken.logical.into()..taken.logical_end());
             let stamp = self.timestamp();
             (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
             self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
@@ -247,9 +244,7 @@ impl Volume {
             super::map::Mapping::Mapped(extent) => !extent.unwritten,
             super::map::Mapping::Hole(_) => false,
         };
-        let key = page_key(node, index);
-        let is_newer = self.cache.borrow().is_dirty(key) || self.cache.borrow().is_writing(key);
-        if !is_written && !is_newer {
+        if !is_written && !self.pages.is_newer(page_key(&**node, index)) {
             return Ok(());
         }
         let content = crate::content::Content::Bytes(zeros);

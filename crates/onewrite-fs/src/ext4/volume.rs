@@ -6,18 +6,14 @@
 //!
 //! # Invariants
 //! - A page of structure that differs from what is committed is pinned by the transaction that changed it.
-//! - A page is read by one task at a time; who comes second waits for the first.
 //! - What is committed and not home is read from the journal, not from its home block.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
-use onewrite_block::{Cause, DevicePort, Lpn, Nanos, Page, PageBytes, Request, Runtime, TaskId};
-use onewrite_cache::{PageCache, PageKey, Room};
-use rustc_hash::FxHashMap;
+use onewrite_block::{Cause, DevicePort, Lpn, Nanos, Page, PageBytes, Request, Runtime};
+use onewrite_cache::PageKey;
 
 use super::balloc::Groups;
 use super::format::error::located;
@@ -26,8 +22,9 @@ use super::guard::Structure;
 use super::inodes::Inodes;
 use super::mode::Scope;
 use super::mount::MountOptions;
-use crate::api::{FsError, FsResult, Ino, Timestamp};
+use crate::api::{FsError, FsResult, Timestamp};
 use crate::journal::{Handle, Joined, Journal, Owner};
+use crate::pages::Pages;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A page of structure: file 0, the block's number.
@@ -35,40 +32,23 @@ pub(super) const fn block_key(block: u64) -> PageKey {
     PageKey { file: 0, index: block }
 }
 
-/// Takes a file, a range of its pages, and whether they are written.
-pub(super) type Watcher = Box<dyn FnMut(Ino, Range<u64>, bool)>;
-
 pub(super) struct Volume {
     pub(super) runtime: Runtime,
     pub(super) port: DevicePort,
     pub(super) layout: Layout,
     pub(super) scope: Scope,
     pub(super) options: MountOptions,
-    pub(super) cache: RefCell<PageCache>,
+    pub(super) pages: Pages,
     pub(super) journal: Rc<Journal>,
     pub(super) superblock: RefCell<RawSuperblock>,
     pub(super) groups: Groups,
     pub(super) structure: Structure,
     pub(super) inodes: Inodes,
-    /// Rings when pages were written or read, files became dirty, freed blocks were released.
-    pub(super) progress: Signal,
     /// Rings when there is something to convert.
     pub(super) conversions: Signal,
-    /// Rings when victims are in line.
-    pub(super) evictions: Signal,
-    /// Victims that could not be written where they were chosen, oldest first.
-    pub(super) late_victims: RefCell<VecDeque<PageKey>>,
-    /// Told of the pages of files that are read and written through the page cache.
-    pub(super) watcher: RefCell<Option<Watcher>>,
     /// Rings once, at unmount.
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
-    loading: RefCell<FxHashMap<PageKey, usize>>,
-    /// Tasks that write pages to make room.
-    making_room: RefCell<Vec<TaskId>>,
-    writeout: Cell<bool>,
-    /// Bytes read directly, and those of them that were in memory.
-    pub(super) direct_reads: Cell<(u64, u64)>,
 }
 
 impl From<FormatError> for FsError {
@@ -87,7 +67,7 @@ pub(super) struct Parts {
     pub(super) port: DevicePort,
     pub(super) layout: Layout,
     pub(super) options: MountOptions,
-    pub(super) cache: PageCache,
+    pub(super) pages: Pages,
     pub(super) journal: Rc<Journal>,
     pub(super) superblock: RawSuperblock,
     pub(super) groups: Groups,
@@ -98,28 +78,20 @@ impl Volume {
     pub(super) fn new(parts: Parts) -> Rc<Volume> {
         let runtime = parts.port.runtime().clone();
         Rc::new(Volume {
-            progress: Signal::new(&runtime),
             stopped: Signal::new(&runtime),
             conversions: Signal::new(&runtime),
-            evictions: Signal::new(&runtime),
-            late_victims: RefCell::default(),
-            watcher: RefCell::default(),
             runtime,
             port: parts.port,
             layout: parts.layout,
             scope: parts.options.mode.scope(),
             options: parts.options,
-            cache: RefCell::new(parts.cache),
+            pages: parts.pages,
             journal: parts.journal,
             superblock: RefCell::new(parts.superblock),
             groups: parts.groups,
             structure: parts.structure,
             inodes: Inodes::default(),
             is_unmounted: Cell::new(false),
-            loading: RefCell::default(),
-            making_room: RefCell::default(),
-            writeout: Cell::new(false),
-            direct_reads: Cell::default(),
         })
     }
 
@@ -127,13 +99,6 @@ impl Volume {
     pub(super) fn timestamp(&self) -> Timestamp {
         let (now, tick) = (self.runtime.civil_now().0, self.options.timestamp_granularity.0.max(1));
         Timestamp::from_nanos(Nanos(now - now % tick)).storable(self.layout.new_extra_isize > 0)
-    }
-
-    /// Tells the watcher, if there is one, of pages that are read or written.
-    pub(super) fn tell(&self, file: Ino, pages: Range<u64>, is_write: bool) {
-        if let Some(watcher) = &mut *self.watcher.borrow_mut() {
-            watcher(file, pages, is_write);
-        }
     }
 
     /// Occupies a core for a system call that moves `bytes`.
@@ -148,8 +113,8 @@ impl Volume {
         verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
     ) -> FsResult<Page> {
         loop {
-            if let Some(page) = self.cache.borrow_mut().page(block_key(block)) {
-                return Ok(page.clone());
+            if let Some(page) = self.pages.page(block_key(block)) {
+                return Ok(page);
             }
             self.load(block, &verify).await?;
         }
@@ -162,7 +127,7 @@ impl Volume {
         verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
     ) -> FsResult<()> {
         let key = block_key(block);
-        if self.cache.borrow().peek(key).is_some() {
+        if self.pages.holds(key) {
             return Ok(());
         }
         if block >= self.layout.block_count {
@@ -171,7 +136,7 @@ impl Volume {
         }
         // Not while others wait for this block: whoever writes a page to make room may be one of them.
         self.make_room().await?;
-        let Some(_loading) = self.begin_load(key).await else { return Ok(()) };
+        let Some(_loading) = self.pages.begin_load(key).await else { return Ok(()) };
         let page = match self.journal.newest(block).await? {
             Some(page) => page,
             None => {
@@ -179,11 +144,10 @@ impl Volume {
                 pages.pop().expect("a read of one page gives one")
             }
         };
-        let mut cache = self.cache.borrow_mut();
         // If it is there now, the block was freed, and taken for something new, while its old content was read.
-        if cache.peek(key).is_none() {
+        if !self.pages.holds(key) {
             verify(&page.bytes())?;
-            cache.insert(key, page);
+            self.pages.insert(key, page);
         }
         Ok(())
     }
@@ -204,51 +168,16 @@ impl Volume {
         match unused() {
             Some(_) if self.is_loaded(block) => Ok(()),
             Some(bytes) => {
-                self.cache.borrow_mut().insert(block_key(block), Page::new(bytes));
+                self.pages.insert(block_key(block), Page::new(bytes));
                 Ok(())
             }
             None => self.load(block, verify).await,
         }
     }
 
-    /// Announces that `key` is being read; `None` if another task did so in the meantime and it is here now.
-    pub(super) async fn begin_load(&self, key: PageKey) -> Option<Loading<'_>> {
-        loop {
-            if self.cache.borrow().peek(key).is_some() {
-                return None;
-            }
-            if !self.loading.borrow().contains_key(&key) {
-                self.loading.borrow_mut().insert(key, 0);
-                return Some(Loading { volume: self, key });
-            }
-            *self.loading.borrow_mut().get_mut(&key).expect("just seen") += 1;
-            self.progress.wait().await;
-        }
-    }
-
-    /// Whether pages of `file` are being read.
-    pub(super) fn is_loading(&self, file: u64) -> bool {
-        self.loading.borrow().keys().any(|key| key.file == file)
-    }
-
-    /// Waits until one more page fits into the cache, or nothing in it can leave. A task that writes pages for this
-    /// reads their map without making room for it in turn: the cache is then larger for a moment.
+    /// Waits until one more page fits into the cache; see [`Pages::make_room`].
     pub(super) async fn make_room(&self) -> FsResult<()> {
-        let task = self.runtime.current_task();
-        if self.making_room.borrow().contains(&task) {
-            return Ok(());
-        }
-        loop {
-            let room = self.cache.borrow_mut().make_room();
-            match room {
-                Room::Made | Room::Stuck => return Ok(()),
-                Room::Write(victims) => {
-                    self.making_room.borrow_mut().push(task);
-                    let _until_written = MakingRoom { volume: self, task };
-                    Box::pin(self.write_victims(&victims)).await?;
-                }
-            }
-        }
+        self.pages.make_room(self).await
     }
 
     /// Changes a block that is in memory, as part of a transaction. Does not wait.
@@ -258,23 +187,22 @@ impl Volume {
     pub(super) fn change<R>(&self, handle: &mut Handle, block: u64, change: impl FnOnce(&mut PageBytes) -> R) -> R {
         let key = block_key(block);
         self.pin(handle, block, key);
-        let mut cache = self.cache.borrow_mut();
-        let page = cache.page_mut(key).unwrap_or_else(|| panic!("block {block} is changed but not in memory"));
-        change(page.bytes_mut())
+        let changed = self.pages.change(key, change);
+        changed.unwrap_or_else(|| panic!("block {block} is changed but not in memory"))
     }
 
     /// Puts a new block, of zeros before `fill`, into memory as part of a transaction. Does not wait.
     pub(super) fn create_block(&self, handle: &mut Handle, block: u64, fill: impl FnOnce(&mut PageBytes)) {
         let mut page = Page::ZEROS;
         fill(page.bytes_mut());
-        self.cache.borrow_mut().insert(block_key(block), page);
+        self.pages.insert(block_key(block), page);
         self.pin(handle, block, block_key(block));
     }
 
     /// Makes the page of `key`, whose home is `block`, part of a transaction.
     pub(super) fn pin(&self, handle: &mut Handle, block: u64, key: PageKey) {
         if handle.join(block, Owner { file: key.file, index: key.index }) == Joined::First {
-            self.cache.borrow_mut().pin(key, handle.tid().0);
+            self.pages.pin(key, handle.tid().0);
         }
     }
 
@@ -303,38 +231,6 @@ impl Volume {
             return Err(FsError::ReadOnly("it was mounted so".into()));
         }
         self.journal.check_aborted()
-    }
-
-    /// Marks the volume as busy writing pages out, so that one task at a time does.
-    pub(super) fn set_writeout(&self, busy: bool) -> bool {
-        self.writeout.replace(busy)
-    }
-}
-
-/// Says that a page is being read, until dropped.
-pub(super) struct Loading<'a> {
-    volume: &'a Volume,
-    key: PageKey,
-}
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        let waiters = self.volume.loading.borrow_mut().remove(&self.key);
-        if waiters.is_some_and(|count| count > 0) {
-            self.volume.progress.ring();
-        }
-    }
-}
-
-/// A task makes room, until this is dropped.
-struct MakingRoom<'a> {
-    volume: &'a Volume,
-    task: TaskId,
-}
-
-impl Drop for MakingRoom<'_> {
-    fn drop(&mut self) {
-        self.volume.making_room.borrow_mut().retain(|task| *task != self.task);
     }
 }
 

@@ -9,21 +9,20 @@
 //! If nothing of the inode changes (an overwrite within one tick of the clock), a step outside full scope needs no
 //! transaction at all. The node's lock is held alone; direct overwrites share it.
 
-use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::Page;
+use onewrite_block::{PAGE_SIZE, Page};
 
 use super::balloc::ALLOCATION_CREDITS;
 use super::format::Extent;
 use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
 use super::mode::Scope;
-use super::read::{PAGE_BYTES, page_key};
 use super::volume::Volume;
 use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
 use crate::journal::Handle;
+use crate::pages::{PAGE_BYTES, PagedFile, Step, check_direct, page_key};
 
 /// Largest step of a write: what `write()` keeps whole in full scope.
 const STEP_BYTES: u64 = 64 * 1024;
@@ -31,23 +30,6 @@ const STEP_BYTES: u64 = 64 * 1024;
 pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
 /// Largest step of an allocation without content.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
-
-/// What a step writes, and the pages that it replaces in part, as they were before: they may leave the cache before their
-/// new content is put there, and blocks that they got meanwhile hold what was there once.
-struct Step<'a> {
-    /// Where the content begins in the file.
-    offset: u64,
-    content: Content<'a>,
-    partial: Vec<(u64, Page)>,
-}
-
-impl Step<'_> {
-    /// The page as it was; the step does not keep it, so that it is changed without being copied.
-    fn take_partial(&mut self, index: u64) -> Option<Page> {
-        let place = self.partial.iter().position(|(partial, _)| *partial == index)?;
-        Some(self.partial.swap_remove(place).1)
-    }
-}
 
 impl Volume {
     /// See `FileSystem::write`; the node's lock is held alone.
@@ -64,16 +46,16 @@ impl Volume {
             return Err(FsError::TooLarge { ino: node.ino(), size: offset.saturating_add(length), size_max: SIZE_MAX });
         };
         if manner.direct && self.scope != Scope::Full {
-            self.check_direct(offset, length)?;
+            check_direct(offset, length)?;
             return self.write_past_cache(node, offset, content).await;
         }
         if length > 0 {
-            self.tell(node.ino(), offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), true);
+            self.pages.note_write(&**node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
         }
         let mut start = offset;
         while start < end {
             let stop = end.min(step_end(start));
-            self.throttle().await?;
+            self.pages.throttle(self).await?;
             self.write_step(node, (start, stop), (offset, content)).await?;
             start = stop;
         }
@@ -81,9 +63,8 @@ impl Volume {
     }
 
     async fn write_step(&self, node: &Rc<Node>, (start, end): (u64, u64), whole: (u64, Content<'_>)) -> FsResult<()> {
-        let (offset, content) = whole;
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
-        let mut step = Step { offset, content, partial: self.load_partial(node, first, last, whole).await? };
+        let mut step = self.pages.begin_step(self, node, first..last + 1, whole).await?;
         let needs_map = !self.is_written(node, first, last + 1).await?;
         let delays = self.delays() && (!needs_map || self.delay(node, first, last + 1).await?);
         let needs_map = needs_map && !delays;
@@ -115,7 +96,7 @@ impl Volume {
             // On a full disk, what has blocks is written all the same: they must not show what they held before.
             match self.scope {
                 Scope::Full => self.put_logged(&mut handle, node, first, reached - 1, &mut step).await?,
-                _ => self.put_dirty(node, first, reached - 1, &mut step).await?,
+                _ => self.pages.put_dirty(self, node, first..reached, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
             self.finish_write(&mut handle, node, (grows || needs_map, end)).await?;
@@ -137,29 +118,6 @@ impl Volume {
             node.data_changed_in.set(handle.tid());
         }
         Ok(())
-    }
-
-    /// Brings the first and last page into memory, if the content covers them only in part, and gives them with their
-    /// numbers. They are used later: a write is one access to a page.
-    async fn load_partial(
-        &self,
-        node: &Node,
-        first: u64,
-        last: u64,
-        (offset, content): (u64, Content<'_>),
-    ) -> FsResult<Vec<(u64, Page)>> {
-        let mut partial = Vec::new();
-        let ends = if first == last { vec![first] } else { vec![first, last] };
-        for index in ends {
-            while content.whole_page(offset, index).is_none() {
-                if let Some(page) = self.cache.borrow().peek(page_key(node, index)) {
-                    partial.push((index, page.clone()));
-                    break;
-                }
-                self.fill(node, index, index + 1).await?;
-            }
-        }
-        Ok(partial)
     }
 
     /// Whether all pages from `first` up to `end` have blocks with content.
@@ -234,36 +192,6 @@ impl Volume {
         next.map_or(wanted, |run| (run.start - index).min(wanted.into()) as u32)
     }
 
-    /// The new content of one page: the whole page, or the page as it was with its part replaced.
-    async fn put_page(&self, node: &Node, index: u64, step: &mut Step<'_>) -> FsResult<()> {
-        let key = page_key(node, index);
-        if self.cache.borrow().peek(key).is_none() {
-            self.make_room().await?;
-        }
-        let mut cache = self.cache.borrow_mut();
-        if let Some(page) = step.content.whole_page(step.offset, index) {
-            cache.insert(key, page);
-            return Ok(());
-        }
-        let before = step.take_partial(index).expect("the first and the last page were loaded");
-        match cache.page(key) {
-            Some(_) => drop(before),
-            None => cache.insert(key, before),
-        }
-        let (place, bytes) = step.content.part_of_page(step.offset, index);
-        cache.peek_mut(key).expect("it is there").write(place, &bytes);
-        Ok(())
-    }
-
-    async fn put_dirty(&self, node: &Rc<Node>, first: u64, last: u64, step: &mut Step<'_>) -> FsResult<()> {
-        for index in first..=last {
-            self.put_page(node, index, step).await?;
-            self.cache.borrow_mut().mark_dirty(page_key(node, index));
-        }
-        self.note_dirty(node);
-        Ok(())
-    }
-
     /// Puts dirty pages whose blocks are there or reserved; the file reaches to `end` at least, in memory.
     async fn put_delayed(
         &self,
@@ -275,15 +203,7 @@ impl Volume {
         if self.delays() && end > node.inode.borrow().size {
             node.grown_to.set(node.grown_to.get().max(end));
         }
-        self.put_dirty(node, first, last, step).await
-    }
-
-    /// Notes that the file has dirty pages.
-    pub(super) fn note_dirty(&self, node: &Rc<Node>) {
-        if node.dirty_since.get().is_none() {
-            node.dirty_since.set(Some(self.runtime.now()));
-            self.inodes.dirty.borrow_mut().push_back(node.number);
-        }
+        self.pages.put_dirty(self, node, first..last + 1, step).await
     }
 
     async fn put_logged(
@@ -299,7 +219,7 @@ impl Volume {
                 let place = format!("{}, page {index}", node.ino());
                 return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
             };
-            self.put_page(node, index, step).await?;
+            self.pages.put_page(self, node, index, step).await?;
             self.pin(handle, extent.physical, page_key(node, index));
         }
         Ok(())
@@ -309,25 +229,27 @@ impl Volume {
     /// about to change the size.
     pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
-        let key = page_key(node, index);
+        let key = page_key(&**node, index);
         let written = match self.map(node, index as u32).await? {
             Mapping::Mapped(extent) if !extent.unwritten => Some(extent.physical),
             _ => None,
         };
-        if used == 0 || written.is_none() && self.cache.borrow().peek(key).is_none() {
+        if used == 0 || written.is_none() && !self.pages.holds(key) {
             return Ok(());
         }
-        let page = self.file_page(node, index, index + 1).await?;
+        let page = self.pages.file_page(self, node, index, index + 1).await?;
         if page.bytes()[used..].iter().all(|byte| *byte == 0) {
             return Ok(());
         }
         drop(page);
-        self.cache.borrow_mut().peek_mut(key).expect("just loaded").bytes_mut()[used..].fill(0);
+        let tail = used..PAGE_SIZE;
         match written {
-            Some(physical) if self.scope == Scope::Full => self.pin(handle, physical, key),
+            Some(physical) if self.scope == Scope::Full => {
+                self.pages.change_used(&**node, index, tail, |bytes| bytes.fill(0));
+                self.pin(handle, physical, key);
+            }
             _ => {
-                self.cache.borrow_mut().mark_dirty(key);
-                self.note_dirty(node);
+                self.pages.change_dirty(&**node, index, tail, |bytes| bytes.fill(0));
                 if written.is_some() && self.scope == Scope::OrderedMetadata {
                     handle.order(u64::from(node.number));
                 }
@@ -343,9 +265,9 @@ impl Volume {
         if first == stop {
             return Ok(());
         }
-        self.write_pages(node, first, stop).await?;
-        self.wait_for_writes(node).await;
-        self.cache.borrow_mut().remove_file(u64::from(node.number), first, stop);
+        self.pages.write_pages(self, node, first..stop).await?;
+        self.pages.wait_for_writes(&**node).await;
+        self.pages.discard(node.number(), first..stop);
         let needs_map = !self.is_written(node, first, stop).await?;
         let credits = map_credits((stop - first) as usize);
         if needs_map {
@@ -358,7 +280,7 @@ impl Volume {
             outcome?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.write_direct(node, first, pages).await?;
+        self.pages.write_past_cache(self, node, first, pages).await?;
         let stamp = self.timestamp();
         let stamps = node.inode.borrow().mtime != stamp;
         if needs_map || stamps || end > node.size() {
@@ -378,44 +300,17 @@ impl Volume {
         let end = offset + content.length();
         let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
         let is_overwrite = end <= node.size() && self.is_written(node, first, stop).await?;
-        let in_cache = (first..stop).any(|index| self.cache.borrow().peek(page_key(node, index)).is_some());
-        if !is_overwrite || in_cache || self.is_loading(u64::from(node.number)) {
+        if !is_overwrite {
             return Ok(false);
         }
-        let _overwriting = Overwriting::begin(self, node, first..stop);
+        let Some(_overwriting) = self.pages.begin_overwrite(&**node, first..stop) else { return Ok(false) };
         if node.inode.borrow().mtime != self.timestamp() {
             let mut handle = self.journal.start(1).await?;
             self.finish_write(&mut handle, node, (false, 0)).await?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.write_direct(node, first, pages).await?;
+        self.pages.write_past_cache(self, node, first, pages).await?;
         Ok(true)
-    }
-}
-
-/// Pages are written past the page cache with the node's lock shared, until this is dropped: who wants to read them into
-/// the cache waits for that.
-struct Overwriting<'a> {
-    volume: &'a Volume,
-    node: &'a Node,
-    pages: Range<u64>,
-}
-
-impl<'a> Overwriting<'a> {
-    fn begin(volume: &'a Volume, node: &'a Node, pages: Range<u64>) -> Overwriting<'a> {
-        node.overwriting.borrow_mut().push(pages.clone());
-        Overwriting { volume, node, pages }
-    }
-}
-
-impl Drop for Overwriting<'_> {
-    fn drop(&mut self) {
-        let mut overwriting = self.node.overwriting.borrow_mut();
-        let place = overwriting.iter().position(|pages| *pages == self.pages).expect("it was put there");
-        overwriting.swap_remove(place);
-        if self.volume.is_loading(u64::from(self.node.number)) {
-            self.volume.progress.ring();
-        }
     }
 }
 

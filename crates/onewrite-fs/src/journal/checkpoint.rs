@@ -6,10 +6,10 @@
 use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap, Request};
 
 use super::live::Homeward;
-use super::log::{send_run, wait_all};
 use super::read_back::Place;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
+use crate::transfer::{send_run, wait_all};
 
 /// How committed blocks come home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

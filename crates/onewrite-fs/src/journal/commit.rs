@@ -10,11 +10,12 @@ use super::Journal;
 use super::format::{self, JournalSuperblock, Style, Tag, VersionOneSum, compat, incompat};
 use super::frames::all_at_once;
 use super::live::Logged;
-use super::log::{Log, wait_all};
+use super::log::Log;
 use super::padding::EvictionSpot;
 use super::read_back::Place;
 use super::transaction::{BlockRange, Sealed};
 use crate::api::{FsError, FsResult};
+use crate::transfer::wait_all;
 
 /// What a strategy returns.
 pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), DeviceError>> + 'a>>;

@@ -13,9 +13,10 @@ use super::Journal;
 use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written, encode, send_and_wait};
 use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed};
 use super::format::incompat;
-use super::log::{Log, wait_all};
+use super::log::Log;
 use super::read_back::{ChunkPlace, Place};
 use super::transaction::Sealed;
+use crate::transfer::wait_all;
 
 /// A frame in one go, then one FLUSH: recovery tells a torn frame by its checksum, which covers all of it.
 pub struct Compressed;

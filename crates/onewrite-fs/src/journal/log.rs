@@ -6,6 +6,7 @@ use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Reques
 
 use super::format::Style;
 use super::transaction::BlockRange;
+use crate::transfer::{send_run, wait_all};
 
 /// Which device pages the blocks of the log are, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,41 +237,6 @@ impl Log {
     pub(super) fn has_flushed(&self) -> bool {
         self.has_flushed.get()
     }
-}
-
-/// Puts writes of consecutive pages under way, as few as the device's largest transfer allows.
-pub async fn send_run(
-    port: &DevicePort,
-    start: u64,
-    pages: impl Iterator<Item = Page>,
-    fua: bool,
-    cause: Cause,
-) -> Vec<InFlight> {
-    let transfer_max = port.geometry().transfer_pages_max as usize;
-    let mut under_way = Vec::new();
-    let mut pages = pages.peekable();
-    let mut lpn = Lpn(start);
-    while pages.peek().is_some() {
-        let part: Vec<Page> = pages.by_ref().take(transfer_max).collect();
-        let next = lpn.offset(part.len() as u64);
-        let request = if fua { Request::write_fua(lpn, part, cause) } else { Request::write(lpn, part, cause) };
-        under_way.push(port.send(request).await);
-        lpn = next;
-    }
-    under_way
-}
-
-/// Waits for all; gives the first error.
-///
-/// # Errors
-/// What the device says.
-pub async fn wait_all(under_way: Vec<InFlight>) -> Result<(), DeviceError> {
-    let mut outcome = Ok(());
-    for request in under_way {
-        let one = request.await;
-        outcome = outcome.and(one.map(drop));
-    }
-    outcome
 }
 
 #[cfg(test)]

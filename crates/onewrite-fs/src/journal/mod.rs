@@ -46,7 +46,7 @@ pub use commit::{
 use format::JournalSuperblock;
 pub use frames::{Compressed, Streams};
 use live::Live;
-pub use log::{Log, LogMap, send_run, wait_all};
+pub use log::{Log, LogMap};
 pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
 pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, Tid};

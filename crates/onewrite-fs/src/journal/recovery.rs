@@ -21,8 +21,9 @@ use onewrite_block::{Cause, DeviceError, DevicePort, JobCost, Lpn, PAGE_SIZE, Pa
 use super::CheckpointBy;
 use super::format::frame::{self, Chunk};
 use super::format::{self, JournalSuperblock};
-use super::log::{LogMap, send_run, wait_all};
+use super::log::LogMap;
 use crate::api::{FsError, FsResult};
+use crate::transfer::{send_run, wait_all};
 use reader::Ring;
 use scan::Scan;
 pub use view::LogView;

@@ -107,9 +107,8 @@ impl Volume {
 
     /// Reads a block that is in memory.
     pub(super) fn with_block<R>(&self, block: DirectoryBlock, read: impl FnOnce(&PageBytes) -> R) -> R {
-        let mut cache = self.cache.borrow_mut();
-        let page = cache.page(block_key(block.home)).expect("the block was just loaded");
-        read(&page.bytes())
+        let read = self.pages.read_in_place(block_key(block.home), |page| read(&page.bytes()));
+        read.expect("the block was just loaded")
     }
 
     /// The entry of `name`.

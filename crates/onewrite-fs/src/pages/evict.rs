@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   victims ─┬─ mapped ──► sent, neighbours in one request ──► written ──► gone, before the asker goes on
-//!            └─ delayed, or in a hole being cut ──► in line ──► the eviction task gives them blocks ──► written ──► gone
+//!            └─ not ready, or being dropped ──► in line ──► the eviction task gets them ready ──► written ──► gone
 //! ```
 //!
-//! Whoever needs room may hold a handle, and allocation needs one of its own: so delayed victims are left to a task, and
-//! the asker takes further victims instead. They are written with their neighbours, for they have no place to keep yet.
+//! Whoever needs room may hold a transaction, and [`Backing::prepare`] may need one of its own: so victims that are not
+//! ready are left to a task, and the asker takes further victims instead. They are written with their neighbours, for they
+//! have no place to keep yet.
 //!
 //! # Invariants
 //! - All victims of one call are under way together; a request holds victims that follow one another by order and place.
@@ -16,31 +17,31 @@ use std::ops::Range;
 
 use onewrite_cache::PageKey;
 
-use super::volume::Volume;
+use super::{Backing, Pages};
 use crate::api::FsResult;
 
-/// Pages around a delayed victim that are written with it.
+/// Pages around a late victim that are written with it.
 const CLUSTER_PAGES: u64 = 64;
 
-impl Volume {
+impl Pages {
     /// Writes the dirty pages that the policy wants to leave, and waits.
     ///
     /// # Errors
     /// The first; the other pages are written all the same.
-    pub(super) async fn write_victims(&self, victims: &[PageKey]) -> FsResult<()> {
+    pub(super) async fn write_victims<B: Backing>(&self, backing: &B, victims: &[PageKey]) -> FsResult<()> {
         let (mut sent, mut outcome) = (Vec::new(), Ok(()));
         for (file, pages) in neighbours(victims) {
             let pages = self.still_leaving(file, pages);
             // Its pages may have been dropped while others were sent.
-            let Some(node) = self.inodes.get(file as u32).filter(|_| !pages.is_empty()) else { continue };
-            match self.send_pages(&node, pages.start, pages.end).await {
-                Ok((runs, under_way, _)) => sent.push((node, runs, under_way)),
+            let Some(file) = backing.file(file).filter(|_| !pages.is_empty()) else { continue };
+            match self.send_batch(backing, &file, pages).await {
+                Ok(batch) => sent.push((file, batch)),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        for (node, runs, under_way) in sent {
-            outcome = outcome.and(self.finish_batch(&node, &runs, under_way).await);
-            self.note_clean(&node);
+        for (file, batch) in sent {
+            outcome = outcome.and(self.finish_batch(backing, &file, batch).await);
+            self.note_clean(&*file);
         }
         self.line_up(victims);
         outcome
@@ -67,8 +68,8 @@ impl Volume {
         }
     }
 
-    /// Writes late victims; never ends. A victim that cannot be written stays dirty, and fsync tells why.
-    pub(super) async fn eviction_task(&self) {
+    /// Writes late victims; never ends. A victim that cannot be written stays dirty, and [`Pages::sync`] tells why.
+    pub async fn eviction_task<B: Backing>(&self, backing: &B) {
         loop {
             let next = self.late_victims.borrow_mut().pop_front();
             let Some(key) = next else {
@@ -76,9 +77,9 @@ impl Volume {
                 continue;
             };
             let is_leaving = self.cache.borrow().is_leaving(key);
-            if let Some(node) = self.inodes.get(key.file as u32).filter(|_| is_leaving) {
+            if let Some(file) = backing.file(key.file).filter(|_| is_leaving) {
                 let first = key.index - key.index % CLUSTER_PAGES;
-                let _ = self.write_pages(&node, first, first + CLUSTER_PAGES).await;
+                let _ = self.write_pages(backing, &file, first..first + CLUSTER_PAGES).await;
             }
         }
     }

@@ -1,0 +1,118 @@
+//! Dirty bytes: which bytes of a page were written since it was clean.
+
+use std::ops::Range;
+
+use onewrite_block::PAGE_SIZE;
+
+/// Ranges of bytes of one page, at most [`DirtyBytes::RANGES_MAX`].
+///
+/// A ninth range joins the two that lie nearest to each other, so the ranges may cover bytes that nobody wrote, but
+/// never miss one that somebody did.
+///
+/// # Invariants
+/// Ranges are in order, not empty, and do not touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirtyBytes {
+    ranges: Vec<Range<u16>>,
+}
+
+impl DirtyBytes {
+    /// Ranges of one page, at most.
+    pub const RANGES_MAX: usize = 8;
+
+    /// The whole page.
+    pub fn whole() -> DirtyBytes {
+        DirtyBytes { ranges: vec![0..PAGE_SIZE as u16] }
+    }
+
+    /// The ranges, in order.
+    pub fn ranges(&self) -> &[Range<u16>] {
+        &self.ranges
+    }
+
+    /// Bytes in all.
+    pub fn count(&self) -> usize {
+        self.ranges.iter().map(|range| range.len()).sum()
+    }
+
+    /// Adds bytes.
+    ///
+    /// # Panics
+    /// If they lie beyond the page.
+    pub fn add(&mut self, bytes: Range<usize>) {
+        assert!(bytes.end <= PAGE_SIZE, "bytes up to {} of a page of {PAGE_SIZE}", bytes.end);
+        if bytes.is_empty() {
+            return;
+        }
+        let (mut start, mut end) = (bytes.start as u16, bytes.end as u16);
+        self.ranges.retain(|range| {
+            let touches = range.start <= end && start <= range.end;
+            if touches {
+                (start, end) = (start.min(range.start), end.max(range.end));
+            }
+            !touches
+        });
+        let place = self.ranges.partition_point(|range| range.start < start);
+        self.ranges.insert(place, start..end);
+        if self.ranges.len() > DirtyBytes::RANGES_MAX {
+            self.join_nearest();
+        }
+    }
+
+    /// Adds the bytes of another.
+    pub fn add_all(&mut self, other: &DirtyBytes) {
+        other.ranges.iter().for_each(|range| self.add(range.start.into()..range.end.into()));
+    }
+
+    fn join_nearest(&mut self) {
+        let gap = |place: &usize| self.ranges[place + 1].start - self.ranges[*place].end;
+        let nearest = (0..self.ranges.len() - 1).min_by_key(gap).expect("more than one range");
+        let behind = self.ranges.remove(nearest + 1);
+        self.ranges[nearest].end = behind.end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::Choices;
+
+    use super::*;
+
+    #[test]
+    fn dirty_bytes_cover_what_was_added_in_few_ordered_ranges() {
+        for seed in 0..200 {
+            let mut choices = Choices::new(seed);
+            let (mut dirty, mut plain) = (DirtyBytes::default(), vec![false; PAGE_SIZE]);
+            for _ in 0..30 {
+                let start = choices.below(PAGE_SIZE as u64) as usize;
+                let end = PAGE_SIZE.min(start + choices.below(300) as usize);
+                dirty.add(start..end);
+                plain[start..end].fill(true);
+                let is_covered = |byte: usize| dirty.ranges().iter().any(|range| range.contains(&(byte as u16)));
+                assert!((0..PAGE_SIZE).all(|byte| !plain[byte] || is_covered(byte)), "seed {seed}: {dirty:?}");
+                assert!(dirty.ranges().len() <= DirtyBytes::RANGES_MAX, "seed {seed}");
+                let apart = dirty.ranges().windows(2).all(|two| two[0].end < two[1].start);
+                assert!(apart && dirty.ranges().iter().all(|range| !range.is_empty()), "seed {seed}: {dirty:?}");
+                let written = plain.iter().filter(|byte| **byte).count();
+                let runs = plain.windows(2).filter(|two| !two[0] && two[1]).count() + usize::from(plain[0]);
+                let is_exact = dirty.ranges().len() < DirtyBytes::RANGES_MAX && runs < DirtyBytes::RANGES_MAX;
+                assert!(dirty.count() >= written, "seed {seed}");
+                // Once ranges were joined, they stay so: exact only as long as there was room for all.
+                if dirty.count() == written && is_exact {
+                    assert_eq!(dirty.ranges().len(), runs, "seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_ninth_range_joins_the_nearest_two() {
+        let mut dirty = DirtyBytes::default();
+        (0..8).for_each(|place| dirty.add(place * 100..place * 100 + 10));
+        assert_eq!(dirty.count(), 80);
+        dirty.add(315..320);
+        assert_eq!((dirty.ranges().len(), dirty.ranges()[3].clone()), (8, 300..320));
+        dirty.add(0..PAGE_SIZE);
+        assert_eq!(dirty, DirtyBytes::whole());
+    }
+}

@@ -1,0 +1,154 @@
+//! The line of dirty files: who writes them back when nobody asks, and who waits for that.
+//!
+//! The flusher looks every five seconds: it writes files that are dirty for 30 s, or everything while a tenth of the
+//! cache is dirty. A writer waits while more than a fifth is dirty: it writes some itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use onewrite_block::Nanos;
+use onewrite_cache::PageCache;
+
+use super::{Backing, PagedFile, Pages};
+use crate::api::FsResult;
+
+/// How often the flusher looks.
+const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
+/// Age at which dirty pages are written.
+const DIRTY_AGE: Nanos = Nanos::from_secs(30);
+
+/// Files with dirty pages, those that became dirty first in front; a file that is clean again leaves when it is met.
+#[derive(Default)]
+pub(super) struct Line {
+    files: RefCell<VecDeque<u64>>,
+    /// Whether somebody writes files of the line to end a throttle.
+    is_writing_out: Cell<bool>,
+}
+
+impl Line {
+    /// # Errors
+    /// If a file with dirty pages is not in the line.
+    pub(super) fn check<B: Backing>(&self, cache: &PageCache, backing: &B) -> Result<(), String> {
+        let files = self.files.borrow();
+        let mut number = 0;
+        while let Some(next) = cache.next_dirty_file(number) {
+            let is_dirty = backing.file(next).is_some_and(|file| file.pages().is_dirty());
+            if !is_dirty || !files.contains(&next) {
+                return Err(format!("file {next} has dirty pages and is not in the line of dirty files"));
+            }
+            number = next + 1;
+        }
+        Ok(())
+    }
+}
+
+impl Pages {
+    /// Puts a file that has dirty pages into the line, unless it is there.
+    pub(super) fn note_dirty(&self, file: &impl PagedFile) {
+        if !file.pages().is_dirty() {
+            file.pages().dirty_since.set(Some(self.runtime.now()));
+            self.line.files.borrow_mut().push_back(file.number());
+        }
+    }
+
+    /// Takes a file without dirty pages out of the line. One of which somebody has pages under way stays, so that `sync`
+    /// finds it there and waits.
+    pub(super) fn note_clean(&self, file: &impl PagedFile) {
+        let is_dirty = self.cache.borrow().dirty_pages(file.number(), 0).next().is_some();
+        if !is_dirty && file.pages().writing.get() == 0 {
+            file.pages().dirty_since.set(None);
+        }
+    }
+
+    /// Takes a file out of the line whose pages were all discarded: it is being deleted.
+    pub fn forget(&self, file: &impl PagedFile) {
+        file.pages().dirty_since.set(None);
+    }
+
+    /// The file that became dirty first.
+    fn oldest_dirty<B: Backing>(&self, backing: &B) -> Option<Rc<B::File>> {
+        loop {
+            let number = *self.line.files.borrow().front()?;
+            match backing.file(number).filter(|file| file.pages().is_dirty()) {
+                Some(file) => return Some(file),
+                None => drop(self.line.files.borrow_mut().pop_front()),
+            }
+        }
+    }
+
+    /// Lets a writer wait while more than a fifth of the cache is dirty: it writes some itself.
+    ///
+    /// # Errors
+    /// Why pages could not be written.
+    pub async fn throttle<B: Backing>(&self, backing: &B) -> FsResult<()> {
+        while self.is_dirty_beyond(5) {
+            let Some(file) = self.oldest_dirty(backing) else { return Ok(()) };
+            if self.line.is_writing_out.replace(true) {
+                self.progress.wait().await;
+                continue;
+            }
+            let outcome = self.write_out(backing, &file).await;
+            self.line.is_writing_out.set(false);
+            self.progress.ring();
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// Whether more than one `share`th of the cache is dirty.
+    fn is_dirty_beyond(&self, share: usize) -> bool {
+        let cache = self.cache.borrow();
+        cache.dirty_count() * share > cache.capacity()
+    }
+
+    /// The flusher: never ends.
+    pub async fn flusher<B: Backing>(&self, backing: &B) {
+        loop {
+            self.runtime.sleep(FLUSH_INTERVAL).await;
+            while let Some(file) = self.oldest_dirty(backing) {
+                let is_old =
+                    file.pages().dirty_since.get().is_some_and(|since| since + DIRTY_AGE <= self.runtime.now());
+                if !is_old && !self.is_dirty_beyond(10) || self.write_out(backing, &file).await.is_err() {
+                    break;
+                }
+                if file.pages().is_dirty() {
+                    self.move_to_end(&*file);
+                }
+            }
+        }
+    }
+
+    /// Moves a file that was changed while it was written to the end of the line.
+    fn move_to_end(&self, file: &impl PagedFile) {
+        let mut files = self.line.files.borrow_mut();
+        files.retain(|number| *number != file.number());
+        files.push_back(file.number());
+        file.pages().dirty_since.set(Some(self.runtime.now()));
+    }
+
+    /// Writes the dirty pages of a file of the line and waits until none is under way, whoever sent it.
+    async fn write_out<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
+        let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
+        self.wait_for_writes(file).await;
+        self.note_clean(file);
+        outcome
+    }
+
+    /// Writes all dirty pages of all files.
+    ///
+    /// # Errors
+    /// The first error; all files are tried.
+    pub async fn sync_all<B: Backing>(&self, backing: &B) -> FsResult<()> {
+        let numbers: Vec<u64> = self.line.files.borrow().iter().copied().collect();
+        let mut outcome = Ok(());
+        for number in numbers {
+            if let Some(file) = backing.file(number) {
+                outcome = outcome.and(self.sync(backing, &file).await);
+            }
+        }
+        let is_dirty = |number: &u64| backing.file(*number).is_some_and(|file| file.pages().is_dirty());
+        self.line.files.borrow_mut().retain(is_dirty);
+        outcome
+    }
+}

@@ -1,0 +1,208 @@
+//! Writing pages: into the page cache, or past it.
+
+use std::ops::Range;
+
+use onewrite_block::{Cause, PAGE_SIZE, Page};
+
+use super::{Backing, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
+use crate::api::{FsError, FsResult};
+use crate::content::Content;
+use crate::transfer::{send_run, wait_all};
+
+/// A part of a write that the file system carries out as one step, with the pages that it replaces in part as they were
+/// before: those may leave the cache before their new content is put there, and blocks that they got meanwhile hold what
+/// was there once.
+pub struct Step<'a> {
+    /// Where the content begins in the file.
+    offset: u64,
+    content: Content<'a>,
+    partial: Vec<(u64, Page)>,
+}
+
+impl Step<'_> {
+    /// The page as it was; the step does not keep it, so that it is changed without being copied.
+    fn take_partial(&mut self, index: u64) -> Option<Page> {
+        let place = self.partial.iter().position(|(partial, _)| *partial == index)?;
+        Some(self.partial.swap_remove(place).1)
+    }
+}
+
+impl Pages {
+    /// Begins a step that writes `content`, or the part of it that falls on `pages`, at byte `offset` of the file: reads
+    /// the first and the last page if the content covers them only in part. They are used later: a write is one access to
+    /// a page.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub async fn begin_step<'a, B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        pages: Range<u64>,
+        (offset, content): (u64, Content<'a>),
+    ) -> FsResult<Step<'a>> {
+        let mut partial = Vec::new();
+        let (first, last) = (pages.start, pages.end - 1);
+        let ends = if first == last { vec![first] } else { vec![first, last] };
+        for index in ends {
+            while content.whole_page(offset, index).is_none() {
+                if let Some(page) = self.peek(page_key(file, index)) {
+                    partial.push((index, page.clone()));
+                    break;
+                }
+                self.fill(backing, file, index, index + 1).await?;
+            }
+        }
+        Ok(Step { offset, content, partial })
+    }
+
+    /// Says that content of `pages` is written through the page cache.
+    pub fn note_write(&self, file: &impl PagedFile, pages: Range<u64>) {
+        self.tell(file, pages, true);
+    }
+
+    /// Puts the new content of one page into memory: the whole page, or the page as it was with its part replaced. The
+    /// caller marks it dirty or pins it before it waits. Gives the bytes of the page that were written.
+    ///
+    /// # Errors
+    /// As [`Pages::make_room`].
+    pub async fn put_page<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        index: u64,
+        step: &mut Step<'_>,
+    ) -> FsResult<Range<usize>> {
+        let key = page_key(file, index);
+        if !self.holds(key) {
+            self.make_room(backing).await?;
+        }
+        let mut cache = self.cache.borrow_mut();
+        if let Some(page) = step.content.whole_page(step.offset, index) {
+            cache.insert(key, page);
+            return Ok(0..PAGE_SIZE);
+        }
+        let before = step.take_partial(index).expect("the first and the last page were loaded");
+        match cache.page(key) {
+            Some(_) => drop(before),
+            None => cache.insert(key, before),
+        }
+        let (place, bytes) = step.content.part_of_page(step.offset, index);
+        cache.peek_mut(key).expect("it is there").write(place, &bytes);
+        Ok(place..place + bytes.len())
+    }
+
+    /// Puts the step's content of `pages` into memory as dirty pages.
+    ///
+    /// # Errors
+    /// As [`Pages::make_room`]; pages before the one that failed are dirty.
+    pub async fn put_dirty<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        pages: Range<u64>,
+        step: &mut Step<'_>,
+    ) -> FsResult<()> {
+        for index in pages {
+            let bytes = self.put_page(backing, file, index, step).await?;
+            self.mark_dirty(file, index, bytes);
+        }
+        Ok(())
+    }
+
+    /// Changes a page that was just used and marks `bytes` of it dirty.
+    ///
+    /// # Panics
+    /// If it is not in memory.
+    pub fn change_dirty(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>, change: impl FnOnce(&mut [u8])) {
+        self.change_used(file, index, bytes.clone(), change);
+        self.mark_dirty(file, index, bytes);
+    }
+
+    /// Changes bytes of a page that was just used, which the caller marks dirty or pins.
+    ///
+    /// # Panics
+    /// If it is not in memory.
+    pub fn change_used(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>, change: impl FnOnce(&mut [u8])) {
+        let mut cache = self.cache.borrow_mut();
+        let page = cache.peek_mut(page_key(file, index)).expect("the page was just used");
+        change(&mut page.bytes_mut()[bytes]);
+    }
+
+    /// Marks a page dirty, which is in memory, and its file.
+    pub(super) fn mark_dirty(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>) {
+        let key = page_key(file, index);
+        self.cache.borrow_mut().mark_dirty(key);
+        if self.options.tracking == Tracking::DirtyBytes {
+            self.dirty_bytes.borrow_mut().entry(key).or_default().add(bytes);
+        }
+        self.note_dirty(file);
+    }
+
+    /// Writes pages past the cache to where [`Backing::target`] says; all of them have a target.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub async fn write_past_cache<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        first: u64,
+        pages: Vec<Page>,
+    ) -> FsResult<()> {
+        let (mut under_way, mut runs) = (Vec::new(), Vec::new());
+        let (mut index, end) = (first, first + pages.len() as u64);
+        let mut pages = pages.into_iter();
+        while index < end {
+            let (count, found) = match backing.target(file, index..end).await? {
+                Target::Changed => continue,
+                Target::Room { count, found } => (count.min(end - index), found),
+                Target::Nowhere => {
+                    let place = format!("inode {}, page {index}", file.number());
+                    return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
+                }
+            };
+            let taken = index..index + count;
+            let block = backing.assign(file, taken.clone(), &found);
+            let part = pages.by_ref().take(count as usize);
+            under_way.extend(send_run(&self.port, block, part, false, Cause::Data).await);
+            let (file_size, dirty) = (file.size(), Vec::new());
+            runs.push(Run { pages: taken, block, file_size, found, route: Route::Direct, dirty });
+            index += count;
+        }
+        let sent = wait_all(under_way).await;
+        let outcome = if sent.is_ok() { Outcome::Arrived } else { Outcome::Failed };
+        runs.iter().for_each(|run| backing.finished(file, run, outcome));
+        Ok(sent?)
+    }
+
+    /// Begins to write pages past the page cache although others may read: they wait. `None` if pages of the file are
+    /// in memory there, or on their way into it, which the write would make old.
+    pub fn begin_overwrite<'a, F: PagedFile>(&'a self, file: &'a F, pages: Range<u64>) -> Option<Overwriting<'a, F>> {
+        let is_in_memory = pages.clone().any(|index| self.holds(page_key(file, index)));
+        if is_in_memory || self.is_loading(file.number()) {
+            return None;
+        }
+        file.pages().overwriting.borrow_mut().push(pages.clone());
+        Some(Overwriting { layer: self, file, pages })
+    }
+}
+
+/// Pages are written past the page cache while others may read, until this is dropped: who wants to read them into the
+/// cache waits for that.
+pub struct Overwriting<'a, F: PagedFile> {
+    layer: &'a Pages,
+    file: &'a F,
+    pages: Range<u64>,
+}
+
+impl<F: PagedFile> Drop for Overwriting<'_, F> {
+    fn drop(&mut self) {
+        let mut overwriting = self.file.pages().overwriting.borrow_mut();
+        let place = overwriting.iter().position(|pages| *pages == self.pages).expect("it was put there");
+        overwriting.swap_remove(place);
+        if self.layer.is_loading(self.file.number()) {
+            self.layer.progress.ring();
+        }
+    }
+}

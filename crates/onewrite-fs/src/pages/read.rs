@@ -1,0 +1,218 @@
+//! Reading files: from the page cache, filled in runs; or past it.
+
+use std::ops::Range;
+
+use onewrite_block::{Cause, Lpn, Page, Request};
+
+use super::{Backing, Lookup, PAGE_BYTES, PagedFile, Pages, page_key};
+use crate::api::{FsError, FsResult, Manner, SeekTarget};
+use crate::content::Data;
+
+/// Pages that are read ahead of a sequential reader, at most: Linux's 128 KiB.
+const READ_AHEAD_PAGES: u64 = 32;
+
+/// # Errors
+/// If a direct transfer is not made of whole pages.
+pub fn check_direct(offset: u64, length: u64) -> FsResult<()> {
+    if offset.is_multiple_of(PAGE_BYTES) && length.is_multiple_of(PAGE_BYTES) {
+        return Ok(());
+    }
+    let message = format!("direct transfer of {length} bytes at {offset}: both must be multiples of {PAGE_BYTES}");
+    Err(FsError::Invalid(message))
+}
+
+impl Pages {
+    /// See `FileView::read`; the file's lock is held.
+    ///
+    /// # Errors
+    /// Device errors, damage, a direct transfer that is not made of whole pages.
+    pub async fn read<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        (offset, length): (u64, u64),
+        manner: Manner,
+    ) -> FsResult<Data> {
+        let size = file.size();
+        let end = size.min(offset.saturating_add(length));
+        if offset >= end {
+            return Ok(Data::default());
+        }
+        let (first, stop) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
+        let is_direct = manner.direct && backing.allows_direct();
+        if manner.direct {
+            self.count_direct(file, first..stop, is_direct);
+        }
+        let pages = if is_direct {
+            check_direct(offset, length)?;
+            self.read_past_cache(backing, file, first..stop).await?
+        } else {
+            let ahead = if file.pages().read_end.get() == offset { READ_AHEAD_PAGES } else { 0 };
+            let pages = self.read_through_cache(backing, file, first..stop, ahead).await?;
+            file.pages().read_end.set(end);
+            pages
+        };
+        Ok(Data { pages, skip: (offset % PAGE_BYTES) as usize, length: (end - offset) as usize })
+    }
+
+    async fn read_through_cache<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        range: Range<u64>,
+        ahead: u64,
+    ) -> FsResult<Vec<Page>> {
+        self.tell(file, range.clone(), false);
+        let limit = file.size().div_ceil(PAGE_BYTES).min(range.end + ahead);
+        let mut pages = Vec::with_capacity((range.end - range.start) as usize);
+        for index in range {
+            pages.push(self.file_page(backing, file, index, limit).await?);
+        }
+        Ok(pages)
+    }
+
+    /// Counts a direct read of `pages`, and what of it is in memory where such reads go through the page cache.
+    fn count_direct(&self, file: &impl PagedFile, pages: Range<u64>, is_direct: bool) {
+        let count = pages.end - pages.start;
+        let is_cached = |index: &u64| !is_direct && self.holds(page_key(file, *index));
+        let cached = pages.filter(is_cached).count() as u64;
+        let (read, from_memory) = self.direct_reads.get();
+        self.direct_reads.set((read + count * PAGE_BYTES, from_memory + cached * PAGE_BYTES));
+    }
+
+    /// Page `index` of the file; if it is not in memory it is read together with those behind it, before `limit`.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub async fn file_page<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        index: u64,
+        mut limit: u64,
+    ) -> FsResult<Page> {
+        loop {
+            if let Some(page) = self.page(page_key(file, index)) {
+                return Ok(page);
+            }
+            self.fill(backing, file, index, limit).await?;
+            // Where hardly anything can leave the cache, pages behind it may have driven it out: then it comes alone.
+            limit = index + 1;
+        }
+    }
+
+    /// Reads page `index` and, if they lie in one piece, pages behind it up to `limit` into the cache.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub async fn fill<B: Backing>(&self, backing: &B, file: &B::File, index: u64, limit: u64) -> FsResult<()> {
+        let Some(_loading) = self.begin_load(page_key(file, index)).await else { return Ok(()) };
+        let wanted = index..limit.max(index + 1);
+        self.progress.until(|| !file.pages().is_overwriting(&wanted)).await;
+        let Lookup::At { block, count } = backing.lookup(file, index).await? else {
+            return self.put_clean(backing, file, index, Page::ZEROS).await;
+        };
+        let end = limit.min(index + count);
+        let newer = backing.newest(block, end.saturating_sub(index).max(1)).await?;
+        if !newer.is_empty() {
+            return self.put_all_clean(backing, file, index, newer).await;
+        }
+        let count = self.run_to_read(backing, file, index..end, block);
+        let transfer_max = self.port.geometry().transfer_pages_max;
+        let request = Request::read(Lpn(block), count.min(transfer_max), Cause::Data);
+        let pages = self.port.request(request).await?;
+        self.put_all_clean(backing, file, index, pages).await
+    }
+
+    async fn put_all_clean<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        index: u64,
+        pages: Vec<Page>,
+    ) -> FsResult<()> {
+        for (index, page) in (index..).zip(pages) {
+            self.put_clean(backing, file, index, page).await?;
+        }
+        Ok(())
+    }
+
+    /// How many of the pages, the first counted in any case, are neither in memory nor newer elsewhere.
+    fn run_to_read<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>, block: u64) -> u32 {
+        let first = pages.start;
+        let is_missing = |next: &u64| !self.holds(page_key(file, *next)) && !backing.has_newer(block + next - first);
+        1 + (first + 1..pages.end).take_while(is_missing).count() as u32
+    }
+
+    /// Puts a page into the cache unless it came there meanwhile; bytes behind the end of the file are zeros.
+    async fn put_clean<B: Backing>(&self, backing: &B, file: &B::File, index: u64, mut page: Page) -> FsResult<()> {
+        self.make_room(backing).await?;
+        let end = file.size();
+        if index * PAGE_BYTES < end && end < (index + 1) * PAGE_BYTES {
+            let used = (end % PAGE_BYTES) as usize;
+            if page.bytes()[used..].iter().any(|byte| *byte != 0) {
+                page.bytes_mut()[used..].fill(0);
+            }
+        }
+        if !self.holds(page_key(file, index)) {
+            self.insert(page_key(file, index), page);
+        }
+        Ok(())
+    }
+
+    async fn read_past_cache<B: Backing>(&self, backing: &B, file: &B::File, range: Range<u64>) -> FsResult<Vec<Page>> {
+        self.write_pages(backing, file, range.clone()).await?;
+        self.wait_for_writes(file).await;
+        let mut pages = Vec::with_capacity((range.end - range.start) as usize);
+        let transfer_max = u64::from(self.port.geometry().transfer_pages_max);
+        let mut index = range.start;
+        while index < range.end {
+            let left = range.end - index;
+            index += match backing.lookup(file, index).await? {
+                Lookup::At { block, count } => {
+                    let count = left.min(count).min(transfer_max);
+                    let request = Request::read(Lpn(block), count as u32, Cause::Data);
+                    pages.extend(self.port.request(request).await?);
+                    count
+                }
+                Lookup::Nothing { count } => {
+                    let count = left.min(count);
+                    pages.extend(std::iter::repeat_n(Page::ZEROS, count as usize));
+                    count
+                }
+            };
+        }
+        Ok(pages)
+    }
+
+    /// See `FileView::seek`, of a file whose dirty pages are on the device, or show in [`Backing::lookup`] already.
+    ///
+    /// # Errors
+    /// [`FsError::BeyondEnd`] if there is nothing to seek to; device errors and damage.
+    pub async fn seek<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        offset: u64,
+        target: SeekTarget,
+    ) -> FsResult<u64> {
+        let size = file.size();
+        let beyond = || FsError::BeyondEnd(format!("inode {} from byte {offset} on", file.number()));
+        let mut at = offset;
+        while at < size {
+            let index = at / PAGE_BYTES;
+            let (is_data, count) = match backing.lookup(file, index).await? {
+                Lookup::At { count, .. } => (true, count),
+                Lookup::Nothing { count } => (false, count),
+            };
+            if is_data == (target == SeekTarget::Data) {
+                return Ok(at);
+            }
+            at = (index + count) * PAGE_BYTES;
+        }
+        match target {
+            SeekTarget::Hole if offset < size => Ok(size),
+            _ => Err(beyond()),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Writeback: dirty pages go to their blocks, in batches.
+//!
+//! Who writes: the flusher and throttled writers (`line`), who needs room (`evict`), and whoever calls
+//! [`Pages::write_pages`]. They take no lock: a page is under way at most once, and a file system's target is asked for
+//! again if the file changed meanwhile.
+
+use std::ops::Range;
+
+use onewrite_block::{Cause, InFlight, Page};
+
+use super::{Backing, DirtyBytes, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
+use crate::api::{FsError, FsResult};
+use crate::transfer::{send_run, wait_all};
+
+/// Pages that one writer has under way at a time.
+const BATCH_PAGES: usize = 1024;
+
+/// What one writer has under way: runs, their requests, and where to go on, if there may be more.
+pub(super) struct Batch<F> {
+    runs: Vec<Run<F>>,
+    under_way: Vec<InFlight>,
+    page_count: usize,
+    next: Option<u64>,
+}
+
+impl Pages {
+    /// Writes the dirty pages of the range that are not under way already, and waits; gets those ready that are not. The
+    /// caller holds no transaction.
+    ///
+    /// # Errors
+    /// Why pages could not be written; [`Pages::sync`] tells it, too.
+    pub async fn write_pages<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<()> {
+        let mut next = Some(pages.start);
+        while let Some(index) = next {
+            if let Err(error) = backing.prepare(file, index..pages.end).await {
+                file.pages().write_error.borrow_mut().get_or_insert(error.clone());
+                return Err(error);
+            }
+            next = self.write_batch(backing, file, index..pages.end).await?;
+        }
+        self.note_clean(file);
+        Ok(())
+    }
+
+    /// As [`Pages::write_pages`], leaving out pages that are not ready: for those who hold a transaction.
+    ///
+    /// # Errors
+    /// Why pages could not be written.
+    pub async fn write_ready<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<()> {
+        let mut next = Some(pages.start);
+        while let Some(index) = next {
+            next = self.write_batch(backing, file, index..pages.end).await?;
+        }
+        self.note_clean(file);
+        Ok(())
+    }
+
+    /// Writes one batch and waits; gives where to go on, if there may be more.
+    async fn write_batch<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<Option<u64>> {
+        let batch = self.send_batch(backing, file, pages).await?;
+        let next = batch.next;
+        self.finish_batch(backing, file, batch).await?;
+        Ok(next)
+    }
+
+    /// Waits for a batch and notes what came of it.
+    pub(super) async fn finish_batch<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        batch: Batch<B::Found>,
+    ) -> FsResult<()> {
+        let sent = wait_all(batch.under_way).await;
+        let outcome = if sent.is_ok() { Outcome::Arrived } else { Outcome::Failed };
+        batch.runs.iter().for_each(|run| self.end_run(backing, file, run, outcome));
+        self.progress.ring();
+        if let Err(error) = sent {
+            self.note_dirty(file);
+            file.pages().write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// The pages of a run are on the device, or could not be written.
+    fn end_run<B: Backing>(&self, backing: &B, file: &B::File, run: &Run<B::Found>, outcome: Outcome) {
+        for (index, place) in run.pages.clone().zip(0..) {
+            let (key, mut cache) = (page_key(file, index), self.cache.borrow_mut());
+            if outcome == Outcome::Failed && cache.peek(key).is_some() {
+                // Whoever syncs next has to try again, though somebody else is told of this failure. Dirty before the
+                // write ends: a victim that is clean then is gone.
+                cache.mark_dirty(key);
+                if let Some(bytes) = run.dirty.get(place) {
+                    self.dirty_bytes.borrow_mut().entry(key).or_default().add_all(bytes);
+                }
+            }
+            cache.end_write(key);
+        }
+        backing.finished(file, run, outcome);
+        let writing = &file.pages().writing;
+        writing.set(writing.get() - (run.pages.end - run.pages.start) as usize);
+    }
+
+    /// Sends a batch of the dirty pages of the range.
+    pub(super) async fn send_batch<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        pages: Range<u64>,
+    ) -> FsResult<Batch<B::Found>> {
+        let mut batch = Batch { runs: Vec::new(), under_way: Vec::new(), page_count: 0, next: None };
+        let mut index = pages.start;
+        while let Some(start) = self.next_dirty(file, index..pages.end) {
+            if batch.page_count >= BATCH_PAGES {
+                batch.next = Some(start);
+                break;
+            }
+            let (count, found) = match backing.target(file, start..pages.end).await {
+                Ok(Target::Room { count, found }) => (count, found),
+                Ok(Target::Changed) => {
+                    index = start;
+                    continue;
+                }
+                Ok(Target::Nowhere) => {
+                    index = start + 1;
+                    continue;
+                }
+                Err(error) => {
+                    self.give_up(backing, file, batch).await;
+                    return Err(error);
+                }
+            };
+            let limit = pages.end.min(start.saturating_add(count));
+            let (content, dirty) = self.take_run(file, start..limit);
+            let taken = start..start + content.len() as u64;
+            index = taken.end.max(start + 1);
+            if !taken.is_empty() {
+                let block = backing.assign(file, taken.clone(), &found);
+                let file_size = file.size();
+                batch.page_count += content.len();
+                batch.runs.push(Run { pages: taken, block, file_size, found, route: Route::Buffered, dirty });
+                batch.under_way.extend(send_run(&self.port, block, content.into_iter(), false, Cause::Data).await);
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Waits for a batch that is not to be finished, and counts its pages as not written.
+    async fn give_up<B: Backing>(&self, backing: &B, file: &B::File, batch: Batch<B::Found>) {
+        wait_all(batch.under_way).await.ok();
+        batch.runs.iter().for_each(|run| self.end_run(backing, file, run, Outcome::Failed));
+        self.note_dirty(file);
+    }
+
+    /// The next dirty page that is not under way.
+    fn next_dirty(&self, file: &impl PagedFile, pages: Range<u64>) -> Option<u64> {
+        let cache = self.cache.borrow();
+        let is_free = |index: &u64| !cache.is_writing(page_key(file, *index));
+        cache.dirty_pages(file.number(), pages.start).take_while(|index| *index < pages.end).find(is_free)
+    }
+
+    /// Begins to write the dirty pages that follow one another from `pages.start` on.
+    fn take_run(&self, file: &impl PagedFile, pages: Range<u64>) -> (Vec<Page>, Vec<DirtyBytes>) {
+        let mut cache = self.cache.borrow_mut();
+        let (mut content, mut dirty) = (Vec::new(), Vec::new());
+        for index in pages {
+            let key = page_key(file, index);
+            if !cache.is_dirty(key) || cache.is_writing(key) {
+                break;
+            }
+            content.push(cache.begin_write(key));
+            if self.options.tracking == Tracking::DirtyBytes {
+                dirty.push(self.dirty_bytes.borrow_mut().remove(&key).unwrap_or_else(DirtyBytes::whole));
+            }
+        }
+        let writing = &file.pages().writing;
+        writing.set(writing.get() + content.len());
+        (content, dirty)
+    }
+
+    /// Waits until no page of the file is under way.
+    pub async fn wait_for_writes(&self, file: &impl PagedFile) {
+        self.progress.until(|| file.pages().writing.get() == 0).await;
+    }
+
+    /// Writes all dirty pages of the file and waits, also for those that others put under way.
+    ///
+    /// # Errors
+    /// The first error since the last call: also one that nobody was told of.
+    pub async fn sync<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
+        let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
+        self.wait_for_writes(file).await;
+        let missed = self.write_pages(backing, file, 0..u64::MAX).await;
+        match file.pages().write_error.take() {
+            Some(error) => Err(error),
+            None => outcome.and(missed),
+        }
+    }
+}

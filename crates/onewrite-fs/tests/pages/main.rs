@@ -1,0 +1,224 @@
+//! The page layer, under a file system that is not ext4: one that gives every page a new address at writeback.
+
+mod tiny_log;
+
+use std::future::Future;
+use std::rc::Rc;
+
+use onewrite_block::layer::{Fault, FaultPlan, Faulty};
+use onewrite_block::{Choices, Device, Executor, Lpn, Nanos, PAGE_SIZE, Page, RamDisk};
+use onewrite_fs::pages::{DirtyBytes, OwnerId, PAGE_BYTES, PagesOptions, Tracking, page_key};
+use onewrite_fs::{FsError, FsResult, Manner};
+use tiny_log::TinyLog;
+
+const CACHE_PAGES: u64 = 32;
+const DIRECT: Manner = Manner { direct: true };
+const BUFFERED: Manner = Manner { direct: false };
+
+fn run<F>(device: Box<dyn Device>, options: PagesOptions, test: impl FnOnce(Rc<TinyLog>) -> F)
+where
+    F: Future<Output = FsResult<()>> + 'static,
+{
+    let executor = Executor::ideal();
+    let tiny = TinyLog::new(&executor, device, CACHE_PAGES, options);
+    let outcome = executor.block_on(test(tiny)).expect("nothing halts");
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn disk() -> Box<dyn Device> {
+    Box::new(RamDisk::new(1 << 16))
+}
+
+#[test]
+fn every_page_gets_a_new_address_and_reads_back() {
+    for seed in 0..20 {
+        run(disk(), PagesOptions::default(), |tiny| async move {
+            let mut choices = Choices::new(seed);
+            let files = [tiny.make(1), tiny.make(2), tiny.make(3)];
+            let mut model: Vec<Vec<u8>> = vec![Vec::new(); 3];
+            for step in 0..400 {
+                let which = choices.below(3) as usize;
+                let (file, plain) = (&files[which], &mut model[which]);
+                let offset = choices.below(40 * PAGE_BYTES);
+                match choices.below(10) {
+                    0 => tiny.pages.sync(&*tiny, file).await?,
+                    1 => tiny.pages.drop_clean(Some(which as u64 + 1)),
+                    2 | 3 => {
+                        let (first, count) = (offset / PAGE_BYTES, 1 + choices.below(4));
+                        let bytes = vec![step as u8; (count * PAGE_BYTES) as usize];
+                        let pages = bytes.chunks(PAGE_SIZE).map(Page::from_slice).collect();
+                        tiny.write_direct(file, first, pages).await?;
+                        put(plain, (first * PAGE_BYTES) as usize, &bytes);
+                    }
+                    4 | 5 => {
+                        let manner = if choices.below(2) == 0 { DIRECT } else { BUFFERED };
+                        let (offset, length) = (offset / PAGE_BYTES * PAGE_BYTES, choices.below(8) * PAGE_BYTES);
+                        let read = tiny.read(file, offset, length, manner).await?;
+                        let end = plain.len().min((offset + length) as usize);
+                        assert_eq!(read, plain.get(offset as usize..end).unwrap_or(&[]), "seed {seed}, step {step}");
+                    }
+                    _ => {
+                        let bytes = vec![step as u8; 1 + choices.below(3 * PAGE_BYTES) as usize];
+                        tiny.write(file, offset, &bytes).await?;
+                        put(plain, offset as usize, &bytes);
+                    }
+                }
+                tiny.pages.check(&*tiny).unwrap_or_else(|problem| panic!("seed {seed}, step {step}: {problem}"));
+            }
+            tiny.pages.sync_all(&*tiny).await?;
+            tiny.pages.drop_clean(None);
+            for (file, plain) in files.iter().zip(&model) {
+                assert_eq!(&tiny.read(file, 0, u64::MAX, BUFFERED).await?, plain, "seed {seed}");
+            }
+            assert_eq!(tiny.device_bytes(), tiny.head() * PAGE_BYTES, "no block was written twice, none was skipped");
+            Ok(())
+        });
+    }
+}
+
+fn put(plain: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    if plain.len() < offset + bytes.len() {
+        plain.resize(offset + bytes.len(), 0);
+    }
+    plain[offset..offset + bytes.len()].copy_from_slice(bytes);
+}
+
+#[test]
+fn dirty_bytes_come_with_the_pages_that_are_written() {
+    let options = PagesOptions { tracking: Tracking::DirtyBytes, ..PagesOptions::default() };
+    run(disk(), options, |tiny| async move {
+        let file = tiny.make(1);
+        tiny.write(&file, 0, &vec![1; 3 * PAGE_SIZE]).await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        assert_eq!(tiny.sent.take(), [(1, 0, 0, vec![DirtyBytes::whole(); 3])]);
+        for offset in [100, 104, PAGE_BYTES + 500, 100 + 4] {
+            tiny.write(&file, offset, b"four").await?;
+        }
+        tiny.pages.sync(&*tiny, &file).await?;
+        let bytes = |range: std::ops::Range<usize>| {
+            let mut dirty = DirtyBytes::default();
+            dirty.add(range);
+            dirty
+        };
+        assert_eq!(tiny.sent.take(), [(1, 0, 3, vec![bytes(100..108), bytes(500..504)])]);
+        tiny.write(&file, 0, b"dropped").await?;
+        tiny.pages.discard(1, 0..1);
+        tiny.write(&file, 50, b"kept").await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        assert_eq!(tiny.sent.take(), [(1, 0, 5, vec![bytes(50..54)])]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_kept_page_stays_until_its_owner_lets_go() {
+    let options = PagesOptions { owned_pages_max: 3, ..PagesOptions::default() };
+    run(disk(), options, |tiny| async move {
+        let (kept, other) = (tiny.make(1), tiny.make(2));
+        tiny.write(&kept, 0, &vec![1; 4 * PAGE_SIZE]).await?;
+        for index in [0, 2, 3, 0] {
+            tiny.pages.keep(OwnerId(7), page_key(&*kept, index)).expect("within the bound");
+        }
+        let refused = tiny.pages.keep(OwnerId(8), page_key(&*kept, 1)).expect_err("one too many");
+        assert_eq!((refused.pages_max, tiny.pages.owned_count()), (3, 3));
+        let push_out = async || -> FsResult<Vec<u64>> {
+            tiny.write(&other, 0, &vec![2; 4 * CACHE_PAGES as usize * PAGE_SIZE]).await?;
+            Ok((0..4).filter(|index| tiny.pages.holds(page_key(&*kept, *index))).collect())
+        };
+        assert_eq!(push_out().await?, [0, 2, 3]);
+        tiny.pages.check(&*tiny).expect("the invariants hold");
+        tiny.pages.let_go(OwnerId(7));
+        assert_eq!((push_out().await?, tiny.pages.owned_count()), (vec![], 0));
+        assert_eq!(tiny.read(&kept, 0, PAGE_BYTES, BUFFERED).await?, [1; PAGE_SIZE]);
+        Ok(())
+    });
+}
+
+#[test]
+fn private_pages_are_their_owners_alone_until_all_are_published() {
+    let options = PagesOptions { owned_pages_max: 4, ..PagesOptions::default() };
+    run(disk(), options, |tiny| async move {
+        let files = [tiny.make(1), tiny.make(2)];
+        for file in &files {
+            tiny.write(file, 0, &vec![1; 2 * PAGE_SIZE]).await?;
+            tiny.pages.sync(&*tiny, file).await?;
+        }
+        let (owner, loser) = (OwnerId(1), OwnerId(2));
+        let new = |byte: u8| Page::from_slice(&[byte; PAGE_SIZE]);
+        for file in &files {
+            tiny.pages.put_private(owner, page_key(&**file, 0), new(2)).expect("within the bound");
+            tiny.pages.put_private(loser, page_key(&**file, 1), new(3)).expect("within the bound");
+        }
+        assert!(tiny.pages.put_private(owner, page_key(&*files[0], 1), new(4)).is_err(), "one too many");
+        assert_eq!(tiny.pages.private_page(owner, page_key(&*files[0], 0)), Some(new(2)));
+        assert_eq!(tiny.pages.private_page(loser, page_key(&*files[0], 0)), None);
+        let written = tiny.device_bytes();
+        tiny.pages.sync_all(&*tiny).await?;
+        assert_eq!(tiny.device_bytes(), written, "no writeback takes private pages");
+        for file in &files {
+            assert_eq!(tiny.read(file, 0, u64::MAX, BUFFERED).await?, [1; 2 * PAGE_SIZE]);
+        }
+        tiny.pages.publish(&*tiny, owner);
+        tiny.pages.drop_private(loser);
+        assert_eq!(tiny.pages.owned_count(), 0);
+        tiny.pages.sync_all(&*tiny).await?;
+        tiny.pages.drop_clean(None);
+        let both = [[2; PAGE_SIZE], [1; PAGE_SIZE]].concat();
+        for file in &files {
+            assert_eq!(tiny.read(file, 0, u64::MAX, BUFFERED).await?, both);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_the_device_refused_stays_dirty_and_is_told_once() {
+    let options = PagesOptions { tracking: Tracking::DirtyBytes, ..PagesOptions::default() };
+    let plan = FaultPlan::of(Fault::Page(Lpn(1)));
+    // `sync` tries twice.
+    plan.borrow_mut().faults.push(Fault::Page(Lpn(2)));
+    run(Box::new(Faulty::new(disk(), plan)), options, |tiny| async move {
+        let file = tiny.make(1);
+        tiny.write(&file, 10, b"first").await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        tiny.write(&file, 20, b"second").await?;
+        let refused = tiny.pages.sync(&*tiny, &file).await;
+        assert!(matches!(refused, Err(FsError::Device(_))), "{refused:?}");
+        tiny.pages.check(&*tiny).expect("a file with dirty pages is in the line");
+        tiny.sent.take();
+        tiny.write(&file, 30, b"third").await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        let (_, _, block, dirty) = tiny.sent.take().remove(0);
+        assert_eq!(dirty[0].ranges(), [20..26, 30..35]);
+        assert_eq!(block, 3, "the bad block is not used again: {block}");
+        tiny.pages.drop_clean(None);
+        assert_eq!(&tiny.read(&file, 10, 25, BUFFERED).await?[..16], b"first\0\0\0\0\0second");
+        Ok(())
+    });
+}
+
+#[test]
+fn the_flusher_writes_old_files_and_a_throttled_writer_helps() {
+    let executor = Executor::ideal();
+    let tiny = TinyLog::new(&executor, disk(), CACHE_PAGES, PagesOptions::default());
+    let flusher = Rc::clone(&tiny);
+    executor.runtime().spawn(async move { flusher.pages.flusher(&*flusher).await });
+    let (writer, file) = (Rc::clone(&tiny), tiny.make(1));
+    executor.block_on(async move { writer.write(&file, 0, &[1]).await }).expect("no halt").expect("no error");
+    executor.run_until(Nanos::from_secs(29)).expect("no halt");
+    assert_eq!(tiny.device_bytes(), 0, "too young");
+    executor.run_until(Nanos::from_secs(36)).expect("no halt");
+    assert_eq!(tiny.device_bytes(), PAGE_BYTES);
+    let (writer, file) = (Rc::clone(&tiny), tiny.make(2));
+    let pages = CACHE_PAGES / 5 + 2;
+    executor
+        .block_on(async move {
+            for page in 0..pages {
+                writer.write(&file, page * PAGE_BYTES, &[1]).await?;
+            }
+            FsResult::Ok(())
+        })
+        .expect("no halt")
+        .expect("no error");
+    assert_eq!(tiny.device_bytes(), (1 + CACHE_PAGES / 5 + 1) * PAGE_BYTES, "the last writer found a fifth dirty");
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Runs fixed-seed commands with two builds of onewrite and compares every byte that they write.
+# For changes that must not change any result. Usage: scripts/same-output.sh OLD_BINARY NEW_BINARY [SCRATCH_DIRECTORY]
+#
+# Compared: results of run, compare, cache and crash, the papers' rows afs-*, ldj-*, zp-*, ts-waf-*, and images (by
+# digest). FULL=1 adds `paper results` at full length. A line for each command; exit status 1 if any differs.
+set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+old=$(realpath "$1") new=$(realpath "$2")
+scratch=${3:-$(mktemp -d)}
+mkdir -p "$scratch/old" "$scratch/new"
+failed=0
+
+# Runs one command with one binary; its output, exit status and images' digests go to a file.
+run_one() {
+  local side=$1 binary=$2 name=$3
+  shift 3
+  rm -rf "$scratch/$side/images" && mkdir -p "$scratch/$side/images"
+  (cd "$scratch/$side" && status=0 && "$binary" "$@" > "$name.out" 2> "$name.err" || status=$?
+    echo "exit ${status:-0}" >> "$name.out"
+    find images -type f | sort | xargs -r sha256sum >> "$name.out")
+}
+
+# What may differ between two runs of one build: how long the command took on this machine.
+plain() { sed -E 's/[0-9.]+ (ns|µs|ms|s|min) (of wall time|elapsed)//g; s/"wall_[a-z_]+": *[0-9.]+//g' "$1"; }
+
+same() {
+  local name=$1
+  shift
+  run_one old "$old" "$name" "$@" & local other=$!
+  run_one new "$new" "$name" "$@"
+  wait $other
+  if cmp -s <(plain "$scratch/old/$name.out") <(plain "$scratch/new/$name.out"); then
+    echo "same       $name"
+  else
+    echo "DIFFERENT  $name: diff $scratch/{old,new}/$name.out"
+    failed=1
+  fi
+}
+
+modes="writeback ordered data data+async data+lazy data+cmp ldj soj sdj sdj+async zp zp-data zp+reread zp-data+hybrid"
+for mode in $modes; do
+  same "run-varmail-$mode" run varmail --mode "$mode" --device nvme-share --seed 7 --runtime 2s --image images/disk.img \
+    --page-trace images/pages.trace --json -
+done
+for job in fileserver webserver postmark; do
+  same "compare-$job" compare "$job" --modes ordered,data,data+async,sdj+async --device nvme-share --seed 3 --runtime 2s --json -
+done
+"$old" run fileserver --mode ordered --seed 4 --runtime 2s --page-trace "$scratch/pages.trace" > "$scratch/trace.log" 2>&1
+same cache cache "$scratch/pages.trace" --size 10% --json -
+same crash-ordered crash random:40 --mode ordered --states 600 --seed 5 --json -
+same crash-data crash random:40 --mode data --states 600 --seed 6 --json -
+same crash-sdj crash random:40 --mode sdj+async --states 600 --seed 7 --json -
+same crash-device crash random:30 --mode zp --device sata-850pro --states 300 --seed 8 --json -
+rows=$("$new" paper --list | grep -oE '^  runs (afs|ldj|zp|ts-waf)-[a-z0-9-]+' | cut -c 8- | sort -u || true)
+# shellcheck disable=SC2086
+[ -z "$rows" ] || same paper-rows paper $rows
+if [ -n "${FULL:-}" ]; then same paper-results paper results; else same paper-results paper results --short; fi
+exit $failed
