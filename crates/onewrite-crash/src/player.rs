@@ -256,7 +256,7 @@ impl<S: Subject> Player<S> {
             }
             Action::Open(path, slot) => {
                 let target = self.target(path, open).await?;
-                fs.open(target.0);
+                fs.open(target.0).await?;
                 match open.insert(*slot, target) {
                     Some((before, _)) => fs.release(before).await,
                     None => Ok(()),

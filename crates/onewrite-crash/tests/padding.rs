@@ -1,6 +1,7 @@
 //! Zero padding inside emulated SSDs: what survives hangs on the write buffer, so every state is a cut inside a device.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::ops::Range;
 
 use onewrite_block::{DevicePort, GIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{CrashPlan, DeviceCuts, ExploreOptions, Explorer, Report, Sound, Subject, WorkloadSpec, crash};
@@ -8,7 +9,7 @@ use onewrite_device::{Eviction, Profile};
 use onewrite_fs::FsResult;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::{
-    BlockRange, Commit, CommitFuture, EvictionSpot, Log, LogFeatures, Padding, PrepareFuture, Record, ZeroPadding,
+    Commit, CommitFuture, EvictionSpot, Log, LogBlock, LogFeatures, Padding, PrepareFuture, Record, ZeroPadding,
 };
 
 /// Commits one after another, with data in place that they order.
@@ -124,16 +125,16 @@ fn unmounting_waits_for_a_checkpoint_that_moves_the_tail() {
 /// Padding that begins at the tail of the log instead of ending there.
 struct OverTheTail {
     padding: ZeroPadding,
-    /// First block of the ring and the one behind its end.
-    ring: Cell<(u64, u64)>,
+    /// All blocks of the ring.
+    ring: RefCell<Range<LogBlock>>,
 }
 
 impl OverTheTail {
-    fn wrong(&self, free: &[BlockRange]) -> Vec<BlockRange> {
-        let (first, end) = self.ring.get();
-        let tail = free.last().map_or(first, |run| run.start + run.count);
+    fn wrong(&self, free: &[Range<LogBlock>]) -> Vec<Range<LogBlock>> {
+        let Range { start: first, end } = self.ring.borrow().clone();
+        let tail = free.last().map_or(first, |run| run.end);
         let tail = if tail == end { first } else { tail };
-        vec![BlockRange { start: tail, count: end - tail }, BlockRange { start: first, count: tail - first }]
+        vec![tail..end, first..tail]
     }
 }
 
@@ -142,8 +143,13 @@ impl Commit for OverTheTail {
         self.padding.features()
     }
 
-    fn prepare<'a>(&'a self, log: &'a Log, spot: Option<EvictionSpot>, free: Vec<BlockRange>) -> PrepareFuture<'a> {
-        self.ring.set((free[0].start, free[0].start + free[0].count));
+    fn prepare<'a>(
+        &'a self,
+        log: &'a Log,
+        spot: Option<EvictionSpot>,
+        free: Vec<Range<LogBlock>>,
+    ) -> PrepareFuture<'a> {
+        self.ring.replace(free[0].clone());
         self.padding.prepare(log, spot, free)
     }
 
@@ -164,7 +170,7 @@ impl Subject for PadsOverTheTail {
     type Fs = Ext4;
 
     async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-        let commit = OverTheTail { padding: ZeroPadding::new(Padding::PLAIN), ring: Cell::new((0, 0)) };
+        let commit = OverTheTail { padding: ZeroPadding::new(Padding::PLAIN), ring: RefCell::default() };
         Ext4::mount_with(port, options, Box::new(commit)).await
     }
 }

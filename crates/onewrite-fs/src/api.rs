@@ -376,6 +376,11 @@ pub trait FileView {
     /// What is known of `ino`.
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes>;
 
+    /// [`FileView::lookup`] and [`FileView::attributes`] in one call, as FUSE's lookup wants them.
+    async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
+        self.attributes(self.lookup(directory, name).await?).await
+    }
+
     /// The content of a symbolic link.
     async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>>;
 
@@ -384,6 +389,21 @@ pub trait FileView {
 
     /// Entries of `directory` from `cursor` on (0 is the beginning), `.` and `..` among them; empty at the end.
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>>;
+
+    /// [`FileView::read_directory`] with the attributes of each entry, as FUSE's readdirplus wants them; `None` for an
+    /// entry whose inode cannot be read.
+    async fn read_directory_attributes(
+        &self,
+        directory: Ino,
+        cursor: u64,
+    ) -> FsResult<Vec<(DirectoryEntry, Option<Attributes>)>> {
+        let mut entries = Vec::new();
+        for entry in self.read_directory(directory, cursor).await? {
+            let attributes = self.attributes(entry.ino).await.ok();
+            entries.push((entry, attributes));
+        }
+        Ok(entries)
+    }
 
     /// The value of an extended attribute, by its full name (`user.colour`).
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>>;
@@ -410,6 +430,11 @@ pub trait FileSystem: FileView {
     /// Makes `node` under `name` in `directory`. One step.
     async fn create(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino>;
 
+    /// [`FileSystem::create`] and [`FileView::attributes`] in one call, as FUSE's create wants them.
+    async fn create_attributes(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Attributes> {
+        self.attributes(self.create(directory, name, node).await?).await
+    }
+
     /// Makes a symbolic link with the content `target`. One step.
     async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino>;
 
@@ -425,8 +450,10 @@ pub trait FileSystem: FileView {
     /// Moves a name. One step.
     async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()>;
 
-    /// Keeps `ino` alive until [`FileSystem::release`], even without a name.
-    fn open(&self, ino: Ino);
+    /// Keeps `ino` alive until [`FileSystem::release`], even without a name; as often as it is called.
+    ///
+    /// Fails if there is no such inode (any more), or it cannot be read.
+    async fn open(&self, ino: Ino) -> FsResult<()>;
 
     /// Ends one [`FileSystem::open`]; removes the inode if that was the last thing that kept it.
     async fn release(&self, ino: Ino) -> FsResult<()>;

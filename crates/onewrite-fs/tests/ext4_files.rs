@@ -162,7 +162,7 @@ fn a_file_is_cut_extended_punched_and_deleted() {
         for index in 0..1500 {
             fs.write(gone, Position::At(index * 8192), Content::Bytes(b"y"), Manner::default()).await?;
         }
-        fs.open(gone);
+        fs.open(gone).await?;
         fs.unlink(fs.root(), b"gone").await?;
         assert_eq!(fs.read(gone, 8192, 1, Manner::default()).await?.to_vec(), b"y");
         fs.release(gone).await?;

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::rc::Rc;
 
-use onewrite_block::{Choices, Geometry, RamDisk};
+use onewrite_block::{Choices, Device, Geometry, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
     Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FileView, FsError, FsResult, Ino,
@@ -311,4 +311,67 @@ fn a_change_that_waits_while_the_file_is_deleted_finds_it_gone() {
         save(&image(device), &scratch.path("image"));
         assert_clean(&scratch.path("image"));
     }
+}
+
+/// Mounts once more what `device` holds.
+fn again<F: Future<Output = FsResult<()>> + 'static>(
+    device: Box<dyn Device>,
+    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+) -> Box<dyn Device> {
+    let (outcome, device) = with_mount(device, MountOptions::new(Mode::Ordered), |fs, _| work(fs));
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    device
+}
+
+#[test]
+fn an_open_inode_outlives_its_name_even_if_it_was_not_in_memory() {
+    let made = Rc::new(std::cell::Cell::new(Ino(0)));
+    let (note, number) = (Rc::clone(&made), made);
+    let device = again(Box::new(new_disk(64 * MIB, 1024)), |fs| async move {
+        note.set(fs.create(fs.root(), b"file", NewNode::FILE).await?);
+        fs.write(note.get(), Position::At(0), Content::Bytes(b"content"), Manner::default()).await?;
+        Ok(())
+    });
+    let device = again(device, |fs| async move {
+        let file = number.get();
+        fs.open(file).await?;
+        fs.open(file).await?;
+        fs.unlink(fs.root(), b"file").await?;
+        fs.release(file).await?;
+        assert_eq!(fs.read(file, 0, 100, Manner::default()).await?.to_vec(), b"content");
+        fs.release(file).await?;
+        assert!(matches!(fs.attributes(file).await, Err(FsError::NotFound(_))), "nothing keeps it");
+        assert!(matches!(fs.open(file).await, Err(FsError::NotFound(_))), "there is no such inode any more");
+        assert!(matches!(fs.open(Ino(12345)).await, Err(FsError::NotFound(_))), "there never was");
+        Ok(())
+    });
+    let scratch = Scratch::new("open");
+    save(&image(device), &scratch.path("image"));
+    assert_clean(&scratch.path("image"));
+}
+
+#[test]
+fn attributes_come_with_names_in_one_call() {
+    judged("attributes with names", |fs| async move {
+        let made = fs.create_attributes(fs.root(), b"file", NewNode::FILE).await?;
+        assert_eq!(made, fs.attributes(made.ino).await?);
+        assert_eq!(fs.lookup_attributes(fs.root(), b"file").await?, made);
+        let missing = fs.lookup_attributes(fs.root(), b"other").await;
+        assert!(matches!(missing, Err(FsError::NotFound(_))), "{missing:?}");
+        fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+        let (mut cursor, mut seen) = (0, Vec::new());
+        loop {
+            let entries = fs.read_directory_attributes(fs.root(), cursor).await?;
+            let Some((last, _)) = entries.last() else { break };
+            cursor = last.next;
+            for (entry, attributes) in entries {
+                let attributes = attributes.expect("every inode can be read");
+                assert_eq!((attributes.ino, attributes.kind), (entry.ino, entry.kind));
+                assert_eq!(attributes, fs.attributes(entry.ino).await?);
+                seen.push(entry.name);
+            }
+        }
+        assert_eq!(seen, names(&fs, fs.root(), 0).await?);
+        Ok(())
+    });
 }

@@ -20,6 +20,15 @@ impl FileView for Ext4 {
         Ok(volume.expect_entry(&directory, name).await?.ino)
     }
 
+    async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.shared().await;
+        let found = volume.expect_entry(&directory, name).await?;
+        Ok(volume.node(found.ino).await?.attributes())
+    }
+
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
         self.volume.syscall(0).await;
         Ok(self.volume.node(ino).await?.attributes())
@@ -65,6 +74,23 @@ impl FileView for Ext4 {
         let directory = volume.directory(directory).await?;
         let _held = directory.lock.shared().await;
         volume.entries_from(&directory, cursor).await
+    }
+
+    async fn read_directory_attributes(
+        &self,
+        directory: Ino,
+        cursor: u64,
+    ) -> FsResult<Vec<(DirectoryEntry, Option<Attributes>)>> {
+        let volume = &self.volume;
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock.shared().await;
+        let mut entries = Vec::new();
+        for entry in volume.entries_from(&directory, cursor).await? {
+            let node = volume.node(entry.ino).await;
+            entries.push((entry, node.ok().map(|node| node.attributes())));
+        }
+        Ok(entries)
     }
 
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {

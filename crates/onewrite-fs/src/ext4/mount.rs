@@ -26,7 +26,7 @@ use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{
-    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogMap, Prospect, Recovered,
+    BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogBlock, LogMap, Prospect, Recovered,
     RecoveryOptions, padding_warnings, recover,
 };
 use crate::pages::{Pages, PagesOptions};
@@ -277,7 +277,7 @@ async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> 
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
     let map = log_map(port, &layout, &descriptors).await?;
-    let log_block = map.runs(0, 1)[0].start;
+    let log_block = map.block_of(LogBlock::SUPERBLOCK);
     let mut log_page = read_block(port, log_block).await?;
     let damage = |problem| FsError::Damaged { place: format!("journal superblock at block {log_block}"), problem };
     let mut log_superblock = JournalSuperblock::decode(&log_page.bytes()).map_err(damage)?;

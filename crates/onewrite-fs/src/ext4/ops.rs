@@ -15,8 +15,8 @@ use super::mode::Scope;
 use super::mount::Ext4;
 use super::volume::Volume;
 use crate::api::{
-    Allocation, AttributeChanges, AttributeManner, FileKind, FileSystem, FsCounters, FsError, FsResult, Ino, Manner,
-    NewNode, Position, RenameManner,
+    Allocation, AttributeChanges, AttributeManner, Attributes, FileKind, FileSystem, FsCounters, FsError, FsResult,
+    Ino, Manner, NewNode, Position, RenameManner,
 };
 use crate::content::Content;
 use crate::journal::Handle;
@@ -176,6 +176,11 @@ impl FileSystem for Ext4 {
         with_space!(volume, volume.create_node(&directory, name, node, b""))
     }
 
+    async fn create_attributes(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Attributes> {
+        let ino = self.create(directory, name, node).await?;
+        Ok(self.volume.node(ino).await?.attributes())
+    }
+
     async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino> {
         let volume = &self.volume;
         volume.syscall(0).await;
@@ -275,10 +280,10 @@ impl FileSystem for Ext4 {
         with_space!(volume, rename())
     }
 
-    fn open(&self, ino: Ino) {
-        if let Some(node) = self.volume.inodes.get(ino.0 as u32) {
-            node.openers.set(node.openers.get() + 1);
-        }
+    async fn open(&self, ino: Ino) -> FsResult<()> {
+        let node = self.volume.node(ino).await?;
+        node.openers.set(node.openers.get() + 1);
+        Ok(())
     }
 
     async fn release(&self, ino: Ino) -> FsResult<()> {

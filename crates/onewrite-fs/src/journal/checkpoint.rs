@@ -3,13 +3,13 @@
 //! They are copied, or shared: then the device makes each home block read as its log block does, and nothing is written
 //! twice. A block that the log holds escaped is copied all the same. Source: `papers/000` §3.4.1; DESIGN §4, rule 5.
 
-use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap, Request};
+use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap};
 
+use super::home;
 use super::live::Homeward;
 use super::read_back::Place;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
-use crate::transfer::{send_run, wait_all};
 
 /// How committed blocks come home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,29 +104,21 @@ impl Journal {
     }
 
     async fn copy_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
-        let mut under_way = Vec::new();
-        for run in blocks.chunk_by(|one, next| one.home_block + 1 == next.home_block) {
-            let pages = run.iter().map(|homeward| homeward.page.clone().expect("read back before"));
-            under_way.extend(send_run(self.log.port(), run[0].home_block, pages, false, Cause::Checkpoint).await);
-        }
-        wait_all(under_way).await?;
+        let page = |homeward: &Homeward| homeward.page.clone().expect("read back before");
+        let pages: Vec<_> = blocks.iter().map(|homeward| (homeward.home_block, page(homeward))).collect();
+        home::copy_home(self.log.port(), &pages, Cause::Checkpoint).await?;
         self.note_home(blocks, self.log.next_flush());
         Ok(())
     }
 
     /// Makes the home blocks read as their log blocks do; durable when a request completes.
     async fn share_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
-        let port = self.log.port();
-        let pairs_max = port.geometry().share_pairs_max.max(1) as usize;
-        let mut under_way = Vec::new();
-        for part in blocks.chunks(pairs_max) {
-            let pairs = part.iter().map(|homeward| {
-                let Place::Exact(source) = homeward.place else { unreachable!("only such are shared") };
-                Remap { source: self.log.page_of(source), target: Lpn(homeward.home_block) }
-            });
-            under_way.push(port.send(Request::share(pairs.collect(), Cause::Checkpoint)).await);
-        }
-        wait_all(under_way).await?;
+        let pair = |homeward: &Homeward| {
+            let Place::Exact(source) = homeward.place else { unreachable!("only such are shared") };
+            Remap { source: self.log.page_of(source), target: Lpn(homeward.home_block) }
+        };
+        let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
+        home::share_home(self.log.port(), &pairs, Cause::Checkpoint).await?;
         self.note_home(blocks, 0);
         Ok(())
     }
@@ -170,7 +162,7 @@ impl Journal {
             }
             self.log.flush().await.map_err(|error| self.abort_with(error))?;
         }
-        self.write_superblock(candidate.start, candidate.tid).await?;
+        self.write_superblock(Some(candidate.start), candidate.tid).await?;
         self.live.borrow_mut().tail_written(&candidate, self.log.next_flush());
         if may_flush {
             self.log.flush().await.map_err(|error| self.abort_with(error))?;
@@ -216,9 +208,9 @@ impl Journal {
     pub async fn trim_freed(&self) -> FsResult<()> {
         let freed = self.to_trim.take();
         for (start, length) in freed {
-            let runs = self.live.borrow().runs(start, length);
-            for (start, count) in runs {
-                self.log.clear(start.into(), count.into()).await.map_err(|error| self.abort_with(error))?;
+            let ring = self.live.borrow().ring();
+            for run in ring.runs(start, length) {
+                self.log.clear(run).await.map_err(|error| self.abort_with(error))?;
             }
             self.live.borrow_mut().release(length);
             self.changed.ring();
@@ -228,10 +220,9 @@ impl Journal {
 
     /// Drops what an empty log still holds.
     pub(super) async fn trim_rest(&self) -> FsResult<()> {
-        let (start, length) = self.live.borrow().in_use();
-        let runs = self.live.borrow().runs(start, length);
-        for (start, count) in runs.into_iter().filter(|(_, count)| *count > 0) {
-            self.log.clear(start.into(), count.into()).await?;
+        let in_use = self.live.borrow().in_use();
+        for run in in_use {
+            self.log.clear(run).await?;
         }
         Ok(())
     }

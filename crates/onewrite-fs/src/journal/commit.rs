@@ -1,6 +1,7 @@
 //! Commit: how a sealed transaction becomes durable. The strategies, and what surrounds them.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 
 use onewrite_block::sync::Held;
@@ -13,7 +14,8 @@ use super::live::Logged;
 use super::log::Log;
 use super::padding::EvictionSpot;
 use super::read_back::Place;
-use super::transaction::{BlockRange, Sealed};
+use super::ring::{self, LogBlock};
+use super::transaction::Sealed;
 use crate::api::{FsError, FsResult};
 use crate::transfer::wait_all;
 
@@ -35,13 +37,13 @@ pub struct LogFeatures {
 /// A transaction as log blocks with their places.
 pub struct Record {
     /// Revokes, descriptors and blocks, without the commit block; runs of (log block, pages).
-    pub runs: Vec<(u64, Vec<Page>)>,
+    pub runs: Vec<(LogBlock, Vec<Page>)>,
     /// Where the commit block goes.
-    pub commit_at: u64,
+    pub commit_at: LogBlock,
     /// The commit block.
     pub commit: Page,
     /// Log blocks behind it that hold nothing, in their order: up to the tail, which no strategy may touch.
-    pub free: Vec<BlockRange>,
+    pub free: Vec<Range<LogBlock>>,
 }
 
 /// What a transaction is in the log.
@@ -84,7 +86,12 @@ pub trait Commit {
     ///
     /// # Errors
     /// If the strategy cannot work on this log; device errors.
-    fn prepare<'a>(&'a self, _log: &'a Log, _spot: Option<EvictionSpot>, _free: Vec<BlockRange>) -> PrepareFuture<'a> {
+    fn prepare<'a>(
+        &'a self,
+        _log: &'a Log,
+        _spot: Option<EvictionSpot>,
+        _free: Vec<Range<LogBlock>>,
+    ) -> PrepareFuture<'a> {
         Box::pin(async { Ok(()) })
     }
 
@@ -93,7 +100,7 @@ pub trait Commit {
     ///
     /// # Errors
     /// What the device says.
-    fn settle<'a>(&'a self, log: &'a Log, _free: Vec<BlockRange>) -> CommitFuture<'a> {
+    fn settle<'a>(&'a self, log: &'a Log, _free: Vec<Range<LogBlock>>) -> CommitFuture<'a> {
         Box::pin(log.flush())
     }
 
@@ -150,7 +157,7 @@ impl Commit for Checksum {
 ///
 /// # Errors
 /// What the device says.
-pub async fn send_and_wait(log: &Log, runs: Vec<(u64, Vec<Page>)>) -> Result<(), DeviceError> {
+pub async fn send_and_wait(log: &Log, runs: Vec<(LogBlock, Vec<Page>)>) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for (log_block, pages) in runs {
         under_way.extend(log.send(log_block, pages, false, Cause::Journal).await);
@@ -193,22 +200,20 @@ impl Journal {
         let count = pages.len() as u32;
         let _alone = self.alone_in_the_log().await;
         let places = self.live.borrow_mut().take(count);
-        let (last_start, last_count) = *places.last().expect("a record has at least its commit block");
+        let last = places.last().expect("a record has at least its commit block");
+        let commit_at = LogBlock(last.end.0 - 1);
         let commit = pages.pop().expect("a record ends with its commit block");
         let mut pages = pages.into_iter();
-        let runs =
-            places.iter().map(|&(start, length)| (u64::from(start), pages.by_ref().take(length as usize).collect()));
-        let runs = runs.filter(|(_, pages): &(u64, Vec<Page>)| !pages.is_empty()).collect();
-        let commit_at = u64::from(last_start + last_count - 1);
+        let runs = places.iter().map(|run| (run.start, pages.by_ref().take(ring::count(run) as usize).collect()));
+        let runs = runs.filter(|(_, pages): &(LogBlock, Vec<Page>)| !pages.is_empty()).collect();
         let free = self.live.borrow().free_runs();
         self.options.commit.commit(&self.log, Record { runs, commit_at, commit, free }).await?;
         self.settled.set(self.settling.get());
         self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
-        let start = places[0].0;
-        let live = self.live.borrow();
+        let (start, ring) = (places[0].start, self.live.borrow().ring());
         let place = |(offset, is_escaped): (u32, bool)| match is_escaped {
-            true => Place::Escaped(live.after(start, offset)),
-            false => Place::Exact(live.after(start, offset)),
+            true => Place::Escaped(ring.after(start, offset)),
+            false => Place::Exact(ring.after(start, offset)),
         };
         Ok(Written { start, count, places: offsets.into_iter().map(place).collect() })
     }
@@ -217,7 +222,7 @@ impl Journal {
         let logged = sealed.blocks.iter().zip(written.places);
         let logged = logged.map(|((block, page), place)| Logged { home_block: *block, page: page.clone(), place });
         let mut live = self.live.borrow_mut();
-        live.add(sealed.tid, self.log.runtime().now(), (written.start, written.count), logged.collect());
+        live.add(sealed.tid, self.log.runtime().now(), written.start, written.count, logged.collect());
         sealed.freed.iter().for_each(|range| live.drop_entries(range.start, range.count));
         live.forget(self.options.retained_pages_max);
         drop(live);
@@ -274,7 +279,7 @@ pub(super) struct Encoded {
 
 /// Where a transaction lies in the log.
 pub(super) struct Written {
-    pub(super) start: u32,
+    pub(super) start: LogBlock,
     pub(super) count: u32,
     /// For each of its blocks.
     pub(super) places: Vec<Place>,

@@ -15,6 +15,7 @@ use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed};
 use super::format::incompat;
 use super::log::Log;
 use super::read_back::{ChunkPlace, Place};
+use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
 use crate::transfer::wait_all;
 
@@ -122,7 +123,7 @@ impl Journal {
         let commit = first.remove(0);
         runs.extend(self.runs_of(start, 1, first));
         let free = self.live.borrow().free_runs();
-        self.options.commit.commit(&self.log, Record { runs, commit_at: start.into(), commit, free }).await?;
+        self.options.commit.commit(&self.log, Record { runs, commit_at: start, commit, free }).await?;
         self.count_packed(sealed, building.bytes.len(), count);
         let place = |index: usize| {
             Place::Chunk(ChunkPlace::new(start, &building.chunks[index / CHUNK_BLOCKS], index % CHUNK_BLOCKS))
@@ -131,7 +132,7 @@ impl Journal {
     }
 
     /// Compresses all chunks side by side and puts them into the frame in order; large parts go to the log at once.
-    async fn pack_chunks(&self, sealed: &Sealed, building: &mut Building, start: u32) -> Result<(), DeviceError> {
+    async fn pack_chunks(&self, sealed: &Sealed, building: &mut Building, start: LogBlock) -> Result<(), DeviceError> {
         let runtime = self.log.runtime().clone();
         let begin = runtime.now();
         let pack = |chunk: &[(u64, Page)]| {
@@ -167,12 +168,11 @@ impl Journal {
     }
 
     /// Pages for the log from `offset` blocks behind `start` on, as runs of the ring.
-    fn runs_of(&self, start: u32, offset: usize, pages: Vec<Page>) -> Vec<(u64, Vec<Page>)> {
-        let live = self.live.borrow();
-        let places = live.runs(live.after(start, offset as u32), pages.len() as u32);
+    fn runs_of(&self, start: LogBlock, offset: usize, pages: Vec<Page>) -> Vec<(LogBlock, Vec<Page>)> {
+        let ring = self.live.borrow().ring();
+        let places = ring.runs(ring.after(start, offset as u32), pages.len() as u32);
         let mut pages = pages.into_iter();
-        let run = |(start, length): (u32, u32)| (u64::from(start), pages.by_ref().take(length as usize).collect());
-        places.into_iter().filter(|(_, length)| *length > 0).map(run).collect()
+        places.iter().map(|run| (run.start, pages.by_ref().take(ring::count(run) as usize).collect())).collect()
     }
 
     fn count_packed(&self, sealed: &Sealed, bytes: usize, log_blocks: usize) {
@@ -204,7 +204,7 @@ impl Journal {
         let commit = pages.remove(0);
         let runs = self.runs_of(start, 1, pages);
         let free = self.live.borrow().free_runs();
-        self.options.commit.commit(&self.log, Record { runs, commit_at: start.into(), commit, free }).await?;
+        self.options.commit.commit(&self.log, Record { runs, commit_at: start, commit, free }).await?;
         self.count_packed(sealed, bytes.len(), count);
         Ok(Written { start, count: count as u32, places: vec![Place::Nowhere; sealed.blocks.len()] })
     }

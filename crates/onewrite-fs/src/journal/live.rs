@@ -1,12 +1,14 @@
 //! Live: the transactions in the log, which blocks of them are not home, and how much of the ring is in use.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use onewrite_block::{Nanos, Page};
 use rustc_hash::FxHashMap;
 
 use super::read_back::Place;
-use super::transaction::{BlockRange, Tid};
+use super::ring::{LogBlock, Ring};
+use super::transaction::Tid;
 
 /// A committed block that is not home yet.
 pub(super) struct Entry {
@@ -35,8 +37,7 @@ pub(super) struct Homeward {
 struct LiveTransaction {
     tid: Tid,
     committed_at: Nanos,
-    /// First log block.
-    start: u32,
+    start: LogBlock,
     /// Log blocks.
     length: u32,
     /// Home blocks that it logged.
@@ -49,7 +50,7 @@ struct LiveTransaction {
 
 /// Where a new tail would be, and from which FLUSH on that is safe.
 pub(super) struct TailCandidate {
-    pub(super) start: u32,
+    pub(super) start: LogBlock,
     pub(super) tid: Tid,
     pub(super) home_flush: u64,
     transactions: usize,
@@ -63,9 +64,8 @@ pub(super) struct PendingTail {
 }
 
 pub(super) struct Live {
-    first: u32,
-    length: u32,
-    head: u32,
+    ring: Ring,
+    head: LogBlock,
     used: u32,
     /// Blocks that the committing transaction will take at most, until it does.
     promised: u32,
@@ -83,12 +83,11 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// An empty ring of the log blocks from `first` to `length`.
-    pub(super) fn new(first: u32, length: u32) -> Live {
+    /// An empty ring.
+    pub(super) fn new(ring: Ring) -> Live {
         Live {
-            first,
-            length,
-            head: first,
+            ring,
+            head: ring.first(),
             used: 0,
             promised: 0,
             trimming: 0,
@@ -101,12 +100,12 @@ impl Live {
         }
     }
 
-    pub(super) fn head(&self) -> u32 {
+    pub(super) fn head(&self) -> LogBlock {
         self.head
     }
 
     pub(super) fn ring_blocks(&self) -> u32 {
-        self.length - self.first
+        self.ring.blocks()
     }
 
     /// Blocks that no transaction uses and the committing one will not take.
@@ -115,12 +114,8 @@ impl Live {
     }
 
     /// The blocks behind the head that no transaction uses, in the order of the ring.
-    pub(super) fn free_runs(&self) -> Vec<BlockRange> {
-        let free = self.ring_blocks() - self.used;
-        let until_end = free.min(self.length - self.head);
-        let runs = [(self.head, until_end), (self.first, free - until_end)];
-        let range = |(start, count): (u32, u32)| BlockRange { start: u64::from(start), count: u64::from(count) };
-        runs.into_iter().filter(|(_, count)| *count > 0).map(range).collect()
+    pub(super) fn free_runs(&self) -> Vec<Range<LogBlock>> {
+        self.ring.runs(self.head, self.ring_blocks() - self.used)
     }
 
     /// Log blocks from the oldest transaction that is not home on: what bringing blocks home could free.
@@ -179,33 +174,22 @@ impl Live {
     ///
     /// # Panics
     /// If they are more than [`Live::note_logged`] promised: handles are opened only where the ring has room for it.
-    pub(super) fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
+    pub(super) fn take(&mut self, count: u32) -> Vec<Range<LogBlock>> {
         assert!(count <= self.promised, "{count} log blocks taken, {} promised", self.promised);
         self.promised = 0;
-        let runs = self.runs(self.head, count);
-        self.head = self.after(self.head, count);
+        let runs = self.ring.runs(self.head, count);
+        self.head = self.ring.after(self.head, count);
         self.used += count;
         runs
     }
 
-    /// The block that comes `count` blocks after `block` in the ring.
-    pub(super) fn after(&self, block: u32, count: u32) -> u32 {
-        self.first + (block - self.first + count) % self.ring_blocks()
+    /// The ring that the transactions lie in.
+    pub(super) fn ring(&self) -> Ring {
+        self.ring
     }
 
-    /// The runs, two if the ring wraps, of `count` blocks from `start` on.
-    pub(super) fn runs(&self, start: u32, count: u32) -> Vec<(u32, u32)> {
-        let until_end = (self.length - start).min(count);
-        let mut runs = vec![(start, until_end)];
-        if count > until_end {
-            runs.push((self.first, count - until_end));
-        }
-        runs
-    }
-
-    /// A transaction became durable: its blocks supersede older entries.
-    pub(super) fn add(&mut self, tid: Tid, now: Nanos, log: (u32, u32), blocks: Vec<Logged>) {
-        let (start, length) = log;
+    /// A transaction of `length` log blocks from `start` on became durable: its blocks supersede older entries.
+    pub(super) fn add(&mut self, tid: Tid, now: Nanos, start: LogBlock, length: u32, blocks: Vec<Logged>) {
         let numbers: Vec<u64> = blocks.iter().map(|logged| logged.home_block).collect();
         let not_home = blocks.len();
         let transaction =
@@ -274,7 +258,8 @@ impl Live {
     /// The tail that would be possible now, if it is not the present one; `next` is the transaction after the live ones.
     pub(super) fn tail_candidate(&self, next: Tid) -> Option<TailCandidate> {
         let home = self.transactions.iter().take_while(|live| live.not_home == 0);
-        let mut candidate = TailCandidate { start: 0, tid: next, home_flush: 0, transactions: 0, log_blocks: 0 };
+        let mut candidate =
+            TailCandidate { start: self.ring.first(), tid: next, home_flush: 0, transactions: 0, log_blocks: 0 };
         for live in home {
             candidate.transactions += 1;
             candidate.log_blocks += live.length;
@@ -288,8 +273,8 @@ impl Live {
     }
 
     /// Where the log goes on after the last live transaction; one that commits now may lie there already.
-    fn end_of_last(&self) -> u32 {
-        self.transactions.back().map_or(self.head, |live| self.after(live.start, live.length))
+    fn end_of_last(&self) -> LogBlock {
+        self.transactions.back().map_or(self.head, |live| self.ring.after(live.start, live.length))
     }
 
     /// The superblock with `candidate` is written and durable from `flush` on.
@@ -297,9 +282,9 @@ impl Live {
         self.pending_tail = Some(PendingTail { flush, transactions: candidate.transactions });
     }
 
-    /// The pending tail is durable: gives the log space before it as (start, length), which is free when
+    /// The pending tail is durable: gives the first log block before it and how many there are; they are free when
     /// [`Live::release`] says so.
-    pub(super) fn reclaim(&mut self) -> Option<(u32, u32)> {
+    pub(super) fn reclaim(&mut self) -> Option<(LogBlock, u32)> {
         let pending = self.pending_tail.take()?;
         let start = self.transactions.front()?.start;
         let mut length = 0;
@@ -326,8 +311,8 @@ impl Live {
         self.trimming > 0
     }
 
-    /// All blocks in use, as (start, length).
-    pub(super) fn in_use(&self) -> (u32, u32) {
-        (self.after(self.head, self.ring_blocks() - self.used), self.used)
+    /// All blocks in use.
+    pub(super) fn in_use(&self) -> Vec<Range<LogBlock>> {
+        self.ring.runs(self.ring.after(self.head, self.ring_blocks() - self.used), self.used)
     }
 }

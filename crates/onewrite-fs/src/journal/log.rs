@@ -1,10 +1,12 @@
 //! Log: where log blocks lie on the device, and writing, reading and flushing them.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request, Runtime, TrimRead};
 
 use super::format::Style;
+use super::ring::{self, LogBlock};
 use super::transaction::BlockRange;
 use crate::transfer::{send_run, wait_all};
 
@@ -35,12 +37,20 @@ impl LogMap {
         self.ranges.iter().any(|range| (range.start..range.start + range.count).contains(&block))
     }
 
-    /// The runs of device pages that hold `count` log blocks from `log_block` on.
+    /// Where a log block lies on the device.
     ///
     /// # Panics
     /// If the log is shorter.
-    pub fn runs(&self, log_block: u64, count: u64) -> Vec<BlockRange> {
-        let (mut skip, mut left) = (log_block, count);
+    pub fn block_of(&self, log_block: LogBlock) -> u64 {
+        self.runs(log_block.alone())[0].start
+    }
+
+    /// The runs of device blocks that hold a run of log blocks.
+    ///
+    /// # Panics
+    /// If the log is shorter.
+    pub fn runs(&self, run: Range<LogBlock>) -> Vec<BlockRange> {
+        let (mut skip, mut left) = (u64::from(run.start.0), u64::from(ring::count(&run)));
         let mut runs = Vec::new();
         for range in &self.ranges {
             let taken = left.min(range.count.saturating_sub(skip));
@@ -50,7 +60,7 @@ impl LogMap {
             }
             skip = skip.saturating_sub(range.count);
         }
-        assert_eq!(left, 0, "log block {log_block} + {count} of {}", self.length());
+        assert_eq!(left, 0, "log blocks {run:?} of {}", self.length());
         runs
     }
 }
@@ -103,26 +113,26 @@ impl Log {
     }
 
     /// The device page of a log block.
-    pub fn page_of(&self, log_block: u32) -> Lpn {
-        Lpn(self.map.runs(u64::from(log_block), 1)[0].start)
+    pub fn page_of(&self, log_block: LogBlock) -> Lpn {
+        Lpn(self.map.block_of(log_block))
     }
 
-    /// Puts writes of `pages` to the log from `log_block` on under way.
-    pub async fn send(&self, log_block: u64, pages: Vec<Page>, fua: bool, cause: Cause) -> Vec<InFlight> {
+    /// Sends writes of `pages` to the log from `log_block` on.
+    pub async fn send(&self, log_block: LogBlock, pages: Vec<Page>, fua: bool, cause: Cause) -> Vec<InFlight> {
         let mut under_way = Vec::new();
         let mut pages = pages.into_iter();
-        for run in self.map.runs(log_block, pages.len() as u64) {
+        for run in self.map.runs(log_block.run(pages.len() as u32)) {
             under_way
                 .extend(send_run(&self.port, run.start, pages.by_ref().take(run.count as usize), fua, cause).await);
         }
         under_way
     }
 
-    /// Puts reads of `count` log blocks from `log_block` on under way.
-    pub async fn send_reads(&self, log_block: u64, count: u64, cause: Cause) -> Vec<InFlight> {
+    /// Sends reads of a run of log blocks.
+    pub async fn send_reads(&self, log_blocks: Range<LogBlock>, cause: Cause) -> Vec<InFlight> {
         let transfer_max = u64::from(self.port.geometry().transfer_pages_max);
         let mut under_way = Vec::new();
-        for run in self.map.runs(log_block, count) {
+        for run in self.map.runs(log_blocks) {
             let end = run.start + run.count;
             for start in (run.start..end).step_by(transfer_max as usize) {
                 let count = transfer_max.min(end - start) as u32;
@@ -132,13 +142,13 @@ impl Log {
         under_way
     }
 
-    /// Drops the content of `count` log blocks from `log_block` on: by TRIM where trimmed pages read zeros, else by zeros.
+    /// Drops the content of a run of log blocks: by TRIM where trimmed pages read zeros, else by zeros.
     ///
     /// # Errors
     /// What the device says.
-    pub async fn clear(&self, log_block: u64, count: u64) -> Result<(), DeviceError> {
+    pub async fn clear(&self, log_blocks: Range<LogBlock>) -> Result<(), DeviceError> {
         let mut under_way = Vec::new();
-        for run in self.map.runs(log_block, count) {
+        for run in self.map.runs(log_blocks) {
             if self.port.geometry().trim_read == TrimRead::Zeros {
                 let request = Request::trim(Lpn(run.start), run.count, Cause::LogTail);
                 under_way.push(self.port.send(request).await);
@@ -154,7 +164,7 @@ impl Log {
     ///
     /// # Errors
     /// What the device says.
-    pub async fn write(&self, log_block: u64, pages: Vec<Page>, cause: Cause) -> Result<(), DeviceError> {
+    pub async fn write(&self, log_block: LogBlock, pages: Vec<Page>, cause: Cause) -> Result<(), DeviceError> {
         wait_all(self.send(log_block, pages, false, cause).await).await
     }
 
@@ -162,7 +172,7 @@ impl Log {
     ///
     /// # Errors
     /// What the device says.
-    pub async fn write_fua(&self, log_block: u64, page: Page, cause: Cause) -> Result<(), DeviceError> {
+    pub async fn write_fua(&self, log_block: LogBlock, page: Page, cause: Cause) -> Result<(), DeviceError> {
         wait_all(self.send(log_block, vec![page], true, cause).await).await
     }
 
@@ -216,8 +226,8 @@ impl Log {
     }
 
     /// The device pages of a run of log blocks.
-    pub(super) fn device_runs(&self, run: BlockRange) -> Vec<BlockRange> {
-        self.map.runs(run.start, run.count)
+    pub(super) fn device_runs(&self, run: Range<LogBlock>) -> Vec<BlockRange> {
+        self.map.runs(run)
     }
 
     /// What writes that have completed by now wait for: the first FLUSH that is sent after this.
@@ -248,8 +258,8 @@ mod tests {
         let range = |start, count| BlockRange { start, count };
         let map = LogMap::new(vec![range(100, 4), range(200, 2), range(300, 10)]);
         assert_eq!(map.length(), 16);
-        assert_eq!(map.runs(0, 4), [range(100, 4)]);
-        assert_eq!(map.runs(3, 5), [range(103, 1), range(200, 2), range(300, 2)]);
-        assert_eq!(map.runs(6, 1), [range(300, 1)]);
+        assert_eq!(map.runs(LogBlock(0).run(4)), [range(100, 4)]);
+        assert_eq!(map.runs(LogBlock(3).run(5)), [range(103, 1), range(200, 2), range(300, 2)]);
+        assert_eq!(map.runs(LogBlock(6).run(1)), [range(300, 1)]);
     }
 }

@@ -25,11 +25,13 @@ mod checkpoint;
 mod commit;
 pub mod format;
 mod frames;
+mod home;
 mod live;
 mod log;
 mod padding;
 mod read_back;
 mod recovery;
+mod ring;
 mod transaction;
 
 use std::cell::{Cell, RefCell};
@@ -49,6 +51,8 @@ use live::Live;
 pub use log::{Log, LogMap};
 pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
+pub use ring::LogBlock;
+use ring::Ring;
 pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, Tid};
 use transaction::{Committing, Running};
 
@@ -84,7 +88,7 @@ pub struct Journal {
     committing: RefCell<Option<Committing>>,
     live: RefCell<Live>,
     /// Log space before the durable tail, as (start, length), that is not trimmed yet.
-    to_trim: RefCell<Vec<(u32, u32)>>,
+    to_trim: RefCell<Vec<(LogBlock, u32)>>,
     committed: Cell<Tid>,
     commit_wanted: Cell<Option<Tid>>,
     checkpoint_wanted: Cell<bool>,
@@ -125,7 +129,7 @@ impl Journal {
         let first_tid = Tid((1 << 32) + u64::from(superblock.sequence));
         let runtime = port.runtime().clone();
         let style = superblock.style();
-        let live = Live::new(superblock.first, superblock.length);
+        let live = Live::new(Ring::new(LogBlock(superblock.first), LogBlock(superblock.length)));
         let journal = Rc::new(Journal {
             log: Log::new(port, map, style),
             options,
@@ -150,7 +154,7 @@ impl Journal {
             counters: RefCell::default(),
         });
         let start = journal.live.borrow().head();
-        journal.write_superblock(start, first_tid).await?;
+        journal.write_superblock(Some(start), first_tid).await?;
         journal.log.flush().await?;
         let free = journal.live.borrow().free_runs();
         journal.options.commit.prepare(&journal.log, journal.options.eviction_spot, free).await?;
@@ -170,7 +174,7 @@ impl Journal {
         self.log.flush().await?;
         let plain = self.superblock.borrow().plain();
         self.superblock.replace(plain);
-        self.write_superblock(0, self.running_tid()).await?;
+        self.write_superblock(None, self.running_tid()).await?;
         self.log.flush().await?;
         if self.options.self_trimming {
             self.trim_rest().await?;
@@ -303,16 +307,16 @@ impl Journal {
         self.options.commit.padding_blocks() as usize
     }
 
-    /// Puts tail and sequence into the superblock and writes it; it is durable after the next FLUSH.
-    async fn write_superblock(&self, start: u32, sequence: Tid) -> FsResult<()> {
+    /// Puts tail (`None`: the log is empty) and sequence into the superblock and writes it; it is durable after the next FLUSH.
+    async fn write_superblock(&self, start: Option<LogBlock>, sequence: Tid) -> FsResult<()> {
         let page = {
             let mut superblock = self.superblock.borrow_mut();
-            superblock.start = start;
+            superblock.start = start.map_or(0, |start| start.0);
             superblock.sequence = sequence.on_disk();
             let mut page = self.superblock_page.borrow_mut();
             superblock.encode_into(page.bytes_mut());
             page.clone()
         };
-        Ok(self.log.write(0, vec![page], Cause::LogTail).await?)
+        Ok(self.log.write(LogBlock::SUPERBLOCK, vec![page], Cause::LogTail).await?)
     }
 }

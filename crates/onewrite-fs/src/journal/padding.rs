@@ -21,12 +21,13 @@
 //! Source: Kang and Eom, APSys 2017 (`papers/003`) §4 and §6; DESIGN §4, rules 5 and 7; docs/decisions/009.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use onewrite_block::{Cause, DeviceError, EvictionOrder, Geometry, Lpn, Nanos, PAGE_SIZE, Page, Request, TrimRead};
 
 use super::commit::{Barrier, Commit, CommitFuture, LogFeatures, PrepareFuture, Record, send_and_wait};
 use super::log::Log;
-use super::transaction::BlockRange;
+use super::ring::{self, LogBlock};
 use crate::api::{FsError, FsResult};
 use crate::transfer::wait_all;
 
@@ -118,17 +119,17 @@ pub struct ZeroPadding {
     flash_read_min: Cell<Nanos>,
     trims: Cell<bool>,
     /// Where the next padding begins that is not trimmed.
-    next: Cell<u64>,
+    next: Cell<LogBlock>,
 }
 
 impl ZeroPadding {
     /// A strategy with these options.
     pub fn new(padding: Padding) -> ZeroPadding {
-        let (blocks, next, trims) = (Cell::new(0), Cell::new(0), Cell::new(false));
+        let (blocks, next, trims) = (Cell::new(0), Cell::new(LogBlock(0)), Cell::new(false));
         ZeroPadding { padding, blocks, flash_read_min: Cell::new(Nanos::ZERO), trims, next }
     }
 
-    async fn learn(&self, log: &Log, spot: Option<EvictionSpot>, free: Vec<BlockRange>) -> FsResult<()> {
+    async fn learn(&self, log: &Log, spot: Option<EvictionSpot>, free: Vec<Range<LogBlock>>) -> FsResult<()> {
         let geometry = log.port().geometry();
         let Some(spot) = spot.or_else(|| EvictionSpot::stated(geometry)) else { return Ok(()) };
         if self.padding.check != Check::Trust {
@@ -144,7 +145,7 @@ impl ZeroPadding {
             }
         }
         let blocks = spot.bytes.div_ceil(PAGE_SIZE as u64);
-        let has: u64 = free.iter().map(|run| run.count).sum();
+        let has: u64 = free.iter().map(|run| u64::from(ring::count(run))).sum();
         if has < blocks + LEAST_LOG_BLOCKS {
             let needs = (blocks + LEAST_LOG_BLOCKS + 1).div_ceil(256);
             return Err(FsError::Invalid(format!(
@@ -157,8 +158,8 @@ impl ZeroPadding {
     }
 
     async fn commit_record(&self, log: &Log, record: Record) -> Result<(), DeviceError> {
-        let written: Vec<u64> =
-            record.runs.iter().flat_map(|(start, pages)| *start..*start + pages.len() as u64).collect();
+        let written: Vec<LogBlock> =
+            record.runs.iter().flat_map(|(start, pages)| ring::blocks(start.run(pages.len() as u32))).collect();
         let data = log.data_written();
         if self.prefers_flush(written.len() + data) {
             return Barrier.commit(log, record).await;
@@ -183,14 +184,14 @@ impl ZeroPadding {
     async fn push_out(
         &self,
         log: &Log,
-        free: &[BlockRange],
-        written: &[u64],
+        free: &[Range<LogBlock>],
+        written: &[LogBlock],
         data: Option<Vec<Lpn>>,
     ) -> Result<(), DeviceError> {
         let Some(area) = self.area(free) else { return log.flush().await };
         let mut under_way = Vec::new();
         for run in &area {
-            let zeros = vec![Page::ZEROS; run.count as usize];
+            let zeros = vec![Page::ZEROS; ring::count(run) as usize];
             under_way.extend(log.send(run.start, zeros, false, Cause::Padding).await);
         }
         wait_all(under_way).await?;
@@ -201,21 +202,21 @@ impl ZeroPadding {
             return Ok(());
         }
         let Some(data) = data else { return log.flush().await };
-        let pages: Vec<Lpn> = written.iter().map(|block| log.page_of(*block as u32)).chain(data).collect();
+        let pages: Vec<Lpn> = written.iter().map(|block| log.page_of(*block)).chain(data).collect();
         if self.is_in_flash(log, &pages).await? { Ok(()) } else { log.flush().await }
     }
 
     /// The log blocks that the next padding covers; `None` if the free ones are too few.
-    fn area(&self, free: &[BlockRange]) -> Option<Vec<BlockRange>> {
+    fn area(&self, free: &[Range<LogBlock>]) -> Option<Vec<Range<LogBlock>>> {
         let blocks = self.blocks.get();
-        let whole: u64 = free.iter().map(|run| run.count).sum();
+        let whole: u64 = free.iter().map(|run| u64::from(ring::count(run))).sum();
         if whole < blocks {
             return None;
         }
         let skip = if self.trims.get() { 0 } else { offset_of(free, self.next.get()).unwrap_or(0) };
         let area = around(free, skip, blocks);
         if let Some(last) = area.last() {
-            self.next.set(last.start + last.count);
+            self.next.set(last.end);
         }
         Some(area)
     }
@@ -239,7 +240,12 @@ impl Commit for ZeroPadding {
         Barrier.features()
     }
 
-    fn prepare<'a>(&'a self, log: &'a Log, spot: Option<EvictionSpot>, free: Vec<BlockRange>) -> PrepareFuture<'a> {
+    fn prepare<'a>(
+        &'a self,
+        log: &'a Log,
+        spot: Option<EvictionSpot>,
+        free: Vec<Range<LogBlock>>,
+    ) -> PrepareFuture<'a> {
         Box::pin(self.learn(log, spot, free))
     }
 
@@ -255,7 +261,7 @@ impl Commit for ZeroPadding {
         Box::pin(self.commit_record(log, record))
     }
 
-    fn settle<'a>(&'a self, log: &'a Log, free: Vec<BlockRange>) -> CommitFuture<'a> {
+    fn settle<'a>(&'a self, log: &'a Log, free: Vec<Range<LogBlock>>) -> CommitFuture<'a> {
         Box::pin(async move {
             if self.prefers_flush(log.data_written()) {
                 return log.flush().await;
@@ -266,9 +272,9 @@ impl Commit for ZeroPadding {
 }
 
 /// TRIMs all runs at once.
-async fn trim(log: &Log, area: &[BlockRange]) -> Result<(), DeviceError> {
+async fn trim(log: &Log, area: &[Range<LogBlock>]) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
-    for run in area.iter().flat_map(|run| log.device_runs(*run)) {
+    for run in area.iter().flat_map(|run| log.device_runs(run.clone())) {
         under_way.push(log.port().send(Request::trim(Lpn(run.start), run.count, Cause::Padding)).await);
     }
     wait_all(under_way).await
@@ -276,9 +282,8 @@ async fn trim(log: &Log, area: &[BlockRange]) -> Result<(), DeviceError> {
 
 /// The time from which on a read has come from flash: half way between the slowest from the buffer and the fastest from
 /// flash; `None` where these overlap. Writes a few free log blocks.
-async fn time_reads(log: &Log, free: &[BlockRange]) -> Result<Option<Nanos>, DeviceError> {
-    let blocks: Vec<u64> =
-        free.iter().flat_map(|run| run.start..run.start + run.count).take(TIMED_BLOCKS as usize).collect();
+async fn time_reads(log: &Log, free: &[Range<LogBlock>]) -> Result<Option<Nanos>, DeviceError> {
+    let blocks: Vec<LogBlock> = free.iter().cloned().flat_map(ring::blocks).take(TIMED_BLOCKS as usize).collect();
     let (mut from_buffer, mut from_flash) = (Nanos::ZERO, Nanos(u64::MAX));
     for block in &blocks {
         log.write(*block, vec![Page::ZEROS], Cause::Padding).await?;
@@ -291,43 +296,44 @@ async fn time_reads(log: &Log, free: &[BlockRange]) -> Result<Option<Nanos>, Dev
     Ok((from_buffer < from_flash).then(|| Nanos(from_buffer.0 + (from_flash.0 - from_buffer.0) / 2)))
 }
 
-async fn timed_read(log: &Log, block: u64) -> Result<Nanos, DeviceError> {
+async fn timed_read(log: &Log, block: LogBlock) -> Result<Nanos, DeviceError> {
     let alone = log.port().alone().await;
     let begin = log.runtime().now();
-    alone.request(Request::read(log.page_of(block as u32), 1, Cause::Journal)).await?;
+    alone.request(Request::read(log.page_of(block), 1, Cause::Journal)).await?;
     Ok(log.runtime().now() - begin)
 }
 
 /// How many blocks of `runs` come before `block`, if it is one of them.
-fn offset_of(runs: &[BlockRange], block: u64) -> Option<u64> {
+fn offset_of(runs: &[Range<LogBlock>], block: LogBlock) -> Option<u64> {
     let mut before = 0;
     for run in runs {
-        if (run.start..run.start + run.count).contains(&block) {
-            return Some(before + block - run.start);
+        if run.contains(&block) {
+            return Some(before + u64::from(block.0 - run.start.0));
         }
-        before += run.count;
+        before += u64::from(ring::count(run));
     }
     None
 }
 
 /// `count` blocks of `runs` from the one with `skip` before it on, going round at the end.
-fn around(runs: &[BlockRange], skip: u64, count: u64) -> Vec<BlockRange> {
+fn around(runs: &[Range<LogBlock>], skip: u64, count: u64) -> Vec<Range<LogBlock>> {
     let mut area = part(runs, skip, count);
-    let taken: u64 = area.iter().map(|run| run.count).sum();
+    let taken: u64 = area.iter().map(|run| u64::from(ring::count(run))).sum();
     area.extend(part(runs, 0, count - taken));
     area
 }
 
 /// Up to `count` blocks of `runs` behind the first `skip`.
-fn part(runs: &[BlockRange], mut skip: u64, mut count: u64) -> Vec<BlockRange> {
+fn part(runs: &[Range<LogBlock>], mut skip: u64, mut count: u64) -> Vec<Range<LogBlock>> {
     let mut area = Vec::new();
     for run in runs {
-        let length = run.count.saturating_sub(skip).min(count);
+        let blocks = u64::from(ring::count(run));
+        let length = blocks.saturating_sub(skip).min(count);
         if length > 0 {
-            area.push(BlockRange { start: run.start + skip, count: length });
+            area.push(LogBlock(run.start.0 + skip as u32).run(length as u32));
             count -= length;
         }
-        skip = skip.saturating_sub(run.count);
+        skip = skip.saturating_sub(blocks);
     }
     area
 }
@@ -336,10 +342,10 @@ fn part(runs: &[BlockRange], mut skip: u64, mut count: u64) -> Vec<BlockRange> {
 mod tests {
     use super::*;
 
-    const RUNS: [BlockRange; 2] = [BlockRange { start: 90, count: 10 }, BlockRange { start: 1, count: 20 }];
+    const RUNS: [Range<LogBlock>; 2] = [LogBlock(90).run(10), LogBlock(1).run(20)];
 
-    fn run(start: u64, count: u64) -> BlockRange {
-        BlockRange { start, count }
+    fn run(start: u32, count: u32) -> Range<LogBlock> {
+        LogBlock(start).run(count)
     }
 
     #[test]
@@ -348,21 +354,21 @@ mod tests {
         assert_eq!(around(&RUNS, 6, 10), [run(96, 4), run(1, 6)]);
         assert_eq!(around(&RUNS, 25, 8), [run(16, 5), run(90, 3)]);
         assert_eq!(around(&RUNS, 0, 30), RUNS);
-        assert_eq!((offset_of(&RUNS, 3), offset_of(&RUNS, 50)), (Some(12), None));
+        assert_eq!((offset_of(&RUNS, LogBlock(3)), offset_of(&RUNS, LogBlock(50))), (Some(12), None));
     }
 
     #[test]
     fn padding_that_is_not_trimmed_covers_all_free_blocks_before_one_again() {
         let strategy = ZeroPadding::new(Padding { trims: false, ..Padding::PLAIN });
         strategy.blocks.set(12);
-        let blocks = |area: Vec<BlockRange>| area.into_iter().flat_map(|run| run.start..run.start + run.count);
-        let mut covered: Vec<u64> = Vec::new();
+        let blocks = |area: Vec<Range<LogBlock>>| area.into_iter().flat_map(ring::blocks);
+        let mut covered: Vec<LogBlock> = Vec::new();
         for _ in 0..10 {
             covered.extend(blocks(strategy.area(&RUNS).expect("there is room")));
         }
         for (at, block) in covered.iter().enumerate() {
             let before = covered[..at].iter().rev().position(|other| other == block);
-            assert!(before.is_none_or(|others| others == 29), "block {block} after {before:?} others");
+            assert!(before.is_none_or(|others| others == 29), "{block} after {before:?} others");
         }
     }
 

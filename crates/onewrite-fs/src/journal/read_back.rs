@@ -11,6 +11,7 @@ use super::Journal;
 use super::format::frame::{self, Chunk};
 use super::format::unescape;
 use super::live::Homeward;
+use super::ring::LogBlock;
 use super::transaction::Tid;
 use crate::api::{FsError, FsResult};
 
@@ -18,9 +19,9 @@ use crate::api::{FsError, FsResult};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In a log block of its own, as it is.
-    Exact(u32),
+    Exact(LogBlock),
     /// In a log block of its own, escaped.
-    Escaped(u32),
+    Escaped(LogBlock),
     /// In a chunk of a frame.
     Chunk(ChunkPlace),
     /// Where it cannot be found again by itself.
@@ -31,7 +32,7 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChunkPlace {
     /// First log block of the frame.
-    pub(super) frame: u32,
+    pub(super) frame: LogBlock,
     offset: u32,
     stored: u32,
     is_raw: bool,
@@ -42,7 +43,7 @@ pub(super) struct ChunkPlace {
 
 impl ChunkPlace {
     /// Block `index` of `chunk` in the frame that begins at log block `frame`.
-    pub(super) fn new(frame: u32, chunk: &Chunk, index: usize) -> ChunkPlace {
+    pub(super) fn new(frame: LogBlock, chunk: &Chunk, index: usize) -> ChunkPlace {
         let Chunk { offset, stored, is_raw, blocks } = *chunk;
         let (offset, stored) = (offset as u32, stored as u32);
         ChunkPlace { frame, offset, stored, is_raw, blocks: blocks as u16, index: index as u16 }
@@ -132,7 +133,7 @@ impl Journal {
     /// The content at `places`, in their order; `None` for what does not decompress. Each chunk is read and decompressed
     /// once.
     async fn fetch(&self, places: &[Place]) -> Result<Vec<Option<Page>>, DeviceError> {
-        let mut by_log: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        let mut by_log: BTreeMap<(LogBlock, u32), Vec<usize>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate() {
             let key = match place {
                 Place::Exact(block) | Place::Escaped(block) => (*block, 0),
@@ -157,12 +158,13 @@ impl Journal {
 
     /// Puts the read of one log block or one chunk under way.
     async fn begin_fetch(&self, places: &[Place], wanted: Vec<usize>) -> Fetch {
+        let ring = self.live.borrow().ring();
         let (start, count, chunk) = match places[wanted[0]] {
             Place::Chunk(place) => {
                 let first = place.offset / PAGE_SIZE as u32;
                 let end = (place.offset + place.stored).div_ceil(PAGE_SIZE as u32);
                 let chunk = Chunk { offset: place.offset as usize % PAGE_SIZE, ..place.chunk() };
-                (self.live.borrow().after(place.frame, first), end - first, Some(chunk))
+                (ring.after(place.frame, first), end - first, Some(chunk))
             }
             Place::Exact(block) | Place::Escaped(block) => (block, 1, None),
             Place::Nowhere => unreachable!("such content does not leave memory"),
@@ -173,10 +175,9 @@ impl Journal {
         };
         let is_escaped = matches!(places[wanted[0]], Place::Escaped(_));
         let wanted = wanted.into_iter().map(|index| (index, index_of(index))).collect();
-        let runs = self.live.borrow().runs(start, count);
         let mut under_way = Vec::new();
-        for (start, count) in runs {
-            under_way.extend(self.log.send_reads(start.into(), count.into(), Cause::Journal).await);
+        for run in ring.runs(start, count) {
+            under_way.extend(self.log.send_reads(run, Cause::Journal).await);
         }
         Fetch { under_way, chunk, wanted, is_escaped }
     }

@@ -21,10 +21,11 @@ use onewrite_block::{Cause, DeviceError, DevicePort, JobCost, Lpn, PAGE_SIZE, Pa
 use super::CheckpointBy;
 use super::format::frame::{self, Chunk};
 use super::format::{self, JournalSuperblock};
+use super::home;
 use super::log::LogMap;
+use super::ring::LogBlock;
 use crate::api::{FsError, FsResult};
-use crate::transfer::{send_run, wait_all};
-use reader::Ring;
+use reader::StoredLog;
 use scan::Scan;
 pub use view::LogView;
 
@@ -65,7 +66,7 @@ pub struct Recovered {
 #[derive(Clone, Debug)]
 enum Copy {
     /// In a log block of its own.
-    Block { log_block: u32, is_escaped: bool, page: Option<Page> },
+    Block { log_block: LogBlock, is_escaped: bool, page: Option<Page> },
     /// In a chunk of a frame, by the numbers of both and the block's place in it.
     Chunk { frame: u32, chunk: u32, index: u32 },
 }
@@ -74,7 +75,7 @@ impl Copy {
     /// In the order of the log.
     fn position(&self) -> (u64, u32) {
         match *self {
-            Copy::Block { log_block, .. } => (u64::from(log_block), 0),
+            Copy::Block { log_block, .. } => (u64::from(log_block.0), 0),
             Copy::Chunk { frame, chunk, index } => (u64::from(frame) << 32 | u64::from(chunk), index),
         }
     }
@@ -82,7 +83,7 @@ impl Copy {
 
 /// A frame of the log.
 struct Framed {
-    log_block: u32,
+    log_block: LogBlock,
     chunks: Vec<Chunk>,
     pages: Option<Vec<Page>>,
 }
@@ -92,7 +93,7 @@ type Blocks = Vec<(u64, Copy)>;
 
 /// The device as it would be after a replay.
 pub struct Prospect<'a> {
-    ring: &'a Ring<'a>,
+    log: &'a StoredLog<'a>,
     blocks: &'a Blocks,
     frames: &'a [Framed],
 }
@@ -105,13 +106,13 @@ impl Prospect<'_> {
     pub async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {
         let (mut pages, mut block, end) = (Vec::new(), first, first + count);
         while block < end {
-            let part = (end - block).min(u64::from(self.ring.port.geometry().transfer_pages_max)) as u32;
-            pages.extend(self.ring.port.request(Request::read(Lpn(block), part, Cause::Recovery)).await?);
+            let part = (end - block).min(u64::from(self.log.port.geometry().transfer_pages_max)) as u32;
+            pages.extend(self.log.port.request(Request::read(Lpn(block), part, Cause::Recovery)).await?);
             block += u64::from(part);
         }
         let from = self.blocks.partition_point(|(home, _)| *home < first);
         let to = self.blocks.partition_point(|(home, _)| *home < end);
-        for (home, page) in contents(self.ring, &self.blocks[from..to], self.frames).await? {
+        for (home, page) in contents(self.log, &self.blocks[from..to], self.frames).await? {
             pages[(home - first) as usize] = page;
         }
         Ok(pages)
@@ -135,27 +136,27 @@ pub async fn recover(
         return Ok(Recovered::default());
     }
     let begin = port.runtime().now();
-    let ring = Ring::new(port, map, superblock);
-    let mut scan = Scan::new(&ring, superblock, options.kept_bytes_max);
+    let log = StoredLog::new(port, map, superblock);
+    let mut scan = Scan::new(&log, superblock, options.kept_bytes_max);
     scan.run().await?;
     let (blocks, frames) = scan.newest();
     let mut done = scan.done;
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
-    judge(Prospect { ring: &ring, blocks: &blocks, frames: &frames }).await?;
+    judge(Prospect { log: &log, blocks: &blocks, frames: &frames }).await?;
     let can_share =
         |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy, Copy::Block { is_escaped: false, .. });
     let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));
     done.shared_blocks = shared.len() as u64;
     done.written_bytes = (copied.len() * PAGE_SIZE) as u64;
-    write_home(&ring, copied, &frames).await?;
-    share_home(&ring, shared).await?;
+    write_home(&log, copied, &frames).await?;
+    share_home(&log, shared).await?;
     port.request(Request::flush(Cause::Recovery)).await?;
     superblock.start = 0;
     superblock.sequence = scan.sequence.wrapping_add(1);
     *superblock = superblock.plain();
     superblock.encode_into(superblock_page.bytes_mut());
-    let home = map.runs(0, 1)[0].start;
+    let home = map.block_of(LogBlock::SUPERBLOCK);
     port.request(Request::write(Lpn(home), vec![superblock_page.clone()], Cause::Recovery)).await?;
     port.request(Request::flush(Cause::Recovery)).await?;
     done.nanoseconds = (port.runtime().now() - begin).0;
@@ -175,28 +176,23 @@ fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()>
 
 /// Writes copies home in parts: each is unpacked in the order of the log and written in the order of the home blocks, so
 /// that no chunk is unpacked twice and memory stays bounded.
-async fn write_home(ring: &Ring<'_>, mut blocks: Blocks, frames: &[Framed]) -> FsResult<()> {
+async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &[Framed]) -> FsResult<()> {
     if blocks.len() > PART_BLOCKS {
         blocks.sort_by_key(|(_, copy)| copy.position());
     }
     for part in blocks.chunks(PART_BLOCKS) {
-        let mut pages = contents(ring, part, frames).await?;
+        let mut pages = contents(log, part, frames).await?;
         pages.sort_unstable_by_key(|(block, _)| *block);
-        let mut under_way = Vec::new();
-        for run in pages.chunk_by(|one, next| one.0 + 1 == next.0) {
-            let content = run.iter().map(|(_, page)| page.clone());
-            under_way.extend(send_run(ring.port, run[0].0, content, false, Cause::Recovery).await);
-        }
-        wait_all(under_way).await?;
+        home::copy_home(log.port, &pages, Cause::Recovery).await?;
     }
     Ok(())
 }
 
 /// The content of each block of a part.
-async fn contents(ring: &Ring<'_>, part: &[(u64, Copy)], frames: &[Framed]) -> FsResult<Vec<(u64, Page)>> {
+async fn contents(log: &StoredLog<'_>, part: &[(u64, Copy)], frames: &[Framed]) -> FsResult<Vec<(u64, Page)>> {
     let mut pages = Vec::with_capacity(part.len());
     let mut packed: BTreeMap<(u32, u32), Vec<(u64, u32)>> = BTreeMap::new();
-    let mut absent: Vec<(u32, u64, bool)> = Vec::new();
+    let mut absent: Vec<(LogBlock, u64, bool)> = Vec::new();
     let unescaped = |page, is_escaped| if is_escaped { format::unescape(page) } else { page };
     for (home, copy) in part {
         match copy {
@@ -208,32 +204,32 @@ async fn contents(ring: &Ring<'_>, part: &[(u64, Copy)], frames: &[Framed]) -> F
         }
     }
     absent.sort_unstable();
-    let again = ring.read_all(absent.iter().map(|(log_block, ..)| *log_block)).await?;
+    let again = log.read_all(absent.iter().map(|(log_block, ..)| *log_block)).await?;
     pages
         .extend(absent.into_iter().zip(again).map(|((_, home, is_escaped), page)| (home, unescaped(page, is_escaped))));
-    unpack(ring, packed, frames, &mut pages).await?;
+    unpack(log, packed, frames, &mut pages).await?;
     Ok(pages)
 }
 
 /// Decompresses chunks, as many at once as there are cores, and adds what is wanted of each to `pages`.
 async fn unpack(
-    ring: &Ring<'_>,
+    log: &StoredLog<'_>,
     packed: BTreeMap<(u32, u32), Vec<(u64, u32)>>,
     frames: &[Framed],
     pages: &mut Vec<(u64, Page)>,
 ) -> FsResult<()> {
-    let runtime = ring.port.runtime();
+    let runtime = log.port.runtime();
     let mut unpacking = Vec::with_capacity(packed.len());
     for ((frame, chunk), wanted) in packed {
         let framed = &frames[frame as usize];
-        let (bytes, chunk) = stored(ring, framed, chunk as usize).await?;
+        let (bytes, chunk) = stored(log, framed, chunk as usize).await?;
         let (worker, cost) = (runtime.clone(), JobCost::Decompress { bytes: (chunk.blocks * PAGE_SIZE) as u64 });
         let unpacked = async move { worker.job(cost, move || frame::unpack(&bytes, &chunk)).await };
         unpacking.push((framed.log_block, wanted, runtime.start(unpacked)));
     }
     for (log_block, wanted, unpacked) in unpacking {
         let Some(whole) = unpacked.await else {
-            let place = format!("journal, frame at log block {log_block}");
+            let place = format!("journal, frame at {log_block}");
             return Err(damage(place, "a chunk does not decompress although its checksum holds"));
         };
         pages.extend(wanted.into_iter().map(|(home, index)| (home, whole[index as usize].clone())));
@@ -242,28 +238,25 @@ async fn unpack(
 }
 
 /// The bytes of a chunk as they lie in the log.
-async fn stored(ring: &Ring<'_>, framed: &Framed, chunk: usize) -> Result<(Vec<u8>, Chunk), DeviceError> {
+async fn stored(log: &StoredLog<'_>, framed: &Framed, chunk: usize) -> Result<(Vec<u8>, Chunk), DeviceError> {
     let chunk = framed.chunks[chunk];
     if let Some(pages) = &framed.pages {
         return Ok((frame::slice(pages, chunk.offset, chunk.stored), chunk));
     }
     let first = chunk.offset / PAGE_SIZE;
     let end = (chunk.offset + chunk.stored).div_ceil(PAGE_SIZE);
-    let pages = ring.read(ring.after(framed.log_block, first as u32), (end - first) as u32).await?;
+    let pages = log.read(log.after(framed.log_block, first as u32), (end - first) as u32).await?;
     Ok((frame::slice(&pages, chunk.offset - first * PAGE_SIZE, chunk.stored), chunk))
 }
 
 /// Makes the home blocks read as the log does: nothing is written.
-async fn share_home(ring: &Ring<'_>, blocks: Blocks) -> FsResult<()> {
-    let mut under_way = Vec::new();
-    for part in blocks.chunks(ring.port.geometry().share_pairs_max.max(1) as usize) {
-        let pairs = part.iter().map(|(block, copy)| {
-            let Copy::Block { log_block, .. } = copy else { unreachable!("only such are shared") };
-            Remap { source: ring.place(*log_block), target: Lpn(*block) }
-        });
-        under_way.push(ring.port.send(Request::share(pairs.collect(), Cause::Recovery)).await);
-    }
-    Ok(wait_all(under_way).await?)
+async fn share_home(log: &StoredLog<'_>, blocks: Blocks) -> FsResult<()> {
+    let pair = |(block, copy): &(u64, Copy)| {
+        let Copy::Block { log_block, .. } = copy else { unreachable!("only such are shared") };
+        Remap { source: log.page_of(*log_block), target: Lpn(*block) }
+    };
+    let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
+    Ok(home::share_home(log.port, &pairs, Cause::Recovery).await?)
 }
 
 fn damage(place: String, problem: &str) -> FsError {

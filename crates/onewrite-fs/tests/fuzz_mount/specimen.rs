@@ -166,7 +166,7 @@ async fn change_for_ever(fs: &Rc<Ext4>, seed: u64) -> FsResult<()> {
     let pieces = fs.lookup(root, b"pieces").await?;
     let open = fs.lookup(many, format!("{:0150}", 5).as_bytes()).await?;
     fs.write(open, Position::At(0), pattern(5, 20_000), Manner::default()).await?;
-    fs.open(open);
+    fs.open(open).await?;
     fs.unlink(many, format!("{:0150}", 5).as_bytes()).await?;
     for round in 0_u64.. {
         let name = format!("new-{round:0100}");

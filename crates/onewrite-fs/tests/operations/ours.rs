@@ -65,7 +65,7 @@ impl Ours {
             Step::Open(path, slot, manner) => {
                 self.close(*slot).await?;
                 let ino = self.open(path, *manner).await?;
-                self.fs.open(ino);
+                self.fs.open(ino).await.map_err(number)?;
                 self.slots[*slot] = Some(ino);
                 Ok(Answer::Done)
             }

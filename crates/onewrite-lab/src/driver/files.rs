@@ -173,14 +173,14 @@ impl<F: FileSystem> Files<F> {
             true => self.create_or_lookup(file).await?,
             false => self.lookup(file).await?,
         };
-        self.fs.open(ino);
+        self.fs.open(ino).await?;
         opened.borrow_mut().put(slot, Some((file, ino)));
         Ok(0)
     }
 
     async fn create(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot) -> FsResult<u64> {
         let ino = self.make(file).await?;
-        self.fs.open(ino);
+        self.fs.open(ino).await?;
         opened.borrow_mut().put(slot, Some((file, ino)));
         Ok(0)
     }

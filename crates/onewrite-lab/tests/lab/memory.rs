@@ -233,7 +233,9 @@ impl FileSystem for MemoryFs {
         Err(FsError::Unsupported("renames".to_owned()))
     }
 
-    fn open(&self, _: Ino) {}
+    async fn open(&self, _: Ino) -> FsResult<()> {
+        Ok(())
+    }
 
     async fn release(&self, _: Ino) -> FsResult<()> {
         Ok(())

@@ -9,18 +9,18 @@ use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, PAGE_SIZE, P
 
 use super::super::format::JournalSuperblock;
 use super::super::log::LogMap;
+use super::super::ring::{LogBlock, Ring};
 
 /// Log blocks of one read.
 const READ_BLOCKS: u32 = 256;
 /// Reads under way at once.
 const READS_AHEAD_MAX: usize = 8;
 
-/// The ring.
-pub(super) struct Ring<'a> {
+/// A log as it lies on the device.
+pub(super) struct StoredLog<'a> {
     pub(super) port: &'a DevicePort,
     map: &'a LogMap,
-    first: u32,
-    length: u32,
+    ring: Ring,
     block_size: usize,
 }
 
@@ -36,29 +36,30 @@ struct Piece {
     skip: usize,
 }
 
-impl<'a> Ring<'a> {
-    pub(super) fn new(port: &'a DevicePort, map: &'a LogMap, superblock: &JournalSuperblock) -> Ring<'a> {
+impl<'a> StoredLog<'a> {
+    pub(super) fn new(port: &'a DevicePort, map: &'a LogMap, superblock: &JournalSuperblock) -> StoredLog<'a> {
         let length = superblock.length.min(u32::try_from(map.length()).unwrap_or(u32::MAX));
-        Ring { port, map, first: superblock.first, length, block_size: superblock.block_size as usize }
+        let ring = Ring::new(LogBlock(superblock.first), LogBlock(length));
+        StoredLog { port, map, ring, block_size: superblock.block_size as usize }
     }
 
     /// Blocks that can hold transactions.
     pub(super) fn blocks(&self) -> u32 {
-        self.length.saturating_sub(self.first)
+        self.ring.blocks()
     }
 
     /// The log block that comes `count` behind `block`.
-    pub(super) fn after(&self, block: u32, count: u32) -> u32 {
-        self.first + (block - self.first + count) % self.blocks()
+    pub(super) fn after(&self, block: LogBlock, count: u32) -> LogBlock {
+        self.ring.after(block, count)
     }
 
     /// Where a log block lies on the device; log blocks are pages.
-    pub(super) fn place(&self, block: u32) -> Lpn {
-        Lpn(self.map.runs(u64::from(block), 1)[0].start)
+    pub(super) fn page_of(&self, block: LogBlock) -> Lpn {
+        Lpn(self.map.block_of(block))
     }
 
     /// The content of `count` log blocks from `block` on.
-    pub(super) async fn read(&self, block: u32, count: u32) -> Result<Vec<Page>, DeviceError> {
+    pub(super) async fn read(&self, block: LogBlock, count: u32) -> Result<Vec<Page>, DeviceError> {
         let (mut block, mut left) = (block, count);
         let mut pages = Vec::with_capacity(count as usize);
         while left > 0 {
@@ -70,19 +71,19 @@ impl<'a> Ring<'a> {
     }
 
     /// The content of log blocks in ascending order; neighbours are read together, all at once.
-    pub(super) async fn read_all(&self, blocks: impl Iterator<Item = u32>) -> Result<Vec<Page>, DeviceError> {
+    pub(super) async fn read_all(&self, blocks: impl Iterator<Item = LogBlock>) -> Result<Vec<Page>, DeviceError> {
         let mut under_way = Vec::new();
         let mut blocks = blocks.peekable();
         while let Some(first) = blocks.next() {
             let mut count = 1;
-            while blocks.next_if_eq(&(first + count)).is_some() {
+            while blocks.next_if_eq(&LogBlock(first.0 + count)).is_some() {
                 count += 1;
             }
-            let (mut block, end) = (first, first + count);
-            while block < end {
-                let piece = self.piece(block, end - block);
+            let (mut block, mut left) = (first, count);
+            while left > 0 {
+                let piece = self.piece(block, left);
                 under_way.push((piece, self.port.send(piece.request()).await));
-                block += piece.count;
+                (block, left) = (LogBlock(block.0 + piece.count), left - piece.count);
             }
         }
         let mut pages = Vec::new();
@@ -93,9 +94,9 @@ impl<'a> Ring<'a> {
     }
 
     /// The longest read from `block` on, of `most` blocks at most.
-    fn piece(&self, block: u32, most: u32) -> Piece {
-        let count = most.min(self.length - block).min(self.port.geometry().transfer_pages_max);
-        let run = self.map.runs(u64::from(block), u64::from(count))[0];
+    fn piece(&self, block: LogBlock, most: u32) -> Piece {
+        let count = most.min(self.ring.until_end(block)).min(self.port.geometry().transfer_pages_max);
+        let run = self.map.runs(block.run(count))[0];
         let (size, page) = (self.block_size as u64, PAGE_SIZE as u64);
         let (start, end) = (run.start * size, (run.start + run.count) * size);
         let first = start / page;
@@ -125,38 +126,38 @@ impl Piece {
 
 /// Goes round the ring once, block by block, with reads ahead.
 pub(super) struct Reader<'a> {
-    ring: &'a Ring<'a>,
+    log: &'a StoredLog<'a>,
     under_way: VecDeque<(Piece, InFlight)>,
     /// How many reads may be under way: one at first, for a short log is read in vain beyond its end.
     reads_ahead: usize,
     /// What has been read and not given.
     ahead: std::vec::IntoIter<Page>,
     /// The block that comes next.
-    next: u32,
+    next: LogBlock,
     /// The block that is read next.
-    to_read: u32,
+    to_read: LogBlock,
     left_to_read: u32,
     pub(super) blocks_read: u64,
 }
 
 impl<'a> Reader<'a> {
     /// A reader that begins at log block `start`.
-    pub(super) fn new(ring: &'a Ring<'a>, start: u32) -> Reader<'a> {
-        let start = start.max(ring.first);
+    pub(super) fn new(log: &'a StoredLog<'a>, start: LogBlock) -> Reader<'a> {
+        let start = start.max(log.ring.first());
         Reader {
-            ring,
+            log,
             under_way: VecDeque::new(),
             reads_ahead: 1,
             ahead: Vec::new().into_iter(),
             next: start,
             to_read: start,
-            left_to_read: ring.blocks(),
+            left_to_read: log.blocks(),
             blocks_read: 0,
         }
     }
 
     /// The log block that comes next.
-    pub(super) fn block(&self) -> u32 {
+    pub(super) fn block(&self) -> LogBlock {
         self.next
     }
 
@@ -164,12 +165,12 @@ impl<'a> Reader<'a> {
     pub(super) async fn next(&mut self) -> Result<Option<Page>, DeviceError> {
         loop {
             if let Some(page) = self.ahead.next() {
-                self.next = self.ring.after(self.next, 1);
+                self.next = self.log.after(self.next, 1);
                 return Ok(Some(page));
             }
             self.read_ahead().await;
             let Some((piece, read)) = self.under_way.pop_front() else { return Ok(None) };
-            let pages = self.ring.cut(piece, read.await?);
+            let pages = self.log.cut(piece, read.await?);
             self.blocks_read += pages.len() as u64;
             self.ahead = pages.into_iter();
             self.reads_ahead = (self.reads_ahead * 2).min(READS_AHEAD_MAX);
@@ -178,9 +179,9 @@ impl<'a> Reader<'a> {
 
     async fn read_ahead(&mut self) {
         while self.under_way.len() < self.reads_ahead && self.left_to_read > 0 {
-            let piece = self.ring.piece(self.to_read, self.left_to_read.min(READ_BLOCKS));
-            self.under_way.push_back((piece, self.ring.port.send(piece.request()).await));
-            self.to_read = self.ring.after(self.to_read, piece.count);
+            let piece = self.log.piece(self.to_read, self.left_to_read.min(READ_BLOCKS));
+            self.under_way.push_back((piece, self.log.port.send(piece.request()).await));
+            self.to_read = self.log.after(self.to_read, piece.count);
             self.left_to_read -= piece.count;
         }
     }

@@ -12,7 +12,8 @@ use rustc_hash::FxHashMap;
 
 use super::super::format::frame::{Extent, Frame};
 use super::super::format::{self, Checksums, JournalSuperblock, Kind, Style, Tag, VersionOneSum, incompat};
-use super::reader::{Reader, Ring};
+use super::super::ring::LogBlock;
+use super::reader::{Reader, StoredLog};
 use super::{Blocks, Copy, Framed, Recovered, damage};
 use crate::api::FsResult;
 
@@ -26,7 +27,7 @@ struct Pending {
 
 pub(super) struct Scan<'a> {
     reader: Reader<'a>,
-    ring: &'a Ring<'a>,
+    log: &'a StoredLog<'a>,
     style: Style,
     is_streams: bool,
     pub(super) sequence: u32,
@@ -44,10 +45,10 @@ fn is_after(a: u32, b: u32) -> bool {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(ring: &'a Ring<'a>, superblock: &JournalSuperblock, kept_bytes_max: usize) -> Scan<'a> {
+    pub(super) fn new(log: &'a StoredLog<'a>, superblock: &JournalSuperblock, kept_bytes_max: usize) -> Scan<'a> {
         Scan {
-            reader: Reader::new(ring, superblock.start),
-            ring,
+            reader: Reader::new(log, LogBlock(superblock.start)),
+            log,
             style: superblock.style(),
             is_streams: superblock.incompat & incompat::STREAMS != 0,
             sequence: superblock.sequence,
@@ -118,7 +119,7 @@ impl<'a> Scan<'a> {
         let (style, sequence) = (self.style, self.sequence);
         let cost = JobCost::Checksum { bytes: (pages.len() * PAGE_SIZE) as u64 };
         let checked = move || check(&style, sequence, tags, pages);
-        let checked = self.ring.port.runtime().job(cost, checked).await;
+        let checked = self.log.port.runtime().job(cost, checked).await;
         for (offset, (tag, page, holds)) in (0..).zip(checked) {
             if style.checksums == Checksums::V1 {
                 sum.add(style.content(&page.bytes()));
@@ -126,7 +127,7 @@ impl<'a> Scan<'a> {
             if !holds {
                 pending.damaged.get_or_insert(tag.home_block);
             }
-            let log_block = self.ring.after(first, offset);
+            let log_block = self.log.after(first, offset);
             let copy = Copy::Block { log_block, is_escaped: tag.is_escaped, page: self.keep(1).then_some(page) };
             pending.copies.push((tag.home_block, copy));
         }
@@ -154,15 +155,15 @@ impl<'a> Scan<'a> {
     }
 
     /// The frame whose first block is `page`, if all of it is there.
-    async fn frame(&mut self, log_block: u32, page: &Page) -> FsResult<Option<Pending>> {
-        let blocks_max = self.ring.blocks() as usize;
+    async fn frame(&mut self, log_block: LogBlock, page: &Page) -> FsResult<Option<Pending>> {
+        let blocks_max = self.log.blocks() as usize;
         let Some(extent) = Extent::decode(&page.bytes()[..], &self.style, blocks_max) else { return Ok(None) };
         let mut pages = vec![page.clone()];
         let Some(rest) = self.pages(extent.log_blocks() - 1).await? else { return Ok(None) };
         pages.extend(rest);
         let cost = JobCost::Checksum { bytes: (pages.len() * PAGE_SIZE) as u64 };
         let checked = move || (Frame::decode(&pages, &extent), pages);
-        let (frame, pages) = self.ring.port.runtime().job(cost, checked).await;
+        let (frame, pages) = self.log.port.runtime().job(cost, checked).await;
         let Some(frame) = frame else { return Ok(None) };
         let number = self.frames.len() as u32;
         let of_chunk = frame
@@ -183,21 +184,21 @@ impl<'a> Scan<'a> {
         let Some(first) = self.reader.next().await? else { return Ok(None) };
         let length = u32::from_be_bytes(first.bytes()[..4].try_into().expect("four bytes")) as usize;
         let log_blocks = (length + 4).div_ceil(PAGE_SIZE);
-        if length == 0 || log_blocks > self.ring.blocks() as usize {
+        if length == 0 || log_blocks > self.log.blocks() as usize {
             return Ok(None);
         }
         let mut pages = vec![first];
         let Some(rest) = self.pages(log_blocks - 1).await? else { return Ok(None) };
         pages.extend(rest);
-        let most = (length * 255).min((self.ring.blocks() as usize + 1) * PAGE_SIZE);
+        let most = (length * 255).min((self.log.blocks() as usize + 1) * PAGE_SIZE);
         let cost = JobCost::Decompress { bytes: most as u64 };
         let unpack = move || lz4_flex::block::decompress(&super::frame::slice(&pages, 4, length), most).ok();
-        let Some(raw) = self.ring.port.runtime().job(cost, unpack).await else { return Ok(None) };
+        let Some(raw) = self.log.port.runtime().job(cost, unpack).await else { return Ok(None) };
         Ok(self.plain(log_block, raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect()))
     }
 
     /// A transaction from its plain blocks; ends at its commit block.
-    fn plain(&self, log_block: u32, pages: Vec<Page>) -> Option<Pending> {
+    fn plain(&self, log_block: LogBlock, pages: Vec<Page>) -> Option<Pending> {
         let mut pending = Pending::default();
         let mut pages = pages.into_iter();
         while let Some(page) = pages.next() {

@@ -6,7 +6,7 @@ use onewrite_block::{DevicePort, PAGE_SIZE, Page};
 
 use super::super::format::JournalSuperblock;
 use super::super::log::LogMap;
-use super::reader::Ring;
+use super::reader::StoredLog;
 use super::scan::Scan;
 use super::{Copy, Framed, Recovered, contents, damage};
 use crate::api::{FsError, FsResult};
@@ -41,8 +41,8 @@ impl LogView {
         }
         let begin = port.runtime().now();
         let (newest, frames, mut done) = {
-            let ring = Ring::new(port, &map, &superblock);
-            let mut scan = Scan::new(&ring, &superblock, kept_bytes_max);
+            let log = StoredLog::new(port, &map, &superblock);
+            let mut scan = Scan::new(&log, &superblock, kept_bytes_max);
             scan.run().await?;
             let (newest, frames) = scan.newest();
             (newest, frames, scan.done)
@@ -76,8 +76,8 @@ impl LogView {
     /// Device errors, and a chunk that does not decompress.
     pub async fn block(&self, block: u64) -> FsResult<Option<Page>> {
         let Some(copy) = self.copies.get(&block) else { return Ok(None) };
-        let ring = Ring::new(&self.port, &self.map, &self.superblock);
-        let found = contents(&ring, &[(block, copy.clone())], &self.frames).await?;
+        let log = StoredLog::new(&self.port, &self.map, &self.superblock);
+        let found = contents(&log, &[(block, copy.clone())], &self.frames).await?;
         Ok(found.into_iter().next().map(|(_, page)| page))
     }
 }

@@ -1,0 +1,30 @@
+//! Home: how the checkpoint and the recovery bring blocks to where they belong.
+
+use onewrite_block::{Cause, DeviceError, DevicePort, Page, Remap, Request};
+
+use crate::transfer::{send_run, wait_all};
+
+/// Writes copies of blocks home and waits; `blocks` are in ascending order, and neighbours go in one request.
+///
+/// # Errors
+/// What the device says.
+pub(super) async fn copy_home(port: &DevicePort, blocks: &[(u64, Page)], cause: Cause) -> Result<(), DeviceError> {
+    let mut under_way = Vec::new();
+    for run in blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
+        let pages = run.iter().map(|(_, page)| page.clone());
+        under_way.extend(send_run(port, run[0].0, pages, false, cause).await);
+    }
+    wait_all(under_way).await
+}
+
+/// Makes home blocks read as log blocks do, and waits: nothing is written, and it is durable when a request completes.
+///
+/// # Errors
+/// What the device says.
+pub(super) async fn share_home(port: &DevicePort, pairs: &[Remap], cause: Cause) -> Result<(), DeviceError> {
+    let mut under_way = Vec::new();
+    for part in pairs.chunks(port.geometry().share_pairs_max.max(1) as usize) {
+        under_way.push(port.send(Request::share(part.to_vec(), cause)).await);
+    }
+    wait_all(under_way).await
+}
