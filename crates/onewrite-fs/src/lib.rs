@@ -5,6 +5,7 @@
 pub mod api;
 pub mod check;
 pub mod content;
+mod devices;
 pub mod ext4;
 pub mod journal;
 pub mod pages;
@@ -16,3 +17,4 @@ pub use api::{
     FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
 };
 pub use content::{Content, Data, pattern_page};
+pub use devices::Devices;

@@ -375,3 +375,14 @@ fn attributes_come_with_names_in_one_call() {
         Ok(())
     });
 }
+
+#[test]
+fn a_device_that_ext4_has_no_use_for_is_refused_by_name() {
+    let executor = onewrite_block::Executor::ideal();
+    let image = executor.runtime().attach(Box::new(new_disk(64 * MIB, 1024)));
+    let log = executor.runtime().attach(Box::new(RamDisk::volatile(1024)));
+    let devices = onewrite_fs::Devices { log: Some(log), ..image.into() };
+    let mount = async move { Ext4::mount(devices, MountOptions::new(Mode::Ordered)).await.err() };
+    let error = executor.block_on(mount).expect("nothing halts").expect("refused").to_string();
+    assert_eq!(error, "unsupported: a log device of its own, which ext4 has no use for; leave it out");
+}

@@ -24,6 +24,7 @@ use super::mode::{Mode, Scope};
 use super::tasks::start_tasks;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
+use crate::devices::Devices;
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{
     BlockRange, CheckpointBy, Commit, EvictionSpot, Journal, JournalOptions, LogBlock, LogMap, Prospect, Recovered,
@@ -128,13 +129,13 @@ struct Opened {
 }
 
 impl Ext4 {
-    /// Mounts the image on `port`.
+    /// Mounts an image, which keeps its log inside itself: a log device of its own is refused.
     ///
     /// # Errors
-    /// Damage, an unsupported feature or option by name, device errors.
-    pub async fn mount(port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+    /// Damage, an unsupported feature, option or device by name, device errors.
+    pub async fn mount(devices: impl Into<Devices>, options: MountOptions) -> FsResult<Ext4> {
         let commit = options.mode.commit();
-        Ext4::mount_with(port, options, commit).await
+        Ext4::mount_with(devices, options, commit).await
     }
 
     /// As [`Ext4::mount`], with a way to commit of the caller's instead of the mode's: for experiments, and for the
@@ -142,7 +143,12 @@ impl Ext4 {
     ///
     /// # Errors
     /// As [`Ext4::mount`].
-    pub async fn mount_with(port: DevicePort, options: MountOptions, commit: Box<dyn Commit>) -> FsResult<Ext4> {
+    pub async fn mount_with(
+        devices: impl Into<Devices>,
+        options: MountOptions,
+        commit: Box<dyn Commit>,
+    ) -> FsResult<Ext4> {
+        let port = devices.into().image_only("ext4")?;
         let cache = page_cache(&options)?;
         options.check_device(port.geometry())?;
         let by = options.mode.checkpoint();

@@ -1,0 +1,40 @@
+//! Devices: what a mount is given to work on, by name.
+
+use onewrite_block::DevicePort;
+
+use crate::api::{FsError, FsResult};
+
+/// The devices of one mount. Every file system has an image; which others it takes, it says.
+#[derive(Clone)]
+pub struct Devices {
+    /// The device that the image lies on.
+    pub image: DevicePort,
+    /// A log outside the image.
+    pub log: Option<DevicePort>,
+    /// Where writes are staged before they reach the image.
+    pub staging: Option<DevicePort>,
+}
+
+impl Devices {
+    /// The image, of a file system that takes nothing else.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] with the name of a device that `file_system` would not use.
+    pub fn image_only(self, file_system: &str) -> FsResult<DevicePort> {
+        let others = [("log", self.log.is_some()), ("staging", self.staging.is_some())];
+        match others.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(self.image),
+            Some((name, _)) => {
+                let what = format!("a {name} device of its own, which {file_system} has no use for; leave it out");
+                Err(FsError::Unsupported(what))
+            }
+        }
+    }
+}
+
+impl From<DevicePort> for Devices {
+    /// An image alone.
+    fn from(image: DevicePort) -> Devices {
+        Devices { image, log: None, staging: None }
+    }
+}
