@@ -24,8 +24,9 @@ use std::ops::Range;
 use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
+use super::survey::Survey;
 use super::volume::Volume;
-use super::write::{ALLOCATION_STEP_BLOCKS, map_credits};
+use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
 use crate::pages::PAGE_BYTES;
 
@@ -44,32 +45,21 @@ impl Volume {
         kept(self.groups.reserved.get())
     }
 
-    /// Reserves blocks for the holes among the pages from `first` up to `end`, which become dirty now. False, with
+    /// Reserves blocks for the holes that were just found, whose pages become dirty now. Does not wait. False, with
     /// nothing done, if free space is scarce: then blocks have to be allocated at once.
-    pub(super) async fn delay(&self, node: &Node, first: u64, end: u64) -> FsResult<bool> {
-        let mut holes = Vec::new();
-        let mut index = first;
-        while index < end {
-            let next = match self.map(node, index as u32).await? {
-                Mapping::Mapped(extent) => end.min(index + u64::from(extent.length)),
-                Mapping::Hole(length) => {
-                    let next = end.min(index + length);
-                    holes.extend((index..next).filter(|page| !node.delayed.borrow().contains(*page)));
-                    next
-                }
-            };
-            index = next;
-        }
+    pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
+        let is_new = |page: &u64| !node.delayed.borrow().contains(*page);
+        let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
         let reserved = self.groups.reserved.get() + holes.len() as u64;
         if kept(reserved) > self.groups.available_blocks() {
-            return Ok(false);
+            return false;
         }
         self.groups.reserved.set(reserved);
         let mut delayed = node.delayed.borrow_mut();
         for page in holes {
             delayed.insert(page..page + 1);
         }
-        Ok(true)
+        true
     }
 
     /// Pages that are dropped, or have blocks now: they are delayed no more.
@@ -99,7 +89,14 @@ impl Volume {
                 continue;
             };
             let stop = stop.min(run.start + ALLOCATION_STEP_BLOCKS);
-            index = self.allocate_run(&mut handle, node, (run.start, stop), true).await?;
+            // It may have a block meanwhile: unwritten ones of a reservation.
+            index = match self.map(node, run.start as u32).await? {
+                Mapping::Mapped(extent) => stop.min(run.start + u64::from(extent.length)),
+                Mapping::Hole(length) => {
+                    let hole = run.start..stop.min(run.start + length);
+                    self.allocate_extent(&mut handle, node, hole, NewBlocks::Unwritten).await?.logical_end()
+                }
+            };
             self.load_inode_block(node.number).await?;
             self.save(&mut handle, node);
         }

@@ -25,6 +25,7 @@ mod ops;
 mod rename;
 mod runs;
 mod shift;
+mod survey;
 mod sync;
 mod tasks;
 mod truncate;

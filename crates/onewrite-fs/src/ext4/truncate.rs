@@ -12,7 +12,7 @@ use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::mode::Scope;
 use super::volume::Volume;
-use super::write::ALLOCATION_STEP_BLOCKS;
+use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks};
 use crate::api::{Allocation, FsResult};
 use crate::journal::{BlockRange, Handle};
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
@@ -172,9 +172,10 @@ impl Volume {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
             let map = node.map_lock.exclusive().await;
-            let (_, outcome) = self.allocate_range(&mut handle, node, (first, next), true).await;
+            let survey = self.survey(node, first..next).await?;
+            let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
-            if next == stop && outcome.is_ok() {
+            if next == stop && allocated.outcome.is_ok() {
                 let stamp = self.timestamp();
                 if size > node.size() {
                     node.set_size(size);
@@ -185,7 +186,7 @@ impl Volume {
             self.load_inode_block(node.number).await?;
             self.save(&mut handle, node);
             node.data_changed_in.set(handle.tid());
-            outcome?;
+            allocated.outcome?;
             first = next;
         }
         Ok(())

@@ -9,6 +9,7 @@
 //! If nothing of the inode changes (an overwrite within one tick of the clock), a step outside full scope needs no
 //! transaction at all. The node's lock is held alone; direct overwrites share it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
@@ -18,6 +19,7 @@ use super::format::Extent;
 use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
 use super::mode::Scope;
+use super::survey::{Part, Survey};
 use super::volume::Volume;
 use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
@@ -30,6 +32,32 @@ const STEP_BYTES: u64 = 64 * 1024;
 pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
 /// Largest step of an allocation without content.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
+
+/// What new blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewBlocks {
+    /// Content comes with the same transaction, or before it; unwritten blocks in the range count as written, too.
+    Written,
+    /// They read as zeros until the map says that they are written.
+    Unwritten,
+}
+
+/// What [`Volume::allocate_range`] came to.
+pub(super) struct Allocated {
+    /// What the pages before `reached` have now.
+    survey: Survey,
+    /// The page before which all have blocks: the end of the range unless the outcome is an error.
+    reached: u64,
+    /// [`FsError::NoSpace`], device errors and damage.
+    pub(super) outcome: FsResult<()>,
+}
+
+impl Allocated {
+    fn add(&mut self, extent: Extent) {
+        self.reached = extent.logical_end();
+        self.survey.parts.push(Part::Mapped(extent));
+    }
+}
 
 impl Volume {
     /// See `FileSystem::write`; the node's lock is held alone.
@@ -65,8 +93,9 @@ impl Volume {
     async fn write_step(&self, node: &Rc<Node>, (start, end): (u64, u64), whole: (u64, Content<'_>)) -> FsResult<()> {
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
         let mut step = self.pages.begin_step(self, node, first..last + 1, whole).await?;
-        let needs_map = !self.is_written(node, first, last + 1).await?;
-        let delays = self.delays() && (!needs_map || self.delay(node, first, last + 1).await?);
+        let mut survey = self.survey(node, first..last + 1).await?;
+        let needs_map = !survey.is_written();
+        let delays = self.delays() && (!needs_map || self.delay(node, &survey));
         let needs_map = needs_map && !delays;
         let grows = end > node.size() && !delays;
         let stamp = self.timestamp();
@@ -87,7 +116,12 @@ impl Volume {
         let mut outcome = Ok(());
         if needs_map {
             let _map = node.map_lock.exclusive().await;
-            (reached, outcome) = self.allocate_range(&mut handle, node, (first, last + 1), false).await;
+            if self.delays() {
+                // Others may have given blocks to delayed pages meanwhile.
+                survey = self.survey(node, first..last + 1).await?;
+            }
+            let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Written).await;
+            (survey, reached, outcome) = (allocated.survey, allocated.reached, allocated.outcome);
             if self.scope == Scope::OrderedMetadata {
                 handle.order(u64::from(node.number));
             }
@@ -95,7 +129,7 @@ impl Volume {
         if reached > first {
             // On a full disk, what has blocks is written all the same: they must not show what they held before.
             match self.scope {
-                Scope::Full => self.put_logged(&mut handle, node, first, reached - 1, &mut step).await?,
+                Scope::Full => self.put_logged(&mut handle, node, first..reached, &survey, &mut step).await?,
                 _ => self.pages.put_dirty(self, node, first..reached, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
@@ -132,49 +166,81 @@ impl Volume {
         Ok(true)
     }
 
-    /// Allocates blocks for the holes among the pages from `first` up to `end`; unless `unwritten`, unwritten blocks
-    /// count as written from now on. The inode is the caller's to save. Gives the page before which all have blocks,
-    /// which is `end` unless the outcome is an error ([`FsError::NoSpace`]).
+    /// Allocates blocks for the holes that `survey` found, which is true: the map's lock is held, or nobody else changes
+    /// the map. The inode is the caller's to save.
     pub(super) async fn allocate_range(
         &self,
         handle: &mut Handle,
         node: &Node,
-        (first, end): (u64, u64),
-        unwritten: bool,
-    ) -> (u64, FsResult<()>) {
-        let mut index = first;
-        while index < end {
-            match self.allocate_run(handle, node, (index, end), unwritten).await {
-                Ok(next) => index = next,
-                Err(error) => return (index, Err(error)),
+        survey: Survey,
+        kind: NewBlocks,
+    ) -> Allocated {
+        let mut done = Allocated { survey: Survey::default(), reached: 0, outcome: Ok(()) };
+        for part in survey.parts {
+            done.outcome = match part {
+                Part::Mapped(extent) => self.take_mapped(handle, node, extent, kind, &mut done).await,
+                Part::Hole(pages) => self.fill_hole(handle, node, pages, kind, &mut done).await,
+            };
+            if done.outcome.is_err() {
+                break;
             }
         }
-        (end, Ok(()))
+        done
     }
 
-    /// The first step of [`Volume::allocate_range`]: one extent or one hole.
-    pub(super) async fn allocate_run(
+    /// Unwritten blocks count as written from now on, if they are to.
+    async fn take_mapped(
         &self,
         handle: &mut Handle,
         node: &Node,
-        (index, end): (u64, u64),
-        unwritten: bool,
-    ) -> FsResult<u64> {
-        let hole = match self.map(node, index as u32).await? {
-            Mapping::Mapped(extent) => {
-                let stop = end.min(index + u64::from(extent.length));
-                if extent.unwritten && !unwritten {
-                    self.mark_written(handle, node, (index, stop)).await?;
-                }
-                return Ok(stop);
-            }
-            Mapping::Hole(length) => length,
-        };
-        let wanted = hole.min(end - index).min(ALLOCATION_STEP_BLOCKS) as u32;
+        extent: Extent,
+        kind: NewBlocks,
+        done: &mut Allocated,
+    ) -> FsResult<()> {
+        done.reached = extent.logical.into();
+        if extent.unwritten && kind == NewBlocks::Written {
+            self.mark_written(handle, node, (extent.logical.into(), extent.logical_end())).await?;
+        }
+        done.add(extent);
+        Ok(())
+    }
+
+    async fn fill_hole(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        pages: Range<u64>,
+        kind: NewBlocks,
+        done: &mut Allocated,
+    ) -> FsResult<()> {
+        let mut index = pages.start;
+        done.reached = index;
+        while index < pages.end {
+            let extent = self.allocate_extent(handle, node, index..pages.end, kind).await?;
+            index = extent.logical_end();
+            done.add(extent);
+        }
+        Ok(())
+    }
+
+    /// Allocates one extent at the beginning of a hole. The inode is the caller's to save.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`]; device errors and damage.
+    pub(super) async fn allocate_extent(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        hole: Range<u64>,
+        kind: NewBlocks,
+    ) -> FsResult<Extent> {
+        let index = hole.start;
+        let wanted = (hole.end - index).min(ALLOCATION_STEP_BLOCKS) as u32;
         let goal = self.goal(node, index as u32).await?;
         let is_delayed = node.delayed.borrow().contains(index);
         let wanted = if is_delayed { wanted } else { self.until_delayed(node, index, wanted) };
         let range = self.allocate_for_growth(handle, goal, (index as u32, wanted, is_delayed)).await?;
+        let unwritten = kind == NewBlocks::Unwritten;
         let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
         if let Err(error) = self.insert_extent(handle, node, extent).await {
             self.free_blocks(handle, range).await?;
@@ -182,7 +248,7 @@ impl Volume {
         }
         node.inode.borrow_mut().sectors += range.count * SECTORS_PER_BLOCK;
         self.settle(node, index..index + range.count);
-        Ok(index + range.count)
+        Ok(extent)
     }
 
     /// How many of the `wanted` pages from `index` on come before the next delayed one, which has a block of its own
@@ -210,17 +276,14 @@ impl Volume {
         &self,
         handle: &mut Handle,
         node: &Node,
-        first: u64,
-        last: u64,
+        pages: Range<u64>,
+        survey: &Survey,
         step: &mut Step<'_>,
     ) -> FsResult<()> {
-        for index in first..=last {
-            let Mapping::Mapped(extent) = self.map(node, index as u32).await? else {
-                let place = format!("{}, page {index}", node.ino());
-                return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
-            };
+        for index in pages {
+            let block = survey.block_of(index).expect("pages before the one that was reached have blocks");
             self.pages.put_page(self, node, index, step).await?;
-            self.pin(handle, extent.physical, page_key(node, index));
+            self.pin(handle, block, page_key(node, index));
         }
         Ok(())
     }
@@ -273,11 +336,12 @@ impl Volume {
         if needs_map {
             let mut handle = self.journal.start(credits + 1).await?;
             let map = node.map_lock.exclusive().await;
-            let (_, outcome) = self.allocate_range(&mut handle, node, (first, stop), true).await;
+            let survey = self.survey(node, first..stop).await?;
+            let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
             self.load_inode_block(node.number).await?;
             self.save(&mut handle, node);
-            outcome?;
+            allocated.outcome?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
         self.pages.write_past_cache(self, node, first, pages).await?;
