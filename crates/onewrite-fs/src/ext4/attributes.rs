@@ -16,7 +16,8 @@ use super::format::attribute::{self, AttributeList, Attributes};
 use super::format::inode::{attribute_area, attribute_area_mut};
 use super::inodes::Node;
 use super::map::SECTORS_PER_BLOCK;
-use super::volume::{Volume, block_key};
+use super::views::ExtendedAttributes;
+use super::volume::block_key;
 use crate::api::{AttributeManner, FsError, FsResult};
 use crate::journal::{BlockRange, Handle};
 
@@ -59,7 +60,7 @@ pub(super) fn full_name(index: u8, name: &[u8]) -> Option<Vec<u8>> {
     Some([*prefix, name].concat())
 }
 
-impl Volume {
+impl ExtendedAttributes<'_> {
     /// All attributes of the inode.
     async fn attribute_list(&self, node: &Node) -> FsResult<AttributeList> {
         let mut list = AttributeList::default();
@@ -173,7 +174,7 @@ impl Volume {
             Some(bytes) => {
                 self.make_room().await?;
                 let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number));
-                let home = self.allocate_blocks(handle, goal, 1).await?.start;
+                let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
                 if old != 0 {
                     self.release_attribute_block(handle, node).await?;
                 }
@@ -195,7 +196,7 @@ impl Volume {
         let count = references(&self.attribute_block(home).await?.bytes());
         node.drop_blocks(1);
         if count <= 1 {
-            return self.free_blocks(handle, BlockRange { start: home, count: 1 }).await;
+            return self.allocator().free_blocks(handle, BlockRange { start: home, count: 1 }).await;
         }
         self.change(handle, home, |bytes| {
             bytes[4..8].copy_from_slice(&(count - 1).to_le_bytes());

@@ -53,7 +53,7 @@ impl Backing for Volume {
     }
 
     async fn lookup(&self, node: &Node, index: u64) -> FsResult<Lookup> {
-        Ok(match self.map(node, index as u32).await? {
+        Ok(match self.extents().map(node, index as u32).await? {
             Mapping::Mapped(extent) if extent.unwritten => Lookup::Nothing { count: extent.length.into() },
             Mapping::Mapped(extent) => Lookup::At { block: extent.physical, count: extent.length.into() },
             Mapping::Hole(count) => Lookup::Nothing { count },
@@ -69,12 +69,12 @@ impl Backing for Volume {
     }
 
     async fn prepare(&self, node: &Node, pages: Range<u64>) -> FsResult<()> {
-        self.allocate_delayed(node, pages).await
+        self.contents().allocate_delayed(node, pages).await
     }
 
     async fn target(&self, node: &Node, pages: Range<u64>) -> FsResult<Target<Found>> {
         let version = node.map_version.get();
-        let mapping = self.map(node, pages.start as u32).await?;
+        let mapping = self.extents().map(node, pages.start as u32).await?;
         if node.map_version.get() != version {
             return Ok(Target::Changed);
         }
@@ -95,7 +95,7 @@ impl Backing for Volume {
             self.journal.note_data(BlockRange { start: run.block, count });
         }
         if outcome == Outcome::Arrived && run.route == Route::Buffered {
-            self.content_arrived(node, run.pages.clone(), run.file_size, run.found.is_unwritten);
+            self.contents().content_arrived(node, run.pages.clone(), run.file_size, run.found.is_unwritten);
         }
     }
 }

@@ -14,7 +14,8 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::format::group::BLOCK_UNINIT;
 use super::format::{Layout, RawGroupDescriptor};
-use super::volume::{Volume, block_key};
+use super::views::Allocator;
+use super::volume::block_key;
 use crate::api::{FsError, FsResult};
 use crate::journal::{BlockRange, Handle};
 
@@ -132,7 +133,7 @@ fn count_set(bitmap: &Bitmap, start: u32, count: u32) -> u32 {
     (start..start + count).map(|bit| u32::from(bitmap[bit as usize / 8] >> (bit % 8) & 1)).sum()
 }
 
-impl Volume {
+impl Allocator<'_> {
     /// Sees to it that the block bitmap of `group` is in memory; computes it if it was never written.
     pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<u64> {
         let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
@@ -193,9 +194,9 @@ impl Volume {
     ///
     /// # Errors
     /// [`FsError::NoSpace`] if no block is free that is not kept for delayed pages;
-    /// [`Volume::waiting_blocks`](Groups::waiting_blocks) tells whether a commit would free some.
+    /// [`Allocator::waiting_blocks`](Groups::waiting_blocks) tells whether a commit would free some.
     pub(super) async fn allocate_blocks(&self, handle: &mut Handle, goal: u64, wanted: u32) -> FsResult<BlockRange> {
-        let kept = self.kept_blocks();
+        let kept = self.contents().kept_blocks();
         let free = if kept == 0 { u64::MAX } else { self.groups.available_blocks().saturating_sub(kept) };
         match free {
             0 => Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free }),
@@ -203,18 +204,18 @@ impl Volume {
         }
     }
 
-    /// As [`Volume::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if that is
+    /// As [`Allocator::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if that is
     /// free, else where there is room behind it, as Linux rounds requests up. `is_kept` says that the blocks are of those kept for delayed pages.
     ///
     /// # Errors
-    /// As [`Volume::allocate_blocks`].
+    /// As [`Allocator::allocate_blocks`].
     pub(super) async fn allocate_for_growth(
         &self,
         handle: &mut Handle,
         goal: u64,
         (logical, wanted, is_kept): (u32, u32, bool),
     ) -> FsResult<BlockRange> {
-        let kept = if is_kept { 0 } else { self.kept_blocks() };
+        let kept = if is_kept { 0 } else { self.contents().kept_blocks() };
         let is_ample = self.groups.available_blocks() > kept + u64::from(wanted);
         if !is_ample || !self.layout.contains_block(goal) {
             return match is_kept {
@@ -247,7 +248,7 @@ impl Volume {
         self.allocate_kept_blocks(handle, goal, wanted).await
     }
 
-    /// As [`Volume::allocate_blocks`], of those kept for delayed pages, too.
+    /// As [`Allocator::allocate_blocks`], of those kept for delayed pages, too.
     ///
     /// # Errors
     /// [`FsError::NoSpace`] if no block is free at all.

@@ -12,7 +12,7 @@ use super::ialloc::INODE_CREDITS;
 use super::inodes::{Node, encode_device_number};
 use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
 use super::ops::LINKS_MAX;
-use super::volume::Volume;
+use super::views::Directories;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::journal::{BlockRange, Handle};
 use crate::pages::PAGE_BYTES;
@@ -21,7 +21,7 @@ use crate::pages::PAGE_BYTES;
 const FAST_LINK_MAX: usize = 59;
 const CREATE_CREDITS: usize = INODE_CREDITS + ENTRY_CREDITS + MAP_CREDITS + 4;
 
-impl Volume {
+impl Directories<'_> {
     fn new_inode(&self, node: NewNode) -> Inode {
         let stamp = self.timestamp();
         let mut block = [0; 60];
@@ -60,7 +60,7 @@ impl Volume {
         let mut handle = self.journal.start(CREATE_CREDITS).await?;
         let is_directory = node.kind == FileKind::Directory;
         let inode = self.new_inode(node);
-        let child = self.allocate_inode(&mut handle, directory.number, inode, is_directory).await?;
+        let child = self.allocator().allocate_inode(&mut handle, directory.number, inode, is_directory).await?;
         let outcome = self.furnish(&mut handle, directory, &child, (name, target)).await;
         if let Err(error) = outcome {
             self.undo_create(&mut handle, &child).await?;
@@ -104,10 +104,10 @@ impl Volume {
     async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<u64> {
         self.make_room().await?;
         let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number));
-        let home = self.allocate_blocks(handle, goal, 1).await?.start;
+        let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
         child.inode.borrow_mut().sectors = SECTORS_PER_BLOCK;
         let extent = Extent { logical: 0, physical: home, length: 1, unwritten: false };
-        self.insert_extent(handle, child, extent).await?;
+        self.extents().insert_extent(handle, child, extent).await?;
         Ok(home)
     }
 
@@ -132,11 +132,11 @@ impl Volume {
     /// A full disk stopped a creation: takes back the inode and its block.
     async fn undo_create(&self, handle: &mut Handle, child: &Rc<Node>) -> FsResult<()> {
         if child.inode.borrow().has(flags::EXTENTS)
-            && let Some(taken) = self.take_extent(handle, child, (0, 1)).await?
+            && let Some(taken) = self.extents().take_extent(handle, child, (0, 1)).await?
         {
-            self.free_blocks(handle, BlockRange { start: taken.physical, count: 1 }).await?;
+            self.allocator().free_blocks(handle, BlockRange { start: taken.physical, count: 1 }).await?;
         }
         child.inode.borrow_mut().sectors = 0;
-        self.free_inode(handle, child).await
+        self.allocator().free_inode(handle, child).await
     }
 }

@@ -25,7 +25,7 @@ use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
 use super::survey::Survey;
-use super::volume::Volume;
+use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
 use crate::pages::PAGE_BYTES;
@@ -34,7 +34,7 @@ use crate::pages::PAGE_BYTES;
 const TREE_BLOCKS_KEPT: u64 = 32;
 const RESERVED_PER_TREE_BLOCK: u64 = 64;
 
-impl Volume {
+impl Contents<'_> {
     /// Whether allocation waits for writeback.
     pub(super) fn delays(&self) -> bool {
         self.scope != Scope::Full && self.options.delayed_allocation
@@ -90,7 +90,7 @@ impl Volume {
             };
             let stop = stop.min(run.start + ALLOCATION_STEP_BLOCKS);
             // It may have a block meanwhile: unwritten ones of a reservation.
-            index = match self.map(node, run.start as u32).await? {
+            index = match self.extents().map(node, run.start as u32).await? {
                 Mapping::Mapped(extent) => stop.min(run.start + u64::from(extent.length)),
                 Mapping::Hole(length) => {
                     let hole = run.start..stop.min(run.start + length);
@@ -131,14 +131,14 @@ impl Volume {
             let _map = node.map_lock.exclusive().await;
             let next = node.converting.borrow().first_from(0);
             if let Some(run) = next {
-                let (length, is_unwritten) = match self.map_as_stored(node, run.start as u32).await? {
+                let (length, is_unwritten) = match self.extents().map_as_stored(node, run.start as u32).await? {
                     Mapping::Mapped(extent) => (u64::from(extent.length), extent.unwritten),
                     Mapping::Hole(length) => (length, false),
                 };
                 let stop = run.end.min(run.start + length);
                 if is_unwritten {
-                    self.mark_written(&mut handle, node, (run.start, stop)).await?;
-                    self.flatten(&mut handle, node).await?;
+                    self.extents().mark_written(&mut handle, node, (run.start, stop)).await?;
+                    self.extents().flatten(&mut handle, node).await?;
                 }
                 node.converting.borrow_mut().remove(run.start..stop);
             }

@@ -12,7 +12,8 @@ use super::balloc::{next_clear, set_bits};
 use super::format::group::INODE_UNINIT;
 use super::format::{Inode, ROOT_INODE};
 use super::inodes::Node;
-use super::volume::{Volume, block_key};
+use super::views::Allocator;
+use super::volume::block_key;
 use crate::api::{FsError, FsResult, Ino};
 use crate::journal::Handle;
 
@@ -21,7 +22,7 @@ pub(super) const INODE_CREDITS: usize = 3;
 /// Blocks that a change of the orphan list may change: superblock, own table block, predecessor's.
 pub(super) const ORPHAN_CREDITS: usize = 3;
 
-impl Volume {
+impl Allocator<'_> {
     /// Takes a free inode and puts `inode` into it, as part of a transaction.
     ///
     /// # Errors
@@ -100,7 +101,7 @@ impl Volume {
         }
     }
 
-    /// Whether everything that [`Volume::mark_inode`] changes is in memory, and the inode still as it was.
+    /// Whether everything that [`Allocator::mark_inode`] changes is in memory, and the inode still as it was.
     fn can_mark_inode(&self, number: u32) -> bool {
         let group = self.layout.group_of_inode(number);
         let bitmap_block = self.groups.all.borrow()[group as usize].descriptor.inode_bitmap();

@@ -48,7 +48,7 @@ impl FileView for Ext4 {
             let inode = node.inode.borrow();
             return Ok(inode.block[..size.min(inode.block.len())].to_vec());
         }
-        match volume.map(&node, 0).await? {
+        match volume.extents().map(&node, 0).await? {
             Mapping::Mapped(extent) => {
                 let page = volume.block(extent.physical, |_| Ok(())).await?;
                 Ok(page.bytes()[..size.min(PAGE_BYTES as usize)].to_vec())
@@ -73,7 +73,7 @@ impl FileView for Ext4 {
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
         let _held = directory.lock.shared().await;
-        volume.entries_from(&directory, cursor).await
+        volume.directories().entries_from(&directory, cursor).await
     }
 
     async fn read_directory_attributes(
@@ -86,7 +86,7 @@ impl FileView for Ext4 {
         let directory = volume.directory(directory).await?;
         let _held = directory.lock.shared().await;
         let mut entries = Vec::new();
-        for entry in volume.entries_from(&directory, cursor).await? {
+        for entry in volume.directories().entries_from(&directory, cursor).await? {
             let node = volume.node(entry.ino).await;
             entries.push((entry, node.ok().map(|node| node.attributes())));
         }
@@ -98,7 +98,7 @@ impl FileView for Ext4 {
         let node = self.volume.node(ino).await?;
         let _held = node.lock.shared().await;
         node.expect_undeleted()?;
-        self.volume.get_attribute(&node, name).await
+        self.volume.extended_attributes().get_attribute(&node, name).await
     }
 
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
@@ -106,7 +106,7 @@ impl FileView for Ext4 {
         let node = self.volume.node(ino).await?;
         let _held = node.lock.shared().await;
         node.expect_undeleted()?;
-        self.volume.list_attributes(&node).await
+        self.volume.extended_attributes().list_attributes(&node).await
     }
 
     async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
@@ -114,7 +114,7 @@ impl FileView for Ext4 {
         let node = self.volume.node(ino).await?;
         node.expect_file()?;
         let _held = node.lock.shared().await;
-        if self.volume.delays() && node.pages.is_dirty() {
+        if self.volume.contents().delays() && node.pages.is_dirty() {
             // What is dirty goes out first, to be found in the map. Unwritten blocks are holes.
             self.volume.pages.write_pages(&*self.volume, &node, 0..u64::MAX).await?;
             self.volume.pages.wait_for_writes(&*node).await;

@@ -16,7 +16,8 @@ use super::balloc::ALLOCATION_CREDITS;
 use super::format::extent::{self, Index, Node as Tree, NodeMut, UNWRITTEN_LENGTH_MAX, WRITTEN_LENGTH_MAX};
 use super::format::{Extent, Place};
 use super::inodes::{Node, Verified};
-use super::volume::{Volume, block_key};
+use super::views::Extents;
+use super::volume::block_key;
 use crate::api::{FsError, FsResult};
 use crate::journal::{BlockRange, Handle};
 
@@ -42,7 +43,7 @@ struct Step {
     position: usize,
 }
 
-impl Volume {
+impl Extents<'_> {
     fn verify_node(&self, node: &Node, block: u64, bytes: &PageBytes) -> Verified {
         let place = Place::Block(block);
         let tree = Tree::parse(&bytes[..], place)?;
@@ -281,7 +282,7 @@ impl Volume {
             }
         }
         let new_block = self.allocate_tree_block(handle, node).await?;
-        let still_there = path.iter().filter_map(|step| step.block).all(|block| self.is_loaded(block));
+        let still_there = path.iter().filter_map(|step| step.block).all(|block| self.allocator().is_loaded(block));
         assert!(still_there || self.reload_path(node, path).await?, "the way was just in memory");
         match roomy {
             None => self.deepen(handle, node, new_block),
@@ -294,7 +295,7 @@ impl Volume {
             for block in path.iter().filter_map(|step| step.block) {
                 self.load(block, |bytes| self.verify_node(node, block, bytes)).await?;
             }
-            if path.iter().filter_map(|step| step.block).all(|block| self.is_loaded(block)) {
+            if path.iter().filter_map(|step| step.block).all(|block| self.allocator().is_loaded(block)) {
                 return Ok(true);
             }
         }
@@ -303,7 +304,7 @@ impl Volume {
     async fn allocate_tree_block(&self, handle: &mut Handle, node: &Node) -> FsResult<u64> {
         self.make_room().await?;
         let goal = self.goal(node, 0).await?;
-        let range = self.allocate_kept_blocks(handle, goal, 1).await?;
+        let range = self.allocator().allocate_kept_blocks(handle, goal, 1).await?;
         node.inode.borrow_mut().sectors += SECTORS_PER_BLOCK;
         Ok(range.start)
     }
@@ -346,7 +347,7 @@ impl Volume {
     /// it took. The blocks are the caller's to free, the inode to save.
     ///
     /// # Errors
-    /// As [`Volume::insert_extent`]: cutting a piece out of the middle adds an extent. Nothing is taken then.
+    /// As [`Extents::insert_extent`]: cutting a piece out of the middle adds an extent. Nothing is taken then.
     pub(super) async fn take_extent(
         &self,
         handle: &mut Handle,
@@ -402,7 +403,7 @@ impl Volume {
     async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<Step>) -> FsResult<()> {
         for block in self.unlink_entry(handle, node, path)? {
             node.drop_blocks(1);
-            self.free_blocks(handle, BlockRange { start: block, count: 1 }).await?;
+            self.allocator().free_blocks(handle, BlockRange { start: block, count: 1 }).await?;
         }
         Ok(())
     }
@@ -449,7 +450,7 @@ impl Volume {
             assert!(fits, "the inode has room for them");
         }
         node.drop_blocks(1);
-        self.free_blocks(handle, BlockRange { start: block, count: 1 }).await
+        self.allocator().free_blocks(handle, BlockRange { start: block, count: 1 }).await
     }
 
     /// Where a new block of the file at `logical` would best lie.

@@ -30,6 +30,7 @@ mod sync;
 mod tasks;
 mod truncate;
 pub mod view;
+mod views;
 mod volume;
 mod write;
 

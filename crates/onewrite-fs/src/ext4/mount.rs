@@ -208,7 +208,7 @@ impl Ext4 {
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), String> {
         self.volume.pages.check(&*self.volume)?;
-        self.volume.check_delayed()
+        self.volume.contents().check_delayed()
     }
 }
 

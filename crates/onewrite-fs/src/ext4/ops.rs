@@ -13,6 +13,7 @@ use super::format::Inode;
 use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
+use super::truncate::DELETE_CREDITS;
 use super::volume::Volume;
 use crate::api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, FileKind, FileSystem, FsCounters, FsError, FsResult,
@@ -42,14 +43,14 @@ impl Volume {
     }
 
     pub(super) async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<()> {
-        match self.find_entry(directory, name).await? {
+        match self.directories().find_entry(directory, name).await? {
             Some(_) => Err(FsError::Exists(display(name))),
             None => Ok(()),
         }
     }
 
     pub(super) async fn expect_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Found> {
-        self.find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
+        self.directories().find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
     }
 
     /// Stamps a directory whose entries changed, changes its links and saves it.
@@ -87,8 +88,8 @@ impl Volume {
             return Ok(());
         }
         match node.openers.get() {
-            0 => self.delete(handle, node).await,
-            _ => self.add_orphan(&mut handle, node).await,
+            0 => self.contents().delete(handle, node).await,
+            _ => self.allocator().add_orphan(&mut handle, node).await,
         }
     }
 
@@ -151,8 +152,8 @@ impl FileSystem for Ext4 {
         node.expect_undeleted()?;
         if let Some(size) = changes.size {
             node.expect_file()?;
-            volume.check_end(&node, size)?;
-            volume.set_size(&node, size).await?;
+            volume.contents().check_end(&node, size)?;
+            volume.contents().set_size(&node, size).await?;
         }
         let mut handle = volume.journal.start(1).await?;
         volume.load_inode_block(node.number).await?;
@@ -166,14 +167,14 @@ impl FileSystem for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.check_name(name)?;
+        volume.directories().check_name(name)?;
         if node.kind == FileKind::Symlink {
             return Err(FsError::Invalid("a symbolic link is made by `symlink`".into()));
         }
         let directory = volume.directory(directory).await?;
         let _held = directory.lock.exclusive().await;
         volume.expect_alive(&directory)?;
-        with_space!(volume, volume.create_node(&directory, name, node, b""))
+        with_space!(volume, volume.directories().create_node(&directory, name, node, b""))
     }
 
     async fn create_attributes(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Attributes> {
@@ -185,7 +186,7 @@ impl FileSystem for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.check_name(name)?;
+        volume.directories().check_name(name)?;
         if target.is_empty() || target.len() >= PAGE_BYTES as usize {
             return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
         }
@@ -193,14 +194,14 @@ impl FileSystem for Ext4 {
         let _held = directory.lock.exclusive().await;
         volume.expect_alive(&directory)?;
         let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
-        with_space!(volume, volume.create_node(&directory, name, node, target))
+        with_space!(volume, volume.directories().create_node(&directory, name, node, target))
     }
 
     async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()> {
         let volume = &self.volume;
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.check_name(name)?;
+        volume.directories().check_name(name)?;
         let directory = volume.directory(directory).await?;
         let node = volume.node(ino).await?;
         let _held = directory.lock.exclusive().await;
@@ -216,7 +217,7 @@ impl FileSystem for Ext4 {
         }
         let add = async || {
             let mut handle = volume.journal.start(ENTRY_CREDITS + 2).await?;
-            volume.add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
+            volume.directories().add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
             volume.touch(&mut handle, &node, 1).await?;
             volume.touch_directory(&mut handle, &directory, 0).await
         };
@@ -235,8 +236,8 @@ impl FileSystem for Ext4 {
             return Err(FsError::IsDirectory(display(name)));
         }
         let _node_held = node.lock.exclusive().await;
-        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + Volume::DELETE_CREDITS).await?;
-        volume.remove_entry_of(&mut handle, &directory, found).await?;
+        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
+        volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.touch_directory(&mut handle, &directory, 0).await?;
         volume.drop_link(handle, &node).await
     }
@@ -256,11 +257,11 @@ impl FileSystem for Ext4 {
             other => other,
         })?;
         let _node_held = node.lock.exclusive().await;
-        if !volume.is_empty_directory(&node).await? {
+        if !volume.directories().is_empty_directory(&node).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
-        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + Volume::DELETE_CREDITS).await?;
-        volume.remove_entry_of(&mut handle, &directory, found).await?;
+        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
+        volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.touch_directory(&mut handle, &directory, -1).await?;
         volume.drop_link(handle, &node).await
     }
@@ -276,7 +277,7 @@ impl FileSystem for Ext4 {
         let (source, target) = (volume.directory(from.0).await?, volume.directory(to.0).await?);
         let _directories = lock_both(&source, &target).await;
         volume.expect_alive(&target)?;
-        let rename = async || volume.rename_locked((&source, from.1), (&target, to.1), manner).await;
+        let rename = async || volume.directories().rename_locked((&source, from.1), (&target, to.1), manner).await;
         with_space!(volume, rename())
     }
 
@@ -297,8 +298,8 @@ impl FileSystem for Ext4 {
         if node.is_deleted.get() || node.openers.get() > 0 {
             return Ok(());
         }
-        let handle = volume.journal.start(Volume::DELETE_CREDITS).await?;
-        volume.delete(handle, &node).await
+        let handle = volume.journal.start(DELETE_CREDITS).await?;
+        volume.contents().delete(handle, &node).await
     }
 
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64> {
@@ -311,7 +312,7 @@ impl FileSystem for Ext4 {
             check_direct(offset, content.length())?;
             let _held = node.lock.shared().await;
             node.expect_undeleted()?;
-            if volume.overwrite_direct(&node, offset, content).await? {
+            if volume.contents().overwrite_direct(&node, offset, content).await? {
                 return Ok(offset);
             }
         }
@@ -322,7 +323,7 @@ impl FileSystem for Ext4 {
             Position::End => node.size(),
         };
         if content.length() > 0 {
-            with_space!(volume, volume.write_file(&node, offset, content, manner))?;
+            with_space!(volume, volume.contents().write_file(&node, offset, content, manner))?;
         }
         Ok(offset)
     }
@@ -336,10 +337,10 @@ impl FileSystem for Ext4 {
         if length == 0 {
             return Err(FsError::Invalid(format!("a range of no bytes at {offset}")));
         }
-        volume.check_end(&node, offset.saturating_add(length))?;
+        volume.contents().check_end(&node, offset.saturating_add(length))?;
         let _held = node.lock.exclusive().await;
         node.expect_undeleted()?;
-        with_space!(volume, volume.allocate_file(&node, (offset, length), allocation))
+        with_space!(volume, volume.contents().allocate_file(&node, (offset, length), allocation))
     }
 
     async fn set_extended_attribute(
@@ -355,7 +356,7 @@ impl FileSystem for Ext4 {
         let node = volume.node(ino).await?;
         let _held = node.lock.exclusive().await;
         node.expect_undeleted()?;
-        with_space!(volume, volume.set_attribute(&node, name, value, manner))
+        with_space!(volume, volume.extended_attributes().set_attribute(&node, name, value, manner))
     }
 
     fn drop_cached(&self, ino: Ino) {

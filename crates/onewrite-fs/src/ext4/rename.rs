@@ -6,14 +6,15 @@ use rustc_hash::FxHashSet;
 
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
 use super::inodes::Node;
-use super::volume::Volume;
+use super::truncate::DELETE_CREDITS;
+use super::views::Directories;
 use crate::api::{FsError, FsResult, Ino, RenameManner};
 
-const RENAME_CREDITS: usize = ENTRY_CREDITS + 3 * REMOVE_CREDITS + 6 + Volume::DELETE_CREDITS;
+const RENAME_CREDITS: usize = ENTRY_CREDITS + 3 * REMOVE_CREDITS + 6 + DELETE_CREDITS;
 
 type Name<'a> = (&'a Rc<Node>, &'a [u8]);
 
-impl Volume {
+impl Directories<'_> {
     /// Renames with both directories locked; see `FileSystem::rename`.
     pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
         let missing = || FsError::NotFound(String::from_utf8_lossy(from.1).into_owned());

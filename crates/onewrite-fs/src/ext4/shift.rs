@@ -12,12 +12,12 @@ use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::map::shift::Shift;
 use super::mode::Scope;
-use super::volume::Volume;
+use super::views::Contents;
 use super::write::SIZE_MAX;
 use crate::api::{FsError, FsResult};
 use crate::pages::{PAGE_BYTES, PagedFile};
 
-impl Volume {
+impl Contents<'_> {
     /// See `Allocation::CollapseRange`; the node's lock is held alone.
     pub(super) async fn collapse(&self, node: &Rc<Node>, (offset, end): (u64, u64)) -> FsResult<()> {
         expect_whole_pages(offset, end - offset)?;
@@ -26,7 +26,7 @@ impl Volume {
             return Err(FsError::Invalid(message + " cannot be collapsed: truncate it"));
         }
         let shift = Shift { from: (end / PAGE_BYTES) as u32, to: (offset / PAGE_BYTES) as u32 };
-        self.nodes_behind(node, shift.from).await?;
+        self.extents().nodes_behind(node, shift.from).await?;
         self.quiesce(node, offset / PAGE_BYTES).await?;
         self.punch(node, offset, end).await?;
         self.shift_file(node, shift, node.size() - (end - offset)).await
@@ -39,7 +39,7 @@ impl Volume {
             let message = format!("byte {offset} of {}, a file of {} bytes", node.ino(), node.size());
             return Err(FsError::Invalid(message + ": nothing lies behind a hole there; extend the file"));
         }
-        let mapped_end = self.mapped_end(node).await? * PAGE_BYTES;
+        let mapped_end = self.extents().mapped_end(node).await? * PAGE_BYTES;
         self.check_end(node, node.size().max(mapped_end).saturating_add(length))?;
         let from = (offset / PAGE_BYTES) as u32;
         self.quiesce(node, u64::from(from)).await?;
@@ -59,11 +59,11 @@ impl Volume {
     }
 
     async fn shift_file(&self, node: &Rc<Node>, shift: Shift, size: u64) -> FsResult<()> {
-        let nodes = self.nodes_behind(node, shift.from).await?.len();
+        let nodes = self.extents().nodes_behind(node, shift.from).await?.len();
         let mut handle = self.journal.start(MAP_CREDITS + nodes + 2).await?;
         let map = node.map_lock.exclusive().await;
-        self.split_extent(&mut handle, node, shift.from).await?;
-        self.shift_map(&mut handle, node, shift).await?;
+        self.extents().split_extent(&mut handle, node, shift.from).await?;
+        self.extents().shift_map(&mut handle, node, shift).await?;
         drop(map);
         node.set_size(size);
         let stamp = self.timestamp();

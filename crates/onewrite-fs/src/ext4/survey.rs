@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::format::Extent;
 use super::inodes::Node;
 use super::map::Mapping;
-use super::volume::Volume;
+use super::views::Extents;
 use crate::api::FsResult;
 
 /// Pages that the map treats alike.
@@ -48,7 +48,7 @@ impl Survey {
     }
 }
 
-impl Volume {
+impl Extents<'_> {
     /// What the map says of the pages.
     ///
     /// # Errors

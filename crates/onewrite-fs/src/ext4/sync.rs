@@ -15,7 +15,7 @@ impl Volume {
             // Shared, so that no hole is being cut around pages that have to be written.
             let _held = node.lock.shared().await;
             self.pages.sync(self, node).await?;
-            self.convert(node).await?;
+            self.contents().convert(node).await?;
         }
         let tid = if data_only { node.data_changed_in.get() } else { node.changed_in.get() };
         if self.journal.is_committed(tid) {
@@ -34,7 +34,7 @@ impl Volume {
     /// The first error; all files are tried.
     pub(super) async fn write_everything(&self) -> FsResult<()> {
         let outcome = self.pages.sync_all(self).await;
-        outcome.and(self.convert_everything().await)
+        outcome.and(self.contents().convert_everything().await)
     }
 
     /// Commits what runs, and waits.
@@ -55,13 +55,16 @@ impl Volume {
     pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
         self.pages.write_pages(self, node, 0..u64::MAX).await?;
         self.pages.wait_for_writes(node).await;
-        self.convert(node).await
+        self.contents().convert(node).await
     }
 
     /// Before a file takes the name of another: its content goes out, so that the name never shows less than one of
     /// the two (Linux's `auto_da_alloc`). What cannot be written, fsync tells.
     pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
-        if !self.delays() || node.is_directory() || !node.pages().is_dirty() && !self.needs_conversion(node) {
+        if !self.contents().delays()
+            || node.is_directory()
+            || !node.pages().is_dirty() && !self.contents().needs_conversion(node)
+        {
             return;
         }
         let _held = node.lock.shared().await;

@@ -6,6 +6,7 @@ use onewrite_block::sync::either;
 use onewrite_cache::PageKey;
 
 use super::inodes::Node;
+use super::truncate::DELETE_CREDITS;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult, Ino};
 use crate::journal::{Owner, Sealed};
@@ -23,7 +24,7 @@ pub(super) fn start_tasks(volume: &Rc<Volume>) {
     start_task(volume, async move { committer.commit_task().await });
     start_task(volume, async move { checkpointer.checkpoint_task().await });
     start_task(volume, async move { flusher.pages.flusher(&*flusher).await });
-    start_task(volume, async move { converter.conversion_task().await });
+    start_task(volume, async move { converter.contents().conversion_task().await });
     start_task(volume, async move { evictor.pages.eviction_task(&*evictor).await });
     start_task(volume, async move { trimmer.trimming_task().await });
 }
@@ -67,7 +68,7 @@ impl Volume {
             let volume = Rc::clone(self);
             self.runtime.spawn(async move {
                 volume.journal.homeward_writes_done().await;
-                volume.release_blocks(&sealed.freed);
+                volume.allocator().release_blocks(&sealed.freed);
             });
         }
     }
@@ -98,9 +99,9 @@ impl Volume {
         let nodes = self.read_orphans().await?;
         *self.inodes.orphans.borrow_mut() = nodes.iter().rev().map(|node| node.number).collect();
         for node in &nodes {
-            let handle = self.journal.start(Volume::DELETE_CREDITS).await?;
+            let handle = self.journal.start(DELETE_CREDITS).await?;
             if node.inode.borrow().links == 0 {
-                self.delete(handle, node).await?;
+                self.contents().delete(handle, node).await?;
             } else {
                 drop(handle);
                 self.cut_behind_end(node).await?;
@@ -135,6 +136,6 @@ impl Volume {
     async fn cut_behind_end(&self, node: &Rc<Node>) -> FsResult<()> {
         let _held = node.lock.exclusive().await;
         let first = node.size().div_ceil(PAGE_BYTES);
-        self.free_behind(node, first).await
+        self.contents().free_behind(node, first).await
     }
 }

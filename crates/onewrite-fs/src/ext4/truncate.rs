@@ -11,7 +11,7 @@ use super::ialloc::{INODE_CREDITS, ORPHAN_CREDITS};
 use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::mode::Scope;
-use super::volume::Volume;
+use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks};
 use crate::api::{Allocation, FsResult};
 use crate::journal::{BlockRange, Handle};
@@ -22,7 +22,10 @@ pub(super) const FREE_CREDITS: usize = MAP_CREDITS + 2 * ALLOCATION_CREDITS + 1;
 /// Steps that the transaction of the change itself is made large enough for.
 const STEPS_AT_ONCE: usize = 2;
 
-impl Volume {
+/// Credits that [`Contents::delete`] needs in the transaction that took the last name.
+pub(super) const DELETE_CREDITS: usize = ORPHAN_CREDITS + INODE_CREDITS + 1 + STEPS_AT_ONCE * FREE_CREDITS;
+
+impl Contents<'_> {
     /// Sets the size; the node's lock is held alone.
     pub(super) async fn set_size(&self, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let old = node.size();
@@ -50,14 +53,14 @@ impl Volume {
         if size < old {
             handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
         }
-        self.remove_orphan(&mut handle, node).await
+        self.allocator().remove_orphan(&mut handle, node).await
     }
 
     /// Before blocks go that a committing transaction shows for the first time, their content has to be there. A handle
     /// is open: what commits now is an earlier transaction, and no later one begins to.
     async fn before_cut(&self, node: &Node) -> FsResult<()> {
         if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
-            self.pages.write_ready(self, node, 0..u64::MAX).await?;
+            self.pages.write_ready(self.volume, node, 0..u64::MAX).await?;
             self.pages.wait_for_writes(node).await;
         }
         Ok(())
@@ -65,9 +68,9 @@ impl Volume {
 
     /// Goes on with an interrupted cut: frees blocks from block `first` on and takes the file off the orphan list.
     pub(super) async fn free_behind(&self, node: &Rc<Node>, first: u64) -> FsResult<()> {
-        let handle = self.journal.start(Volume::DELETE_CREDITS).await?;
+        let handle = self.journal.start(DELETE_CREDITS).await?;
         let mut handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
-        self.remove_orphan(&mut handle, node).await
+        self.allocator().remove_orphan(&mut handle, node).await
     }
 
     /// Frees the file's blocks from block `first` on, in this transaction as far as its credits allow (`steps`), then
@@ -81,13 +84,15 @@ impl Volume {
                 if !self.has_blocks_from(node, first).await? {
                     return Ok(handle);
                 }
-                self.add_orphan(&mut handle, node).await?;
+                self.allocator().add_orphan(&mut handle, node).await?;
                 drop(handle);
                 handle = self.journal.start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
                 steps = 1;
             }
             let _map = node.map_lock.exclusive().await;
-            let Some(taken) = self.take_extent(&mut handle, node, (first, 1 << 32)).await? else { return Ok(handle) };
+            let Some(taken) = self.extents().take_extent(&mut handle, node, (first, 1 << 32)).await? else {
+                return Ok(handle);
+            };
             self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
             steps -= 1;
         }
@@ -95,7 +100,7 @@ impl Volume {
 
     async fn free_taken(&self, handle: &mut Handle, node: &Node, start: u64, count: u32) -> FsResult<()> {
         let range = BlockRange { start, count: u64::from(count) };
-        self.free_blocks(handle, range).await?;
+        self.allocator().free_blocks(handle, range).await?;
         node.drop_blocks(range.count);
         self.load_inode_block(node.number).await?;
         self.save(handle, node);
@@ -105,16 +110,13 @@ impl Volume {
     async fn has_blocks_from(&self, node: &Node, first: u64) -> FsResult<bool> {
         let mut logical = first;
         while logical < 1 << 32 {
-            match self.map(node, logical as u32).await? {
+            match self.extents().map(node, logical as u32).await? {
                 super::map::Mapping::Mapped(_) => return Ok(true),
                 super::map::Mapping::Hole(length) => logical += length,
             }
         }
         Ok(false)
     }
-
-    /// Credits that [`Volume::delete`] needs in the transaction that took the last name.
-    pub(super) const DELETE_CREDITS: usize = ORPHAN_CREDITS + INODE_CREDITS + 1 + STEPS_AT_ONCE * FREE_CREDITS;
 
     /// Removes an inode without names and openers, and its content; begins in `handle`.
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
@@ -126,9 +128,9 @@ impl Volume {
         self.give_up(node, 0, u64::MAX);
         self.pages.forget(&**node);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
-        self.release_attribute_block(&mut handle, node).await?;
-        self.remove_orphan(&mut handle, node).await?;
-        self.free_inode(&mut handle, node).await
+        self.extended_attributes().release_attribute_block(&mut handle, node).await?;
+        self.allocator().remove_orphan(&mut handle, node).await?;
+        self.allocator().free_inode(&mut handle, node).await
     }
 
     /// See `FileSystem::allocate`; the node's lock is held alone.
@@ -172,7 +174,7 @@ impl Volume {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
             let map = node.map_lock.exclusive().await;
-            let survey = self.survey(node, first..next).await?;
+            let survey = self.extents().survey(node, first..next).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
             if next == stop && allocated.outcome.is_ok() {
@@ -220,7 +222,7 @@ impl Volume {
         // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written. So in
         // full scope, where a transaction may end at any time that holds their pages, those stay until then, too.
         if self.scope != Scope::Full {
-            self.pages.write_ready(self, node, first..stop).await?;
+            self.pages.write_ready(self.volume, node, first..stop).await?;
             self.pages.discard(node.number(), first..stop);
         }
         self.settle(node, first..stop);
@@ -229,7 +231,9 @@ impl Volume {
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock.exclusive().await;
-            let Some(taken) = self.take_extent(&mut handle, node, (first, stop)).await? else { return Ok(()) };
+            let Some(taken) = self.extents().take_extent(&mut handle, node, (first, stop)).await? else {
+                return Ok(());
+            };
             self.pages.discard(node.number(), taken.logical.into()..taken.logical_end());
             let stamp = self.timestamp();
             (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
@@ -241,7 +245,7 @@ impl Volume {
     /// Zeros part of a page, unless it is a hole.
     async fn write_zeros(&self, node: &Rc<Node>, offset: u64, zeros: &[u8]) -> FsResult<()> {
         let index = offset / PAGE_BYTES;
-        let is_written = match self.map(node, index as u32).await? {
+        let is_written = match self.extents().map(node, index as u32).await? {
             super::map::Mapping::Mapped(extent) => !extent.unwritten,
             super::map::Mapping::Hole(_) => false,
         };

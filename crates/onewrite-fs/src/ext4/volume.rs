@@ -161,12 +161,12 @@ impl Volume {
         unused: impl Fn() -> Option<PageBytes>,
         verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
     ) -> FsResult<()> {
-        if self.is_loaded(block) {
+        if self.allocator().is_loaded(block) {
             return Ok(());
         }
         self.make_room().await?;
         match unused() {
-            Some(_) if self.is_loaded(block) => Ok(()),
+            Some(_) if self.allocator().is_loaded(block) => Ok(()),
             Some(bytes) => {
                 self.pages.insert(block_key(block), Page::new(bytes));
                 Ok(())

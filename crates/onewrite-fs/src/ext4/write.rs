@@ -20,7 +20,7 @@ use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
 use super::mode::Scope;
 use super::survey::{Part, Survey};
-use super::volume::Volume;
+use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
 use crate::journal::Handle;
@@ -42,7 +42,7 @@ pub(super) enum NewBlocks {
     Unwritten,
 }
 
-/// What [`Volume::allocate_range`] came to.
+/// What [`Contents::allocate_range`] came to.
 pub(super) struct Allocated {
     /// What the pages before `reached` have now.
     survey: Survey,
@@ -59,7 +59,7 @@ impl Allocated {
     }
 }
 
-impl Volume {
+impl Contents<'_> {
     /// See `FileSystem::write`; the node's lock is held alone.
     pub(super) async fn write_file(
         &self,
@@ -83,7 +83,7 @@ impl Volume {
         let mut start = offset;
         while start < end {
             let stop = end.min(step_end(start));
-            self.pages.throttle(self).await?;
+            self.pages.throttle(self.volume).await?;
             self.write_step(node, (start, stop), (offset, content)).await?;
             start = stop;
         }
@@ -92,8 +92,8 @@ impl Volume {
 
     async fn write_step(&self, node: &Rc<Node>, (start, end): (u64, u64), whole: (u64, Content<'_>)) -> FsResult<()> {
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
-        let mut step = self.pages.begin_step(self, node, first..last + 1, whole).await?;
-        let mut survey = self.survey(node, first..last + 1).await?;
+        let mut step = self.pages.begin_step(self.volume, node, first..last + 1, whole).await?;
+        let mut survey = self.extents().survey(node, first..last + 1).await?;
         let needs_map = !survey.is_written();
         let delays = self.delays() && (!needs_map || self.delay(node, &survey));
         let needs_map = needs_map && !delays;
@@ -118,7 +118,7 @@ impl Volume {
             let _map = node.map_lock.exclusive().await;
             if self.delays() {
                 // Others may have given blocks to delayed pages meanwhile.
-                survey = self.survey(node, first..last + 1).await?;
+                survey = self.extents().survey(node, first..last + 1).await?;
             }
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Written).await;
             (survey, reached, outcome) = (allocated.survey, allocated.reached, allocated.outcome);
@@ -130,7 +130,7 @@ impl Volume {
             // On a full disk, what has blocks is written all the same: they must not show what they held before.
             match self.scope {
                 Scope::Full => self.put_logged(&mut handle, node, first..reached, &survey, &mut step).await?,
-                _ => self.pages.put_dirty(self, node, first..reached, &mut step).await?,
+                _ => self.pages.put_dirty(self.volume, node, first..reached, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
             self.finish_write(&mut handle, node, (grows || needs_map, end)).await?;
@@ -158,7 +158,7 @@ impl Volume {
     async fn is_written(&self, node: &Node, first: u64, end: u64) -> FsResult<bool> {
         let mut index = first;
         while index < end {
-            match self.map(node, index as u32).await? {
+            match self.extents().map(node, index as u32).await? {
                 Mapping::Mapped(extent) if !extent.unwritten => index += u64::from(extent.length),
                 _ => return Ok(false),
             }
@@ -199,7 +199,7 @@ impl Volume {
     ) -> FsResult<()> {
         done.reached = extent.logical.into();
         if extent.unwritten && kind == NewBlocks::Written {
-            self.mark_written(handle, node, (extent.logical.into(), extent.logical_end())).await?;
+            self.extents().mark_written(handle, node, (extent.logical.into(), extent.logical_end())).await?;
         }
         done.add(extent);
         Ok(())
@@ -236,14 +236,14 @@ impl Volume {
     ) -> FsResult<Extent> {
         let index = hole.start;
         let wanted = (hole.end - index).min(ALLOCATION_STEP_BLOCKS) as u32;
-        let goal = self.goal(node, index as u32).await?;
+        let goal = self.extents().goal(node, index as u32).await?;
         let is_delayed = node.delayed.borrow().contains(index);
         let wanted = if is_delayed { wanted } else { self.until_delayed(node, index, wanted) };
-        let range = self.allocate_for_growth(handle, goal, (index as u32, wanted, is_delayed)).await?;
+        let range = self.allocator().allocate_for_growth(handle, goal, (index as u32, wanted, is_delayed)).await?;
         let unwritten = kind == NewBlocks::Unwritten;
         let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
-        if let Err(error) = self.insert_extent(handle, node, extent).await {
-            self.free_blocks(handle, range).await?;
+        if let Err(error) = self.extents().insert_extent(handle, node, extent).await {
+            self.allocator().free_blocks(handle, range).await?;
             return Err(error);
         }
         node.inode.borrow_mut().sectors += range.count * SECTORS_PER_BLOCK;
@@ -269,7 +269,7 @@ impl Volume {
         if self.delays() && end > node.inode.borrow().size {
             node.grown_to.set(node.grown_to.get().max(end));
         }
-        self.pages.put_dirty(self, node, first..last + 1, step).await
+        self.pages.put_dirty(self.volume, node, first..last + 1, step).await
     }
 
     async fn put_logged(
@@ -282,7 +282,7 @@ impl Volume {
     ) -> FsResult<()> {
         for index in pages {
             let block = survey.block_of(index).expect("pages before the one that was reached have blocks");
-            self.pages.put_page(self, node, index, step).await?;
+            self.pages.put_page(self.volume, node, index, step).await?;
             self.pin(handle, block, page_key(node, index));
         }
         Ok(())
@@ -293,14 +293,14 @@ impl Volume {
     pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
         let key = page_key(&**node, index);
-        let written = match self.map(node, index as u32).await? {
+        let written = match self.extents().map(node, index as u32).await? {
             Mapping::Mapped(extent) if !extent.unwritten => Some(extent.physical),
             _ => None,
         };
         if used == 0 || written.is_none() && !self.pages.holds(key) {
             return Ok(());
         }
-        let page = self.pages.file_page(self, node, index, index + 1).await?;
+        let page = self.pages.file_page(self.volume, node, index, index + 1).await?;
         if page.bytes()[used..].iter().all(|byte| *byte == 0) {
             return Ok(());
         }
@@ -328,7 +328,7 @@ impl Volume {
         if first == stop {
             return Ok(());
         }
-        self.pages.write_pages(self, node, first..stop).await?;
+        self.pages.write_pages(self.volume, node, first..stop).await?;
         self.pages.wait_for_writes(&**node).await;
         self.pages.discard(node.number(), first..stop);
         let needs_map = !self.is_written(node, first, stop).await?;
@@ -336,7 +336,7 @@ impl Volume {
         if needs_map {
             let mut handle = self.journal.start(credits + 1).await?;
             let map = node.map_lock.exclusive().await;
-            let survey = self.survey(node, first..stop).await?;
+            let survey = self.extents().survey(node, first..stop).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
             self.load_inode_block(node.number).await?;
@@ -344,14 +344,14 @@ impl Volume {
             allocated.outcome?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages.write_past_cache(self, node, first, pages).await?;
+        self.pages.write_past_cache(self.volume, node, first, pages).await?;
         let stamp = self.timestamp();
         let stamps = node.inode.borrow().mtime != stamp;
         if needs_map || stamps || end > node.size() {
             let mut handle = self.journal.start(credits + 1).await?;
             if needs_map {
                 let _map = node.map_lock.exclusive().await;
-                self.mark_written(&mut handle, node, (first, stop)).await?;
+                self.extents().mark_written(&mut handle, node, (first, stop)).await?;
             }
             self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;
         }
@@ -373,7 +373,7 @@ impl Volume {
             self.finish_write(&mut handle, node, (false, 0)).await?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages.write_past_cache(self, node, first, pages).await?;
+        self.pages.write_past_cache(self.volume, node, first, pages).await?;
         Ok(true)
     }
 }

@@ -11,10 +11,10 @@ use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Extent, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::SECTORS_PER_BLOCK;
-use crate::ext4::volume::Volume;
+use crate::ext4::views::Directories;
 use crate::journal::{BlockRange, Handle};
 
-impl Volume {
+impl Directories<'_> {
     /// Changes a block of entries that is in memory, and its checksum.
     pub(super) fn change_entries<R>(
         &self,
@@ -135,11 +135,11 @@ impl Volume {
     pub(super) async fn append_block(&self, handle: &mut Handle, directory: &Node) -> FsResult<DirectoryBlock> {
         self.make_room().await?;
         let logical = self.block_count(directory);
-        let goal = self.goal(directory, logical).await?;
-        let home = self.allocate_blocks(handle, goal, 1).await?.start;
+        let goal = self.extents().goal(directory, logical).await?;
+        let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
         let extent = Extent { logical, physical: home, length: 1, unwritten: false };
-        if let Err(error) = self.insert_extent(handle, directory, extent).await {
-            self.free_blocks(handle, BlockRange { start: home, count: 1 }).await?;
+        if let Err(error) = self.extents().insert_extent(handle, directory, extent).await {
+            self.allocator().free_blocks(handle, BlockRange { start: home, count: 1 }).await?;
             return Err(error);
         }
         {

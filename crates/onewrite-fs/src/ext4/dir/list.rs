@@ -13,7 +13,7 @@ use crate::api::{DirectoryEntry, FileKind, FsResult, Ino};
 use crate::ext4::format::directory::{Entries, Entry, HashVersion, NameHash};
 use crate::ext4::format::features::Compat;
 use crate::ext4::inodes::Node;
-use crate::ext4::volume::Volume;
+use crate::ext4::views::Directories;
 
 /// Cursors of `.` and `..`.
 const DOTS: [(&[u8], u64); 2] = [(b".", 0), (b"..", 1)];
@@ -29,7 +29,7 @@ fn major_of(cursor: u64) -> u32 {
     ((cursor - FIRST_HASH) >> 32 << 1) as u32
 }
 
-impl Volume {
+impl Directories<'_> {
     /// Some entries from `cursor` on; none at the end.
     ///
     /// # Errors

@@ -24,7 +24,8 @@ use crate::ext4::format::inode::flags;
 use crate::ext4::format::{FormatError, Place, ROOT_INODE};
 use crate::ext4::inodes::{Node, Verified};
 use crate::ext4::map::{MAP_CREDITS, Mapping};
-use crate::ext4::volume::{Volume, block_key};
+use crate::ext4::views::Directories;
+use crate::ext4::volume::block_key;
 
 /// Blocks that adding an entry may change: two leaves, two index blocks and their bitmaps, the map, the inode.
 pub(in crate::ext4) const ENTRY_CREDITS: usize = 5 + 2 * ALLOCATION_CREDITS + 2 * MAP_CREDITS;
@@ -46,7 +47,7 @@ pub(in crate::ext4) struct Found {
     pub(super) offset: usize,
 }
 
-impl Volume {
+impl Directories<'_> {
     /// # Errors
     /// If it cannot be the name of an entry.
     pub(in crate::ext4) fn check_name(&self, name: &[u8]) -> FsResult<()> {
@@ -70,7 +71,7 @@ impl Volume {
 
     /// Sees to it that block `logical` of the directory is in memory.
     pub(super) async fn load_directory_block(&self, directory: &Node, logical: u32) -> FsResult<DirectoryBlock> {
-        let home = match self.map(directory, logical).await? {
+        let home = match self.extents().map(directory, logical).await? {
             Mapping::Mapped(extent) if !extent.unwritten => extent.physical,
             _ => {
                 let place = format!("directory {}, block {logical}", directory.ino());
@@ -83,7 +84,7 @@ impl Volume {
 
     /// Sees to it that several blocks are in memory at once.
     pub(super) async fn load_directory_blocks(&self, directory: &Node, blocks: &[DirectoryBlock]) -> FsResult<()> {
-        while !blocks.iter().all(|block| self.is_loaded(block.home)) {
+        while !blocks.iter().all(|block| self.allocator().is_loaded(block.home)) {
             for block in blocks {
                 let verify = |bytes: &PageBytes| self.verify_directory_block(directory, block.logical, bytes);
                 self.load(block.home, verify).await?;

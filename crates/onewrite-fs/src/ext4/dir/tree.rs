@@ -12,7 +12,7 @@ use crate::ext4::format::superblock::FLAG_UNSIGNED_HASH;
 use crate::ext4::format::{FormatError, Layout, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
-use crate::ext4::volume::Volume;
+use crate::ext4::views::Directories;
 use crate::journal::Handle;
 
 /// The way to a leaf of a hash tree.
@@ -24,7 +24,7 @@ pub(super) struct TreePath {
     major: u32,
 }
 
-impl Volume {
+impl Directories<'_> {
     pub(super) async fn find_in_tree(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Found>> {
         let mut path = self.tree_path(directory, name).await?;
         loop {
@@ -85,7 +85,7 @@ impl Volume {
     }
 
     pub(super) async fn directory_block_place(&self, directory: &Node, logical: u32) -> FsResult<DirectoryBlock> {
-        match self.map(directory, logical).await? {
+        match self.extents().map(directory, logical).await? {
             Mapping::Mapped(extent) if logical < self.block_count(directory) => {
                 Ok(DirectoryBlock { logical, home: extent.physical })
             }

@@ -3,7 +3,7 @@
 //! All entries from one block of the file on move by the same distance, so that neither their order nor their nodes
 //! change. It is done without waiting once all nodes are in memory, and so belongs to one transaction.
 
-use super::{Extent, FsError, FsResult, Handle, Index, Node, NodeMut, Place, Step, Tree, Volume, check_child, cut};
+use super::{Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, Place, Step, Tree, check_child, cut};
 
 /// Nodes of a map that one transaction shifts: with fewer than 22,000 extents behind the place a file has no more.
 const NODES_MAX: usize = 64;
@@ -38,7 +38,7 @@ impl Shift {
     }
 }
 
-impl Volume {
+impl Extents<'_> {
     /// The nodes below the root that may hold entries from `from` on, each read and checked.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Volume {
     /// Cuts the extent that reaches over `logical` in two, so that one begins there.
     ///
     /// # Errors
-    /// As [`Volume::insert_extent`]; then nothing has changed.
+    /// As [`Extents::insert_extent`]; then nothing has changed.
     pub(in crate::ext4) async fn split_extent(&self, handle: &mut Handle, node: &Node, logical: u32) -> FsResult<()> {
         loop {
             let path = self.path(node, logical).await?;
@@ -92,7 +92,7 @@ impl Volume {
     pub(in crate::ext4) async fn shift_map(&self, handle: &mut Handle, node: &Node, shift: Shift) -> FsResult<()> {
         let blocks = loop {
             let blocks = self.nodes_behind(node, shift.from).await?;
-            if blocks.iter().all(|block| self.is_loaded(*block)) {
+            if blocks.iter().all(|block| self.allocator().is_loaded(*block)) {
                 break blocks;
             }
         };

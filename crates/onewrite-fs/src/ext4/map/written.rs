@@ -3,13 +3,13 @@
 //! The range is first cut out of what lies around it, which may need blocks for the tree; then entries change where they
 //! are, which needs nothing. So a disk that is full leaves the map as it was.
 
-use super::{Extent, FsResult, Handle, Node, Volume, join, wrong_tree};
+use super::{Extent, Extents, FsResult, Handle, Node, join, wrong_tree};
 
-impl Volume {
+impl Extents<'_> {
     /// Says that blocks which were allocated unwritten hold content from now on. The inode is the caller's to save.
     ///
     /// # Errors
-    /// As [`Volume::insert_extent`]; then nothing is said.
+    /// As [`Extents::insert_extent`]; then nothing is said.
     pub(in crate::ext4) async fn mark_written(
         &self,
         handle: &mut Handle,

@@ -1,0 +1,44 @@
+//! Views: the parts of a volume, each with the operations of one matter. A view borrows the volume and owns nothing.
+
+use std::ops::Deref;
+
+use super::volume::Volume;
+
+/// Defines views and the methods of [`Volume`] that give them.
+macro_rules! views {
+    ($($(#[$doc:meta])* $view:ident by $method:ident;)*) => {
+        $($(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $view<'a> {
+            pub(super) volume: &'a Volume,
+        }
+
+        impl Deref for $view<'_> {
+            type Target = Volume;
+
+            fn deref(&self) -> &Volume {
+                self.volume
+            }
+        })*
+
+        impl Volume {
+            $($(#[$doc])*
+            pub(super) fn $method(&self) -> $view<'_> {
+                $view { volume: self }
+            })*
+        }
+    };
+}
+
+views! {
+    /// Free blocks and inodes (`balloc`, `ialloc`).
+    Allocator by allocator;
+    /// Files' extent trees (`map`, `survey`).
+    Extents by extents;
+    /// Names: directories and what happens to their entries (`dir`, `create`, `rename`).
+    Directories by directories;
+    /// Files' content: written, cut, moved, and its blocks given late (`write`, `truncate`, `shift`, `delayed`).
+    Contents by contents;
+    /// Extended attributes (`attributes`).
+    ExtendedAttributes by extended_attributes;
+}
