@@ -21,7 +21,9 @@ mod map;
 pub mod mkfs;
 mod mode;
 mod mount;
+mod open;
 mod ops;
+mod options;
 mod rename;
 mod runs;
 mod shift;
@@ -35,5 +37,6 @@ mod volume;
 mod write;
 
 pub use mode::{Mode, ModeError, Promise, Scope};
-pub use mount::{Ext4, MountOptions, replay};
+pub use mount::{Ext4, replay};
 pub use onewrite_cache::PolicyKind;
+pub use options::MountOptions;

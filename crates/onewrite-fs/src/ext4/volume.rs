@@ -21,7 +21,7 @@ use super::format::{FormatError, Layout, RawSuperblock, SUPERBLOCK_OFFSET, SUPER
 use super::guard::Structure;
 use super::inodes::Inodes;
 use super::mode::Scope;
-use super::mount::MountOptions;
+use super::options::MountOptions;
 use crate::api::{FsError, FsResult, Timestamp};
 use crate::journal::{Handle, Joined, Journal, Owner};
 use crate::pages::Pages;

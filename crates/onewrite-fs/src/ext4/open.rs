@@ -1,0 +1,161 @@
+//! Open: what an image says of itself before it is mounted, its log replayed and judged.
+
+use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
+
+use super::balloc::{Groups, decode_descriptors};
+use super::format::extent::Node as Tree;
+use super::format::features::Compat;
+use super::format::{FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use super::guard::Structure;
+use super::lost::expect_file_system;
+use super::volume::take_superblock;
+use crate::api::{FsError, FsResult};
+use crate::journal::format::JournalSuperblock;
+use crate::journal::{BlockRange, LogBlock, LogMap, Prospect, Recovered, RecoveryOptions, recover};
+
+/// What an image says of itself before it is mounted.
+pub(super) struct Opened {
+    pub(super) superblock: RawSuperblock,
+    pub(super) layout: Layout,
+    pub(super) descriptors: Vec<RawGroupDescriptor>,
+    pub(super) map: LogMap,
+    pub(super) log_superblock: JournalSuperblock,
+    pub(super) log_page: Page,
+    pub(super) recovered: Option<Recovered>,
+}
+
+pub(super) async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
+    let mut pages = port.request(Request::read(Lpn(block), 1, Cause::Metadata)).await?;
+    Ok(pages.pop().expect("a read of one page gives one"))
+}
+
+/// Reads what a mount needs, with the log replayed.
+pub(super) async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> {
+    let superblock = match take_superblock(&read_block(port, 0).await?) {
+        Ok(superblock) => superblock,
+        Err(error) => {
+            expect_file_system(port).await?;
+            return Err(error);
+        }
+    };
+    let layout = layout_of(port, &superblock)?;
+    let descriptors = read_descriptors(port, &layout).await?;
+    let map = log_map(port, &layout, &descriptors).await?;
+    let log_block = map.block_of(LogBlock::SUPERBLOCK);
+    let mut log_page = read_block(port, log_block).await?;
+    let damage = |problem| FsError::Damaged { place: format!("journal superblock at block {log_block}"), problem };
+    let mut log_superblock = JournalSuperblock::decode(&log_page.bytes()).map_err(damage)?;
+    if u64::from(log_superblock.length) > map.length() {
+        return Err(damage(format!("{} blocks, its inode has {}", log_superblock.length, map.length())));
+    }
+    if log_superblock.start == 0 {
+        return Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered: None });
+    }
+    if let Some(refusal) = log_superblock.replay_refusal() {
+        return Err(FsError::Unsupported(refusal));
+    }
+    let judge = async |prospect: Prospect<'_>| judge(port, &prospect, &map).await;
+    let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), recovery, judge).await?);
+    let superblock = take_superblock(&read_block(port, 0).await?)?;
+    let layout = layout_of(port, &superblock)?;
+    let descriptors = read_descriptors(port, &layout).await?;
+    Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered })
+}
+
+/// Looks at what a replay would lead to, as a mount will: a log of nonsense is not brought home.
+///
+/// # Errors
+/// [`FsError::Damaged`] if there would be no sound superblock or descriptors, with the words for those.
+async fn judge(port: &DevicePort, prospect: &Prospect<'_>, map: &LogMap) -> FsResult<()> {
+    let read = async {
+        let first = prospect.read(0, 1).await?;
+        let layout = layout_of(port, &take_superblock(&first[0])?)?;
+        let table = prospect.read(1, u64::from(layout.descriptor_blocks())).await?;
+        let groups = Groups::new(decode_descriptors(&layout, &table)?);
+        Structure::new(&layout, &groups, map).map(drop)
+    };
+    read.await.map_err(|error| match error {
+        FsError::Damaged { place, problem } => {
+            let problem = format!("its replay would write a damaged {place}: {problem}; nothing was written");
+            FsError::Damaged { place: "journal".into(), problem }
+        }
+        error => error,
+    })
+}
+
+pub(super) fn layout_of(port: &DevicePort, superblock: &RawSuperblock) -> FsResult<Layout> {
+    let layout = superblock.features().check_writable().and_then(|()| Layout::decode(superblock));
+    let layout = layout.map_err(|error| match error {
+        FormatError::Unsupported { what } => {
+            FsError::Unsupported(format!("{what}: such an image can only be read here (ls, cat, cp out of it)"))
+        }
+        error => error.into(),
+    })?;
+    let (blocks, pages) = (layout.block_count, port.geometry().pages);
+    match blocks <= pages {
+        true => Ok(layout),
+        false => {
+            let problem = format!("it has {blocks} blocks, the device only {pages}");
+            Err(FsError::Damaged { place: "superblock".into(), problem })
+        }
+    }
+}
+
+async fn read_descriptors(port: &DevicePort, layout: &Layout) -> FsResult<Vec<RawGroupDescriptor>> {
+    let mut table = Vec::new();
+    let (mut block, end) = (1, 1 + u64::from(layout.descriptor_blocks()));
+    while block < end {
+        let count = (end - block).min(u64::from(port.geometry().transfer_pages_max));
+        table.extend(port.request(Request::read(Lpn(block), count as u32, Cause::Metadata)).await?);
+        block += count;
+    }
+    decode_descriptors(layout, &table)
+}
+
+/// Where the log's blocks lie: the extents of the journal's inode.
+async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDescriptor]) -> FsResult<LogMap> {
+    let number = layout.journal_inode;
+    if number == 0 || !layout.features.compat.contains(Compat::HAS_JOURNAL) {
+        return Err(FsError::Unsupported("an image without a journal inside it; add one with `tune2fs -j`".into()));
+    }
+    let position = layout.position_of_inode(number);
+    let table = descriptors[position.group as usize].inode_table();
+    let block = table + u64::from(position.table_block);
+    let page = read_block(port, block).await?;
+    let slot = &page.bytes()[position.offset..position.offset + usize::from(layout.inode_size)];
+    let inode = Inode::decode(slot, number, layout)?;
+    if inode.mode == 0 || inode.links == 0 {
+        let problem = "the journal is empty".to_owned();
+        return Err(FsError::Damaged { place: Place::Inode(number).to_string(), problem });
+    }
+    if !inode.has(super::format::inode::flags::EXTENTS) {
+        return Err(FsError::Unsupported("a journal mapped without extents".into()));
+    }
+    let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
+    let mut pending: Vec<(u64, Vec<u8>)> = vec![(block, inode.block.to_vec())];
+    while let Some((place, bytes)) = pending.pop() {
+        let tree = Tree::parse(&bytes, Place::Block(place))?;
+        tree.check_entries(layout, Place::Block(place))?;
+        let range = |extent: super::format::Extent| (extent.logical.into(), extent.physical, extent.length.into());
+        ranges.extend(tree.extents().map(range));
+        if ranges.len() + pending.len() > layout.block_count as usize {
+            let problem = "its extents are more than the image has blocks".into();
+            return Err(FsError::Damaged { place: "journal's inode".into(), problem });
+        }
+        for index in tree.indexes() {
+            let child = read_block(port, index.node).await?;
+            if Tree::parse(&child.bytes()[..], Place::Block(index.node))?.depth() >= tree.depth() {
+                let place = format!("extent tree of the journal, block {}", index.node);
+                return Err(FsError::Damaged { place, problem: "does not get flatter downwards".into() });
+            }
+            pending.push((index.node, child.bytes().to_vec()));
+        }
+    }
+    ranges.sort_unstable();
+    let gap = ranges.iter().scan(0, |next, (logical, _, length)| Some(std::mem::replace(next, logical + length)));
+    if ranges.is_empty() || gap.zip(&ranges).any(|(expected, (logical, ..))| expected != *logical) {
+        return Err(FsError::Damaged { place: "journal's inode".into(), problem: "has holes".into() });
+    }
+    let range = |&(_, start, count): &(u64, u64, u64)| BlockRange { start, count };
+    Ok(LogMap::new(ranges.iter().map(range).collect()))
+}

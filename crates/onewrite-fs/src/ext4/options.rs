@@ -1,0 +1,103 @@
+//! Options: how an image is mounted.
+
+use onewrite_block::{Geometry, Nanos, PAGE_SIZE};
+use onewrite_cache::{CacheShape, PageCache, PolicyKind};
+
+use super::mode::{Mode, Scope};
+use crate::api::{FsError, FsResult};
+use crate::journal::{CheckpointBy, EvictionSpot, padding_warnings};
+
+/// How an image is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// How it stays consistent.
+    pub mode: Mode,
+    /// Pages of the page cache; at least [`MountOptions::CACHE_PAGES_MIN`].
+    pub cache_pages: usize,
+    /// Which page leaves the page cache; any policy that needs no knowledge of the future.
+    pub cache_policy: PolicyKind,
+    /// Granularity of timestamps; Linux stamps with its tick, 4 ms.
+    pub timestamp_granularity: Nanos,
+    /// Age at which a transaction commits by itself.
+    pub commit_interval: Nanos,
+    /// Age at which a committed block goes home by itself.
+    pub checkpoint_age: Nanos,
+    /// In metadata scope, allocate a block when its page is written out, not when it is written to: Linux's `delalloc`.
+    pub delayed_allocation: bool,
+    /// Whether log space is trimmed before it is used again; `None` as the mode has it.
+    pub self_trimming: Option<bool>,
+    /// Refuse changes. A log is replayed all the same.
+    pub read_only: bool,
+    /// Where commits pad: what `onewrite probe` found out about the device's write buffer; else it is what the device
+    /// states of itself.
+    pub eviction_spot: Option<EvictionSpot>,
+}
+
+impl MountOptions {
+    /// Smallest page cache.
+    pub const CACHE_PAGES_MIN: usize = 256;
+
+    /// What the cache policies take for a flash block: 4 MiB of a file.
+    pub const FLASH_BLOCK_PAGES: u32 = 1024;
+
+    /// The defaults with `mode`: 64 MiB of page cache under LRU, 4 ms ticks, commits every 5 s, blocks home after 30 s.
+    pub const fn new(mode: Mode) -> MountOptions {
+        MountOptions {
+            mode,
+            cache_pages: 64 * 1024 * 1024 / PAGE_SIZE,
+            cache_policy: PolicyKind::Lru,
+            timestamp_granularity: Nanos::from_millis(4),
+            commit_interval: Nanos::from_secs(5),
+            checkpoint_age: Nanos::from_secs(30),
+            delayed_allocation: true,
+            self_trimming: None,
+            read_only: false,
+            eviction_spot: None,
+        }
+    }
+
+    /// Whether a device has what the mode needs; mount asks, too.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] with what is missing and the cure.
+    pub fn check_device(&self, geometry: &Geometry) -> FsResult<()> {
+        let Geometry { name, share_pairs_max, share_refusal, .. } = geometry;
+        let mode = self.mode;
+        if mode.checkpoint() != CheckpointBy::Share || *share_pairs_max > 0 {
+            return Ok(());
+        }
+        let reason = share_refusal.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        let what = format!("mode `{mode}` on {name}: it brings blocks home by SHARE, which the device lacks{reason}");
+        let cure = match mode.scope() {
+            Scope::Full => Mode::Data,
+            _ => Mode::Ordered,
+        };
+        Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE (nvme-share)")))
+    }
+
+    /// What does not hold on this device of what the mode rests on, each a sentence.
+    pub fn warnings(&self, geometry: &Geometry) -> Vec<String> {
+        let padding = self.mode.padding();
+        padding.map_or_else(Vec::new, |padding| padding_warnings(padding, geometry, self.eviction_spot))
+    }
+}
+
+/// # Errors
+/// [`FsError::Invalid`] if there is no such cache.
+pub(super) fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
+    let MountOptions { cache_pages, cache_policy, .. } = *options;
+    if cache_pages < MountOptions::CACHE_PAGES_MIN {
+        let least = MountOptions::CACHE_PAGES_MIN;
+        return Err(FsError::Invalid(format!("a page cache of {cache_pages} pages; at least {least} (1 MiB)")));
+    }
+    let shape =
+        CacheShape::new(cache_pages as u64, MountOptions::FLASH_BLOCK_PAGES.into()).map_err(FsError::Invalid)?;
+    let Some(policy) = cache_policy.policy(shape) else {
+        let usable = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future()).map(PolicyKind::name);
+        let usable = usable.collect::<Vec<_>>().join(", ");
+        let message =
+            format!("cache policy `{cache_policy}` knows the future, so only `onewrite cache` has it; use {usable}");
+        return Err(FsError::Invalid(message));
+    };
+    Ok(PageCache::new(cache_pages, policy))
+}
