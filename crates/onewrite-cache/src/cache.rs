@@ -417,9 +417,8 @@ impl PageCache {
 
     /// Ends what [`PageCache::pin`] began. Nothing happens if the page was dropped meanwhile.
     pub fn unpin(&mut self, key: PageKey, transaction: u64) {
-        self.let_leave(key, |entry| match entry.pins.iter_mut().find(|pin| **pin == transaction) {
-            Some(pin) => *pin = 0,
-            None => (),
+        self.let_leave(key, |entry| {
+            entry.pins.iter_mut().filter(|pin| **pin == transaction).for_each(|pin| *pin = 0);
         });
     }
 

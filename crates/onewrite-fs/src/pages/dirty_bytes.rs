@@ -22,7 +22,9 @@ impl DirtyBytes {
 
     /// The whole page.
     pub fn whole() -> DirtyBytes {
-        DirtyBytes { ranges: vec![0..PAGE_SIZE as u16] }
+        let mut whole = DirtyBytes::default();
+        whole.add(0..PAGE_SIZE);
+        whole
     }
 
     /// The ranges, in order.
