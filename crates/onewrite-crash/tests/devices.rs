@@ -140,7 +140,7 @@ fn cuts_inside_merges_of_a_card_and_inside_their_recovery_break_no_promise() {
 struct ErasesUnsettled;
 
 impl FtlRules for ErasesUnsettled {
-    fn settles_before_erase(&self) -> bool {
+    fn supersedes_before_erase(&self) -> bool {
         false
     }
 }

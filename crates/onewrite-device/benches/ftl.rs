@@ -1,7 +1,7 @@
 //! FTL replay: map and garbage collection only. Prints host pages per second of processor time and memory per page.
 
 use onewrite_block::GIB;
-use onewrite_device::ftl::{Fast, FastPlan, Ftl, FtlPlan};
+use onewrite_device::ftl::{Fast, FastPlan, Ftl, FtlPlan, Lpn};
 use onewrite_device::waf;
 
 /// Resident bytes of this process.
@@ -21,7 +21,7 @@ fn main() {
     memory_of_fast();
     let before = resident_bytes();
     let mut ftl = waf::Replay::new(4 << 20, 1024, 15);
-    (0..4 << 20).for_each(|lpn| ftl.write(lpn));
+    (0..4 << 20).for_each(|lpn| ftl.write(Lpn(lpn)));
     println!("ftl-replay bytes/page={:.2}", (resident_bytes() - before) as f64 / f64::from(4 << 20));
     ftl.check().expect("a sound FTL");
     drop(ftl);
@@ -44,7 +44,7 @@ fn memory_of_fast() {
     let before = resident_bytes();
     let space = FtlPlan::of_bytes(16 * GIB, 1024, 15.0);
     let mut ftl = Fast::new(FastPlan { space, random_blocks: None });
-    (0..4 << 20).for_each(|lpn| assert!(ftl.write(lpn).is_ok()));
+    (0..4 << 20).for_each(|lpn| assert!(ftl.write(Lpn(lpn)).is_ok()));
     println!("ftl-replay fast bytes/page={:.2}", (resident_bytes() - before) as f64 / f64::from(4 << 20));
 }
 

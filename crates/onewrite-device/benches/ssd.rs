@@ -1,5 +1,5 @@
-//! SSD with full timing: 4 KiB random writes in steady garbage collection. Prints flash programs per second of processor
-//! time, and memory early and late in the run.
+//! SSD with full timing: 4 KiB random writes in steady garbage collection. Prints flash programs per second of
+//! processor time, and memory early and late in the run.
 
 use onewrite_block::{Cause, Choices, Device, GIB, Lpn, Nanos, PAGE_SIZE, Page, Pattern, Request, Token};
 use onewrite_device::Profile;

@@ -13,6 +13,7 @@
 //! # Ok::<(), onewrite_device::Error>(())
 //! ```
 
+mod address;
 mod age;
 mod error;
 mod file;

@@ -301,8 +301,8 @@ pub fn flush_costs(profile: &Profile, capacity_bytes: u64) -> Result<Vec<FlushCo
     Ok(sizes.map(cost).to_vec())
 }
 
-/// Finds out what the write buffer does, as `papers/003` §3.1 did: write some bytes in order, read page 0, and see by its
-/// latency where it was.
+/// Finds out what the write buffer does, as `papers/003` §3.1 did: write some bytes in order, read page 0, and see by
+/// its latency where it was.
 ///
 /// # Errors
 /// If no device of that size can be made.
@@ -354,8 +354,8 @@ impl<D: Device + ?Sized> Bench<D> {
     }
 }
 
-/// The largest drop of write throughput through an fsync after every hundred writes, over block sizes of 4 KiB to 1 MiB,
-/// sequential and random, depth 64. An fsync is a FLUSH: the file system's part is not the device's.
+/// The largest drop of write throughput through an fsync after every hundred writes, over block sizes of 4 KiB to 1
+/// MiB, sequential and random, depth 64. An fsync is a FLUSH: the file system's part is not the device's.
 ///
 /// # Errors
 /// If no device of that size can be made.

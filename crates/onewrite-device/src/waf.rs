@@ -1,16 +1,17 @@
 //! Write amplification: an FTL alone, without time, content or map log.
 //!
-//! The experiment of the dissertation's section 2.2.2: how many pages flash programs for each page of the host, when the
-//! host writes random flash-block-sized ranges but only a share of the pages in each. [`Replay`] is the page-level FTL for
-//! any trace: the very map and block lists of the emulated SSD on a single die, greedy, host and moved pages apart. The
-//! other layers are those of [`crate::ftl`].
+//! The experiment of the dissertation's section 2.2.2: the host writes random ranges of the size of a flash block, but
+//! only a share of the pages in each. How many pages does the flash program for each page of the host? [`Replay`] is
+//! the page-level FTL for any trace: map and block lists of the emulated SSD on a single die, greedy victims, host and
+//! moved pages apart. The other layers are those of [`crate::ftl`].
 
 use onewrite_block::{Choices, GIB, PAGE_SIZE};
 use serde::Serialize;
 
+use crate::address::{Aligned, FlashBlock, Lpn, MapEntry, Numbering, Ppn, each};
 use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan};
-use crate::ssd::blocks::Blocks;
-use crate::ssd::mapping::{Mapping, NONE, is_mapped};
+use crate::ssd::blocks::{BlockCounts, Blocks};
+use crate::ssd::mapping::{Mapping, Move, NOTHING};
 
 /// Pages of 4 KiB in a block of `ftl-16g`: 4 MiB.
 const BLOCK_PAGES: u32 = 1024;
@@ -33,8 +34,20 @@ pub struct Waf {
 /// One stream's block and how many of its pages are programmed.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    block: u32,
+    block: Option<FlashBlock>,
     filled: u32,
+}
+
+impl Open {
+    /// The next page of the block, which is valid from now on.
+    #[inline]
+    fn append(&mut self, numbering: Aligned, blocks: &mut Blocks) -> Ppn {
+        let block = self.block.expect("a stream writes to a block");
+        let ppn = numbering.ppn(block, self.filled);
+        self.filled += 1;
+        blocks.gain(block);
+        ppn
+    }
 }
 
 /// A page-level FTL without time.
@@ -45,12 +58,13 @@ pub struct Replay {
     host: Open,
     moved: Open,
     block_pages: u32,
+    numbering: Aligned,
     host_programs: u64,
     move_programs: u64,
 }
 
 impl Replay {
-    /// A blank FTL for `logical_pages` pages in blocks of `block_pages`, a power of two, with `spare_percent` percent of
+    /// A blank FTL for `logical_pages` pages in blocks of `block_pages`, a power of two, and `spare_percent` percent of
     /// further blocks.
     ///
     /// # Panics
@@ -61,14 +75,15 @@ impl Replay {
         let spare_blocks = (u64::from(data_blocks) * spare_percent).div_ceil(100) as u32;
         assert!(spare_blocks >= 4, "{spare_blocks} spare blocks; four are needed");
         let count = data_blocks + spare_blocks;
-        let blocks = Blocks::new(count, 1, block_pages);
-        let closed = Open { block: NONE, filled: block_pages };
+        let blocks = Blocks::new(BlockCounts { blocks: count, dies: 1, pages_per_block: block_pages });
+        let closed = Open { block: None, filled: block_pages };
         Replay {
             map: Mapping::untracked(logical_pages, count * block_pages),
             blocks,
             host: closed,
             moved: closed,
             block_pages,
+            numbering: Aligned::new(block_pages),
             host_programs: 0,
             move_programs: 0,
         }
@@ -86,43 +101,41 @@ impl Replay {
 
     /// The host writes a page.
     #[inline]
-    pub fn write(&mut self, lpn: u32) {
+    pub fn write(&mut self, lpn: Lpn) {
         if self.host.filled == self.block_pages {
             self.host = self.next_block(self.host);
             while self.blocks.free(0).len() < FREE_BLOCKS_MIN {
                 self.collect();
             }
         }
-        let ppn = self.host.block * self.block_pages + self.host.filled;
-        self.host.filled += 1;
+        let target = self.host.append(self.numbering, &mut self.blocks);
         self.host_programs += 1;
-        self.blocks.gain(self.host.block);
-        if let Some(stale) = self.map.point(lpn, ppn) {
-            self.blocks.lose(stale / self.block_pages);
+        if let Some(stale) = self.map.point(lpn, MapEntry::at(target)) {
+            self.blocks.lose(self.numbering.block(stale));
         }
     }
 
     /// The host drops a page.
-    pub fn trim(&mut self, lpn: u32) {
-        if let Some(stale) = is_mapped(self.map.get(lpn)).then(|| self.map.point(lpn, NONE)).flatten() {
-            self.blocks.lose(stale / self.block_pages);
+    pub fn trim(&mut self, lpn: Lpn) {
+        if let Some(stale) = self.map.point(lpn, NOTHING) {
+            self.blocks.lose(self.numbering.block(stale));
         }
     }
 
+    /// A free block for a stream whose block is full.
     fn next_block(&mut self, full: Open) -> Open {
-        if full.block != NONE {
-            self.blocks.close(full.block);
+        if let Some(full) = full.block {
+            self.blocks.close(full);
         }
         let block = self.blocks.take_free(0, |_| 0).expect("collection keeps free blocks");
-        Open { block, filled: 0 }
+        Open { block: Some(block), filled: 0 }
     }
 
     /// Empties the block with the fewest valid pages.
     fn collect(&mut self) {
         let victim = self.blocks.fewest_valid(0).expect("spare blocks leave something to collect");
         self.blocks.choose(victim);
-        let start = victim * self.block_pages;
-        for source in start..start + self.block_pages {
+        for source in each(self.numbering.pages(victim, self.block_pages)) {
             if self.map.is_valid(source) {
                 self.carry(source);
             }
@@ -133,15 +146,13 @@ impl Replay {
     }
 
     #[inline]
-    fn carry(&mut self, source: u32) {
+    fn carry(&mut self, source: Ppn) {
         if self.moved.filled == self.block_pages {
             self.moved = self.next_block(self.moved);
         }
-        let target = self.moved.block * self.block_pages + self.moved.filled;
-        self.moved.filled += 1;
+        let target = self.moved.append(self.numbering, &mut self.blocks);
         self.move_programs += 1;
-        self.map.move_all(source, target);
-        self.blocks.gain(self.moved.block);
+        self.map.move_all(Move { source, target });
     }
 
     /// Verifies map, counts and lists.
@@ -149,21 +160,21 @@ impl Replay {
     /// # Errors
     /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
-        self.map.check(self.blocks.valid_counts(), self.block_pages.trailing_zeros())?;
+        self.map.check(self.blocks.valid_counts(), self.numbering)?;
         self.blocks.check()
     }
 }
 
 /// What the experiment asks of an FTL.
 trait Subject {
-    fn put(&mut self, lpn: u32);
+    fn put(&mut self, lpn: Lpn);
     fn host_pages(&self) -> u64;
     fn programs(&self) -> u64;
 }
 
 impl Subject for Replay {
     #[inline]
-    fn put(&mut self, lpn: u32) {
+    fn put(&mut self, lpn: Lpn) {
         self.write(lpn);
     }
 
@@ -178,7 +189,7 @@ impl Subject for Replay {
 
 impl<T: Ftl> Subject for T {
     #[inline]
-    fn put(&mut self, lpn: u32) {
+    fn put(&mut self, lpn: Lpn) {
         self.write(lpn).expect("nobody cuts the power");
     }
 
@@ -245,7 +256,7 @@ fn measure(ftl: &mut impl Subject, block_utilization_percent: u32, range_bytes: 
         "a range of 4 MiB to 16 GiB, not {range_bytes} bytes"
     );
     let pages = (CAPACITY_BYTES / PAGE_SIZE as u64) as u32;
-    (0..pages).for_each(|lpn| ftl.put(lpn));
+    each(Lpn(0).run(pages)).for_each(|lpn| ftl.put(lpn));
     let mut writer = Writer::new(block_utilization_percent, range_bytes / block_bytes, seed);
     let half = 3 * u64::from(pages) / 2;
     writer.write(ftl, half);
@@ -279,9 +290,9 @@ impl Writer {
     fn write(&mut self, ftl: &mut impl Subject, pages: u64) {
         let end = ftl.host_pages() + pages;
         while ftl.host_pages() < end {
-            let start = self.choices.below(self.range_blocks) as u32 * BLOCK_PAGES;
+            let start = Lpn(self.choices.below(self.range_blocks) as u32 * BLOCK_PAGES);
             self.choose_pages();
-            (0..BLOCK_PAGES).filter(|page| self.chosen[*page as usize]).for_each(|page| ftl.put(start + page));
+            (0..BLOCK_PAGES).filter(|page| self.chosen[*page as usize]).for_each(|page| ftl.put(start.offset(page)));
         }
     }
 
@@ -304,7 +315,7 @@ mod tests {
     fn whole_blocks_are_written_once() {
         let mut ftl = Replay::new(64 * BLOCK_PAGES, BLOCK_PAGES, 15);
         let mut writer = Writer::new(100, 64, 1);
-        (0..64 * BLOCK_PAGES).for_each(|lpn| ftl.write(lpn));
+        each(Lpn(0).run(64 * BLOCK_PAGES)).for_each(|lpn| ftl.write(lpn));
         writer.write(&mut ftl, 300 * u64::from(BLOCK_PAGES));
         assert_eq!(ftl.moved_pages(), 0);
         ftl.check().unwrap();
@@ -313,10 +324,10 @@ mod tests {
     #[test]
     fn a_trimmed_page_is_not_moved() {
         let mut ftl = Replay::new(64 * 64, 64, 15);
-        (0..64 * 64).for_each(|lpn| ftl.write(lpn));
-        (0..32 * 64).for_each(|lpn| ftl.trim(lpn));
+        each(Lpn(0).run(64 * 64)).for_each(|lpn| ftl.write(lpn));
+        each(Lpn(0).run(32 * 64)).for_each(|lpn| ftl.trim(lpn));
         let mut choices = Choices::new(3);
-        (0..100_000).for_each(|_| ftl.write(2048 + choices.below(2048) as u32));
+        (0..100_000).for_each(|_| ftl.write(Lpn(2048 + choices.below(2048) as u32)));
         ftl.check().unwrap();
         let amplification = 1.0 + ftl.moved_pages() as f64 / 100_000.0;
         assert!(amplification < 1.3, "half of the device is free: {amplification}");

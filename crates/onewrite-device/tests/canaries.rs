@@ -137,7 +137,7 @@ impl FtlRules for BrokenFtl {
         !matches!(self, BrokenFtl::IgnoresTrims)
     }
 
-    fn settles_before_erase(&self) -> bool {
+    fn supersedes_before_erase(&self) -> bool {
         !matches!(self, BrokenFtl::ErasesUnsettled)
     }
 }

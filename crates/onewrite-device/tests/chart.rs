@@ -7,7 +7,7 @@ use onewrite_device::{OperationKind, Profile, timeline_svg};
 #[test]
 fn the_timeline_shows_collection_and_no_die_does_two_things_at_once() {
     let mut ssd = Profile::load("sata-850pro").unwrap().ssd(Some(16 * MIB)).unwrap();
-    ssd.record_operations(true);
+    ssd.record_operations();
     let (shape, pages) = (ssd.shape(), ssd.geometry().pages);
     let mut bench = Bench::new(Box::new(ssd), 1);
     bench.fill(pages);

@@ -1,12 +1,13 @@
 //! Translation layers against a plain model of their contract: random writes, trims and reads, power cuts at any flash
 //! operation, recovery cut too. And canaries: recovery with one rule broken has to be noticed.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use onewrite_block::Choices;
 use onewrite_device::ftl::{
-    Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, PowerLost, SoundFtl,
+    Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, Lpn, PowerLost, SoundFtl,
 };
 
 /// Pages of FAST, the last block not whole.
@@ -31,6 +32,25 @@ enum Step {
     Write { start: u32, count: u32 },
     Trim { start: u32, count: u32 },
     Read { lpn: u32 },
+}
+
+/// What a cut leaves open: each of these pages reads as before the request or as after it.
+#[derive(Clone, Debug)]
+enum Open {
+    Written(Range<u32>),
+    Trimmed(Range<u32>),
+    Nothing,
+}
+
+impl Open {
+    /// Whether `found` may be the version of a page that had the version `known` before the request.
+    fn allows(&self, lpn: u32, found: u64, known: u64) -> bool {
+        match self {
+            Open::Written(pages) => pages.contains(&lpn) && found > known,
+            Open::Trimmed(pages) => pages.contains(&lpn) && found == 0,
+            Open::Nothing => false,
+        }
+    }
 }
 
 impl Driver {
@@ -63,21 +83,22 @@ impl Driver {
         }
     }
 
-    /// Gives the pages that the cut leaves open.
-    fn run(&mut self, step: Step) -> Result<(), (u32, u32)> {
+    /// Gives what the cut leaves open.
+    fn run(&mut self, step: Step) -> Result<(), Open> {
         match step {
             Step::Write { start, count } => (start..start + count).try_for_each(|lpn| {
-                let version = self.ftl.write(lpn).map_err(|PowerLost| (lpn, lpn + 1))?;
+                let version = self.ftl.write(Lpn(lpn)).map_err(|PowerLost| Open::Written(lpn..lpn + 1))?;
                 self.versions[lpn as usize] = version;
                 Ok(())
             }),
             Step::Trim { start, count } => {
-                self.ftl.trim(start, count).map_err(|PowerLost| (start, start + count))?;
+                let trimmed = self.ftl.trim(Lpn(start).run(count));
+                trimmed.map_err(|PowerLost| Open::Trimmed(start..start + count))?;
                 self.versions[start as usize..(start + count) as usize].fill(0);
                 Ok(())
             }
             Step::Read { lpn } => {
-                let found = self.ftl.read(lpn).map_err(|PowerLost| (lpn, lpn))?;
+                let found = self.ftl.read(Lpn(lpn)).map_err(|PowerLost| Open::Nothing)?;
                 assert_eq!(found.unwrap_or(0), self.versions[lpn as usize], "page {lpn}");
                 Ok(())
             }
@@ -85,7 +106,7 @@ impl Driver {
     }
 
     /// Recovers, cut again now and then, and compares every page.
-    fn recover(&mut self, is_write: bool, open: (u32, u32)) {
+    fn recover(&mut self, open: &Open) {
         self.cuts += 1;
         loop {
             if self.choices.chance(1, 2) {
@@ -100,13 +121,9 @@ impl Driver {
         self.ftl.flash_mut().cut_after(u64::MAX - 1, 0);
         self.ftl.check().unwrap();
         for lpn in 0..self.ftl.logical_pages() {
-            let (found, known) = (self.ftl.read(lpn).unwrap().unwrap_or(0), self.versions[lpn as usize]);
-            let is_open = (open.0..open.1).contains(&lpn);
-            let is_new = if is_write { found > known } else { found == 0 };
-            assert!(
-                found == known || is_open && is_new,
-                "page {lpn} reads {found} after the cut, {known} was promised"
-            );
+            let (found, known) = (self.ftl.read(Lpn(lpn)).unwrap().unwrap_or(0), self.versions[lpn as usize]);
+            let is_allowed = found == known || open.allows(lpn, found, known);
+            assert!(is_allowed, "page {lpn} reads {found} after the cut, {known} was promised");
             self.versions[lpn as usize] = found;
         }
     }
@@ -117,7 +134,7 @@ impl Driver {
         for turn in 0..steps {
             let step = self.step();
             if let Err(open) = self.run(step) {
-                self.recover(matches!(step, Step::Write { .. }), open);
+                self.recover(&open);
                 self.ftl.flash_mut().cut_after(self.choices.below(pace), self.choices.bits());
             }
             if turn % 64 == 0 {
@@ -189,7 +206,7 @@ fn cut_at(make: Make, operations: u64) -> bool {
         let step = driver.step();
         if let Err(open) = driver.run(step) {
             driver.choices = Choices::new(operations);
-            driver.recover(matches!(step, Step::Write { .. }), open);
+            driver.recover(&open);
             return true;
         }
     }
@@ -211,7 +228,7 @@ fn recovery_without_a_cut_changes_nothing() {
         let mut driver = Driver::new(make(Arc::new(SoundFtl)), 9);
         for _ in 0..30 {
             driver.torture(100, u64::MAX - 1);
-            driver.recover(false, (0, 0));
+            driver.recover(&Open::Nothing);
         }
     }
 }
@@ -306,7 +323,7 @@ impl FtlRules for TrustsTheMap {
 struct ErasesUnsettled;
 
 impl FtlRules for ErasesUnsettled {
-    fn settles_before_erase(&self) -> bool {
+    fn supersedes_before_erase(&self) -> bool {
         false
     }
 }

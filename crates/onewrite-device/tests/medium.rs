@@ -6,6 +6,7 @@ mod support;
 use onewrite_block::{
     Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, Request, Token,
 };
+use onewrite_device::ftl::FlashBlock;
 use onewrite_device::micro::{Bench, Load};
 use onewrite_device::{MediumFaults, MediumOperation, Profile, Ssd, Victim};
 use support::{Driver, Mix};
@@ -94,7 +95,7 @@ fn a_worn_out_device_refuses_writes_and_still_reads() {
 #[test]
 fn factory_bad_blocks_are_never_used() {
     let mut device = Profile::load("ideal").unwrap().ssd(Some(4 * MIB)).unwrap();
-    (20..24).for_each(|block| device.mark_block_bad(block));
+    (20..24).for_each(|block| device.mark_block_bad(FlashBlock(block)));
     let mut driver = Driver::new(device);
     driver.torture(&MIX, 3000, 3000, &mut Choices::new(5));
     assert_eq!(driver.device.wear().bad_blocks, 4);

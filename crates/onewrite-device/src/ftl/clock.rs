@@ -1,28 +1,35 @@
-//! Clock: how long flash operations take, estimated. Each die and each channel is busy until a time, nothing more.
+//! Clock: an estimate of how long flash operations take. Each die and each channel is busy until a time, nothing more.
 //!
-//! A block of the translation layer lies over all dies: the pages that a die takes at once (a *row*: planes, large flash
-//! pages) on the first die, the next row on the second. An erase takes all dies. The first page of a row senses or programs
-//! the row, the other pages of it that follow only cross the channel: the controller gathers rows in its buffer, whatever
-//! comes between on other rows. Operations of one request depend on each other only through the dies that they share.
+//! A block of the translation layer lies over all dies: its first *row* (the pages that a die takes at once: planes,
+//! large flash pages) on the first die, the next row on the second. An erase takes all dies. The first page of a row
+//! senses or programs the row; further pages of it only cross the channel, for the controller gathers rows in its
+//! buffer, whatever else happens between. Operations of one request depend on each other only through the dies that
+//! they share.
 
+use crate::address::FlashBlock;
 use crate::ssd::model::Timing;
 use crate::ssd::shape::Shape;
 
-/// A row of a block, as a die remembers the last one.
-type Row = (u32, u32);
+/// A row of a block: the pages that a die takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    block: FlashBlock,
+    /// Its number among the rows of this block on its die.
+    number: u32,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Die {
     busy_until: u64,
-    read: Row,
-    programmed: Row,
+    /// The row sensed last.
+    read: Option<Row>,
+    /// The row programmed last.
+    programmed: Option<Row>,
 }
-
-const NO_ROW: Row = (u32::MAX, u32::MAX);
 
 /// See the module's head. Times are in nanoseconds.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     timing: Timing,
     planes: u32,
     dies: Vec<Die>,
@@ -35,7 +42,7 @@ pub struct Clock {
 impl Clock {
     /// The clock of flash of this shape.
     pub(crate) fn new(timing: Timing, shape: &Shape) -> Clock {
-        let die = Die { busy_until: 0, read: NO_ROW, programmed: NO_ROW };
+        let die = Die { busy_until: 0, read: None, programmed: None };
         Clock {
             timing,
             planes: shape.planes,
@@ -82,27 +89,27 @@ impl Clock {
 
     /// What the controller had gathered is gone.
     pub(crate) fn forget_rows(&mut self) {
-        self.dies.iter_mut().for_each(|die| (die.read, die.programmed) = (NO_ROW, NO_ROW));
+        self.dies.iter_mut().for_each(|die| (die.read, die.programmed) = (None, None));
     }
 
-    fn row(&self, block: u32, offset: u32) -> (usize, Row) {
+    fn row(&self, block: FlashBlock, offset: u32) -> (usize, Row) {
         let stripe = offset / self.planes;
         let dies = self.dies.len() as u32;
-        ((stripe % dies) as usize, (block, stripe / dies))
+        ((stripe % dies) as usize, Row { block, number: stripe / dies })
     }
 
     fn channel(&self, die: usize) -> usize {
         die % self.channels.len()
     }
 
-    pub(crate) fn read(&mut self, block: u32, offset: u32) {
+    pub(crate) fn read(&mut self, block: FlashBlock, offset: u32) {
         let (die, row) = self.row(block, offset);
         let channel = self.channel(die);
         let state = &mut self.dies[die];
         let mut time = self.begin.max(state.busy_until);
-        if state.read != row {
+        if state.read != Some(row) {
             time += self.timing.read;
-            state.read = row;
+            state.read = Some(row);
         }
         time = time.max(self.channels[channel]) + self.timing.channel_page;
         self.channels[channel] = time;
@@ -111,43 +118,39 @@ impl Clock {
     }
 
     /// Reads an out-of-band area: senses its row, if it was not the last; a few bytes cross the channel in no time.
-    pub(crate) fn read_area(&mut self, block: u32, offset: u32) {
+    pub(crate) fn read_area(&mut self, block: FlashBlock, offset: u32) {
         let (die, row) = self.row(block, offset);
         let state = &mut self.dies[die];
         let mut time = self.begin.max(state.busy_until);
-        if state.read != row {
+        if state.read != Some(row) {
             time += self.timing.read;
-            state.read = row;
+            state.read = Some(row);
         }
         state.busy_until = time;
         self.ends(time);
     }
 
-    pub(crate) fn program(&mut self, block: u32, offset: u32) {
+    pub(crate) fn program(&mut self, block: FlashBlock, offset: u32) {
         let (die, row) = self.row(block, offset);
         let channel = self.channel(die);
         let state = &mut self.dies[die];
         let mut time = self.begin.max(state.busy_until).max(self.channels[channel]) + self.timing.channel_page;
         self.channels[channel] = time;
-        if state.programmed != row {
-            time += self.timing.program[row.1 as usize % self.timing.program.len()];
-            state.programmed = row;
+        if state.programmed != Some(row) {
+            time += self.timing.program[row.number as usize % self.timing.program.len()];
+            state.programmed = Some(row);
         }
         state.busy_until = time;
         self.ends(time);
     }
 
-    pub(crate) fn erase(&mut self, block: u32) {
+    pub(crate) fn erase(&mut self, block: FlashBlock) {
         let mut time = 0;
         for die in &mut self.dies {
             die.busy_until = self.begin.max(die.busy_until) + self.timing.erase;
             time = time.max(die.busy_until);
-            if die.read.0 == block {
-                die.read = NO_ROW;
-            }
-            if die.programmed.0 == block {
-                die.programmed = NO_ROW;
-            }
+            die.read.take_if(|row| row.block == block);
+            die.programmed.take_if(|row| row.block == block);
         }
         self.ends(time);
     }

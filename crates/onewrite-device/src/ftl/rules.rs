@@ -20,7 +20,7 @@ pub trait FtlRules: Debug + Send + Sync {
     }
 
     /// Whether a log block is erased only after all that it held is elsewhere, records of trims included.
-    fn settles_before_erase(&self) -> bool {
+    fn supersedes_before_erase(&self) -> bool {
         true
     }
 }

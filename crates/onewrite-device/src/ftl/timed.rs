@@ -1,17 +1,20 @@
-//! Host side of a translation layer: how long a trace takes, estimated.
+//! Host side of a translation layer: an estimate of how long a trace takes.
 //!
-//! So many requests are under way as the queue holds; the next goes in when one is done. A command costs its latency and
-//! an interval, each page the link. A read is done when its pages are; a write when its pages have crossed the link and at
-//! most as many earlier pages as the profile's buffer holds are not programmed yet. The buffer hides time and nothing else:
-//! every page written is programmed, none is read from it.
+//! As many requests are under way as the queue holds; the next one enters when one is done. A command costs its latency
+//! and an interval, each page the link. A read is done when its pages are. A write is done when its pages have crossed
+//! the link and at most as many earlier pages as the profile's buffer holds wait for their program. The buffer hides
+//! time and nothing else: every page written is programmed, none is read from it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use onewrite_block::{Geometry, Nanos};
 
 use super::clock::Clock;
-use super::{Ftl, PowerLost};
+use super::flash::PowerLost;
+use super::layer::Ftl;
+use crate::address::{Lpn, each};
 use crate::ssd::model::Model;
 
 /// See the module's head.
@@ -109,11 +112,11 @@ impl TimedFtl {
     ///
     /// # Errors
     /// If the power goes.
-    pub fn read(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
+    pub fn read(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
         let begin = self.admit();
         self.clock().begin(begin);
         let mut done = begin;
-        for lpn in start..start + count {
+        for lpn in each(pages) {
             self.ftl.read(lpn)?;
             let read = self.clock().end();
             done = self.over_link(read);
@@ -126,9 +129,9 @@ impl TimedFtl {
     ///
     /// # Errors
     /// If the power goes.
-    pub fn write(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
+    pub fn write(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
         let mut done = self.admit();
-        for lpn in start..start + count {
+        for lpn in each(pages) {
             let arrived = self.over_link(done);
             self.clock().begin(arrived);
             self.ftl.write(lpn)?;

@@ -1,9 +1,9 @@
 //! Mechanics: where arm and platter are, and how long it takes until a page passes under the head.
 //!
 //! Pages lie along tracks, tracks along a spiral from the outer edge inwards; one head is enough, since neighbouring
-//! tracks of one cylinder differ from it by a head switch that takes about as long as a track-to-track seek. A seek takes
-//! `track_seek` plus a part of `full_seek` that grows with the square root of the distance (Ruemmler and Wilkes, IEEE
-//! Computer 1994). The platter never stops: the angle follows from the time.
+//! tracks of one cylinder differ from it by a head switch that takes about as long as a track-to-track seek. A seek
+//! takes `track_seek` plus a part of `full_seek` that grows with the square root of the distance (Ruemmler and Wilkes,
+//! IEEE Computer 1994). The platter never stops: the angle follows from the time.
 
 /// The moving parts of a disk, in nanoseconds and pages.
 #[derive(Clone, Debug)]

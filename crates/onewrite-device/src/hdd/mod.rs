@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The arm does one thing at a time: the read or the cached run of pages that comes under the head first, reads before
-//! cached pages. Cached pages leave when nothing else is to be done, when the cache is full or when a FLUSH covers them.
-//! After a read the disk goes on reading: what follows comes from the look-ahead at the speed of the platter.
+//! cached pages. Cached pages leave when nothing else is to be done, when the cache is full or when a FLUSH covers
+//! them. After a read the disk goes on reading: what follows comes from the look-ahead at the speed of the platter.
 //!
 //! A power cut loses the cache, in whatever order it would have left; a page is written whole or not at all.
 

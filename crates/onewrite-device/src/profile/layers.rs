@@ -39,7 +39,8 @@ impl FtlKind {
 /// A translation layer and what it leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// [`Fast`] with so many random log blocks at most; none for the profile's number, else as many as the spare blocks allow.
+    /// [`Fast`] with so many random log blocks at most; none for the profile's number, else as many as the spare blocks
+    /// allow.
     Fast {
         /// [`FastPlan::random_blocks`].
         random_blocks: Option<u32>,
@@ -57,8 +58,8 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Bytes of the device for each byte of the mapping cache, if nothing else is asked for: 64 MB for 128 GB, as PFTL has
-    /// it (`papers/002` §5.1).
+    /// Bytes of the device for each byte of the mapping cache, if nothing else is asked for: 64 MB for 128 GB, as PFTL
+    /// has it (`papers/002` §5.1).
     pub const CAPACITY_PER_CACHE: u64 = 2048;
 
     /// The name by which users know it.
@@ -121,8 +122,8 @@ impl Profile {
     /// A block of the layer lies over all dies, as in memory cards and as erase blocks of SSDs look from outside.
     ///
     /// # Errors
-    /// If the profile is a hard disk's, the capacity has no whole pages or is out of bounds, or the spare blocks do not allow the
-    /// log blocks that are asked for.
+    /// If the profile is a hard disk's, the capacity has no whole pages or is out of bounds, or the spare blocks do not
+    /// allow the log blocks that are asked for.
     pub fn layer(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<TimedFtl, Error> {
         let (model, layer) = self.layered(layer, capacity_bytes)?;
         Ok(TimedFtl::new(layer, model))
@@ -139,8 +140,8 @@ impl Profile {
         }
     }
 
-    /// The profile with another translation layer; none for the page-level one of the event-driven SSD. What `layer` leaves open is
-    /// as the profile has it.
+    /// The profile with another translation layer; none for the page-level one of the event-driven SSD. What `layer`
+    /// leaves open is as the profile has it.
     ///
     /// # Errors
     /// If the profile is a hard disk's.
@@ -189,8 +190,8 @@ impl Profile {
         Ok(FtlDevice::new(ftl, Model { geometry, ..model }))
     }
 
-    /// A layer over this profile's flash, blank, and the model of that. More log blocks than there may be are refused if `layer`
-    /// asks for them.
+    /// A layer over this profile's flash, blank, and the model of that. More log blocks than there may be are refused
+    /// if `layer` asks for them.
     fn layered(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<(Model, Box<dyn Ftl>), Error> {
         let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else { return Err(self.lacks_flash()) };
         let model = self.model(flash, buffer, capacity_bytes)?;
@@ -223,6 +224,7 @@ mod tests {
     use onewrite_block::MIB;
 
     use super::*;
+    use crate::address::Lpn;
 
     const LAYERS: [Layer; 3] =
         [Layer::Fast { random_blocks: None }, Layer::Bast { log_blocks: None }, Layer::Dftl { cache_bytes: None }];
@@ -232,9 +234,9 @@ mod tests {
         for name in Profile::names().filter(|name| *name != "hdd-barracuda") {
             for layer in LAYERS {
                 let mut device = Profile::load(name).unwrap().layer(layer, Some(64 * MIB)).unwrap();
-                (0..64).for_each(|chunk| device.write(chunk * 256, 256).unwrap());
+                (0..64).for_each(|chunk| device.write(Lpn(chunk * 256).run(256)).unwrap());
                 device.begin();
-                (0..400).for_each(|turn| device.write(turn * 7919 % 16384, 1).unwrap());
+                (0..400).for_each(|turn| device.write(Lpn(turn * 7919 % 16384).run(1)).unwrap());
                 let random = device.finish();
                 assert!(random.0 > 0 || name == "ideal", "{name} {layer:?}");
                 device.ftl().check().unwrap();
@@ -242,10 +244,24 @@ mod tests {
         }
     }
 
-    /// Megabytes per second of requests of `pages` pages over a range, on a device of 2 GiB filled before.
-    fn speed(name: &str, layer: Layer, is_write: bool, pages: u32, is_random: bool) -> f64 {
+    /// Requests of one kind.
+    #[derive(Clone, Copy, Debug)]
+    struct Load {
+        is_write: bool,
+        is_random: bool,
+        pages: u32,
+    }
+
+    const READS: Load = Load { is_write: false, is_random: false, pages: 128 };
+    const WRITES: Load = Load { is_write: true, ..READS };
+    const RANDOM_READS: Load = Load { is_write: false, is_random: true, pages: 1 };
+    const RANDOM_WRITES: Load = Load { is_write: true, ..RANDOM_READS };
+
+    /// Megabytes per second of a load over a range, on a device of 2 GiB filled before.
+    fn speed(name: &str, layer: Layer, load: Load) -> f64 {
+        let Load { is_write, is_random, pages } = load;
         let mut device = Profile::load(name).unwrap().layer(layer, Some(2 << 30)).unwrap();
-        (0..4096).for_each(|chunk| device.write(chunk * 128, 128).unwrap());
+        (0..4096).for_each(|chunk| device.write(Lpn(chunk * 128).run(128)).unwrap());
         let range = 1_000_000_000 / PAGE_SIZE as u32 / pages;
         let requests = if is_random { 40_000 } else { range };
         for turn in 0..2 * requests {
@@ -254,32 +270,33 @@ mod tests {
             }
             let place =
                 if is_random { (u64::from(turn) * 2_654_435_761 % u64::from(range)) as u32 } else { turn % range };
-            let done = if is_write { device.write(place * pages, pages) } else { device.read(place * pages, pages) };
+            let run = Lpn(place * pages).run(pages);
+            let done = if is_write { device.write(run) } else { device.read(run) };
             done.unwrap();
         }
         f64::from(requests * pages) * PAGE_SIZE as f64 / 1e6 / device.finish().as_secs_f64()
     }
 
-    /// Whether writes, pages each, whether at random, MB/s, and what is near enough.
-    type Published = (bool, u32, bool, f64, std::ops::Range<f64>);
+    /// A load, its published MB/s, and what is near enough.
+    type Published = (Load, f64, std::ops::Range<f64>);
 
     #[test]
     fn memory_cards_are_as_fast_as_published() {
         let card = |read, write, random_read, random_write| -> [Published; 4] {
             [
-                (false, 128, false, read, 0.85..1.15),
-                (true, 128, false, write, 0.85..1.15),
-                (false, 1, true, random_read, 0.85..1.15),
-                (true, 1, true, random_write, 0.5..2.0),
+                (READS, read, 0.85..1.15),
+                (WRITES, write, 0.85..1.15),
+                (RANDOM_READS, random_read, 0.85..1.15),
+                (RANDOM_WRITES, random_write, 0.5..2.0),
             ]
         };
         let cards = [("microsd-patriot", card(14.8, 5.0, 3.4, 0.1)), ("microsd-adata", card(30.0, 10.0, 3.4, 0.1))];
         let mut wrong = Vec::new();
         for (name, published) in cards {
-            for (is_write, pages, is_random, paper, near) in published {
-                let found = speed(name, LAYERS[0], is_write, pages, is_random);
-                println!("{name}, writes {is_write}, random {is_random}: {found:.3} MB/s, published {paper}");
-                wrong.extend((!near.contains(&(found / paper))).then_some((name, is_write, is_random, found, paper)));
+            for (load, paper, near) in published {
+                let found = speed(name, LAYERS[0], load);
+                println!("{name}, {load:?}: {found:.3} MB/s, published {paper}");
+                wrong.extend((!near.contains(&(found / paper))).then_some((name, load, found, paper)));
             }
         }
         assert!(wrong.is_empty(), "{wrong:?}");
@@ -288,10 +305,10 @@ mod tests {
     #[test]
     fn dies_work_side_by_side_and_a_missed_map_entry_costs_a_read() {
         let dftl = |cache_bytes| Layer::Dftl { cache_bytes: Some(cache_bytes) };
-        let speed = |layer, is_write, pages, is_random| speed("ssd-tlc-120g", layer, is_write, pages, is_random);
+        let speed = |layer, load| speed("ssd-tlc-120g", layer, load);
         let (whole, little) = (dftl(32 << 20), dftl(64 << 10));
-        let iops = |layer| speed(layer, false, 1, true) * 1e6 / PAGE_SIZE as f64;
-        let (write, read) = (speed(whole, true, 128, false), iops(whole));
+        let iops = |layer| speed(layer, RANDOM_READS) * 1e6 / PAGE_SIZE as f64;
+        let (write, read) = (speed(whole, WRITES), iops(whole));
         println!("ssd-tlc-120g: {write:.1} MB/s written, published 130; {read:.0} random reads, published 86,000");
         assert!((0.85..1.15).contains(&(write / 130.0)) && (0.75..1.15).contains(&(read / 86_000.0)), "{write} {read}");
         let missed = iops(little);

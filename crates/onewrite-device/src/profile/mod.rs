@@ -1,7 +1,8 @@
 //! Profiles: devices on paper, in TOML, one file for each; every number names its source there.
 //!
 //! A profile is fitted to the calibration rows of the scoreboard; the rest is from data sheets and published
-//! measurements. A number that is uncertain carries the range in which it lies as a comment, so that a sweep can vary it.
+//! measurements. A number that is uncertain carries the range in which it lies as a comment, so that a sweep can vary
+//! it.
 
 mod layers;
 
@@ -323,8 +324,8 @@ impl Profile {
         Ok(Ssd::new(self.model(flash, buffer, capacity_bytes)?))
     }
 
-    /// An SSD whose flash is in the file at `path`: made if there is none, else as it was when its process ended, even by
-    /// `kill -9`; then there is a report of its recovery. Reads and programs go to the file, so memory stays small.
+    /// An SSD whose flash is in the file at `path`: made if there is none, else as it was when its process ended, even
+    /// by `kill -9`; then there is a report of its recovery. Reads and programs go to the file, so memory stays small.
     ///
     /// # Errors
     /// If the file is in use, damaged, of another profile or size, or cannot be read and written; or if the profile has
@@ -351,13 +352,13 @@ impl Profile {
             return refuse("lock", error.to_string(), "another process uses it; stop that one first");
         }
         let model = self.model(flash, buffer, capacity_bytes)?;
-        let (backing, is_blank) = match Backing::new(file, &model.shape, &self.name) {
+        let backing = match Backing::new(file, &model.shape, &self.name) {
             Ok(backing) => backing,
             Err(error) => {
                 return refuse("open", error.to_string(), "name a new file, or the profile and size it was made with");
             }
         };
-        match Ssd::with_backing(model, backing, is_blank) {
+        match Ssd::with_backing(model, backing) {
             Ok(opened) => Ok(opened),
             Err(message) => refuse("recover", message, "restore the file from a copy"),
         }

@@ -5,13 +5,14 @@
 //!   │ header         │ block table, 16 bytes each  │ out-of-band areas           │ content
 //!   │ magic, version, shape, profile, CRC          │ one for each page           │ one for each page
 //!
-//!   block: u32 erase count, u32 1 if bad, u32 0, u32 CRC32C of what precedes
+//!   block: FlashBlock erase count, u32 1 if bad, u32 0, u32 CRC32C of what precedes
 //!   area:  u32 logical page, u32 erase count of its block, u64 sequence, u32 page number, u32 0, u32 0, u32 CRC32C
 //! ```
 //!
 //! A page is programmed by writing its content and then its area; the area counts only with the erase count that its
-//! block has now. So an erase writes one entry, and whatever instant the process is killed at, a page is whole or blank.
-//! All numbers are little-endian. Every FLUSH, FUA and SHARE ends with `fdatasync`, for the sake of the host's own power.
+//! block has now. So an erase writes one entry, and whatever instant the process is killed at, a page is whole or
+//! blank. All numbers are little-endian. Every FLUSH, FUA and SHARE ends with `fdatasync`, for the sake of the host's
+//! own power.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -20,8 +21,9 @@ use std::os::unix::fs::FileExt;
 
 use onewrite_block::{PAGE_SIZE, Page, crc32c};
 
-use super::nand::Oob;
+use super::oob::{Holds, Oob};
 use super::shape::Shape;
+use crate::address::FlashBlock;
 
 const MAGIC: &[u8; 8] = b"1WNAND\0\x01";
 const HEADER_BYTES: u64 = PAGE_SIZE as u64;
@@ -34,6 +36,7 @@ pub(crate) struct Backing {
     file: File,
     blocks: u64,
     pages_per_block: u64,
+    is_blank: bool,
     error: RefCell<Option<String>>,
 }
 
@@ -82,25 +85,31 @@ fn header(shape: &Shape, profile: &str) -> Vec<u8> {
 }
 
 impl Backing {
-    /// Takes `file` for the flash of a device of this shape; true if it was blank and is now laid out.
+    /// Takes `file` for the flash of a device of this shape, and lays it out if it is blank.
     ///
     /// # Errors
     /// The system's, or that the file holds something else.
-    pub(crate) fn new(file: File, shape: &Shape, profile: &str) -> io::Result<(Backing, bool)> {
+    pub(crate) fn new(file: File, shape: &Shape, profile: &str) -> io::Result<Backing> {
         let (blocks, pages_per_block) = (u64::from(shape.blocks()), u64::from(shape.pages_per_block));
-        let backing = Backing { file, blocks, pages_per_block, error: RefCell::new(None) };
+        let is_blank = file.metadata()?.len() == 0;
+        let backing = Backing { file, blocks, pages_per_block, is_blank, error: RefCell::new(None) };
         let wanted = header(shape, profile);
-        if backing.file.metadata()?.len() == 0 {
+        if is_blank {
             backing.file.set_len(backing.content_offset(blocks * pages_per_block))?;
             backing.file.write_all_at(&wanted, 0)?;
-            return Ok((backing, true));
+            return Ok(backing);
         }
         let mut found = vec![0; HEADER_BYTES as usize];
         backing.file.read_exact_at(&mut found, 0)?;
         if found != wanted {
             return Err(io::Error::other("it holds something else, or flash of another profile or size"));
         }
-        Ok((backing, false))
+        Ok(backing)
+    }
+
+    /// Whether the file was blank when it was opened: the device is to be formatted.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.is_blank
     }
 
     fn area_offset(&self, page: u64) -> u64 {
@@ -111,8 +120,8 @@ impl Backing {
         self.area_offset(self.blocks * self.pages_per_block).next_multiple_of(HEADER_BYTES) + page * PAGE_SIZE as u64
     }
 
-    fn page_number(&self, block: u32, page: u32) -> u64 {
-        u64::from(block) * self.pages_per_block + u64::from(page)
+    fn page_number(&self, block: FlashBlock, page: u32) -> u64 {
+        u64::from(block.0) * self.pages_per_block + u64::from(page)
     }
 
     fn note(&self, result: io::Result<()>) {
@@ -127,22 +136,22 @@ impl Backing {
     }
 
     /// Writes a page: content first, then the area that makes it count.
-    pub(crate) fn program(&self, block: u32, page: u32, erase_count: u32, content: &Page, oob: Oob) {
+    pub(crate) fn program(&self, block: FlashBlock, page: u32, erase_count: u32, content: &Page, oob: Oob) {
         let number = self.page_number(block, page);
         let sequence = [oob.sequence as u32, (oob.sequence >> 32) as u32];
-        let area: [u8; 32] = sealed(&[oob.lpn, erase_count, sequence[0], sequence[1], number as u32, 0, 0]);
+        let area: [u8; 32] = sealed(&[oob.holds.word(), erase_count, sequence[0], sequence[1], number as u32, 0, 0]);
         let written = self.file.write_all_at(&content.bytes()[..], self.content_offset(number));
         self.note(written.and_then(|()| self.file.write_all_at(&area, self.area_offset(number))));
     }
 
     /// Writes what the table says of a block.
-    pub(crate) fn set_block(&self, block: u32, entry: BlockEntry) {
+    pub(crate) fn set_block(&self, block: FlashBlock, entry: BlockEntry) {
         let bytes: [u8; 16] = sealed(&[entry.erase_count, u32::from(entry.is_bad), 0]);
-        self.note(self.file.write_all_at(&bytes, HEADER_BYTES + u64::from(block) * BLOCK_BYTES));
+        self.note(self.file.write_all_at(&bytes, HEADER_BYTES + u64::from(block.0) * BLOCK_BYTES));
     }
 
     /// Reads the content of a page; zeros if the file cannot give it, and the error is noted.
-    pub(crate) fn content(&self, block: u32, page: u32) -> Page {
+    pub(crate) fn content(&self, block: FlashBlock, page: u32) -> Page {
         let mut bytes = [0; PAGE_SIZE];
         let offset = self.content_offset(self.page_number(block, page));
         self.note(self.file.read_exact_at(&mut bytes, offset));
@@ -167,7 +176,7 @@ impl Backing {
     }
 
     /// The areas of the pages of a block that are programmed since its last erase.
-    pub(crate) fn areas(&self, block: u32, entry: BlockEntry) -> io::Result<Vec<Oob>> {
+    pub(crate) fn areas(&self, block: FlashBlock, entry: BlockEntry) -> io::Result<Vec<Oob>> {
         let mut bytes = vec![0; (self.pages_per_block * AREA_BYTES) as usize];
         self.file.read_exact_at(&mut bytes, self.area_offset(self.page_number(block, 0)))?;
         let mut areas = Vec::new();
@@ -176,7 +185,8 @@ impl Backing {
             if words[1] != entry.erase_count || words[4] != self.page_number(block, page) as u32 {
                 break;
             }
-            areas.push(Oob { lpn: words[0], sequence: u64::from(words[2]) | u64::from(words[3]) << 32 });
+            let sequence = u64::from(words[2]) | u64::from(words[3]) << 32;
+            areas.push(Oob { holds: Holds::of_word(words[0]), sequence });
         }
         Ok(areas)
     }

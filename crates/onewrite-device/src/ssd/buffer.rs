@@ -14,19 +14,41 @@
 //! 2. At most one version of a page is issued; a newer one waits. So versions reach the flash in their order.
 //! 3. While a FLUSH covers a waiting page, writing it again does not move it back: its newer content pays the debt.
 //!
-//! With [`EvictionOrder::Unspecified`] any waiting page may be the next to leave once more than `begins` wait, and writes
-//! are let in while fewer than `certain` do: then no number of further pages is enough to be certain.
+//! With [`EvictionOrder::Unspecified`] any waiting page may be the next to leave once more than `begins` wait, and
+//! writes are let in while fewer than `certain` do: then no number of further pages is enough to be certain.
 
 use onewrite_block::{EvictionOrder, Page};
 use rustc_hash::FxHashMap;
 
-const NIL: u32 = u32::MAX;
+use crate::address::Lpn;
+
+/// Names an entry of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryId(u32);
+
+impl EntryId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// In place of an entry in a list: the list ends.
+const NIL: EntryId = EntryId(u32::MAX);
+
+/// When a page leaves the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// In its turn.
+    InTurn,
+    /// Before its turn: somebody waits for it (FUA, source of a SHARE).
+    Urgent,
+}
 
 /// A page in the buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The logical page.
-    pub(crate) lpn: u32,
+    pub(crate) lpn: Lpn,
     /// Its newest content; `None` for a tombstone.
     pub(crate) content: Option<Page>,
     /// Its place in the order.
@@ -37,14 +59,21 @@ pub(crate) struct Entry {
     pub(crate) issued: u64,
     /// To be written to flash before its turn (FUA, source of a SHARE).
     pub(crate) is_urgent: bool,
-    before: u32,
-    after: u32,
+    before: EntryId,
+    after: EntryId,
+}
+
+/// Which list an entry is on.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Waiting,
+    Issued,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct List {
-    first: u32,
-    last: u32,
+    first: EntryId,
+    last: EntryId,
     length: u32,
 }
 
@@ -54,8 +83,8 @@ const EMPTY: List = List { first: NIL, last: NIL, length: 0 };
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     entries: Vec<Entry>,
-    unused: Vec<u32>,
-    by_lpn: FxHashMap<u32, u32>,
+    unused: Vec<EntryId>,
+    by_lpn: FxHashMap<Lpn, EntryId>,
     waiting: List,
     issued: List,
     next_ticket: u64,
@@ -87,13 +116,13 @@ impl Buffer {
 
     /// The entry of a logical page.
     #[inline]
-    pub(crate) fn find(&self, lpn: u32) -> Option<u32> {
+    pub(crate) fn find(&self, lpn: Lpn) -> Option<EntryId> {
         if self.by_lpn.is_empty() { None } else { self.by_lpn.get(&lpn).copied() }
     }
 
     /// An entry.
-    pub(crate) fn entry(&self, index: u32) -> &Entry {
-        &self.entries[index as usize]
+    pub(crate) fn entry(&self, id: EntryId) -> &Entry {
+        &self.entries[id.index()]
     }
 
     /// The ticket of the newest write.
@@ -103,7 +132,7 @@ impl Buffer {
 
     /// The oldest ticket of a page that is not durable yet.
     pub(crate) fn oldest_ticket(&self) -> Option<u64> {
-        let ticket = |list: &List| (list.first != NIL).then(|| self.entries[list.first as usize].ticket);
+        let ticket = |list: &List| (list.first != NIL).then(|| self.entries[list.first.index()].ticket);
         ticket(&self.waiting).into_iter().chain(ticket(&self.issued)).min()
     }
 
@@ -124,7 +153,7 @@ impl Buffer {
 
     /// Whether the first waiting page should leave, with `slack` pages of patience to fill a whole program.
     fn first_is_due(&self, slack: u64) -> bool {
-        self.waiting.first != NIL && self.is_in_turn(self.entries[self.waiting.first as usize].ticket, slack)
+        self.waiting.first != NIL && self.is_in_turn(self.entries[self.waiting.first.index()].ticket, slack)
     }
 
     fn is_in_turn(&self, ticket: u64, slack: u64) -> bool {
@@ -150,64 +179,64 @@ impl Buffer {
     }
 
     /// Takes in a write (`Some`) or a tombstone and gives its ticket.
-    pub(crate) fn put(&mut self, lpn: u32, content: Option<Page>, is_urgent: bool) -> u64 {
+    pub(crate) fn put(&mut self, lpn: Lpn, content: Option<Page>, urgency: Urgency) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         match self.find(lpn) {
-            Some(index) => self.renew(index, content, ticket),
+            Some(id) => self.renew(id, content, ticket),
             None => self.insert(lpn, content, ticket),
         }
-        if is_urgent {
+        if urgency == Urgency::Urgent {
             self.hurry(lpn);
         }
         ticket
     }
 
-    fn renew(&mut self, index: u32, content: Option<Page>, ticket: u64) {
+    fn renew(&mut self, id: EntryId, content: Option<Page>, ticket: u64) {
         let flush_target = self.flush_target;
-        let entry = &mut self.entries[index as usize];
+        let entry = &mut self.entries[id.index()];
         entry.content = content;
         entry.version = ticket;
         if entry.issued == 0 && entry.ticket > flush_target {
-            self.remove_from(index, false);
-            self.entries[index as usize].ticket = ticket;
-            self.append_to(index, false);
+            self.remove_from(id, Side::Waiting);
+            self.entries[id.index()].ticket = ticket;
+            self.append_to(id, Side::Waiting);
         }
     }
 
-    fn insert(&mut self, lpn: u32, content: Option<Page>, ticket: u64) {
+    fn insert(&mut self, lpn: Lpn, content: Option<Page>, ticket: u64) {
         let entry =
             Entry { lpn, content, ticket, version: ticket, issued: 0, is_urgent: false, before: NIL, after: NIL };
-        let index = match self.unused.pop() {
-            Some(index) => {
-                self.entries[index as usize] = entry;
-                index
+        let id = match self.unused.pop() {
+            Some(id) => {
+                self.entries[id.index()] = entry;
+                id
             }
             None => {
                 self.entries.push(entry);
-                self.entries.len() as u32 - 1
+                EntryId(self.entries.len() as u32 - 1)
             }
         };
-        self.by_lpn.insert(lpn, index);
-        self.append_to(index, false);
+        self.by_lpn.insert(lpn, id);
+        self.append_to(id, Side::Waiting);
     }
 
     /// Lets a page leave before its turn, if it is in the buffer.
-    pub(crate) fn hurry(&mut self, lpn: u32) {
-        if let Some(index) = self.find(lpn) {
-            let entry = &mut self.entries[index as usize];
+    pub(crate) fn hurry(&mut self, lpn: Lpn) {
+        if let Some(id) = self.find(lpn) {
+            let entry = &mut self.entries[id.index()];
             self.urgent_count += u32::from(!entry.is_urgent && entry.issued == 0);
             entry.is_urgent = true;
         }
     }
 
     /// The next page to leave for which `is_ready`, if any is due.
-    pub(crate) fn next_due(&self, is_ready: impl Fn(&Entry) -> bool) -> Option<u32> {
+    pub(crate) fn next_due(&self, is_ready: impl Fn(&Entry) -> bool) -> Option<EntryId> {
         let mut urgent_left = self.urgent_count;
-        let mut index = self.waiting.first;
+        let mut id = self.waiting.first;
         let mut candidate = None;
-        while index != NIL {
-            let entry = &self.entries[index as usize];
+        while id != NIL {
+            let entry = &self.entries[id.index()];
             let is_in_turn = self.is_in_turn(entry.ticket, 0);
             if !is_in_turn && urgent_left == 0 {
                 break;
@@ -215,15 +244,15 @@ impl Buffer {
             if entry.is_urgent {
                 urgent_left -= 1;
                 if is_ready(entry) {
-                    return Some(index);
+                    return Some(id);
                 }
             } else if is_in_turn && candidate.is_none() && is_ready(entry) {
-                candidate = Some(index);
+                candidate = Some(id);
             }
             if candidate.is_some() && urgent_left == 0 {
                 break;
             }
-            index = entry.after;
+            id = entry.after;
         }
         let first = candidate?;
         match self.order {
@@ -233,104 +262,116 @@ impl Buffer {
     }
 
     /// Any waiting page that can leave, as if by chance, unless a FLUSH waits for `first`.
-    fn any_instead_of(&self, first: u32, is_ready: impl Fn(&Entry) -> bool) -> u32 {
-        if self.entries[first as usize].ticket <= self.flush_target {
+    fn any_instead_of(&self, first: EntryId, is_ready: impl Fn(&Entry) -> bool) -> EntryId {
+        if self.entries[first.index()].ticket <= self.flush_target {
             return first;
         }
         let chance = scattered(scattered(self.next_ticket) ^ u64::from(self.waiting.length) << 32);
         let steps = (chance * u64::from(self.waiting.length)) >> 32;
-        let index = (0..steps).fold(self.waiting.first, |index, _| self.entries[index as usize].after);
-        if is_ready(&self.entries[index as usize]) { index } else { first }
+        let id = (0..steps).fold(self.waiting.first, |id, _| self.entries[id.index()].after);
+        if is_ready(&self.entries[id.index()]) { id } else { first }
     }
 
     /// Declares the newest content of a waiting page to be on its way.
-    pub(crate) fn issue(&mut self, index: u32) {
-        self.remove_from(index, false);
-        let entry = &mut self.entries[index as usize];
+    pub(crate) fn issue(&mut self, id: EntryId) {
+        self.remove_from(id, Side::Waiting);
+        let entry = &mut self.entries[id.index()];
         entry.issued = entry.version;
         self.urgent_count -= u32::from(entry.is_urgent);
-        self.append_to(index, true);
+        self.append_to(id, Side::Issued);
     }
 
-    /// The version on its way has arrived (or failed: `arrived` false). The page leaves unless it is newer by now.
-    ///
-    /// Gives the version and whether a tombstone has to be carried out now.
-    pub(crate) fn settle(&mut self, index: u32, arrived: bool) -> Settled {
-        self.remove_from(index, true);
-        let entry = &mut self.entries[index as usize];
+    /// The version on its way is in flash. The page leaves unless it is newer by now; a tombstone leaves too.
+    pub(crate) fn programmed(&mut self, id: EntryId) -> Programmed {
+        self.remove_from(id, Side::Issued);
+        let entry = &mut self.entries[id.index()];
         let version = std::mem::take(&mut entry.issued);
         let is_newest = entry.version == version;
-        let is_tombstone = entry.content.is_none();
-        if arrived && (is_newest || is_tombstone) {
-            self.forget(index);
-            return Settled { version, is_trimmed: is_tombstone };
+        let is_trimmed = entry.content.is_none();
+        if is_newest || is_trimmed {
+            self.forget(id);
+        } else {
+            self.wait_again(id);
         }
-        self.urgent_count += u32::from(entry.is_urgent);
-        self.append_to(index, false);
-        Settled { version, is_trimmed: false }
+        Programmed { version, is_trimmed }
+    }
+
+    /// The version on its way could not be programmed: the page waits again.
+    pub(crate) fn program_failed(&mut self, id: EntryId) {
+        self.remove_from(id, Side::Issued);
+        self.entries[id.index()].issued = 0;
+        self.wait_again(id);
+    }
+
+    fn wait_again(&mut self, id: EntryId) {
+        self.urgent_count += u32::from(self.entries[id.index()].is_urgent);
+        self.append_to(id, Side::Waiting);
     }
 
     /// Drops a waiting page.
-    pub(crate) fn drop_waiting(&mut self, index: u32) {
-        self.remove_from(index, false);
-        self.urgent_count -= u32::from(self.entries[index as usize].is_urgent);
-        self.forget(index);
+    pub(crate) fn drop_waiting(&mut self, id: EntryId) {
+        self.remove_from(id, Side::Waiting);
+        self.urgent_count -= u32::from(self.entries[id.index()].is_urgent);
+        self.forget(id);
     }
 
-    fn forget(&mut self, index: u32) {
-        let entry = &mut self.entries[index as usize];
+    fn forget(&mut self, id: EntryId) {
+        let entry = &mut self.entries[id.index()];
         entry.content = None;
         let lpn = entry.lpn;
         self.by_lpn.remove(&lpn);
-        self.unused.push(index);
+        self.unused.push(id);
     }
 
     /// All pages, waiting ones first, each list in its order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        let walk = |first: u32| {
-            std::iter::successors((first != NIL).then_some(first), |&index| {
-                let after = self.entries[index as usize].after;
+        let walk = |first: EntryId| {
+            std::iter::successors((first != NIL).then_some(first), |&id| {
+                let after = self.entries[id.index()].after;
                 (after != NIL).then_some(after)
             })
         };
-        walk(self.waiting.first).chain(walk(self.issued.first)).map(|index| &self.entries[index as usize])
+        walk(self.waiting.first).chain(walk(self.issued.first)).map(|id| &self.entries[id.index()])
     }
 
-    fn list(&mut self, is_issued: bool) -> &mut List {
-        if is_issued { &mut self.issued } else { &mut self.waiting }
+    fn list(&mut self, side: Side) -> &mut List {
+        match side {
+            Side::Waiting => &mut self.waiting,
+            Side::Issued => &mut self.issued,
+        }
     }
 
     /// Puts an entry behind all with a lower ticket; from the end, where it nearly always belongs.
-    fn append_to(&mut self, index: u32, is_issued: bool) {
-        let ticket = self.entries[index as usize].ticket;
-        let mut before = self.list(is_issued).last;
-        while before != NIL && self.entries[before as usize].ticket > ticket {
-            before = self.entries[before as usize].before;
+    fn append_to(&mut self, id: EntryId, side: Side) {
+        let ticket = self.entries[id.index()].ticket;
+        let mut before = self.list(side).last;
+        while before != NIL && self.entries[before.index()].ticket > ticket {
+            before = self.entries[before.index()].before;
         }
         let after = match before {
-            NIL => std::mem::replace(&mut self.list(is_issued).first, index),
-            other => std::mem::replace(&mut self.entries[other as usize].after, index),
+            NIL => std::mem::replace(&mut self.list(side).first, id),
+            other => std::mem::replace(&mut self.entries[other.index()].after, id),
         };
         match after {
-            NIL => self.list(is_issued).last = index,
-            other => self.entries[other as usize].before = index,
+            NIL => self.list(side).last = id,
+            other => self.entries[other.index()].before = id,
         }
-        let entry = &mut self.entries[index as usize];
+        let entry = &mut self.entries[id.index()];
         (entry.before, entry.after) = (before, after);
-        self.list(is_issued).length += 1;
+        self.list(side).length += 1;
     }
 
-    fn remove_from(&mut self, index: u32, is_issued: bool) {
-        let Entry { before, after, .. } = self.entries[index as usize];
+    fn remove_from(&mut self, id: EntryId, side: Side) {
+        let Entry { before, after, .. } = self.entries[id.index()];
         match before {
-            NIL => self.list(is_issued).first = after,
-            other => self.entries[other as usize].after = after,
+            NIL => self.list(side).first = after,
+            other => self.entries[other.index()].after = after,
         }
         match after {
-            NIL => self.list(is_issued).last = before,
-            other => self.entries[other as usize].before = before,
+            NIL => self.list(side).last = before,
+            other => self.entries[other.index()].before = before,
         }
-        self.list(is_issued).length -= 1;
+        self.list(side).length -= 1;
     }
 
     /// Verifies order, lengths and the table.
@@ -356,12 +397,12 @@ fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
-/// What came of a version that was on its way.
+/// A version that has reached the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct Programmed {
     /// Its ticket.
     pub(crate) version: u64,
-    /// Whether the page was trimmed meanwhile.
+    /// Whether the page was trimmed meanwhile: the flash page is to be unmapped.
     pub(crate) is_trimmed: bool,
 }
 
@@ -372,7 +413,7 @@ mod tests {
     fn filled(pages: u32) -> Buffer {
         let mut buffer = Buffer::new(4, 8, EvictionOrder::LeastRecentlyWritten);
         (0..pages).for_each(|lpn| {
-            buffer.put(lpn, Some(Page::ZEROS), false);
+            buffer.put(Lpn(lpn), Some(Page::ZEROS), Urgency::InTurn);
         });
         buffer
     }
@@ -390,12 +431,12 @@ mod tests {
         let mut buffer = Buffer::new(4, 8, EvictionOrder::Unspecified);
         let mut outlasted = 0;
         for lpn in 0..1000 {
-            buffer.put(lpn, Some(Page::ZEROS), false);
-            while let Some(index) = buffer.next_due(|_| true) {
-                let oldest = buffer.entries().map(|entry| entry.lpn).min();
+            buffer.put(Lpn(lpn), Some(Page::ZEROS), Urgency::InTurn);
+            while let Some(id) = buffer.next_due(|_| true) {
+                let oldest = buffer.entries().map(|entry| entry.lpn.0).min();
                 outlasted += u32::from(oldest.is_some_and(|oldest| oldest + 16 < lpn));
-                buffer.issue(index);
-                buffer.settle(index, true);
+                buffer.issue(id);
+                buffer.programmed(id);
             }
             buffer.check().unwrap();
         }
@@ -405,12 +446,12 @@ mod tests {
     #[test]
     fn a_page_written_again_while_issued_stays_and_waits_its_turn() {
         let mut buffer = filled(8);
-        let index = buffer.next_due(|_| true).unwrap();
-        buffer.issue(index);
-        buffer.put(0, None, false);
+        let id = buffer.next_due(|_| true).unwrap();
+        buffer.issue(id);
+        buffer.put(Lpn(0), None, Urgency::InTurn);
         buffer.check().unwrap();
-        assert_eq!(buffer.settle(index, true), Settled { version: 1, is_trimmed: true });
-        assert_eq!(buffer.find(0), None);
+        assert_eq!(buffer.programmed(id), Programmed { version: 1, is_trimmed: true });
+        assert_eq!(buffer.find(Lpn(0)), None);
         buffer.check().unwrap();
     }
 
@@ -418,8 +459,8 @@ mod tests {
     fn a_page_that_a_flush_covers_keeps_its_place_when_written_again() {
         let mut buffer = filled(3);
         buffer.flush_target = buffer.newest_ticket();
-        buffer.put(0, Some(Page::ZEROS), false);
+        buffer.put(Lpn(0), Some(Page::ZEROS), Urgency::InTurn);
         assert_eq!(buffer.oldest_ticket(), Some(1));
-        assert_eq!(buffer.entry(buffer.next_due(|_| true).unwrap()).lpn, 0);
+        assert_eq!(buffer.entry(buffer.next_due(|_| true).unwrap()).lpn, Lpn(0));
     }
 }

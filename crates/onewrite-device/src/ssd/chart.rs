@@ -1,8 +1,8 @@
 //! Chart: what every die did when, as events and as a picture.
 //!
-//! [`Ssd::record_operations`] switches recording on; [`Ssd::take_operations`] hands over what was recorded.
-//! [`timeline_svg`] draws it: a row for each die, rows of a channel side by side, a colour for each kind of operation, so
-//! that garbage collection is visible between the work of the host.
+//! [`Ssd::record_operations`] begins to record; [`Ssd::take_operations`] hands over what was recorded.
+//! [`timeline_svg`] draws it: a row for each die, rows of a channel side by side, a colour for each kind of operation,
+//! so that garbage collection is visible between the work of the host.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use onewrite_block::{Nanos, Operation};
 use serde::Serialize;
 
 use super::Ssd;
-use super::die::Activity;
+use super::die::{Activity, Stream};
 use super::host::Active;
 use super::shape::Shape;
 use crate::latency::{Latency, LatencyStep};
@@ -88,11 +88,10 @@ pub struct OperationLatency {
 }
 
 impl Ssd {
-    /// Records every operation of every die, and the latency of every request, from now on, or stops; what was recorded
-    /// before is dropped.
-    pub fn record_operations(&mut self, on: bool) {
-        self.recorded = on.then(Vec::new);
-        self.latencies = on.then(Default::default);
+    /// Records every operation of every die, and the latency of every request, from now on.
+    pub fn record_operations(&mut self) {
+        self.recorded = Some(Vec::new());
+        self.latencies = Some(Default::default());
     }
 
     /// The latencies recorded so far, by kind of request; kinds that did not occur are left out.
@@ -156,7 +155,7 @@ impl Ssd {
             Activity::Idle => return None,
             Activity::ReadArray | Activity::ReadBus if state.reading.is_empty() => OperationKind::MoveRead,
             Activity::ReadArray | Activity::ReadBus => OperationKind::HostRead,
-            Activity::Program if state.is_moving => OperationKind::MoveProgram,
+            Activity::Program if state.stream == Stream::Moved => OperationKind::MoveProgram,
             Activity::Program => OperationKind::HostProgram,
             Activity::MapProgram => OperationKind::MapProgram,
             Activity::Erase | Activity::LogErase => OperationKind::Erase,

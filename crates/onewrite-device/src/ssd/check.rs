@@ -3,7 +3,7 @@
 use onewrite_block::{Choices, DeviceError, Nanos, PowerCut, RecoveryReport};
 
 use super::Ssd;
-use super::nand::Oob;
+use super::oob::Holds;
 
 impl Ssd {
     /// Verifies that every mapped page is programmed and readable.
@@ -13,14 +13,13 @@ impl Ssd {
             let (block, page) = self.model.shape.place(ppn);
             match self.flash.page(block, page) {
                 None => problem = Err(format!("page {lpn} is mapped to blank flash page {page} of block {block}")),
-                Some(found) if found.oob.lpn >= Oob::MAP => {
-                    problem =
-                        Err(format!("page {lpn} is mapped to page {page} of block {block}, which is {:?}", found.oob));
-                }
-                Some(found) if found.oob.lpn >= self.model.shape.logical_pages => {
-                    problem = Err(format!("page {lpn} is mapped to a page of nobody: {:?}", found.oob));
-                }
-                Some(_) => (),
+                Some(found) => match found.oob.holds {
+                    Holds::Page(owner) if owner.0 < self.model.shape.logical_pages => (),
+                    other => {
+                        let what = format!("page {page} of block {block}, which holds {other:?}");
+                        problem = Err(format!("page {lpn} is mapped to {what}"));
+                    }
+                },
             }
         });
         problem
@@ -56,9 +55,9 @@ impl PowerCut for Ssd {
         if self.is_cut {
             return Ok(());
         }
-        self.map.check(self.blocks.valid_counts(), self.model.shape.page_bits())?;
+        self.map.check(self.blocks.valid_counts(), self.model.shape.numbering())?;
         self.blocks.check()?;
-        self.log.check(self.model.shape.data_blocks..self.model.shape.blocks())?;
+        self.log.check(&self.model.shape.log_range())?;
         self.buffer.check()?;
         self.check_mapped_pages()
     }

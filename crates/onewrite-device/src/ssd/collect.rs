@@ -5,17 +5,17 @@
 //!   page left: emptied ─► the map log is durable as of then ─► erase ─► free
 //! ```
 //!
-//! Each die collects its own blocks and moves pages within itself, so dies never wait for each other's collection.
-//! Host and moved pages never share a block. A block is erased only when a batch of the map log that began after its last
+//! Each die collects its own blocks and moves pages within itself, so dies never wait for each other's collection. Host
+//! and moved pages never share a block. A block is erased only when a batch of the map log that began after its last
 //! page had moved is durable: recovery never meets a map entry that points into an erased block, and the owners of a
 //! shared page are never known from its out-of-band area alone.
 
 use super::Ssd;
-use super::die::{Activity, Cargo, Victim};
+use super::die::{Activity, Cargo, Emptied, Front, Origin, Stream, Victim};
 use super::faults::MediumOperation;
-use super::mapping::NONE;
+use super::mapping::Move;
 use super::model::{RESERVED_BLOCKS, VictimPolicy};
-use super::nand::Oob;
+use crate::address::{FlashBlock, Lpn, Ppn};
 
 impl Ssd {
     /// Whether the collector has, or should have, work on a die.
@@ -38,12 +38,12 @@ impl Ssd {
 
     /// Erases a block whose emptiness the map log knows.
     fn begin_erase(&mut self, die: usize) -> bool {
-        let Some(&(block, batch)) = self.dies[die].emptied.front() else { return false };
+        let Some(&Emptied { block, batch }) = self.dies[die].emptied.front() else { return false };
         if !self.rules.may_erase(batch, self.log.batches_durable) {
             return false;
         }
         self.dies[die].emptied.pop_front();
-        self.begin(die, Activity::Erase, block, self.now + self.model.timing.erase);
+        self.begin(die, Activity::Erase, Some(block), self.now + self.model.timing.erase);
         true
     }
 
@@ -60,22 +60,22 @@ impl Ssd {
         true
     }
 
-    fn best_victim(&mut self, die: usize) -> Option<u32> {
+    fn best_victim(&mut self, die: usize) -> Option<FlashBlock> {
         match self.model.victim_policy {
             VictimPolicy::Greedy => self.blocks.fewest_valid(die),
             VictimPolicy::CostBenefit => self.blocks.best(die, |block| self.benefit(block)),
             VictimPolicy::Windowed(window) => {
-                let mut closed: Vec<u32> = self.blocks.closed(die).collect();
+                let mut closed: Vec<FlashBlock> = self.blocks.closed(die).collect();
                 closed.sort_by_key(|&block| std::cmp::Reverse(self.blocks.age(block)));
                 let oldest = closed.into_iter().take(window).min_by_key(|&block| self.blocks.valid(block));
-                let gains = |block: &u32| self.blocks.valid(*block) < self.model.shape.pages_per_block;
+                let gains = |block: &FlashBlock| self.blocks.valid(*block) < self.model.shape.pages_per_block;
                 oldest.filter(gains).or_else(|| self.blocks.fewest_valid(die))
             }
         }
     }
 
     /// Gain for cost of collecting a block; none if it gains nothing.
-    fn benefit(&self, block: u32) -> Option<u64> {
+    fn benefit(&self, block: FlashBlock) -> Option<u64> {
         let (pages, valid) = (u64::from(self.model.shape.pages_per_block), u64::from(self.blocks.valid(block)));
         match valid {
             0 => Some(u64::MAX),
@@ -107,7 +107,7 @@ impl Ssd {
         self.dies[die].victim = Some(victim);
         self.dies[die].sensing = sensing;
         if sensing > 0 {
-            self.begin(die, Activity::ReadArray, NONE, self.now + self.model.timing.read);
+            self.begin(die, Activity::ReadArray, None, self.now + self.model.timing.read);
         }
         sensing > 0
     }
@@ -120,9 +120,9 @@ impl Ssd {
         if count == 0 || (count < self.model.shape.planes as usize && !is_exhausted) {
             return false;
         }
-        let Some(block) = self.open_front(die, true) else { return false };
+        let Some(block) = self.open_front(die, Stream::Moved) else { return false };
         self.load_moves(die, self.room_in_row(block));
-        self.dies[die].is_moving = true;
+        self.dies[die].stream = Stream::Moved;
         self.begin_program(die, block)
     }
 
@@ -146,36 +146,36 @@ impl Ssd {
         self.dies[die].moves = moves;
     }
 
-    fn load_move(&mut self, die: usize, ppn: u32, name: u32) {
+    fn load_move(&mut self, die: usize, ppn: Ppn, name: Lpn) {
         let (block, page) = self.model.shape.place(ppn);
         let found = self.flash.page(block, page).expect("a valid page is programmed");
-        let oob = Oob { lpn: name, sequence: found.oob.sequence };
+        let sequence = found.oob.sequence;
         let content = self.flash.content(block, page);
-        self.locked.insert(name);
-        self.dies[die].cargo.push(Cargo { content, oob, source: ppn, entry: NONE });
+        self.locked.insert(name.index());
+        self.dies[die].cargo.push(Cargo { content, lpn: name, sequence, origin: Origin::Flash(ppn) });
     }
 
     /// The owner to name in the out-of-band area of a copy; none if the page cannot be moved at the moment.
-    fn owner_to_name(&self, ppn: u32) -> Option<u32> {
+    fn owner_to_name(&self, ppn: Ppn) -> Option<Lpn> {
         if let Some(owner) = self.map.only_owner(ppn) {
-            return (!self.locked.contains(owner)).then_some(owner);
+            return (!self.locked.contains(owner.index())).then_some(owner);
         }
         if self.log.has_share {
             return None;
         }
         let mut owners = Vec::new();
         self.map.owners(ppn, &mut owners);
-        owners.into_iter().find(|&owner| !self.locked.contains(owner))
+        owners.into_iter().find(|&owner| !self.locked.contains(owner.index()))
     }
 
-    /// A copy is in flash at `ppn`.
-    pub(super) fn moved(&mut self, name: u32, source: u32, ppn: u32) {
-        self.locked.remove(name);
+    /// A copy is in flash; its out-of-band area names `name`.
+    pub(super) fn moved(&mut self, name: Lpn, copy: Move) {
+        self.locked.remove(name.index());
         self.counters.moved_pages += 1;
-        if self.map.is_valid(source) {
-            self.map.move_all(source, ppn);
-            self.blocks.gain(self.model.shape.place(ppn).0);
-            self.went_stale(source);
+        if self.map.is_valid(copy.source) {
+            self.map.move_all(copy);
+            self.blocks.gain(self.model.shape.block_of(copy.target));
+            self.went_stale(copy.source);
         }
     }
 
@@ -193,46 +193,47 @@ impl Ssd {
         }
         self.blocks.empty(victim.block);
         let batch = self.log.batches_begun + 1;
-        self.dies[die].emptied.push_back((victim.block, batch));
+        self.dies[die].emptied.push_back(Emptied { block: victim.block, batch });
         self.log.is_wanted = true;
         self.write_log();
         self.collect(die)
     }
 
     /// The block that takes pages of a stream on a die, the next one if the last is full; none if none is announced.
-    pub(super) fn open_front(&mut self, die: usize, is_moved: bool) -> Option<u32> {
-        let front = if is_moved { self.dies[die].moved } else { self.dies[die].host };
-        let mut front = front;
-        if front.active != NONE && self.flash.is_full(front.active) {
-            self.blocks.close(front.active);
-            front.active = NONE;
+    pub(super) fn open_front(&mut self, die: usize, stream: Stream) -> Option<FlashBlock> {
+        let mut front = *self.dies[die].front(stream);
+        if let Some(full) = front.active.filter(|block| self.flash.is_full(*block)) {
+            self.blocks.close(full);
+            front.active = None;
         }
-        if front.active == NONE && front.is_announced {
-            front = super::die::Front { active: front.next, ..super::die::Front::NOTHING };
+        if front.active.is_none() && front.is_announced {
+            front = Front { active: front.next, ..Front::NOTHING };
         }
-        *self.front(die, is_moved) = front;
-        if front.next == NONE {
-            self.choose_next(die, is_moved);
+        *self.dies[die].front(stream) = front;
+        if front.next.is_none() {
+            self.choose_next(die, stream);
             self.write_log();
         }
-        (front.active != NONE).then_some(front.active)
-    }
-
-    fn front(&mut self, die: usize, is_moved: bool) -> &mut super::die::Front {
-        if is_moved { &mut self.dies[die].moved } else { &mut self.dies[die].host }
+        front.active
     }
 
     /// Chooses the block that will take pages of a stream next, and has the map log announce it.
-    pub(super) fn choose_next(&mut self, die: usize, is_moved: bool) {
-        let reserved = if is_moved { 0 } else { RESERVED_BLOCKS };
+    pub(super) fn choose_next(&mut self, die: usize, stream: Stream) {
+        let reserved = match stream {
+            Stream::Host => RESERVED_BLOCKS,
+            Stream::Moved => 0,
+        };
         if self.blocks.free(die).len() <= reserved {
             return;
         }
         let flash = &self.flash;
-        let wear = |block| if is_moved { u32::MAX - flash.erase_count(block) } else { flash.erase_count(block) };
-        let block = self.blocks.take_free(die, wear);
-        let front = self.front(die, is_moved);
-        front.next = block.expect("there is a free block");
+        let wear = |block| match stream {
+            Stream::Host => flash.erase_count(block),
+            Stream::Moved => u32::MAX - flash.erase_count(block),
+        };
+        let block = self.blocks.take_free(die, wear).expect("there is a free block");
+        let front = self.dies[die].front(stream);
+        front.next = Some(block);
         front.is_announced = false;
         self.log.is_wanted = true;
     }

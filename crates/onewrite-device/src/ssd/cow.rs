@@ -7,19 +7,19 @@ use std::rc::Rc;
 
 const PIECE_LENGTH: usize = 1024;
 
-type Piece = Rc<[u32; PIECE_LENGTH]>;
+type Piece<T> = Rc<[T; PIECE_LENGTH]>;
 
-/// A table of `u32` with one value wherever nothing was written.
+/// A table with one value wherever nothing was written.
 #[derive(Clone, Debug)]
-pub(crate) struct CowTable {
-    pieces: Vec<Option<Piece>>,
+pub(crate) struct CowTable<T> {
+    pieces: Vec<Option<Piece<T>>>,
     length: usize,
-    blank: u32,
+    blank: T,
 }
 
-impl CowTable {
+impl<T: Copy> CowTable<T> {
     /// `length` entries of `blank`.
-    pub(crate) fn new(length: usize, blank: u32) -> CowTable {
+    pub(crate) fn new(length: usize, blank: T) -> CowTable<T> {
         CowTable { pieces: vec![None; length.div_ceil(PIECE_LENGTH)], length, blank }
     }
 
@@ -30,26 +30,26 @@ impl CowTable {
 
     /// One entry.
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> u32 {
-        match &self.pieces[index as usize / PIECE_LENGTH] {
-            Some(piece) => piece[index as usize % PIECE_LENGTH],
+    pub(crate) fn get(&self, index: usize) -> T {
+        match &self.pieces[index / PIECE_LENGTH] {
+            Some(piece) => piece[index % PIECE_LENGTH],
             None => self.blank,
         }
     }
 
     /// Changes one entry.
     #[inline]
-    pub(crate) fn set(&mut self, index: u32, value: u32) {
+    pub(crate) fn set(&mut self, index: usize, value: T) {
         let blank = self.blank;
-        let piece = &mut self.pieces[index as usize / PIECE_LENGTH];
+        let piece = &mut self.pieces[index / PIECE_LENGTH];
         let piece = piece.get_or_insert_with(|| Rc::new([blank; PIECE_LENGTH]));
-        Rc::make_mut(piece)[index as usize % PIECE_LENGTH] = value;
+        Rc::make_mut(piece)[index % PIECE_LENGTH] = value;
     }
 
     /// The first index of each written piece and its entries; the last piece may reach beyond the table.
-    pub(crate) fn written(&self) -> impl Iterator<Item = (u32, &[u32; PIECE_LENGTH])> {
+    pub(crate) fn written(&self) -> impl Iterator<Item = (usize, &[T; PIECE_LENGTH])> {
         let indexed = self.pieces.iter().enumerate();
-        indexed.filter_map(|(index, piece)| Some(((index * PIECE_LENGTH) as u32, &**piece.as_ref()?)))
+        indexed.filter_map(|(index, piece)| Some((index * PIECE_LENGTH, &**piece.as_ref()?)))
     }
 }
 
@@ -67,14 +67,14 @@ impl BitSet {
 
     /// Whether `number` is in the set.
     #[inline]
-    pub(crate) fn contains(&self, number: u32) -> bool {
-        self.words[number as usize / 64] >> (number % 64) & 1 == 1
+    pub(crate) fn contains(&self, number: usize) -> bool {
+        self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
     /// Puts `number` in; false if it was there.
     #[inline]
-    pub(crate) fn insert(&mut self, number: u32) -> bool {
-        let word = &mut self.words[number as usize / 64];
+    pub(crate) fn insert(&mut self, number: usize) -> bool {
+        let word = &mut self.words[number / 64];
         let was_out = *word >> (number % 64) & 1 == 0;
         *word |= 1 << (number % 64);
         was_out
@@ -82,8 +82,8 @@ impl BitSet {
 
     /// Takes `number` out.
     #[inline]
-    pub(crate) fn remove(&mut self, number: u32) {
-        self.words[number as usize / 64] &= !(1 << (number % 64));
+    pub(crate) fn remove(&mut self, number: usize) {
+        self.words[number / 64] &= !(1 << (number % 64));
     }
 }
 

@@ -7,18 +7,19 @@
 use onewrite_block::{Choices, Page};
 
 use super::Ssd;
-use super::die::{Activity, Cargo};
-use super::log_page::{Content, LogPage, Record};
-use super::mapping::NONE;
-use super::nand::Oob;
+use super::die::{Activity, Suspended};
+use super::log_page::{Content, LogPage};
+use super::mapping::Record;
+use super::oob::Oob;
+use crate::address::{FlashBlock, Lpn};
 
 /// What a capacitor saves.
 #[derive(Clone, Debug)]
 pub(crate) struct Dump {
     /// Pages of the buffer in the order of their last write; `None` for a trim that was not carried out yet.
-    pub(crate) buffered: Vec<(u32, Option<Page>)>,
+    pub(crate) buffered: Vec<(Lpn, Option<Page>)>,
     /// Changes of the map that the log does not hold.
-    pub(crate) dirty: Vec<(u32, u32)>,
+    pub(crate) dirty: Vec<Record>,
 }
 
 /// What an interrupted operation leaves.
@@ -51,11 +52,11 @@ impl Ssd {
         let mut entries: Vec<_> = self.buffer.entries().collect();
         entries.sort_by_key(|entry| entry.ticket);
         let buffered = entries.into_iter().map(|entry| (entry.lpn, entry.content.clone())).collect();
-        let mut lpns: Vec<u32> = self.map.dirty().map(|(lpn, _)| lpn).collect();
-        lpns.extend(self.unlogged().into_iter().map(|(lpn, _)| lpn));
+        let mut lpns = self.map.dirty().to_vec();
+        lpns.extend(self.unlogged().into_iter().map(|record| record.lpn));
         lpns.sort_unstable();
         lpns.dedup();
-        Dump { buffered, dirty: lpns.into_iter().map(|lpn| (lpn, self.map.get(lpn))).collect() }
+        Dump { buffered, dirty: lpns.into_iter().map(|lpn| self.map.record(lpn)).collect() }
     }
 
     /// Records of the batch under way that are not durable yet.
@@ -73,19 +74,20 @@ impl Ssd {
     fn interrupt(&mut self, die: usize, choices: &mut Choices) {
         let mut block = self.dies[die].block;
         let mut activity = std::mem::replace(&mut self.dies[die].activity, Activity::Idle);
-        if let Some((interrupted, its_block, _)) = self.dies[die].suspended.take() {
-            (activity, block) = (interrupted, its_block);
+        if let Some(Suspended { activity: interrupted, block: its_block, .. }) = self.dies[die].suspended.take() {
+            (activity, block) = (interrupted, Some(its_block));
         }
+        let Some(block) = block else { return };
         match activity {
             Activity::Idle | Activity::ReadArray | Activity::ReadBus => (),
             Activity::Program => {
                 let cargo = std::mem::take(&mut self.dies[die].cargo);
-                self.interrupt_program(block, cargo, choices);
+                let pages = cargo.into_iter().map(|cargo| (cargo.oob(), cargo.content)).collect();
+                self.interrupt_program(block, pages, choices);
             }
             Activity::MapProgram => {
                 let content = self.dies[die].map_page.take().expect("a map page is being programmed");
-                let oob = Oob::map(self.log.next_number);
-                self.interrupt_program(block, vec![Cargo { content, oob, source: NONE, entry: NONE }], choices);
+                self.interrupt_program(block, vec![(Oob::map(self.log.next_number), content)], choices);
             }
             Activity::Erase | Activity::LogErase => match choose(choices) {
                 Leaves::Before => (),
@@ -95,13 +97,13 @@ impl Ssd {
         }
     }
 
-    fn interrupt_program(&mut self, block: u32, cargo: Vec<Cargo>, choices: &mut Choices) {
-        let fates: Vec<Leaves> = cargo.iter().map(|_| choose(choices)).collect();
+    fn interrupt_program(&mut self, block: FlashBlock, pages: Vec<(Oob, Page)>, choices: &mut Choices) {
+        let fates: Vec<Leaves> = pages.iter().map(|_| choose(choices)).collect();
         let reached = fates.iter().rposition(|&fate| fate != Leaves::Before).map_or(0, |last| last + 1);
-        for (cargo, fate) in cargo.into_iter().zip(fates).take(reached) {
+        for ((oob, content), fate) in pages.into_iter().zip(fates).take(reached) {
             match fate {
-                Leaves::After => self.flash.program(block, cargo.content, cargo.oob),
-                _ => self.flash.program(block, Page::ZEROS, Oob::torn()),
+                Leaves::After => self.flash.program(block, content, oob),
+                _ => self.flash.program(block, Page::ZEROS, Oob::TORN),
             }
         }
     }

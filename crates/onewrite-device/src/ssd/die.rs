@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 
 use onewrite_block::Page;
 
-use super::mapping::NONE;
-use super::nand::Oob;
+use super::buffer::EntryId;
+use super::host::Slot;
+use super::oob::Oob;
+use crate::address::{FlashBlock, Lpn, Ppn};
 
 /// What a die does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,69 +37,108 @@ pub(crate) enum Activity {
     LogErase,
 }
 
+/// Which pages a block takes: the two are never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Pages that the host wrote.
+    Host,
+    /// Pages that the collector moves.
+    Moved,
+}
+
+/// Where a page on its way into flash comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// From this entry of the buffer.
+    Buffer(EntryId),
+    /// It is a copy of this flash page.
+    Flash(Ppn),
+}
+
 /// A page on its way into flash.
 #[derive(Clone, Debug)]
 pub(crate) struct Cargo {
-    /// Content and out-of-band area.
     pub(crate) content: Page,
+    /// The logical page that its out-of-band area will name.
+    pub(crate) lpn: Lpn,
+    /// Its version.
+    pub(crate) sequence: u64,
+    pub(crate) origin: Origin,
+}
+
+impl Cargo {
     /// What goes into the out-of-band area.
-    pub(crate) oob: Oob,
-    /// The flash page that it is a copy of; [`NONE`] if it comes from the buffer.
-    pub(crate) source: u32,
-    /// Its entry in the buffer, if it comes from there.
-    pub(crate) entry: u32,
+    pub(crate) fn oob(&self) -> Oob {
+        Oob::page(self.lpn, self.sequence)
+    }
 }
 
 /// A page that the host waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadJob {
     /// The request.
-    pub(crate) slot: u32,
+    pub(crate) slot: Slot,
     /// The flash page.
-    pub(crate) ppn: u32,
+    pub(crate) ppn: Ppn,
 }
 
 /// The blocks that take the pages of one stream on one die.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
-    /// Takes pages now; [`NONE`] if none does.
-    pub(crate) active: u32,
-    /// Will take pages next; [`NONE`] if none is chosen.
-    pub(crate) next: u32,
+    /// Takes pages now.
+    pub(crate) active: Option<FlashBlock>,
+    /// Will take pages next, if it is chosen already.
+    pub(crate) next: Option<FlashBlock>,
     /// Whether the map log says so durably; recovery would not look into the block otherwise.
     pub(crate) is_announced: bool,
 }
 
 impl Front {
     /// No block at all.
-    pub(crate) const NOTHING: Front = Front { active: NONE, next: NONE, is_announced: false };
+    pub(crate) const NOTHING: Front = Front { active: None, next: None, is_announced: false };
 }
 
 /// A block that is being collected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Victim {
     /// The block.
-    pub(crate) block: u32,
+    pub(crate) block: FlashBlock,
     /// Its pages below this have been looked at.
     pub(crate) cursor: u32,
+}
+
+/// A block without valid pages that waits for its erase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Emptied {
+    pub(crate) block: FlashBlock,
+    /// The batch of the map log that must be durable first.
+    pub(crate) batch: u64,
+}
+
+/// A program or erase that a read interrupted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspended {
+    pub(crate) activity: Activity,
+    pub(crate) block: FlashBlock,
+    /// How long it still takes.
+    pub(crate) left: u64,
 }
 
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
     pub(crate) activity: Activity,
-    /// The block that the activity works on.
-    pub(crate) block: u32,
+    /// The block that a program or erase works on.
+    pub(crate) block: Option<FlashBlock>,
     /// Pages being programmed.
     pub(crate) cargo: Vec<Cargo>,
-    /// Whether the pages being programmed are moved ones.
-    pub(crate) is_moving: bool,
+    /// Where the pages being programmed belong.
+    pub(crate) stream: Stream,
     /// The moment when the array begins; before that, pages cross the channel.
     pub(crate) array_start: u64,
     /// The moment when the activity ends.
     pub(crate) end: u64,
-    /// A program or erase that is interrupted: what, on which block, and how long it still takes.
-    pub(crate) suspended: Option<(Activity, u32, u64)>,
+    pub(crate) suspended: Option<Suspended>,
     /// How often the program or erase was interrupted.
     pub(crate) suspensions: u32,
     /// Host pages being read; empty while the collector reads.
@@ -107,7 +148,7 @@ pub(crate) struct Die {
     /// The map page to be programmed.
     pub(crate) map_page: Option<Page>,
     /// The block of the map log to be erased.
-    pub(crate) log_erase: Option<u32>,
+    pub(crate) log_erase: Option<FlashBlock>,
     /// Where pages of the host go.
     pub(crate) host: Front,
     /// Where moved pages go.
@@ -117,11 +158,11 @@ pub(crate) struct Die {
     /// Pages of the victim that are being read.
     pub(crate) sensing: u32,
     /// Pages read from the victim and not yet programmed.
-    pub(crate) moves: Vec<u32>,
-    /// Blocks to be erased, each with the batch of the map log that must be durable first.
-    pub(crate) emptied: VecDeque<(u32, u64)>,
+    pub(crate) moves: Vec<Ppn>,
+    /// Blocks to be erased.
+    pub(crate) emptied: VecDeque<Emptied>,
     /// Bad blocks whose valid pages must be moved.
-    pub(crate) failing: Vec<u32>,
+    pub(crate) failing: Vec<FlashBlock>,
     /// Erases until static wear levelling may choose a victim again.
     pub(crate) wear_pause: u32,
     /// Whether the collector had the last turn.
@@ -133,9 +174,9 @@ impl Die {
     pub(crate) fn new() -> Die {
         Die {
             activity: Activity::Idle,
-            block: NONE,
+            block: None,
             cargo: Vec::new(),
-            is_moving: false,
+            stream: Stream::Host,
             array_start: 0,
             end: 0,
             suspended: None,
@@ -153,6 +194,19 @@ impl Die {
             failing: Vec::new(),
             wear_pause: 0,
             collector_went_last: false,
+        }
+    }
+
+    /// The block of a program or erase.
+    pub(crate) fn block(&self) -> FlashBlock {
+        self.block.expect("a program or erase works on a block")
+    }
+
+    /// The blocks of a stream.
+    pub(crate) fn front(&mut self, stream: Stream) -> &mut Front {
+        match stream {
+            Stream::Host => &mut self.host,
+            Stream::Moved => &mut self.moved,
         }
     }
 }

@@ -9,12 +9,14 @@
 //! A log page that fails is written again behind it; a log block that cannot be erased leaves the ring. When bad blocks
 //! have used up what the device works with, it takes no more writes and says so; reads go on.
 
-use onewrite_block::{Choices, DeviceError, Lpn, Operation};
+use onewrite_block::{Choices, DeviceError, Operation};
 
 use super::Ssd;
 use super::blocks::BlockState;
-use super::mapping::{LOST, NONE};
+use super::host::Slot;
+use super::mapping::LOST;
 use super::shape::WORKING_BLOCKS;
+use crate::address::{FlashBlock, Lpn, Ppn, each};
 
 /// An operation of the medium that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +68,8 @@ impl Ssd {
     }
 
     /// Marks a free block bad, as blocks are that leave the factory so; does nothing if it is in use.
-    pub fn mark_block_bad(&mut self, block: u32) {
-        if block < self.model.shape.data_blocks && self.blocks.take_block(block) {
+    pub fn mark_block_bad(&mut self, block: FlashBlock) {
+        if self.model.shape.data_range().contains(&block) && self.blocks.take_block(block) {
             self.flash.mark_bad(block);
             self.blocks.retire(block);
             self.judge_wear();
@@ -86,15 +88,15 @@ impl Ssd {
     }
 
     /// Takes a block that failed to program out of use; its valid pages are moved away as soon as possible.
-    pub(super) fn program_failed(&mut self, die: usize, block: u32) {
+    pub(super) fn program_failed(&mut self, die: usize, block: FlashBlock) {
         if self.flash.is_bad(block) {
             return;
         }
         self.flash.mark_bad(block);
         let state = &mut self.dies[die];
         for front in [&mut state.host, &mut state.moved] {
-            if front.active == block {
-                front.active = NONE;
+            if front.active == Some(block) {
+                front.active = None;
             }
         }
         self.blocks.close(block);
@@ -103,16 +105,16 @@ impl Ssd {
     }
 
     /// Takes a block that failed to erase out of use.
-    pub(super) fn erase_failed(&mut self, block: u32) {
+    pub(super) fn erase_failed(&mut self, block: FlashBlock) {
         self.flash.mark_bad(block);
-        if block < self.model.shape.data_blocks {
+        if self.model.shape.data_range().contains(&block) {
             self.blocks.retire(block);
         }
         self.judge_wear();
     }
 
     /// A page could not be read: nobody will ever read it again.
-    pub(super) fn read_failed(&mut self, ppn: u32) {
+    pub(super) fn read_failed(&mut self, ppn: Ppn) {
         let (block, page) = self.model.shape.place(ppn);
         self.flash.tear_page(block, page);
         let mut owners = Vec::new();
@@ -131,7 +133,7 @@ impl Ssd {
         let usable = u64::from(self.blocks.usable()) - failing as u64;
         let needed =
             u64::from(shape.logical_pages.div_ceil(shape.pages_per_block)) + u64::from(shape.dies * WORKING_BLOCKS);
-        let log_left = (shape.data_blocks..shape.blocks()).filter(|&block| !self.flash.is_bad(block)).count() as u32;
+        let log_left = each(shape.log_range()).filter(|&block| !self.flash.is_bad(block)).count() as u32;
         if (usable < needed || log_left < shape.log_blocks.div_ceil(2).max(4)) && !self.is_worn_out {
             self.is_worn_out = true;
             self.fail_writers();
@@ -152,19 +154,21 @@ impl Ssd {
         if let Some(error) = &self.file_error {
             return error.clone();
         }
-        let bad = (0..self.model.shape.blocks()).filter(|&block| self.flash.is_bad(block)).count();
+        let shape = &self.model.shape;
+        let blocks = each(shape.data_range()).chain(each(shape.log_range()));
+        let bad = blocks.filter(|&block| self.flash.is_bad(block)).count();
         DeviceError::WornOut { device: self.model.geometry.name.clone(), detail: format!("{bad} blocks are bad") }
     }
 
     /// Ends everything that waits for the medium to take something.
     fn fail_writers(&mut self) {
         let error = self.worn_out();
-        let mut slots: Vec<u32> = self.host.arriving.drain(..).collect();
+        let mut slots: Vec<Slot> = self.host.arriving.drain(..).collect();
         slots.extend(self.host.flushes.drain(..).map(|(slot, _)| slot));
         slots.append(&mut self.log.joiners);
         slots.append(&mut self.log.shares);
         slots.append(&mut self.log.waiters);
-        let mut lpns: Vec<u32> = self.waiting_for.keys().copied().collect();
+        let mut lpns: Vec<Lpn> = self.waiting_for.keys().copied().collect();
         lpns.sort_unstable();
         for lpn in lpns {
             slots.extend(self.waiting_for.remove(&lpn).into_iter().flatten().map(|(slot, _)| slot));
@@ -190,12 +194,12 @@ impl Ssd {
     }
 
     /// The error of a page that cannot be read.
-    pub(super) fn unreadable(lpn: u32) -> DeviceError {
-        DeviceError::ReadFailed { page: Lpn(u64::from(lpn)) }
+    pub(super) fn unreadable(lpn: Lpn) -> DeviceError {
+        DeviceError::ReadFailed { page: lpn.wide() }
     }
 
     /// Whether a block still counts for wear and collection.
-    pub(super) fn is_in_use(&self, block: u32) -> bool {
+    pub(super) fn is_in_use(&self, block: FlashBlock) -> bool {
         self.blocks.state(block) != BlockState::Bad
     }
 }

@@ -11,6 +11,16 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use onewrite_block::{DeviceError, Page, Request, Token};
 
+/// Names a request under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What happens to a request next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
@@ -37,13 +47,22 @@ pub(crate) struct Active {
     pub(crate) error: Option<DeviceError>,
 }
 
+/// A step to come; the earliest first, of several at one moment the one that was set first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    moment: u64,
+    number: u64,
+    slot: Slot,
+    step: Step,
+}
+
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
     slots: Vec<Option<Active>>,
-    unused: Vec<u32>,
+    unused: Vec<Slot>,
     under_way: u32,
-    steps: BinaryHeap<Reverse<(u64, u64, u32, Step)>>,
+    steps: BinaryHeap<Reverse<Due>>,
     steps_set: u64,
     /// The controller takes no command before.
     pub(crate) processor_free: u64,
@@ -52,25 +71,25 @@ pub(crate) struct Host {
     /// The link carries nothing to the host before.
     pub(crate) outbound_free: u64,
     /// Writes whose content is in the controller, in order of arrival, not wholly in the buffer yet.
-    pub(crate) arriving: VecDeque<u32>,
+    pub(crate) arriving: VecDeque<Slot>,
     /// FLUSH requests, each with the newest ticket that it covers.
-    pub(crate) flushes: VecDeque<(u32, u64)>,
+    pub(crate) flushes: VecDeque<(Slot, u64)>,
 }
 
 impl Host {
     /// Takes a request in and gives its slot.
-    pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> u32 {
+    pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> Slot {
         self.under_way += 1;
         let active =
             Some(Active { token, submitted: now, request, pages: Vec::new(), pending: 0, admitted: 0, error: None });
         match self.unused.pop() {
             Some(slot) => {
-                self.slots[slot as usize] = active;
+                self.slots[slot.index()] = active;
                 slot
             }
             None => {
                 self.slots.push(active);
-                self.slots.len() as u32 - 1
+                Slot(self.slots.len() as u32 - 1)
             }
         }
     }
@@ -81,38 +100,38 @@ impl Host {
     }
 
     /// A request under way.
-    pub(crate) fn active(&mut self, slot: u32) -> &mut Active {
-        self.slots[slot as usize].as_mut().expect("a slot is used while its request is under way")
+    pub(crate) fn active(&mut self, slot: Slot) -> &mut Active {
+        self.slots[slot.index()].as_mut().expect("a slot is used while its request is under way")
     }
 
     /// What was asked by a request under way.
-    pub(crate) fn request(&self, slot: u32) -> &Request {
-        &self.slots[slot as usize].as_ref().expect("a slot is used while its request is under way").request
+    pub(crate) fn request(&self, slot: Slot) -> &Request {
+        &self.slots[slot.index()].as_ref().expect("a slot is used while its request is under way").request
     }
 
     /// Ends a request.
-    pub(crate) fn remove(&mut self, slot: u32) -> Active {
+    pub(crate) fn remove(&mut self, slot: Slot) -> Active {
         self.under_way -= 1;
         self.unused.push(slot);
-        self.slots[slot as usize].take().expect("a request ends once")
+        self.slots[slot.index()].take().expect("a request ends once")
     }
 
     /// Lets `step` happen to a request at `moment`.
-    pub(crate) fn at(&mut self, moment: u64, slot: u32, step: Step) {
+    pub(crate) fn at(&mut self, moment: u64, slot: Slot, step: Step) {
         self.steps_set += 1;
-        self.steps.push(Reverse((moment, self.steps_set, slot, step)));
+        self.steps.push(Reverse(Due { moment, number: self.steps_set, slot, step }));
     }
 
     /// The moment of the next step.
     #[inline]
     pub(crate) fn next_moment(&self) -> Option<u64> {
-        self.steps.peek().map(|Reverse((moment, ..))| *moment)
+        self.steps.peek().map(|Reverse(due)| due.moment)
     }
 
     /// Takes the next step off.
-    pub(crate) fn next_step(&mut self) -> (u32, Step) {
-        let Reverse((_, _, slot, step)) = self.steps.pop().expect("a step was seen");
-        (slot, step)
+    pub(crate) fn next_step(&mut self) -> (Slot, Step) {
+        let Reverse(due) = self.steps.pop().expect("a step was seen");
+        (due.slot, due.step)
     }
 
     /// Forgets every request, as a power cut does.

@@ -18,6 +18,9 @@
 
 use onewrite_block::{PAGE_SIZE, Page, PageBytes, crc32c};
 
+use super::mapping::Record;
+use crate::address::{FlashBlock, Lpn, MapEntry};
+
 const MAGIC: u32 = u32::from_le_bytes(*b"1WML");
 const HEADER_BYTES: usize = 40;
 const RECORD_BYTES: usize = 8;
@@ -33,14 +36,11 @@ pub(crate) const fn records_max(open_blocks: usize) -> usize {
 /// A block that takes pages, and how many of its pages the map covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenBlock {
-    /// The block.
-    pub(crate) block: u32,
+    /// The block; none if there is none for this purpose.
+    pub(crate) block: Option<FlashBlock>,
     /// Its pages below this are in the map.
     pub(crate) covered: u32,
 }
-
-/// Logical page and flash page.
-pub(crate) type Record = (u32, u32);
 
 /// What a log page says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) enum Content {
     /// The last changes before a seal.
     Sealed(Vec<OpenBlock>, Vec<Record>),
     /// One segment of the map as a whole.
-    Segment(u32, Vec<u32>),
+    Segment(u32, Vec<MapEntry>),
 }
 
 /// A page of the map log.
@@ -80,20 +80,43 @@ fn wide(bytes: &PageBytes, offset: usize) -> u64 {
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
 }
 
-fn put_pairs(bytes: &mut PageBytes, start: usize, pairs: impl Iterator<Item = (u32, u32)>) -> usize {
+/// Puts words from byte `start` on, and gives the byte behind them.
+fn put_words(bytes: &mut PageBytes, start: usize, words: impl Iterator<Item = u32>) -> usize {
     let mut offset = start;
-    for (first, second) in pairs {
-        put(bytes, offset, first);
-        put(bytes, offset + 4, second);
-        offset += RECORD_BYTES;
+    for word in words {
+        put(bytes, offset, word);
+        offset += 4;
     }
     offset
 }
 
-fn pairs(bytes: &PageBytes, start: usize, count: usize) -> Option<Vec<(u32, u32)>> {
+/// `count` pairs of words from byte `start` on, unless they reach beyond the page.
+fn pairs(bytes: &PageBytes, start: usize, count: usize) -> Option<impl Iterator<Item = [u32; 2]>> {
     let area = bytes.get(start..start + count.checked_mul(RECORD_BYTES)?)?;
     let half = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().expect("four bytes"));
-    Some(area.chunks_exact(RECORD_BYTES).map(|pair| (half(&pair[..4]), half(&pair[4..]))).collect())
+    Some(area.chunks_exact(RECORD_BYTES).map(move |pair| [half(&pair[..4]), half(&pair[4..])]))
+}
+
+impl OpenBlock {
+    const NO_BLOCK: u32 = u32::MAX;
+
+    fn words(&self) -> [u32; 2] {
+        [self.block.map_or(OpenBlock::NO_BLOCK, |block| block.0), self.covered]
+    }
+
+    fn of_words([block, covered]: [u32; 2]) -> OpenBlock {
+        OpenBlock { block: Some(FlashBlock(block)).filter(|block| block.0 != OpenBlock::NO_BLOCK), covered }
+    }
+}
+
+impl Record {
+    fn words(&self) -> [u32; 2] {
+        [self.lpn.0, self.entry.word()]
+    }
+
+    fn of_words([lpn, entry]: [u32; 2]) -> Record {
+        Record { lpn: Lpn(lpn), entry: MapEntry::of_word(entry) }
+    }
 }
 
 impl LogPage {
@@ -110,9 +133,7 @@ impl LogPage {
                 put(&mut bytes, 16, 3);
                 put(&mut bytes, 20, *segment);
                 put(&mut bytes, 36, entries.len() as u32);
-                for (index, entry) in entries.iter().enumerate() {
-                    put(&mut bytes, HEADER_BYTES + 4 * index, *entry);
-                }
+                put_words(&mut bytes, HEADER_BYTES, entries.iter().map(|entry| entry.word()));
             }
         }
         let checksum = crc32c(!0, &bytes[8..]);
@@ -127,14 +148,15 @@ impl LogPage {
         }
         let (open_count, count) = (word(bytes, 32) as usize, word(bytes, 36) as usize);
         let content = match word(bytes, 16) {
-            1 => Content::Records(pairs(bytes, HEADER_BYTES, count)?),
+            1 => Content::Records(pairs(bytes, HEADER_BYTES, count)?.map(Record::of_words).collect()),
             2 => {
-                let open = pairs(bytes, HEADER_BYTES, open_count)?;
-                let open = open.into_iter().map(|(block, covered)| OpenBlock { block, covered }).collect();
-                Content::Sealed(open, pairs(bytes, HEADER_BYTES + open_count * RECORD_BYTES, count)?)
+                let open = pairs(bytes, HEADER_BYTES, open_count)?.map(OpenBlock::of_words).collect();
+                let records = pairs(bytes, HEADER_BYTES + open_count * RECORD_BYTES, count)?;
+                Content::Sealed(open, records.map(Record::of_words).collect())
             }
             3 if count <= SEGMENT_ENTRIES => {
-                let entries = (0..count).map(|index| word(bytes, HEADER_BYTES + 4 * index)).collect();
+                let entries =
+                    (0..count).map(|index| MapEntry::of_word(word(bytes, HEADER_BYTES + 4 * index))).collect();
                 Content::Segment(word(bytes, 20), entries)
             }
             _ => return None,
@@ -148,26 +170,33 @@ fn encode_records(bytes: &mut PageBytes, kind: u32, open: &[OpenBlock], records:
     put(bytes, 16, kind);
     put(bytes, 32, open.len() as u32);
     put(bytes, 36, records.len() as u32);
-    let end = put_pairs(bytes, HEADER_BYTES, open.iter().map(|open| (open.block, open.covered)));
-    put_pairs(bytes, end, records.iter().copied());
+    let end = put_words(bytes, HEADER_BYTES, open.iter().flat_map(OpenBlock::words));
+    put_words(bytes, end, records.iter().flat_map(Record::words));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Ppn;
+
+    fn record(lpn: u32, entry: MapEntry) -> Record {
+        Record { lpn: Lpn(lpn), entry }
+    }
 
     fn sealed() -> LogPage {
-        let open = vec![OpenBlock { block: 9, covered: 3 }; 4];
-        let records = (0..records_max(4) as u32).map(|lpn| (lpn, lpn + 1)).collect();
+        let open = vec![OpenBlock { block: Some(FlashBlock(9)), covered: 3 }; 4];
+        let records = (0..records_max(4) as u32).map(|lpn| record(lpn, MapEntry::at(Ppn(lpn + 1)))).collect();
         LogPage { number: 77, sequence: 1 << 40, content: Content::Sealed(open, records) }
     }
 
     #[test]
     fn every_kind_reads_back_as_it_was_written() {
-        let entries = (0..SEGMENT_ENTRIES as u32).collect();
-        let records = LogPage { content: Content::Records(vec![(1, u32::MAX)]), ..sealed() };
+        let entries = (0..SEGMENT_ENTRIES as u32).map(MapEntry::of_word).collect();
+        let records = LogPage { content: Content::Records(vec![record(1, MapEntry::NONE)]), ..sealed() };
         let segment = LogPage { content: Content::Segment(5, entries), ..sealed() };
-        for page in [sealed(), records, segment] {
+        let nothing_open = vec![OpenBlock { block: None, covered: 0 }; 4];
+        let unopened = LogPage { content: Content::Sealed(nothing_open, Vec::new()), ..sealed() };
+        for page in [sealed(), records, segment, unopened] {
             assert_eq!(LogPage::decode(&page.encode().bytes()).unwrap(), page);
         }
     }

@@ -11,21 +11,32 @@
 //! each page of records that a round of the ring sees all of them: there is no checkpoint to wait for.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
+use super::host::Slot;
 use super::log_page::{Content, OpenBlock};
+use crate::address::{FlashBlock, each};
 
 /// Segments need rewriting at a pace of `segments` in this share of the ring.
 const ROUNDS: u64 = 2;
 
+/// A block of the ring with pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsedBlock {
+    pub(crate) block: FlashBlock,
+    /// Number of its first page.
+    pub(crate) first_number: u64,
+}
+
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(crate) struct MapLog {
-    /// Blocks with pages, oldest first, each with the number of its first page; the last is the head.
-    pub(crate) used: VecDeque<(u32, u64)>,
+    /// Blocks with pages, oldest first; the last is the head.
+    pub(crate) used: VecDeque<UsedBlock>,
     /// Blank blocks.
-    pub(crate) blank: Vec<u32>,
+    pub(crate) blank: Vec<FlashBlock>,
     /// The block that is being erased.
-    pub(crate) erasing: Option<u32>,
+    pub(crate) erasing: Option<FlashBlock>,
     /// Number of the next page.
     pub(crate) next_number: u64,
     /// Number of the newest sealed page.
@@ -51,11 +62,11 @@ pub(crate) struct MapLog {
     /// The open blocks that the batch under way announces.
     pub(crate) announcing: Vec<OpenBlock>,
     /// Requests that the batch under way will complete.
-    pub(crate) waiters: Vec<u32>,
+    pub(crate) waiters: Vec<Slot>,
     /// Requests that the next batch will complete.
-    pub(crate) joiners: Vec<u32>,
+    pub(crate) joiners: Vec<Slot>,
     /// SHARE requests that wait for their targets and the next batch.
-    pub(crate) shares: Vec<u32>,
+    pub(crate) shares: Vec<Slot>,
     /// Whether the batch under way holds a SHARE.
     pub(crate) has_share: bool,
     debt: u64,
@@ -65,11 +76,11 @@ pub(crate) struct MapLog {
 
 impl MapLog {
     /// A log over `blocks`, all blank.
-    pub(crate) fn new(blocks: std::ops::Range<u32>, segments: u32, pages_per_block: u32) -> MapLog {
-        let pace = (u64::from(blocks.end - blocks.start) - 3) * u64::from(pages_per_block) / ROUNDS;
+    pub(crate) fn new(blocks: Range<FlashBlock>, segments: u32, pages_per_block: u32) -> MapLog {
+        let pace = (u64::from(blocks.end.0 - blocks.start.0) - 3) * u64::from(pages_per_block) / ROUNDS;
         MapLog {
             used: VecDeque::new(),
-            blank: blocks.rev().collect(),
+            blank: each(blocks).rev().collect(),
             erasing: None,
             next_number: 1,
             sealed_number: 0,
@@ -94,8 +105,8 @@ impl MapLog {
     }
 
     /// The block that takes the next page, if one is open.
-    pub(crate) fn head(&self) -> Option<u32> {
-        self.used.back().map(|(block, _)| *block)
+    pub(crate) fn head(&self) -> Option<FlashBlock> {
+        self.used.back().map(|used| used.block)
     }
 
     /// Notes that a page of records was written; segments have to follow at their pace.
@@ -121,23 +132,25 @@ impl MapLog {
 
     /// The segments of which the oldest block may still hold something.
     pub(crate) fn held_by_oldest(&self) -> Vec<u32> {
-        let Some(&(_, second)) = self.used.get(1) else { return Vec::new() };
-        let is_held = |segment: &u32| self.touched[*segment as usize] && self.copied[*segment as usize] < second;
+        let Some(second) = self.used.get(1) else { return Vec::new() };
+        let is_held =
+            |segment: &u32| self.touched[*segment as usize] && self.copied[*segment as usize] < second.first_number;
         (0..self.copied.len() as u32).filter(is_held).collect()
     }
 
     /// Whether the newest seal is still in the oldest block.
     pub(crate) fn seal_is_in_oldest(&self) -> bool {
-        self.used.get(1).is_none_or(|&(_, second)| self.sealed_number < second)
+        self.used.get(1).is_none_or(|second| self.sealed_number < second.first_number)
     }
 
     /// Verifies that every block of the ring is in exactly one place.
-    pub(crate) fn check(&self, blocks: std::ops::Range<u32>) -> Result<(), String> {
-        let used = self.used.iter().map(|(block, _)| *block);
-        let mut all: Vec<u32> = used.chain(self.blank.iter().copied()).chain(self.erasing).collect();
+    pub(crate) fn check(&self, blocks: &Range<FlashBlock>) -> Result<(), String> {
+        let used = self.used.iter().map(|used| used.block);
+        let mut all: Vec<FlashBlock> = used.chain(self.blank.iter().copied()).chain(self.erasing).collect();
         all.sort_unstable();
         all.dedup();
-        let numbers_ascend = self.used.iter().zip(self.used.iter().skip(1)).all(|(a, b)| a.1 < b.1);
+        let numbers_ascend =
+            self.used.iter().zip(self.used.iter().skip(1)).all(|(one, next)| one.first_number < next.first_number);
         if !all.iter().all(|block| blocks.contains(block)) || !numbers_ascend {
             return Err(format!("the map log's blocks are {:?}, blank {:?}", self.used, self.blank));
         }

@@ -9,27 +9,38 @@
 use rustc_hash::FxHashMap;
 
 use super::cow::{BitSet, CowTable};
+use crate::address::{Lpn, MapEntry, Numbering, Ppn, from};
 
-/// In place of a flash page: the logical page holds nothing. In place of an owner: nobody.
-pub(crate) const NONE: u32 = u32::MAX;
-/// In place of a flash page: the content is lost to a medium error; reads fail until it is written again.
-pub(crate) const LOST: u32 = u32::MAX - 1;
+/// The logical page holds nothing.
+pub(crate) const NOTHING: MapEntry = MapEntry::NONE;
+/// The content is lost to a medium error; reads fail until it is written again.
+pub(crate) const LOST: MapEntry = MapEntry::MARK;
+/// In place of an owner: nobody.
+const NOBODY: Lpn = Lpn(u32::MAX);
 /// In place of an owner: several, see the side table.
-const SEVERAL: u32 = u32::MAX - 2;
+const SEVERAL: Lpn = Lpn(u32::MAX - 2);
 
-/// Whether a map entry names a flash page.
-#[inline]
-pub(crate) fn is_mapped(entry: u32) -> bool {
-    entry < LOST
+/// A change of the map: what a logical page comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Record {
+    pub(crate) lpn: Lpn,
+    pub(crate) entry: MapEntry,
+}
+
+/// A flash page whose content was copied to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) source: Ppn,
+    pub(crate) target: Ppn,
 }
 
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
-    forward: CowTable,
-    owner: CowTable,
-    several: FxHashMap<u32, Vec<u32>>,
-    dirty: Vec<u32>,
+    forward: CowTable<MapEntry>,
+    owner: CowTable<Lpn>,
+    several: FxHashMap<Ppn, Vec<Lpn>>,
+    dirty: Vec<Lpn>,
     is_dirty: BitSet,
     tracks_dirty: bool,
 }
@@ -38,8 +49,8 @@ impl Mapping {
     /// An empty map.
     pub(crate) fn new(logical_pages: u32, flash_pages: u32) -> Mapping {
         Mapping {
-            forward: CowTable::new(logical_pages as usize, NONE),
-            owner: CowTable::new(flash_pages as usize, NONE),
+            forward: CowTable::new(logical_pages as usize, NOTHING),
+            owner: CowTable::new(flash_pages as usize, NOBODY),
             several: FxHashMap::default(),
             dirty: Vec::new(),
             is_dirty: BitSet::new(logical_pages as usize),
@@ -57,47 +68,47 @@ impl Mapping {
         self.forward.length() as u32
     }
 
-    /// The flash page of a logical page, [`NONE`] or [`LOST`].
+    /// The flash page of a logical page, [`NOTHING`] or [`LOST`].
     #[inline]
-    pub(crate) fn get(&self, lpn: u32) -> u32 {
-        self.forward.get(lpn)
+    pub(crate) fn get(&self, lpn: Lpn) -> MapEntry {
+        self.forward.get(lpn.index())
     }
 
     /// Whether somebody reads from a flash page.
     #[inline]
-    pub(crate) fn is_valid(&self, ppn: u32) -> bool {
-        self.owner.get(ppn) != NONE
+    pub(crate) fn is_valid(&self, ppn: Ppn) -> bool {
+        self.owner.get(ppn.index()) != NOBODY
     }
 
     /// The logical pages that read from a flash page, into `owners`.
-    pub(crate) fn owners(&self, ppn: u32, owners: &mut Vec<u32>) {
+    pub(crate) fn owners(&self, ppn: Ppn, owners: &mut Vec<Lpn>) {
         owners.clear();
-        match self.owner.get(ppn) {
-            NONE => (),
+        match self.owner.get(ppn.index()) {
+            NOBODY => (),
             SEVERAL => owners.extend_from_slice(&self.several[&ppn]),
             one => owners.push(one),
         }
     }
 
     /// How many logical pages read from a flash page.
-    pub(crate) fn owner_count(&self, ppn: u32) -> usize {
-        match self.owner.get(ppn) {
-            NONE => 0,
+    pub(crate) fn owner_count(&self, ppn: Ppn) -> usize {
+        match self.owner.get(ppn.index()) {
+            NOBODY => 0,
             SEVERAL => self.several[&ppn].len(),
             _ => 1,
         }
     }
 
     /// Takes every owner off a page although they go on reading from it: what a broken rule asks for.
-    pub(crate) fn disown(&mut self, ppn: u32) {
+    pub(crate) fn disown(&mut self, ppn: Ppn) {
         self.several.remove(&ppn);
-        self.owner.set(ppn, NONE);
+        self.owner.set(ppn.index(), NOBODY);
     }
 
     /// The owner of a page that has exactly one.
     #[inline]
-    pub(crate) fn only_owner(&self, ppn: u32) -> Option<u32> {
-        let owner = self.owner.get(ppn);
+    pub(crate) fn only_owner(&self, ppn: Ppn) -> Option<Lpn> {
+        let owner = self.owner.get(ppn.index());
         (owner < SEVERAL).then_some(owner)
     }
 
@@ -105,73 +116,76 @@ impl Mapping {
     ///
     /// The change is *not* put on the dirty list: recovery repeats what the log already holds.
     #[inline]
-    pub(crate) fn point(&mut self, lpn: u32, entry: u32) -> Option<u32> {
-        let before = self.forward.get(lpn);
+    pub(crate) fn point(&mut self, lpn: Lpn, entry: MapEntry) -> Option<Ppn> {
+        let before = self.forward.get(lpn.index());
         if before == entry {
             return None;
         }
-        self.forward.set(lpn, entry);
-        if is_mapped(entry) {
-            self.add_owner(entry, lpn);
+        self.forward.set(lpn.index(), entry);
+        if let Some(ppn) = entry.page() {
+            self.add_owner(ppn, lpn);
         }
-        if is_mapped(before) && self.remove_owner(before, lpn) { Some(before) } else { None }
+        match before.page() {
+            Some(ppn) if self.remove_owner(ppn, lpn) => Some(ppn),
+            _ => None,
+        }
     }
 
     /// [`Mapping::point`] for a change that has to reach the log.
     #[inline]
-    pub(crate) fn change(&mut self, lpn: u32, entry: u32) -> Option<u32> {
+    pub(crate) fn change(&mut self, lpn: Lpn, entry: MapEntry) -> Option<Ppn> {
         self.mark_dirty(lpn);
         self.point(lpn, entry)
     }
 
     /// Lets every owner of `source` read from `target`, a page without owners; the changes have to reach the log.
-    pub(crate) fn move_all(&mut self, source: u32, target: u32) {
-        let owner = self.owner.get(source);
-        self.owner.set(target, owner);
-        self.owner.set(source, NONE);
+    pub(crate) fn move_all(&mut self, Move { source, target }: Move) {
+        let owner = self.owner.get(source.index());
+        self.owner.set(target.index(), owner);
+        self.owner.set(source.index(), NOBODY);
         if owner != SEVERAL {
-            self.forward.set(owner, target);
+            self.forward.set(owner.index(), MapEntry::at(target));
             self.mark_dirty(owner);
             return;
         }
         let owners = self.several.remove(&source).expect("a shared page has its owners in the table");
         for &lpn in &owners {
-            self.forward.set(lpn, target);
+            self.forward.set(lpn.index(), MapEntry::at(target));
             self.mark_dirty(lpn);
         }
         self.several.insert(target, owners);
     }
 
-    fn add_owner(&mut self, ppn: u32, lpn: u32) {
-        match self.owner.get(ppn) {
-            NONE => self.owner.set(ppn, lpn),
+    fn add_owner(&mut self, ppn: Ppn, lpn: Lpn) {
+        match self.owner.get(ppn.index()) {
+            NOBODY => self.owner.set(ppn.index(), lpn),
             SEVERAL => self.several.get_mut(&ppn).expect("a shared page has its owners in the table").push(lpn),
             one => {
                 self.several.insert(ppn, vec![one, lpn]);
-                self.owner.set(ppn, SEVERAL);
+                self.owner.set(ppn.index(), SEVERAL);
             }
         }
     }
 
     /// Takes an owner off a page; true if it was the last one.
-    fn remove_owner(&mut self, ppn: u32, lpn: u32) -> bool {
-        if self.owner.get(ppn) != SEVERAL {
-            self.owner.set(ppn, NONE);
+    fn remove_owner(&mut self, ppn: Ppn, lpn: Lpn) -> bool {
+        if self.owner.get(ppn.index()) != SEVERAL {
+            self.owner.set(ppn.index(), NOBODY);
             return true;
         }
         let owners = self.several.get_mut(&ppn).expect("a shared page has its owners in the table");
         owners.retain(|&other| other != lpn);
         if let [one] = owners[..] {
             self.several.remove(&ppn);
-            self.owner.set(ppn, one);
+            self.owner.set(ppn.index(), one);
         }
         false
     }
 
     /// Puts a logical page on the dirty list.
     #[inline]
-    pub(crate) fn mark_dirty(&mut self, lpn: u32) {
-        if self.tracks_dirty && self.is_dirty.insert(lpn) {
+    pub(crate) fn mark_dirty(&mut self, lpn: Lpn) {
+        if self.tracks_dirty && self.is_dirty.insert(lpn.index()) {
             self.dirty.push(lpn);
         }
     }
@@ -182,30 +196,35 @@ impl Mapping {
     }
 
     /// The changes that the log does not hold, with what they come to; the list is empty afterwards.
-    pub(crate) fn take_dirty(&mut self) -> Vec<(u32, u32)> {
+    pub(crate) fn take_dirty(&mut self) -> Vec<Record> {
         let dirty = std::mem::take(&mut self.dirty);
-        dirty.iter().for_each(|&lpn| self.is_dirty.remove(lpn));
-        dirty.into_iter().map(|lpn| (lpn, self.forward.get(lpn))).collect()
+        dirty.iter().for_each(|&lpn| self.is_dirty.remove(lpn.index()));
+        dirty.into_iter().map(|lpn| self.record(lpn)).collect()
     }
 
-    /// The changes that the log does not hold, with what they come to.
-    pub(crate) fn dirty(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.dirty.iter().map(|&lpn| (lpn, self.forward.get(lpn)))
+    /// What a logical page comes to.
+    pub(crate) fn record(&self, lpn: Lpn) -> Record {
+        Record { lpn, entry: self.get(lpn) }
+    }
+
+    /// Logical pages with changes that the log does not hold.
+    pub(crate) fn dirty(&self) -> &[Lpn] {
+        &self.dirty
     }
 
     /// Calls `seen` for every mapped logical page, in ascending order.
-    pub(crate) fn for_each_mapped(&self, mut seen: impl FnMut(u32, u32)) {
+    pub(crate) fn for_each_mapped(&self, mut seen: impl FnMut(Lpn, Ppn)) {
         for (start, piece) in self.forward.written() {
-            for (lpn, &ppn) in (start..).zip(piece.iter()) {
-                if is_mapped(ppn) {
+            for (lpn, entry) in from(Lpn(start as u32)).zip(piece.iter()) {
+                if let Some(ppn) = entry.page() {
                     seen(lpn, ppn);
                 }
             }
         }
     }
 
-    /// Verifies the invariants and that `valid[block]` counts the valid pages of each block of `1 << shift` pages.
-    pub(crate) fn check(&self, valid: &[u32], shift: u32) -> Result<(), String> {
+    /// Verifies the invariants and that `valid` counts the valid pages of each block.
+    pub(crate) fn check(&self, valid: &[u32], numbering: impl Numbering) -> Result<(), String> {
         let mut owners = Vec::new();
         let (mut references, mut owned) = (0_u64, 0_u64);
         let mut problem = None;
@@ -218,10 +237,10 @@ impl Mapping {
         });
         let mut counted = vec![0; valid.len()];
         for (start, piece) in self.owner.written() {
-            for (ppn, _) in (start..).zip(piece.iter()).filter(|(_, owner)| **owner != NONE) {
+            for (ppn, _) in from(Ppn(start as u32)).zip(piece.iter()).filter(|(_, owner)| **owner != NOBODY) {
                 self.owners(ppn, &mut owners);
                 owned += owners.len() as u64;
-                counted[(ppn >> shift) as usize] += 1;
+                counted[numbering.block(ppn).index()] += 1;
             }
         }
         if references != owned {
@@ -237,30 +256,38 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Aligned;
+
+    const NUMBERING: Aligned = Aligned::new(32);
+
+    fn change(map: &mut Mapping, lpn: u32, ppn: u32) -> Option<Ppn> {
+        map.change(Lpn(lpn), MapEntry::at(Ppn(ppn)))
+    }
 
     #[test]
     fn a_shared_page_stays_valid_while_anybody_reads_from_it() {
         let mut map = Mapping::new(8, 64);
-        map.change(1, 10);
-        map.change(2, 10);
-        map.change(3, 10);
-        map.check(&[1, 0], 5).unwrap();
-        assert_eq!(map.change(1, 11), None);
-        assert_eq!(map.change(2, NONE), None);
-        assert_eq!(map.only_owner(10), Some(3));
-        assert_eq!(map.change(3, 12), Some(10));
-        map.check(&[2, 0], 5).unwrap();
-        assert_eq!(map.take_dirty(), [(1, 11), (2, NONE), (3, 12)]);
+        (1..4).for_each(|lpn| assert_eq!(change(&mut map, lpn, 10), None));
+        map.check(&[1, 0], NUMBERING).unwrap();
+        assert_eq!(change(&mut map, 1, 11), None);
+        assert_eq!(map.change(Lpn(2), NOTHING), None);
+        assert_eq!(map.only_owner(Ppn(10)), Some(Lpn(3)));
+        assert_eq!(change(&mut map, 3, 12), Some(Ppn(10)));
+        map.check(&[2, 0], NUMBERING).unwrap();
+        let record = |lpn: u32, entry| Record { lpn: Lpn(lpn), entry };
+        let at = |ppn: u32| MapEntry::at(Ppn(ppn));
+        assert_eq!(map.take_dirty(), [record(1, at(11)), record(2, NOTHING), record(3, at(12))]);
     }
 
     #[test]
     fn all_owners_move_with_their_page() {
         let mut map = Mapping::new(8, 64);
-        map.change(1, 10);
-        map.change(2, 10);
+        (1..3).for_each(|lpn| assert_eq!(change(&mut map, lpn, 10), None));
         map.take_dirty();
-        map.move_all(10, 40);
-        assert_eq!((map.get(1), map.get(2), map.is_valid(10), map.dirty_count()), (40, 40, false, 2));
-        map.check(&[0, 1], 5).unwrap();
+        map.move_all(Move { source: Ppn(10), target: Ppn(40) });
+        assert_eq!([1, 2].map(|lpn| map.get(Lpn(lpn)).page()), [Some(Ppn(40)); 2]);
+        assert!(!map.is_valid(Ppn(10)));
+        assert_eq!(map.dirty_count(), 2);
+        map.check(&[0, 1], NUMBERING).unwrap();
     }
 }

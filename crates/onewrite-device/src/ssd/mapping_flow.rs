@@ -9,24 +9,29 @@
 //!                                                                             emptied blocks may be erased
 //! ```
 
-use onewrite_block::PAGE_SIZE;
+use onewrite_block::{Operation, PAGE_SIZE};
 
 use super::Ssd;
-use super::log_page::{Content, LogPage, OpenBlock, Record, SEGMENT_ENTRIES, records_max};
-use super::mapping::NONE;
+use super::die::Stream;
+use super::host::Step;
+use super::log_page::{Content, LogPage, OpenBlock, SEGMENT_ENTRIES, records_max};
+use super::map_log::UsedBlock;
+use super::mapping::Record;
+use super::oob::Oob;
+use crate::address::{Lpn, each};
 
 impl Ssd {
     /// Makes a blank device into one that recovery understands, before it is first switched on.
     pub(super) fn format(&mut self) {
         for die in 0..self.dies.len() {
-            self.choose_next(die, false);
-            self.choose_next(die, true);
+            self.choose_next(die, Stream::Host);
+            self.choose_next(die, Stream::Moved);
         }
         let open = self.open_blocks();
         let content = Content::Sealed(open.clone(), Vec::new());
         let page = LogPage { number: 1, sequence: 1, content }.encode();
         self.advance_head();
-        self.flash.program(self.log.head().expect("a blank log opens a block"), page, super::nand::Oob::map(1));
+        self.flash.program(self.log.head().expect("a blank log opens a block"), page, Oob::map(1));
         (self.log.next_number, self.log.sealed_number) = (2, 1);
         self.announced(&open);
         self.log.is_wanted = false;
@@ -36,22 +41,22 @@ impl Ssd {
     pub(super) fn open_blocks(&self) -> Vec<OpenBlock> {
         let fronts = self.dies.iter().flat_map(|die| [die.host, die.moved]);
         let blocks = fronts.flat_map(|front| [front.active, front.next]);
-        let covered = |block| if block == NONE { 0 } else { self.flash.programmed(block) };
-        blocks.map(|block| OpenBlock { block, covered: covered(block) }).collect()
+        let covered = |block| self.flash.programmed(block);
+        blocks.map(|block| OpenBlock { block, covered: block.map_or(0, covered) }).collect()
     }
 
     /// Notes that the log durably names these open blocks.
     pub(super) fn announced(&mut self, open: &[OpenBlock]) {
         for (die, open) in self.dies.iter_mut().zip(open.chunks_exact(4)) {
-            die.host.is_announced |= die.host.next != NONE && die.host.next == open[1].block;
-            die.moved.is_announced |= die.moved.next != NONE && die.moved.next == open[3].block;
+            die.host.is_announced |= die.host.next.is_some() && die.host.next == open[1].block;
+            die.moved.is_announced |= die.moved.next.is_some() && die.moved.next == open[3].block;
         }
     }
 
     /// Opens a further block of the log.
     fn advance_head(&mut self) {
         let block = self.log.blank.pop().expect("a blank block was seen");
-        self.log.used.push_back((block, self.log.next_number));
+        self.log.used.push_back(UsedBlock { block, first_number: self.log.next_number });
     }
 
     fn head_is_full(&self) -> bool {
@@ -90,7 +95,7 @@ impl Ssd {
     fn segment(&self, segment: u32) -> Content {
         let start = segment * SEGMENT_ENTRIES as u32;
         let end = (start + SEGMENT_ENTRIES as u32).min(self.map.logical_pages());
-        Content::Segment(segment, (start..end).map(|lpn| self.map.get(lpn)).collect())
+        Content::Segment(segment, each(Lpn(start)..Lpn(end)).map(|lpn| self.map.get(lpn)).collect())
     }
 
     fn begin_batch(&mut self) {
@@ -143,8 +148,8 @@ impl Ssd {
     fn note_touched(&mut self) {
         for page in &self.log.pages {
             let (Content::Records(records) | Content::Sealed(_, records)) = page else { continue };
-            for (lpn, _) in records {
-                self.log.touched[*lpn as usize / SEGMENT_ENTRIES] = true;
+            for record in records {
+                self.log.touched[record.lpn.index() / SEGMENT_ENTRIES] = true;
             }
         }
     }
@@ -180,9 +185,9 @@ impl Ssd {
             self.flash.sync();
         }
         for slot in std::mem::take(&mut self.log.waiters) {
-            let is_flush = self.host.active(slot).request.operation == onewrite_block::Operation::Flush;
+            let is_flush = self.host.active(slot).request.operation == Operation::Flush;
             let delay = if is_flush { self.model.timing.flush } else { 0 };
-            self.host.at(self.now + delay, slot, super::host::Step::Done);
+            self.host.at(self.now + delay, slot, Step::Done);
         }
     }
 
@@ -193,7 +198,7 @@ impl Ssd {
         }
         let held = self.log.held_by_oldest();
         if held.is_empty() && !self.log.seal_is_in_oldest() {
-            let (block, _) = self.log.used.pop_front().expect("there are two");
+            let UsedBlock { block, .. } = self.log.used.pop_front().expect("there are two");
             self.log.erasing = Some(block);
             let die = self.model.shape.die_of(block);
             self.dies[die].log_erase = Some(block);

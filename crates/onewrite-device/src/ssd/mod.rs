@@ -31,6 +31,8 @@ pub(crate) mod mapping;
 mod mapping_flow;
 pub(crate) mod model;
 mod nand;
+mod oob;
+mod past;
 mod read_flow;
 mod recover;
 mod rules;
@@ -48,6 +50,7 @@ use onewrite_block::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::address::Lpn;
 use crate::latency::Latencies;
 use backing::Backing;
 use blocks::Blocks;
@@ -56,10 +59,10 @@ use chart::LATENCY_NAMES;
 pub use chart::{DieOperation, OperationKind, OperationLatency, timeline_svg};
 use cow::BitSet;
 use cut::Dump;
-use die::Die;
+use die::{Activity, Die, Stream};
 use events::{NEVER, Timeline};
 pub use faults::{MediumFaults, MediumOperation};
-use host::{Host, Step};
+use host::{Host, Slot, Step};
 use map_log::MapLog;
 use mapping::Mapping;
 use model::Model;
@@ -84,7 +87,7 @@ pub struct Ssd {
     /// Logical pages of which a version is being programmed: they cannot be trimmed or shared over meanwhile.
     locked: BitSet,
     /// Requests that wait until a version of a logical page, or a newer one, is in flash.
-    waiting_for: FxHashMap<u32, Vec<(u32, u64)>>,
+    waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,
     /// Number of the next version written to flash.
     sequence: u64,
 
@@ -129,8 +132,8 @@ impl Ssd {
             flash,
             dump: None,
             map: Mapping::new(shape.logical_pages, shape.page_numbers()),
-            blocks: Blocks::new(shape.data_blocks, shape.dies, shape.pages_per_block),
-            log: MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block),
+            blocks: Blocks::new(shape.block_counts()),
+            log: MapLog::new(shape.log_range(), shape.segments(), shape.pages_per_block),
             buffer: Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order()),
             stale: Stale::default(),
             locked: BitSet::new(shape.logical_pages as usize),
@@ -159,16 +162,12 @@ impl Ssd {
         }
     }
 
-    /// The device whose flash `backing` holds: formatted if the file was blank, else recovered as after a power cut.
+    /// The device whose flash `backing` holds: formatted if the file is blank, else recovered as after a power cut.
     ///
     /// # Errors
     /// What is wrong with the file, or why its content cannot be recovered.
-    pub(crate) fn with_backing(
-        model: Model,
-        backing: Backing,
-        is_blank: bool,
-    ) -> Result<(Ssd, Option<RecoveryReport>), String> {
-        let pages_per_block = model.shape.pages_per_block;
+    pub(crate) fn with_backing(model: Model, backing: Backing) -> Result<(Ssd, Option<RecoveryReport>), String> {
+        let (pages_per_block, is_blank) = (model.shape.pages_per_block, backing.is_blank());
         let flash = Flash::backed(backing, pages_per_block).map_err(|error| error.to_string())?;
         let mut ssd = Ssd::unformatted(model, flash);
         if is_blank {
@@ -204,11 +203,11 @@ impl Ssd {
     pub fn under_way(&self) -> UnderWay {
         let is_doing = |activity| self.dies.iter().any(|die| die.activity == activity);
         UnderWay {
-            collection: self.dies.iter().any(|die| die.victim.is_some() && die.activity != die::Activity::Idle),
-            map_log: is_doing(die::Activity::MapProgram) || is_doing(die::Activity::LogErase),
-            share: self.log.has_share && is_doing(die::Activity::MapProgram),
-            erase: is_doing(die::Activity::Erase) || is_doing(die::Activity::LogErase),
-            eviction: self.dies.iter().any(|die| die.activity == die::Activity::Program && !die.is_moving),
+            collection: self.dies.iter().any(|die| die.victim.is_some() && die.activity != Activity::Idle),
+            map_log: is_doing(Activity::MapProgram) || is_doing(Activity::LogErase),
+            share: self.log.has_share && is_doing(Activity::MapProgram),
+            erase: is_doing(Activity::Erase) || is_doing(Activity::LogErase),
+            eviction: self.dies.iter().any(|die| die.activity == Activity::Program && die.stream == Stream::Host),
         }
     }
 
@@ -240,7 +239,7 @@ impl Ssd {
     }
 
     /// Lets the host learn now that a request has ended.
-    fn finish(&mut self, slot: u32) {
+    fn finish(&mut self, slot: Slot) {
         self.host.at(self.now, slot, Step::Done);
     }
 }

@@ -17,32 +17,8 @@ use std::rc::Rc;
 use onewrite_block::Page;
 
 use super::backing::{Backing, BlockEntry};
-
-/// What the out-of-band area of a page says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Oob {
-    /// The logical page, [`Oob::MAP`] or [`Oob::TORN`].
-    pub(crate) lpn: u32,
-    /// Version of the content: higher is newer. A moved page keeps the number it was first written with.
-    pub(crate) sequence: u64,
-}
-
-impl Oob {
-    /// In place of a logical page: the page belongs to the map log.
-    pub(crate) const MAP: u32 = u32::MAX - 1;
-    /// In place of a logical page: the page cannot be read, its program or erase was interrupted.
-    pub(crate) const TORN: u32 = u32::MAX;
-
-    /// The area of page `number` of the map log.
-    pub(crate) const fn map(number: u64) -> Oob {
-        Oob { lpn: Oob::MAP, sequence: number }
-    }
-
-    /// The area of a page whose program was interrupted.
-    pub(crate) const fn torn() -> Oob {
-        Oob { lpn: Oob::TORN, sequence: 0 }
-    }
-}
+use super::oob::Oob;
+use crate::address::{FlashBlock, from};
 
 /// A programmed page.
 #[derive(Clone, Debug)]
@@ -53,8 +29,9 @@ pub(crate) struct FlashPage {
     pub(crate) oob: Oob,
 }
 
+/// A block: its pages that are not blank, and what an erase does not change.
 #[derive(Clone, Debug, Default)]
-struct FlashBlock {
+struct Cells {
     pages: Vec<FlashPage>,
     erase_count: u32,
     is_bad: bool,
@@ -63,7 +40,7 @@ struct FlashBlock {
 /// All blocks of a device. A clone lives in memory, whatever its origin is backed by.
 #[derive(Debug)]
 pub(crate) struct Flash {
-    blocks: Vec<Rc<FlashBlock>>,
+    blocks: Vec<Rc<Cells>>,
     pages_per_block: u32,
     backing: Option<Backing>,
 }
@@ -72,9 +49,9 @@ impl Clone for Flash {
     fn clone(&self) -> Flash {
         let mut blocks = self.blocks.clone();
         if self.backing.is_some() {
-            for (number, block) in (0..).zip(&mut blocks) {
-                for (page, flash_page) in (0..).zip(&mut Rc::make_mut(block).pages) {
-                    flash_page.content = self.content(number, page);
+            for (block, shared) in from(FlashBlock(0)).zip(&mut blocks) {
+                for (page, flash_page) in (0..).zip(&mut Rc::make_mut(shared).pages) {
+                    flash_page.content = self.content(block, page);
                 }
             }
         }
@@ -85,7 +62,7 @@ impl Clone for Flash {
 impl Flash {
     /// Blank flash.
     pub(crate) fn new(blocks: u32, pages_per_block: u32) -> Flash {
-        let blank = Rc::new(FlashBlock::default());
+        let blank = Rc::new(Cells::default());
         Flash { blocks: vec![blank; blocks as usize], pages_per_block, backing: None }
     }
 
@@ -95,10 +72,10 @@ impl Flash {
     /// What the system says, or what is damaged.
     pub(crate) fn backed(backing: Backing, pages_per_block: u32) -> io::Result<Flash> {
         let mut blocks = Vec::new();
-        for (number, entry) in (0..).zip(backing.blocks()?) {
-            let areas = backing.areas(number, entry)?;
+        for (block, entry) in from(FlashBlock(0)).zip(backing.blocks()?) {
+            let areas = backing.areas(block, entry)?;
             let pages = areas.into_iter().map(|oob| FlashPage { content: Page::ZEROS, oob }).collect();
-            blocks.push(Rc::new(FlashBlock { pages, erase_count: entry.erase_count, is_bad: entry.is_bad }));
+            blocks.push(Rc::new(Cells { pages, erase_count: entry.erase_count, is_bad: entry.is_bad }));
         }
         Ok(Flash { blocks, pages_per_block, backing: Some(backing) })
     }
@@ -117,78 +94,79 @@ impl Flash {
     ///
     /// # Panics
     /// If the page is blank.
-    pub(crate) fn content(&self, block: u32, page: u32) -> Page {
+    pub(crate) fn content(&self, block: FlashBlock, page: u32) -> Page {
         match &self.backing {
             Some(backing) => backing.content(block, page),
-            None => self.blocks[block as usize].pages[page as usize].content.clone(),
+            None => self.blocks[block.index()].pages[page as usize].content.clone(),
         }
     }
 
     /// Whether a programmed page takes memory for its content.
     #[inline]
-    pub(crate) fn holds_payload(&self, block: u32, page: u32) -> bool {
-        self.backing.is_none() && self.blocks[block as usize].pages[page as usize].content.takes_memory()
+    pub(crate) fn holds_payload(&self, block: FlashBlock, page: u32) -> bool {
+        self.backing.is_none() && self.blocks[block.index()].pages[page as usize].content.takes_memory()
     }
 
-    /// Forgets the content of a page that nobody will read again; the page stays programmed and keeps its out-of-band area.
+    /// Forgets the content of a page that nobody will read again; the page stays programmed and keeps its out-of-band
+    /// area.
     ///
     /// A block that a fork shares is left as it is: the fork would hold the bytes all the same.
-    pub(crate) fn drop_payload(&mut self, block: u32, page: u32) {
-        if let Some(block) = Rc::get_mut(&mut self.blocks[block as usize])
+    pub(crate) fn drop_payload(&mut self, block: FlashBlock, page: u32) {
+        if let Some(block) = Rc::get_mut(&mut self.blocks[block.index()])
             && let Some(page) = block.pages.get_mut(page as usize)
         {
             page.content = Page::ZEROS;
         }
     }
 
-    fn write_entry(&self, block: u32) {
-        let FlashBlock { erase_count, is_bad, .. } = *self.blocks[block as usize];
+    fn write_entry(&self, block: FlashBlock) {
+        let Cells { erase_count, is_bad, .. } = *self.blocks[block.index()];
         self.backing.iter().for_each(|backing| backing.set_block(block, BlockEntry { erase_count, is_bad }));
     }
 
-    fn write_page(&mut self, block: u32, page: u32) {
+    fn write_page(&mut self, block: FlashBlock, page: u32) {
         let Some(backing) = &self.backing else { return };
-        let flash_block = Rc::make_mut(&mut self.blocks[block as usize]);
-        let flash_page = &mut flash_block.pages[page as usize];
+        let cells = Rc::make_mut(&mut self.blocks[block.index()]);
+        let flash_page = &mut cells.pages[page as usize];
         let content = std::mem::replace(&mut flash_page.content, Page::ZEROS);
-        backing.program(block, page, flash_block.erase_count, &content, flash_page.oob);
+        backing.program(block, page, cells.erase_count, &content, flash_page.oob);
     }
 
-    fn block_mut(&mut self, block: u32) -> &mut FlashBlock {
-        Rc::make_mut(&mut self.blocks[block as usize])
+    fn block_mut(&mut self, block: FlashBlock) -> &mut Cells {
+        Rc::make_mut(&mut self.blocks[block.index()])
     }
 
     /// Pages of a block that are no longer blank.
     #[inline]
-    pub(crate) fn programmed(&self, block: u32) -> u32 {
-        self.blocks[block as usize].pages.len() as u32
+    pub(crate) fn programmed(&self, block: FlashBlock) -> u32 {
+        self.blocks[block.index()].pages.len() as u32
     }
 
     /// Whether a block takes no more pages before it is erased.
-    pub(crate) fn is_full(&self, block: u32) -> bool {
+    pub(crate) fn is_full(&self, block: FlashBlock) -> bool {
         self.programmed(block) == self.pages_per_block
     }
 
     /// How often a block was erased.
-    pub(crate) fn erase_count(&self, block: u32) -> u32 {
-        self.blocks[block as usize].erase_count
+    pub(crate) fn erase_count(&self, block: FlashBlock) -> u32 {
+        self.blocks[block.index()].erase_count
     }
 
     /// Whether a block carries the mark of a bad one.
-    pub(crate) fn is_bad(&self, block: u32) -> bool {
-        self.blocks[block as usize].is_bad
+    pub(crate) fn is_bad(&self, block: FlashBlock) -> bool {
+        self.blocks[block.index()].is_bad
     }
 
     /// Marks a block bad; it is never programmed or erased again.
-    pub(crate) fn mark_bad(&mut self, block: u32) {
+    pub(crate) fn mark_bad(&mut self, block: FlashBlock) {
         self.block_mut(block).is_bad = true;
         self.write_entry(block);
     }
 
     /// A programmed page, if it is not blank.
     #[inline]
-    pub(crate) fn page(&self, block: u32, page: u32) -> Option<&FlashPage> {
-        self.blocks[block as usize].pages.get(page as usize)
+    pub(crate) fn page(&self, block: FlashBlock, page: u32) -> Option<&FlashPage> {
+        self.blocks[block.index()].pages.get(page as usize)
     }
 
     /// Programs the next blank page of a block.
@@ -196,37 +174,37 @@ impl Flash {
     /// # Panics
     /// If the block is full or bad: the layer above broke the order.
     #[inline]
-    pub(crate) fn program(&mut self, block: u32, content: Page, oob: Oob) {
+    pub(crate) fn program(&mut self, block: FlashBlock, content: Page, oob: Oob) {
         let capacity = self.pages_per_block as usize;
-        let flash_block = self.block_mut(block);
-        assert!(flash_block.pages.len() < capacity, "block {block} is programmed beyond its end");
-        assert!(!flash_block.is_bad, "block {block} is bad and was programmed");
-        if flash_block.pages.capacity() == 0 {
-            flash_block.pages.reserve_exact(capacity);
+        let cells = self.block_mut(block);
+        assert!(cells.pages.len() < capacity, "block {block} is programmed beyond its end");
+        assert!(!cells.is_bad, "block {block} is bad and was programmed");
+        if cells.pages.capacity() == 0 {
+            cells.pages.reserve_exact(capacity);
         }
-        flash_block.pages.push(FlashPage { content, oob });
+        cells.pages.push(FlashPage { content, oob });
         if self.backing.is_some() {
             self.write_page(block, self.programmed(block) - 1);
         }
     }
 
     /// Makes every page of a block blank.
-    pub(crate) fn erase(&mut self, block: u32) {
-        let flash_block = self.block_mut(block);
-        assert!(!flash_block.is_bad, "block {block} is bad and was erased");
-        flash_block.pages.clear();
-        flash_block.erase_count += 1;
+    pub(crate) fn erase(&mut self, block: FlashBlock) {
+        let cells = self.block_mut(block);
+        assert!(!cells.is_bad, "block {block} is bad and was erased");
+        cells.pages.clear();
+        cells.erase_count += 1;
         self.write_entry(block);
     }
 
     /// Leaves every page of a block unreadable, as an interrupted erase does.
-    pub(crate) fn tear_block(&mut self, block: u32) {
+    pub(crate) fn tear_block(&mut self, block: FlashBlock) {
         (0..self.programmed(block)).for_each(|page| self.tear_page(block, page));
     }
 
     /// Leaves one page unreadable.
-    pub(crate) fn tear_page(&mut self, block: u32, page: u32) {
-        self.block_mut(block).pages[page as usize] = FlashPage { content: Page::ZEROS, oob: Oob::torn() };
+    pub(crate) fn tear_page(&mut self, block: FlashBlock, page: u32) {
+        self.block_mut(block).pages[page as usize] = FlashPage { content: Page::ZEROS, oob: Oob::TORN };
         self.write_page(block, page);
     }
 }
@@ -234,22 +212,24 @@ impl Flash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Lpn;
 
-    const OOB: Oob = Oob { lpn: 3, sequence: 1 };
+    const OOB: Oob = Oob::page(Lpn(3), 1);
 
     #[test]
     #[should_panic(expected = "beyond its end")]
     fn a_full_block_takes_no_page_before_it_is_erased() {
         let mut flash = Flash::new(1, 2);
-        (0..3).for_each(|_| flash.program(0, Page::ZEROS, OOB));
+        (0..3).for_each(|_| flash.program(FlashBlock(0), Page::ZEROS, OOB));
     }
 
     #[test]
     fn an_erase_makes_pages_blank_and_is_counted() {
         let mut flash = Flash::new(2, 2);
-        flash.program(1, Page::ZEROS, OOB);
+        let block = FlashBlock(1);
+        flash.program(block, Page::ZEROS, OOB);
         let fork = flash.clone();
-        flash.erase(1);
-        assert_eq!((flash.programmed(1), flash.erase_count(1), fork.programmed(1)), (0, 1, 1));
+        flash.erase(block);
+        assert_eq!((flash.programmed(block), flash.erase_count(block), fork.programmed(block)), (0, 1, 1));
     }
 }

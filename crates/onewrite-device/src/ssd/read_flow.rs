@@ -3,25 +3,28 @@
 //! The content of a page is settled when the command is understood; the die then only takes its time. So a page that
 //! moves meanwhile needs no pin, and a read under way may give old or new content, as the contract allows.
 
+use std::ops::Range;
+
 use onewrite_block::{Operation, PAGE_SIZE, Page};
 
 use super::Ssd;
 use super::die::ReadJob;
 use super::faults::MediumOperation;
-use super::host::Step;
-use super::mapping::{LOST, NONE};
-use super::nand::Oob;
+use super::host::{Slot, Step};
+use super::mapping::NOTHING;
+use super::oob::Holds;
+use crate::address::{Lpn, Ppn, each};
 
 /// Where the newest content of a page is.
 enum Found {
     Here(Page),
-    Flash(u32),
+    Flash(Ppn),
     Lost,
 }
 
 impl Ssd {
     /// The controller has understood a request.
-    pub(super) fn decoded(&mut self, slot: u32) {
+    pub(super) fn decoded(&mut self, slot: Slot) {
         let request = self.host.request(slot);
         let refused = self.model.geometry.admit(request).err().or_else(|| self.refusal(&request.operation));
         if let Some(error) = refused {
@@ -30,29 +33,30 @@ impl Ssd {
         }
         self.counters.count(request);
         match request.operation {
-            Operation::Read { start, count } => self.read(slot, start.0 as u32, count),
+            Operation::Read { start, count } => self.read(slot, Lpn::of(start).run(count)),
             Operation::Write { ref pages, .. } => self.receive(slot, pages.len() as u64),
             Operation::Flush => self.flush(slot),
-            Operation::Trim { start, count } => self.trim(slot, start.0 as u32, count as u32),
+            Operation::Trim { start, count } => self.trim(slot, Lpn::of(start).run(count as u32)),
             Operation::Share(_) => self.share(slot),
         }
     }
 
-    fn find(&self, lpn: u32) -> Found {
-        if let Some(index) = self.buffer.find(lpn) {
-            return Found::Here(self.buffer.entry(index).content.clone().unwrap_or(Page::ZEROS));
+    fn find(&self, lpn: Lpn) -> Found {
+        if let Some(id) = self.buffer.find(lpn) {
+            return Found::Here(self.buffer.entry(id).content.clone().unwrap_or(Page::ZEROS));
         }
-        match self.map.get(lpn) {
-            NONE => Found::Here(Page::ZEROS),
-            LOST => Found::Lost,
-            ppn => Found::Flash(ppn),
+        let entry = self.map.get(lpn);
+        match entry.page() {
+            Some(ppn) => Found::Flash(ppn),
+            None if entry == NOTHING => Found::Here(Page::ZEROS),
+            None => Found::Lost,
         }
     }
 
-    fn read(&mut self, slot: u32, start: u32, count: u32) {
-        let mut pages = Vec::with_capacity(count as usize);
+    fn read(&mut self, slot: Slot, range: Range<Lpn>) {
+        let mut pages = Vec::with_capacity(each(range.clone()).len());
         let mut pending = 0;
-        for lpn in start..start + count {
+        for lpn in each(range) {
             match self.find(lpn) {
                 Found::Here(page) => pages.push(page),
                 Found::Flash(ppn) => {
@@ -75,10 +79,10 @@ impl Ssd {
     }
 
     /// Lets a die read a page and gives what it will find.
-    fn sense(&mut self, slot: u32, lpn: u32, ppn: u32) -> Page {
+    fn sense(&mut self, slot: Slot, lpn: Lpn, ppn: Ppn) -> Page {
         let (block, page) = self.model.shape.place(ppn);
         let found = self.flash.page(block, page).expect("a mapped page is programmed");
-        assert_ne!(found.oob.lpn, Oob::TORN, "page {lpn} is mapped to a torn flash page");
+        assert_ne!(found.oob.holds, Holds::Torn, "page {lpn} is mapped to a torn flash page");
         let content = self.flash.content(block, page);
         let die = self.model.shape.die_of(block);
         self.dies[die].reads.push_back(ReadJob { slot, ppn });
@@ -91,7 +95,7 @@ impl Ssd {
     }
 
     /// A page of a read has reached the controller.
-    pub(super) fn page_read(&mut self, slot: u32) {
+    pub(super) fn page_read(&mut self, slot: Slot) {
         let active = self.host.active(slot);
         active.pending -= 1;
         if active.pending == 0 {
@@ -100,7 +104,7 @@ impl Ssd {
     }
 
     /// Sends the pages of a read to the host.
-    fn send(&mut self, slot: u32) {
+    fn send(&mut self, slot: Slot) {
         let count = self.host.active(slot).pages.len() as u64;
         if self.host.active(slot).error.is_some() {
             return self.finish(slot);

@@ -1,7 +1,7 @@
 //! Recovery: makes everything volatile anew from what the flash says, and writes nothing but erases of torn log blocks.
 //!
-//! 1. All pages of the map log, in the order of their numbers: records change the map, a segment replaces a piece of it,
-//!    the last seal names the open blocks.
+//! 1. All pages of the map log, in the order of their numbers: records change the map, a segment replaces a piece of
+//!    it, the last seal names the open blocks.
 //! 2. The out-of-band areas of the open blocks' pages that the seal does not cover: a page counts if its version is
 //!    newer than that of the page which the map names.
 //!    A device without such hints (`Geometry::oob_hints`) skips this: what the map log does not name is gone.
@@ -17,20 +17,23 @@ use onewrite_block::{DeviceError, Nanos, RecoveryReport};
 
 use super::Ssd;
 use super::blocks::{BlockState, Blocks};
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Urgency};
 use super::cow::BitSet;
-use super::die::{Die, Front};
+use super::die::{Die, Emptied, Front};
 use super::events::Timeline;
 use super::log_page::{Content, LogPage, OpenBlock, SEGMENT_ENTRIES};
-use super::map_log::MapLog;
-use super::mapping::{LOST, Mapping, NONE, is_mapped};
-use super::nand::Oob;
+use super::map_log::{MapLog, UsedBlock};
+use super::mapping::{LOST, Mapping, NOTHING, Record};
+use super::oob::{Holds, Oob};
 use super::stale::Stale;
+use crate::address::{FlashBlock, Lpn, MapEntry, Ppn, each, from};
 
 /// What the flash says, before it becomes the state of a device.
 struct Found {
-    entries: Vec<u32>,
-    changed: Vec<u32>,
+    /// What each logical page comes to.
+    entries: Vec<MapEntry>,
+    /// Logical pages that the map log does not say this of.
+    changed: Vec<Lpn>,
     open: Vec<OpenBlock>,
     sequence: u64,
     report: RecoveryReport,
@@ -62,7 +65,7 @@ impl Ssd {
 
     fn found_nothing(&self) -> Found {
         Found {
-            entries: vec![NONE; self.model.shape.logical_pages as usize],
+            entries: vec![NOTHING; self.model.shape.logical_pages as usize],
             changed: Vec::new(),
             open: Vec::new(),
             sequence: 1,
@@ -74,8 +77,8 @@ impl Ssd {
     fn reset_volatile(&mut self) {
         let shape = self.model.shape;
         self.map = Mapping::new(shape.logical_pages, shape.page_numbers());
-        self.blocks = Blocks::without_free(shape.data_blocks, shape.dies, shape.pages_per_block);
-        self.log = MapLog::new(shape.data_blocks..shape.blocks(), shape.segments(), shape.pages_per_block);
+        self.blocks = Blocks::without_free(shape.block_counts());
+        self.log = MapLog::new(shape.log_range(), shape.segments(), shape.pages_per_block);
         let model = &self.model;
         self.buffer = Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order());
         self.stale = Stale::default();
@@ -97,8 +100,10 @@ impl Ssd {
         let shape = self.model.shape;
         let mut blocks = Vec::new();
         self.log.blank.clear();
-        for block in (shape.data_blocks..shape.blocks()).filter(|&block| !self.flash.is_bad(block)).collect::<Vec<_>>()
-        {
+        for block in each(shape.log_range()) {
+            if self.flash.is_bad(block) {
+                continue;
+            }
             self.recovery_step()?;
             let pages = self.log_pages(block, found);
             match pages.first() {
@@ -111,7 +116,7 @@ impl Ssd {
             return Err(self.damaged("the map log is gone".into()));
         };
         for (number, block, pages) in blocks {
-            self.log.used.push_back((block, number));
+            self.log.used.push_back(UsedBlock { block, first_number: number });
             for page in pages {
                 if page.number != expected {
                     return Err(self.damaged(format!("page {expected} of the map log is missing")));
@@ -128,15 +133,15 @@ impl Ssd {
         DeviceError::WornOut { device: self.model.geometry.name.clone(), detail }
     }
 
-    fn log_pages(&self, block: u32, found: &mut Found) -> Vec<LogPage> {
+    fn log_pages(&self, block: FlashBlock, found: &mut Found) -> Vec<LogPage> {
         let count = self.flash.programmed(block);
         found.report.map_pages_read += u64::from(count.max(1));
-        let is_whole = |page: &u32| self.flash.page(block, *page).is_some_and(|page| page.oob.lpn == Oob::MAP);
+        let is_whole = |page: &u32| self.flash.page(block, *page).is_some_and(|page| page.oob.holds == Holds::Map);
         let whole = (0..count).filter(is_whole);
         whole.filter_map(|page| LogPage::decode(&self.flash.content(block, page).bytes())).collect()
     }
 
-    fn blank_log_block(&mut self, block: u32, found: &mut Found) {
+    fn blank_log_block(&mut self, block: FlashBlock, found: &mut Found) {
         if self.flash.programmed(block) > 0 {
             self.flash.erase(block);
             self.counters.erases += 1;
@@ -163,10 +168,10 @@ impl Ssd {
         }
     }
 
-    fn replay_records(&mut self, records: &[(u32, u32)], found: &mut Found) {
-        for &(lpn, entry) in records {
-            found.entries[lpn as usize] = entry;
-            self.log.touched[lpn as usize / SEGMENT_ENTRIES] = true;
+    fn replay_records(&mut self, records: &[Record], found: &mut Found) {
+        for record in records {
+            found.entries[record.lpn.index()] = record.entry;
+            self.log.touched[record.lpn.index() / SEGMENT_ENTRIES] = true;
         }
     }
 
@@ -176,16 +181,14 @@ impl Ssd {
         }
         let mut candidates = Vec::new();
         for open in found.open.clone() {
-            if open.block == NONE {
-                continue;
-            }
+            let Some(block) = open.block else { continue };
             self.recovery_step()?;
             found.report.oob_pages_read += 1;
-            for page in self.rules.scan_start(open.covered)..self.flash.programmed(open.block) {
+            for page in self.rules.scan_start(open.covered)..self.flash.programmed(block) {
                 found.report.oob_pages_read += 1;
-                let oob = self.flash.page(open.block, page).expect("below the number of programmed pages").oob;
-                if oob.lpn < self.model.shape.logical_pages {
-                    candidates.push((oob.sequence, self.model.shape.ppn(open.block, page), oob.lpn));
+                let oob = self.flash.page(block, page).expect("below the number of programmed pages").oob;
+                if let Some(lpn) = self.page_in(oob) {
+                    candidates.push((oob.sequence, self.model.shape.ppn(block, page), lpn));
                 }
             }
         }
@@ -197,17 +200,16 @@ impl Ssd {
     }
 
     /// Takes a page beyond the seal for the newest of its logical page, if its version says so.
-    fn consider(&self, sequence: u64, ppn: u32, lpn: u32, found: &mut Found) {
+    fn consider(&self, sequence: u64, ppn: Ppn, lpn: Lpn, found: &mut Found) {
         found.sequence = found.sequence.max(sequence + 1);
-        let entry = found.entries[lpn as usize];
-        if is_mapped(entry) {
+        if let Some(known) = found.entries[lpn.index()].page() {
             found.report.oob_pages_read += 1;
-            let (block, page) = self.model.shape.place(entry);
+            let (block, page) = self.model.shape.place(known);
             if self.flash.page(block, page).is_some_and(|mapped| mapped.oob.sequence >= sequence) {
                 return;
             }
         }
-        found.entries[lpn as usize] = ppn;
+        found.entries[lpn.index()] = MapEntry::at(ppn);
         found.changed.push(lpn);
         found.report.pages_recovered += 1;
     }
@@ -215,34 +217,45 @@ impl Ssd {
     /// Makes what was found the state of the device.
     fn take_on(&mut self, found: &mut Found) {
         self.sequence = found.sequence;
-        for (lpn, entry) in (0..).zip(std::mem::take(&mut found.entries)) {
-            if entry == NONE {
-                continue;
-            }
-            let entry = if entry != LOST && self.is_torn(entry) {
-                found.changed.push(lpn);
-                LOST
-            } else {
-                entry
-            };
-            let is_first = entry != LOST && !self.map.is_valid(entry);
-            self.map.point(lpn, entry);
-            if is_first {
-                self.blocks.gain(self.model.shape.place(entry).0);
-            }
+        for (lpn, entry) in from(Lpn(0)).zip(std::mem::take(&mut found.entries)) {
+            self.take_entry(lpn, entry, found);
         }
         found.changed.iter().for_each(|&lpn| self.map.mark_dirty(lpn));
         self.load_dump();
         self.take_fronts(&found.open);
-        for block in 0..self.model.shape.data_blocks {
-            self.sort_out(block);
+        each(self.model.shape.data_range()).for_each(|block| self.sort_out(block));
+    }
+
+    /// Lets a logical page read from the flash page that was found, if that one can be read.
+    fn take_entry(&mut self, lpn: Lpn, entry: MapEntry, found: &mut Found) {
+        match entry.page() {
+            None if entry == NOTHING => (),
+            None => drop(self.map.point(lpn, LOST)),
+            Some(ppn) if self.is_torn(ppn) => {
+                found.changed.push(lpn);
+                self.map.point(lpn, LOST);
+            }
+            Some(ppn) => {
+                if !self.map.is_valid(ppn) {
+                    self.blocks.gain(self.model.shape.block_of(ppn));
+                }
+                self.map.point(lpn, entry);
+            }
+        }
+    }
+
+    /// The logical page that an out-of-band area names.
+    fn page_in(&self, oob: Oob) -> Option<Lpn> {
+        match oob.holds {
+            Holds::Page(lpn) if lpn.0 < self.model.shape.logical_pages => Some(lpn),
+            _ => None,
         }
     }
 
     /// A page that failed to be read after the map log named it.
-    fn is_torn(&self, ppn: u32) -> bool {
+    fn is_torn(&self, ppn: Ppn) -> bool {
         let (block, page) = self.model.shape.place(ppn);
-        self.flash.page(block, page).is_none_or(|found| found.oob.lpn >= self.model.shape.logical_pages)
+        self.flash.page(block, page).is_none_or(|found| self.page_in(found.oob).is_none())
     }
 
     fn take_fronts(&mut self, open: &[OpenBlock]) {
@@ -252,19 +265,20 @@ impl Ssd {
         }
     }
 
-    fn take_front(&mut self, active: u32, next: u32) -> Front {
-        let usable = |block: u32| block != NONE && !self.flash.is_full(block) && !self.flash.is_bad(block);
-        let (active, next) = (usable(active).then_some(active), usable(next).then_some(next));
+    /// The blocks of a stream as the seal names them, those that still take pages.
+    fn take_front(&mut self, active: Option<FlashBlock>, next: Option<FlashBlock>) -> Front {
+        let usable = |block: &FlashBlock| !self.flash.is_full(*block) && !self.flash.is_bad(*block);
+        let (active, next) = (active.filter(usable), next.filter(usable));
         active.into_iter().chain(next).for_each(|block| self.blocks.open(block));
         let is_begun = next.is_some_and(|block| self.flash.programmed(block) > 0);
         match (active, next) {
-            (None, Some(block)) if is_begun => Front { active: block, ..Front::NOTHING },
-            _ => Front { active: active.unwrap_or(NONE), next: next.unwrap_or(NONE), is_announced: next.is_some() },
+            (None, Some(_)) if is_begun => Front { active: next, ..Front::NOTHING },
+            _ => Front { active, next, is_announced: next.is_some() },
         }
     }
 
     /// Finds out what a block is for that is not open.
-    fn sort_out(&mut self, block: u32) {
+    fn sort_out(&mut self, block: FlashBlock) {
         if self.flash.is_bad(block) {
             return self.sort_out_bad(block);
         }
@@ -278,10 +292,10 @@ impl Ssd {
             return self.blocks.release(block);
         }
         self.blocks.empty(block);
-        self.dies[self.model.shape.die_of(block)].emptied.push_back((block, 1));
+        self.dies[self.model.shape.die_of(block)].emptied.push_back(Emptied { block, batch: 1 });
     }
 
-    fn sort_out_bad(&mut self, block: u32) {
+    fn sort_out_bad(&mut self, block: FlashBlock) {
         if self.blocks.valid(block) == 0 {
             return self.blocks.retire(block);
         }
@@ -291,16 +305,16 @@ impl Ssd {
 
     fn load_dump(&mut self) {
         let Some(dump) = self.dump.take() else { return };
-        for (lpn, entry) in dump.dirty {
-            if is_mapped(entry) && !self.map.is_valid(entry) {
-                self.blocks.gain(self.model.shape.place(entry).0);
+        for Record { lpn, entry } in dump.dirty {
+            if let Some(fresh) = entry.page().filter(|ppn| !self.map.is_valid(*ppn)) {
+                self.blocks.gain(self.model.shape.block_of(fresh));
             }
             if let Some(stale) = self.map.change(lpn, entry) {
-                self.blocks.lose(self.model.shape.place(stale).0);
+                self.blocks.lose(self.model.shape.block_of(stale));
             }
         }
         for (lpn, content) in dump.buffered {
-            self.buffer.put(lpn, content, false);
+            self.buffer.put(lpn, content, Urgency::InTurn);
         }
     }
 

@@ -7,12 +7,13 @@
 use onewrite_block::Page;
 
 use super::Ssd;
-use super::die::{Activity, Cargo};
+use super::die::{Activity, Cargo, Origin, Stream, Suspended};
 use super::faults::MediumOperation;
 use super::log_page::LogPage;
-use super::mapping::NONE;
+use super::mapping::Move;
 use super::model::{RESERVED_BLOCKS, SUSPENSIONS_MAX};
-use super::nand::Oob;
+use super::oob::Oob;
+use crate::address::FlashBlock;
 
 impl Ssd {
     /// Gives every idle die something to do; the die after the one that was last given host pages comes first.
@@ -49,7 +50,7 @@ impl Ssd {
         if self.dies[die].suspended.is_none()
             && let Some(block) = self.dies[die].log_erase.take()
         {
-            return self.begin(die, Activity::LogErase, block, self.now + self.model.timing.erase);
+            return self.begin(die, Activity::LogErase, Some(block), self.now + self.model.timing.erase);
         }
         if !self.dies[die].reads.is_empty() {
             return self.begin_host_read(die);
@@ -76,19 +77,20 @@ impl Ssd {
         if self.model.timing.suspend.is_none() || !can {
             return;
         }
-        state.suspended = Some((state.activity, state.block, state.end - self.now));
+        let (activity, block, left) = (state.activity, state.block(), state.end - self.now);
+        state.suspended = Some(Suspended { activity, block, left });
         state.suspensions += 1;
         self.rest(die);
     }
 
     fn resume(&mut self, die: usize) {
-        let (activity, block, left) = self.dies[die].suspended.take().expect("something is interrupted");
+        let Suspended { activity, block, left } = self.dies[die].suspended.take().expect("something is interrupted");
         let overhead = self.model.timing.suspend.unwrap_or(0);
-        self.begin(die, activity, block, self.now + overhead + left);
+        self.begin(die, activity, Some(block), self.now + overhead + left);
     }
 
-    /// Lets a die begin an operation that ends (or goes on) at `moment`.
-    pub(super) fn begin(&mut self, die: usize, activity: Activity, block: u32, moment: u64) {
+    /// Lets a die begin an operation, a program or erase on `block`, that ends (or goes on) at `moment`.
+    pub(super) fn begin(&mut self, die: usize, activity: Activity, block: Option<FlashBlock>, moment: u64) {
         if self.recorded.is_some() {
             self.note_operation(die, activity, moment);
         }
@@ -105,9 +107,9 @@ impl Ssd {
     }
 
     /// Reserves the channel of a die for `pages` pages; gives the moment when they have crossed it.
-    fn cross_channel(&mut self, die: usize, pages: usize) -> u64 {
+    fn cross_channel(&mut self, die: usize, pages: u32) -> u64 {
         let channel = &mut self.channels[self.model.shape.channel_of(die)];
-        *channel = (*channel).max(self.now) + pages as u64 * self.model.timing.channel_page;
+        *channel = (*channel).max(self.now) + u64::from(pages) * self.model.timing.channel_page;
         self.dies[die].array_start = *channel;
         *channel
     }
@@ -115,22 +117,22 @@ impl Ssd {
     fn begin_map_program(&mut self, die: usize) {
         let head = self.log.head().expect("a map page waits for the head");
         let end = self.cross_channel(die, 1) + self.model.program_time(self.flash.programmed(head));
-        self.begin(die, Activity::MapProgram, head, end);
+        self.begin(die, Activity::MapProgram, Some(head), end);
     }
 
     /// Senses the next host page and those behind it that lie in the same row of all planes.
     fn begin_host_read(&mut self, die: usize) {
         let planes = self.model.shape.planes;
         let die_state = &mut self.dies[die];
-        let row = die_state.reads[0].ppn / planes;
+        let row = die_state.reads[0].ppn.0 / planes;
         while let Some(job) = die_state.reads.front() {
-            if job.ppn / planes != row || die_state.reading.len() == planes as usize {
+            if job.ppn.0 / planes != row || die_state.reading.len() == planes as usize {
                 break;
             }
             die_state.reading.push(*job);
             die_state.reads.pop_front();
         }
-        self.begin(die, Activity::ReadArray, NONE, self.now + self.model.timing.read);
+        self.begin(die, Activity::ReadArray, None, self.now + self.model.timing.read);
     }
 
     /// Programs pages that are due to leave the buffer; false if there are none or no block takes them.
@@ -143,10 +145,10 @@ impl Ssd {
         if is_tight && self.blocks.is_fuller_than_others(die) {
             return false;
         }
-        let Some(block) = self.open_front(die, false) else { return false };
+        let Some(block) = self.open_front(die, Stream::Host) else { return false };
         let room = self.room_in_row(block);
         self.load_from_buffer(die, room);
-        self.dies[die].is_moving = false;
+        self.dies[die].stream = Stream::Host;
         if self.begin_program(die, block) {
             self.last_die = die;
             return true;
@@ -159,19 +161,19 @@ impl Ssd {
     }
 
     /// Pages that fit the current row of a block.
-    pub(super) fn room_in_row(&self, block: u32) -> u32 {
+    pub(super) fn room_in_row(&self, block: FlashBlock) -> u32 {
         let planes = self.model.shape.planes;
         planes - self.flash.programmed(block) % planes
     }
 
     /// Programs what the die has been loaded with; false if that is nothing.
-    pub(super) fn begin_program(&mut self, die: usize, block: u32) -> bool {
-        let pages = self.dies[die].cargo.len();
+    pub(super) fn begin_program(&mut self, die: usize, block: FlashBlock) -> bool {
+        let pages = self.dies[die].cargo.len() as u32;
         if pages == 0 {
             return false;
         }
         let end = self.cross_channel(die, pages) + self.model.program_time(self.flash.programmed(block));
-        self.begin(die, Activity::Program, block, end);
+        self.begin(die, Activity::Program, Some(block), end);
         true
     }
 
@@ -192,9 +194,9 @@ impl Ssd {
     }
 
     fn sensed(&mut self, die: usize) {
-        let pages = self.dies[die].reading.len() + self.dies[die].sensing as usize;
+        let pages = self.dies[die].reading.len() as u32 + self.dies[die].sensing;
         let end = self.cross_channel(die, pages);
-        self.begin(die, Activity::ReadBus, NONE, end);
+        self.begin(die, Activity::ReadBus, None, end);
     }
 
     fn read_ended(&mut self, die: usize) {
@@ -208,7 +210,7 @@ impl Ssd {
     }
 
     fn program_ended(&mut self, die: usize) {
-        let block = self.dies[die].block;
+        let block = self.dies[die].block();
         let mut cargo = std::mem::take(&mut self.dies[die].cargo);
         self.count_programs(cargo.len() as u64);
         self.rest(die);
@@ -225,9 +227,9 @@ impl Ssd {
         if has_failed {
             self.program_failed(die, block);
         } else if self.flash.is_full(block) {
-            self.open_front(die, self.dies[die].is_moving);
+            self.open_front(die, self.dies[die].stream);
         }
-        if !self.dies[die].is_moving {
+        if self.dies[die].stream == Stream::Host {
             self.advance_flushes();
             self.admit_arrived();
         }
@@ -237,35 +239,34 @@ impl Ssd {
     }
 
     /// A page is in flash.
-    fn land(&mut self, block: u32, Cargo { content, oob, source, entry }: Cargo) {
+    fn land(&mut self, block: FlashBlock, cargo: Cargo) {
         let ppn = self.model.shape.ppn(block, self.flash.programmed(block));
-        self.flash.program(block, content, oob);
-        if source == NONE {
-            self.evicted(oob.lpn, entry, ppn);
-        } else {
-            self.moved(oob.lpn, source, ppn);
+        let oob = cargo.oob();
+        self.flash.program(block, cargo.content, oob);
+        match cargo.origin {
+            Origin::Buffer(entry) => self.evicted(cargo.lpn, entry, ppn),
+            Origin::Flash(source) => self.moved(cargo.lpn, Move { source, target: ppn }),
         }
     }
 
     /// A page could not be programmed: it is torn, and what it came from is still there.
-    fn put_back(&mut self, die: usize, block: u32, cargo: &Cargo) {
-        self.flash.program(block, Page::ZEROS, Oob::torn());
-        self.locked.remove(cargo.oob.lpn);
-        if cargo.source == NONE {
-            self.buffer.settle(cargo.entry, false);
-        } else {
-            self.dies[die].moves.push(cargo.source);
+    fn put_back(&mut self, die: usize, block: FlashBlock, cargo: &Cargo) {
+        self.flash.program(block, Page::ZEROS, Oob::TORN);
+        self.locked.remove(cargo.lpn.index());
+        match cargo.origin {
+            Origin::Buffer(entry) => self.buffer.program_failed(entry),
+            Origin::Flash(source) => self.dies[die].moves.push(source),
         }
     }
 
     fn map_program_ended(&mut self, die: usize) {
-        let block = self.dies[die].block;
+        let block = self.dies[die].block();
         let page = self.dies[die].map_page.take().expect("a map page is being programmed");
         let decoded = LogPage::decode(&page.bytes()).expect("our own log page");
         self.count_programs(1);
         self.rest(die);
         if self.fails(MediumOperation::Program) {
-            self.flash.program(block, Page::ZEROS, Oob::torn());
+            self.flash.program(block, Page::ZEROS, Oob::TORN);
             self.log.is_writing = false;
             self.log.pages.push_front(decoded.content);
         } else {
@@ -277,7 +278,7 @@ impl Ssd {
     }
 
     fn erase_ended(&mut self, die: usize) {
-        let block = self.dies[die].block;
+        let block = self.dies[die].block();
         self.rest(die);
         if self.fails(MediumOperation::Erase) {
             self.erase_failed(block);
@@ -291,7 +292,7 @@ impl Ssd {
     }
 
     fn log_erase_ended(&mut self, die: usize) {
-        let block = self.dies[die].block;
+        let block = self.dies[die].block();
         self.rest(die);
         self.log.erasing = None;
         if self.fails(MediumOperation::Erase) {

@@ -8,9 +8,13 @@
 //! Small devices keep the profile's planes and shrink blocks, then dies, so that every die still has enough blocks
 //! for its open ones, its spare ones and a choice of victims. The map log has blocks of its own behind the others.
 
+use std::ops::Range;
+
 use onewrite_block::PAGE_SIZE;
 
+use super::blocks::BlockCounts;
 use super::log_page::SEGMENT_ENTRIES;
+use crate::address::{Aligned, FlashBlock, Numbering, Ppn};
 use crate::error::Error;
 
 /// Blocks that a die works with: two open and two announced, one being emptied, one free. They come on top of the spare
@@ -90,8 +94,8 @@ impl Shape {
 
     /// The die of a block.
     #[inline]
-    pub fn die_of(&self, block: u32) -> usize {
-        (block % self.dies) as usize
+    pub fn die_of(&self, block: FlashBlock) -> usize {
+        (block.0 % self.dies) as usize
     }
 
     /// The channel of a die.
@@ -100,28 +104,48 @@ impl Shape {
         die % self.channels as usize
     }
 
-    /// Bits of a page's number that say which page of its block it is. Blocks of other sizes than powers of two leave the
-    /// numbers between unused.
+    /// Blocks for content, as [`Blocks`](super::blocks::Blocks) counts them.
+    pub(crate) fn block_counts(&self) -> BlockCounts {
+        BlockCounts { blocks: self.data_blocks, dies: self.dies, pages_per_block: self.pages_per_block }
+    }
+
+    /// Blocks for content.
+    pub(crate) fn data_range(&self) -> Range<FlashBlock> {
+        FlashBlock(0)..FlashBlock(self.data_blocks)
+    }
+
+    /// Blocks for the map log.
+    pub(crate) fn log_range(&self) -> Range<FlashBlock> {
+        FlashBlock(self.data_blocks)..FlashBlock(self.blocks())
+    }
+
+    /// How flash pages are numbered.
     #[inline]
-    pub(crate) fn page_bits(&self) -> u32 {
-        self.pages_per_block.next_power_of_two().trailing_zeros()
+    pub(crate) fn numbering(&self) -> Aligned {
+        Aligned::new(self.pages_per_block)
     }
 
     /// Numbers of pages for content, the unused ones included.
     pub(crate) fn page_numbers(&self) -> u32 {
-        self.data_blocks << self.page_bits()
+        self.numbering().page_numbers(self.data_blocks)
     }
 
-    /// The number of a page among all pages.
+    /// Page `page` of a block.
     #[inline]
-    pub(crate) fn ppn(&self, block: u32, page: u32) -> u32 {
-        (block << self.page_bits()) + page
+    pub(crate) fn ppn(&self, block: FlashBlock, page: u32) -> Ppn {
+        self.numbering().ppn(block, page)
     }
 
-    /// The block and the page in it.
+    /// The block of a flash page, and the page in it.
     #[inline]
-    pub(crate) fn place(&self, ppn: u32) -> (u32, u32) {
-        (ppn >> self.page_bits(), ppn & ((1 << self.page_bits()) - 1))
+    pub(crate) fn place(&self, ppn: Ppn) -> (FlashBlock, u32) {
+        self.numbering().place(ppn)
+    }
+
+    /// The block of a flash page.
+    #[inline]
+    pub(crate) fn block_of(&self, ppn: Ppn) -> FlashBlock {
+        self.numbering().block(ppn)
     }
 
     /// Map segments: pieces of the map that fit a log page each.

@@ -8,24 +8,25 @@
 //! The pairs take effect in memory when their page is made and are durable with it. Between the two no shared page is
 //! moved: a copy names one owner in its out-of-band area, and recovery could find half a SHARE by it.
 
-use onewrite_block::{DeviceError, Lpn, Operation, Remap};
+use onewrite_block::{DeviceError, Operation, Remap};
 
 use super::Ssd;
-use super::log_page::Record;
-use super::mapping::{LOST, NONE, is_mapped};
+use super::host::Slot;
+use super::mapping::{NOTHING, Record};
+use crate::address::{Lpn, MapEntry};
 
 impl Ssd {
     /// The controller has understood a SHARE.
-    pub(super) fn share(&mut self, slot: u32) {
+    pub(super) fn share(&mut self, slot: Slot) {
         let pairs = self.pairs(slot);
-        if let Some(error) = pairs.iter().find_map(|pair| self.refuse_source(pair.source)) {
+        if let Some(error) = pairs.iter().find_map(|pair| self.refuse_source(Lpn::of(pair.source))) {
             self.host.active(slot).error = Some(error);
             return self.finish(slot);
         }
         for pair in &pairs {
-            let source = pair.source.0 as u32;
-            let Some(index) = self.buffer.find(source) else { continue };
-            let version = self.buffer.entry(index).version;
+            let source = Lpn::of(pair.source);
+            let Some(id) = self.buffer.find(source) else { continue };
+            let version = self.buffer.entry(id).version;
             self.buffer.hurry(source);
             self.waiting_for.entry(source).or_default().push((slot, version));
             self.host.active(slot).pending += 1;
@@ -38,7 +39,7 @@ impl Ssd {
         self.start_dies();
     }
 
-    fn pairs(&mut self, slot: u32) -> Vec<Remap> {
+    fn pairs(&mut self, slot: Slot) -> Vec<Remap> {
         match &self.host.active(slot).request.operation {
             Operation::Share(pairs) => pairs.clone(),
             other => unreachable!("a {} has no pairs", other.name()),
@@ -46,24 +47,25 @@ impl Ssd {
     }
 
     fn refuse_source(&self, source: Lpn) -> Option<DeviceError> {
-        let lpn = source.0 as u32;
-        if let Some(index) = self.buffer.find(lpn) {
-            let is_trimmed = self.buffer.entry(index).content.is_none();
-            return is_trimmed.then_some(DeviceError::ShareSource { source_page: source });
+        let holds_nothing = DeviceError::ShareSource { source_page: source.wide() };
+        if let Some(id) = self.buffer.find(source) {
+            let is_trimmed = self.buffer.entry(id).content.is_none();
+            return is_trimmed.then_some(holds_nothing);
         }
-        match self.map.get(lpn) {
-            NONE => Some(DeviceError::ShareSource { source_page: source }),
-            LOST => Some(DeviceError::ReadFailed { page: source }),
-            _ => None,
+        let entry = self.map.get(source);
+        match entry.page() {
+            Some(_) => None,
+            None if entry == NOTHING => Some(holds_nothing),
+            None => Some(Ssd::unreadable(source)),
         }
     }
 
     /// Takes the waiting SHAREs whose targets are not being programmed; the others go on waiting.
-    pub(super) fn take_ready_shares(&mut self) -> Vec<(u32, Vec<Remap>)> {
+    pub(super) fn take_ready_shares(&mut self) -> Vec<(Slot, Vec<Remap>)> {
         let mut ready = Vec::new();
         for slot in std::mem::take(&mut self.log.shares) {
             let pairs = self.pairs(slot);
-            if pairs.iter().any(|pair| self.locked.contains(pair.target.0 as u32)) {
+            if pairs.iter().any(|pair| self.locked.contains(Lpn::of(pair.target).index())) {
                 self.log.shares.push(slot);
             } else {
                 ready.push((slot, pairs));
@@ -77,20 +79,21 @@ impl Ssd {
     /// # Errors
     /// If a source was trimmed since the SHARE was taken in; nothing has changed then.
     pub(super) fn apply_share(&mut self, pairs: &[Remap]) -> Result<Vec<Record>, DeviceError> {
-        let entries: Vec<u32> = pairs.iter().map(|pair| self.map.get(pair.source.0 as u32)).collect();
-        if let Some(index) = entries.iter().position(|&entry| !is_mapped(entry)) {
+        let record = |pair: &Remap| Record { lpn: Lpn::of(pair.target), entry: self.map.get(Lpn::of(pair.source)) };
+        let records: Vec<Record> = pairs.iter().map(record).collect();
+        if let Some(index) = records.iter().position(|record| record.entry.page().is_none()) {
             return Err(DeviceError::ShareSource { source_page: pairs[index].source });
         }
-        let records = pairs.iter().map(|pair| pair.target.0 as u32).zip(entries);
-        Ok(records.inspect(|&(target, ppn)| self.point_target(target, ppn)).collect())
+        records.iter().for_each(|record| self.point_target(record.lpn, record.entry));
+        Ok(records)
     }
 
-    fn point_target(&mut self, target: u32, ppn: u32) {
-        if let Some(index) = self.buffer.find(target) {
-            self.buffer.drop_waiting(index);
+    fn point_target(&mut self, target: Lpn, entry: MapEntry) {
+        if let Some(id) = self.buffer.find(target) {
+            self.buffer.drop_waiting(id);
             self.satisfy(target, u64::MAX);
         }
-        if let Some(stale) = self.map.point(target, ppn) {
+        if let Some(stale) = self.map.point(target, entry) {
             self.went_stale(stale);
         }
     }

@@ -1,7 +1,8 @@
 //! Stale content: a flash page that nobody reads any more gives its bytes back before its block is erased.
 //!
-//! Real flash keeps such a page until the erase, and so does this one: program order, out-of-band area and page count stay.
-//! Only the payload goes, so that a long run takes memory for what the host can still read, not for all that flash holds.
+//! Real flash keeps such a page until the erase, and so does this one: program order, out-of-band area and page count
+//! stay. Only the payload goes, so that a long run takes memory for what the host can still read, not for all that
+//! flash holds.
 //!
 //! ```text
 //!   last owner leaves ──► fresh ──batch begins──► covered ──batch durable──► payload dropped
@@ -11,20 +12,21 @@
 //! The lists name each flash page at most once between two erases, so they take at most 4 bytes for each.
 
 use super::Ssd;
+use crate::address::Ppn;
 
 /// Flash pages without owners whose payload is still held.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stale {
     /// Superseded by changes that no batch has taken yet.
-    fresh: Vec<u32>,
+    fresh: Vec<Ppn>,
     /// Superseded by the batch under way.
-    covered: Vec<u32>,
+    covered: Vec<Ppn>,
 }
 
 impl Ssd {
     /// The flash page `ppn` has lost its last owner.
     #[inline]
-    pub(super) fn went_stale(&mut self, ppn: u32) {
+    pub(super) fn went_stale(&mut self, ppn: Ppn) {
         let (block, page) = self.model.shape.place(ppn);
         self.blocks.lose(block);
         if self.flash.holds_payload(block, page) {
@@ -56,6 +58,7 @@ mod tests {
 
     use super::*;
     use crate::Profile;
+    use crate::address::each;
 
     /// Writes a page of bytes that differ each time and a FLUSH, `rounds` times over `lpns` pages.
     fn overwrite(ssd: &mut Ssd, lpns: u64, rounds: u64) {
@@ -75,7 +78,7 @@ mod tests {
     }
 
     fn payloads(ssd: &Ssd) -> usize {
-        let blocks = 0..ssd.model.shape.data_blocks;
+        let blocks = each(ssd.model.shape.data_range());
         let in_block =
             |block| (0..ssd.flash.programmed(block)).filter(move |&page| ssd.flash.holds_payload(block, page));
         blocks.map(|block| in_block(block).count()).sum()
@@ -97,7 +100,8 @@ mod tests {
         overwrite(&mut ssd, 8, 200);
         assert!(payloads(&fork) >= 8);
         for lpn in 0..8_u64 {
-            let (block, page) = fork.model.shape.place(fork.map.get(lpn as u32));
+            let ppn = fork.map.get(crate::address::Lpn(lpn as u32)).page().expect("a written page");
+            let (block, page) = fork.model.shape.place(ppn);
             assert_eq!(fork.flash.content(block, page), Page::from_slice(&lpn.to_le_bytes()));
         }
     }

@@ -1,12 +1,13 @@
 //! Wear: erase counts, and static wear levelling.
 //!
-//! Dynamic levelling is in the choice of free blocks: host pages, which die young, get the least worn block, moved pages,
-//! which live long, the most worn one. Static levelling moves what never dies: when the erase counts of a die lie too far
-//! apart, its least worn block is collected although others would gain more, once in so many erases.
+//! Dynamic levelling is in the choice of free blocks: host pages, which die young, get the least worn block, moved
+//! pages, which live long, the most worn one. Static levelling moves what never dies: when the erase counts of a die
+//! lie too far apart, its least worn block is collected although others would gain more, once in so many erases.
 
 use serde::Serialize;
 
 use super::Ssd;
+use crate::address::{FlashBlock, each};
 
 /// Erases of a die between two victims of static wear levelling.
 const PAUSE_ERASES: u32 = 8;
@@ -29,7 +30,7 @@ pub struct Wear {
 impl Ssd {
     /// How evenly the blocks for content are worn; bad blocks do not count.
     pub fn wear(&self) -> Wear {
-        let blocks = || (0..self.model.shape.data_blocks).filter(|&block| self.is_in_use(block));
+        let blocks = || each(self.model.shape.data_range()).filter(|&block| self.is_in_use(block));
         let counts = || blocks().map(|block| self.flash.erase_count(block));
         let number = counts().count().max(1) as f64;
         let mean = counts().map(f64::from).sum::<f64>() / number;
@@ -49,13 +50,13 @@ impl Ssd {
     }
 
     /// The block that static levelling wants collected on a die, if the counts lie too far apart.
-    pub(super) fn least_worn_victim(&mut self, die: usize) -> Option<u32> {
+    pub(super) fn least_worn_victim(&mut self, die: usize) -> Option<FlashBlock> {
         let spread_max = self.model.wear_spread_max?;
         if self.dies[die].wear_pause > 0 {
             return None;
         }
         let count = |block| self.flash.erase_count(block);
-        let own = (die as u32..self.model.shape.data_blocks).step_by(self.model.shape.dies as usize);
+        let own = self.model.shape.block_counts().of_die(die);
         let most = own.filter(|&block| self.is_in_use(block)).map(count).max()?;
         let least = self.blocks.best(die, |block| Some(u64::from(u32::MAX - count(block))))?;
         if most - count(least) <= spread_max {

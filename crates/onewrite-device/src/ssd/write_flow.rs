@@ -7,17 +7,20 @@
 //!   locked, on a die ─► programmed: map changed, unlocked ─► dirty map ─► batch of the map log (mapping_flow.rs)
 //! ```
 
-use onewrite_block::{Operation, PAGE_SIZE};
+use std::ops::Range;
+
+use onewrite_block::{Operation, PAGE_SIZE, Page};
 
 use super::Ssd;
-use super::die::Cargo;
-use super::host::Step;
-use super::mapping::{NONE, is_mapped};
-use super::nand::Oob;
+use super::buffer::{Entry, EntryId, Urgency};
+use super::die::{Cargo, Origin};
+use super::host::{Slot, Step};
+use super::mapping::NOTHING;
+use crate::address::{Lpn, MapEntry, Ppn, each};
 
 impl Ssd {
     /// Lets the content of a write come over the link.
-    pub(super) fn receive(&mut self, slot: u32, pages: u64) {
+    pub(super) fn receive(&mut self, slot: Slot, pages: u64) {
         let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
         self.host.inbound_free = end;
         if !self.model.timing.link_is_duplex {
@@ -27,7 +30,7 @@ impl Ssd {
     }
 
     /// The content of a write is in the controller.
-    pub(super) fn arrived(&mut self, slot: u32) {
+    pub(super) fn arrived(&mut self, slot: Slot) {
         if self.is_worn_out {
             self.host.active(slot).error = Some(self.worn_out());
             return self.finish(slot);
@@ -51,8 +54,7 @@ impl Ssd {
     }
 
     /// Lets pages of one write in; false if some have to wait.
-    fn admit_pages(&mut self, slot: u32) -> bool {
-        let must_persist = !self.model.has_capacitor;
+    fn admit_pages(&mut self, slot: Slot) -> bool {
         loop {
             if !self.buffer.has_room() {
                 return false;
@@ -61,13 +63,14 @@ impl Ssd {
             let Operation::Write { start, pages, fua } = &mut active.request.operation else {
                 unreachable!("only writes arrive")
             };
-            let lpn = start.0 as u32 + active.admitted;
-            let page = std::mem::replace(&mut pages[active.admitted as usize], onewrite_block::Page::ZEROS);
-            let waits = *fua && must_persist;
+            let lpn = Lpn::of(*start).offset(active.admitted);
+            let page = std::mem::replace(&mut pages[active.admitted as usize], Page::ZEROS);
+            let waits = *fua && !self.model.has_capacitor;
             active.admitted += 1;
             active.pending += u32::from(waits);
             let is_last = active.admitted as usize == pages.len();
-            let ticket = self.buffer.put(lpn, Some(page), waits);
+            let urgency = if waits { Urgency::Urgent } else { Urgency::InTurn };
+            let ticket = self.buffer.put(lpn, Some(page), urgency);
             if waits {
                 self.waiting_for.entry(lpn).or_default().push((slot, ticket));
             }
@@ -78,86 +81,86 @@ impl Ssd {
     }
 
     /// A page that should leave the buffer now and can.
-    fn next_to_leave(&self) -> Option<u32> {
-        self.buffer.next_due(|entry| !self.locked.contains(entry.lpn))
+    fn next_to_leave(&self) -> Option<EntryId> {
+        self.buffer.next_due(|entry| !self.locked.contains(entry.lpn.index()))
     }
 
     /// Takes up to `count` pages that should leave the buffer into the hold of a die.
     pub(super) fn load_from_buffer(&mut self, die: usize, count: u32) {
         while self.dies[die].cargo.len() < count as usize {
-            let Some(index) = self.next_to_leave() else { return };
-            let entry = self.buffer.entry(index);
+            let Some(id) = self.next_to_leave() else { return };
+            let entry = self.buffer.entry(id);
             let (lpn, content) = (entry.lpn, entry.content.clone());
             let Some(content) = content else {
-                self.carry_out_tombstone(index, lpn);
+                self.carry_out_tombstone(id);
                 continue;
             };
-            self.buffer.issue(index);
-            self.locked.insert(lpn);
-            let oob = Oob { lpn, sequence: self.sequence };
+            self.buffer.issue(id);
+            self.locked.insert(lpn.index());
+            let sequence = self.sequence;
             self.sequence += 1;
-            self.dies[die].cargo.push(Cargo { content, oob, source: NONE, entry: index });
+            self.dies[die].cargo.push(Cargo { content, lpn, sequence, origin: Origin::Buffer(id) });
         }
     }
 
     /// A trim that had to wait for a program under way.
-    fn carry_out_tombstone(&mut self, index: u32, lpn: u32) {
-        let version = self.buffer.entry(index).version;
-        self.buffer.drop_waiting(index);
+    fn carry_out_tombstone(&mut self, id: EntryId) {
+        let Entry { lpn, version, .. } = *self.buffer.entry(id);
+        self.buffer.drop_waiting(id);
         self.unmap(lpn);
         self.satisfy(lpn, version);
     }
 
     /// A page from the buffer, its `entry` there, is in flash at `ppn`.
-    pub(super) fn evicted(&mut self, lpn: u32, entry: u32, ppn: u32) {
-        self.locked.remove(lpn);
+    pub(super) fn evicted(&mut self, lpn: Lpn, entry: EntryId, ppn: Ppn) {
+        self.locked.remove(lpn.index());
         self.remap(lpn, ppn);
-        let settled = self.buffer.settle(entry, true);
-        if settled.is_trimmed {
+        let programmed = self.buffer.programmed(entry);
+        if programmed.is_trimmed {
             self.unmap(lpn);
         }
-        self.satisfy(lpn, if settled.is_trimmed { u64::MAX } else { settled.version });
+        self.satisfy(lpn, if programmed.is_trimmed { u64::MAX } else { programmed.version });
     }
 
     /// Makes `lpn` read from `ppn`, a page just programmed.
-    pub(super) fn remap(&mut self, lpn: u32, ppn: u32) {
-        self.blocks.gain(self.model.shape.place(ppn).0);
+    pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
+        self.blocks.gain(self.model.shape.block_of(ppn));
         let before = self.map.get(lpn);
-        let garbage = self.map.change(lpn, ppn);
+        let garbage = self.map.change(lpn, MapEntry::at(ppn));
         self.drop_garbage(before, garbage);
     }
 
     /// Makes `lpn` hold nothing.
-    pub(super) fn unmap(&mut self, lpn: u32) {
-        if self.map.get(lpn) == NONE {
+    pub(super) fn unmap(&mut self, lpn: Lpn) {
+        if self.map.get(lpn) == NOTHING {
             return;
         }
         let before = self.map.get(lpn);
-        let garbage = self.map.change(lpn, NONE);
+        let garbage = self.map.change(lpn, NOTHING);
         self.drop_garbage(before, garbage);
     }
 
     /// Counts the page that a logical page read from `before` as garbage, if it has lost its last owner.
-    fn drop_garbage(&mut self, before: u32, garbage: Option<u32>) {
+    fn drop_garbage(&mut self, before: MapEntry, garbage: Option<Ppn>) {
         if let Some(stale) = garbage {
             self.went_stale(stale);
-        } else if is_mapped(before) && self.map.is_valid(before) {
-            let owners_left = self.map.owner_count(before);
+        } else if let Some(shared) = before.page().filter(|ppn| self.map.is_valid(*ppn)) {
+            let owners_left = self.map.owner_count(shared);
             if self.rules.is_garbage(owners_left) {
-                self.map.disown(before);
-                self.blocks.lose(self.model.shape.place(before).0);
+                self.map.disown(shared);
+                self.blocks.lose(self.model.shape.block_of(shared));
             }
         }
     }
 
     /// Tells those who wait for `lpn` that `version` of it is in flash.
-    pub(super) fn satisfy(&mut self, lpn: u32, version: u64) {
+    pub(super) fn satisfy(&mut self, lpn: Lpn, version: u64) {
         if self.waiting_for.is_empty() {
             return;
         }
         let Some(mut waiters) = self.waiting_for.remove(&lpn) else { return };
-        let is_ready = |waiter: &(u32, u64)| waiter.1 <= version;
-        let ready: Vec<u32> = waiters.iter().filter(|waiter| is_ready(waiter)).map(|waiter| waiter.0).collect();
+        let is_ready = |waiter: &(Slot, u64)| waiter.1 <= version;
+        let ready: Vec<Slot> = waiters.iter().filter(|waiter| is_ready(waiter)).map(|waiter| waiter.0).collect();
         waiters.retain(|waiter| !is_ready(waiter));
         if !waiters.is_empty() {
             self.waiting_for.insert(lpn, waiters);
@@ -166,7 +169,7 @@ impl Ssd {
     }
 
     /// A page that a FUA write or a SHARE waits for is in flash.
-    fn page_durable(&mut self, slot: u32) {
+    fn page_durable(&mut self, slot: Slot) {
         let active = self.host.active(slot);
         active.pending -= 1;
         if active.pending > 0 {
@@ -181,7 +184,7 @@ impl Ssd {
     }
 
     /// FLUSH: drains what is in the buffer now, then persists the map.
-    pub(super) fn flush(&mut self, slot: u32) {
+    pub(super) fn flush(&mut self, slot: Slot) {
         if self.model.has_capacitor {
             self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
             return;
@@ -205,7 +208,7 @@ impl Ssd {
     }
 
     /// Lets a FLUSH end when the map of this moment is durable.
-    fn persist_map_for(&mut self, slot: u32) {
+    fn persist_map_for(&mut self, slot: Slot) {
         if !self.rules.flush_persists_map() {
             self.finish(slot);
         } else if self.map.dirty_count() > 0 {
@@ -219,10 +222,8 @@ impl Ssd {
     }
 
     /// TRIM: drops what it covers, in the buffer too.
-    pub(super) fn trim(&mut self, slot: u32, start: u32, count: u32) {
-        for lpn in start..start + count {
-            self.trim_page(lpn);
-        }
+    pub(super) fn trim(&mut self, slot: Slot, pages: Range<Lpn>) {
+        each(pages).for_each(|lpn| self.trim_page(lpn));
         self.advance_flushes();
         self.admit_arrived();
         self.host.at(self.now + self.model.timing.trim, slot, Step::Done);
@@ -231,13 +232,13 @@ impl Ssd {
 
     /// A page that is being programmed cannot be trimmed at once: recovery would find it in its out-of-band area. It
     /// leaves a tombstone that reads as zeros and is carried out when the program has ended.
-    fn trim_page(&mut self, lpn: u32) {
-        if self.locked.contains(lpn) {
-            self.buffer.put(lpn, None, false);
+    fn trim_page(&mut self, lpn: Lpn) {
+        if self.locked.contains(lpn.index()) {
+            self.buffer.put(lpn, None, Urgency::InTurn);
             return;
         }
-        if let Some(index) = self.buffer.find(lpn) {
-            self.buffer.drop_waiting(index);
+        if let Some(id) = self.buffer.find(lpn) {
+            self.buffer.drop_waiting(id);
             self.unmap(lpn);
             return self.satisfy(lpn, u64::MAX);
         }

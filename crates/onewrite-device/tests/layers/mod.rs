@@ -5,7 +5,7 @@ use std::sync::Arc;
 use onewrite_block::{
     Choices, Counters, Device, DeviceError, Lpn, MIB, Nanos, NextEvent, Operation, PAGE_SIZE, Page, PowerCut, Token,
 };
-use onewrite_device::ftl::{FtlDevice, FtlRules};
+use onewrite_device::ftl::{self, FtlDevice, FtlRules};
 use onewrite_device::{Age, Layer, Profile};
 
 use super::{idle, page, read, run, share, survivor, write};
@@ -162,8 +162,8 @@ fn a_hard_disk_has_no_age() {
     assert!(error.contains("leave --age out"), "{error}");
 }
 
-/// Requests per second of single pages at random places, one at a time, as the layer alone estimates them and as the device
-/// carries them out, on a device that was filled before.
+/// Requests per second of single pages at random places, one at a time, as the layer alone estimates them and as the
+/// device carries them out, on a device that was filled before.
 fn random_iops(layer: Layer, is_write: bool) -> (f64, f64) {
     const REQUESTS: u64 = 4000;
     let bytes = 256 * MIB;
@@ -171,7 +171,7 @@ fn random_iops(layer: Layer, is_write: bool) -> (f64, f64) {
     let mut alone = Profile::load("microsd-adata").unwrap().layer(layer, Some(bytes)).unwrap();
     let mut device = layered("microsd-adata", layer, bytes).aged(Age::Filled);
     let mut now = Nanos::ZERO;
-    (0..pages as u32 / 128).for_each(|run| alone.write(run * 128, 128).unwrap());
+    (0..pages as u32 / 128).for_each(|run| alone.write(ftl::Lpn(run * 128).run(128)).unwrap());
     let mut choices = Choices::new(9);
     let mut begin = Nanos::ZERO;
     for request in 0..2 * REQUESTS {
@@ -182,7 +182,8 @@ fn random_iops(layer: Layer, is_write: bool) -> (f64, f64) {
         }
         let lpn = choices.below(pages);
         let operation = if is_write { write(lpn, vec![page(1)]) } else { read(lpn) };
-        let estimated = if is_write { alone.write(lpn as u32, 1) } else { alone.read(lpn as u32, 1) };
+        let alike = ftl::Lpn(lpn as u32).run(1);
+        let estimated = if is_write { alone.write(alike) } else { alone.read(alike) };
         estimated.unwrap();
         run(&mut device, &mut now, operation).0.unwrap();
     }
@@ -229,7 +230,7 @@ fn requests_to_a_layer_under_way_fork_with_it() {
 struct ErasesUnsettled;
 
 impl FtlRules for ErasesUnsettled {
-    fn settles_before_erase(&self) -> bool {
+    fn supersedes_before_erase(&self) -> bool {
         false
     }
 }

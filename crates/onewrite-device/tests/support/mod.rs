@@ -3,8 +3,8 @@
 //! The model keeps for each page every value that was put there since the last known durable one, with the moments of
 //! submission and completion. A value is *superseded* by another one that was submitted after the first had completed.
 //! Without a cut a page reads as a completed value that no completed one supersedes; after a cut as any value that no
-//! *durable* one supersedes. Durable is what completed with FUA or as a SHARE, or before a completed FLUSH was submitted.
-//! The targets of a SHARE that was under way are all old or all new.
+//! *durable* one supersedes. Durable is what completed with FUA or as a SHARE, or before a completed FLUSH was
+//! submitted. The targets of a SHARE that was under way are all old or all new.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Layer: a translation layer that counts flash operations and estimates time.
 
 use onewrite_block::{Nanos, PAGE_SIZE};
-use onewrite_device::ftl::TimedFtl;
+use onewrite_device::ftl::{Lpn, TimedFtl};
 use onewrite_device::{Layer, Profile};
 
 use super::device::{DeviceFigures, LayerFigures, Target};
@@ -47,8 +47,8 @@ impl Target for Counted {
     }
 
     fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
-        let (start, count) = (start as u32, count as u32);
-        let done = if is_write { self.device.write(start, count) } else { self.device.read(start, count) };
+        let pages = Lpn(start as u32).run(count as u32);
+        let done = if is_write { self.device.write(pages) } else { self.device.read(pages) };
         done.map_err(|error| LabError::Option(error.to_string()))
     }
 

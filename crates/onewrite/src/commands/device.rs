@@ -142,7 +142,7 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
     bench.fill(pages);
     for number in 0..WARM_UP_WRITES + DRAWN_WRITES {
         if number == WARM_UP_WRITES {
-            bench.device_mut().record_operations(true);
+            bench.device_mut().record_operations();
         }
         let start = Lpn(choices.below(pages));
         bench.one(Operation::Write { start, pages: vec![Page::ZEROS], fua: false });

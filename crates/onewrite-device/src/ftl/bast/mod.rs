@@ -1,31 +1,32 @@
-//! BAST: a hybrid translation layer whose log blocks belong to one data block each. What memory cards look like from outside.
+//! BAST: a hybrid translation layer whose log blocks belong to one data block each. A model of memory cards.
 //!
 //! ```text
 //!   write of a page ─┬─ beyond what its data block holds, no log block ──► in place
-//!                    └─ else ► log block of its neighbours ─┬─ full, in order from the first page: switch merge
-//!                              (one is opened if needed)    ├─ no room, or it was used longest ago and another one is
-//!                                                           │  needed: in order ► partial merge, else ► full merge
+//!                    └─ else ► log block of its own block ──┬─ full, in order from the first page: switch merge
+//!                              (one is opened if needed)    ├─ no room, or used longest ago while another is needed:
+//!                                                           │  in order ► partial merge, else ► full merge
 //!                                                           └─ else it stays open
 //! ```
 //!
-//! So many blocks of neighbours are *open* as there are log blocks; a write to another one closes the one used longest ago, at
-//! the cost of a block: nothing is shared among neighbours, and what counts is how many writes go to a block before others
-//! take its place. A *switch* makes the log block the data block as it is, a *partial merge* copies what lies beyond its end
-//! first, a *full merge* gathers a new data block from both.
+//! As many logical blocks are *open* as there are log blocks. A write to another one closes the one used longest ago,
+//! at the cost of a block: logical blocks share no log block, so what counts is how many writes go to one before others
+//! take its place. A *switch* makes the log block the data block as it is, a *partial merge* first copies what lies
+//! beyond its end, a *full merge* gathers a new data block from both.
 //!
 //! Invariants, verified by [`Bast::check`]:
-//! 1. A block is free, a data block or a log block; never two of these. Neighbours have at most one of each.
-//! 2. `places[lpn]` is the flash page that names `lpn` in its newest version, in a block of its neighbours; or [`NONE`].
+//! 1. A block is free, a data block or a log block; never two of these. A logical block has at most one of each.
+//! 2. `places[lpn]` is the flash page that names `lpn` in its newest version, in a block of its logical block; or none.
 //! 3. Pages of a data block are at their own places; so are those of a log block that is in order, without a gap.
 //! 4. At least one block is free, for merges.
-//! 5. A record of a trim is in the log block of its neighbours until nothing older is on flash.
+//! 5. A record of a trim is in the log block of its logical block until nothing older is on flash.
 //!
 //! Where the paper is silent: a trim that leaves something of a block writes a record to its log block, one that leaves
 //! nothing erases; recovery closes all log blocks.
 //!
-//! Source: Kim et al., "A space-efficient flash translation layer for CompactFlash systems", IEEE Transactions on Consumer
-//! Electronics 48(2), 2002 (dissertation, reference 32); the name is from Lee et al. 2007. That cards keep a few erase
-//! blocks open and collect when another is written: Bergmann, "Optimizing Linux with cheap flash drives", LWN, February 2011.
+//! Source: Kim et al., "A space-efficient flash translation layer for CompactFlash systems", IEEE Transactions on
+//! Consumer Electronics 48(2), 2002 (dissertation, reference 32); the name is from Lee et al. 2007. Cards keep a few
+//! erase blocks open and collect when another is written: Bergmann, "Optimizing Linux with cheap flash drives", LWN,
+//! February 2011.
 
 mod check;
 mod recover;
@@ -35,9 +36,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::counters::FtlCounters;
+use super::flash::PowerLost;
 use super::flash::{Area, Flash};
+use super::layer::{Ftl, FtlPlan};
 use super::rules::{FtlRules, SoundFtl};
-use super::{Ftl, FtlPlan, NONE, PowerLost};
+use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, each, indices};
 
 /// How a BAST device is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +55,8 @@ pub struct BastPlan {
 #[derive(Clone, Copy, Debug)]
 struct Log {
     /// Whose it is.
-    neighbours: u32,
-    block: u32,
+    logical: LogicalBlock,
+    block: FlashBlock,
     /// Each page is at its own place, from the first one on.
     is_in_order: bool,
 }
@@ -64,13 +67,13 @@ pub struct Bast {
     flash: Flash,
     space: FtlPlan,
     log_max: usize,
-    /// Data block of each block of neighbours.
-    data: Vec<u32>,
+    /// Data block of each logical block.
+    data: Vec<Option<FlashBlock>>,
     /// Flash page of each page.
-    places: Vec<u32>,
+    places: Vec<MapEntry>,
     /// The one used longest ago first.
     log: VecDeque<Log>,
-    free: VecDeque<u32>,
+    free: VecDeque<FlashBlock>,
     version: u64,
     counters: FtlCounters,
     rules: Arc<dyn FtlRules>,
@@ -90,8 +93,8 @@ impl Bast {
     /// A blank device.
     ///
     /// # Panics
-    /// If there are fewer spare blocks than [`BastPlan::SPARE_BLOCKS_MIN`], blocks have fewer than two pages, or the host
-    /// sees more than [`FtlPlan::LOGICAL_PAGES_MAX`].
+    /// If there are fewer spare blocks than [`BastPlan::SPARE_BLOCKS_MIN`], blocks have fewer than two pages, or the
+    /// host sees more than [`FtlPlan::LOGICAL_PAGES_MAX`].
     pub fn new(plan: BastPlan) -> Bast {
         let BastPlan { space, log_blocks } = plan;
         assert!(
@@ -106,10 +109,10 @@ impl Bast {
             flash: Flash::new(space.blocks(), space.block_pages),
             space,
             log_max: log_blocks.map_or(most, |blocks| blocks.clamp(1, most)) as usize,
-            data: vec![NONE; space.data_blocks() as usize],
-            places: vec![NONE; space.logical_pages as usize],
+            data: vec![None; space.data_blocks() as usize],
+            places: vec![MapEntry::NONE; space.logical_pages as usize],
             log: VecDeque::new(),
-            free: (0..space.blocks()).collect(),
+            free: each(space.block_range()).collect(),
             version: 0,
             counters: FtlCounters::default(),
             rules: Arc::new(SoundFtl),
@@ -121,22 +124,11 @@ impl Bast {
         Bast { rules, ..self }
     }
 
-    /// Pages of a block of neighbours.
-    fn pages_of(&self, neighbours: u32) -> Range<u32> {
-        let start = neighbours * self.space.block_pages;
-        start..(start + self.space.block_pages).min(self.space.logical_pages)
-    }
-
-    /// Place of a page in its block.
-    fn offset(&self, lpn: u32) -> u32 {
-        lpn % self.space.block_pages
-    }
-
-    fn take_free(&mut self) -> u32 {
+    fn take_free(&mut self) -> FlashBlock {
         self.free.pop_front().expect("spare blocks leave a free one")
     }
 
-    fn erase(&mut self, block: u32) -> Result<(), PowerLost> {
+    fn erase(&mut self, block: FlashBlock) -> Result<(), PowerLost> {
         self.flash.erase(block)?;
         self.free.push_back(block);
         Ok(())
@@ -149,30 +141,28 @@ impl Bast {
 
     /// Programs a page of the host and points to it.
     #[inline]
-    fn put(&mut self, lpn: u32, block: u32, offset: u32, version: u64) -> Result<(), PowerLost> {
+    fn put(&mut self, lpn: Lpn, block: FlashBlock, offset: u32, version: u64) -> Result<(), PowerLost> {
         self.flash.program(block, offset, Area::Logged(lpn), version)?;
-        self.places[lpn as usize] = self.flash.page(block, offset);
+        self.places[lpn.index()] = MapEntry::at(self.flash.page(block, offset));
         Ok(())
     }
 
     /// The data block that a page can be written to as it is; a new one if there is none.
-    fn data_beyond(&mut self, lpn: u32, neighbours: u32) -> Option<u32> {
-        let data = &mut self.data[neighbours as usize];
-        if *data == NONE {
-            *data = self.free.pop_front().expect("spare blocks leave a free one");
-        }
-        Some(*data).filter(|block| lpn % self.space.block_pages >= self.flash.filled(*block))
+    fn data_beyond(&mut self, logical: LogicalBlock, offset: u32) -> Option<FlashBlock> {
+        let data = &mut self.data[logical.index()];
+        let free = || self.free.pop_front().expect("spare blocks leave a free one");
+        let block = *data.get_or_insert_with(free);
+        Some(block).filter(|block| offset >= self.flash.filled(*block))
     }
 
-    fn place(&mut self, lpn: u32) -> Result<(), PowerLost> {
-        let neighbours = lpn / self.space.block_pages;
+    fn place(&mut self, lpn: Lpn) -> Result<(), PowerLost> {
+        let (logical, offset) = self.space.place(lpn);
         let version = self.next_version();
-        let offset = self.offset(lpn);
-        let is_open = self.log.iter().any(|log| log.neighbours == neighbours);
-        if let Some(block) = (!is_open).then(|| self.data_beyond(lpn, neighbours)).flatten() {
+        let is_open = self.log.iter().any(|log| log.logical == logical);
+        if let Some(block) = (!is_open).then(|| self.data_beyond(logical, offset)).flatten() {
             return self.put(lpn, block, offset, version);
         }
-        let (block, next) = self.log_place(neighbours)?;
+        let (block, next) = self.log_place(logical)?;
         let log = self.log.back_mut().expect("the log block in use is the last");
         log.is_in_order &= next == offset;
         let is_whole = log.is_in_order && next + 1 == self.space.block_pages;
@@ -180,9 +170,9 @@ impl Bast {
         if is_whole { self.close_at(self.log.len() - 1) } else { Ok(()) }
     }
 
-    /// The log block of some neighbours, last in the queue from now on, and its next place.
-    fn log_place(&mut self, neighbours: u32) -> Result<(u32, u32), PowerLost> {
-        if let Some(at) = self.log.iter().rposition(|log| log.neighbours == neighbours) {
+    /// The log block of a logical block, last in the queue from now on, and its next place.
+    fn log_place(&mut self, logical: LogicalBlock) -> Result<(FlashBlock, u32), PowerLost> {
+        if let Some(at) = self.log.iter().rposition(|log| log.logical == logical) {
             let log = self.log[at];
             let filled = self.flash.filled(log.block);
             if filled < self.space.block_pages {
@@ -196,50 +186,49 @@ impl Bast {
             self.close_at(0)?;
         }
         let block = self.take_free();
-        self.log.push_back(Log { neighbours, block, is_in_order: true });
+        self.log.push_back(Log { logical, block, is_in_order: true });
         Ok((block, 0))
     }
 
     /// Merges a log block with its data block.
     fn close_at(&mut self, at: usize) -> Result<(), PowerLost> {
-        let Log { neighbours, block, is_in_order } = self.log[at];
-        let before = self.data[neighbours as usize];
+        let Log { logical, block, is_in_order } = self.log[at];
+        let before = self.data[logical.index()];
         if is_in_order {
-            match self.copy_live(neighbours, self.flash.filled(block), block)? {
+            match self.copy_live(logical, self.flash.filled(block), block)? {
                 0 => self.counters.switch_merges += 1,
                 _ => self.counters.partial_merges += 1,
             }
-            self.data[neighbours as usize] = block;
+            self.data[logical.index()] = Some(block);
         } else {
-            self.data[neighbours as usize] = self.gather(neighbours)?;
+            self.data[logical.index()] = self.gather(logical)?;
             self.counters.full_merges += 1;
         }
         self.log.remove(at);
         // The data block goes first: a record of a trim in the log block says what of it is stale.
-        if before != NONE {
+        if let Some(before) = before {
             self.erase(before)?;
         }
         if is_in_order { Ok(()) } else { self.erase(block) }
     }
 
     /// Copies all that is live to a new block; none if nothing is.
-    fn gather(&mut self, neighbours: u32) -> Result<u32, PowerLost> {
-        if self.pages_of(neighbours).all(|lpn| self.places[lpn as usize] == NONE) {
-            return Ok(NONE);
+    fn gather(&mut self, logical: LogicalBlock) -> Result<Option<FlashBlock>, PowerLost> {
+        if each(self.space.pages_of(logical)).all(|lpn| self.places[lpn.index()] == MapEntry::NONE) {
+            return Ok(None);
         }
         let target = self.take_free();
-        self.copy_live(neighbours, 0, target)?;
-        Ok(target)
+        self.copy_live(logical, 0, target)?;
+        Ok(Some(target))
     }
 
     /// Copies the newest versions from place `from` on to their places in `target`; gives their number.
-    fn copy_live(&mut self, neighbours: u32, from: u32, target: u32) -> Result<u64, PowerLost> {
+    fn copy_live(&mut self, logical: LogicalBlock, from: u32, target: FlashBlock) -> Result<u64, PowerLost> {
         let mut moved = 0;
-        for lpn in self.pages_of(neighbours).skip(from as usize) {
-            let source = self.places[lpn as usize];
-            if source != NONE {
+        for (offset, lpn) in (0..).zip(each(self.space.pages_of(logical))).skip(from as usize) {
+            if let Some(source) = self.places[lpn.index()].page() {
                 let version = self.flash.read(source)?;
-                self.put(lpn, target, self.offset(lpn), version)?;
+                self.put(lpn, target, offset, version)?;
                 moved += 1;
             }
         }
@@ -247,61 +236,58 @@ impl Bast {
         Ok(moved)
     }
 
-    /// Drops pages of one block of neighbours.
-    fn drop_pages(&mut self, neighbours: u32, pages: Range<u32>) -> Result<(), PowerLost> {
-        let is_live = |lpn: &u32| self.places[*lpn as usize] != NONE;
-        if !pages.clone().any(|lpn| is_live(&lpn)) {
+    /// Drops pages of one logical block.
+    fn drop_pages(&mut self, logical: LogicalBlock, pages: Range<Lpn>) -> Result<(), PowerLost> {
+        let is_live = |lpn: &Lpn| self.places[lpn.index()] != MapEntry::NONE;
+        if !each(pages.clone()).any(|lpn| is_live(&lpn)) {
             return Ok(());
         }
-        if !self.pages_of(neighbours).filter(is_live).all(|lpn| pages.contains(&lpn)) {
-            return self.record_trim(neighbours, pages);
+        if !each(self.space.pages_of(logical)).filter(is_live).all(|lpn| pages.contains(&lpn)) {
+            return self.record_trim(logical, pages);
         }
-        let data = std::mem::replace(&mut self.data[neighbours as usize], NONE);
-        if data != NONE {
+        if let Some(data) = self.data[logical.index()].take() {
             self.erase(data)?;
         }
-        if let Some(at) = self.log.iter().position(|log| log.neighbours == neighbours) {
+        if let Some(at) = self.log.iter().position(|log| log.logical == logical) {
             let log = self.log.remove(at).expect("found there");
             self.erase(log.block)?;
         }
-        self.places[pages.start as usize..pages.end as usize].fill(NONE);
+        self.places[indices(&pages)].fill(MapEntry::NONE);
         Ok(())
     }
 
-    fn record_trim(&mut self, neighbours: u32, pages: Range<u32>) -> Result<(), PowerLost> {
-        let (block, offset) = self.log_place(neighbours)?;
+    fn record_trim(&mut self, logical: LogicalBlock, pages: Range<Lpn>) -> Result<(), PowerLost> {
+        let (block, offset) = self.log_place(logical)?;
         let version = self.next_version();
         self.log.back_mut().expect("the log block in use is the last").is_in_order = false;
         self.flash.program_record(block, offset, pages.clone(), version)?;
         self.counters.map_programs += 1;
-        self.places[pages.start as usize..pages.end as usize].fill(NONE);
+        self.places[indices(&pages)].fill(MapEntry::NONE);
         Ok(())
     }
 }
 
 impl Ftl for Bast {
     #[inline]
-    fn write(&mut self, lpn: u32) -> Result<u64, PowerLost> {
-        assert!(lpn < self.space.logical_pages, "page {lpn} of {}", self.space.logical_pages);
+    fn write(&mut self, lpn: Lpn) -> Result<u64, PowerLost> {
         self.place(lpn)?;
         self.counters.host_writes += 1;
         Ok(self.version)
     }
 
-    fn read(&mut self, lpn: u32) -> Result<Option<u64>, PowerLost> {
-        let page = self.places[lpn as usize];
+    fn read(&mut self, lpn: Lpn) -> Result<Option<u64>, PowerLost> {
+        let page = self.places[lpn.index()].page();
         self.counters.host_reads += 1;
-        (page != NONE).then(|| self.flash.read(page)).transpose()
+        page.map(|page| self.flash.read(page)).transpose()
     }
 
-    fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
-        let end = self.space.end_of_trim(start, count);
-        let first = start / self.space.block_pages;
-        for neighbours in first..end.div_ceil(self.space.block_pages) {
-            let pages = self.pages_of(neighbours);
-            self.drop_pages(neighbours, pages.start.max(start)..pages.end.min(end))?;
+    fn trim(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
+        self.space.assert_within(&pages);
+        for logical in each(LogicalBlock::touched(&pages, self.space.block_pages)) {
+            let own = self.space.pages_of(logical);
+            self.drop_pages(logical, own.start.max(pages.start)..own.end.min(pages.end))?;
         }
-        self.counters.host_trims += u64::from(count);
+        self.counters.host_trims += each(pages).len() as u64;
         Ok(())
     }
 
@@ -331,7 +317,7 @@ impl Ftl for Bast {
     }
 
     fn mapped_pages(&self) -> u64 {
-        (0..self.space.logical_pages).filter(|lpn| self.places[*lpn as usize] != NONE).count() as u64
+        self.places.iter().filter(|entry| **entry != MapEntry::NONE).count() as u64
     }
 
     fn log_pages(&self) -> Option<u32> {
@@ -359,7 +345,7 @@ mod tests {
     fn filled() -> Bast {
         let space = FtlPlan { logical_pages: 64, block_pages: 4, spare_blocks: 4 };
         let mut device = Bast::new(BastPlan { space, log_blocks: Some(2) });
-        for lpn in 0..64 {
+        for lpn in each(space.logical_range()) {
             device.write(lpn).unwrap();
         }
         device.reset_counters();
@@ -370,7 +356,7 @@ mod tests {
     fn after(writes: &[u32]) -> (u64, u64, u64, u64) {
         let mut device = filled();
         for lpn in writes {
-            device.write(*lpn).unwrap();
+            device.write(Lpn(*lpn)).unwrap();
         }
         device.check().unwrap();
         let counters = device.counters();

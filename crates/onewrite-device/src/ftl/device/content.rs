@@ -1,8 +1,8 @@
-//! Contents: what pages of the flash hold, by version, as long as a page that holds it is there.
+//! Contents: what pages of the flash hold, by version, as long as a page with that version exists.
 //!
-//! Copies of a version share its content. A version is counted from the moment at which its first program is ordered until
-//! the last page with it is erased, so there are never more than the flash has pages. Zeros are not kept: a version that
-//! is not here reads as zeros.
+//! Copies of a version share its content. A version counts from the moment when its first program is ordered until the
+//! last page with it is erased, so there are never more than the flash has pages. Zeros are not kept: a version that is
+//! not here reads as zeros.
 
 use onewrite_block::Page;
 use rustc_hash::FxHashMap;

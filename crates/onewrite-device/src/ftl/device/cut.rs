@@ -1,25 +1,27 @@
 //! Power: what a cut leaves, recovery, and the check of a device in service.
 //!
-//! A cut undoes the changes of the flash that have not happened; the one under way is left out, torn or whole, as chance has
-//! it. A capacitor saves the buffer. Recovery is the layer's own, from out-of-band areas; each of its flash operations
-//! is a cut point, and its time is what the clock says: rows sensed for their areas, copies, erases.
+//! A cut undoes the changes of the flash that have not happened; chance decides whether the one under way is left out,
+//! torn or whole. A capacitor saves the buffer. Recovery is the layer's own, from out-of-band areas. Each of its flash
+//! operations is a cut point, and the clock times it: rows sensed for their areas, copies, erases.
 
 use std::ops::Range;
 
 use onewrite_block::{Choices, DeviceError, Nanos, PAGE_SIZE, Page, PowerCut, RecoveryReport};
 
-use super::{FtlDevice, Host, Waits};
-use crate::ftl::counters::FlashCounters;
-use crate::ftl::{FtlCounters, PowerLost};
-use crate::ssd::buffer::Buffer;
+use super::{FtlDevice, Waits};
+use crate::address::Lpn;
+use crate::ftl::counters::{FlashCounters, FtlCounters};
+use crate::ftl::flash::PowerLost;
+use crate::ssd::buffer::{Buffer, Urgency};
+use crate::ssd::host::Host;
 
 /// What a capacitor saves.
 #[derive(Clone, Debug)]
 pub(super) struct Dump {
     /// Pages of the buffer, in the order of their last writes.
-    pages: Vec<(u32, Page)>,
+    pages: Vec<(Lpn, Page)>,
     /// TRIMs under way: they may have dropped from the buffer what the flash has only in older versions.
-    trims: Vec<Range<u32>>,
+    trims: Vec<Range<Lpn>>,
 }
 
 impl FtlDevice {
@@ -60,10 +62,8 @@ impl FtlDevice {
         let left = self.armed.map_or(u64::MAX, |point| point - self.cut_points) - 1;
         self.ftl.flash_mut().cut_after(left, self.cut_points);
         let trims = self.dump.iter().flat_map(|dump| &dump.trims);
-        let recovered = self
-            .ftl
-            .recover()
-            .and_then(|()| trims.into_iter().try_for_each(|range| self.ftl.trim(range.start, range.end - range.start)));
+        let recovered =
+            self.ftl.recover().and_then(|()| trims.into_iter().try_for_each(|range| self.ftl.trim(range.clone())));
         self.ftl.flash_mut().cut_after(u64::MAX - 1, 0);
         self.count_recovery(before);
         if recovered.is_err() {
@@ -101,7 +101,7 @@ impl FtlDevice {
         self.host.processor_free = end;
         self.is_cut = false;
         for (lpn, page) in self.dump.take().map(|dump| dump.pages).unwrap_or_default() {
-            self.buffer.put(lpn, Some(page), false);
+            self.buffer.put(lpn, Some(page), Urgency::InTurn);
         }
         Ok(RecoveryReport {
             duration: Nanos(end - self.now),

@@ -7,21 +7,23 @@
 //!   given to the layer ─► all that it ordered has happened ─► gone from the buffer
 //! ```
 //!
-//! The content of a read is settled when its command is understood; then it takes the time of the operations that the layer
-//! needs for it, behind those already ordered on the same dies, and of the link.
+//! The content of a read is fixed when its command is understood. It then takes the time of the layer's operations for
+//! it, behind those already ordered on the same dies, and of the link.
 
 use std::ops::Range;
 
 use onewrite_block::{Operation, Page};
 
 use super::{FtlDevice, Given, Waits, served};
-use crate::ssd::host::Step;
+use crate::address::{Lpn, each};
+use crate::ssd::buffer::Urgency;
+use crate::ssd::host::{Slot, Step};
 
 impl FtlDevice {
-    pub(super) fn read(&mut self, slot: u32, start: u32, count: u32) {
+    pub(super) fn read(&mut self, slot: Slot, range: Range<Lpn>) {
         let ordered = self.work_from(self.now);
-        let (mut pages, mut sent) = (Vec::with_capacity(count as usize), self.now);
-        for lpn in start..start + count {
+        let (mut pages, mut sent) = (Vec::with_capacity(each(range.clone()).len()), self.now);
+        for lpn in each(range) {
             pages.push(self.page(lpn));
             let ready = self.work_ends();
             sent = self.send(ready);
@@ -32,9 +34,9 @@ impl FtlDevice {
     }
 
     /// The newest content of a page: from the buffer, from flash, or zeros.
-    fn page(&mut self, lpn: u32) -> Page {
-        if let Some(index) = self.buffer.find(lpn) {
-            return self.buffer.entry(index).content.clone().unwrap_or(Page::ZEROS);
+    fn page(&mut self, lpn: Lpn) -> Page {
+        if let Some(id) = self.buffer.find(lpn) {
+            return self.buffer.entry(id).content.clone().unwrap_or(Page::ZEROS);
         }
         served(self.ftl.read(lpn)).map_or(Page::ZEROS, |version| self.contents.page(version))
     }
@@ -50,7 +52,7 @@ impl FtlDevice {
     }
 
     /// Lets the content of a write come over the link.
-    pub(super) fn receive(&mut self, slot: u32, pages: u64) {
+    pub(super) fn receive(&mut self, slot: Slot, pages: u64) {
         let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
         self.host.inbound_free = end;
         if !self.model.timing.link_is_duplex {
@@ -73,7 +75,7 @@ impl FtlDevice {
     }
 
     /// Lets pages of one write in; false if some have to wait.
-    fn admit_pages(&mut self, slot: u32) -> bool {
+    fn admit_pages(&mut self, slot: Slot) -> bool {
         loop {
             if !self.buffer.has_room() {
                 return false;
@@ -82,13 +84,14 @@ impl FtlDevice {
             let Operation::Write { start, pages, fua } = &mut active.request.operation else {
                 unreachable!("only writes arrive")
             };
-            let lpn = start.0 as u32 + active.admitted;
+            let lpn = Lpn::of(*start).offset(active.admitted);
             let page = std::mem::replace(&mut pages[active.admitted as usize], Page::ZEROS);
             let waits = *fua && !self.model.has_capacitor;
             active.admitted += 1;
             active.pending += u32::from(waits);
             let is_last = active.admitted as usize == pages.len();
-            let ticket = self.buffer.put(lpn, Some(page), waits);
+            let urgency = if waits { Urgency::Urgent } else { Urgency::InTurn };
+            let ticket = self.buffer.put(lpn, Some(page), urgency);
             if waits {
                 self.waiting_for.entry(lpn).or_default().push((slot, ticket));
             }
@@ -101,15 +104,15 @@ impl FtlDevice {
     /// Gives the layer the pages that should leave the buffer now, as many as it may have at once.
     pub(super) fn evict(&mut self) {
         while self.given.len() < self.window() {
-            let Some(index) = self.buffer.next_due(|_| true) else { return };
-            let entry = self.buffer.entry(index);
+            let Some(id) = self.buffer.next_due(|_| true) else { return };
+            let entry = self.buffer.entry(id);
             let (lpn, content) = (entry.lpn, entry.content.clone().expect("a trimmed page does not wait"));
-            self.buffer.issue(index);
+            self.buffer.issue(id);
             let ordered = self.work_from(self.now);
             let version = served(self.ftl.write(lpn));
             self.contents.keep(version, content);
             self.gain_since(ordered);
-            self.give(Waits::Eviction(index));
+            self.give(Waits::Eviction(id));
         }
     }
 
@@ -118,14 +121,14 @@ impl FtlDevice {
     }
 
     /// Ends what has happened in flash.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn end_happened(&mut self) {
         let happened = self.ftl.flash().happened();
         while let Some(given) = self.given.pop_front_if(|given| given.changes <= happened) {
             match given.waits {
-                Waits::Eviction(index) => {
-                    let lpn = self.buffer.entry(index).lpn;
-                    let settled = self.buffer.settle(index, true);
-                    self.satisfy(lpn, settled.version);
+                Waits::Eviction(id) => {
+                    let lpn = self.buffer.entry(id).lpn;
+                    let programmed = self.buffer.programmed(id);
+                    self.satisfy(lpn, programmed.version);
                 }
                 Waits::Trim { slot, newest } => self.trimmed(slot, newest),
             }
@@ -135,22 +138,22 @@ impl FtlDevice {
     }
 
     /// A TRIM has happened, and with it every FUA write that it made void.
-    fn trimmed(&mut self, slot: u32, newest: u64) {
+    fn trimmed(&mut self, slot: Slot, newest: u64) {
         let range = self.trimmed_by(slot);
-        let mut void: Vec<u32> = self.waiting_for.keys().copied().filter(|lpn| range.contains(lpn)).collect();
+        let mut void: Vec<Lpn> = self.waiting_for.keys().copied().filter(|lpn| range.contains(lpn)).collect();
         void.sort_unstable();
         void.into_iter().for_each(|lpn| self.satisfy(lpn, newest));
         self.host.at(self.now + self.model.timing.trim, slot, Step::Done);
     }
 
     /// The pages that a TRIM under way names.
-    pub(super) fn trimmed_by(&self, slot: u32) -> Range<u32> {
+    pub(super) fn trimmed_by(&self, slot: Slot) -> Range<Lpn> {
         let Operation::Trim { start, count } = self.host.request(slot).operation else { unreachable!("it is a TRIM") };
-        start.0 as u32..(start.0 + count) as u32
+        Lpn::of(start).run(count as u32)
     }
 
     /// Tells those who wait for `lpn` that `version` of it is in flash.
-    fn satisfy(&mut self, lpn: u32, version: u64) {
+    fn satisfy(&mut self, lpn: Lpn, version: u64) {
         let Some(waiters) = self.waiting_for.remove(&lpn) else { return };
         let (ready, others): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(_, ticket)| *ticket <= version);
         if !others.is_empty() {
@@ -169,7 +172,7 @@ impl FtlDevice {
     }
 
     /// FLUSH: drains what is in the buffer now. What has left it is durable.
-    pub(super) fn flush(&mut self, slot: u32) {
+    pub(super) fn flush(&mut self, slot: Slot) {
         if self.model.has_capacitor {
             return self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
         }
@@ -195,23 +198,23 @@ impl FtlDevice {
 
     /// TRIM: drops what it covers, in the buffer too; durable when it ends. A page that is on its way to flash leaves a
     /// tombstone in the buffer: the layer trims it behind that.
-    pub(super) fn trim(&mut self, slot: u32, start: u32, count: u32) {
-        let covered = |lpn: &u32| (start..start + count).contains(lpn);
-        let mut buffered: Vec<u32> = self.buffer.entries().map(|entry| entry.lpn).filter(covered).collect();
+    pub(super) fn trim(&mut self, slot: Slot, pages: Range<Lpn>) {
+        let covered = |lpn: &Lpn| pages.contains(lpn);
+        let mut buffered: Vec<Lpn> = self.buffer.entries().map(|entry| entry.lpn).filter(covered).collect();
         buffered.sort_unstable();
         for lpn in buffered {
-            let index = self.buffer.find(lpn).expect("just seen");
-            if self.buffer.entry(index).issued > 0 {
-                self.buffer.put(lpn, None, false);
+            let id = self.buffer.find(lpn).expect("just seen");
+            if self.buffer.entry(id).issued > 0 {
+                self.buffer.put(lpn, None, Urgency::InTurn);
             } else {
-                self.buffer.drop_waiting(index);
+                self.buffer.drop_waiting(id);
             }
         }
         let ordered = self.work_from(self.now);
-        served(self.ftl.trim(start, count));
+        served(self.ftl.trim(pages));
         self.gain_since(ordered);
         self.give(Waits::Trim { slot, newest: self.buffer.newest_ticket() });
-        self.settle();
+        self.end_happened();
         self.advance_flushes();
         self.admit_arrived();
     }

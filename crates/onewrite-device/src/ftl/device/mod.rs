@@ -1,25 +1,26 @@
 //! FTL device: a translation layer of this folder as a device, with content, time and a power switch.
 //!
 //! ```text
-//!   request ──link──► write buffer ──due──► Ftl ──orders──► changes of the flash ──happen──► the page leaves the buffer
+//!   request ──link──► write buffer ──due──► Ftl ──orders──► changes of the flash ──happen──► page leaves the buffer
 //!                       ▲ reads                └──► Clock: when                  └─ the power may go at any of them
 //! ```
 //!
-//! Its one idea: the layer decides at once and its flash takes time. A page is given to the layer when it leaves the buffer,
-//! never at submission; the clock then says when each flash operation of it ends, merges and map traffic included, and the
-//! flash's history (`flash/history`) lets the changes happen one by one at these moments. Each is an event and a cut point: a
-//! power cut undoes what has not happened, and the layer recovers from what the flash then says.
+//! Its one idea: the layer decides at once and its flash takes time. A page is given to the layer when it leaves the
+//! buffer, never at submission. The clock then says when each of its flash operations ends, merges and map traffic
+//! included, and the flash's history (`flash/history`) lets the changes happen one by one at these moments. Each is an
+//! event and a cut point: a power cut undoes what has not happened, and the layer recovers from what the flash then
+//! says.
 //!
-//! The rest is the event-driven SSD's: its host side (`ssd/host`), its write buffer (`ssd/buffer`), its promises. What a page
-//! reads is the content of the version that the layer names ([`content`]).
+//! The rest is the event-driven SSD's: its host side (`ssd/host`), its write buffer (`ssd/buffer`), its promises. A
+//! page reads the content of the version that the layer names ([`content`]).
 //!
 //! Invariants:
-//! 1. What the layer was given is gone from the buffer only when all that was ordered for it has happened.
-//! 2. A FLUSH, a FUA write and a TRIM end only then; so what the layer holds durable, the device may promise.
-//! 3. The layer is given at most [`FtlDevice::window`] pages that are not in flash yet; so a read waits for these, and for the
-//!    merges that they cause, and for nothing else.
+//! 1. A page that the layer was given leaves the buffer only when all that was ordered for it has happened.
+//! 2. A FLUSH, a FUA write and a TRIM end only then; so the device may promise what the layer holds durable.
+//! 3. The layer is given at most [`FtlDevice::window`] pages that are not in flash yet; so a read waits for these, for
+//!    the merges that they cause, and for nothing else.
 //!
-//! SHARE is refused: FAST and BAST have one place for a page, and none of the layers keeps several owners of one.
+//! SHARE is refused: FAST and BAST have one place for a page, and no layer keeps several owners of one.
 
 mod content;
 mod cut;
@@ -36,13 +37,13 @@ use onewrite_block::{
 use rustc_hash::FxHashMap;
 
 use super::clock::Clock;
-use super::counters::FtlCounters;
-use super::flash::{Area, Change};
+use super::flash::{Area, Change, PowerLost};
+use super::layer::Ftl;
 use super::rules::FtlRules;
-use super::{Ftl, PowerLost};
+use crate::address::Lpn;
 use crate::ssd::UnderWay;
-use crate::ssd::buffer::Buffer;
-use crate::ssd::host::{Host, Step};
+use crate::ssd::buffer::{Buffer, EntryId};
+use crate::ssd::host::{Host, Slot, Step};
 use crate::ssd::model::Model;
 use content::Contents;
 use cut::Dump;
@@ -51,9 +52,9 @@ use cut::Dump;
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     /// An entry of the buffer.
-    Eviction(u32),
+    Eviction(EntryId),
     /// A TRIM, and the newest ticket of what it may have dropped from the buffer.
-    Trim { slot: u32, newest: u64 },
+    Trim { slot: Slot, newest: u64 },
 }
 
 /// A page or a TRIM that was given to the layer.
@@ -75,7 +76,7 @@ pub struct FtlDevice {
     buffer: Buffer,
     given: VecDeque<Given>,
     /// FUA writes that wait until a version of a logical page, or a newer one, is in flash.
-    waiting_for: FxHashMap<u32, Vec<(u32, u64)>>,
+    waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,
     host: Host,
     /// Newest version of which a program has happened: what comes later in an older one is a copy.
     newest: u64,
@@ -118,11 +119,6 @@ impl FtlDevice {
         self
     }
 
-    /// What the layer did, by its own counters: merges by kind, map traffic, pages moved.
-    pub fn layer_counters(&self) -> FtlCounters {
-        self.ftl.counters()
-    }
-
     /// Versions whose content is kept: at most one for each page of the flash.
     pub fn kept_contents(&self) -> usize {
         self.contents.len()
@@ -151,7 +147,7 @@ impl FtlDevice {
     /// The versions that pages of the flash hold.
     fn versions(&self) -> impl Iterator<Item = u64> + '_ {
         let flash = self.ftl.flash();
-        (0..flash.pages()).filter_map(move |page| self.version(flash.area(page), flash.version(page)))
+        flash.pages().filter_map(move |page| self.version(flash.area(page), flash.version(page)))
     }
 
     /// Pages that the layer is given before the first is in flash: two programs for each die.
@@ -212,11 +208,11 @@ impl FtlDevice {
     }
 
     /// Lets the host learn now that a request has ended.
-    fn finish(&mut self, slot: u32) {
+    fn finish(&mut self, slot: Slot) {
         self.host.at(self.now, slot, Step::Done);
     }
 
-    fn decoded(&mut self, slot: u32) {
+    fn decoded(&mut self, slot: Slot) {
         let request = self.host.request(slot);
         if let Err(error) = self.model.geometry.admit(request) {
             self.host.active(slot).error = Some(error);
@@ -224,10 +220,10 @@ impl FtlDevice {
         }
         self.counters.count(request);
         match request.operation {
-            Operation::Read { start, count } => self.read(slot, start.0 as u32, count),
+            Operation::Read { start, count } => self.read(slot, Lpn::of(start).run(count)),
             Operation::Write { ref pages, .. } => self.receive(slot, pages.len() as u64),
             Operation::Flush => self.flush(slot),
-            Operation::Trim { start, count } => self.trim(slot, start.0 as u32, count as u32),
+            Operation::Trim { start, count } => self.trim(slot, Lpn::of(start).run(count as u32)),
             Operation::Share(_) => unreachable!("refused by the geometry"),
         }
     }
@@ -251,7 +247,7 @@ impl FtlDevice {
                 }
             }
         }
-        self.settle();
+        self.end_happened();
     }
 }
 

@@ -3,15 +3,22 @@
 use onewrite_block::Counters;
 
 use super::FtlDevice;
+use crate::address::{Lpn, each};
 use crate::age::{Age, Spans, until_steady};
-use crate::ftl::PowerLost;
+use crate::ftl::flash::PowerLost;
 
 impl FtlDevice {
+    /// The device with this past; it must be new.
+    pub fn aged(mut self, age: Age) -> FtlDevice {
+        self.grow_old(age);
+        self
+    }
+
     /// Gives a new device a past; its time and its counters begin after it.
     ///
     /// # Panics
     /// If the device was in use.
-    pub(crate) fn grow_old(&mut self, age: Age) {
+    fn grow_old(&mut self, age: Age) {
         assert!(self.now == 0 && self.host.under_way() == 0, "only a new device is given a past");
         let clock = self.ftl.flash_mut().take_clock();
         self.ftl.flash_mut().drop_history();
@@ -30,12 +37,12 @@ impl FtlDevice {
         if age == Age::New {
             return Ok(());
         }
-        (0..pages).try_for_each(|lpn| self.ftl.write(lpn).map(drop))?;
+        each(Lpn(0).run(pages)).try_for_each(|lpn| self.ftl.write(lpn).map(drop))?;
         if age == Age::Steady {
             let mut outcome = Ok(());
-            until_steady(u64::from(pages), self.spans(), |places| {
+            until_steady(u64::from(pages), self.spans(), |random| {
                 let before = self.ftl.counters().flash.programs;
-                outcome = outcome.and_then(|()| places.iter().try_for_each(|lpn| self.ftl.write(*lpn).map(drop)));
+                outcome = outcome.and_then(|()| random.iter().try_for_each(|lpn| self.ftl.write(*lpn).map(drop)));
                 self.ftl.counters().flash.programs - before
             });
             return outcome;

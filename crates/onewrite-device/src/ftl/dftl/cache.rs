@@ -1,27 +1,40 @@
 //! Cache of map entries: bounded, least recently used first out.
 //!
-//! A slot for each entry, in a ring by last use; a table from logical pages to slots, which a controller would keep as a
-//! hash over the slots. Invariant: the table names a slot exactly if that slot is in the ring and holds that page.
+//! Each entry has a cell in a list by last use. A table leads from logical pages to cells; a controller would keep it
+//! as a hash over the cells. Invariant: the table names a cell exactly if that cell is in the list and holds that page.
 
-const NIL: u32 = u32::MAX;
+use crate::address::{Lpn, MapEntry};
+
+/// Names a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CellId(u32);
+
+impl CellId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// In place of a cell: none.
+const NIL: CellId = CellId(u32::MAX);
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    lpn: u32,
-    entry: u32,
+struct Cell {
+    lpn: Lpn,
+    entry: MapEntry,
     is_dirty: bool,
-    newer: u32,
-    older: u32,
+    newer: CellId,
+    older: CellId,
 }
 
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(super) struct MapCache {
-    slot_of: Vec<u32>,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
+    cell_of: Vec<CellId>,
+    cells: Vec<Cell>,
+    free: Vec<CellId>,
+    newest: CellId,
+    oldest: CellId,
     length: usize,
     capacity: usize,
 }
@@ -31,8 +44,8 @@ impl MapCache {
     pub(super) fn new(logical_pages: u32, capacity: usize) -> MapCache {
         assert!(capacity > 0, "a mapping cache without an entry");
         MapCache {
-            slot_of: vec![NIL; logical_pages as usize],
-            slots: Vec::new(),
+            cell_of: vec![NIL; logical_pages as usize],
+            cells: Vec::new(),
             free: Vec::new(),
             newest: NIL,
             oldest: NIL,
@@ -43,7 +56,7 @@ impl MapCache {
 
     /// As new.
     pub(super) fn clear(&mut self) {
-        *self = MapCache::new(self.slot_of.len() as u32, self.capacity);
+        *self = MapCache::new(self.cell_of.len() as u32, self.capacity);
     }
 
     /// Whether the next entry has no room.
@@ -56,120 +69,120 @@ impl MapCache {
         self.length > self.capacity
     }
 
-    fn slot(&self, lpn: u32) -> Option<u32> {
-        Some(self.slot_of[lpn as usize]).filter(|slot| *slot != NIL)
+    fn cell(&self, lpn: Lpn) -> Option<CellId> {
+        Some(self.cell_of[lpn.index()]).filter(|cell| *cell != NIL)
     }
 
     /// The entry of a page.
     #[inline]
-    pub(super) fn get(&self, lpn: u32) -> Option<u32> {
-        self.slot(lpn).map(|slot| self.slots[slot as usize].entry)
+    pub(super) fn get(&self, lpn: Lpn) -> Option<MapEntry> {
+        self.cell(lpn).map(|cell| self.cells[cell.index()].entry)
     }
 
     /// Whether the page has an entry that its translation page does not have.
-    pub(super) fn is_dirty(&self, lpn: u32) -> bool {
-        self.slot(lpn).is_some_and(|slot| self.slots[slot as usize].is_dirty)
+    pub(super) fn is_dirty(&self, lpn: Lpn) -> bool {
+        self.cell(lpn).is_some_and(|cell| self.cells[cell.index()].is_dirty)
     }
 
     /// The entry of a page, which is the newest then.
     #[inline]
-    pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
-        let slot = self.slot(lpn)?;
-        if slot != self.newest {
-            self.unlink(slot);
-            self.link(slot);
+    pub(super) fn touch(&mut self, lpn: Lpn) -> Option<MapEntry> {
+        let cell = self.cell(lpn)?;
+        if cell != self.newest {
+            self.unlink(cell);
+            self.link(cell);
         }
-        Some(self.slots[slot as usize].entry)
+        Some(self.cells[cell.index()].entry)
     }
 
     /// A clean entry for a page that has none.
-    pub(super) fn insert(&mut self, lpn: u32, entry: u32) {
-        let fresh = Slot { lpn, entry, is_dirty: false, newer: NIL, older: NIL };
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(fresh);
-            self.slots.len() as u32 - 1
+    pub(super) fn insert(&mut self, lpn: Lpn, entry: MapEntry) {
+        let fresh = Cell { lpn, entry, is_dirty: false, newer: NIL, older: NIL };
+        let cell = self.free.pop().unwrap_or_else(|| {
+            self.cells.push(fresh);
+            CellId(self.cells.len() as u32 - 1)
         });
-        self.slots[slot as usize] = fresh;
-        self.slot_of[lpn as usize] = slot;
+        self.cells[cell.index()] = fresh;
+        self.cell_of[lpn.index()] = cell;
         self.length += 1;
-        self.link(slot);
+        self.link(cell);
     }
 
     /// Changes the entry of a page that has one; it is dirty then.
     #[inline]
-    pub(super) fn set(&mut self, lpn: u32, entry: u32) {
-        let slot = self.slot(lpn).expect("the entry is in the cache");
-        let slot = &mut self.slots[slot as usize];
-        (slot.entry, slot.is_dirty) = (entry, true);
+    pub(super) fn set(&mut self, lpn: Lpn, entry: MapEntry) {
+        let cell = self.cell(lpn).expect("the entry is in the cache");
+        let cell = &mut self.cells[cell.index()];
+        (cell.entry, cell.is_dirty) = (entry, true);
     }
 
     /// Marks a dirty entry clean and gives it.
-    pub(super) fn clean(&mut self, lpn: u32) -> Option<u32> {
-        let slot = self.slot(lpn)?;
-        let slot = &mut self.slots[slot as usize];
-        std::mem::take(&mut slot.is_dirty).then_some(slot.entry)
+    pub(super) fn clean(&mut self, lpn: Lpn) -> Option<MapEntry> {
+        let cell = self.cell(lpn)?;
+        let cell = &mut self.cells[cell.index()];
+        std::mem::take(&mut cell.is_dirty).then_some(cell.entry)
     }
 
     /// The page whose entry was used least recently.
-    pub(super) fn oldest(&self) -> Option<u32> {
-        (self.oldest != NIL).then(|| self.slots[self.oldest as usize].lpn)
+    pub(super) fn oldest(&self) -> Option<Lpn> {
+        (self.oldest != NIL).then(|| self.cells[self.oldest.index()].lpn)
     }
 
     /// Drops an entry.
-    pub(super) fn remove(&mut self, lpn: u32) {
-        let slot = self.slot(lpn).expect("the entry is in the cache");
-        self.unlink(slot);
-        self.slot_of[lpn as usize] = NIL;
-        self.free.push(slot);
+    pub(super) fn remove(&mut self, lpn: Lpn) {
+        let cell = self.cell(lpn).expect("the entry is in the cache");
+        self.unlink(cell);
+        self.cell_of[lpn.index()] = NIL;
+        self.free.push(cell);
         self.length -= 1;
     }
 
     /// Drops an entry if there is one.
-    pub(super) fn drop_entry(&mut self, lpn: u32) {
-        if self.slot(lpn).is_some() {
+    pub(super) fn drop_entry(&mut self, lpn: Lpn) {
+        if self.cell(lpn).is_some() {
             self.remove(lpn);
         }
     }
 
-    fn link(&mut self, slot: u32) {
-        let before = std::mem::replace(&mut self.newest, slot);
-        (self.slots[slot as usize].older, self.slots[slot as usize].newer) = (before, NIL);
+    fn link(&mut self, cell: CellId) {
+        let before = std::mem::replace(&mut self.newest, cell);
+        (self.cells[cell.index()].older, self.cells[cell.index()].newer) = (before, NIL);
         match before {
-            NIL => self.oldest = slot,
-            _ => self.slots[before as usize].newer = slot,
+            NIL => self.oldest = cell,
+            _ => self.cells[before.index()].newer = cell,
         }
     }
 
-    fn unlink(&mut self, slot: u32) {
-        let Slot { newer, older, .. } = self.slots[slot as usize];
+    fn unlink(&mut self, cell: CellId) {
+        let Cell { newer, older, .. } = self.cells[cell.index()];
         match newer {
             NIL => self.newest = older,
-            _ => self.slots[newer as usize].older = older,
+            _ => self.cells[newer.index()].older = older,
         }
         match older {
             NIL => self.oldest = newer,
-            _ => self.slots[older as usize].newer = newer,
+            _ => self.cells[older.index()].newer = newer,
         }
     }
 
-    /// Verifies the ring and the table; `clean` tells what a clean entry has to be.
-    pub(super) fn check(&self, clean: impl Fn(u32) -> u32) -> Result<(), String> {
-        let (mut slot, mut count, mut before) = (self.newest, 0, NIL);
-        while slot != NIL {
-            let Slot { lpn, entry, is_dirty, newer, older } = self.slots[slot as usize];
-            if self.slot_of[lpn as usize] != slot || newer != before {
-                return Err(format!("the cached entry of page {lpn} is not where the table or its neighbour says"));
+    /// Verifies the list and the table; `clean` tells what a clean entry has to be.
+    pub(super) fn check(&self, clean: impl Fn(Lpn) -> MapEntry) -> Result<(), String> {
+        let (mut cell, mut count, mut before) = (self.newest, 0, NIL);
+        while cell != NIL {
+            let Cell { lpn, entry, is_dirty, newer, older } = self.cells[cell.index()];
+            if self.cell_of[lpn.index()] != cell || newer != before {
+                return Err(format!("the cached entry of page {lpn} is not where the table or the list says"));
             }
             if !is_dirty && entry != clean(lpn) {
                 return Err(format!(
-                    "the clean entry of page {lpn} is {entry}, its translation page says {}",
+                    "the clean entry of page {lpn} is {entry:?}, its translation page says {:?}",
                     clean(lpn)
                 ));
             }
             count += 1;
-            (before, slot) = (slot, older);
+            (before, cell) = (cell, older);
         }
-        let named = self.slot_of.iter().filter(|slot| **slot != NIL).count();
+        let named = self.cell_of.iter().filter(|cell| **cell != NIL).count();
         if count != self.length || named != count || self.is_over() {
             return Err(format!("{count} cached entries, {named} named, {} counted", self.length));
         }

@@ -1,6 +1,9 @@
 //! Garbage collection: the block with the fewest valid pages, of data or of translation pages.
 
-use super::{Area, Dftl, FREE_BLOCKS_MIN, GROUP, MOVES, NONE, PowerLost, Stream};
+use super::{Dftl, FREE_BLOCKS_MIN, MOVES, Stream};
+use crate::address::{FlashBlock, MapEntry, Ppn};
+use crate::ftl::flash::{Area, PowerLost};
+use crate::ssd::mapping::Record;
 
 impl Dftl {
     /// Collects until there are free blocks enough for the next operation.
@@ -16,20 +19,19 @@ impl Dftl {
         let victim = self.blocks.fewest_valid(0).expect("spare blocks leave something to collect");
         self.blocks.choose(victim);
         let mut uncached = Vec::new();
-        for offset in 0..self.flash.filled(victim) {
-            let page = self.flash.page(victim, offset);
+        for page in self.flash.filled_pages(victim) {
             if self.is_valid(page) {
                 self.carry(page, &mut uncached)?;
             }
         }
-        self.settle(uncached)?;
+        self.map_moved(uncached)?;
         self.flash.erase(victim)?;
         self.blocks.release(victim);
         Ok(())
     }
 
     /// Moves a page; the new place of a data page without a cached entry goes to `uncached`.
-    fn carry(&mut self, source: u32, uncached: &mut Vec<(u32, u32)>) -> Result<(), PowerLost> {
+    fn carry(&mut self, source: Ppn, uncached: &mut Vec<Record>) -> Result<(), PowerLost> {
         let stamp = self.flash.read(source)?;
         let stamp = if stamp & MOVES == MOVES { stamp } else { stamp + 1 };
         let area = self.flash.area(source);
@@ -39,15 +41,16 @@ impl Dftl {
         self.validate(target);
         match area {
             Area::Map(group) => {
-                self.directory[group as usize] = target;
+                self.directory[group as usize] = MapEntry::at(target);
                 self.counters.map_reads += 1;
                 self.counters.map_programs += 1;
             }
             Area::Logged(lpn) => {
                 self.counters.moved_pages += 1;
+                let entry = MapEntry::at(target);
                 match self.cache.get(lpn) {
-                    Some(_) => self.cache.set(lpn, target),
-                    None => uncached.push((lpn, target)),
+                    Some(_) => self.cache.set(lpn, entry),
+                    None => uncached.push(Record { lpn, entry }),
                 }
             }
             other => unreachable!("a valid page holds {other:?}"),
@@ -56,16 +59,16 @@ impl Dftl {
     }
 
     /// Puts moved pages into their translation pages, one program for each.
-    fn settle(&mut self, mut uncached: Vec<(u32, u32)>) -> Result<(), PowerLost> {
+    fn map_moved(&mut self, mut uncached: Vec<Record>) -> Result<(), PowerLost> {
         uncached.sort_unstable();
-        for changed in uncached.chunk_by(|one, next| one.0 / GROUP == next.0 / GROUP) {
-            self.write_group(changed[0].0 / GROUP, changed)?;
+        for changed in uncached.chunk_by(|one, next| Dftl::group(one.lpn) == Dftl::group(next.lpn)) {
+            self.write_group(Dftl::group(changed[0].lpn), changed)?;
         }
         Ok(())
     }
 
     /// Whether a block is one of the streams'.
-    pub(super) fn is_open(&self, block: u32) -> bool {
-        block != NONE && self.open.contains(&block)
+    pub(super) fn is_open(&self, block: FlashBlock) -> bool {
+        self.open.contains(&Some(block))
     }
 }

@@ -1,20 +1,21 @@
 //! Check: the invariants of the module's head, from the flash up.
 
-use super::{Fast, IN_PLACE, NONE, TRIMMED};
+use super::Fast;
+use crate::address::{LogicalBlock, Lpn, each, from};
 use crate::ftl::flash::Area;
 
 impl Fast {
     pub(super) fn verify(&self) -> Result<(), String> {
         self.verify_roles()?;
         self.verify_data()?;
-        (0..self.space.logical_pages).try_for_each(|lpn| self.verify_log(lpn))
+        each(self.space.logical_range()).try_for_each(|lpn| self.verify_log(lpn))
     }
 
     fn verify_roles(&self) -> Result<(), String> {
         let mut roles = vec![0; self.flash.blocks() as usize];
-        let data = self.data.iter().filter(|block| **block != NONE);
+        let data = self.data.iter().flatten();
         let sequential = self.sequential.iter().map(|open| &open.block);
-        data.chain(&self.random).chain(&self.free).chain(sequential).for_each(|block| roles[*block as usize] += 1);
+        data.chain(&self.random).chain(&self.free).chain(sequential).for_each(|block| roles[block.index()] += 1);
         if let Some(block) = roles.iter().position(|count| *count != 1) {
             return Err(format!("block {block} has {} roles", roles[block]));
         }
@@ -29,12 +30,12 @@ impl Fast {
     }
 
     fn verify_data(&self) -> Result<(), String> {
-        let open = self.sequential.map(|open| (open.neighbours, open.block));
-        let data = (0..).zip(self.data.iter().copied()).filter(|(_, block)| *block != NONE);
-        for (neighbours, block) in data.chain(open) {
+        let open = self.sequential.map(|open| (open.logical, open.block));
+        let data = from(LogicalBlock(0)).zip(&self.data).filter_map(|(logical, block)| Some((logical, (*block)?)));
+        for (logical, block) in data.chain(open) {
             for offset in 0..self.flash.filled(block) {
                 let area = self.flash.area(self.flash.page(block, offset));
-                let own = Area::InPlace(neighbours * self.space.block_pages + offset);
+                let own = Area::InPlace(logical.first(self.space.block_pages).offset(offset));
                 if area != own && area != Area::Blank && area != Area::Torn {
                     return Err(format!("place {offset} of block {block} holds {area:?}, not {own:?}"));
                 }
@@ -43,12 +44,9 @@ impl Fast {
         Ok(())
     }
 
-    fn verify_log(&self, lpn: u32) -> Result<(), String> {
-        let page = self.log[lpn as usize];
-        if page == IN_PLACE || page == TRIMMED {
-            return Ok(());
-        }
-        let (block, _) = self.flash.place(page);
+    fn verify_log(&self, lpn: Lpn) -> Result<(), String> {
+        let Some(page) = self.log[lpn.index()].page() else { return Ok(()) };
+        let block = self.flash.block(page);
         if !self.flash.holds(page, Area::Logged(lpn)) || !self.random.contains(&block) {
             return Err(format!("page {lpn} is logged at {page}, which holds {:?}", self.flash.area(page)));
         }

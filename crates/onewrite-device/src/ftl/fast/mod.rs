@@ -1,48 +1,53 @@
-//! FAST: a hybrid translation layer. Blocks of neighbouring pages by a block map; a log of blocks by a page map.
+//! FAST: a hybrid translation layer. A block map for logical blocks, a page map for a log of blocks.
 //!
 //! ```text
-//!   write of a page ─┬─ beyond what its data block holds ──────────────► in place
+//!   write of a page ─┬─ beyond what its data block holds ───────────────► in place
 //!                    ├─ first page of a block, or next of the one there ► sequential log block ─┬─ full: switch merge
 //!                    │                                                                          └─ left: partial merge
-//!                    └─ any other ────────────────────────────────────► random log blocks ──── oldest: full merges
+//!                    └─ any other ─────────────────────────────────────► random log blocks ──── oldest: full merges
 //! ```
 //!
-//! A write to the first page of a block opens the sequential log block anew; a write that breaks its stream closes it. A
-//! *switch* makes it the data block as it is, a *partial merge* copies the rest behind it first, a *full merge* gathers a
-//! new data block from the old one and all log blocks. When the random log blocks are full the oldest is emptied by a full
-//! merge of each block that has a valid page in it. Random log blocks are shared by all: fully associative.
+//! A write to the first page of a block opens the sequential log block anew; a write that breaks its stream closes it.
+//! A *switch* makes it the data block as it is, a *partial merge* first copies the rest behind it, a *full merge*
+//! gathers a new data block from the old one and all log blocks. When the random log blocks are full, the oldest is
+//! emptied by a full merge of each block that has a valid page in it. All blocks share the random log blocks: fully
+//! associative.
 //!
 //! Invariants, verified by [`Fast::check`]:
 //! 1. A block is free, a data block, the sequential one, or in the random log; never two of these.
-//! 2. `log[lpn]` is a page in the random log that names `lpn` and is its newest version; or [`IN_PLACE`], and the newest is
-//!    at its own place in the sequential or data block of its neighbours, if it is anywhere; or [`TRIMMED`].
-//! 3. While a block of neighbours has the sequential block, none of its pages that lie there has a newer version elsewhere.
+//! 2. `log[lpn]` is a page in the random log that names `lpn` and is its newest version; or [`IN_PLACE`]: the newest is
+//!    at its own place in the sequential or data block of its logical block, if it is anywhere; or [`TRIMMED`].
+//! 3. While a logical block has the sequential block, no page that lies there has a newer version elsewhere.
 //! 4. Free, sequential and random blocks together never exceed the spare ones; so a merge always finds a free block.
 //! 5. A record of a trim is in the random log until no version older than it is on flash.
 //!
-//! Where the paper is silent: pages of a data block are programmed in ascending order only (as flash with several bits in
-//! a cell demands), so a write below its end counts as a collision; a trim leaves a record in the random log; all spare
-//! blocks but two are log blocks unless the plan says less. Refused: SHARE, because a data block has one place for a page.
+//! Where the paper is silent: pages of a data block are programmed in ascending order only (flash with several bits in
+//! a cell demands it), so a write below its end counts as a collision; a trim leaves a record in the random log; all
+//! spare blocks but two are log blocks unless the plan says less. Refused: SHARE, because a data block has one place
+//! for a page.
 //!
-//! Source: Lee et al., "A log buffer-based flash translation layer using fully-associative sector translation", ACM TECS
-//! 6(3), 2007; dissertation §2.2.
+//! Source: Lee et al., "A log buffer-based flash translation layer using fully-associative sector translation", ACM
+//! TECS 6(3), 2007; dissertation §2.2.
 
 mod check;
 mod merge;
 mod recover;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::counters::FtlCounters;
+use super::flash::PowerLost;
 use super::flash::{Area, Flash};
+use super::layer::{Ftl, FtlPlan};
 use super::rules::{FtlRules, SoundFtl};
-use super::{Ftl, FtlPlan, NONE, PowerLost};
+use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, Ppn, each, indices};
 
-/// In place of a page of the random log: the newest version is at its own place, if it is anywhere.
-const IN_PLACE: u32 = NONE;
-/// In place of a page of the random log: trimmed, whatever is at its own place.
-const TRIMMED: u32 = NONE - 1;
+/// Not in the random log: the newest version is at its own place, if it is anywhere.
+const IN_PLACE: MapEntry = MapEntry::NONE;
+/// Not in the random log: trimmed, whatever is at its own place.
+const TRIMMED: MapEntry = MapEntry::MARK;
 
 /// How a FAST device is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +61,17 @@ pub struct FastPlan {
 /// The sequential log block.
 #[derive(Clone, Copy, Debug)]
 struct Sequential {
-    /// The neighbours that it holds.
-    neighbours: u32,
-    block: u32,
+    /// The logical block that it holds.
+    logical: LogicalBlock,
+    block: FlashBlock,
     filled: u32,
 }
 
-/// A page of the host: its number, its block of neighbours and its place there.
+/// A page of the host, its logical block and its place there.
 #[derive(Clone, Copy, Debug)]
 struct Home {
-    lpn: u32,
-    neighbours: u32,
+    lpn: Lpn,
+    logical: LogicalBlock,
     offset: u32,
 }
 
@@ -76,13 +81,13 @@ pub struct Fast {
     flash: Flash,
     space: FtlPlan,
     random_max: usize,
-    /// Data block of each block of neighbours.
-    data: Vec<u32>,
+    /// Data block of each logical block.
+    data: Vec<Option<FlashBlock>>,
     /// Where the newest version of each page is.
-    log: Vec<u32>,
+    log: Vec<MapEntry>,
     sequential: Option<Sequential>,
-    random: VecDeque<u32>,
-    free: VecDeque<u32>,
+    random: VecDeque<FlashBlock>,
+    free: VecDeque<FlashBlock>,
     version: u64,
     counters: FtlCounters,
     rules: Arc<dyn FtlRules>,
@@ -107,8 +112,8 @@ impl Fast {
     /// A blank device.
     ///
     /// # Panics
-    /// If there are fewer spare blocks than [`FastPlan::SPARE_BLOCKS_MIN`], blocks have fewer than two pages, or the host
-    /// sees more than [`FtlPlan::LOGICAL_PAGES_MAX`].
+    /// If there are fewer spare blocks than [`FastPlan::SPARE_BLOCKS_MIN`], blocks have fewer than two pages, or the
+    /// host sees more than [`FtlPlan::LOGICAL_PAGES_MAX`].
     pub fn new(plan: FastPlan) -> Fast {
         let space = plan.space;
         assert!(
@@ -122,11 +127,11 @@ impl Fast {
             flash: Flash::new(space.blocks(), space.block_pages),
             space,
             random_max: plan.random_max() as usize,
-            data: vec![NONE; space.data_blocks() as usize],
+            data: vec![None; space.data_blocks() as usize],
             log: vec![IN_PLACE; space.logical_pages as usize],
             sequential: None,
             random: VecDeque::new(),
-            free: (0..space.blocks()).collect(),
+            free: each(space.block_range()).collect(),
             version: 0,
             counters: FtlCounters::default(),
             rules: Arc::new(SoundFtl),
@@ -138,36 +143,34 @@ impl Fast {
         Fast { rules, ..self }
     }
 
-    fn home(&self, lpn: u32) -> Home {
-        assert!(lpn < self.space.logical_pages, "page {lpn} of {}", self.space.logical_pages);
-        let (neighbours, offset) = (lpn / self.space.block_pages, lpn % self.space.block_pages);
-        Home { lpn, neighbours, offset }
+    fn home(&self, lpn: Lpn) -> Home {
+        let (logical, offset) = self.space.place(lpn);
+        Home { lpn, logical, offset }
     }
 
     /// Flash page of the newest version.
     #[inline]
-    fn locate(&self, home: Home) -> Option<u32> {
-        match self.log[home.lpn as usize] {
+    fn locate(&self, home: Home) -> Option<Ppn> {
+        match self.log[home.lpn.index()] {
             IN_PLACE => self.at_home(home),
-            TRIMMED => None,
-            page => Some(page),
+            logged => logged.page(),
         }
     }
 
     /// Flash page at the page's own place, in the sequential block or in the data block.
     #[inline]
-    fn at_home(&self, home: Home) -> Option<u32> {
-        let sequential = self.sequential.filter(|open| open.neighbours == home.neighbours && home.offset < open.filled);
-        let block = sequential.map_or(self.data[home.neighbours as usize], |open| open.block);
-        let page = (block != NONE).then(|| self.flash.page(block, home.offset))?;
+    fn at_home(&self, home: Home) -> Option<Ppn> {
+        let sequential = self.sequential.filter(|open| open.logical == home.logical && home.offset < open.filled);
+        let block = sequential.map_or(self.data[home.logical.index()], |open| Some(open.block))?;
+        let page = self.flash.page(block, home.offset);
         self.flash.holds(page, Area::InPlace(home.lpn)).then_some(page)
     }
 
-    fn take_free(&mut self) -> u32 {
+    fn take_free(&mut self) -> FlashBlock {
         self.free.pop_front().expect("spare blocks leave a free one")
     }
 
-    fn erase(&mut self, block: u32) -> Result<(), PowerLost> {
+    fn erase(&mut self, block: FlashBlock) -> Result<(), PowerLost> {
         self.flash.erase(block)?;
         self.free.push_back(block);
         Ok(())
@@ -180,20 +183,23 @@ impl Fast {
 
     /// Whether a write can go straight to the data block.
     fn is_beyond_data(&self, home: Home) -> bool {
-        let block = self.data[home.neighbours as usize];
-        let is_open = self.sequential.is_some_and(|open| open.neighbours == home.neighbours);
-        !is_open && (block == NONE || home.offset >= self.flash.filled(block))
+        let block = self.data[home.logical.index()];
+        let is_open = self.sequential.is_some_and(|open| open.logical == home.logical);
+        !is_open && block.is_none_or(|block| home.offset >= self.flash.filled(block))
     }
 
     fn write_data(&mut self, home: Home) -> Result<(), PowerLost> {
-        let mut block = self.data[home.neighbours as usize];
-        if block == NONE {
-            block = self.take_free();
-            self.data[home.neighbours as usize] = block;
-        }
+        let block = match self.data[home.logical.index()] {
+            Some(block) => block,
+            None => {
+                let block = self.take_free();
+                self.data[home.logical.index()] = Some(block);
+                block
+            }
+        };
         let version = self.next_version();
         self.flash.program(block, home.offset, Area::InPlace(home.lpn), version)?;
-        self.log[home.lpn as usize] = IN_PLACE;
+        self.log[home.lpn.index()] = IN_PLACE;
         Ok(())
     }
 
@@ -201,10 +207,10 @@ impl Fast {
         if home.offset == 0 {
             self.close_sequential()?;
             let block = self.take_free();
-            self.sequential = Some(Sequential { neighbours: home.neighbours, block, filled: 0 });
+            self.sequential = Some(Sequential { logical: home.logical, block, filled: 0 });
             return self.append_sequential(home);
         }
-        match self.sequential.filter(|open| open.neighbours == home.neighbours) {
+        match self.sequential.filter(|open| open.logical == home.logical) {
             Some(open) if open.filled == home.offset => self.append_sequential(home),
             Some(_) => {
                 self.close_sequential()?;
@@ -224,7 +230,7 @@ impl Fast {
         let open = self.sequential.as_mut().expect("the sequential block is open");
         self.flash.program(open.block, home.offset, Area::InPlace(home.lpn), version)?;
         open.filled = home.offset + 1;
-        self.log[home.lpn as usize] = IN_PLACE;
+        self.log[home.lpn.index()] = IN_PLACE;
         if home.offset + 1 == self.space.block_pages {
             self.close_sequential()?;
         }
@@ -235,13 +241,13 @@ impl Fast {
         let (block, offset) = self.random_place()?;
         let version = self.next_version();
         self.flash.program(block, offset, Area::Logged(home.lpn), version)?;
-        self.log[home.lpn as usize] = self.flash.page(block, offset);
+        self.log[home.lpn.index()] = MapEntry::at(self.flash.page(block, offset));
         Ok(())
     }
 
     /// The next page of the random log.
     #[inline]
-    fn random_place(&mut self) -> Result<(u32, u32), PowerLost> {
+    fn random_place(&mut self) -> Result<(FlashBlock, u32), PowerLost> {
         if let Some(block) =
             self.random.back().copied().filter(|block| self.flash.filled(*block) < self.space.block_pages)
         {
@@ -255,38 +261,40 @@ impl Fast {
         Ok((block, 0))
     }
 
-    fn drop_pages(&mut self, start: u32, end: u32) -> Result<(), PowerLost> {
-        if !(start..end).any(|lpn| self.locate(self.home(lpn)).is_some()) {
+    fn drop_pages(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
+        if !each(pages.clone()).any(|lpn| self.locate(self.home(lpn)).is_some()) {
             return Ok(());
         }
         let (block, offset) = self.random_place()?;
         let version = self.next_version();
-        self.flash.program_record(block, offset, start..end, version)?;
+        let trimmed = indices(&pages);
+        self.flash.program_record(block, offset, pages, version)?;
         self.counters.map_programs += 1;
-        self.log[start as usize..end as usize].fill(TRIMMED);
+        self.log[trimmed].fill(TRIMMED);
         Ok(())
     }
 }
 
 impl Ftl for Fast {
     #[inline]
-    fn write(&mut self, lpn: u32) -> Result<u64, PowerLost> {
+    fn write(&mut self, lpn: Lpn) -> Result<u64, PowerLost> {
         let home = self.home(lpn);
         self.place(home)?;
         self.counters.host_writes += 1;
         Ok(self.version)
     }
 
-    fn read(&mut self, lpn: u32) -> Result<Option<u64>, PowerLost> {
+    fn read(&mut self, lpn: Lpn) -> Result<Option<u64>, PowerLost> {
         let found = self.locate(self.home(lpn));
         self.counters.host_reads += 1;
         found.map(|page| self.flash.read(page)).transpose()
     }
 
-    fn trim(&mut self, start: u32, count: u32) -> Result<(), PowerLost> {
-        let end = self.space.end_of_trim(start, count);
-        self.drop_pages(start, end)?;
-        self.counters.host_trims += u64::from(count);
+    fn trim(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
+        self.space.assert_within(&pages);
+        let count = each(pages.clone()).len();
+        self.drop_pages(pages)?;
+        self.counters.host_trims += count as u64;
         Ok(())
     }
 
@@ -316,7 +324,7 @@ impl Ftl for Fast {
     }
 
     fn mapped_pages(&self) -> u64 {
-        (0..self.space.logical_pages).filter(|lpn| self.locate(self.home(*lpn)).is_some()).count() as u64
+        each(self.space.logical_range()).filter(|lpn| self.locate(self.home(*lpn)).is_some()).count() as u64
     }
 
     fn log_pages(&self) -> Option<u32> {

@@ -1,31 +1,32 @@
 //! Recovery of FAST: everything from the out-of-band areas of all programmed pages, by versions alone.
 //!
-//! 1. A block is a log block if its pages say so, else a data block of the neighbours that its pages name; one without a
-//!    page that can be read is erased.
+//! 1. A block is a log block if its pages say so, else a data block of the logical block that its pages name. A block
+//!    without a readable page is erased.
 //! 2. The newest version of a page wins; where a copy and its source have the same, the one at its own place.
-//! 3. A merge that was cut leaves two blocks at the same place, or three if recovery was cut too. A block whose every page
-//!    is covered elsewhere (by the same version, a newer one, or a newer trim) is erased; of those that remain, a new data
-//!    block is gathered.
+//! 3. A merge that was cut leaves two blocks at the same place, or three if recovery was cut too. A block is erased if
+//!    all its pages are covered elsewhere (by the same version, a newer one, or a newer trim). A new data block is
+//!    gathered from those that remain.
 //!
 //! Nothing is erased that is not covered on flash at that moment, so a cut leaves recovery to begin again.
 
 use std::ops::Range;
 
-use super::{Fast, Home, IN_PLACE, NONE, PowerLost, TRIMMED};
-use crate::ftl::flash::Area;
+use super::{Fast, Home, IN_PLACE, TRIMMED};
+use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, Ppn, each, indices};
+use crate::ftl::flash::{Area, PowerLost};
 
 /// What the areas say.
 struct Found {
     /// Newest page of the random log by page of the host.
-    logged: Vec<u32>,
-    /// Blocks at the place of each block of neighbours.
-    at_home: Vec<Vec<u32>>,
-    /// Version of the oldest page and number of each block of the log.
-    random: Vec<(u64, u32)>,
-    trims: Vec<(Range<u32>, u64)>,
+    logged: Vec<MapEntry>,
+    /// Blocks that hold pages of each logical block at their own places.
+    at_home: Vec<Vec<FlashBlock>>,
+    /// Blocks of the log, each with the version of its oldest page.
+    random: Vec<(u64, FlashBlock)>,
+    trims: Vec<(Range<Lpn>, u64)>,
     /// Version of the newest trim by page of the host.
     trimmed: Vec<u64>,
-    unreadable: Vec<u32>,
+    unreadable: Vec<FlashBlock>,
     newest: u64,
 }
 
@@ -41,19 +42,19 @@ impl Fast {
             self.erase(block)?;
         }
         self.free = self.flash.blank_blocks();
-        let all = 0..self.space.data_blocks();
-        all.clone().try_for_each(|neighbours| self.erase_covered(neighbours, &mut found))?;
-        all.clone().try_for_each(|neighbours| self.gather(neighbours, &found))?;
+        let all = each(self.space.logical_blocks());
+        all.clone().try_for_each(|logical| self.erase_covered(logical, &mut found))?;
+        all.clone().try_for_each(|logical| self.gather(logical, &found))?;
         found.random.sort_unstable();
         self.random = found.random.iter().map(|(_, block)| *block).collect();
-        (0..self.space.logical_pages).for_each(|lpn| self.log[lpn as usize] = self.newest(lpn, &found));
+        each(self.space.logical_range()).for_each(|lpn| self.log[lpn.index()] = self.newest(lpn, &found));
         Ok(())
     }
 
     fn scan(&mut self) -> Result<Found, PowerLost> {
         let pages = self.space.logical_pages as usize;
         let mut found = Found {
-            logged: vec![NONE; pages],
+            logged: vec![MapEntry::NONE; pages],
             at_home: vec![Vec::new(); self.space.data_blocks() as usize],
             random: Vec::new(),
             trims: Vec::new(),
@@ -61,22 +62,21 @@ impl Fast {
             unreadable: Vec::new(),
             newest: 0,
         };
-        for block in 0..self.flash.blocks() {
+        for block in each(self.space.block_range()) {
             self.scan_block(block, &mut found)?;
         }
         if self.rules.trims_count() {
             for (range, version) in &found.trims {
-                let trimmed = &mut found.trimmed[range.start as usize..range.end as usize];
+                let trimmed = &mut found.trimmed[indices(range)];
                 trimmed.iter_mut().for_each(|known| *known = (*known).max(*version));
             }
         }
         Ok(found)
     }
 
-    fn scan_block(&mut self, block: u32, found: &mut Found) -> Result<(), PowerLost> {
+    fn scan_block(&mut self, block: FlashBlock, found: &mut Found) -> Result<(), PowerLost> {
         let mut first = None;
-        for offset in 0..self.flash.filled(block) {
-            let page = self.flash.page(block, offset);
+        for page in self.flash.filled_pages(block) {
             let version = self.flash.read_area(page)?;
             let area = self.flash.area(page);
             match area {
@@ -89,7 +89,7 @@ impl Fast {
             first.get_or_insert((area, version));
         }
         match first {
-            Some((Area::InPlace(lpn), _)) => found.at_home[self.home(lpn).neighbours as usize].push(block),
+            Some((Area::InPlace(lpn), _)) => found.at_home[self.home(lpn).logical.index()].push(block),
             Some((_, version)) => found.random.push((version, block)),
             None if self.flash.filled(block) > 0 => found.unreadable.push(block),
             None => (),
@@ -97,63 +97,67 @@ impl Fast {
         Ok(())
     }
 
-    fn note_logged(&self, lpn: u32, page: u32, found: &mut Found) {
-        let known = found.logged[lpn as usize];
-        if known == NONE || self.rules.is_newer(self.flash.version(page), self.flash.version(known)) {
-            found.logged[lpn as usize] = page;
+    fn note_logged(&self, lpn: Lpn, page: Ppn, found: &mut Found) {
+        let beats = |known: Ppn| self.rules.is_newer(self.flash.version(page), self.flash.version(known));
+        if found.logged[lpn.index()].page().is_none_or(beats) {
+            found.logged[lpn.index()] = MapEntry::at(page);
         }
     }
 
     /// Erases what a merge that was cut has left over. Comes first, for gathering needs a free block.
-    fn erase_covered(&mut self, neighbours: u32, found: &mut Found) -> Result<(), PowerLost> {
-        let mut blocks = std::mem::take(&mut found.at_home[neighbours as usize]);
-        let mut place = 0;
-        while place < blocks.len() && blocks.len() > 1 {
-            let block = blocks.remove(place);
-            if self.is_covered(neighbours, block, &blocks, found) {
+    fn erase_covered(&mut self, logical: LogicalBlock, found: &mut Found) -> Result<(), PowerLost> {
+        let mut blocks = std::mem::take(&mut found.at_home[logical.index()]);
+        let mut index = 0;
+        while index < blocks.len() && blocks.len() > 1 {
+            let block = blocks.remove(index);
+            if self.is_covered(logical, block, &blocks, found) {
                 self.erase(block)?;
             } else {
-                blocks.insert(place, block);
-                place += 1;
+                blocks.insert(index, block);
+                index += 1;
             }
         }
-        found.at_home[neighbours as usize] = blocks;
+        found.at_home[logical.index()] = blocks;
         Ok(())
     }
 
-    fn version_in(&self, block: u32, home: Home) -> Option<u64> {
+    fn version_in(&self, block: FlashBlock, home: Home) -> Option<u64> {
         let page = self.flash.page(block, home.offset);
         self.flash.holds(page, Area::InPlace(home.lpn)).then(|| self.flash.version(page))
     }
 
     fn logged_version(&self, home: Home, found: &Found) -> Option<u64> {
-        let page = found.logged[home.lpn as usize];
-        (page != NONE).then(|| self.flash.version(page))
+        found.logged[home.lpn.index()].page().map(|page| self.flash.version(page))
     }
 
     /// Whether each page of `block` is elsewhere in the same version or a newer one, or trimmed since.
-    fn is_covered(&self, neighbours: u32, block: u32, others: &[u32], found: &Found) -> bool {
-        self.homes(neighbours, 0).all(|home| {
+    fn is_covered(&self, logical: LogicalBlock, block: FlashBlock, others: &[FlashBlock], found: &Found) -> bool {
+        self.homes(logical, 0).all(|home| {
             let Some(version) = self.version_in(block, home) else { return true };
             let other = others.iter().filter_map(|other| self.version_in(*other, home)).max();
             let covers = |known: Option<u64>| known.is_some_and(|known| !self.rules.is_newer(version, known));
-            covers(other) || covers(self.logged_version(home, found)) || found.trimmed[home.lpn as usize] > version
+            covers(other) || covers(self.logged_version(home, found)) || found.trimmed[home.lpn.index()] > version
         })
     }
 
     /// Names the data block, a new one if there are several.
-    fn gather(&mut self, neighbours: u32, found: &Found) -> Result<(), PowerLost> {
-        self.data[neighbours as usize] = match found.at_home[neighbours as usize][..] {
-            [] => NONE,
-            [one] => one,
-            ref several => self.gather_several(neighbours, several, found)?,
+    fn gather(&mut self, logical: LogicalBlock, found: &Found) -> Result<(), PowerLost> {
+        self.data[logical.index()] = match found.at_home[logical.index()][..] {
+            [] => None,
+            [one] => Some(one),
+            ref several => Some(self.gather_several(logical, several, found)?),
         };
         Ok(())
     }
 
-    fn gather_several(&mut self, neighbours: u32, blocks: &[u32], found: &Found) -> Result<u32, PowerLost> {
+    fn gather_several(
+        &mut self,
+        logical: LogicalBlock,
+        blocks: &[FlashBlock],
+        found: &Found,
+    ) -> Result<FlashBlock, PowerLost> {
         let target = self.take_free();
-        for home in self.homes(neighbours, 0) {
+        for home in self.homes(logical, 0) {
             let source = blocks.iter().copied().max_by_key(|block| self.version_in(*block, home));
             let source = source.filter(|block| self.version_in(*block, home) > self.logged_version(home, found));
             if let Some(block) = source {
@@ -167,18 +171,18 @@ impl Fast {
     }
 
     /// Entry of the page map.
-    fn newest(&self, lpn: u32, found: &Found) -> u32 {
+    fn newest(&self, lpn: Lpn, found: &Found) -> MapEntry {
         let home = self.home(lpn);
         let logged = self.logged_version(home, found);
-        let data = Some(self.data[home.neighbours as usize]).filter(|block| *block != NONE);
+        let data = self.data[home.logical.index()];
         let at_home = data.and_then(|block| self.version_in(block, home));
         let newer = match (logged, at_home) {
             (Some(logged), Some(known)) => self.rules.is_newer(logged, known),
             (logged, _) => logged.is_some(),
         };
-        match found.trimmed[lpn as usize] > logged.max(at_home).unwrap_or(0) {
+        match found.trimmed[lpn.index()] > logged.max(at_home).unwrap_or(0) {
             true => TRIMMED,
-            false if newer => found.logged[lpn as usize],
+            false if newer => found.logged[lpn.index()],
             false => IN_PLACE,
         }
     }

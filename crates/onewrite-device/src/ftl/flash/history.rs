@@ -1,9 +1,9 @@
 //! History: changes of the flash that are ordered and have not happened yet.
 //!
-//! A translation layer works at once; its flash takes time. While a history is kept, the flash runs ahead: it is as it will
-//! be when all that was ordered has happened, and each program and erase waits here, with what undoes it, until its moment.
-//! Changes happen in the order in which they were ordered, none before an earlier one. So what a power cut leaves is what a
-//! cut at that very operation leaves: all before it, nothing behind it, and of the one under way nothing, a part or all.
+//! A translation layer works at once; its flash takes time. While a history is kept, the flash runs ahead: it shows the
+//! state after all ordered changes. Each program and erase waits here until its moment, with what undoes it. Changes
+//! happen in the order in which they were ordered. So a power cut leaves what a cut at that very operation leaves: all
+//! before it, nothing behind it, and of the one under way nothing, a part or all.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,6 +11,7 @@ use std::ops::Range;
 use onewrite_block::Choices;
 
 use super::{Area, BLANK, Flash, Remains, TORN};
+use crate::address::{FlashBlock, Lpn, MapEntry, Numbering, Ppn};
 
 /// A change and when it has happened.
 #[derive(Clone, Debug)]
@@ -31,22 +32,22 @@ pub(crate) enum Change {
 /// A page that is programmed, and what there was before.
 #[derive(Clone, Debug)]
 pub(crate) struct Programmed {
-    pub(crate) page: u32,
+    pub(crate) page: Ppn,
     pub(crate) area: Area,
     pub(crate) version: u64,
     filled_before: u32,
     /// Entries of the translation page, as the one before has them.
-    entries_before: Vec<(u32, u32)>,
+    entries_before: Vec<(Lpn, MapEntry)>,
 }
 
 /// What a block held before its erase.
 #[derive(Clone, Debug)]
 pub(crate) struct Erased {
-    block: u32,
+    block: FlashBlock,
     words: Vec<u32>,
     versions: Vec<u64>,
     filled: u32,
-    records: Vec<(u32, Range<u32>)>,
+    records: Vec<(Ppn, Range<Lpn>)>,
 }
 
 impl Erased {
@@ -145,12 +146,13 @@ impl Flash {
         let Programmed { page, filled_before, entries_before, .. } = programmed;
         self.records.remove(&page);
         for (lpn, entry) in entries_before.into_iter().rev() {
-            self.entries[lpn as usize] = entry;
+            self.entries[lpn.index()] = entry;
         }
         let is_torn = matches!(remains, Remains::Torn);
-        self.words[page as usize] = if is_torn { TORN } else { BLANK };
+        self.words[page.index()] = if is_torn { TORN } else { BLANK };
         if !is_torn {
-            self.filled[(page / self.block_pages) as usize] = filled_before;
+            let block = self.block(page);
+            self.filled[block.index()] = filled_before;
         }
     }
 
@@ -161,14 +163,14 @@ impl Flash {
             Remains::Torn => {
                 let pages = self.pages_of(block);
                 self.words[pages].fill(TORN);
-                self.filled[block as usize] = self.block_pages;
+                self.filled[block.index()] = self.block_pages();
             }
             Remains::Nothing => {
                 let pages = self.pages_of(block);
                 self.words[pages.clone()].copy_from_slice(&erased.words);
                 self.versions[pages].copy_from_slice(&erased.versions);
-                self.filled[block as usize] = erased.filled;
-                self.erase_counts[block as usize] -= 1;
+                self.filled[block.index()] = erased.filled;
+                self.erase_counts[block.index()] -= 1;
                 self.records.extend(erased.records);
             }
         }
@@ -190,38 +192,42 @@ impl Flash {
 
     /// Orders the program of a page, which has been timed and has not been carried out.
     #[inline]
-    pub(super) fn order_program(&mut self, block: u32, offset: u32, area: Area, version: u64) {
+    pub(super) fn order_program(&mut self, block: FlashBlock, offset: u32, area: Area, version: u64) {
         if self.history.is_some() {
-            let (page, filled_before) = (self.page(block, offset), self.filled[block as usize]);
+            let (page, filled_before) = (self.page(block, offset), self.filled(block));
             let programmed = Programmed { page, area, version, filled_before, entries_before: Vec::new() };
             self.order(Change::Program(programmed));
         }
     }
 
     /// Orders the erase of a block, which has been timed and has not been carried out.
-    pub(super) fn order_erase(&mut self, block: u32) {
+    pub(super) fn order_erase(&mut self, block: FlashBlock) {
         if self.history.is_some() {
+            let records = self
+                .records
+                .range(self.numbering.pages(block, self.block_pages()))
+                .map(|(page, range)| (*page, range.clone()))
+                .collect();
             let pages = self.pages_of(block);
-            let numbers = pages.start as u32..pages.end as u32;
-            let records = self.records.range(numbers).map(|(page, range)| (*page, range.clone())).collect();
             let (words, versions) = (self.words[pages.clone()].to_vec(), self.versions[pages].to_vec());
-            let filled = self.filled[block as usize];
+            let filled = self.filled(block);
             self.order(Change::Erase(Box::new(Erased { block, words, versions, filled, records })));
         }
     }
 
     /// An entry of the translation page that was programmed last.
-    pub(crate) fn set_entry(&mut self, lpn: u32, entry: u32) {
-        let before = std::mem::replace(&mut self.entries[lpn as usize], entry);
+    pub(crate) fn set_entry(&mut self, lpn: Lpn, entry: MapEntry) {
+        let before = std::mem::replace(&mut self.entries[lpn.index()], entry);
         let last = self.history.as_mut().and_then(|history| history.ordered.back_mut());
         if let Some(Ordered { change: Change::Program(programmed), .. }) = last {
             programmed.entries_before.push((lpn, before));
         }
     }
 
-    fn pages_of(&self, block: u32) -> Range<usize> {
-        let start = self.page(block, 0) as usize;
-        start..start + self.block_pages as usize
+    /// The places of the pages of a block in the tables.
+    fn pages_of(&self, block: FlashBlock) -> Range<usize> {
+        let pages = self.numbering.pages(block, self.block_pages());
+        pages.start.index()..pages.end.index()
     }
 }
 
@@ -232,11 +238,11 @@ mod tests {
     /// Two pages programmed, the block erased, one page programmed anew.
     fn ahead() -> Flash {
         let mut flash = Flash::new(2, 4);
-        flash.program(0, 0, Area::Logged(3), 1).unwrap();
+        flash.program(FlashBlock(0), 0, Area::Logged(Lpn(3)), 1).unwrap();
         flash.keep_history();
-        flash.program(0, 1, Area::Logged(4), 2).unwrap();
-        flash.erase(0).unwrap();
-        flash.program(0, 0, Area::Logged(5), 3).unwrap();
+        flash.program(FlashBlock(0), 1, Area::Logged(Lpn(4)), 2).unwrap();
+        flash.erase(FlashBlock(0)).unwrap();
+        flash.program(FlashBlock(0), 0, Area::Logged(Lpn(5)), 3).unwrap();
         flash
     }
 
@@ -247,14 +253,14 @@ mod tests {
             let mut flash = ahead();
             flash.lose_power(&mut Choices::new(seed));
             flash.power_up();
-            assert_eq!((flash.area(0), flash.read(0)), (Area::Logged(3), Ok(1)));
+            assert_eq!((flash.area(Ppn(0)), flash.read(Ppn(0))), (Area::Logged(Lpn(3)), Ok(1)));
             assert_eq!(flash.erase_counts(), [0, 0]);
-            match flash.area(1) {
+            match flash.area(Ppn(1)) {
                 Area::Blank => seen[0] += 1,
                 Area::Torn => seen[1] += 1,
-                area => seen[2] += u32::from(area == Area::Logged(4)),
+                area => seen[2] += u32::from(area == Area::Logged(Lpn(4))),
             }
-            assert_eq!(flash.filled(0), if flash.area(1) == Area::Blank { 1 } else { 2 });
+            assert_eq!(flash.filled(FlashBlock(0)), if flash.area(Ppn(1)) == Area::Blank { 1 } else { 2 });
         }
         assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
     }
@@ -266,8 +272,8 @@ mod tests {
             let mut flash = ahead();
             flash.happen();
             flash.lose_power(&mut Choices::new(seed));
-            match (flash.area(0), flash.area(1), flash.filled(0)) {
-                (Area::Logged(3), Area::Logged(4), 2) => seen[0] += 1,
+            match (flash.area(Ppn(0)), flash.area(Ppn(1)), flash.filled(FlashBlock(0))) {
+                (Area::Logged(Lpn(3)), Area::Logged(Lpn(4)), 2) => seen[0] += 1,
                 (Area::Torn, Area::Torn, 4) => seen[1] += 1,
                 (Area::Blank, Area::Blank, 0) => seen[2] += 1,
                 other => panic!("{other:?}"),
@@ -278,21 +284,23 @@ mod tests {
 
     #[test]
     fn entries_of_a_translation_page_that_did_not_happen_are_those_of_the_one_before() {
+        const LPN: Lpn = Lpn(2);
+        let entry = |number: u32| MapEntry::at(Ppn(number));
         let mut flash = Flash::new(1, 4).with_entries(8);
-        flash.program(0, 0, Area::Map(0), 1).unwrap();
-        flash.set_entry(2, 70);
+        flash.program(FlashBlock(0), 0, Area::Map(0), 1).unwrap();
+        flash.set_entry(LPN, entry(70));
         flash.keep_history();
-        for (offset, entry) in [(1, 71), (2, 72)] {
-            flash.program(0, offset, Area::Map(0), 1 + u64::from(offset)).unwrap();
-            flash.set_entry(2, entry);
+        for (offset, number) in [(1, 71), (2, 72)] {
+            flash.program(FlashBlock(0), offset, Area::Map(0), 1 + u64::from(offset)).unwrap();
+            flash.set_entry(LPN, entry(number));
         }
         flash.happen();
-        assert_eq!(flash.entry(2), 72, "it runs ahead");
+        assert_eq!(flash.entry(LPN), entry(72), "it runs ahead");
         let lost = (0..20).map(|seed| {
             let mut flash = flash.clone();
             flash.lose_power(&mut Choices::new(seed));
-            let is_whole = flash.area(2) == Area::Map(0);
-            assert_eq!(flash.entry(2), if is_whole { 72 } else { 71 });
+            let is_whole = flash.area(Ppn(2)) == Area::Map(0);
+            assert_eq!(flash.entry(LPN), entry(if is_whole { 72 } else { 71 }));
             is_whole
         });
         assert!((1..20).contains(&lost.filter(|is_whole| *is_whole).count()));

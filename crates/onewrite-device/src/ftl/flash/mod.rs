@@ -1,14 +1,14 @@
 //! Flash: pages with out-of-band areas instead of content, blocks, and a power cut that may fall into any operation.
 //!
-//! Rules of the medium, asserted here: a page is programmed once between two erases, and the pages of a block in ascending
-//! order; passing over some is allowed, and they stay blank. A page under way when the power goes is afterwards blank,
-//! torn or whole; a block being erased is as before, torn or blank. Chance decides.
+//! Rules of the medium, asserted here: a page is programmed once between two erases, and the pages of a block in
+//! ascending order; skipped pages stay blank. A page under way when the power goes is afterwards blank, torn or whole;
+//! a block being erased is as before, torn or blank. Chance decides.
 //!
 //! An area is one word for what a page holds and one for its version:
 //!
 //! ```text
 //!   kind (2 bits) │ number (30 bits)       Logged   a page of the host, at any place
-//!                                          InPlace  a page of the host, at its own place in a block of neighbours
+//!                                          InPlace  a page of the host, at its own place in its logical block
 //!                                          Map      a translation page
 //!                                          Special  blank, torn, or a record of a trim
 //! ```
@@ -20,33 +20,40 @@ use std::ops::Range;
 
 use onewrite_block::Choices;
 
+use thiserror::Error;
+
 use super::clock::Clock;
 use super::counters::FlashCounters;
-use super::{NONE, PowerLost};
+use crate::address::{Dense, FlashBlock, Lpn, MapEntry, Numbering, Ppn, each};
 pub(crate) use history::Change;
 use history::History;
+
+/// The power went at a flash operation; nothing works until [`Ftl::recover`](super::Ftl::recover).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the power went in the middle of a flash operation; recover first")]
+pub struct PowerLost;
 
 const KIND_SHIFT: u32 = 30;
 const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
 const LOGGED: u32 = 0;
 const IN_PLACE: u32 = 1;
 const MAP: u32 = 2;
-const BLANK: u32 = NONE;
-const TORN: u32 = NONE - 1;
-const TRIM: u32 = NONE - 2;
+const BLANK: u32 = u32::MAX;
+const TORN: u32 = u32::MAX - 1;
+const TRIM: u32 = u32::MAX - 2;
 
 /// What a page's out-of-band area says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Area {
+pub(crate) enum Area {
     /// Not programmed.
     Blank,
     /// Programmed in part; its content cannot be read.
     Torn,
     /// A page of the host, anywhere.
-    Logged(u32),
-    /// A page of the host, at its own place in a block of neighbours.
-    InPlace(u32),
-    /// A translation page.
+    Logged(Lpn),
+    /// A page of the host, at its own place in its logical block.
+    InPlace(Lpn),
+    /// A translation page, by its number.
     Map(u32),
     /// The record of a trim.
     Trim,
@@ -59,8 +66,8 @@ impl Area {
             Area::Blank => BLANK,
             Area::Torn => TORN,
             Area::Trim => TRIM,
-            Area::Logged(number) => LOGGED << KIND_SHIFT | number,
-            Area::InPlace(number) => IN_PLACE << KIND_SHIFT | number,
+            Area::Logged(lpn) => LOGGED << KIND_SHIFT | lpn.0,
+            Area::InPlace(lpn) => IN_PLACE << KIND_SHIFT | lpn.0,
             Area::Map(number) => MAP << KIND_SHIFT | number,
         }
     }
@@ -70,8 +77,8 @@ impl Area {
         match (word, word >> KIND_SHIFT) {
             (BLANK, _) => Area::Blank,
             (TRIM, _) => Area::Trim,
-            (_, LOGGED) => Area::Logged(word & NUMBER),
-            (_, IN_PLACE) => Area::InPlace(word & NUMBER),
+            (_, LOGGED) => Area::Logged(Lpn(word & NUMBER)),
+            (_, IN_PLACE) => Area::InPlace(Lpn(word & NUMBER)),
             (_, MAP) => Area::Map(word & NUMBER),
             _ => Area::Torn,
         }
@@ -98,14 +105,14 @@ impl Remains {
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub struct Flash {
-    block_pages: u32,
+    numbering: Dense,
     words: Vec<u32>,
     versions: Vec<u64>,
     /// Pages of a block from here on may be programmed.
     filled: Vec<u32>,
     erase_counts: Vec<u32>,
     /// Trimmed ranges by the page of their record.
-    records: BTreeMap<u32, Range<u32>>,
+    records: BTreeMap<Ppn, Range<Lpn>>,
     counters: FlashCounters,
     /// Operations until the power goes, the last one included.
     operations_left: u64,
@@ -114,8 +121,8 @@ pub struct Flash {
     clock: Option<Box<Clock>>,
     /// Out-of-band areas read, without the pages.
     area_reads: u64,
-    /// Content of the newest translation page of each group, by page of the host; empty without such pages.
-    entries: Vec<u32>,
+    /// What the newest translation pages say, by page of the host; empty without such pages.
+    entries: Vec<MapEntry>,
     /// Changes under way, if they take time.
     history: Option<Box<History>>,
 }
@@ -128,7 +135,7 @@ impl Flash {
     pub fn new(blocks: u32, block_pages: u32) -> Flash {
         let pages = blocks.checked_mul(block_pages).filter(|pages| *pages < TRIM).expect("at most 2^32 flash pages");
         Flash {
-            block_pages,
+            numbering: Dense { block_pages },
             words: vec![BLANK; pages as usize],
             versions: vec![0; pages as usize],
             filled: vec![0; blocks as usize],
@@ -147,23 +154,23 @@ impl Flash {
 
     /// The same with translation pages for so many pages of the host.
     pub(crate) fn with_entries(self, logical_pages: u32) -> Flash {
-        Flash { entries: vec![NONE; logical_pages as usize], ..self }
+        Flash { entries: vec![MapEntry::NONE; logical_pages as usize], ..self }
     }
 
-    /// The entry of a page of the host in the newest translation page of its group.
+    /// The entry of a page of the host in the newest translation page that maps it.
     #[inline]
-    pub(crate) fn entry(&self, lpn: u32) -> u32 {
-        self.entries[lpn as usize]
+    pub(crate) fn entry(&self, lpn: Lpn) -> MapEntry {
+        self.entries[lpn.index()]
     }
 
-    /// Blocks.
+    /// Number of blocks.
     pub fn blocks(&self) -> u32 {
         self.filled.len() as u32
     }
 
     /// Pages of a block.
     pub fn block_pages(&self) -> u32 {
-        self.block_pages
+        self.numbering.block_pages
     }
 
     /// Operations so far.
@@ -182,12 +189,12 @@ impl Flash {
     }
 
     /// From now on operations take time.
-    pub fn set_clock(&mut self, clock: Clock) {
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
         self.clock = Some(Box::new(clock));
     }
 
     /// The clock, if there is one.
-    pub fn clock_mut(&mut self) -> Option<&mut Clock> {
+    pub(crate) fn clock_mut(&mut self) -> Option<&mut Clock> {
         self.clock.as_deref_mut()
     }
 
@@ -215,51 +222,68 @@ impl Flash {
         }
     }
 
-    /// Number of a page among all.
+    /// Page `offset` of a block.
     #[inline]
-    pub(crate) fn page(&self, block: u32, offset: u32) -> u32 {
-        block * self.block_pages + offset
+    pub(crate) fn page(&self, block: FlashBlock, offset: u32) -> Ppn {
+        self.numbering.ppn(block, offset)
     }
 
     /// The block of a page, and the place in it.
     #[inline]
-    pub(crate) fn place(&self, page: u32) -> (u32, u32) {
-        (page / self.block_pages, page % self.block_pages)
+    pub(crate) fn place(&self, page: Ppn) -> (FlashBlock, u32) {
+        self.numbering.place(page)
+    }
+
+    /// The block of a page.
+    #[inline]
+    pub(crate) fn block(&self, page: Ppn) -> FlashBlock {
+        self.numbering.block(page)
+    }
+
+    /// The pages of a block that cannot be programmed before an erase.
+    pub(crate) fn filled_pages(&self, block: FlashBlock) -> impl Iterator<Item = Ppn> + use<> {
+        each(self.numbering.pages(block, self.filled(block)))
+    }
+
+    /// All pages.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + use<> {
+        each(Ppn(0)..Ppn(self.words.len() as u32))
     }
 
     /// Pages of a block below this number cannot be programmed before an erase.
     #[inline]
-    pub(crate) fn filled(&self, block: u32) -> u32 {
-        self.filled[block as usize]
+    pub(crate) fn filled(&self, block: FlashBlock) -> u32 {
+        self.filled[block.index()]
     }
 
     /// Blocks of which nothing is programmed, least worn first.
-    pub(crate) fn blank_blocks(&self) -> VecDeque<u32> {
-        let mut blank: Vec<u32> = (0..self.blocks()).filter(|block| self.filled(*block) == 0).collect();
-        blank.sort_by_key(|block| self.erase_counts[*block as usize]);
+    pub(crate) fn blank_blocks(&self) -> VecDeque<FlashBlock> {
+        let all = each(FlashBlock(0)..FlashBlock(self.blocks()));
+        let mut blank: Vec<FlashBlock> = all.filter(|block| self.filled(*block) == 0).collect();
+        blank.sort_by_key(|block| self.erase_counts[block.index()]);
         blank.into()
     }
 
     /// What a page's area says, as the controller remembers it: no operation.
     #[inline]
-    pub(crate) fn area(&self, page: u32) -> Area {
-        Area::of(self.words[page as usize])
+    pub(crate) fn area(&self, page: Ppn) -> Area {
+        Area::of(self.words[page.index()])
     }
 
     /// Whether a page holds `area`.
     #[inline]
-    pub(crate) fn holds(&self, page: u32, area: Area) -> bool {
-        self.words[page as usize] == area.word()
+    pub(crate) fn holds(&self, page: Ppn, area: Area) -> bool {
+        self.words[page.index()] == area.word()
     }
 
     /// A page's version, as the controller remembers it: no operation.
     #[inline]
-    pub(crate) fn version(&self, page: u32) -> u64 {
-        self.versions[page as usize]
+    pub(crate) fn version(&self, page: Ppn) -> u64 {
+        self.versions[page.index()]
     }
 
     /// The pages that a record of a trim names.
-    pub(crate) fn record(&self, page: u32) -> Range<u32> {
+    pub(crate) fn record(&self, page: Ppn) -> Range<Lpn> {
         self.records.get(&page).cloned().expect("a record has its range")
     }
 
@@ -283,16 +307,17 @@ impl Flash {
 
     /// Reads the out-of-band area of a page, without the page, and gives its version.
     #[inline]
-    pub(crate) fn read_area(&mut self, page: u32) -> Result<u64, PowerLost> {
+    pub(crate) fn read_area(&mut self, page: Ppn) -> Result<u64, PowerLost> {
         if self.is_cut()? {
             return Err(PowerLost);
         }
         self.counters.reads += 1;
         self.area_reads += 1;
         if let Some(clock) = &mut self.clock {
-            clock.read_area(page / self.block_pages, page % self.block_pages);
+            let (block, offset) = self.numbering.place(page);
+            clock.read_area(block, offset);
         }
-        Ok(self.versions[page as usize])
+        Ok(self.versions[page.index()])
     }
 
     /// Out-of-band areas read since the flash was new; each counts as a page read, too.
@@ -300,29 +325,31 @@ impl Flash {
         self.area_reads
     }
 
-    /// Pages in all.
-    pub(crate) fn pages(&self) -> u32 {
-        self.words.len() as u32
-    }
-
     /// Reads a page and gives its version.
     #[inline]
-    pub(crate) fn read(&mut self, page: u32) -> Result<u64, PowerLost> {
+    pub(crate) fn read(&mut self, page: Ppn) -> Result<u64, PowerLost> {
         if self.is_cut()? {
             return Err(PowerLost);
         }
         self.counters.reads += 1;
         if let Some(clock) = &mut self.clock {
-            clock.read(page / self.block_pages, page % self.block_pages);
+            let (block, offset) = self.numbering.place(page);
+            clock.read(block, offset);
         }
-        Ok(self.versions[page as usize])
+        Ok(self.versions[page.index()])
     }
 
     /// Programs a page.
     #[inline]
-    pub(crate) fn program(&mut self, block: u32, offset: u32, area: Area, version: u64) -> Result<(), PowerLost> {
+    pub(crate) fn program(
+        &mut self,
+        block: FlashBlock,
+        offset: u32,
+        area: Area,
+        version: u64,
+    ) -> Result<(), PowerLost> {
         let word = area.word();
-        assert!(offset >= self.filled[block as usize] && offset < self.block_pages, "page {offset} of block {block}");
+        assert!(offset >= self.filled(block) && offset < self.block_pages(), "page {offset} of block {block}");
         if self.is_cut()? {
             match self.remains() {
                 Remains::Nothing => (),
@@ -341,9 +368,9 @@ impl Flash {
     }
 
     #[inline]
-    fn put(&mut self, block: u32, offset: u32, word: u32, version: u64) {
-        let page = self.page(block, offset) as usize;
-        self.filled[block as usize] = offset + 1;
+    fn put(&mut self, block: FlashBlock, offset: u32, word: u32, version: u64) {
+        let page = self.page(block, offset).index();
+        self.filled[block.index()] = offset + 1;
         self.words[page] = word;
         self.versions[page] = version;
     }
@@ -351,9 +378,9 @@ impl Flash {
     /// Programs the record of a trim.
     pub(crate) fn program_record(
         &mut self,
-        block: u32,
+        block: FlashBlock,
         offset: u32,
-        trimmed: Range<u32>,
+        trimmed: Range<Lpn>,
         version: u64,
     ) -> Result<(), PowerLost> {
         let done = self.program(block, offset, Area::Trim, version);
@@ -365,11 +392,11 @@ impl Flash {
     }
 
     /// Erases a block.
-    pub(crate) fn erase(&mut self, block: u32) -> Result<(), PowerLost> {
+    pub(crate) fn erase(&mut self, block: FlashBlock) -> Result<(), PowerLost> {
         if self.is_cut()? {
             match self.remains() {
                 Remains::Nothing => (),
-                Remains::Torn => self.clear(block, TORN, self.block_pages),
+                Remains::Torn => self.clear(block, TORN, self.block_pages()),
                 Remains::All => self.clear(block, BLANK, 0),
             }
             return Err(PowerLost);
@@ -383,15 +410,14 @@ impl Flash {
         Ok(())
     }
 
-    fn clear(&mut self, block: u32, word: u32, filled: u32) {
-        let start = self.page(block, 0);
-        let pages = start..start + self.block_pages;
+    fn clear(&mut self, block: FlashBlock, word: u32, filled: u32) {
+        let pages = self.numbering.pages(block, self.block_pages());
         if !self.records.is_empty() {
             self.records.retain(|page, _| !pages.contains(page));
         }
-        self.words[pages.start as usize..pages.end as usize].fill(word);
-        self.filled[block as usize] = filled;
-        self.erase_counts[block as usize] += 1;
+        self.words[pages.start.index()..pages.end.index()].fill(word);
+        self.filled[block.index()] = filled;
+        self.erase_counts[block.index()] += 1;
     }
 }
 
@@ -401,8 +427,14 @@ mod tests {
 
     #[test]
     fn an_area_is_a_word() {
-        let areas =
-            [Area::Blank, Area::Torn, Area::Trim, Area::Logged(0), Area::InPlace(NUMBER - 9), Area::Map(NUMBER - 9)];
+        let areas = [
+            Area::Blank,
+            Area::Torn,
+            Area::Trim,
+            Area::Logged(Lpn(0)),
+            Area::InPlace(Lpn(NUMBER - 9)),
+            Area::Map(NUMBER - 9),
+        ];
         for area in areas {
             assert_eq!(Area::of(area.word()), area);
         }
@@ -412,13 +444,13 @@ mod tests {
     fn after_a_cut_nothing_works_until_the_power_is_back() {
         let mut flash = Flash::new(2, 4);
         flash.cut_after(1, 7);
-        flash.program(0, 0, Area::Logged(3), 1).unwrap();
-        assert_eq!(flash.program(0, 1, Area::Logged(4), 2), Err(PowerLost));
-        assert_eq!(flash.read(0), Err(PowerLost));
-        assert_eq!(flash.erase(1), Err(PowerLost));
+        flash.program(FlashBlock(0), 0, Area::Logged(Lpn(3)), 1).unwrap();
+        assert_eq!(flash.program(FlashBlock(0), 1, Area::Logged(Lpn(4)), 2), Err(PowerLost));
+        assert_eq!(flash.read(Ppn(0)), Err(PowerLost));
+        assert_eq!(flash.erase(FlashBlock(1)), Err(PowerLost));
         flash.power_up();
-        assert_eq!(flash.read(0), Ok(1));
-        assert_eq!(flash.area(0), Area::Logged(3));
+        assert_eq!(flash.read(Ppn(0)), Ok(1));
+        assert_eq!(flash.area(Ppn(0)), Area::Logged(Lpn(3)));
     }
 
     #[test]
@@ -427,8 +459,8 @@ mod tests {
         for seed in 0..60 {
             let mut flash = Flash::new(1, 4);
             flash.cut_after(0, seed);
-            flash.program(0, 0, Area::Logged(3), 1).unwrap_err();
-            match flash.area(0) {
+            flash.program(FlashBlock(0), 0, Area::Logged(Lpn(3)), 1).unwrap_err();
+            match flash.area(Ppn(0)) {
                 Area::Blank => seen[0] += 1,
                 Area::Torn => seen[1] += 1,
                 _ => seen[2] += 1,
@@ -441,7 +473,7 @@ mod tests {
     #[should_panic(expected = "page 0 of block 0")]
     fn a_page_below_another_one_is_not_programmed() {
         let mut flash = Flash::new(1, 4);
-        flash.program(0, 1, Area::Logged(3), 1).unwrap();
-        let _ = flash.program(0, 0, Area::Logged(4), 2);
+        flash.program(FlashBlock(0), 1, Area::Logged(Lpn(3)), 1).unwrap();
+        let _ = flash.program(FlashBlock(0), 0, Area::Logged(Lpn(4)), 2);
     }
 }
