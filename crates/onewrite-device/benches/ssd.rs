@@ -56,7 +56,8 @@ fn main() {
         let counters = device.counters();
         let programs = counters.flash_program_bytes / PAGE_SIZE as u64;
         println!(
-            "ssd {name}: waf={:.2} map={:.3} Mprograms/s={:.2} Mhost/s={:.2} simulated_iops={:.0} memory early {} MiB, late {} MiB",
+            "ssd {name}: waf={:.2} map={:.3} Mprograms/s={:.2} Mhost/s={:.2} simulated_iops={:.0} memory early \
+             {} MiB, late {} MiB",
             counters.write_amplification().unwrap(),
             counters.map_program_bytes as f64 / counters.host_write_bytes() as f64,
             programs as f64 / seconds / 1e6,

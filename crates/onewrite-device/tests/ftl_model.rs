@@ -191,7 +191,8 @@ fn what_was_acknowledged_is_read_back_after_cuts_at_any_flash_operation() {
             }
         }
         println!(
-            "{name}: {cuts} cuts, {in_recovery} more in recovery, {moved} pages moved, {map_programs} programs for the map"
+            "{name}: {cuts} cuts, {in_recovery} more in recovery, {moved} pages moved, \
+             {map_programs} programs for the map"
         );
         assert!(cuts > 1000 && in_recovery > 300, "{name}: {cuts} cuts, {in_recovery} in recovery");
         assert!(moved > 300 && map_programs > 300, "{name}: {moved} pages moved, {map_programs} programs for the map");

@@ -80,8 +80,8 @@ fn every_translation_layer_keeps_every_promise_through_cuts_inside_merges_and_re
             }
         }
         println!(
-            "{layer:?}: {cuts} cuts, {merges} at a copy, {map} at a page of the map, {erases} in an erase; {recoveries} \
-             in recovery"
+            "{layer:?}: {cuts} cuts, {merges} at a copy, {map} at a page of the map, {erases} in an erase; \
+             {recoveries} in recovery"
         );
         assert!(
             merges > 50 && erases > 5 && recoveries > 100 && map > 0,

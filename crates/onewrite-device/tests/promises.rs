@@ -46,9 +46,13 @@ fn read(start: u64) -> Operation {
     Operation::Read { start: Lpn(start), count: 1 }
 }
 
-fn share(pairs: &[(u64, u64)]) -> Operation {
-    let pair = |&(target, source): &(u64, u64)| Remap { target: Lpn(target), source: Lpn(source) };
-    Operation::Share(pairs.iter().map(pair).collect())
+/// `target` is to read as `source` does.
+fn remap(target: u64, source: u64) -> Remap {
+    Remap { target: Lpn(target), source: Lpn(source) }
+}
+
+fn share(pairs: &[Remap]) -> Operation {
+    Operation::Share(pairs.to_vec())
 }
 
 /// Cuts, recovers, checks, and reads one page.
@@ -161,7 +165,7 @@ fn a_trim_drops_pages_in_the_buffer_so_that_they_never_reach_flash() {
 fn a_share_is_durable_at_completion_and_moves_no_data() {
     let (mut device, mut now) = (device("nvme-share"), Nanos::ZERO);
     run(&mut *device, &mut now, write(0, vec![page(1), page(2)])).0.unwrap();
-    run(&mut *device, &mut now, share(&[(10, 0), (11, 1)])).0.unwrap();
+    run(&mut *device, &mut now, share(&[remap(10, 0), remap(11, 1)])).0.unwrap();
     assert_eq!(survivor(&*device, 5, 10), page(1));
     assert_eq!(survivor(&*device, 5, 1), page(2), "sources are durable too");
     let counters = device.counters();
@@ -180,7 +184,7 @@ fn torn_share_changes_no_target() {
     }
     run(&mut *device, &mut now, Operation::Flush).0.unwrap();
     idle(&mut *device, &mut now);
-    let pairs: Vec<_> = (0..count).map(|lpn| (2000 + lpn, lpn)).collect();
+    let pairs: Vec<Remap> = (0..count).map(|lpn| remap(2000 + lpn, lpn)).collect();
     device.submit(Token(2), Request::new(share(&pairs), Cause::Data), now);
     let mut outcomes = [0; 2];
     let mut completed = Vec::new();
@@ -203,7 +207,7 @@ fn torn_share_changes_no_target() {
 
 #[test]
 fn a_share_from_nothing_is_refused_by_name() {
-    let error = run(&mut *device("ideal"), &mut Nanos::ZERO.clone(), share(&[(1, 7)])).0.unwrap_err();
+    let error = run(&mut *device("ideal"), &mut Nanos::ZERO.clone(), share(&[remap(1, 7)])).0.unwrap_err();
     assert_eq!(error, DeviceError::ShareSource { source_page: Lpn(7) });
 }
 

@@ -5,6 +5,10 @@
 //! takes `track_seek` plus a part of `full_seek` that grows with the square root of the distance (Ruemmler and Wilkes,
 //! IEEE Computer 1994). The platter never stops: the angle follows from the time.
 
+use std::ops::Range;
+
+use onewrite_block::Lpn;
+
 /// The moving parts of a disk, in nanoseconds and pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanics {
@@ -28,12 +32,12 @@ impl Mechanics {
         self.turn / self.track_pages
     }
 
-    fn track(&self, page: u64) -> u64 {
-        page / self.track_pages
+    fn track(&self, page: Lpn) -> u64 {
+        page.0 / self.track_pages
     }
 
     /// Time of a seek between the tracks of two pages.
-    fn seek(&self, from: u64, to: u64) -> u64 {
+    fn seek(&self, from: Lpn, to: Lpn) -> u64 {
         let distance = self.track(from).abs_diff(self.track(to));
         if distance == 0 {
             return 0;
@@ -44,18 +48,18 @@ impl Mechanics {
     }
 
     /// The moment when `page` comes under the head that stands at `head` now.
-    pub(crate) fn arrival(&self, now: u64, head: u64, page: u64) -> u64 {
+    pub(crate) fn arrival(&self, now: u64, head: Lpn, page: Lpn) -> u64 {
         let settled = now + self.seek(head, page);
         // A track begins where a track-to-track seek from the end of the one before ends.
         let skew = self.track(page) * (self.track_seek + self.page_time());
-        let wanted = ((page % self.track_pages) * self.page_time() + skew) % self.turn;
+        let wanted = ((page.0 % self.track_pages) * self.page_time() + skew) % self.turn;
         settled + (wanted + self.turn - settled % self.turn) % self.turn
     }
 
-    /// Time for `count` pages from `page` on to pass, track changes included.
-    pub(crate) fn transfer(&self, page: u64, count: u64) -> u64 {
-        let changes = self.track(page + count - 1) - self.track(page);
-        count * self.page_time() + changes * (self.track_seek + self.page_time())
+    /// Time for pages to pass under the head, track changes included.
+    pub(crate) fn transfer(&self, pages: &Range<Lpn>) -> u64 {
+        let changes = self.track(Lpn(pages.end.0 - 1)) - self.track(pages.start);
+        (pages.end.0 - pages.start.0) * self.page_time() + changes * (self.track_seek + self.page_time())
     }
 }
 
@@ -77,18 +81,18 @@ mod tests {
     #[test]
     fn the_next_page_comes_at_once_and_the_last_one_after_a_turn() {
         let disk = disk();
-        let first = disk.arrival(0, 0, 5);
-        let end = first + disk.transfer(5, 1);
-        assert!(disk.arrival(end, 5, 6) - end < disk.page_time());
-        let again = disk.arrival(end, 5, 5) - end;
+        let first = disk.arrival(0, Lpn(0), Lpn(5));
+        let end = first + disk.transfer(&(Lpn(5)..Lpn(6)));
+        assert!(disk.arrival(end, Lpn(5), Lpn(6)) - end < disk.page_time());
+        let again = disk.arrival(end, Lpn(5), Lpn(5)) - end;
         assert!(again > disk.turn * 9 / 10 && again < disk.turn, "{again}");
     }
 
     #[test]
     fn a_track_change_loses_no_turn() {
         let disk = disk();
-        let end = disk.arrival(0, 0, 399) + disk.transfer(399, 1);
-        let wait = disk.arrival(end, 399, 400) - end;
+        let end = disk.arrival(0, Lpn(0), Lpn(399)) + disk.transfer(&(Lpn(399)..Lpn(400)));
+        let wait = disk.arrival(end, Lpn(399), Lpn(400)) - end;
         assert!(wait < disk.turn / 4, "{wait}");
     }
 }

@@ -14,6 +14,7 @@ mod mechanics;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use onewrite_block::{
     Choices, Completion, Counters, Device, DeviceError, Geometry, Image, Lpn, Nanos, NextEvent, Operation, Page,
@@ -56,11 +57,34 @@ struct Cached {
     ticket: u64,
 }
 
+/// What the disk reads ahead: pages from `start` on, since `since`.
+#[derive(Clone, Copy, Debug)]
+struct LookAhead {
+    start: Lpn,
+    since: u64,
+}
+
+impl LookAhead {
+    /// The pages that it may hold.
+    fn pages(&self) -> Range<Lpn> {
+        self.start..self.start.offset(LOOK_AHEAD_PAGES)
+    }
+}
+
+/// A step of a request to come; the earliest first, of several at one moment the one that was set first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    moment: u64,
+    number: u64,
+    token: u32,
+    step: Step,
+}
+
 #[derive(Clone, Debug)]
 enum Arm {
     Rests,
     Reads { token: Token, end: u64 },
-    Writes { start: u64, pages: Vec<Cached>, end: u64 },
+    Writes { start: Lpn, pages: Vec<Cached>, end: u64 },
 }
 
 /// An emulated hard disk; see the module's head.
@@ -68,14 +92,14 @@ enum Arm {
 pub struct HardDisk {
     model: DiskModel,
     platter: Image,
-    cache: BTreeMap<u64, Cached>,
+    cache: BTreeMap<Lpn, Cached>,
     next_ticket: u64,
     arm: Arm,
-    head: u64,
-    /// Where the look-ahead begins and since when it goes on.
-    look_ahead: Option<(u64, u64)>,
+    /// The page that passed under the head last.
+    head: Lpn,
+    look_ahead: Option<LookAhead>,
     active: BTreeMap<u32, (Request, Vec<Page>)>,
-    steps: BinaryHeap<Reverse<(u64, u64, u32, Step)>>,
+    steps: BinaryHeap<Reverse<Due>>,
     steps_set: u64,
     reads: VecDeque<Token>,
     arriving: VecDeque<Token>,
@@ -98,7 +122,7 @@ impl HardDisk {
             cache: BTreeMap::new(),
             next_ticket: 1,
             arm: Arm::Rests,
-            head: 0,
+            head: Lpn(0),
             look_ahead: None,
             active: BTreeMap::new(),
             steps: BinaryHeap::new(),
@@ -119,7 +143,7 @@ impl HardDisk {
 
     fn at(&mut self, moment: u64, token: Token, step: Step) {
         self.steps_set += 1;
-        self.steps.push(Reverse((moment, self.steps_set, token.0, step)));
+        self.steps.push(Reverse(Due { moment, number: self.steps_set, token: token.0, step }));
     }
 
     fn cross_link(&mut self, pages: u64) -> u64 {
@@ -135,7 +159,7 @@ impl HardDisk {
     }
 
     fn next_moment(&self) -> Option<u64> {
-        let step = self.steps.peek().map_or(u64::MAX, |Reverse((moment, ..))| *moment);
+        let step = self.steps.peek().map_or(u64::MAX, |Reverse(due)| due.moment);
         let moment = step.min(self.arm_moment());
         (moment < u64::MAX && !self.is_dark).then_some(moment)
     }
@@ -148,7 +172,7 @@ impl HardDisk {
         }
         self.counters.count(request);
         match &request.operation {
-            Operation::Read { start, count } => self.read(token, start.0, u64::from(*count)),
+            Operation::Read { .. } => self.read(token),
             Operation::Write { pages, .. } => {
                 let end = self.cross_link(pages.len() as u64);
                 self.at(end, token, Step::Arrived);
@@ -164,27 +188,29 @@ impl HardDisk {
         }
     }
 
-    fn current(&self, lpn: u64) -> Page {
+    fn current(&self, lpn: Lpn) -> Page {
         let cached = self.cache.get(&lpn).map(|cached| cached.page.clone());
         let written = || match &self.arm {
-            Arm::Writes { start, pages, .. } if (*start..*start + pages.len() as u64).contains(&lpn) => {
-                Some(pages[(lpn - start) as usize].page.clone())
+            Arm::Writes { start, pages, .. } if (*start..start.offset(pages.len() as u64)).contains(&lpn) => {
+                Some(pages[(lpn.0 - start.0) as usize].page.clone())
             }
             _ => None,
         };
-        cached.or_else(written).unwrap_or_else(|| self.platter.page(Lpn(lpn)).clone())
+        cached.or_else(written).unwrap_or_else(|| self.platter.page(lpn).clone())
     }
 
-    fn read(&mut self, token: Token, start: u64, count: u64) {
-        let pages = (start..start + count).map(|lpn| self.current(lpn)).collect();
-        self.active.get_mut(&token.0).expect("under way").1 = pages;
-        if (start..start + count).all(|lpn| self.cache.contains_key(&lpn)) {
+    fn read(&mut self, token: Token) {
+        let Range { start, end } = self.read_range(token);
+        let range = || (start.0..end.0).map(Lpn);
+        let count = end.0 - start.0;
+        self.active.get_mut(&token.0).expect("under way").1 = range().map(|lpn| self.current(lpn)).collect();
+        if range().all(|lpn| self.cache.contains_key(&lpn)) {
             return self.send(token, self.now, count);
         }
         match self.look_ahead {
-            Some((from, since)) if start >= from && start + count <= from + LOOK_AHEAD_PAGES => {
-                let ready = since + self.model.mechanics.transfer(from, start + count - from);
-                self.look_ahead = Some((start + count, ready));
+            Some(ahead) if start >= ahead.start && end <= ahead.pages().end => {
+                let ready = ahead.since + self.model.mechanics.transfer(&(ahead.start..end));
+                self.look_ahead = Some(LookAhead { start: end, since: ready });
                 self.send(token, ready.max(self.now), count);
             }
             _ => self.reads.push_back(token),
@@ -205,7 +231,7 @@ impl HardDisk {
             if self.cache.len() + pages.len() > self.model.cache_pages && !self.cache.is_empty() {
                 return;
             }
-            for (lpn, page) in (start.0..).zip(pages.clone()) {
+            for (lpn, page) in (start.0..).map(Lpn).zip(pages.clone()) {
                 self.keep(lpn, page);
             }
             self.arriving.pop_front();
@@ -214,13 +240,13 @@ impl HardDisk {
     }
 
     /// Puts a page into the cache; what a FLUSH covers goes on being covered.
-    fn keep(&mut self, lpn: u64, page: Page) {
+    fn keep(&mut self, lpn: Lpn, page: Page) {
         let target = self.flushes.back().map_or(0, |(_, target)| *target);
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let before = self.cache.get(&lpn).map(|cached| cached.ticket).filter(|before| *before <= target);
         self.cache.insert(lpn, Cached { page, ticket: before.unwrap_or(ticket) });
-        if self.look_ahead.is_some_and(|(from, _)| (from..from + LOOK_AHEAD_PAGES).contains(&lpn)) {
+        if self.look_ahead.is_some_and(|ahead| ahead.pages().contains(&lpn)) {
             self.look_ahead = None;
         }
     }
@@ -256,54 +282,56 @@ impl HardDisk {
         }
     }
 
-    fn read_range(&self, token: Token) -> (u64, u64) {
+    /// The pages that a read asks for.
+    fn read_range(&self, token: Token) -> Range<Lpn> {
         match self.active[&token.0].0.operation {
-            Operation::Read { start, count } => (start.0, u64::from(count)),
-            _ => unreachable!("only reads wait for the arm"),
+            Operation::Read { start, count } => start..start.offset(u64::from(count)),
+            _ => unreachable!("it is a read"),
         }
+    }
+
+    /// When a page comes under the head.
+    fn arrival(&self, page: Lpn) -> u64 {
+        self.model.mechanics.arrival(self.now, self.head, page)
     }
 
     fn nearest_read(&self) -> Option<usize> {
         if self.reads.len() > PATIENCE {
             return Some(0);
         }
-        let arrival = |index: &usize| {
-            let start = self.read_range(self.reads[*index]).0;
-            self.model.mechanics.arrival(self.now, self.head, start)
-        };
+        let arrival = |index: &usize| self.arrival(self.read_range(self.reads[*index]).start);
         (0..self.reads.len()).min_by_key(arrival)
     }
 
     fn begin_read(&mut self, token: Token) {
-        let (start, count) = self.read_range(token);
-        let arrival = self.model.mechanics.arrival(self.now, self.head, start);
-        let end = arrival + self.model.mechanics.transfer(start, count);
+        let pages = self.read_range(token);
+        let end = self.arrival(pages.start) + self.model.mechanics.transfer(&pages);
         self.arm = Arm::Reads { token, end };
     }
 
     /// The first page of the cached run that comes under the head first, of those on both sides of it.
-    fn nearest_run(&self) -> Option<u64> {
+    fn nearest_run(&self) -> Option<Lpn> {
         let target = self.flushes.back().map(|(_, target)| *target);
         let is_wanted = |cached: &Cached| target.is_none_or(|target| cached.ticket <= target);
-        let begins_run = |lpn: &u64| *lpn == 0 || !self.cache.contains_key(&(lpn - 1));
+        let begins_run = |lpn: &Lpn| lpn.0 == 0 || !self.cache.contains_key(&Lpn(lpn.0 - 1));
         let above = self.cache.range(self.head..).filter(|(lpn, cached)| is_wanted(cached) && begins_run(lpn));
         let below = self.cache.range(..self.head).rev().filter(|(lpn, cached)| is_wanted(cached) && begins_run(lpn));
         let near = above.take(CANDIDATES).chain(below.take(CANDIDATES)).map(|(lpn, _)| *lpn);
-        let nearest = near.min_by_key(|lpn| self.model.mechanics.arrival(self.now, self.head, *lpn));
+        let nearest = near.min_by_key(|lpn| self.arrival(*lpn));
         // A covered page may lie inside a run that began with others.
         nearest.or_else(|| self.cache.iter().find(|(_, cached)| is_wanted(cached)).map(|(lpn, _)| *lpn))
     }
 
-    fn begin_write(&mut self, start: u64) {
+    fn begin_write(&mut self, start: Lpn) {
         let mut pages = Vec::new();
-        while let Some(cached) = self.cache.remove(&(start + pages.len() as u64)) {
+        while let Some(cached) = self.cache.remove(&start.offset(pages.len() as u64)) {
             pages.push(cached);
             if pages.len() as u64 == RUN_PAGES_MAX {
                 break;
             }
         }
-        let arrival = self.model.mechanics.arrival(self.now, self.head, start);
-        let end = arrival + self.model.mechanics.transfer(start, pages.len() as u64);
+        let written = start..start.offset(pages.len() as u64);
+        let end = self.arrival(start) + self.model.mechanics.transfer(&written);
         self.look_ahead = None;
         self.arm = Arm::Writes { start, pages, end };
     }
@@ -312,15 +340,15 @@ impl HardDisk {
         match std::mem::replace(&mut self.arm, Arm::Rests) {
             Arm::Rests => unreachable!("a resting arm has no event"),
             Arm::Reads { token, .. } => {
-                let (start, count) = self.read_range(token);
-                self.head = start + count - 1;
-                self.look_ahead = Some((start + count, self.now));
-                self.send(token, self.now, count);
+                let Range { start, end } = self.read_range(token);
+                self.head = Lpn(end.0 - 1);
+                self.look_ahead = Some(LookAhead { start: end, since: self.now });
+                self.send(token, self.now, end.0 - start.0);
             }
             Arm::Writes { start, pages, .. } => {
-                self.head = start + pages.len() as u64 - 1;
-                for (lpn, cached) in (start..).zip(pages) {
-                    self.platter.set(Lpn(lpn), cached.page);
+                self.head = start.offset(pages.len() as u64 - 1);
+                for (lpn, cached) in (start.0..).map(Lpn).zip(pages) {
+                    self.platter.set(lpn, cached.page);
                 }
                 self.admit_arrived();
                 self.advance_flushes();
@@ -329,17 +357,17 @@ impl HardDisk {
     }
 
     fn step(&mut self, completed: &mut Vec<Completion>) {
-        let Reverse((_, _, number, step)) = self.steps.pop().expect("a step was seen");
-        let token = Token(number);
-        match step {
+        let Reverse(due) = self.steps.pop().expect("a step was seen");
+        let token = Token(due.token);
+        match due.step {
             Step::Decoded => self.decoded(token),
             Step::Arrived => {
                 self.arriving.push_back(token);
                 self.admit_arrived();
             }
             Step::Done => {
-                let (_, pages) = self.active.remove(&number).expect("a request ends once");
-                let outcome = self.failed.remove(&number).map_or(Ok(pages), Err);
+                let (_, pages) = self.active.remove(&token.0).expect("a request ends once");
+                let outcome = self.failed.remove(&token.0).map_or(Ok(pages), Err);
                 completed.push(Completion { token, outcome });
             }
         }
@@ -417,8 +445,8 @@ impl PowerCut for HardDisk {
         (self.is_dark, self.is_cut) = (true, true);
         if let Arm::Writes { start, pages, .. } = std::mem::replace(&mut self.arm, Arm::Rests) {
             let reached = choices.index(pages.len() + 1);
-            for (lpn, cached) in (start..).zip(pages).take(reached) {
-                self.platter.set(Lpn(lpn), cached.page);
+            for (lpn, cached) in (start.0..).map(Lpn).zip(pages).take(reached) {
+                self.platter.set(lpn, cached.page);
             }
         }
         self.cache.clear();
@@ -438,7 +466,7 @@ impl PowerCut for HardDisk {
         self.now = self.now.max(now.0);
         (self.is_dark, self.is_cut) = (false, false);
         self.armed = self.armed.filter(|point| *point > self.cut_points);
-        (self.head, self.link_free) = (0, self.now);
+        (self.head, self.link_free) = (Lpn(0), self.now);
         Ok(RecoveryReport::default())
     }
 

@@ -8,7 +8,7 @@ use onewrite_block::{
 use onewrite_device::ftl::{self, FtlDevice, FtlRules};
 use onewrite_device::{Age, Layer, Profile};
 
-use super::{idle, page, read, run, share, survivor, write};
+use super::{idle, page, read, remap, run, share, survivor, write};
 
 const FAST: Layer = Layer::Fast { random_blocks: None };
 const BAST: Layer = Layer::Bast { log_blocks: None };
@@ -52,7 +52,7 @@ fn a_fua_write_is_durable_at_its_end_and_a_capacitor_saves_every_write() {
 fn share_is_refused_with_a_cure() {
     let mut device = layered("nvme-share", FAST, 16 * MIB);
     assert!(device.geometry().share_refusal.as_ref().is_some_and(|why| why.contains("--ftl page")));
-    let error = run(&mut device, &mut Nanos::ZERO.clone(), share(&[(1, 0)])).0.unwrap_err();
+    let error = run(&mut device, &mut Nanos::ZERO.clone(), share(&[remap(1, 0)])).0.unwrap_err();
     assert!(matches!(error, DeviceError::Unsupported { operation: "SHARE", .. }), "{error}");
 }
 
@@ -162,9 +162,21 @@ fn a_hard_disk_has_no_age() {
     assert!(error.contains("leave --age out"), "{error}");
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Read,
+    Write,
+}
+
+/// Requests per second, as the layer alone estimates them and as the device carries them out.
+struct Iops {
+    estimated: f64,
+    found: f64,
+}
+
 /// Requests per second of single pages at random places, one at a time, as the layer alone estimates them and as the
 /// device carries them out, on a device that was filled before.
-fn random_iops(layer: Layer, is_write: bool) -> (f64, f64) {
+fn random_iops(layer: Layer, kind: Kind) -> Iops {
     const REQUESTS: u64 = 4000;
     let bytes = 256 * MIB;
     let pages = bytes / PAGE_SIZE as u64;
@@ -181,15 +193,17 @@ fn random_iops(layer: Layer, is_write: bool) -> (f64, f64) {
             begin = now;
         }
         let lpn = choices.below(pages);
-        let operation = if is_write { write(lpn, vec![page(1)]) } else { read(lpn) };
         let alike = ftl::Lpn(lpn as u32).run(1);
-        let estimated = if is_write { alone.write(alike) } else { alone.read(alike) };
+        let (operation, estimated) = match kind {
+            Kind::Read => (read(lpn), alone.read(alike)),
+            Kind::Write => (write(lpn, vec![page(1)]), alone.write(alike)),
+        };
         estimated.unwrap();
         run(&mut device, &mut now, operation).0.unwrap();
     }
     idle(&mut device, &mut now);
     let per_second = |span: Nanos| REQUESTS as f64 / span.as_secs_f64();
-    (per_second(alone.finish()), per_second(now - begin))
+    Iops { estimated: per_second(alone.finish()), found: per_second(now - begin) }
 }
 
 /// The two models share the clock of the flash and differ in their buffers: so far they may be apart.
@@ -198,10 +212,10 @@ const ESTIMATE_WITHIN: f64 = 0.05;
 #[test]
 fn a_card_is_as_fast_as_the_estimate_of_its_layer_alone() {
     for layer in [FAST, BAST, DFTL] {
-        for is_write in [true, false] {
-            let (estimated, found) = random_iops(layer, is_write);
-            println!("{layer:?}, writes {is_write}: {estimated:.1} a second by estimate, {found:.1} on the device");
-            assert!((found / estimated - 1.0).abs() < ESTIMATE_WITHIN, "{layer:?} {is_write}: {estimated} {found}");
+        for kind in [Kind::Write, Kind::Read] {
+            let Iops { estimated, found } = random_iops(layer, kind);
+            println!("{layer:?}, {kind:?}: {estimated:.1} a second by estimate, {found:.1} on the device");
+            assert!((found / estimated - 1.0).abs() < ESTIMATE_WITHIN, "{layer:?} {kind:?}: {estimated} {found}");
         }
     }
 }

@@ -34,6 +34,15 @@ fn holds(page: &Page, value: Value) -> bool {
     }
 }
 
+/// When a change becomes durable on a device without a capacitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promise {
+    /// With its completion: FUA, SHARE.
+    Completion,
+    /// With the next FLUSH.
+    Flush,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Put {
     value: Value,
@@ -163,10 +172,19 @@ impl<D: Subject> Driver<D> {
         token
     }
 
-    pub fn write(&mut self, start: u64, count: u64, fua: bool) -> u32 {
+    pub fn write(&mut self, start: u64, count: u64) -> u32 {
+        self.submit_write(start, count, Promise::Flush)
+    }
+
+    pub fn write_fua(&mut self, start: u64, count: u64) -> u32 {
+        self.submit_write(start, count, Promise::Completion)
+    }
+
+    fn submit_write(&mut self, start: u64, count: u64, promise: Promise) -> u32 {
         let values: Vec<Value> = (self.next_value..).take(count as usize).collect();
         self.next_value += count;
         let pages = values.iter().map(|&value| page_of(value)).collect();
+        let fua = promise == Promise::Completion;
         self.submit(Operation::Write { start: Lpn(start), pages, fua }, values)
     }
 
@@ -182,10 +200,10 @@ impl<D: Subject> Driver<D> {
         self.submit(Operation::Read { start: Lpn(start), count }, Vec::new())
     }
 
-    /// Shares `(target, source)` pairs; the sources must be settled and hold something.
-    pub fn share(&mut self, pairs: &[(u64, u64)]) -> u32 {
-        let values = pairs.iter().map(|&(_, source)| self.settled_value(source).expect("a settled source")).collect();
-        let pairs = pairs.iter().map(|&(target, source)| Remap { target: Lpn(target), source: Lpn(source) }).collect();
+    /// Shares pairs; the sources must be settled and hold something.
+    pub fn share(&mut self, pairs: Vec<Remap>) -> u32 {
+        let value = |pair: &Remap| self.settled_value(pair.source.0).expect("a settled source");
+        let values = pairs.iter().map(value).collect();
         self.submit(Operation::Share(pairs), values)
     }
 
@@ -244,19 +262,22 @@ impl<D: Subject> Driver<D> {
                 }
             }
             Operation::Flush => self.persist_completed_before(request.submitted),
-            Operation::Write { fua, .. } => self.put_completed(&request, moment, *fua),
-            Operation::Trim { .. } => self.put_completed(&request, moment, false),
-            Operation::Share(_) => self.put_completed(&request, moment, true),
+            Operation::Write { fua: false, .. } | Operation::Trim { .. } => {
+                self.put_completed(&request, moment, Promise::Flush);
+            }
+            Operation::Write { fua: true, .. } | Operation::Share(_) => {
+                self.put_completed(&request, moment, Promise::Completion);
+            }
         }
     }
 
-    fn put_completed(&mut self, request: &UnderWay, moment: u64, is_durable: bool) {
+    fn put_completed(&mut self, request: &UnderWay, moment: u64, promise: Promise) {
         let keeps_completed = self.device.geometry().on_power_loss == PowerLoss::KeepsCompleted;
         for lpn in changed(&request.operation) {
             let puts = &mut self.pages[lpn as usize];
             let put = puts.iter_mut().find(|put| put.submitted == request.submitted).expect("was put");
             put.completed = Some(moment);
-            put.is_durable |= is_durable || keeps_completed;
+            put.is_durable |= promise == Promise::Completion || keeps_completed;
             forget_superseded(puts);
         }
     }
@@ -414,9 +435,9 @@ impl<D: Subject> Driver<D> {
         };
         let is_free = |driver: &Driver<D>| !(start..start + count).any(|lpn| driver.is_being_shared(lpn));
         if is_drawn(mix.write) && is_free(self) {
-            self.write(start, count, false);
+            self.write(start, count);
         } else if is_drawn(mix.fua) && is_free(self) && geometry.fua {
-            self.write(start, count, true);
+            self.write_fua(start, count);
         } else if is_drawn(mix.flush) {
             self.flush();
         } else if is_drawn(mix.trim) && is_free(self) && geometry.trim_read != TrimRead::Unsupported {
@@ -429,23 +450,23 @@ impl<D: Subject> Driver<D> {
     }
 
     fn share_random(&mut self, mix: &Mix, count: u64, choices: &mut Choices) {
-        let mut pairs: Vec<(u64, u64)> = Vec::new();
+        let mut pairs: Vec<Remap> = Vec::new();
         for _ in 0..count {
             let (target, source) = (choices.below(mix.range), choices.below(mix.range));
-            let is_named = |lpn| pairs.iter().any(|pair| pair.0 == lpn || pair.1 == lpn);
+            let is_named = |lpn| pairs.iter().any(|pair| pair.target.0 == lpn || pair.source.0 == lpn);
             let is_source = self.settled_value(source).is_some_and(|value| value != 0) && !self.is_changing(source);
             let is_quiet = !self.is_changing(target) && !self.is_being_shared(target) && !self.is_being_shared(source);
             if target != source
                 && is_source
                 && is_quiet
                 && !is_named(target)
-                && !pairs.iter().any(|pair| pair.0 == source)
+                && !pairs.iter().any(|pair| pair.target.0 == source)
             {
-                pairs.push((target, source));
+                pairs.push(Remap { target: Lpn(target), source: Lpn(source) });
             }
         }
         if !pairs.is_empty() {
-            self.share(&pairs);
+            self.share(pairs);
         }
     }
 
