@@ -5,14 +5,13 @@
 //!   │ header         │ block table, 16 bytes each  │ out-of-band areas           │ content
 //!   │ magic, version, shape, profile, CRC          │ one for each page           │ one for each page
 //!
-//!   block: FlashBlock erase count, u32 1 if bad, u32 0, u32 CRC32C of what precedes
+//!   block: u32 erase count, u32 1 if bad, u32 0, u32 CRC32C of what precedes
 //!   area:  u32 logical page, u32 erase count of its block, u64 sequence, u32 page number, u32 0, u32 0, u32 CRC32C
 //! ```
 //!
-//! A page is programmed by writing its content and then its area; the area counts only with the erase count that its
-//! block has now. So an erase writes one entry, and whatever instant the process is killed at, a page is whole or
-//! blank. All numbers are little-endian. Every FLUSH, FUA and SHARE ends with `fdatasync`, for the sake of the host's
-//! own power.
+//! A program writes the content and then the area; the area counts only with the erase count that its block has now. So
+//! an erase writes one entry, and a page is whole or blank whenever the process is killed. All numbers are little-endian.
+//! Every FLUSH, FUA and SHARE ends with `fdatasync`, in case the host itself loses power.
 
 use std::cell::RefCell;
 use std::fs::File;

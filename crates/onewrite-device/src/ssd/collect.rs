@@ -7,8 +7,8 @@
 //!
 //! Each die collects its own blocks and moves pages within itself, so dies never wait for each other's collection. Host
 //! and moved pages never share a block. A block is erased only when a batch of the map log that began after its last
-//! page had moved is durable: recovery never meets a map entry that points into an erased block, and the owners of a
-//! shared page are never known from its out-of-band area alone.
+//! page had moved is durable: recovery never meets a map entry that points into an erased block, and never needs the
+//! out-of-band area of a shared page to learn its owners.
 
 use super::Ssd;
 use super::die::{Activity, Cargo, Emptied, Front, Origin, Stream, Victim};

@@ -1,8 +1,8 @@
 //! Power cut: what the operations under way leave in flash, and what a capacitor saves.
 //!
-//! A page being programmed is afterwards blank, torn or whole; a block being erased is as before, torn or blank; which
-//! of them is chance. Everything else that is not in flash is gone, unless a capacitor had the time to dump the buffer
-//! and the dirty map.
+//! A page being programmed is afterwards blank, torn or whole; a block being erased is as before, torn or blank. Chance
+//! decides. Everything else that is not in flash is gone, unless a capacitor had the time to dump the buffer and the
+//! dirty map.
 
 use onewrite_block::{Choices, Page};
 

@@ -1,7 +1,6 @@
 //! Die: one flash die, what it does at the moment and what waits for it.
 //!
-//! A die does one operation at a time; everything that it could do next is here, what it *will* do next is decided in
-//! `schedule`.
+//! A die does one operation at a time. Here is everything that it could do next; `schedule` decides what it does.
 //!
 //! ```text
 //!   Idle ──► ReadArray ──► ReadBus ──► Idle            array first, then the channel when it is free

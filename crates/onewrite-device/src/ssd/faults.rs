@@ -6,8 +6,8 @@
 //! | erase   | block marked bad               | retires it                                                           |
 //! | read    | page lost for good             | reads of it fail by name until it is written again                   |
 //!
-//! A log page that fails is written again behind it; a log block that cannot be erased leaves the ring. When bad blocks
-//! have used up what the device works with, it takes no more writes and says so; reads go on.
+//! A log page that fails is written again behind the failed one; a log block that cannot be erased leaves the ring. When
+//! too few good blocks are left to work with, the device refuses writes by name; reads go on.
 
 use onewrite_block::{Choices, DeviceError, Operation};
 

@@ -1,4 +1,4 @@
-//! Map log: the ring of blocks that makes the map durable, seen as state; what happens with it is in `mapping_flow`.
+//! Map log: the state of the ring of blocks that makes the map durable; `mapping_flow` works on it.
 //!
 //! ```text
 //!            oldest                       head
@@ -6,9 +6,9 @@
 //!            └ erased once every segment was written whole behind it, and a seal too
 //! ```
 //!
-//! Pages are programmed one at a time, each numbered one higher than the last, so a cut can tear the last one only and
-//! a page is made from what all earlier pages, being durable, already say. Segments are rewritten in turn, as many for
-//! each page of records that a round of the ring sees all of them: there is no checkpoint to wait for.
+//! Pages are programmed one at a time, each numbered one higher than the last. So a cut can tear the last one only, and
+//! all earlier pages are durable when a page is made. Segments are rewritten in turn, so many for each page of records
+//! that one round of the ring rewrites all of them: there is no checkpoint to wait for.
 
 use std::collections::VecDeque;
 use std::ops::Range;

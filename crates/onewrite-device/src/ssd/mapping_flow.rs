@@ -1,8 +1,9 @@
 //! Map flow: how changes of the map become durable.
 //!
 //! A *batch* is everything that the map log has to learn at one moment: the dirty map, the open blocks with their
-//! numbers of programmed pages (the *seal*), and the SHAREs that are ready. Whoever needs durability joins the next
-//! batch, so that requests of one moment share its pages. Segments that are due follow a batch.
+//! numbers of programmed pages (the *seal*), and the SHAREs that are ready. A request that
+//! needs durability joins the next batch, so requests of one moment share its pages. Segments that are due follow a
+//! batch.
 //!
 //! ```text
 //!   wanted ──begin──► records, records, …, sealed (+ shares) ──all durable──► waiters end, blocks are announced,

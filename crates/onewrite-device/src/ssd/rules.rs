@@ -1,5 +1,4 @@
-//! Rules: the decisions of the FTL that crash consistency hangs on, each one line, so that a test can break one of
-//! them.
+//! Rules: the decisions of the FTL that crash consistency depends on, each one line, so that a test can break it.
 //!
 //! [`Sound`] is what every device follows. A test crate implements [`Rules`] with one rule broken and shows that the
 //! model test notices: a canary.

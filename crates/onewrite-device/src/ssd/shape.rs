@@ -1,9 +1,9 @@
 //! Shape: how many channels, dies, blocks and pages an SSD of a given capacity has.
 //!
 //! A *page* is 4 KiB: the unit of the map and of a flash page. Where real flash has larger pages, that is stated as
-//! more planes: a die programs up to `planes` neighbouring pages of one block in one operation. A *block* is what one
+//! more planes: a die programs up to `planes` consecutive pages of one block in one operation. A *block* is what one
 //! erase takes: the same block of all planes of a die. Block `n` lies on die `n % dies`, die `n` on channel
-//! `n % channels`, so that neighbouring numbers lie on different channels.
+//! `n % channels`, so that consecutive numbers lie on different channels.
 //!
 //! Small devices keep the profile's planes and shrink blocks, then dies, so that every die still has enough blocks
 //! for its open ones, its spare ones and a choice of victims. The map log has blocks of its own behind the others.

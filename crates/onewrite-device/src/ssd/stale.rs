@@ -1,8 +1,7 @@
 //! Stale content: a flash page that nobody reads any more gives its bytes back before its block is erased.
 //!
-//! Real flash keeps such a page until the erase, and so does this one: program order, out-of-band area and page count
-//! stay. Only the payload goes, so that a long run takes memory for what the host can still read, not for all that
-//! flash holds.
+//! Real flash keeps such a page until the erase. So does this one: program order, out-of-band area and page count stay.
+//! Only the payload goes, so a long run takes memory for what the host can still read, not for all that flash holds.
 //!
 //! ```text
 //!   last owner leaves ──► fresh ──batch begins──► covered ──batch durable──► payload dropped
