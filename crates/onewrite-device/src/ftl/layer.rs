@@ -139,6 +139,7 @@ impl FtlPlan {
     }
 
     /// The pages of a logical block.
+    #[inline]
     pub(super) fn pages_of(&self, logical: LogicalBlock) -> Range<Lpn> {
         let first = logical.first(self.block_pages);
         first..first.offset(self.block_pages).min(Lpn(self.logical_pages))

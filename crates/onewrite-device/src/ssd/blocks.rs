@@ -131,12 +131,14 @@ impl Blocks {
         &self.free[die]
     }
 
+    #[inline]
     fn head(&mut self, block: FlashBlock) -> &mut FlashBlock {
         let die = self.die(block);
         let valid = self.valid[block.index()] as usize;
         &mut self.heads[die * (self.counts.pages_per_block as usize + 1) + valid]
     }
 
+    #[inline]
     fn link(&mut self, block: FlashBlock) {
         let die = self.die(block);
         self.fewest[die] = self.fewest[die].min(self.valid[block.index()]);
@@ -148,6 +150,7 @@ impl Blocks {
         }
     }
 
+    #[inline]
     fn unlink(&mut self, block: FlashBlock) {
         let (before, after) = (self.before[block.index()], self.after[block.index()]);
         match before {

@@ -40,10 +40,17 @@ impl<T: Copy> CowTable<T> {
     /// Changes one entry.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: T) {
+        match self.pieces[index / PIECE_LENGTH].as_mut().and_then(Rc::get_mut) {
+            Some(piece) => piece[index % PIECE_LENGTH] = value,
+            None => self.own(index / PIECE_LENGTH)[index % PIECE_LENGTH] = value,
+        }
+    }
+
+    /// A piece that nobody else holds.
+    #[cold]
+    fn own(&mut self, piece: usize) -> &mut [T; PIECE_LENGTH] {
         let blank = self.blank;
-        let piece = &mut self.pieces[index / PIECE_LENGTH];
-        let piece = piece.get_or_insert_with(|| Rc::new([blank; PIECE_LENGTH]));
-        Rc::make_mut(piece)[index % PIECE_LENGTH] = value;
+        Rc::make_mut(self.pieces[piece].get_or_insert_with(|| Rc::new([blank; PIECE_LENGTH])))
     }
 
     /// The first index of each written piece and its entries; the last piece may reach beyond the table.
