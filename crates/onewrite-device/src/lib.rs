@@ -27,7 +27,7 @@ pub mod waf;
 
 pub use age::Age;
 pub use error::Error;
-pub use file::{Access, FileDisk, Hold, loops_on};
+pub use file::{Access, FileDisk, Hold, Submission, loops_on};
 pub use hdd::HardDisk;
 pub use latency::{Latencies, Latency, LatencyStep};
 pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Layer, Profile, Victim};

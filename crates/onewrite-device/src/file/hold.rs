@@ -20,7 +20,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::refuse;
+use super::open::refuse;
 use super::users::{self, Loop, Use};
 use crate::error::Error;
 

@@ -1,4 +1,4 @@
-//! Sys: what only the kernel knows and no library asks it; the one place of this crate with `unsafe`.
+//! Sys: what only the kernel knows and no library asks it; with `ring`, the only place of this crate with `unsafe`.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,0 +1,181 @@
+//! Open: how a file or block device of the host becomes a disk, and how it is refused.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use onewrite_block::{Geometry, PAGE_SIZE, TrimRead};
+
+use super::work::Alignment;
+use super::{Access, FileDisk, Hold, reflink};
+use crate::error::Error;
+
+pub(super) fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'static str) -> Error {
+    Error::Host { path: path.display().to_string(), operation, kind: error.kind(), message: error.to_string(), cure }
+}
+
+/// What to do where a file cannot be opened to be written.
+fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {
+    let is_refused = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
+    match is_refused && File::open(path).is_ok() {
+        true => "it is read-only for you: get permission to write, or work on a copy",
+        false => "name an existing image or block device that you may write",
+    }
+}
+
+/// What helps where a file could not be made longer.
+fn cure_of_extending(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            "the file system below, or `ulimit -f`, takes no file of that size (ext4: 16TiB at most); choose a smaller one"
+        }
+        _ => "free space or choose a smaller size",
+    }
+}
+
+impl FileDisk {
+    /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete last
+    /// page.
+    ///
+    /// # Errors
+    /// If it cannot be opened for reading and writing, holds no page, or others have it in use ([`Error::Busy`]).
+    pub fn open(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let (file, hold) = held(path, Access::Alone, |options| {
+            options.write(true).open(path).map_err(|error| refuse(path, "open", &error, cure_of_writing(path, &error)))
+        })?;
+        FileDisk::of(path, file, hold, Access::Alone)
+    }
+
+    /// [`FileDisk::open`] past the host's page cache (`O_DIRECT`), so that reads and writes reach the device.
+    ///
+    /// # Errors
+    /// As there, or if the file system below cannot.
+    pub fn open_direct(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let (file, hold) = held(path, Access::Alone, |options| {
+            options.write(true).custom_flags(flags).open(path).map_err(|error| {
+                let cure = "name a file or block device that can do them, not one in memory";
+                refuse(path, "open for direct transfers", &error, cure)
+            })
+        })?;
+        Ok(FileDisk { alignment: Alignment::Direct, ..FileDisk::of(path, file, hold, Access::Alone)? })
+    }
+
+    /// Opens an existing file or block device to be read, beside others that read; takes no permission to write, and every
+    /// request that changes something fails. An incomplete last page is read with zeros behind its end.
+    ///
+    /// # Errors
+    /// If it cannot be opened for reading, is empty, or others change it ([`Error::Busy`]); a mounted disk changes
+    /// underneath, so that it is refused, too.
+    pub fn view(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let (file, hold) = held(path, Access::Shared, |options| {
+            options.open(path).map_err(|error| {
+                refuse(path, "open", &error, "name an existing image or block device that you may read")
+            })
+        })?;
+        FileDisk::of(path, file, hold, Access::Shared)
+    }
+
+    /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
+    ///
+    /// # Errors
+    /// If it cannot be made or is shorter than a page, or others have it in use; a file that was not there before is not left
+    /// behind.
+    pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<FileDisk, Error> {
+        let path = path.as_ref();
+        let is_new = match OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(refuse(path, "create", &error, "choose a directory you may write to")),
+        };
+        let made = FileDisk::make(path, bytes);
+        if is_new && made.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. })) {
+            // If it cannot be removed either, what went wrong before is the error to tell.
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    }
+
+    /// The same disk, called `path` in messages: what it will be called once it is whole.
+    pub fn called(mut self, path: &Path) -> FileDisk {
+        self.geometry.name = path.display().to_string();
+        self
+    }
+
+    fn make(path: &Path, bytes: u64) -> Result<FileDisk, Error> {
+        let (file, hold) = held(path, Access::Alone, |options| {
+            options
+                .write(true)
+                .open(path)
+                .map_err(|error| refuse(path, "create", &error, "name a file or block device that you may write"))
+        })?;
+        let metadata = file.metadata().map_err(|error| refuse(path, "stat", &error, "check the path"))?;
+        if metadata.is_file() && metadata.len() < bytes {
+            file.set_len(bytes).map_err(|error| refuse(path, "extend", &error, cure_of_extending(&error)))?;
+        }
+        FileDisk::of(path, file, hold, Access::Alone)
+    }
+
+    fn of(path: &Path, file: File, hold: Hold, access: Access) -> Result<FileDisk, Error> {
+        let bytes = length(&file).map_err(|error| refuse(path, "measure", &error, "name a file or block device"))?;
+        let pages = match access {
+            Access::Alone => bytes / PAGE_SIZE as u64,
+            Access::Shared => bytes.div_ceil(PAGE_SIZE as u64),
+        };
+        if pages == 0 {
+            let problem = format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}");
+            let error = io::Error::new(io::ErrorKind::InvalidInput, problem);
+            return Err(refuse(path, "open", &error, "it is no image; `onewrite mkfs` makes one of a --size"));
+        }
+        let name = path.display().to_string();
+        let share_refusal = match access {
+            Access::Alone => reflink::trial(path, &file).err(),
+            Access::Shared => Some("it is open for reading only".to_owned()),
+        };
+        let geometry = Geometry {
+            trim_read: TrimRead::Zeros,
+            share_pairs_max: if share_refusal.is_none() { reflink::PAIRS_MAX } else { 0 },
+            share_refusal,
+            ..Geometry::plain(name, pages)
+        };
+        Ok(FileDisk::new(file, geometry, hold))
+    }
+}
+
+/// Opens `path` with `open` and holds it: what is open in the end is what the path names.
+fn held(
+    path: &Path,
+    access: Access,
+    open: impl Fn(&mut OpenOptions) -> Result<File, Error>,
+) -> Result<(File, Hold), Error> {
+    let open = || open(OpenOptions::new().read(true));
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+        let hold = Hold::device(path, access)?;
+        return Ok((open()?, hold));
+    }
+    loop {
+        let file = open()?;
+        let hold = Hold::file(path, &file, access)?;
+        // Another program may have put a new file into its place before the lock was taken.
+        match (file.metadata(), std::fs::metadata(path)) {
+            (Ok(open), Ok(named)) if (open.dev(), open.ino()) != (named.dev(), named.ino()) => continue,
+            _ => return Ok((file, hold)),
+        }
+    }
+}
+
+/// Bytes of a file or block device.
+fn length(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        return Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?);
+    }
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok(metadata.len())
+}
