@@ -254,13 +254,13 @@ pub(crate) struct Aligned {
 }
 
 impl Aligned {
-    /// For blocks of so many pages.
+    /// For blocks of `pages_per_block` pages.
     #[inline]
     pub(crate) const fn new(pages_per_block: u32) -> Aligned {
         Aligned { bits: pages_per_block.next_power_of_two().trailing_zeros() }
     }
 
-    /// Numbers of the pages of so many blocks, the unused ones included.
+    /// How many numbers the pages of `blocks` blocks span, unused ones included.
     pub(crate) const fn page_numbers(self, blocks: u32) -> u32 {
         blocks << self.bits
     }

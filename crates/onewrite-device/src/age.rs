@@ -24,9 +24,9 @@ pub enum Age {
 
 /// Seed of the random pages.
 const SEED: u64 = 1;
-/// Random writes end after so many capacities.
+/// Capacities after which random writes end at the latest.
 const CAPACITIES_MAX: u64 = 2;
-/// Write amplification rests when it differs by less than this share between two spans.
+/// Write amplification is steady when it differs by less than this share between two spans.
 const RESTS_WITHIN: f64 = 0.03;
 
 impl Age {

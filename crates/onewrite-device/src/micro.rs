@@ -16,7 +16,7 @@ use crate::latency::{Latencies, Latency};
 use crate::profile::Profile;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// The buffer probe repeats each size so many times, with so many more pages written before.
+/// Repetitions of each size in the buffer probe; each writes some more pages before it.
 const PROBE_PHASES: u64 = 24;
 const PROBE_PHASE_PAGES: u64 = 1;
 /// Bytes written before a sustained speed is measured, and while it is: more than any buffer holds.
@@ -36,7 +36,7 @@ pub struct Load {
     pub request_bytes: u64,
     /// Requests under way.
     pub depth: u32,
-    /// FLUSH after so many writes, waited for; 0 for none.
+    /// Writes between two FLUSHes, each waited for; 0 for none.
     pub flush_every: u64,
 }
 

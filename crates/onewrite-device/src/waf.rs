@@ -19,7 +19,7 @@ const BLOCK_PAGES: u32 = 1024;
 const CAPACITY_BYTES: u64 = 16 * GIB;
 /// Spare blocks of `ftl-16g`, in percent of its capacity.
 const SPARE_PERCENT: u64 = 15;
-/// Collection begins with so many free blocks.
+/// Collection begins below this number of free blocks.
 const FREE_BLOCKS_MIN: usize = 2;
 
 /// What the experiment found.

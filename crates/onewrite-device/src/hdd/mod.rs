@@ -8,7 +8,7 @@
 //! cached pages. Cached pages leave when nothing else is to be done, when the cache is full or when a FLUSH covers
 //! them. After a read the disk goes on reading: what follows comes from the look-ahead at the speed of the platter.
 //!
-//! A power cut loses the cache, in whatever order it would have left; a page is written whole or not at all.
+//! A power cut loses what is in the cache; a page is written whole or not at all.
 
 mod mechanics;
 
@@ -29,7 +29,7 @@ const RUN_PAGES_MAX: u64 = 256;
 const CANDIDATES: usize = 32;
 /// Pages that the disk reads ahead at most.
 const LOOK_AHEAD_PAGES: u64 = 512;
-/// A read that waited for so many others goes first.
+/// With more reads than this in the queue, the oldest goes first.
 const PATIENCE: usize = 64;
 
 /// Everything that stays the same during the life of a disk, in nanoseconds and pages.

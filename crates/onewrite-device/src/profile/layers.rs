@@ -39,18 +39,18 @@ impl FtlKind {
 /// A translation layer and what it leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// [`Fast`] with so many random log blocks at most; none for the profile's number, else as many as the spare blocks
-    /// allow.
+    /// [`Fast`] with at most this number of random log blocks; none for the profile's number, else for all that the
+    /// spare blocks allow.
     Fast {
         /// [`FastPlan::random_blocks`].
         random_blocks: Option<u32>,
     },
-    /// [`Bast`] with so many log blocks at most; none as for FAST.
+    /// [`Bast`] with at most this number of log blocks; none as for FAST.
     Bast {
         /// [`BastPlan::log_blocks`].
         log_blocks: Option<u32>,
     },
-    /// [`Dftl`] with a mapping cache of so many bytes; none for the share of PFTL, [`Layer::CAPACITY_PER_CACHE`].
+    /// [`Dftl`] with a mapping cache of this size; none for the share of PFTL, [`Layer::CAPACITY_PER_CACHE`].
     Dftl {
         /// [`DftlPlan::cache_bytes`].
         cache_bytes: Option<u64>,

@@ -210,7 +210,7 @@ fn nanos(micros: f64) -> u64 {
     (micros * 1000.0).round() as u64
 }
 
-/// A page at so many MB/s, in whole nanoseconds.
+/// Time of a page at a speed in MB/s, in whole nanoseconds.
 fn page_nanos(mb_s: f64) -> u64 {
     if mb_s > 0.0 { (PAGE_SIZE as f64 * 1000.0 / mb_s).round() as u64 } else { 0 }
 }

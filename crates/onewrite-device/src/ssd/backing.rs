@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A program writes the content and then the area; the area counts only with the erase count that its block has now. So
-//! an erase writes one entry, and a page is whole or blank whenever the process is killed. All numbers are little-endian.
-//! Every FLUSH, FUA and SHARE ends with `fdatasync`, in case the host itself loses power.
+//! an erase writes one entry, and a page is whole or blank whenever the process is killed. All numbers are
+//! little-endian. Every FLUSH, FUA and SHARE ends with `fdatasync`, in case the host itself loses power.
 
 use std::cell::RefCell;
 use std::fs::File;

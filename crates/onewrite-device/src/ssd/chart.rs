@@ -180,7 +180,7 @@ pub fn timeline_svg(shape: &Shape, operations: &[DieOperation]) -> String {
     );
     draw_legend(&mut svg);
     let rows = rows_by_channel(shape);
-    for (row, &(channel, die)) in rows.iter().enumerate() {
+    for (row, &Row { channel, die }) in rows.iter().enumerate() {
         let y = LEGEND_HEIGHT + row as u64 * ROW_HEIGHT;
         let _ = writeln!(svg, "<text x=\"4\" y=\"{}\">ch {channel} die {die}</text>", y + ROW_HEIGHT - 4);
         for operation in operations.iter().filter(|operation| operation.die == die) {
@@ -195,8 +195,16 @@ pub fn timeline_svg(shape: &Shape, operations: &[DieOperation]) -> String {
     svg
 }
 
-fn rows_by_channel(shape: &Shape) -> Vec<(u32, u32)> {
-    let mut rows: Vec<_> = (0..shape.dies).map(|die| (shape.channel_of(die as usize) as u32, die)).collect();
+/// A row of the picture; rows of a channel stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    channel: u32,
+    die: u32,
+}
+
+fn rows_by_channel(shape: &Shape) -> Vec<Row> {
+    let row = |die| Row { channel: shape.channel_of(die as usize) as u32, die };
+    let mut rows: Vec<Row> = (0..shape.dies).map(row).collect();
     rows.sort_unstable();
     rows
 }

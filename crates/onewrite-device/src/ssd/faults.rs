@@ -6,8 +6,8 @@
 //! | erase   | block marked bad               | retires it                                                           |
 //! | read    | page lost for good             | reads of it fail by name until it is written again                   |
 //!
-//! A log page that fails is written again behind the failed one; a log block that cannot be erased leaves the ring. When
-//! too few good blocks are left to work with, the device refuses writes by name; reads go on.
+//! A log page that fails is written again behind the failed one; a log block that cannot be erased leaves the ring.
+//! When too few good blocks are left to work with, the device refuses writes by name; reads go on.
 
 use onewrite_block::{Choices, DeviceError, Operation};
 
@@ -29,16 +29,16 @@ pub enum MediumOperation {
     Read,
 }
 
-/// Which operations of the medium fail: chosen ones, and one in so many by chance.
+/// Which operations of the medium fail: chosen ones, and some by chance.
 #[derive(Clone, Debug)]
 pub struct MediumFaults {
     /// Operations that fail by number, counted from 0 for each kind.
     pub chosen: Vec<(MediumOperation, u64)>,
-    /// One program in so many fails; 0 for none.
+    /// Of this number of programs one fails, on average; 0 for none.
     pub program_one_in: u64,
-    /// One erase in so many fails; 0 for none.
+    /// Of this number of erases one fails, on average; 0 for none.
     pub erase_one_in: u64,
-    /// One read in so many fails; 0 for none.
+    /// Of this number of reads one fails, on average; 0 for none.
     pub read_one_in: u64,
     choices: Choices,
     counts: [u64; 3],

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Pages are programmed one at a time, each numbered one higher than the last. So a cut can tear the last one only, and
-//! all earlier pages are durable when a page is made. Segments are rewritten in turn, so many for each page of records
-//! that one round of the ring rewrites all of them: there is no checkpoint to wait for.
+//! all earlier pages are durable when a page is made. Segments are rewritten in turn, at such a pace that one round of
+//! the ring rewrites all of them: there is no checkpoint to wait for.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -84,7 +84,7 @@ pub struct Ssd {
     log: MapLog,
     buffer: Buffer,
     stale: Stale,
-    /// Logical pages of which a version is being programmed: they cannot be trimmed or shared over meanwhile.
+    /// Logical pages of which a version is being programmed: until that ends they cannot be trimmed or shared over.
     locked: BitSet,
     /// Requests that wait until a version of a logical page, or a newer one, is in flash.
     waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,

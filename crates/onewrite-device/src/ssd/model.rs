@@ -38,7 +38,7 @@ pub(crate) enum VictimPolicy {
     Greedy,
     /// Most gain for its cost: age × free share / (2 × valid share). Source: Kawaguchi et al., USENIX 1995.
     CostBenefit,
-    /// Fewest valid pages among the so many blocks that were closed first. Source: Hu et al., SYSTOR 2009.
+    /// Fewest valid pages among this number of blocks that were closed first. Source: Hu et al., SYSTOR 2009.
     Windowed(usize),
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Model {
     pub(crate) wear_spread_max: Option<u32>,
 }
 
-/// A program or erase is interrupted so many times at most.
+/// Most interruptions of one program or erase.
 pub(crate) const SUSPENSIONS_MAX: u32 = 8;
 
 /// Free blocks of a die that only the collector may take.

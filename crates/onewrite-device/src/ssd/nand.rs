@@ -37,7 +37,7 @@ struct Cells {
     is_bad: bool,
 }
 
-/// All blocks of a device. A clone lives in memory, whatever its origin is backed by.
+/// All blocks of a device. A clone lives in memory, also if its origin lives in a file.
 #[derive(Debug)]
 pub(crate) struct Flash {
     blocks: Vec<Rc<Cells>>,

@@ -1,7 +1,7 @@
 //! Reads: from the buffer, from flash, or zeros where nothing was written.
 //!
-//! The content of a read is fixed when the command is understood; the die then only takes its time. So a page that moves
-//! meanwhile needs no pin, and a read under way may give old or new content, as the contract allows.
+//! The content of a read is fixed when the command is understood; the die then only takes its time. So a page that
+//! moves meanwhile needs no pin, and a read under way may give old or new content, as the contract allows.
 
 use std::ops::Range;
 

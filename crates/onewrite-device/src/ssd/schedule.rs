@@ -27,7 +27,7 @@ impl Ssd {
         }
     }
 
-    /// Starts the dies that got a page or an erase of the map log meanwhile.
+    /// Starts the dies that got a page or an erase of the map log since.
     pub(super) fn start_kicked(&mut self) {
         while self.kicked != 0 {
             let die = self.kicked.trailing_zeros() as usize;

@@ -1,4 +1,4 @@
-//! Stale content: a flash page that nobody reads any more gives its bytes back before its block is erased.
+//! Stale content: a flash page without owners gives its bytes back before its block is erased.
 //!
 //! Real flash keeps such a page until the erase. So does this one: program order, out-of-band area and page count stay.
 //! Only the payload goes, so a long run takes memory for what the host can still read, not for all that flash holds.

@@ -1,8 +1,8 @@
 //! Wear: erase counts, and static wear levelling.
 //!
-//! Dynamic levelling chooses free blocks: host pages, which die young, get the least worn block; moved pages, which live
-//! long, get the most worn one. Static levelling moves what never dies: when the erase counts of a die lie too far apart,
-//! its least worn block is collected although others would gain more, once in so many erases.
+//! Dynamic levelling chooses free blocks: host pages, which die young, get the least worn block; moved pages, which
+//! live long, get the most worn one. Static levelling moves what never dies: when the erase counts of a die lie too far
+//! apart, its least worn block is collected although others would gain more, once in `PAUSE_ERASES` erases.
 
 use serde::Serialize;
 

@@ -352,33 +352,51 @@ mod tests {
         device
     }
 
-    /// Switch, partial and full merges and programs after these writes.
-    fn after(writes: &[u32]) -> (u64, u64, u64, u64) {
+    /// Merges by kind, and programs.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Done {
+        switch: u64,
+        partial: u64,
+        full: u64,
+        programs: u64,
+    }
+
+    /// What these writes cost.
+    fn after(writes: &[u32]) -> Done {
         let mut device = filled();
         for lpn in writes {
             device.write(Lpn(*lpn)).unwrap();
         }
         device.check().unwrap();
-        let counters = device.counters();
-        (counters.switch_merges, counters.partial_merges, counters.full_merges, counters.flash.programs)
+        let FtlCounters { switch_merges: switch, partial_merges: partial, full_merges: full, flash, .. } =
+            device.counters();
+        Done { switch, partial, full, programs: flash.programs }
     }
 
     #[test]
     fn a_block_written_in_order_is_switched_even_between_writes_to_another() {
-        assert_eq!(after(&[0, 1, 2, 3]), (1, 0, 0, 4));
-        assert_eq!(after(&[0, 8, 1, 9, 2, 10, 3, 11]), (2, 0, 0, 8));
+        assert_eq!(after(&[0, 1, 2, 3]), Done { switch: 1, partial: 0, full: 0, programs: 4 });
+        assert_eq!(after(&[0, 8, 1, 9, 2, 10, 3, 11]), Done { switch: 2, partial: 0, full: 0, programs: 8 });
     }
 
     #[test]
     fn a_third_block_closes_the_one_used_longest_ago() {
-        assert_eq!(after(&[0, 9, 13]), (0, 1, 0, 4 + 2), "the rest of the first is copied");
-        assert_eq!(after(&[1, 9, 1, 13]), (0, 0, 1, 4 + 4), "the second, which is not in order, is gathered");
-        assert_eq!(after(&[1, 9, 1, 9, 1, 9]), (0, 0, 0, 6), "two stay open");
+        assert_eq!(
+            after(&[0, 9, 13]),
+            Done { switch: 0, partial: 1, full: 0, programs: 4 + 2 },
+            "the rest of the first is copied"
+        );
+        assert_eq!(
+            after(&[1, 9, 1, 13]),
+            Done { switch: 0, partial: 0, full: 1, programs: 4 + 4 },
+            "the second, which is not in order, is gathered"
+        );
+        assert_eq!(after(&[1, 9, 1, 9, 1, 9]), Done { switch: 0, partial: 0, full: 0, programs: 6 }, "two stay open");
     }
 
     #[test]
     fn a_full_log_block_out_of_order_is_merged() {
-        assert_eq!(after(&[1, 1, 1, 1]), (0, 0, 0, 4));
-        assert_eq!(after(&[1, 1, 1, 1, 1]), (0, 0, 1, 4 + 4 + 1));
+        assert_eq!(after(&[1, 1, 1, 1]), Done { switch: 0, partial: 0, full: 0, programs: 4 });
+        assert_eq!(after(&[1, 1, 1, 1, 1]), Done { switch: 0, partial: 0, full: 1, programs: 4 + 4 + 1 });
     }
 }

@@ -60,7 +60,7 @@ enum Waits {
 /// A page or a TRIM that was given to the layer.
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    /// It is in flash when so many changes have happened.
+    /// It is in flash when this number of changes has happened.
     changes: u64,
     waits: Waits,
 }

@@ -46,10 +46,10 @@ use cache::MapCache;
 
 /// Entries in a translation page: 4 KiB of 4 bytes each.
 const GROUP: u32 = 1024;
-/// Collection begins below so many free blocks: one for each stream, two for what one collection may take in excess.
+/// Collection begins below this number of free blocks: one for each stream, two for what one collection may take beyond
+/// that.
 const FREE_BLOCKS_MIN: usize = 5;
-/// A page's version in the out-of-band area stands above so many bits that count its moves, so that of two copies the
-/// later wins.
+/// Bits of the version in the out-of-band area that count a page's moves: of two copies the later one wins.
 const MOVES_BITS: u32 = 8;
 const MOVES: u64 = (1 << MOVES_BITS) - 1;
 

@@ -152,7 +152,7 @@ impl Flash {
         }
     }
 
-    /// The same with translation pages for so many pages of the host.
+    /// The same with translation pages for `logical_pages` pages of the host.
     pub(crate) fn with_entries(self, logical_pages: u32) -> Flash {
         Flash { entries: vec![MapEntry::NONE; logical_pages as usize], ..self }
     }
