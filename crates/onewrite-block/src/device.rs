@@ -335,8 +335,8 @@ pub trait Device {
     /// If more than [`Geometry::queue_depth`] requests are under way, or `now` is earlier than the last advance.
     fn submit(&mut self, token: Token, request: Request, now: Nanos);
 
-    /// Told by a run that the device now belongs to it, before any request. In wall time it is given the bell that wakes
-    /// the run: it may then leave the end of a request open ([`NextEvent::Unknown`]), and rings when there is
+    /// Told by a run that the device now belongs to it, before any request. In wall time it is given the bell that
+    /// wakes the run: it may then leave the end of a request open ([`NextEvent::Unknown`]), and rings when there is
     /// something for [`Device::advance`]. In virtual time it is given none, and knows all its moments. A layer passes
     /// it on.
     fn attached(&mut self, bell: Option<Bell>) {

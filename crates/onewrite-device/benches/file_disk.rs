@@ -1,7 +1,8 @@
-//! The file disk in wall time: blocking calls, threads and io_uring side by side, through the host's page cache and past it.
+//! The file disk in wall time: blocking calls, threads and io_uring side by side, through the host's page cache and
+//! past it.
 //!
-//! `cargo bench --bench file_disk [-- DIRECTORY]`; the file (256 MiB) lies in DIRECTORY, else where temporary files do. Each
-//! line is the median of three rounds, which take turns.
+//! `cargo bench --bench file_disk [-- DIRECTORY]`; the file (256 MiB) lies in DIRECTORY, else where temporary files do.
+//! Each line is the median of three rounds, which take turns.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! The file disk with many requests under way, in wall time: through the ring and through threads, it gives what it gives with
-//! blocking calls, one after another.
+//! The file disk with many requests under way, in wall time: through the ring and through threads, it gives what it
+//! gives with blocking calls, one after another.
 
 mod host_mount;
 

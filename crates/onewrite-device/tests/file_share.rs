@@ -5,14 +5,21 @@ mod host_mount;
 use std::path::Path;
 
 use host_mount::{Host, HostMount};
-use onewrite_block::{Cause, Choices, Device, DeviceError, Executor, Lpn, Outcome, PAGE_SIZE, Page, Remap, Request};
-use onewrite_device::FileDisk;
+use onewrite_block::{
+    Cause, Choices, Device, DeviceError, Executor, HostProfile, Lpn, Nanos, Outcome, PAGE_SIZE, Page, Remap, Request,
+    Time,
+};
+use onewrite_device::{FileDisk, Submission};
 
 const PAGES: u64 = 4096;
 
 /// Carries out requests one after another; gives what each gave.
 fn carry_out(disk: FileDisk, requests: Vec<Request>) -> Vec<Outcome> {
-    let executor = Executor::ideal();
+    carry_out_in(Time::Virtual, disk, requests)
+}
+
+fn carry_out_in(time: Time, disk: FileDisk, requests: Vec<Request>) -> Vec<Outcome> {
+    let executor = Executor::new(time, HostProfile::ideal());
     let port = executor.runtime().attach(Box::new(disk));
     let work = async move {
         let mut outcomes = Vec::new();
@@ -37,12 +44,13 @@ fn share(pairs: impl IntoIterator<Item = (u64, u64)>) -> Request {
     Request::share(pairs.into_iter().map(pair).collect(), Cause::Checkpoint)
 }
 
-fn shares_as_the_contract_says(mount: &HostMount, disk: impl Fn(&Path) -> FileDisk) {
+fn shares_as_the_contract_says(mount: &HostMount, time: Time, disk: impl Fn(&Path) -> FileDisk) {
     let path = mount.path("disk.img");
     FileDisk::create(&path, PAGES * PAGE_SIZE as u64).unwrap();
     let geometry = disk(&path).geometry().clone();
     assert!(geometry.share_pairs_max >= 500 && !geometry.share_atomic, "{geometry:?}");
-    let outcomes = carry_out(
+    let outcomes = carry_out_in(
+        time,
         disk(&path),
         vec![
             write(100, 1..=8),
@@ -69,8 +77,12 @@ fn shares_as_the_contract_says(mount: &HostMount, disk: impl Fn(&Path) -> FileDi
 fn a_file_on_xfs_or_btrfs_shares() {
     for host in [Host::Xfs, Host::Btrfs] {
         let Some(mount) = HostMount::new(host, &format!("share-{host:?}")) else { continue };
-        shares_as_the_contract_says(&mount, |path| FileDisk::open(path).unwrap());
-        shares_as_the_contract_says(&mount, |path| FileDisk::open_direct(path).unwrap());
+        shares_as_the_contract_says(&mount, Time::Virtual, |path| FileDisk::open(path).unwrap());
+        shares_as_the_contract_says(&mount, Time::Virtual, |path| FileDisk::open_direct(path).unwrap());
+        for way in [Submission::Threads, Submission::Ring] {
+            let wall = Time::Wall { civil_start: Nanos::ZERO };
+            shares_as_the_contract_says(&mount, wall, |path| FileDisk::open_direct(path).unwrap().submitting(way));
+        }
     }
 }
 

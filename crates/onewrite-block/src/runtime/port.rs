@@ -192,8 +192,8 @@ impl DevicePort {
         InFlight { runtime: self.runtime.clone(), port: Rc::clone(&self.port), token, taken: false }
     }
 
-    /// Waits until nothing is under way; then only the holder of the result submits, until it is dropped. What others send
-    /// meanwhile waits its turn. For measuring what a single request takes.
+    /// Waits until nothing is under way; then only the holder of the result submits, until it is dropped. What others
+    /// send meanwhile waits its turn. For measuring what a single request takes.
     pub async fn alone(&self) -> Alone<'_> {
         let task = self.runtime.current_task();
         poll_fn(|_| match self.port.door.get() {

@@ -6,8 +6,9 @@
 //! | block device | `flock`, shared; refused while anybody has claimed it | `flock`, alone; claimed (`O_EXCL`) |
 //! | file behind a loop device | both: the file's, and the device's | both |
 //!
-//! The kernel claims a block device, or its partition's disk, for a mounted file system, swap, device mapper and md. Nothing
-//! waits: what is taken is refused at once, by the name of its user. Only what udev looks at for a moment is tried again.
+//! The kernel claims a block device, or its partition's disk, for a mounted file system, swap, device mapper and md.
+//! Nothing waits: what is taken is refused at once, by the name of its user. Only what udev looks at for a moment is
+//! tried again.
 //!
 //! A file system that has no `flock` lets everybody in: there only loop devices and swap are seen.
 

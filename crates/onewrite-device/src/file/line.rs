@@ -1,15 +1,15 @@
 //! Line: which requests go together, and which wait for others.
 //!
-//! Its one idea: requests that touch the same pages keep the order in which they came, unless all of them read. So a page reads
-//! as if one request followed the other, although the kernel carries out many at once in any order, and would let a read
-//! see half of a write.
+//! Its one idea: requests that touch the same pages keep the order in which they came, unless all of them read. So a
+//! page reads as if one request followed the other, although the kernel carries out many at once in any order, and
+//! would let a read see half of a write.
 //!
 //! # Invariants
 //! - No two requests under way conflict ([`Footprint::conflicts`]).
 //! - A request waits only while it conflicts with one that came before it.
-//! - One FLUSH or SHARE is under way at a time: the kernel tells each failed write-back to one `fdatasync` only, so that
-//!   of two side by side the other would succeed. The FLUSHes that wait go together: one `fdatasync`, begun after all of
-//!   them came, covers each.
+//! - One FLUSH or SHARE is under way at a time: the kernel tells each failed write-back to one `fdatasync` only, so
+//!   that of two side by side the other would succeed. The FLUSHes that wait go together: one `fdatasync`, begun after
+//!   all of them came, covers each.
 
 use std::collections::VecDeque;
 use std::ops::Range;

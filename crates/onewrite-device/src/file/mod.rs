@@ -1,11 +1,12 @@
 //! File disk: a file or block device of the host.
 //!
-//! FLUSH is `fdatasync`, TRIM punches a hole (on block devices: discards), SHARE reflinks where the file system below can
-//! (`reflink`), and what a power cut may lose is what the host's own storage may lose.
+//! FLUSH is `fdatasync`, TRIM punches a hole (on block devices: discards), SHARE reflinks where the file system below
+//! can (`reflink`), and what a power cut may lose is what the host's own storage may lose.
 //!
-//! In **virtual time** it is a disk that takes no time: a request is carried out when it is submitted, with blocking calls,
-//! and completes at that moment. In **wall time** many requests are under way at once, through io_uring or threads
-//! ([`Submission`]), and end when they end; what is only a copy from or to the host's page cache is made at once.
+//! In **virtual time** it is a disk that takes no time: a request is carried out when it is submitted, with blocking
+//! calls, and completes at that moment. In **wall time** many requests are under way at once, through io_uring or
+//! threads ([`Submission`]), and end when they end; what is only a copy from or to the host's page cache is made at
+//! once.
 //!
 //! ```text
 //!   submit ──► line (what conflicts waits) ──► carrier (ring, threads, or inline) ──► kernel
@@ -13,9 +14,9 @@
 //!                 └───────────────── advance: end of a request ◄────────────────────────┘
 //! ```
 //!
-//! Linux tells a failed write-back once and then takes the lost pages for clean, so that a later `fdatasync` succeeds. Hence
-//! after a failed FLUSH or SHARE the disk takes nothing more that changes it: each such request that has not begun fails as
-//! that one did.
+//! Linux tells a failed write-back once and then takes the lost pages for clean, so that a later `fdatasync` succeeds.
+//! Hence after a failed FLUSH or SHARE the disk takes nothing more that changes it: each such request that has not
+//! begun fails as that one did.
 //!
 //! While it is open, others are kept out, and what others have in use is refused (`hold`).
 

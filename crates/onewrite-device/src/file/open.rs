@@ -28,15 +28,16 @@ fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {
 fn cure_of_extending(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => {
-            "the file system below, or `ulimit -f`, takes no file of that size (ext4: 16TiB at most); choose a smaller one"
+            "the file system below, or `ulimit -f`, takes no file of that size (ext4: 16TiB at most); \
+             choose a smaller one"
         }
         _ => "free space or choose a smaller size",
     }
 }
 
 impl FileDisk {
-    /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete last
-    /// page.
+    /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete
+    /// last page.
     ///
     /// # Errors
     /// If it cannot be opened for reading and writing, holds no page, or others have it in use ([`Error::Busy`]).
@@ -64,8 +65,8 @@ impl FileDisk {
         Ok(FileDisk { alignment: Alignment::Direct, ..FileDisk::of(path, file, hold, Access::Alone)? })
     }
 
-    /// Opens an existing file or block device to be read, beside others that read; takes no permission to write, and every
-    /// request that changes something fails. An incomplete last page is read with zeros behind its end.
+    /// Opens an existing file or block device to be read, beside others that read; takes no permission to write, and
+    /// every request that changes something fails. An incomplete last page is read with zeros behind its end.
     ///
     /// # Errors
     /// If it cannot be opened for reading, is empty, or others change it ([`Error::Busy`]); a mounted disk changes
@@ -83,8 +84,8 @@ impl FileDisk {
     /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
     ///
     /// # Errors
-    /// If it cannot be made or is shorter than a page, or others have it in use; a file that was not there before is not left
-    /// behind.
+    /// If it cannot be made or is shorter than a page, or others have it in use; a file that was not there before is
+    /// not left behind.
     pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<FileDisk, Error> {
         let path = path.as_ref();
         let is_new = match OpenOptions::new().write(true).create_new(true).open(path) {

@@ -95,8 +95,8 @@ impl Ring {
             let work = self.table[number].as_mut().expect("what is unsent is in the table");
             let entry = entry(work, Fd(self.file.as_raw_fd())).user_data(number as u64);
             #[expect(unsafe_code, reason = "io_uring takes nothing else")]
-            // SAFETY: the entry's memory belongs to work of `table`, which keeps it in place until its completion, and the
-            // file is open as long as this.
+            // SAFETY: the entry's memory belongs to work of `table`, which keeps it in place until its completion, and
+            // the file is open as long as this.
             let pushed = unsafe { queue.push(&entry) };
             pushed.expect("there is room");
             self.sent += 1;

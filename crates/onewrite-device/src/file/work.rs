@@ -171,8 +171,8 @@ impl Transfer {
         &mut self.memory[self.begin + self.done..]
     }
 
-    /// Takes the kernel's answer to a read or write of the rest: bytes transferred, or its error. Gives how the transfer
-    /// ended, or `None` if a rest is left to do. A last page that the file ends in is filled up with zeros.
+    /// Takes the kernel's answer to a read or write of the rest: bytes transferred, or its error. Gives how the
+    /// transfer ended, or `None` if a rest is left to do. A last page that the file ends in is filled up with zeros.
     pub(super) fn take(&mut self, direction: Direction, answer: io::Result<usize>) -> Option<io::Result<()>> {
         match answer {
             Ok(0) if direction == Direction::Out => return Some(Err(io::ErrorKind::WriteZero.into())),
