@@ -154,6 +154,7 @@ fn on_kernel(image: &Path, work: Work, options: &str) -> Cost {
     Cost { bytes: after.bytes - before.bytes, flushes: after.flushes - before.flushes, commits }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the kernel's clients are threads")]
 fn work_on_kernel(root: &Path, work: Work) {
     let mut choices = Choices::new(1);
     match work {

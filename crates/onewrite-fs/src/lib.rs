@@ -1,6 +1,6 @@
 //! File systems: the ext4 format, the jbd2 journal, the checker and the public file-system API.
 //!
-//! Start with [`FileSystem`], the API that workloads and doors use.
+//! Start with [`FileSystem`], the API that workloads and doors use; [`pages`] is what every file system stands on.
 
 pub mod api;
 pub mod check;

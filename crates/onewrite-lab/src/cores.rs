@@ -11,6 +11,7 @@ use crate::error::LabError;
 ///
 /// # Errors
 /// The first in that order.
+#[expect(clippy::disallowed_methods, reason = "whole runs side by side; none sees another")]
 pub fn side_by_side<T: Send>(
     threads: usize,
     count: usize,

@@ -86,6 +86,7 @@ fn say(name: &str, formatted: Formatted, copied: Option<Transferred>) {
 }
 
 /// A seed that differs from run to run: an image that is not asked to be repeatable gets its own UUID.
+#[expect(clippy::disallowed_methods, reason = "the one number that has to differ from run to run")]
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(unix_time())
