@@ -10,30 +10,30 @@ use std::task::Poll;
 
 use crate::runtime::{Runtime, TaskId};
 
-/// A bell: whoever waits is woken when it rings. Combine with a condition that is looked at again.
+/// Wakes tasks that wait for something to change. Combine with a condition that is looked at again.
 pub struct Signal {
     runtime: Runtime,
     waiting: RefCell<Vec<TaskId>>,
-    rings: Cell<u64>,
+    notified: Cell<u64>,
 }
 
 impl Signal {
-    /// A bell for tasks of `runtime`.
+    /// A signal for tasks of `runtime`.
     pub fn new(runtime: &Runtime) -> Signal {
-        Signal { runtime: runtime.clone(), waiting: RefCell::default(), rings: Cell::new(0) }
+        Signal { runtime: runtime.clone(), waiting: RefCell::default(), notified: Cell::new(0) }
     }
 
-    /// Wakes everybody who waits.
-    pub fn ring(&self) {
-        self.rings.set(self.rings.get() + 1);
+    /// Wakes every task that waits.
+    pub fn notify_all(&self) {
+        self.notified.set(self.notified.get() + 1);
         self.waiting.borrow_mut().drain(..).for_each(|task| self.runtime.wake(task));
     }
 
-    /// Waits for the next ring.
+    /// Waits for the next [`Signal::notify_all`].
     pub async fn wait(&self) {
-        let heard = self.rings.get();
+        let seen = self.notified.get();
         poll_fn(|_| {
-            if self.rings.get() != heard {
+            if self.notified.get() != seen {
                 return Poll::Ready(());
             }
             self.enlist();
@@ -42,7 +42,7 @@ impl Signal {
         .await;
     }
 
-    /// Waits until `condition` holds; it is looked at now and after each ring.
+    /// Waits until `condition` holds; it is looked at now and after each [`Signal::notify_all`].
     pub async fn until(&self, mut condition: impl FnMut() -> bool) {
         while !condition() {
             self.wait().await;
@@ -71,7 +71,7 @@ pub async fn either(first: impl Future<Output = ()>, second: impl Future<Output 
 /// A lock that one task may hold alone, or several together for reading.
 ///
 /// It guards no data: the code that uses it says what it means by holding it.
-pub struct SharedLock {
+pub struct RwLock {
     runtime: Runtime,
     readers: Cell<usize>,
     writer: Cell<bool>,
@@ -79,16 +79,23 @@ pub struct SharedLock {
     tickets: Cell<u64>,
 }
 
+/// How a lock is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Read,
+    Write,
+}
+
 struct Waiter {
     ticket: u64,
     task: TaskId,
-    exclusive: bool,
+    hold: Hold,
 }
 
-impl SharedLock {
+impl RwLock {
     /// A free lock for tasks of `runtime`.
-    pub fn new(runtime: &Runtime) -> SharedLock {
-        SharedLock {
+    pub fn new(runtime: &Runtime) -> RwLock {
+        RwLock {
             runtime: runtime.clone(),
             readers: Cell::new(0),
             writer: Cell::new(false),
@@ -97,89 +104,87 @@ impl SharedLock {
         }
     }
 
-    /// Whether nobody holds it.
+    /// Whether no task holds it.
     pub fn is_free(&self) -> bool {
         self.readers.get() == 0 && !self.writer.get()
     }
 
-    /// Waits until nobody else holds it and takes it alone.
-    pub async fn exclusive(&self) -> Held<'_> {
-        self.acquire(true).await
+    /// Waits until no other task holds it and takes it alone.
+    pub async fn write(&self) -> RwGuard<'_> {
+        self.acquire(Hold::Write).await
     }
 
-    /// Waits until nobody holds it alone and takes it together with other readers.
-    pub async fn shared(&self) -> Held<'_> {
-        self.acquire(false).await
+    /// Waits until no task holds it alone and takes it together with other readers.
+    pub async fn read(&self) -> RwGuard<'_> {
+        self.acquire(Hold::Read).await
     }
 
-    async fn acquire(&self, exclusive: bool) -> Held<'_> {
-        if self.line.borrow().is_empty() && self.admits(exclusive) {
-            return self.take(exclusive);
+    async fn acquire(&self, hold: Hold) -> RwGuard<'_> {
+        if self.line.borrow().is_empty() && self.admits(hold) {
+            return self.take(hold);
         }
         let ticket = self.tickets.replace(self.tickets.get() + 1);
         let task = self.runtime.current_task();
-        self.line.borrow_mut().push_back(Waiter { ticket, task, exclusive });
-        let place = Place { lock: self, ticket };
-        poll_fn(|_| match self.is_next(ticket) && self.admits(exclusive) {
+        self.line.borrow_mut().push_back(Waiter { ticket, task, hold });
+        let waiting = Waiting { lock: self, ticket };
+        poll_fn(|_| match self.is_next(ticket) && self.admits(hold) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
         .await;
-        let held = self.take(exclusive);
-        drop(place);
-        held
+        let guard = self.take(hold);
+        drop(waiting);
+        guard
     }
 
-    fn admits(&self, exclusive: bool) -> bool {
-        !self.writer.get() && (!exclusive || self.readers.get() == 0)
+    fn admits(&self, hold: Hold) -> bool {
+        !self.writer.get() && (hold == Hold::Read || self.readers.get() == 0)
     }
 
     fn is_next(&self, ticket: u64) -> bool {
         self.line.borrow().front().is_some_and(|waiter| waiter.ticket == ticket)
     }
 
-    fn take(&self, exclusive: bool) -> Held<'_> {
-        if exclusive {
-            self.writer.set(true);
-        } else {
-            self.readers.set(self.readers.get() + 1);
+    fn take(&self, hold: Hold) -> RwGuard<'_> {
+        match hold {
+            Hold::Write => self.writer.set(true),
+            Hold::Read => self.readers.set(self.readers.get() + 1),
         }
-        Held { lock: self, exclusive }
+        RwGuard { lock: self, hold }
     }
 
     /// Wakes the first in line if it may go on.
     fn call_next(&self) {
-        if let Some(waiter) = self.line.borrow().front().filter(|waiter| self.admits(waiter.exclusive)) {
+        if let Some(waiter) = self.line.borrow().front().filter(|waiter| self.admits(waiter.hold)) {
             self.runtime.wake(waiter.task);
         }
     }
 }
 
-/// A place in line; given up when taken or dropped.
-struct Place<'a> {
-    lock: &'a SharedLock,
+/// A ticket in line; given up when the lock is taken, or when the task no longer waits.
+struct Waiting<'a> {
+    lock: &'a RwLock,
     ticket: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.lock.line.borrow_mut().retain(|waiter| waiter.ticket != self.ticket);
         self.lock.call_next();
     }
 }
 
-/// A lock that is held; dropping it gives it back.
-pub struct Held<'a> {
-    lock: &'a SharedLock,
-    exclusive: bool,
+/// A lock that is held; dropping it releases the lock.
+pub struct RwGuard<'a> {
+    lock: &'a RwLock,
+    hold: Hold,
 }
 
-impl Drop for Held<'_> {
+impl Drop for RwGuard<'_> {
     fn drop(&mut self) {
-        if self.exclusive {
-            self.lock.writer.set(false);
-        } else {
-            self.lock.readers.set(self.lock.readers.get() - 1);
+        match self.hold {
+            Hold::Write => self.lock.writer.set(false),
+            Hold::Read => self.lock.readers.set(self.lock.readers.get() - 1),
         }
         self.lock.call_next();
     }
@@ -193,16 +198,16 @@ mod tests {
     use crate::runtime::Executor;
     use crate::units::Nanos;
 
-    /// Runs one task for each letter (capitals alone, small letters shared), each holding for 10 ns; gives when each
+    /// Runs one task for each letter (capitals write, small letters read), each holding for 10 ns; gives when each
     /// got the lock.
     fn served(letters: &str) -> Vec<(char, u64)> {
         let executor = Executor::ideal();
-        let lock = Rc::new(SharedLock::new(&executor.runtime()));
+        let lock = Rc::new(RwLock::new(&executor.runtime()));
         let log = Rc::new(RefCell::new(Vec::new()));
         for letter in letters.chars() {
             let (lock, log, runtime) = (Rc::clone(&lock), Rc::clone(&log), executor.runtime());
             executor.runtime().spawn(async move {
-                let _held = if letter.is_uppercase() { lock.exclusive().await } else { lock.shared().await };
+                let _held = if letter.is_uppercase() { lock.write().await } else { lock.read().await };
                 log.borrow_mut().push((letter, runtime.now().0));
                 runtime.sleep(Nanos(10)).await;
             });
@@ -231,7 +236,7 @@ mod tests {
             });
         }
         executor.run_until_idle().unwrap();
-        signal.ring();
+        signal.notify_all();
         executor.run_until_idle().unwrap();
         assert_eq!(woken.get(), 3);
     }

@@ -17,7 +17,7 @@ mod support;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use onewrite_block::sync::SharedLock;
+use onewrite_block::sync::RwLock;
 use onewrite_block::{Choices, Device, Nanos, Runtime};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::{FsResult, RenameManner};
@@ -43,8 +43,8 @@ const INTERVAL: u64 = 40;
 struct Run {
     name: String,
     model: RefCell<Model>,
-    /// Held alone for steps in the shared directory.
-    turn: SharedLock,
+    /// RwGuard alone for steps in the shared directory.
+    turn: RwLock,
 }
 
 struct Task {
@@ -106,7 +106,7 @@ impl Task {
     async fn take(&mut self, step: &Step, number: u64) -> bool {
         let needs_turn = step.paths().iter().any(|path| path.starts_with(SHARED)) || self.uses_shared_slot(step);
         let run = Rc::clone(&self.run);
-        let _held = if needs_turn { run.turn.exclusive().await } else { run.turn.shared().await };
+        let _held = if needs_turn { run.turn.write().await } else { run.turn.read().await };
         let what = format!("{}, task {}, step {number}, {step:.150?}", run.name, self.index);
         let ours = self.ours.apply(step).await;
         let model = run.model.borrow_mut().apply(&mut self.slots, step);
@@ -151,7 +151,7 @@ impl Task {
     }
 
     async fn compare_all(&self, what: &str) -> FsResult<()> {
-        let _held = self.run.turn.exclusive().await;
+        let _held = self.run.turn.write().await;
         compare_trees(&self.run, &self.ours, what).await
     }
 }
@@ -221,7 +221,7 @@ fn run(seed: u64, options: MountOptions) {
         let (run_name, before) = (name.clone(), model);
         let (outcome, left) = with_mount(device, options, move |fs, port| async move {
             let runtime = port.runtime().clone();
-            let run = Rc::new(Run { name: run_name, model: RefCell::new(before), turn: SharedLock::new(&runtime) });
+            let run = Rc::new(Run { name: run_name, model: RefCell::new(before), turn: RwLock::new(&runtime) });
             let failures = mounted(Rc::clone(&run), fs, runtime, choices, mount).await?;
             Ok((failures, run.model.take()))
         });

@@ -398,7 +398,7 @@ impl Allocator<'_> {
             }
         }
         drop(groups);
-        self.pages.progress().ring();
+        self.pages.progress().notify_all();
     }
 }
 

@@ -82,7 +82,7 @@ impl Contents<'_> {
             let next = node.delayed.borrow().first_from(index).filter(|run| run.start < pages.end);
             let Some(run) = next else { return Ok(()) };
             let mut handle = self.journal.start(map_credits(8) + 1).await?;
-            let _map = node.map_lock.exclusive().await;
+            let _map = node.map_lock.write().await;
             // A cut may have come first.
             let Some(stop) = node.delayed.borrow().end_at(run.start) else {
                 index = run.start + 1;
@@ -114,7 +114,7 @@ impl Contents<'_> {
         }
         if self.needs_conversion(node) && !node.is_in_conversion_line.replace(true) {
             self.inodes.to_convert.borrow_mut().push_back(node.number);
-            self.conversions.ring();
+            self.conversions.notify_all();
         }
     }
 
@@ -128,7 +128,7 @@ impl Contents<'_> {
     pub(super) async fn convert(&self, node: &Node) -> FsResult<()> {
         while self.needs_conversion(node) {
             let mut handle = self.journal.start(2 * MAP_CREDITS + 1).await?;
-            let _map = node.map_lock.exclusive().await;
+            let _map = node.map_lock.write().await;
             let next = node.converting.borrow().first_from(0);
             if let Some(run) = next {
                 let (length, is_unwritten) = match self.extents().map_as_stored(node, run.start as u32).await? {

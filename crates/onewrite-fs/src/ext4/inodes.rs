@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use onewrite_block::sync::SharedLock;
+use onewrite_block::sync::RwLock;
 use onewrite_block::{PAGE_SIZE, PageBytes, Runtime};
 use rustc_hash::FxHashMap;
 
@@ -34,7 +34,7 @@ const NODES_MAX: usize = 65_536;
 pub(super) struct Node {
     pub(super) number: u32,
     pub(super) inode: RefCell<Inode>,
-    pub(super) lock: SharedLock,
+    pub(super) lock: RwLock,
     /// The last transaction that changed the inode or its content.
     pub(super) changed_in: Cell<Tid>,
     /// The last transaction that changed what is needed to read its content.
@@ -46,7 +46,7 @@ pub(super) struct Node {
     /// Changes with every change of the content map.
     pub(super) map_version: Cell<u64>,
     /// Held alone by who changes the content map of a file; taken inside a handle.
-    pub(super) map_lock: SharedLock,
+    pub(super) map_lock: RwLock,
     /// Size in memory, where it is larger than the inode's: see `delayed`.
     pub(super) grown_to: Cell<u64>,
     /// Up to which byte content has reached the device.
@@ -66,13 +66,13 @@ impl Node {
         Rc::new(Node {
             number,
             inode: RefCell::new(inode),
-            lock: SharedLock::new(runtime),
+            lock: RwLock::new(runtime),
             changed_in: Cell::default(),
             data_changed_in: Cell::default(),
             openers: Cell::new(0),
             pages: FilePages::default(),
             map_version: Cell::new(0),
-            map_lock: SharedLock::new(runtime),
+            map_lock: RwLock::new(runtime),
             grown_to: Cell::new(0),
             arrived_to: Cell::new(0),
             delayed: RefCell::default(),

@@ -16,7 +16,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.shared().await;
+        let _held = directory.lock.read().await;
         Ok(volume.expect_entry(&directory, name).await?.ino)
     }
 
@@ -24,7 +24,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.shared().await;
+        let _held = directory.lock.read().await;
         let found = volume.expect_entry(&directory, name).await?;
         Ok(volume.node(found.ino).await?.attributes())
     }
@@ -41,7 +41,7 @@ impl FileView for Ext4 {
         if node.kind() != FileKind::Symlink {
             return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
         }
-        let _held = node.lock.shared().await;
+        let _held = node.lock.read().await;
         node.expect_undeleted()?;
         let size = node.size() as usize;
         if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
@@ -64,7 +64,7 @@ impl FileView for Ext4 {
         volume.syscall(length).await;
         let node = volume.node(ino).await?;
         node.expect_file()?;
-        let _held = node.lock.shared().await;
+        let _held = node.lock.read().await;
         volume.pages.read(&**volume, &node, (offset, length), manner).await
     }
 
@@ -72,7 +72,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.shared().await;
+        let _held = directory.lock.read().await;
         volume.directories().entries_from(&directory, cursor).await
     }
 
@@ -84,7 +84,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.shared().await;
+        let _held = directory.lock.read().await;
         let mut entries = Vec::new();
         for entry in volume.directories().entries_from(&directory, cursor).await? {
             let node = volume.node(entry.ino).await;
@@ -96,7 +96,7 @@ impl FileView for Ext4 {
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
-        let _held = node.lock.shared().await;
+        let _held = node.lock.read().await;
         node.expect_undeleted()?;
         self.volume.extended_attributes().get_attribute(&node, name).await
     }
@@ -104,7 +104,7 @@ impl FileView for Ext4 {
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
-        let _held = node.lock.shared().await;
+        let _held = node.lock.read().await;
         node.expect_undeleted()?;
         self.volume.extended_attributes().list_attributes(&node).await
     }
@@ -113,7 +113,7 @@ impl FileView for Ext4 {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
         node.expect_file()?;
-        let _held = node.lock.shared().await;
+        let _held = node.lock.read().await;
         if self.volume.contents().delays() && node.pages.is_dirty() {
             // What is dirty goes out first, to be found in the map. Unwritten blocks are holes.
             self.volume.pages.write_pages(&*self.volume, &node, 0..u64::MAX).await?;

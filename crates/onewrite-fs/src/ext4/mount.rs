@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::sync::SharedLock;
+use onewrite_block::sync::RwLock;
 use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Request};
 
 use super::balloc::Groups;
@@ -33,7 +33,7 @@ const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// A mounted ext4: what the file-system API is implemented on.
 pub struct Ext4 {
     pub(super) volume: Rc<Volume>,
-    pub(super) rename_lock: SharedLock,
+    pub(super) rename_lock: RwLock,
     recovered: Option<Recovered>,
 }
 
@@ -83,7 +83,7 @@ impl Ext4 {
         let (layout, superblock) = (opened.layout, opened.superblock);
         let pages = Pages::new(port.clone(), cache, PagesOptions::default());
         let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, structure });
-        let rename_lock = SharedLock::new(&volume.runtime);
+        let rename_lock = RwLock::new(&volume.runtime);
         start_tasks(&volume);
         let mounted = Ext4 { volume, rename_lock, recovered: opened.recovered };
         mounted.volume.finish_orphans().await?;
@@ -206,7 +206,7 @@ impl Volume {
         superblock.state.set(superblock.state.get() | STATE_CLEAN);
         write_superblock(&self.port, &mut superblock).await?;
         self.port.request(Request::flush(Cause::Metadata)).await?;
-        self.stopped.ring();
+        self.stopped.notify_all();
         Ok(())
     }
 

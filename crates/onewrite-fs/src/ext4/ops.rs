@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use onewrite_block::sync::Held;
+use onewrite_block::sync::RwGuard;
 
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
 use super::format::Inode;
@@ -148,7 +148,7 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         node.expect_undeleted()?;
         if let Some(size) = changes.size {
             node.expect_file()?;
@@ -172,7 +172,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid("a symbolic link is made by `symlink`".into()));
         }
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.exclusive().await;
+        let _held = directory.lock.write().await;
         volume.expect_alive(&directory)?;
         with_space!(volume, volume.directories().create_node(&directory, name, node, b""))
     }
@@ -191,7 +191,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
         }
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.exclusive().await;
+        let _held = directory.lock.write().await;
         volume.expect_alive(&directory)?;
         let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
         with_space!(volume, volume.directories().create_node(&directory, name, node, target))
@@ -204,13 +204,13 @@ impl FileSystem for Ext4 {
         volume.directories().check_name(name)?;
         let directory = volume.directory(directory).await?;
         let node = volume.node(ino).await?;
-        let _held = directory.lock.exclusive().await;
+        let _held = directory.lock.write().await;
         volume.expect_alive(&directory)?;
         volume.expect_absent(&directory, name).await?;
         if node.is_directory() {
             return Err(FsError::NotPermitted(format!("a second name for the directory {ino}")));
         }
-        let _node_held = node.lock.exclusive().await;
+        let _node_held = node.lock.write().await;
         volume.expect_alive(&node)?;
         if node.inode.borrow().links >= LINKS_MAX {
             return Err(FsError::TooManyLinks(ino));
@@ -229,13 +229,13 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.exclusive().await;
+        let _held = directory.lock.write().await;
         let found = volume.expect_entry(&directory, name).await?;
         let node = volume.node(found.ino).await?;
         if node.is_directory() {
             return Err(FsError::IsDirectory(display(name)));
         }
-        let _node_held = node.lock.exclusive().await;
+        let _node_held = node.lock.write().await;
         let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.touch_directory(&mut handle, &directory, 0).await?;
@@ -250,13 +250,13 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("`{}` cannot be removed", display(name))));
         }
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.exclusive().await;
+        let _held = directory.lock.write().await;
         let found = volume.expect_entry(&directory, name).await?;
         let node = volume.directory(found.ino).await.map_err(|error| match error {
             FsError::NotDirectory(_) => FsError::NotDirectory(display(name)),
             other => other,
         })?;
-        let _node_held = node.lock.exclusive().await;
+        let _node_held = node.lock.write().await;
         if !volume.directories().is_empty_directory(&node).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
@@ -273,7 +273,7 @@ impl FileSystem for Ext4 {
         if [from.1, to.1].iter().any(|name| *name == b"." || *name == b"..") {
             return Err(FsError::Invalid("`.` and `..` cannot be renamed".into()));
         }
-        let _renames = self.rename_lock.exclusive().await;
+        let _renames = self.rename_lock.write().await;
         let (source, target) = (volume.directory(from.0).await?, volume.directory(to.0).await?);
         let _directories = lock_both(&source, &target).await;
         volume.expect_alive(&target)?;
@@ -294,7 +294,7 @@ impl FileSystem for Ext4 {
         if node.openers.get() > 0 || node.inode.borrow().links > 0 {
             return Ok(());
         }
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         if node.is_deleted.get() || node.openers.get() > 0 {
             return Ok(());
         }
@@ -310,13 +310,13 @@ impl FileSystem for Ext4 {
         node.expect_file()?;
         if let (Position::At(offset), true) = (position, manner.direct && volume.scope != Scope::Full) {
             check_direct(offset, content.length())?;
-            let _held = node.lock.shared().await;
+            let _held = node.lock.read().await;
             node.expect_undeleted()?;
             if volume.contents().overwrite_direct(&node, offset, content).await? {
                 return Ok(offset);
             }
         }
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         node.expect_undeleted()?;
         let offset = match position {
             Position::At(offset) => offset,
@@ -338,7 +338,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("a range of no bytes at {offset}")));
         }
         volume.contents().check_end(&node, offset.saturating_add(length))?;
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         node.expect_undeleted()?;
         with_space!(volume, volume.contents().allocate_file(&node, (offset, length), allocation))
     }
@@ -354,7 +354,7 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         node.expect_undeleted()?;
         with_space!(volume, volume.extended_attributes().set_attribute(&node, name, value, manner))
     }
@@ -416,11 +416,11 @@ fn apply(inode: &mut Inode, changes: AttributeChanges) {
 }
 
 /// Locks two directories alone, the one with the lower number first; once if they are the same.
-async fn lock_both<'a>(one: &'a Node, other: &'a Node) -> (Held<'a>, Option<Held<'a>>) {
+async fn lock_both<'a>(one: &'a Node, other: &'a Node) -> (RwGuard<'a>, Option<RwGuard<'a>>) {
     if one.number == other.number {
-        return (one.lock.exclusive().await, None);
+        return (one.lock.write().await, None);
     }
     let (first, second) = if one.number < other.number { (one, other) } else { (other, one) };
-    let held = first.lock.exclusive().await;
-    (held, Some(second.lock.exclusive().await))
+    let held = first.lock.write().await;
+    (held, Some(second.lock.write().await))
 }

@@ -73,7 +73,7 @@ impl Directories<'_> {
     }
 
     async fn move_name(&self, from: Name<'_>, to: Name<'_>, (node, found): (&Rc<Node>, Found)) -> FsResult<()> {
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.add_entry(&mut handle, to.0, to.1, (node.ino(), node.kind())).await?;
         // Adding may have split the block that the old name was in.
@@ -107,7 +107,7 @@ impl Directories<'_> {
             _ => (),
         }
         let (first, second) = if node.number < victim.number { (node, &victim) } else { (&victim, node) };
-        let _held = (first.lock.exclusive().await, second.lock.exclusive().await);
+        let _held = (first.lock.write().await, second.lock.write().await);
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, replaced, (node.ino(), node.kind())).await?;
         self.remove_entry_of(&mut handle, from.0, found).await?;
@@ -134,7 +134,7 @@ impl Directories<'_> {
             self.expect_outside(&other, from.0).await?;
         }
         let (first, second) = if node.number < other.number { (node, &other) } else { (&other, node) };
-        let _held = (first.lock.exclusive().await, second.lock.exclusive().await);
+        let _held = (first.lock.write().await, second.lock.write().await);
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, other_found, (node.ino(), node.kind())).await?;
         self.replace_entry(&mut handle, from.0, found, (other.ino(), other.kind())).await?;

@@ -61,7 +61,7 @@ impl Contents<'_> {
     async fn shift_file(&self, node: &Rc<Node>, shift: Shift, size: u64) -> FsResult<()> {
         let nodes = self.extents().nodes_behind(node, shift.from).await?.len();
         let mut handle = self.journal.start(MAP_CREDITS + nodes + 2).await?;
-        let map = node.map_lock.exclusive().await;
+        let map = node.map_lock.write().await;
         self.extents().split_extent(&mut handle, node, shift.from).await?;
         self.extents().shift_map(&mut handle, node, shift).await?;
         drop(map);

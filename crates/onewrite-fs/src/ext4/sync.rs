@@ -13,7 +13,7 @@ impl Volume {
     pub(super) async fn sync_file(&self, node: &Rc<Node>, data_only: bool) -> FsResult<()> {
         if self.scope != Scope::Full {
             // Shared, so that no hole is being cut around pages that have to be written.
-            let _held = node.lock.shared().await;
+            let _held = node.lock.read().await;
             self.pages.sync(self, node).await?;
             self.contents().convert(node).await?;
         }
@@ -67,7 +67,7 @@ impl Volume {
         {
             return;
         }
-        let _held = node.lock.shared().await;
+        let _held = node.lock.read().await;
         let _ = self.write_and_convert(node).await;
     }
 }

@@ -63,7 +63,7 @@ impl Volume {
 
     fn after_commit(self: &Rc<Volume>, sealed: Sealed) {
         self.pages.unpin(sealed.owners.iter().copied().map(key_of), sealed.tid.0);
-        self.pages.progress().ring();
+        self.pages.progress().notify_all();
         if !sealed.freed.is_empty() {
             let volume = Rc::clone(self);
             self.runtime.spawn(async move {
@@ -134,7 +134,7 @@ impl Volume {
 
     /// Goes on with a cut that was interrupted: frees what lies behind the end of the file.
     async fn cut_behind_end(&self, node: &Rc<Node>) -> FsResult<()> {
-        let _held = node.lock.exclusive().await;
+        let _held = node.lock.write().await;
         let first = node.size().div_ceil(PAGE_BYTES);
         self.contents().free_behind(node, first).await
     }

@@ -89,7 +89,7 @@ impl Contents<'_> {
                 handle = self.journal.start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
                 steps = 1;
             }
-            let _map = node.map_lock.exclusive().await;
+            let _map = node.map_lock.write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, (first, 1 << 32)).await? else {
                 return Ok(handle);
             };
@@ -173,7 +173,7 @@ impl Contents<'_> {
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
-            let map = node.map_lock.exclusive().await;
+            let map = node.map_lock.write().await;
             let survey = self.extents().survey(node, first..next).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
@@ -230,7 +230,7 @@ impl Contents<'_> {
         self.give_up(node, first, stop);
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
-            let _map = node.map_lock.exclusive().await;
+            let _map = node.map_lock.write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, (first, stop)).await? else {
                 return Ok(());
             };

@@ -44,9 +44,9 @@ pub(super) struct Volume {
     pub(super) groups: Groups,
     pub(super) structure: Structure,
     pub(super) inodes: Inodes,
-    /// Rings when there is something to convert.
+    /// Notified when there is something to convert.
     pub(super) conversions: Signal,
-    /// Rings once, at unmount.
+    /// Notified once, at unmount.
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
 }

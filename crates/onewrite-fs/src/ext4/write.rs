@@ -115,7 +115,7 @@ impl Contents<'_> {
         let mut reached = last + 1;
         let mut outcome = Ok(());
         if needs_map {
-            let _map = node.map_lock.exclusive().await;
+            let _map = node.map_lock.write().await;
             if self.delays() {
                 // Others may have given blocks to delayed pages meanwhile.
                 survey = self.extents().survey(node, first..last + 1).await?;
@@ -335,7 +335,7 @@ impl Contents<'_> {
         let credits = map_credits((stop - first) as usize);
         if needs_map {
             let mut handle = self.journal.start(credits + 1).await?;
-            let map = node.map_lock.exclusive().await;
+            let map = node.map_lock.write().await;
             let survey = self.extents().survey(node, first..stop).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
@@ -350,7 +350,7 @@ impl Contents<'_> {
         if needs_map || stamps || end > node.size() {
             let mut handle = self.journal.start(credits + 1).await?;
             if needs_map {
-                let _map = node.map_lock.exclusive().await;
+                let _map = node.map_lock.write().await;
                 self.extents().mark_written(&mut handle, node, (first, stop)).await?;
             }
             self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;

@@ -69,7 +69,7 @@ impl Journal {
         self.move_tail(is_forced).await?;
         if is_forced {
             self.checkpoint_wanted.set(false);
-            self.changed.ring();
+            self.changed.notify_all();
         }
         Ok(home)
     }
@@ -89,7 +89,7 @@ impl Journal {
     }
 
     async fn bring_home(&self, blocks_max: usize) -> FsResult<usize> {
-        let _homeward = self.homeward.exclusive().await;
+        let _homeward = self.homeward.write().await;
         let batch = self.live.borrow().batch(blocks_max);
         let can_share =
             |homeward: &Homeward| self.options.checkpoint == By::Share && matches!(homeward.place, Place::Exact(_));
@@ -137,7 +137,7 @@ impl Journal {
     /// Moves the tail past transactions that are home: at once if `is_forced`, else when FLUSHes of others have made it
     /// safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its own.
     async fn move_tail(&self, is_forced: bool) -> FsResult<()> {
-        let _alone = self.tail.exclusive().await;
+        let _alone = self.tail.write().await;
         if self.is_closed.get() {
             return Ok(());
         }
@@ -185,11 +185,11 @@ impl Journal {
         let Some((start, length)) = live.reclaim() else { return };
         if self.options.self_trimming {
             self.to_trim.borrow_mut().push((start, length));
-            self.work.ring();
+            self.work.notify_all();
         } else {
             live.release(length);
             drop(live);
-            self.changed.ring();
+            self.changed.notify_all();
         }
     }
 
@@ -213,7 +213,7 @@ impl Journal {
                 self.log.clear(run).await.map_err(|error| self.abort_with(error))?;
             }
             self.live.borrow_mut().release(length);
-            self.changed.ring();
+            self.changed.notify_all();
         }
         Ok(())
     }

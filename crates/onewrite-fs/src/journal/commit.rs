@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 
-use onewrite_block::sync::Held;
+use onewrite_block::sync::RwGuard;
 use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
 
 use super::Journal;
@@ -230,8 +230,8 @@ impl Journal {
         self.committed.set(sealed.tid);
         self.counters.borrow_mut().commits += 1;
         self.reclaim_if_flushed();
-        self.changed.ring();
-        self.work.ring();
+        self.changed.notify_all();
+        self.work.notify_all();
     }
 
     /// Makes everything durable that has completed: an fsync with nothing to commit.
@@ -255,18 +255,18 @@ impl Journal {
 
     /// Where there is padding, one at a time writes behind the head. What has completed by now is covered by the next
     /// that gets here.
-    async fn alone_in_the_log(&self) -> Option<Held<'_>> {
+    async fn alone_in_the_log(&self) -> Option<RwGuard<'_>> {
         if self.options.commit.padding_blocks() == 0 {
             return None;
         }
-        let alone = self.behind_head.exclusive().await;
+        let alone = self.behind_head.write().await;
         self.settling.set(self.settling.get() + 1);
         Some(alone)
     }
 
     /// Waits until nothing is on its way home any more, so that freed blocks can be used for anything.
     pub async fn homeward_writes_done(&self) {
-        drop(self.homeward.exclusive().await);
+        drop(self.homeward.write().await);
     }
 }
 

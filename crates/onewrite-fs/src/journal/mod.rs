@@ -37,7 +37,7 @@ mod transaction;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use onewrite_block::sync::{SharedLock, Signal};
+use onewrite_block::sync::{RwLock, Signal};
 use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
@@ -93,18 +93,18 @@ pub struct Journal {
     commit_wanted: Cell<Option<Tid>>,
     checkpoint_wanted: Cell<bool>,
     aborted: RefCell<Option<String>>,
-    /// Rings when anything that somebody may wait for has changed.
+    /// Notified when anything that a task may wait for has changed.
     changed: Signal,
-    /// Rings when there is work for the commit task or the checkpoint task.
+    /// Notified when there is work for the commit task or the checkpoint task.
     work: Signal,
-    /// Held while blocks are on their way home.
-    homeward: SharedLock,
-    /// Held while the tail moves and while the log is closed, after which it does not move any more.
-    tail: SharedLock,
+    /// RwGuard while blocks are on their way home.
+    homeward: RwLock,
+    /// RwGuard while the tail moves and while the log is closed, after which it does not move any more.
+    tail: RwLock,
     is_closed: Cell<bool>,
     /// Where there is padding: held while blocks behind the head are written.
-    behind_head: SharedLock,
-    /// How often that has begun, and which was the last to end well.
+    behind_head: RwLock,
+    /// Settle rounds started; the last round that succeeded.
     settling: Cell<u64>,
     settled: Cell<u64>,
     counters: RefCell<FsCounters>,
@@ -145,10 +145,10 @@ impl Journal {
             aborted: RefCell::default(),
             changed: Signal::new(&runtime),
             work: Signal::new(&runtime),
-            homeward: SharedLock::new(&runtime),
-            tail: SharedLock::new(&runtime),
+            homeward: RwLock::new(&runtime),
+            tail: RwLock::new(&runtime),
             is_closed: Cell::new(false),
-            behind_head: SharedLock::new(&runtime),
+            behind_head: RwLock::new(&runtime),
             settling: Cell::new(0),
             settled: Cell::new(0),
             counters: RefCell::default(),
@@ -169,7 +169,7 @@ impl Journal {
         assert!(self.running.borrow().is_empty(), "a journal is closed after its last commit");
         while self.checkpoint(usize::MAX, false).await? > 0 {}
         self.check_aborted()?;
-        let _alone = self.tail.exclusive().await;
+        let _alone = self.tail.write().await;
         self.is_closed.set(true);
         self.log.flush().await?;
         let plain = self.superblock.borrow().plain();
@@ -217,7 +217,7 @@ impl Journal {
         if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
             self.commit_wanted.set(Some(tid));
         }
-        self.work.ring();
+        self.work.notify_all();
     }
 
     /// Waits until `tid` is durable, or turns out to hold nothing; somebody must have asked for it.
@@ -271,8 +271,8 @@ impl Journal {
     /// Stops the journal: nothing commits any more, everybody who waits is told why.
     pub fn abort(&self, reason: &FsError) {
         self.aborted.borrow_mut().get_or_insert_with(|| format!("{reason}; unmount and run `onewrite fsck`"));
-        self.changed.ring();
-        self.work.ring();
+        self.changed.notify_all();
+        self.work.notify_all();
     }
 
     /// # Errors

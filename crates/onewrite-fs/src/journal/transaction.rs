@@ -150,7 +150,7 @@ impl Journal {
         if running.is_empty() {
             running.started = self.log.runtime().now();
             drop(running);
-            self.work.ring();
+            self.work.notify_all();
             running = self.running.borrow_mut();
         }
         running.handles += 1;
@@ -208,7 +208,7 @@ impl Journal {
         }
         if !nothing_to_checkpoint {
             self.checkpoint_wanted.set(true);
-            self.work.ring();
+            self.work.notify_all();
         } else if self.committing.borrow().is_none() {
             self.request_commit(self.running_tid());
         }
@@ -227,7 +227,7 @@ impl Journal {
         running.is_locked = false;
         if running.is_empty() {
             drop(running);
-            self.changed.ring();
+            self.changed.notify_all();
             return None;
         }
         let next = Running::new(running.tid.next(), self.log.runtime().now());
@@ -237,7 +237,7 @@ impl Journal {
         let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
         self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied(), log_blocks as u32);
         self.log.begin_commit();
-        self.changed.ring();
+        self.changed.notify_all();
         let frozen = ended.blocks.iter().filter_map(|(&block, &owner)| Some((block, content(owner)?)));
         Some(Sealed {
             tid: ended.tid,
@@ -301,7 +301,7 @@ impl Drop for Handle {
         let is_last = running.handles == 0;
         drop(running);
         if is_last || self.credits > 0 {
-            self.journal.changed.ring();
+            self.journal.changed.notify_all();
         }
     }
 }

@@ -64,7 +64,7 @@ impl Pages {
         let before = late.len();
         late.extend(victims.iter().filter(is_late));
         if late.len() > before {
-            self.evictions.ring();
+            self.evictions.notify_all();
         }
     }
 

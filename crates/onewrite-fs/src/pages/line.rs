@@ -90,7 +90,7 @@ impl Pages {
             }
             let outcome = self.write_out(backing, &file).await;
             self.line.is_writing_out.set(false);
-            self.progress.ring();
+            self.progress.notify_all();
             outcome?;
         }
         Ok(())

@@ -87,11 +87,11 @@ pub struct Pages {
     /// Tasks that write pages to make room.
     making_room: RefCell<Vec<TaskId>>,
     line: Line,
-    /// Rings when pages were written or read, files became clean, and when the file system says so.
+    /// Notified when pages were written or read, files became clean, and when the file system says so.
     progress: Signal,
     /// Victims that could not be written where they were chosen, oldest first.
     late_victims: RefCell<VecDeque<PageKey>>,
-    /// Rings when late victims are in line.
+    /// Notified when late victims are in line.
     evictions: Signal,
     /// Dirty bytes of dirty pages, if they are tracked.
     dirty_bytes: RefCell<FxHashMap<PageKey, DirtyBytes>>,
@@ -187,8 +187,8 @@ impl Pages {
         }
     }
 
-    /// Rings when pages were written or read; the file system rings it when it changed something that tasks of the page
-    /// layer may wait for.
+    /// Notified when pages were written or read; the file system notifies it, too, when it changed something that tasks of
+    /// the page layer may wait for.
     pub fn progress(&self) -> &Signal {
         &self.progress
     }
@@ -284,7 +284,7 @@ impl Drop for Loading<'_> {
     fn drop(&mut self) {
         let waiters = self.pages.loading.borrow_mut().remove(&self.key);
         if waiters.is_some_and(|count| count > 0) {
-            self.pages.progress.ring();
+            self.pages.progress.notify_all();
         }
     }
 }

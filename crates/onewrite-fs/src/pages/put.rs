@@ -202,7 +202,7 @@ impl<F: PagedFile> Drop for Overwriting<'_, F> {
         let place = overwriting.iter().position(|pages| *pages == self.pages).expect("it was put there");
         overwriting.swap_remove(place);
         if self.layer.is_loading(self.file.number()) {
-            self.layer.progress.ring();
+            self.layer.progress.notify_all();
         }
     }
 }

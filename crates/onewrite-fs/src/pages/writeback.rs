@@ -73,7 +73,7 @@ impl Pages {
         let sent = wait_all(batch.under_way).await;
         let outcome = if sent.is_ok() { Outcome::Arrived } else { Outcome::Failed };
         batch.runs.iter().for_each(|run| self.end_run(backing, file, run, outcome));
-        self.progress.ring();
+        self.progress.notify_all();
         if let Err(error) = sent {
             self.note_dirty(file);
             file.pages().write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));

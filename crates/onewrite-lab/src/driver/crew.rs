@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use onewrite_block::sync::{SharedLock, Signal};
+use onewrite_block::sync::{RwLock, Signal};
 use onewrite_block::{Nanos, Runtime};
 
 use super::measure::{JobMeasure, Moment};
@@ -41,9 +41,9 @@ struct Post<D> {
     measure: Rc<RefCell<JobMeasure>>,
     stream: RefCell<Box<dyn Stream>>,
     descriptors: RefCell<D>,
-    issue: SharedLock,
-    under_way: SharedLock,
-    /// Operations under way, and the bell that rings when one has ended.
+    issue: RwLock,
+    under_way: RwLock,
+    /// Operations under way, and the signal that one has ended.
     busy: Cell<u32>,
     ended: Signal,
     is_over: Cell<bool>,
@@ -134,8 +134,8 @@ impl<T: Target + 'static> Crew<T> {
             measure: if is_apart { apart() } else { Rc::clone(of_job) },
             stream: RefCell::new(task.stream),
             descriptors: RefCell::default(),
-            issue: SharedLock::new(&self.runtime),
-            under_way: SharedLock::new(&self.runtime),
+            issue: RwLock::new(&self.runtime),
+            under_way: RwLock::new(&self.runtime),
             busy: Cell::new(0),
             ended: Signal::new(&self.runtime),
             is_over: Cell::new(false),
@@ -163,18 +163,18 @@ impl<T: Target> Crew<T> {
     /// One of several workers of a task.
     async fn work(&self, post: &Post<T::Descriptors>) {
         loop {
-            let issuing = post.issue.exclusive().await;
+            let issuing = post.issue.write().await;
             post.ended.until(|| post.busy.get() < post.stream.borrow().depth()).await;
             let Some(Step { operation, order }) = self.next(post) else { return };
             let _under_way = match order {
-                Order::Alone => post.under_way.exclusive().await,
-                Order::Blocking | Order::Overlapping => post.under_way.shared().await,
+                Order::Alone => post.under_way.write().await,
+                Order::Blocking | Order::Overlapping => post.under_way.read().await,
             };
             post.busy.set(post.busy.get() + 1);
             let _issuing = (order != Order::Overlapping).then_some(issuing);
             self.perform(post, operation).await;
             post.busy.set(post.busy.get() - 1);
-            post.ended.ring();
+            post.ended.notify_all();
         }
     }
 

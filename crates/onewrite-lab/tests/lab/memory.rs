@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use onewrite_block::sync::SharedLock;
+use onewrite_block::sync::RwLock;
 use onewrite_block::{DeviceError, Nanos, PAGE_SIZE, Page, Runtime};
 use onewrite_fs::{
     Allocation, AttributeChanges, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem, FileView,
@@ -27,7 +27,7 @@ pub struct MemoryFs {
     pub room: Cell<u64>,
     /// Whether accesses wait for one another.
     pub is_serial: Cell<bool>,
-    line: SharedLock,
+    line: RwLock,
     accesses: RefCell<Vec<Access>>,
 }
 
@@ -50,7 +50,7 @@ impl MemoryFs {
             fails_every: Cell::new(0),
             room: Cell::new(u64::MAX),
             is_serial: Cell::new(false),
-            line: SharedLock::new(runtime),
+            line: RwLock::new(runtime),
             accesses: RefCell::default(),
         }
     }
@@ -67,7 +67,7 @@ impl MemoryFs {
             accesses.push(Access { at: self.runtime.now(), writes, offset, length });
             accesses.len() as u64
         };
-        let _turn = if self.is_serial.get() { Some(self.line.exclusive().await) } else { None };
+        let _turn = if self.is_serial.get() { Some(self.line.write().await) } else { None };
         self.runtime.sleep(Nanos::from_micros(10)).await;
         if self.fails_every.get() > 0 && number.is_multiple_of(self.fails_every.get()) {
             return Err(DeviceError::Unsupported { device: "memory".to_owned(), operation: "access" }.into());
