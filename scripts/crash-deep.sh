@@ -1,5 +1,6 @@
 #!/bin/sh
-# Deep crash runs: twice 126,000 distinct states in each mode, a seed for each run, so many runs at a time as there are cores (JOBS).
+# Deep crash runs: twice 126,000 distinct states in each mode, a seed for each run, so many runs at a time as there are cores (JOBS); and 20,000
+# states of workloads of every operation in each mode.
 # Usage: crash-deep.sh ONEWRITE DIRECTORY [MODE...]   What each run said is left in DIRECTORY/MODE-DEVICE-SEED.txt.
 set -eu
 binary=$1 directory=$2
@@ -34,9 +35,16 @@ wanted() {
     done
 }
 
-# shellcheck disable=SC2016
-runs 300 | wanted "$@" | xargs -r -P "${JOBS:-$(nproc)}" -L 1 sh -c '
-    said="$1/$2-$3-$4.txt"
-    "$0" crash random:80 --mode "$2" --device "$3" --states 126000 --seed "$4" 2> "$said" || { cat "$said"; exit 255; }
-    echo "$2 on $3, seed $4: $(grep -h "distinct states" "$said")"
-' "$binary" "$directory"
+# Workload, states and what follows the seed in the name of the output, then the runs on standard input; all cores are busy with a run each.
+explore() {
+    # shellcheck disable=SC2016
+    xargs -r -P "${JOBS:-$(nproc)}" -L 1 sh -c '
+        said="$1/$5-$6-$7$4.txt"
+        "$0" crash "$2" --jobs 1 --mode "$5" --device "$6" --states "$3" --seed "$7" 2> "$said" || { cat "$said"; exit 255; }
+        echo "$2, $5 on $6, seed $7: $(grep -h "distinct states" "$said")"
+    ' "$binary" "$directory" "$@"
+}
+
+runs 300 | wanted "$@" > "$directory/runs"
+explore random:80 126000 "" < "$directory/runs"
+explore random-all:80 20000 -all < "$directory/runs"

@@ -86,6 +86,18 @@ fn the_journal_knows_no_inodes_and_formats_do_no_io() {
 }
 
 #[test]
+fn one_file_of_the_crash_explorer_knows_ext4() {
+    // `mod.rs` says that the file is there.
+    let allowed = ["subject/ext4.rs", "subject/mod.rs"];
+    for path in sources(&crates().join("onewrite-crash/src")) {
+        let is_allowed = allowed.iter().any(|end| path.ends_with(end));
+        assert!(is_allowed || !text(&path).contains("ext4"), "{} must not know ext4", path.display());
+    }
+    let head = text(&crates().join("onewrite-crash/src/subject/mod.rs"));
+    assert!(!head.contains("onewrite_fs::ext4"), "the trait must not know ext4");
+}
+
+#[test]
 fn unsafe_code_stays_in_its_named_modules() {
     let allowed = [
         "onewrite-host/src/sys.rs",

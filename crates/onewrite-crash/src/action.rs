@@ -38,6 +38,8 @@ pub enum Action {
     },
     /// Reads a file from its beginning to its end, and so brings it into the page cache.
     Read(String),
+    /// The same past the page cache, where the mode allows it.
+    ReadDirect(String),
     /// Writes `length` bytes of the pattern of `seed` at the end.
     Append {
         /// The file.
@@ -54,7 +56,8 @@ pub enum Action {
         /// Bytes afterwards.
         size: u64,
     },
-    /// Changes the blocks of a range: `punch` makes it a hole, `zero` makes it zeros that have blocks, `extend` gives it blocks.
+    /// Changes the blocks of a range: `punch` makes it a hole, `zero` makes it zeros that have blocks, `extend` gives it
+    /// blocks, `collapse` takes it out, `insert` puts a hole in.
     Allocate {
         /// The file.
         file: String,
@@ -64,6 +67,31 @@ pub enum Action {
         length: u64,
         /// What to do.
         how: Blocks,
+    },
+    /// Changes permissions, owner and group, or the time of the last read.
+    SetAttributes {
+        /// The file.
+        file: String,
+        /// What changes.
+        change: AttributeChange,
+    },
+    /// Sets an extended attribute, which may be there already.
+    SetExtended {
+        /// The file.
+        file: String,
+        /// Its full name.
+        name: String,
+        /// Bytes of the value.
+        length: u64,
+        /// Selects the value.
+        seed: u64,
+    },
+    /// Removes an extended attribute.
+    RemoveExtended {
+        /// The file.
+        file: String,
+        /// Its full name.
+        name: String,
     },
     /// Removes a name.
     Unlink(String),
@@ -93,6 +121,27 @@ pub enum Action {
     Pause(u64),
 }
 
+/// What an [`Action::SetAttributes`] changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AttributeChange {
+    /// The lower 12 bits of the mode.
+    Permissions(u16),
+    /// Owner and group.
+    Owner {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
+    /// The time of the last read, in seconds since 1970.
+    Accessed(u32),
+}
+
+/// The value of an extended attribute of this seed and length.
+pub(crate) fn extended_value(seed: u64, length: u64) -> Vec<u8> {
+    (0..length).map(|at| (seed.wrapping_mul(131).wrapping_add(at * 7) >> (at % 8)) as u8).collect()
+}
+
 /// What an [`Action::Allocate`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Blocks {
@@ -102,16 +151,22 @@ pub enum Blocks {
     Zero,
     /// The range gets blocks where it has none; the file grows if it ends before.
     Extend,
+    /// Whole pages are taken out before the end of the file: what lies behind moves there.
+    Collapse,
+    /// Whole pages, a hole, are put in before the end of the file: what lay there moves behind.
+    Insert,
 }
 
 impl Blocks {
-    const ALL: [Blocks; 3] = [Blocks::Punch, Blocks::Zero, Blocks::Extend];
+    const ALL: [Blocks; 5] = [Blocks::Punch, Blocks::Zero, Blocks::Extend, Blocks::Collapse, Blocks::Insert];
 
     const fn name(self) -> &'static str {
         match self {
             Blocks::Punch => "punch",
             Blocks::Zero => "zero",
             Blocks::Extend => "extend",
+            Blocks::Collapse => "collapse",
+            Blocks::Insert => "insert",
         }
     }
 
@@ -125,6 +180,8 @@ impl Blocks {
             Blocks::Punch => Allocation::PunchHole,
             Blocks::Zero => Allocation::ZeroRange,
             Blocks::Extend => Allocation::Extend,
+            Blocks::Collapse => Allocation::CollapseRange,
+            Blocks::Insert => Allocation::InsertRange,
         }
     }
 }
@@ -147,11 +204,19 @@ impl fmt::Display for Action {
                 write!(f, "write {file} {offset} {length} {seed}{}", if *direct { " direct" } else { "" })
             }
             Action::Read(file) => write!(f, "read {file}"),
+            Action::ReadDirect(file) => write!(f, "read {file} direct"),
             Action::Append { file, length, seed } => write!(f, "append {file} {length} {seed}"),
             Action::Truncate { file, size } => write!(f, "truncate {file} {size}"),
             Action::Allocate { file, offset, length, how } => {
                 write!(f, "{} {file} {offset} {length}", how.name())
             }
+            Action::SetAttributes { file, change } => match change {
+                AttributeChange::Permissions(bits) => write!(f, "chmod {file} {bits:o}"),
+                AttributeChange::Owner { uid, gid } => write!(f, "chown {file} {uid} {gid}"),
+                AttributeChange::Accessed(seconds) => write!(f, "utimes {file} {seconds}"),
+            },
+            Action::SetExtended { file, name, length, seed } => write!(f, "setxattr {file} {name} {length} {seed}"),
+            Action::RemoveExtended { file, name } => write!(f, "removexattr {file} {name}"),
             Action::Unlink(path) => write!(f, "unlink {path}"),
             Action::MakeDirectory(path) => write!(f, "mkdir {path}"),
             Action::RemoveDirectory(path) => write!(f, "rmdir {path}"),
@@ -188,6 +253,24 @@ impl FromStr for Action {
                 Action::Write { file: word(1), offset: number(2)?, length: number(3)?, seed: number(4)?, direct }
             }
             ("read", 2) => Action::Read(word(1)),
+            ("read", 3) if words[2] == "direct" => Action::ReadDirect(word(1)),
+            ("chmod", 3) => {
+                let bits = u16::from_str_radix(words[2], 8).ok().filter(|bits| *bits < 0o10000);
+                let bits = bits.ok_or_else(|| refuse("permissions are octal, 7777 at most"))?;
+                Action::SetAttributes { file: word(1), change: AttributeChange::Permissions(bits) }
+            }
+            ("chown", 4) => {
+                let change = AttributeChange::Owner { uid: number(2)? as u32, gid: number(3)? as u32 };
+                Action::SetAttributes { file: word(1), change }
+            }
+            ("utimes", 3) => {
+                let change = AttributeChange::Accessed(number(2)? as u32);
+                Action::SetAttributes { file: word(1), change }
+            }
+            ("setxattr", 5) => {
+                Action::SetExtended { file: word(1), name: word(2), length: number(3)?, seed: number(4)? }
+            }
+            ("removexattr", 3) => Action::RemoveExtended { file: word(1), name: word(2) },
             ("append", 4) => Action::Append { file: word(1), length: number(2)?, seed: number(3)? },
             ("truncate", 3) => Action::Truncate { file: word(1), size: number(2)? },
             (name, 4) if Blocks::named(name).is_some() => {
@@ -275,9 +358,11 @@ mod tests {
     fn a_workload_comes_back_from_its_text() {
         let text = "mkdir /d >> create /w; sync >> write /a 0 100 7; write /a 4096 4096 8 direct; append #1 5 6; read /a; truncate /a 3; open /a 1; close 1; fsync /a \
                     | link /a /b; rename /b /d/c; exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; \
-                    sync; punch /a 100 5000; zero /a 0 9; extend /a 4096 1; pause 5";
+                    sync; punch /a 100 5000; zero /a 0 9; extend /a 4096 1; pause 5; \
+                    collapse /a 4096 4096; insert /a 0 8192; chmod /a 640; chown /a 3 4; utimes /a 86400; \
+                    setxattr /a user.x 300 5; removexattr /a user.x; read /a direct";
         let workload: Workload = text.parse().unwrap();
-        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 20));
+        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 28));
         assert_eq!(workload.warm_up.len(), 2);
         assert_eq!(workload.to_string().parse(), Ok(workload));
         let workload: Workload = " >> create /w >> sync".parse().unwrap();

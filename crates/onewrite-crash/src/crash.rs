@@ -4,25 +4,21 @@
 use crate::action::Workload;
 use crate::cut::{DeviceCuts, MakeDevice};
 use crate::error::CrashError;
-use crate::explore::Explorer;
+use crate::explore::{DEVICE_SHARE, Explorer};
+use crate::ledger::Ledger;
 use crate::minimise::minimise_watched;
 use crate::options::ExploreOptions;
 use crate::report::Report;
 use crate::state_id::StateId;
 use crate::subject::Subject;
+use crate::turns::explore_side_by_side;
 
-/// One judged state in so many is cut inside the device, where there is one.
-const DEVICE_SHARE: u64 = 10;
 /// Chances at each internal point: one with recovery cut, one without.
 const CHANCES: u64 = 2;
 /// Internal points that are worth two runs of a workload on a device.
 const POINTS_MIN: u64 = 8;
 /// Internal points of one run at most: as many copies of the device are held at once, a megabyte each.
 const POINTS_MAX: u64 = 300;
-/// Workloads in a row without a new state after which there is nothing left to find: more than `ace:2` has in all, for it
-/// ends by itself.
-const IN_VAIN_MAX: u32 = 5_000;
-
 /// How to explore.
 #[derive(Clone, Copy)]
 pub struct CrashPlan<'p> {
@@ -34,12 +30,14 @@ pub struct CrashPlan<'p> {
     pub faults: bool,
     /// Whether what is found is made as small as it gets.
     pub minimises: bool,
+    /// Explorers side by side, each on a thread of its own; the report does not depend on it.
+    pub jobs: usize,
 }
 
 impl<'p> CrashPlan<'p> {
-    /// Cuts at the door of the modelled disk; what is found stays as it is.
+    /// Cuts at the door of the modelled disk, one explorer; what is found stays as it is.
     pub fn new(options: &'p ExploreOptions) -> CrashPlan<'p> {
-        CrashPlan { options, device: None, faults: false, minimises: false }
+        CrashPlan { options, device: None, faults: false, minimises: false, jobs: 1 }
     }
 }
 
@@ -73,27 +71,16 @@ pub enum Stage {
 ///
 /// # Errors
 /// If a workload cannot be run at all.
-pub fn crash<S: Subject + Clone>(
+pub fn crash<S: Subject + Clone + Send>(
     subject: S,
     workloads: impl IntoIterator<Item = Workload>,
     plan: CrashPlan<'_>,
     progress: impl Fn(Stage),
 ) -> Result<Report, CrashError> {
-    let mut explorer = Explorer::new(subject.clone(), plan.options);
-    explorer.watch = Some(&progress);
-    let mut in_vain = 0;
-    for workload in workloads {
-        let before = explorer.report().states;
-        one(&mut explorer, &workload, plan)?;
-        explorer.tell();
-        let report = explorer.report();
-        in_vain = if plan.faults || report.states > before { 0 } else { in_vain + 1 };
-        let is_enough = plan.faults && report.judged >= plan.options.states_max;
-        if is_enough || explorer.is_done() || in_vain >= IN_VAIN_MAX {
-            break;
-        }
-    }
-    let mut report = explorer.into_report();
+    let mut report = match plan.jobs {
+        0 | 1 => explore_alone(&subject, workloads, plan, &progress)?,
+        _ => explore_side_by_side(&subject, workloads, plan, &progress)?,
+    };
     if plan.minimises {
         let count = report.violations.len();
         for (violation, number) in report.violations.iter_mut().zip(1..) {
@@ -104,33 +91,67 @@ pub fn crash<S: Subject + Clone>(
     Ok(report)
 }
 
-/// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what survives.
-fn one<S: Subject>(explorer: &mut Explorer<'_, S>, workload: &Workload, plan: CrashPlan<'_>) -> Result<(), CrashError> {
+fn explore_alone<S: Subject + Clone>(
+    subject: &S,
+    workloads: impl IntoIterator<Item = Workload>,
+    plan: CrashPlan<'_>,
+    progress: &dyn Fn(Stage),
+) -> Result<Report, CrashError> {
+    let mut explorer = Explorer::new(subject.clone(), plan.options);
+    explorer.watch = Some(progress);
+    for workload in workloads {
+        explorer.ledger().begin_workload();
+        one(&mut explorer, &workload, plan)?;
+        explorer.tell();
+        if explorer.ledger().end_workload(plan.faults) {
+            break;
+        }
+    }
+    Ok(explorer.into_report())
+}
+
+/// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what survives. The
+/// explorer has the ledger afterwards, unless everything is over.
+pub(crate) fn one<S: Subject>(
+    explorer: &mut Explorer<'_, S>,
+    workload: &Workload,
+    plan: CrashPlan<'_>,
+) -> Result<(), CrashError> {
     if plan.faults {
         return explorer.explore_faults(workload, 1);
     }
     let Some(make) = plan.device else { return explorer.explore(workload) };
     let most = plan.options.states_max;
-    if plan.options.pads() {
+    if explorer.subject.promises().pads {
+        if !explorer.take_turn() {
+            return Ok(());
+        }
         let points = most.saturating_sub(explorer.report().states).clamp(POINTS_MIN, POINTS_MAX);
-        explorer.report.workloads += 1;
+        explorer.ledger().report.workloads += 1;
         return explorer.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None });
     }
-    explorer.states_max = most - (most / DEVICE_SHARE).saturating_sub(explorer.report().states_by_kind.inside_device);
-    let is_full = explorer.is_done();
-    if !is_full {
-        explorer.explore(workload)?;
+    explorer.shared_with_device = Some(most);
+    explorer.explore(workload)?;
+    if !explorer.take_turn() {
+        return Ok(());
     }
-    let is_full = is_full || explorer.is_done();
-    explorer.states_max = most;
-    let due = (explorer.report().judged / DEVICE_SHARE).saturating_sub(explorer.judged_inside_device) / CHANCES;
-    let missing = if is_full { most - explorer.report().states.min(most) } else { 0 };
-    let is_first = explorer.judged_inside_device == 0;
-    let points = due.max(missing).max(if is_first { POINTS_MIN } else { 0 }).min(POINTS_MAX);
-    if explorer.is_done() || !is_full && points < POINTS_MIN {
+    let points = points_inside(explorer.ledger(), most);
+    if points == 0 {
         return Ok(());
     }
     explorer.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None })
+}
+
+/// Internal points to cut at after the states at the door, if it is worth it; of `most` states in all.
+fn points_inside(ledger: &mut Ledger, most: u64) -> u64 {
+    let is_full = ledger.is_done();
+    ledger.states_max = most;
+    let report = &ledger.report;
+    let due = (report.judged / DEVICE_SHARE).saturating_sub(ledger.judged_inside_device) / CHANCES;
+    let missing = if is_full { most - report.states.min(most) } else { 0 };
+    let is_first = ledger.judged_inside_device == 0;
+    let points = due.max(missing).max(if is_first { POINTS_MIN } else { 0 }).min(POINTS_MAX);
+    if ledger.is_done() || !is_full && points < POINTS_MIN { 0 } else { points }
 }
 
 /// Judges one state of one workload again, as the command of a [`crate::Violation`] says.

@@ -27,14 +27,15 @@ use crate::history::History;
 use crate::judge::{Breach, Judge, Promise};
 use crate::model::Tree;
 use crate::neighbour::Region;
+use crate::recovery::Extended;
 use crate::run::{perform_at, prepare};
 use crate::state_id::{DeviceCut, StateId};
 use crate::states::{Sum, Walker, log_pages};
-use crate::subject::Subject;
+use crate::subject::{Purpose, Subject};
 use crate::watched::{Capture, Wanted, Watch, Watched, read};
 
 /// Makes an emulated device of so many pages, always the same.
-pub type MakeDevice<'d> = dyn Fn(u64) -> Box<dyn PowerCut> + 'd;
+pub type MakeDevice<'d> = dyn Fn(u64) -> Box<dyn PowerCut> + Sync + 'd;
 
 /// Every so-many-th state has all pages of the device looked at; of the others only those that the run wrote.
 const ALL_PAGES_EVERY: u64 = 8;
@@ -160,6 +161,9 @@ impl<S: Subject> Explorer<'_, S> {
         workload: &Workload,
         cuts: &DeviceCuts,
     ) -> Result<(), CrashError> {
+        if !self.take_turn() {
+            return Ok(());
+        }
         self.age(make, workload)?;
         let DeviceRun { points: (first, last), advances, .. } = self.run_on_device(workload, Wanted::default())?;
         let (points, chances) = match &cuts.only {
@@ -214,9 +218,10 @@ impl<S: Subject> Explorer<'_, S> {
         let port = executor.runtime().attach(self.subject.layer(recorded));
         let chance = Choices::new(self.options.seed).stream("beside", aged.base);
         let region = Region::behind(self.options.size_bytes / PAGE_SIZE as u64);
-        region.keep_busy(&port, &chance, !self.options.pads());
+        region.keep_busy(&port, &chance, !self.subject.promises().pads);
         let (subject, tree) = (&self.subject, (aged.tree.clone(), &recording));
-        let history = perform_at((executor, port), subject, tree, workload.clone(), self.options.mount_inside())?;
+        let mounting = self.options.mounting(Purpose::RunInsideDevice);
+        let history = perform_at((executor, port), subject, tree, workload.clone(), mounting)?;
         let captured = std::mem::take(&mut watch.borrow_mut().captured);
         let events = std::mem::take(&mut recording.borrow_mut().events);
         let last = watch.borrow().device.cut_points();
@@ -231,7 +236,8 @@ impl<S: Subject> Explorer<'_, S> {
         run: DeviceRun,
         chances: std::ops::Range<u64>,
     ) -> Result<(), CrashError> {
-        let judge = Judge::new(&run.history, self.options);
+        let judge = Judge::new(&run.history, self.subject.promises(), self.options);
+        self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events);
         let Some(geometry) = run.captured.first().map(|capture| capture.device.geometry().clone()) else {
             return Ok(());
@@ -252,9 +258,9 @@ impl<S: Subject> Explorer<'_, S> {
             for chance in chances.clone() {
                 let cut = DeviceCut { point: capture.point, chance };
                 let (judge, log, base) = (&judge, &log, base_of(workload));
-                let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new() };
+                let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new(), run: None };
                 self.count_judgement();
-                self.judged_inside_device += 1;
+                self.ledger().judged_inside_device += 1;
                 let breach = match self.power_up(&capture, chance, &pages) {
                     Ok(found) => self.judge_content(&walkers, (&walk, place), &capture, found)?,
                     Err(what) => Some(broken_device(what)),
@@ -317,11 +323,12 @@ impl<S: Subject> Explorer<'_, S> {
         let sum = walkers.image.sum_with(&content);
         let image = walkers.image.image_with(content);
         let outcome = self.recoverer.recover(image.clone(), sum, walkers.image.log());
-        let is_new = self.seen.insert(sum.all.wrapping_add(walkers.region.sum_with(&region).all));
+        let is_new = self.ledger().seen.insert(sum.all.wrapping_add(walkers.region.sum_with(&region).all));
         if is_new {
             let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
-            let kinds = &mut self.report.states_by_kind;
-            self.report.states += 1;
+            let report = &mut self.ledger().report;
+            report.states += 1;
+            let kinds = &mut report.states_by_kind;
             kinds.inside_device += 1;
             kinds.inside_share += u64::from(walkers.region.has_share_under_way());
             kinds.inside_map_log += u64::from(capture.logs_map);
@@ -331,7 +338,7 @@ impl<S: Subject> Explorer<'_, S> {
             kinds.log_wrapped += u64::from(walkers.image.has_wrapped);
             kinds.forced_checkpoint += u64::from(place.has_forced);
             kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
-            if let Some(breach) = self.e2fsck_finding_now_and_then(&outcome.image)? {
+            if let Some(breach) = self.stranger_finding_now_and_then(&outcome.image)? {
                 return Ok(Some(breach));
             }
         }

@@ -2,14 +2,15 @@
 
 use onewrite_block::Halt;
 use onewrite_fs::FsError;
-use onewrite_fs::ext4::mkfs::MkfsError;
 use thiserror::Error;
 
 /// Why an exploration could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CrashError {
     /// A workload's text that means nothing.
-    #[error("workload `{text}`: {reason}; use ace:1, ace:2, ace:3, random:OPERATIONS or script:…")]
+    #[error(
+        "workload `{text}`: {reason}; use ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS or script:…"
+    )]
     Workload {
         /// What was asked for.
         text: String,
@@ -26,7 +27,7 @@ pub enum CrashError {
     },
     /// No image can be made with these options.
     #[error("mkfs: {0}")]
-    Mkfs(#[from] MkfsError),
+    Image(String),
     /// The file system failed although nothing was cut.
     #[error("{what} failed although no power was cut: {error}")]
     FileSystem {

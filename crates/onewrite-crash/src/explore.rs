@@ -1,14 +1,15 @@
 //! Explore: every state of a run, recovered and judged.
 //!
 //! ```text
-//!   workload ─► run, recorded ─► for each event: states ─► recovered ─► judged at that place
+//!   workload ─► run, recorded ─► for each event: states ─► recovered ─► judged at that place ─► entered in the ledger
 //!                                        │                     └─► cuts inside the recovery: states again
 //!                                        └─ after each sync that ends: the same states again, more is promised now
 //! ```
 //!
 //! # Invariants
-//! - A state is counted once, however often it is reached or judged.
 //! - The same workload, options and seed give the same report.
+//! - An explorer without the ledger looks at states and keeps what it saw; it enters them, in their order, when it has
+//!   the ledger. What cuts inside a recovery leave is looked at only then, for which recoveries are cut hangs on the count.
 
 use std::rc::Rc;
 
@@ -19,49 +20,77 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::action::Workload;
 use crate::crash::Stage;
 use crate::cut::Aged;
-use crate::e2fsck::E2fsck;
 use crate::error::CrashError;
+use crate::faults::LookedFaults;
 use crate::hash::bytes_hash;
 use crate::history::{Happening, History, Syncs};
-use crate::judge::{Breach, Judge};
+use crate::judge::{Breach, Judge, Promise};
+use crate::ledger::Ledger;
 use crate::nested::record_recovery;
 use crate::options::ExploreOptions;
-use crate::recovery::{Found, Recoverer};
+use crate::recovery::{Extended, Found, Recoverer};
 use crate::report::{Report, Violation};
 use crate::run::{Run, run};
 use crate::state_id::{Cut, DeviceCut, StateId};
 use crate::states::{Choice, Sum, Walker, log_pages};
-use crate::subject::{Sound, Subject};
+use crate::subject::{Replayed, Subject};
+use crate::turns::Turns;
 
 /// States whose verdict is remembered; then memory starts anew.
 const VERDICTS_MAX: usize = 200_000;
+/// States that are looked at before they can be entered; then the explorer waits. Some hundred bytes each.
+const BACKLOG_MAX: u64 = 16_384;
 
 /// Explores workload after workload and counts.
 pub struct Explorer<'a, S: Subject> {
     pub(crate) subject: Rc<S>,
     pub(crate) options: &'a ExploreOptions,
-    pub(crate) recoverer: Recoverer<'a>,
-    pub(crate) seen: FxHashSet<u64>,
-    verdicts: FxHashMap<u64, Rc<Found>>,
-    e2fsck: E2fsck,
-    /// States that replayed something, by how many cuts led to them.
-    replaying: Vec<u64>,
-    pub(crate) report: Report,
-    /// States after which one stops.
-    pub(crate) states_max: u64,
+    pub(crate) recoverer: Recoverer<'a, S>,
+    /// What states hold, and what was replayed to see it.
+    verdicts: FxHashMap<u64, (Rc<Found>, Option<Replayed>)>,
+    /// `None` while another explorer has it.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// Where the ledger comes from, if several explorers share it.
+    turns: Option<&'a Turns>,
+    /// Number of the present workload: when its turn is.
+    pub(crate) number: u64,
+    /// States that were looked at without the ledger.
+    backlog: Vec<Looked>,
+    /// Faults that were looked at without it.
+    pub(crate) fault_backlog: Vec<LookedFaults>,
+    /// Faults that were tried.
+    pub(crate) faults_tried: u64,
+    /// Of so many states in all, a share is left for cuts inside the device.
+    pub(crate) shared_with_device: Option<u64>,
     /// Only this state is judged, if one is named.
     pub(crate) only: Option<Vec<Cut>>,
     /// It was judged.
     pub(crate) has_met_only: bool,
     /// The emulated device that workloads begin on.
     pub(crate) aged: Option<Aged>,
-    pub(crate) judged_inside_device: u64,
     /// Told now and then how far the exploration is.
     pub(crate) watch: Option<&'a dyn Fn(Stage)>,
 }
 
 /// Judgements between two reports of progress.
 const WATCH_EVERY: u64 = 16;
+
+/// One judged state in so many is cut inside the device, where there is one.
+pub(crate) const DEVICE_SHARE: u64 = 10;
+
+/// A state that was recovered and judged; whether it is new is for the ledger to say.
+struct Looked {
+    place: Place,
+    choice: Choice,
+    key: u64,
+    /// What replaying the log did.
+    replayed: Option<Replayed>,
+    is_small: bool,
+    tears_share: bool,
+    tears_commit: bool,
+    has_wrapped: bool,
+    breach: Option<Breach>,
+}
 
 /// What a walk along one recording needs to know.
 pub(crate) struct Walk<'w> {
@@ -74,6 +103,8 @@ pub(crate) struct Walk<'w> {
     pub(crate) inside: Option<DeviceCut>,
     /// The cuts at the door of a disk that led here: none in the run itself.
     pub(crate) above: Vec<Cut>,
+    /// The run, if the walk is along it.
+    pub(crate) run: Option<&'w Run>,
 }
 
 impl Walk<'_> {
@@ -105,23 +136,11 @@ impl Place {
     }
 }
 
-/// Explores `workload` on the sound file system.
-///
-/// # Errors
-/// If the workload cannot be run at all.
-pub fn explore(workload: &Workload, options: &ExploreOptions) -> Result<Report, CrashError> {
-    explore_subject(Sound, workload, options)
-}
-
 /// Explores `workload` on `subject`.
 ///
 /// # Errors
 /// If the workload cannot be run at all.
-pub fn explore_subject<S: Subject>(
-    subject: S,
-    workload: &Workload,
-    options: &ExploreOptions,
-) -> Result<Report, CrashError> {
+pub fn explore<S: Subject>(subject: S, workload: &Workload, options: &ExploreOptions) -> Result<Report, CrashError> {
     let mut explorer = Explorer::new(subject, options);
     explorer.explore(workload)?;
     Ok(explorer.into_report())
@@ -139,40 +158,92 @@ pub(crate) fn base_of(workload: &Workload) -> u64 {
 }
 
 impl<'a, S: Subject> Explorer<'a, S> {
-    /// An explorer that has seen nothing.
+    /// An explorer that has seen nothing, with a ledger of its own.
     pub fn new(subject: S, options: &'a ExploreOptions) -> Explorer<'a, S> {
+        Explorer::with(subject, options, Some(Box::new(Ledger::new(options))), None)
+    }
+
+    /// One of several explorers that share a ledger.
+    pub(crate) fn in_line(subject: S, options: &'a ExploreOptions, turns: &'a Turns) -> Explorer<'a, S> {
+        Explorer::with(subject, options, None, Some(turns))
+    }
+
+    fn with(
+        subject: S,
+        options: &'a ExploreOptions,
+        ledger: Option<Box<Ledger>>,
+        turns: Option<&'a Turns>,
+    ) -> Explorer<'a, S> {
+        let subject = Rc::new(subject);
         Explorer {
-            subject: Rc::new(subject),
+            recoverer: Recoverer::new(&subject, options),
+            subject,
             options,
-            recoverer: Recoverer::new(options),
-            seen: FxHashSet::default(),
             verdicts: FxHashMap::default(),
-            e2fsck: E2fsck::new(options.e2fsck_every),
-            replaying: vec![0; options.nested_depth as usize],
-            report: Report::default(),
-            states_max: options.states_max,
+            ledger,
+            turns,
+            number: 0,
+            backlog: Vec::new(),
+            fault_backlog: Vec::new(),
+            faults_tried: 0,
+            shared_with_device: None,
             only: None,
             has_met_only: false,
             aged: None,
-            judged_inside_device: 0,
             watch: None,
         }
     }
 
     /// What was found so far.
     pub fn report(&self) -> &Report {
-        &self.report
+        &self.ledger.as_ref().expect("the ledger is here").report
     }
 
     /// What was found.
     pub fn into_report(self) -> Report {
-        self.report
+        self.ledger.expect("the ledger is here").report
+    }
+
+    /// The ledger.
+    ///
+    /// # Panics
+    /// If another explorer has it.
+    pub(crate) fn ledger(&mut self) -> &mut Ledger {
+        self.ledger.as_mut().expect("the ledger is here")
+    }
+
+    /// Waits for the ledger; gives whether there is anything left to enter.
+    pub(crate) fn take_turn(&mut self) -> bool {
+        if let (None, Some(turns)) = (&self.ledger, self.turns) {
+            self.ledger = turns.take(self.number);
+            self.ledger.iter_mut().for_each(|ledger| ledger.begin_workload());
+        }
+        self.ledger.is_some()
+    }
+
+    /// Forgets what was looked at, waits for the ledger and gives whether there is anything left to enter.
+    pub(crate) fn start_again(&mut self) -> bool {
+        self.backlog.clear();
+        self.fault_backlog.clear();
+        self.verdicts.clear();
+        self.take_turn()
+    }
+
+    /// Whether the ledger has to be fetched now: it lies ready, or too much waits for it.
+    fn is_due(&mut self) -> bool {
+        let Some(turns) = self.turns.filter(|_| self.ledger.is_none()) else { return false };
+        if self.backlog.len() as u64 >= BACKLOG_MAX.min(self.options.states_max) {
+            return true;
+        }
+        self.ledger = turns.try_take(self.number);
+        self.ledger.iter_mut().for_each(|ledger| ledger.begin_workload());
+        self.ledger.is_some()
     }
 
     /// A state, or a fault, is judged.
     pub(crate) fn count_judgement(&mut self) {
-        self.report.judged += 1;
-        if self.report.judged.is_multiple_of(WATCH_EVERY) {
+        self.ledger().report.judged += 1;
+        if self.report().judged.is_multiple_of(WATCH_EVERY) {
             self.tell();
         }
     }
@@ -180,16 +251,20 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// Tells how far the exploration is.
     pub(crate) fn tell(&self) {
         if let Some(watch) = self.watch {
-            watch(Stage::Judging { states: self.report.states, judged: self.report.judged });
+            let report = self.report();
+            watch(Stage::Judging { states: report.states, judged: report.judged });
         }
     }
 
     /// Whether as many states or violations were found as were asked for.
     pub fn is_done(&self) -> bool {
-        self.report.states >= self.states_max || self.report.violations.len() >= self.options.violations_max
+        match (&self.ledger, self.turns) {
+            (Some(ledger), _) => ledger.is_done(),
+            (None, turns) => turns.is_none_or(Turns::is_over),
+        }
     }
 
-    /// Explores one workload.
+    /// Explores one workload; does nothing if that is done already ([`Explorer::is_done`]).
     ///
     /// # Errors
     /// If it cannot be run at all.
@@ -214,22 +289,29 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     pub(crate) fn explore_run(&mut self, workload: &Workload, run: &Run) -> Result<(), CrashError> {
-        self.walk_run(workload, run, &Judge::new(&run.history, self.options))
+        self.walk_run(workload, run, &Judge::new(&run.history, self.subject.promises(), self.options))
     }
 
     /// Explores a run of which only the requests are known.
     pub(crate) fn explore_without_model(&mut self, run: &Run) -> Result<(), CrashError> {
-        self.walk_run(&Workload::default(), run, &Judge::without_model(&run.history, self.options))
+        let judge = Judge::without_model(&run.history, self.subject.promises(), self.options);
+        self.walk_run(&Workload::default(), run, &judge)
     }
 
     fn walk_run(&mut self, workload: &Workload, run: &Run, judge: &Judge<'_>) -> Result<(), CrashError> {
-        self.report.workloads += 1;
+        if self.ledger.is_some() {
+            self.open_door();
+        }
+        self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events);
         let base = base_of(workload);
-        let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new() };
+        let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
         let mut place = Place::default();
         for (event, entry) in run.events.iter().enumerate() {
+            if self.is_done() {
+                break;
+            }
             let joined = walker.pass(entry);
             let again = place.pass(event, entry, &run.history);
             if place.happened < run.history.warm_up {
@@ -238,9 +320,36 @@ impl<'a, S: Subject> Explorer<'a, S> {
             if joined > 0 || again || event == 0 {
                 self.states_at(&walk, &walker, place, if again { 0 } else { joined })?;
             }
+        }
+        if self.ledger.is_none() && self.take_turn() { self.catch_up(&walk) } else { Ok(()) }
+    }
+
+    /// The states of a workload's run begin to be entered.
+    fn open_door(&mut self) {
+        let share = self.shared_with_device;
+        let ledger = self.ledger();
+        if let Some(most) = share {
+            let inside = ledger.report.states_by_kind.inside_device;
+            ledger.states_max = most - (most / DEVICE_SHARE).saturating_sub(inside);
+        }
+        ledger.report.workloads += u64::from(!ledger.is_done());
+    }
+
+    /// Enters what was looked at before the ledger was here.
+    fn catch_up(&mut self, walk: &Walk<'_>) -> Result<(), CrashError> {
+        self.open_door();
+        let run = walk.run.expect("without the ledger nothing but runs is walked");
+        let mut walker = Walker::new(run.base.clone(), Sum::of_base(walk.base), walk.log, &self.options.geometry);
+        let mut passed = 0;
+        for state in std::mem::take(&mut self.backlog) {
             if self.is_done() {
                 break;
             }
+            while passed <= state.place.event {
+                walker.pass(&run.events[passed]);
+                passed += 1;
+            }
+            self.enter(walk, &walker, state)?;
         }
         Ok(())
     }
@@ -305,34 +414,69 @@ impl<'a, S: Subject> Explorer<'a, S> {
         place: Place,
         (choice, is_small): (Choice, bool),
     ) -> Result<(), CrashError> {
-        self.has_met_only |= self.only.as_ref().is_some_and(|only| only.len() == walk.above.len() + 1);
+        let state = self.look(walk, walker, place, (choice, is_small));
+        if self.is_due() && self.take_turn() {
+            self.catch_up(walk)?;
+        }
+        match self.ledger {
+            None => self.backlog.push(state),
+            // What came before may have been enough.
+            Some(_) if self.turns.is_some() && self.is_done() => (),
+            Some(_) => self.enter(walk, walker, state)?,
+        }
+        Ok(())
+    }
+
+    /// Recovers a state and judges it.
+    fn look(
+        &mut self,
+        walk: &Walk<'_>,
+        walker: &Walker<'_>,
+        place: Place,
+        (choice, is_small): (Choice, bool),
+    ) -> Looked {
         let sum = walker.sum_of(&choice);
         let key = sum.all;
-        let is_new = self.seen.insert(key);
-        let found = match self.verdicts.get(&key) {
-            Some(found) if !is_new && self.only.is_none() => Rc::clone(found),
-            _ => {
-                let image = walker.image_of(&choice);
-                let outcome = self.recoverer.recover(image.clone(), sum, walk.log);
-                if is_new {
-                    self.count(walk, walker, place, (&choice, is_small), &outcome);
-                }
-                if self.verdicts.len() >= VERDICTS_MAX {
-                    self.verdicts.clear();
-                }
-                self.verdicts.insert(key, Rc::clone(&outcome.found));
-                if is_new && self.e2fsck.is_asked(self.report.states) {
-                    self.ask_e2fsck(walk, place, &choice, &outcome.image)?;
-                }
-                if self.wants_nested(walk, walk.above.len() + 1, outcome.replayed.is_some(), is_new) {
-                    self.nest(walk, (image, sum), place, &choice)?;
-                }
-                outcome.found
+        let remembered = self.verdicts.get(&key).filter(|_| self.only.is_none()).cloned();
+        let (found, replayed) = remembered.unwrap_or_else(|| {
+            let outcome = self.recoverer.recover(walker.image_of(&choice), sum, walk.log);
+            if self.verdicts.len() >= VERDICTS_MAX {
+                self.verdicts.clear();
             }
-        };
+            self.verdicts.insert(key, (Rc::clone(&outcome.found), outcome.replayed));
+            (outcome.found, outcome.replayed)
+        });
+        Looked {
+            place,
+            key,
+            replayed,
+            is_small,
+            tears_share: walker.tears_share(&choice),
+            tears_commit: walker.tears_commit(&choice),
+            has_wrapped: walker.has_wrapped,
+            breach: walk.judge.judge(&found, place.happened),
+            choice,
+        }
+    }
+
+    /// Counts a state that was looked at, and goes on from it.
+    fn enter(&mut self, walk: &Walk<'_>, walker: &Walker<'_>, state: Looked) -> Result<(), CrashError> {
+        self.has_met_only |= self.only.as_ref().is_some_and(|only| only.len() == walk.above.len() + 1);
+        let (place, doors) = (state.place, walk.above.len() + 1);
+        let is_new = self.ledger().seen.insert(state.key);
+        if is_new {
+            self.count(walk, &state);
+            if self.is_stranger_asked() {
+                self.ask_stranger(walk, walker, &state)?;
+            }
+        }
+        if self.wants_nested(walk, doors, state.replayed.is_some(), is_new) {
+            let image = walker.image_of(&state.choice);
+            self.nest(walk, (image, walker.sum_of(&state.choice)), place, &state.choice)?;
+        }
         self.count_judgement();
-        if let Some(breach) = walk.judge.judge(&found, place.happened) {
-            self.violate(walk, place, choice, breach);
+        if let Some(breach) = state.breach {
+            self.violate(walk, place, state.choice, breach);
         }
         Ok(())
     }
@@ -347,8 +491,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
         if !replays || !is_new || self.options.nested_every == 0 || depth >= self.options.nested_depth as usize {
             return false;
         }
-        self.replaying[depth] += 1;
-        self.replaying[depth].is_multiple_of(self.options.nested_every)
+        let every = self.options.nested_every;
+        let replaying = &mut self.ledger().replaying[depth];
+        *replaying += 1;
+        replaying.is_multiple_of(every)
     }
 
     /// Cuts inside the recovery of a state.
@@ -379,51 +525,54 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Ok(())
     }
 
-    fn count(
-        &mut self,
-        walk: &Walk<'_>,
-        walker: &Walker<'_>,
-        place: Place,
-        (choice, is_small): (&Choice, bool),
-        outcome: &crate::recovery::Outcome,
-    ) {
-        self.report.states += 1;
-        let kinds = &mut self.report.states_by_kind;
-        match (walk.depth(), is_small) {
+    fn count(&mut self, walk: &Walk<'_>, state: &Looked) {
+        let depth = walk.depth();
+        let report = &mut self.ledger().report;
+        report.states += 1;
+        let kinds = &mut report.states_by_kind;
+        match (depth, state.is_small) {
             (0, true) => kinds.subset += 1,
             (0, false) => kinds.sampled += 1,
             (1, _) => kinds.inside_recovery += 1,
             _ => kinds.inside_nested_recovery += 1,
         }
-        let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
-        kinds.torn_page += u64::from(choice.torn.is_some());
-        kinds.torn_share += u64::from(walker.tears_share(choice));
+        let replayed = state.replayed.filter(|replayed| replayed.transactions > 0);
+        kinds.torn_page += u64::from(state.choice.torn.is_some());
+        kinds.torn_share += u64::from(state.tears_share);
         kinds.log_not_empty += u64::from(replayed.is_some());
-        kinds.torn_commit += u64::from(walker.tears_commit(choice));
-        kinds.log_wrapped += u64::from(walk.depth() == 0 && walker.has_wrapped);
-        kinds.forced_checkpoint += u64::from(place.has_forced);
+        kinds.torn_commit += u64::from(state.tears_commit);
+        kinds.log_wrapped += u64::from(depth == 0 && state.has_wrapped);
+        kinds.forced_checkpoint += u64::from(state.place.has_forced);
         kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
     }
 
-    fn ask_e2fsck(&mut self, walk: &Walk<'_>, place: Place, choice: &Choice, image: &Image) -> Result<(), CrashError> {
-        if let Some(breach) = self.e2fsck_finding(image)? {
-            self.violate(walk, place, choice.clone(), breach);
+    /// Whether a stranger is asked about the state that was counted just now.
+    fn is_stranger_asked(&self) -> bool {
+        let every = self.options.e2fsck_every;
+        every > 0 && self.report().states.is_multiple_of(every)
+    }
+
+    fn ask_stranger(&mut self, walk: &Walk<'_>, walker: &Walker<'_>, state: &Looked) -> Result<(), CrashError> {
+        let (image, sum) = (walker.image_of(&state.choice), walker.sum_of(&state.choice));
+        let recovered = self.recoverer.recover(image, sum, walk.log).image;
+        if let Some(breach) = self.stranger_finding(&recovered)? {
+            self.violate(walk, state.place, state.choice.clone(), breach);
         }
         Ok(())
     }
 
-    /// What e2fsck finds wrong with a recovered image.
-    fn e2fsck_finding(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
+    /// What somebody else's checker finds wrong with a recovered image.
+    fn stranger_finding(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
         // Orphans are finished first: `e2fsck -n` cannot, and complains of them.
         let Ok((_, image)) = self.recoverer.finish(image) else { return Ok(None) };
-        self.report.e2fsck_runs += 1;
-        let promise = crate::judge::Promise::Structure;
-        Ok(self.e2fsck.finding(&image)?.map(|what| Breach { promise, what, difference: Vec::new() }))
+        self.ledger().report.e2fsck_runs += 1;
+        let finding = self.subject.stranger_finding(&image)?;
+        Ok(finding.map(|what| Breach { promise: Promise::Structure, what, difference: Vec::new() }))
     }
 
     /// The same of every so-many-th state, counted just now.
-    pub(crate) fn e2fsck_finding_now_and_then(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
-        if self.e2fsck.is_asked(self.report.states) { self.e2fsck_finding(image) } else { Ok(None) }
+    pub(crate) fn stranger_finding_now_and_then(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
+        if self.is_stranger_asked() { self.stranger_finding(image) } else { Ok(None) }
     }
 
     fn violate(&mut self, walk: &Walk<'_>, place: Place, choice: Choice, breach: Breach) {
@@ -439,9 +588,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// Puts a broken promise into the report.
     pub(crate) fn note(&mut self, workload: &Workload, state: &StateId, breach: Breach) {
         let state = state.to_string();
-        let replay = self.options.replay_command(workload, &state);
+        let replay = self.options.replay_command(workload, &state, self.subject.flags());
         let Breach { promise, what, difference } = breach;
         let workload = workload.to_string();
-        self.report.violations.push(Violation { promise, what, workload, state, difference, replay });
+        self.ledger().report.violations.push(Violation { promise, what, workload, state, difference, replay });
     }
 }

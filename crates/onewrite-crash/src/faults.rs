@@ -23,10 +23,11 @@ use crate::history::{History, Operation};
 use crate::judge::{Breach, Judge, Promise};
 use crate::model::{NewKind, NodeId, Step, Tree};
 use crate::player::Player;
+use crate::recovery::Extended;
 use crate::run::prepare;
 use crate::state_id::{FaultId, StateId};
 use crate::states::Sum;
-use crate::subject::Subject;
+use crate::subject::{Purpose, Subject};
 
 /// The file that takes what room there is.
 const FILLER: &str = "filler";
@@ -40,6 +41,14 @@ struct Full {
     tree: Tree,
     /// Bytes of the file that fills it, which is not in `tree` with its size.
     size: u64,
+}
+
+/// What was looked at before the ledger was here.
+pub(crate) enum LookedFaults {
+    /// A workload begins.
+    Begin,
+    /// Faults that are entered together, each with what it broke.
+    Group(Vec<(FaultId, Option<Breach>)>),
 }
 
 /// What came of one run with a fault.
@@ -64,16 +73,47 @@ impl<S: Subject> Explorer<'_, S> {
     pub fn explore_faults(&mut self, workload: &Workload, every: u64) -> Result<(), CrashError> {
         let start = prepare(&self.subject, workload, self.options)?;
         let requests = self.run_with((&start.0, &start.1), workload, Fault::From(u64::MAX)).requests;
-        self.report.workloads += 1;
+        self.recoverer.extended = Extended::of(workload);
+        self.fault_backlog.push(LookedFaults::Begin);
         for request in (0..requests).step_by(every.max(1) as usize) {
-            for fault in [FaultId::Request(request), FaultId::From(request), FaultId::FullFrom(request)] {
-                self.one_fault(workload, (&start.0, &start.1), fault);
-            }
-            if self.is_done() {
+            let group = [FaultId::Request(request), FaultId::From(request), FaultId::FullFrom(request)];
+            let looked = group.map(|fault| self.one_fault(workload, (&start.0, &start.1), fault));
+            self.fault_backlog.push(LookedFaults::Group(looked.into()));
+            if self.enter_faults(workload, false) {
                 return Ok(());
             }
         }
-        self.explore_want_of_room(workload, start, every)
+        self.explore_want_of_room(workload, start, every)?;
+        self.enter_faults(workload, true);
+        Ok(())
+    }
+
+    /// Enters the faults that were looked at, as soon as the ledger is here; waits for it after the last one. Gives whether
+    /// that is enough.
+    fn enter_faults(&mut self, workload: &Workload, is_last: bool) -> bool {
+        if self.is_done() || is_last && !self.take_turn() {
+            return true;
+        }
+        if self.ledger.is_none() {
+            return false;
+        }
+        for looked in std::mem::take(&mut self.fault_backlog) {
+            match looked {
+                LookedFaults::Begin => self.ledger().report.workloads += 1,
+                LookedFaults::Group(group) => group.into_iter().for_each(|fault| self.enter_fault(workload, fault)),
+            }
+            if self.is_done() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn enter_fault(&mut self, workload: &Workload, (id, breach): (FaultId, Option<Breach>)) {
+        self.count_judgement();
+        if let Some(breach) = breach {
+            self.note(workload, &StateId::Fault(id), breach);
+        }
     }
 
     /// Runs with one fault again.
@@ -81,18 +121,24 @@ impl<S: Subject> Explorer<'_, S> {
     /// # Errors
     /// If the workload cannot be run without a fault.
     pub(crate) fn replay_fault(&mut self, workload: &Workload, fault: FaultId) -> Result<(), CrashError> {
+        self.recoverer.extended = Extended::of(workload);
         let (image, tree) = prepare(&self.subject, workload, self.options)?;
         match fault {
             FaultId::Room(blocks) => {
                 let full = self.fill(image, tree)?;
-                self.one_room(workload, &full, blocks)?;
+                let (looked, _) = self.one_room(workload, &full, blocks)?;
+                self.fault_backlog.push(LookedFaults::Group(vec![looked]));
             }
-            _ => self.one_fault(workload, (&image, &tree), fault),
+            _ => {
+                let looked = self.one_fault(workload, (&image, &tree), fault);
+                self.fault_backlog.push(LookedFaults::Group(vec![looked]));
+            }
         }
+        self.enter_faults(workload, true);
         Ok(())
     }
 
-    fn one_fault(&mut self, workload: &Workload, start: (&Image, &Tree), id: FaultId) {
+    fn one_fault(&mut self, workload: &Workload, start: (&Image, &Tree), id: FaultId) -> (FaultId, Option<Breach>) {
         let fault = match id {
             FaultId::Request(request) => Fault::Request(request),
             FaultId::From(request) => Fault::From(request),
@@ -100,15 +146,12 @@ impl<S: Subject> Explorer<'_, S> {
             FaultId::Room(_) => Fault::From(u64::MAX),
         };
         let outcome = self.run_with(start, workload, fault);
-        self.note_outcome(workload, &outcome, id);
+        self.looked_at(workload, &outcome, id)
     }
 
-    fn note_outcome(&mut self, workload: &Workload, outcome: &Outcome, id: FaultId) {
-        self.count_judgement();
-        if let Some(breach) = self.judge_fault(workload, outcome) {
-            let breach = Breach { what: format!("{id:?}: {}", breach.what), ..breach };
-            self.note(workload, &StateId::Fault(id), breach);
-        }
+    fn looked_at(&mut self, workload: &Workload, outcome: &Outcome, id: FaultId) -> (FaultId, Option<Breach>) {
+        let breach = self.judge_fault(workload, outcome);
+        (id, breach.map(|breach| Breach { what: format!("{id:?}: {}", breach.what), ..breach }))
     }
 
     fn explore_want_of_room(
@@ -119,21 +162,27 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<(), CrashError> {
         let full = self.fill(image, tree)?;
         for blocks in (0..ROOM_MAX).step_by(every.max(1) as usize) {
-            if !self.one_room(workload, &full, blocks)? || self.is_done() {
+            let (looked, were_too_few) = self.one_room(workload, &full, blocks)?;
+            self.fault_backlog.push(LookedFaults::Group(vec![looked]));
+            if self.enter_faults(workload, false) || !were_too_few {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Runs with so many blocks free; gives whether they were too few.
-    fn one_room(&mut self, workload: &Workload, full: &Full, blocks: u64) -> Result<bool, CrashError> {
+    /// Runs with so many blocks free; gives whether they were too few, too.
+    fn one_room(
+        &mut self,
+        workload: &Workload,
+        full: &Full,
+        blocks: u64,
+    ) -> Result<((FaultId, Option<Breach>), bool), CrashError> {
         let (image, tree) = self.leave(full, blocks)?;
         let outcome = self.run_with((&image, &tree), workload, Fault::From(u64::MAX));
         let is_short = |operation: &Operation| matches!(operation.error, Some(FsError::NoSpace { .. }));
         let were_too_few = outcome.history.operations.iter().any(is_short);
-        self.note_outcome(workload, &outcome, FaultId::Room(blocks));
-        Ok(were_too_few)
+        Ok((self.looked_at(workload, &outcome, FaultId::Room(blocks)), were_too_few))
     }
 
     /// Fills the file system with one file of zeros.
@@ -181,7 +230,7 @@ impl<S: Subject> Explorer<'_, S> {
         let medium = Medium::new(image.clone());
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &self.options.geometry)));
-        let (subject, mount) = (Rc::clone(&self.subject), self.options.mount());
+        let (subject, mount) = (Rc::clone(&self.subject), self.options.mounting(Purpose::Run));
         let work = async move {
             let fs = subject.mount(port, mount).await?;
             let changed = change(&fs).await;
@@ -207,7 +256,8 @@ impl<S: Subject> Explorer<'_, S> {
         let executor = Executor::ideal();
         let runtime = executor.runtime();
         let port = runtime.attach(device);
-        let (subject, mount, workload) = (Rc::clone(&self.subject), self.options.mount(), workload.clone());
+        let (subject, mount, workload) =
+            (Rc::clone(&self.subject), self.options.mounting(Purpose::Run), workload.clone());
         let (seen, marks) = (Rc::clone(&history), Rc::clone(&recording));
         let work = async move {
             let fs = Rc::new(subject.mount(port, mount).await?);
@@ -247,10 +297,11 @@ impl<S: Subject> Explorer<'_, S> {
         if let Some(late) = changed_after_read_only(history) {
             return breach(&format!("`{late}` succeeded after the file system had turned read-only"));
         }
-        let judge = Judge::new(history, self.options);
+        let judge = Judge::new(history, self.subject.promises(), self.options);
         let log = crate::states::log_pages(&outcome.events);
         // The content is not counted as a state: a hash that stands for this run alone will do.
-        let sum = Sum::of_base(base_of(workload) ^ self.report.judged.rotate_left(40));
+        self.faults_tried += 1;
+        let sum = Sum::of_base(base_of(workload) ^ self.faults_tried.rotate_left(40));
         let found = self.recoverer.recover(outcome.image.clone(), sum, &log).found;
         judge.judge(&found, history.happenings.len())
     }

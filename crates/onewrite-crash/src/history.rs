@@ -26,7 +26,10 @@ pub(crate) enum Happening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syncs {
     Nothing,
+    /// All of a file or directory.
     Node(NodeId),
+    /// Its content alone, and what is needed to read it.
+    Content(NodeId),
     Everything,
 }
 

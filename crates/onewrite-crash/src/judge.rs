@@ -18,7 +18,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
-use onewrite_fs::ext4::{Mode, Scope};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -29,6 +28,7 @@ use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
 use crate::sizes::{Place, Sizes};
 use crate::states::SECTOR;
+use crate::subject::{Keeps, Promises};
 
 /// Most ways to combine operations that are under way at one place.
 const COMBINATIONS_MAX: usize = 256;
@@ -98,8 +98,7 @@ impl Obligations {
 
 /// See the module's head.
 pub(crate) struct Judge<'a> {
-    mode: Mode,
-    delays: bool,
+    promises: Promises,
     tears: bool,
     has_model: bool,
     history: &'a History,
@@ -136,10 +135,9 @@ pub(crate) struct Breach {
 
 impl<'a> Judge<'a> {
     /// Works out everything that is allowed anywhere in the run.
-    pub(crate) fn new(history: &'a History, options: &ExploreOptions) -> Judge<'a> {
+    pub(crate) fn new(history: &'a History, promises: Promises, options: &ExploreOptions) -> Judge<'a> {
         let mut judge = Judge {
-            mode: options.mode,
-            delays: options.delays(),
+            promises,
             tears: options.tears(),
             has_model: true,
             history,
@@ -160,8 +158,12 @@ impl<'a> Judge<'a> {
     }
 
     /// A judge that knows nothing of what was done: every state has to be recovered and found whole.
-    pub(crate) fn without_model(history: &'a History, options: &ExploreOptions) -> Judge<'a> {
-        Judge { has_model: false, ..Judge::new(history, options) }
+    pub(crate) fn without_model(history: &'a History, promises: Promises, options: &ExploreOptions) -> Judge<'a> {
+        Judge { has_model: false, ..Judge::new(history, promises, options) }
+    }
+
+    fn keeps_versions(&self) -> bool {
+        self.promises.keeps == Keeps::Version
     }
 
     fn operation(&self, index: usize) -> &'a Operation {
@@ -213,7 +215,7 @@ impl<'a> Judge<'a> {
             let (full, shape, index) = (listing.full_hash(), listing.shape_hash(), self.candidates.len());
             self.by_full.entry(full).or_default().push(index);
             self.by_shape.entry(shape).or_default().push(index);
-            if self.delays {
+            if self.promises.delays {
                 self.by_names.entry(listing.name_hash()).or_default().push(index);
             }
             self.candidates.push(Candidate { prefix, partial, full });
@@ -255,11 +257,11 @@ impl<'a> Judge<'a> {
     /// Whether a step is part of a transaction that an `fdatasync` has to wait for. Zeros where a page has no block change
     /// nothing but the time, and where allocation is delayed nobody knows yet what has one.
     fn joins(&self, step: &Step, changes_size: bool, touched: &[Touched]) -> bool {
-        let is_full = self.mode.scope() == Scope::Full;
+        let is_full = self.keeps_versions();
         match step {
             Step::Write { .. } => is_full || changes_size || touched.iter().any(|page| page.allocates),
             Step::Zero { .. } => is_full && !touched.is_empty(),
-            Step::Free { .. } => !self.delays && !touched.is_empty(),
+            Step::Free { .. } => !self.promises.delays && !touched.is_empty(),
             _ => true,
         }
     }
@@ -269,7 +271,9 @@ impl<'a> Judge<'a> {
             Step::Write { node, .. } if tree.size(*node) > before => {
                 self.sizes.note(*node, place, (tree.size(*node), true));
             }
-            Step::Truncate { node, .. } => self.sizes.note(*node, place, (tree.size(*node), false)),
+            Step::Truncate { node, .. } | Step::Shift { node, .. } => {
+                self.sizes.note(*node, place, (tree.size(*node), false));
+            }
             _ => (),
         }
     }
@@ -288,14 +292,16 @@ impl<'a> Judge<'a> {
                         let now = Rc::make_mut(&mut current);
                         (now.prefix, now.all) = (now.prefix.max(known), now.all.max(known));
                     }
-                    Syncs::Node(node) => {
+                    Syncs::Node(node) | Syncs::Content(node) => {
                         let now = Rc::make_mut(&mut current);
-                        if let Some(place) = self.last_change(&ended[..known], joins, node) {
+                        let is_asked = |step: &Step| entry.syncs == Syncs::Node(node) || !is_beside_content(step);
+                        if let Some(place) = self.last_change(&ended[..known], joins, (node, &is_asked)) {
                             let change = self.operation(ended[place]);
                             let least =
                                 if change.steps.iter().any(lingers) { ended_before[change.begin] } else { place + 1 };
                             now.prefix = now.prefix.max(least);
-                            now.whole.insert(node, (place, ended[place]));
+                            let whole = now.whole.entry(node).or_insert((place, ended[place]));
+                            *whole = (*whole).max((place, ended[place]));
                         }
                         let synced = now.nodes.entry(node).or_default();
                         *synced = known.max(*synced);
@@ -309,10 +315,16 @@ impl<'a> Judge<'a> {
         self.ended_count = ended_before;
     }
 
-    /// Place of the operation that was the last to change `node` in a transaction.
-    fn last_change(&self, ended: &[usize], joins: &[bool], node: NodeId) -> Option<usize> {
+    /// Place of the operation that was the last to change `node` in a transaction by a step that `is_asked` for.
+    fn last_change(
+        &self,
+        ended: &[usize],
+        joins: &[bool],
+        (node, is_asked): (NodeId, &dyn Fn(&Step) -> bool),
+    ) -> Option<usize> {
         let changes = |(place, operation): &(usize, &usize)| {
-            joins[*place] && self.operation(**operation).steps.iter().any(|step| changes(step, node))
+            let mut steps = self.operation(**operation).steps.iter();
+            joins[*place] && steps.any(|step| changes(step, node) && is_asked(step))
         };
         ended.iter().enumerate().rfind(changes).map(|(place, _)| place)
     }
@@ -325,12 +337,12 @@ impl<'a> Judge<'a> {
             None if !self.has_model => return None,
             None => (),
         }
-        let first = match self.mode.scope() {
-            Scope::Full => like(&self.by_full, found.full),
-            _ => like(&self.by_shape, found.shape),
+        let first = match self.keeps_versions() {
+            true => like(&self.by_full, found.full),
+            false => like(&self.by_shape, found.shape),
         };
         let mut wrong = self.choose(first, found, happened)?;
-        if self.delays {
+        if self.promises.delays {
             wrong = self.choose(like(&self.by_names, found.names), found, happened)?;
         }
         Some(match wrong {
@@ -341,7 +353,7 @@ impl<'a> Judge<'a> {
 
     /// What is wrong with every one of the candidates that look like what was found; `None` if one of them is right.
     fn choose(&self, matching: &[usize], found: &Found, happened: usize) -> Option<Wrong> {
-        let is_full = self.mode.scope() == Scope::Full;
+        let is_full = self.keeps_versions();
         let begun = |index: &&usize| self.is_begun(&self.candidates[**index], happened);
         let obligations = &self.obligations[happened];
         let (long, short): (Vec<&usize>, Vec<&usize>) =
@@ -394,14 +406,14 @@ impl<'a> Judge<'a> {
     /// The first page that holds what it may not.
     fn stale(&self, index: usize, found: &Found, happened: usize) -> Option<Breach> {
         let candidate = &self.candidates[index];
-        if candidate.full == found.full && self.mode.scope() == Scope::OrderedMetadata && candidate.partial.is_empty() {
+        if candidate.full == found.full && self.promises.keeps == Keeps::Data && candidate.partial.is_empty() {
             return None;
         }
         let (listing, mut wrong) = (self.listing(index), Vec::new());
         for (path, item) in found.listing.items() {
             let ItemKind::File(content) = &item.kind else { continue };
             let node = NodeId(listing.owner(path).expect("shapes are equal") as u32);
-            if self.delays && !self.is_possible_size(candidate, node, content.size, happened) {
+            if self.promises.delays && !self.is_possible_size(candidate, node, content.size, happened) {
                 wrong.push(format!("! {path}: a size of {} bytes, which it cannot have here", content.size));
             }
             let pages: Vec<String> = (0..content.size.div_ceil(PAGE_SIZE as u64))
@@ -439,13 +451,13 @@ impl<'a> Judge<'a> {
         let versions = self.versions.get(&(node, index)).unwrap_or(&none);
         let synced = self.obligations[happened].of(node);
         let allocated = versions.iter().rfind(|version| version.allocates && version.order < candidate.prefix);
-        if self.mode.scope() == Scope::Metadata && !self.delays {
+        if self.promises.keeps == Keeps::Metadata && !self.promises.delays {
             let since = |version: &&Version| version.allocates && version.order >= synced && version.begin < happened;
             if versions.iter().any(|version| since(&version)) {
                 return true;
             }
         }
-        let (in_force, from) = match allocated.filter(|version| self.delays && version.order >= synced) {
+        let (in_force, from) = match allocated.filter(|version| self.promises.delays && version.order >= synced) {
             Some(allocated) => ((Page::ZEROS, ZEROS), allocated.order),
             None => {
                 let lower = allocated.map_or(0, |version| version.order + 1).max(synced);
@@ -494,7 +506,7 @@ fn breach(promise: Promise, what: String) -> Breach {
 
 fn sized(tree: &Tree, step: &Step) -> u64 {
     match step {
-        Step::Write { node, .. } | Step::Truncate { node, .. } => tree.size(*node),
+        Step::Write { node, .. } | Step::Truncate { node, .. } | Step::Shift { node, .. } => tree.size(*node),
         _ => 0,
     }
 }
@@ -506,10 +518,18 @@ fn changes(step: &Step, node: NodeId) -> bool {
         Step::Write { node: written, .. }
         | Step::Truncate { node: written, .. }
         | Step::Zero { node: written, .. }
-        | Step::Free { node: written, .. } => *written == node,
+        | Step::Free { node: written, .. }
+        | Step::Shift { node: written, .. }
+        | Step::SetAttributes { node: written, .. }
+        | Step::SetExtended { node: written, .. } => *written == node,
         Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
         Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
     }
+}
+
+/// Whether a step changes nothing but what a file has beside its content: no `fdatasync` has to make that durable.
+fn is_beside_content(step: &Step) -> bool {
+    matches!(step, Step::SetAttributes { .. } | Step::SetExtended { .. })
 }
 
 /// Whether an operation may go on after the transaction of this step: blocks in many pieces are freed in later ones. What

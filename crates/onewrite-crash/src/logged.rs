@@ -42,7 +42,8 @@ impl<S: Subject> Explorer<'_, S> {
     pub fn explore_foreign(&mut self, base: Image, log: &[u8]) -> Result<(), CrashError> {
         let events = write_log::read(log, &base)?;
         let events = events.into_iter().filter(|event| !matches!(event, onewrite_block::layer::RecordedEvent::Mark(_)));
-        let run = Run { events: events.collect(), base, history: History::new(Tree::new()) };
+        let tree = Tree::of_directories(self.subject.directories());
+        let run = Run { events: events.collect(), base, history: History::new(tree) };
         self.explore_without_model(&run)
     }
 }

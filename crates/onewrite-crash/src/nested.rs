@@ -6,11 +6,10 @@ use std::rc::Rc;
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
 use onewrite_block::{Choices, Executor, Image};
 use onewrite_fs::FileSystem;
-use onewrite_fs::ext4::{Ext4, MountOptions};
 
 use crate::disk::{Disk, Medium};
 use crate::options::ExploreOptions;
-use crate::subject::Subject;
+use crate::subject::{Purpose, Subject};
 
 /// Recovers `image` by a mount, unmounts it, and gives what passed to the disk. If it cannot be recovered, that is
 /// for the judge of `image` to say; what passed until then is given.
@@ -25,8 +24,8 @@ pub(crate) fn record_recovery<S: Subject>(
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
     let executor = Executor::ideal();
     let port = executor.runtime().attach(subject.recovery_layer(recorded));
-    let mount = MountOptions { cache_pages: MountOptions::CACHE_PAGES_MIN, ..options.mount() };
-    let ended = executor.block_on(async move { Ext4::mount(port, mount).await?.unmount().await });
+    let (subject, mounting) = (Rc::clone(subject), options.mounting(Purpose::Recovery));
+    let ended = executor.block_on(async move { subject.mount(port, mounting).await?.unmount().await });
     // Whatever it says: the state that it began with is judged by itself.
     drop((ended, executor));
     std::mem::take(&mut recording.borrow_mut().events)

@@ -1,23 +1,19 @@
 //! Options: what an exploration is told. All of it is in the command that replays a failure.
 
 use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
-use onewrite_fs::ext4::{Mode, MountOptions, PolicyKind, Scope};
-use onewrite_fs::journal::EvictionSpot;
+use onewrite_fs::PolicyKind;
+
+use crate::action::Workload;
+use crate::subject::{Flag, Mounting, Purpose};
 
 /// Name of the disk that is modelled if nothing else is asked for.
 const OWN_DISK: &str = "memory";
 
-/// How to explore. [`ExploreOptions::new`] gives the defaults.
+/// How to explore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExploreOptions {
-    /// How the file system stays consistent.
-    pub mode: Mode,
-    /// Allocate when pages are written out, where the mode allows it.
-    pub delayed_allocation: bool,
     /// Bytes of the image.
     pub size_bytes: u64,
-    /// Blocks of the log.
-    pub journal_blocks: u32,
     /// Pages of the page cache during the run.
     pub cache_pages: usize,
     /// Which page leaves it.
@@ -44,25 +40,19 @@ pub struct ExploreOptions {
     pub nested_depth: u32,
     /// Violations after which the exploration ends.
     pub violations_max: usize,
-    /// In modes that pad, inside a device: how far; else as far as the device states.
-    pub eviction_spot: Option<EvictionSpot>,
 }
 
-impl ExploreOptions {
-    /// A 32 MiB image with a log of 4 MiB on a disk with FUA and SHARE that may lose any subset of unflushed pages.
-    pub fn new(mode: Mode) -> ExploreOptions {
+impl Default for ExploreOptions {
+    /// A 32 MiB image on a disk with FUA and SHARE that may lose any subset of unflushed pages.
+    fn default() -> ExploreOptions {
         let size_bytes = 32 * MIB;
         let plain = Geometry::plain(OWN_DISK, size_bytes / PAGE_SIZE as u64);
-        let mount = MountOptions::new(mode);
         ExploreOptions {
-            mode,
-            delayed_allocation: mount.delayed_allocation,
             size_bytes,
-            journal_blocks: 1024,
             cache_pages: 1024,
-            cache_policy: mount.cache_policy,
-            commit_interval: mount.commit_interval,
-            checkpoint_age: mount.checkpoint_age,
+            cache_policy: PolicyKind::Lru,
+            commit_interval: Nanos::from_secs(5),
+            checkpoint_age: Nanos::from_secs(30),
             geometry: Geometry {
                 fua: true,
                 trim_read: TrimRead::Zeros,
@@ -78,10 +68,29 @@ impl ExploreOptions {
             nested_every: 50,
             nested_depth: 2,
             violations_max: 1,
-            eviction_spot: None,
         }
     }
+}
 
+/// The options of the command line in the order in which a replay names them.
+const FLAGS: [&str; 14] = [
+    "--mode",
+    "--size",
+    "--journal-blocks",
+    "--cache-pages",
+    "--commit-interval",
+    "--checkpoint-age",
+    "--seed",
+    "--device",
+    "--cache-policy",
+    "--nodelalloc",
+    "--torn-pages",
+    "--torn-shares",
+    "--eviction-spot",
+    "--state",
+];
+
+impl ExploreOptions {
     /// The same on a disk that promises what `geometry` says, in the size of the image. It is modelled by its requests
     /// alone, so it knows nothing of a write buffer that evicts.
     pub fn on(self, geometry: &Geometry) -> ExploreOptions {
@@ -89,31 +98,15 @@ impl ExploreOptions {
         ExploreOptions { geometry: Geometry { pages, write_buffer: None, ..geometry.clone() }, ..self }
     }
 
-    /// How the workload's run inside a device is mounted.
-    pub(crate) fn mount_inside(&self) -> MountOptions {
-        MountOptions { eviction_spot: self.eviction_spot, ..self.mount() }
-    }
-
-    /// Whether what survives hangs on a device's write buffer, which requests say nothing of.
-    pub(crate) fn pads(&self) -> bool {
-        self.mode.padding().is_some()
-    }
-
-    /// How the workload's run is mounted.
-    pub(crate) fn mount(&self) -> MountOptions {
-        MountOptions {
+    /// How the file system is mounted.
+    pub fn mounting(&self, purpose: Purpose) -> Mounting {
+        Mounting {
+            purpose,
             cache_pages: self.cache_pages,
             cache_policy: self.cache_policy,
             commit_interval: self.commit_interval,
             checkpoint_age: self.checkpoint_age,
-            delayed_allocation: self.delayed_allocation,
-            ..MountOptions::new(self.mode)
         }
-    }
-
-    /// Whether sizes and blocks follow the content.
-    pub(crate) fn delays(&self) -> bool {
-        self.delayed_allocation && self.mode.scope() != Scope::Full
     }
 
     /// Whether a cut may leave half a page.
@@ -125,31 +118,42 @@ impl ExploreOptions {
     fn tears_shares(&self) -> bool {
         self.geometry.share_pairs_max > 0 && !self.geometry.share_atomic
     }
-}
 
-impl ExploreOptions {
-    /// The command that judges one state of one workload again.
-    pub(crate) fn replay_command(&self, workload: &crate::action::Workload, state: &str) -> String {
-        let (mode, size, seed) = (self.mode, self.size_bytes / MIB, self.seed);
-        let (journal, cache) = (self.journal_blocks, self.cache_pages);
-        let millis = |span: Nanos| span.0 / 1_000_000;
-        let (commit, checkpoint) = (millis(self.commit_interval), millis(self.checkpoint_age));
-        let device = match self.geometry.name.as_str() {
-            OWN_DISK => String::new(),
-            name => format!(" --device {name}"),
+    /// The command that judges one state of one workload again, on the subject that `flags` choose.
+    pub(crate) fn replay_command(&self, workload: &Workload, state: &str, flags: Vec<Flag>) -> String {
+        let mut flags = flags;
+        flags.extend(self.flags());
+        flags.push(("--state", Some(format!("'{state}'"))));
+        flags.sort_by_key(|(name, _)| FLAGS.iter().position(|flag| flag == name));
+        let word = |(name, value): (&str, Option<String>)| match value {
+            Some(value) => format!(" {name} {value}"),
+            None => format!(" {name}"),
         };
-        let spot = self.eviction_spot.map_or_else(String::new, |spot| format!(" --eviction-spot {}", spot.bytes));
-        let policy = match self.cache_policy {
-            PolicyKind::Lru => String::new(),
-            policy => format!(" --cache-policy {policy}"),
-        };
-        let delays = if self.delayed_allocation { "" } else { " --nodelalloc" };
-        let tears = if self.tears() { " --torn-pages" } else { "" };
-        let tears_shares = if self.tears_shares() { " --torn-shares" } else { "" };
-        format!(
-            "onewrite crash 'script:{workload}' --mode {mode} --size {size}MiB --journal-blocks {journal} \
-             --cache-pages {cache} --commit-interval {commit}ms --checkpoint-age {checkpoint}ms --seed {seed}{device}{policy}{delays}{tears}{tears_shares}{spot} \
-             --state '{state}'"
-        )
+        let words: String = flags.into_iter().map(word).collect();
+        format!("onewrite crash 'script:{workload}'{words}")
+    }
+
+    fn flags(&self) -> Vec<Flag> {
+        let millis = |span: Nanos| Some(format!("{}ms", span.0 / 1_000_000));
+        let mut flags: Vec<Flag> = vec![
+            ("--size", Some(format!("{}MiB", self.size_bytes / MIB))),
+            ("--cache-pages", Some(self.cache_pages.to_string())),
+            ("--commit-interval", millis(self.commit_interval)),
+            ("--checkpoint-age", millis(self.checkpoint_age)),
+            ("--seed", Some(self.seed.to_string())),
+        ];
+        if self.geometry.name != OWN_DISK {
+            flags.push(("--device", Some(self.geometry.name.clone())));
+        }
+        if self.cache_policy != PolicyKind::Lru {
+            flags.push(("--cache-policy", Some(self.cache_policy.to_string())));
+        }
+        if self.tears() {
+            flags.push(("--torn-pages", None));
+        }
+        if self.tears_shares() {
+            flags.push(("--torn-shares", None));
+        }
+        flags
     }
 }

@@ -7,16 +7,17 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use onewrite_block::Runtime;
 use onewrite_block::layer::{RecordedEvent, Recording};
+use onewrite_block::{PAGE_SIZE, Runtime};
 use onewrite_fs::{
-    AttributeChanges, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
-    api::split_path,
+    AttributeChanges, AttributeManner, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position,
+    RenameManner, Timestamp, api::split_path,
 };
 
-use crate::action::{Action, Blocks, Workload, content};
+use crate::action::{Action, AttributeChange, Workload, content, extended_value};
+use crate::hash::bytes_hash;
 use crate::history::{History, Syncs};
-use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_punch, steps_of_write};
+use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
 use crate::subject::Subject;
 
 type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
@@ -217,6 +218,11 @@ impl<S: Subject> Player<S> {
                 let size = fs.attributes(ino).await?.size;
                 fs.read(ino, 0, size, Manner::default()).await.map(drop)
             }
+            Action::ReadDirect(file) => {
+                let (ino, _) = self.target(file, open).await?;
+                let length = fs.attributes(ino).await?.size.next_multiple_of(PAGE_SIZE as u64);
+                fs.read(ino, 0, length, Manner { direct: true }).await.map(drop)
+            }
             Action::Append { file, length, seed } => {
                 let target = self.target(file, open).await?;
                 self.write(target, None, (*length, *seed, Manner::default()), plan).await
@@ -228,14 +234,27 @@ impl<S: Subject> Player<S> {
             }
             Action::Allocate { file, offset, length, how } => {
                 let (ino, node) = self.target(file, open).await?;
-                let (end, size) = (offset + length, self.state.borrow().tree.size(node));
-                if *how != Blocks::Extend {
-                    plan.steps = steps_of_punch(node, *offset, end, size);
-                }
-                if *how != Blocks::Punch && end > size {
-                    plan.steps.push(Step::Truncate { node, size: end });
-                }
-                fs.allocate(ino, *offset, *length, how.allocation()).await
+                let outcome = fs.allocate(ino, *offset, *length, how.allocation()).await;
+                // Who had the file before has ended by now: so large it was when it was changed.
+                let size = self.state.borrow().tree.size(node);
+                plan.steps = steps_of_allocation(node, (*offset, *length), *how, size);
+                outcome
+            }
+            Action::SetAttributes { file, change } => {
+                let (ino, node) = self.target(file, open).await?;
+                plan.steps = vec![Step::SetAttributes { node, change: *change }];
+                fs.set_attributes(ino, changes(*change)).await
+            }
+            Action::SetExtended { file, name, length, seed } => {
+                let (ino, node) = self.target(file, open).await?;
+                let value = extended_value(*seed, *length);
+                plan.steps = vec![Step::SetExtended { node, name: name.clone(), value: Some(bytes_hash(&value)) }];
+                fs.set_extended_attribute(ino, name.as_bytes(), Some(&value), AttributeManner::Either).await
+            }
+            Action::RemoveExtended { file, name } => {
+                let (ino, node) = self.target(file, open).await?;
+                plan.steps = vec![Step::SetExtended { node, name: name.clone(), value: None }];
+                fs.set_extended_attribute(ino, name.as_bytes(), None, AttributeManner::Either).await
             }
             Action::Unlink(path) => {
                 let (ino, directory, name) = self.place(path).await?;
@@ -273,7 +292,7 @@ impl<S: Subject> Player<S> {
             }
             Action::Fdatasync(file) => {
                 let (ino, node) = self.target(file, open).await?;
-                plan.syncs = Some(Syncs::Node(node));
+                plan.syncs = Some(Syncs::Content(node));
                 fs.fdatasync(ino).await
             }
             Action::Sync => {
@@ -306,10 +325,10 @@ impl<S: Subject> Player<S> {
         plan: &mut Plan,
     ) -> FsResult<()> {
         let expected = offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
-        plan.steps = steps_of_write(node, expected, length, seed);
+        plan.steps = steps_of_write(self.subject.steps(), node, expected, length, seed);
         let position = offset.map_or(Position::End, Position::At);
         let start = self.fs.write(ino, position, content(seed, length), manner).await?;
-        plan.steps = steps_of_write(node, start, length, seed);
+        plan.steps = steps_of_write(self.subject.steps(), node, start, length, seed);
         Ok(())
     }
 
@@ -320,5 +339,18 @@ impl<S: Subject> Player<S> {
         plan.steps = vec![step];
         let (from, to) = ((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()));
         self.subject.rename(&self.fs, from, to, manner).await
+    }
+}
+
+/// The same for the file system.
+fn changes(change: AttributeChange) -> AttributeChanges {
+    let none = AttributeChanges::default();
+    match change {
+        AttributeChange::Permissions(bits) => AttributeChanges { permissions: Some(bits), ..none },
+        AttributeChange::Owner { uid, gid } => AttributeChanges { uid: Some(uid), gid: Some(gid), ..none },
+        AttributeChange::Accessed(seconds) => {
+            let time = Timestamp { seconds: i64::from(seconds), nanoseconds: 0 };
+            AttributeChanges { accessed: Some(time), modified: Some(time), ..none }
+        }
     }
 }

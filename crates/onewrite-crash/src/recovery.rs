@@ -4,20 +4,20 @@
 //! states agree on these once replayed, so it is done once for each such image: mount (orphans are finished), read the
 //! tree, unmount, check.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use onewrite_block::{Executor, Image, Lpn, Page};
-use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
-use onewrite_fs::ext4::{Ext4, MountOptions, replay};
-use onewrite_fs::journal::Recovered;
-use onewrite_fs::{FileKind, FileSystem, FsResult, Ino, Manner};
+use onewrite_block::{Executor, Image, Lpn};
+use onewrite_fs::{Attributes, FileKind, FileSystem, FsError, FsResult, Ino, Manner};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::action::{Action, Workload};
 use crate::disk::{Disk, Medium};
-use crate::hash::page_hash;
-use crate::model::{FileContent, Item, ItemKind, Listing};
+use crate::hash::{bytes_hash, page_hash};
+use crate::model::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::options::ExploreOptions;
 use crate::states::Sum;
+use crate::subject::{Purpose, Replayed, Subject};
 
 /// Images remembered; then memory starts anew.
 const REMEMBERED_MAX: usize = 20_000;
@@ -46,21 +46,45 @@ pub(crate) enum Problem {
 pub(crate) struct Outcome {
     pub(crate) found: Rc<Found>,
     /// What replaying the log did; `None` if it was empty.
-    pub(crate) replayed: Option<Recovered>,
+    pub(crate) replayed: Option<Replayed>,
     /// The image after the log was replayed.
     pub(crate) image: Image,
 }
 
+/// Whether a workload sets extended attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extended {
+    None,
+    Some,
+}
+
+impl Extended {
+    pub(crate) fn of(workload: &Workload) -> Extended {
+        let all = workload.setup.iter().chain(&workload.warm_up).chain(workload.tasks.iter().flatten());
+        let mut sets = all.filter(|action| matches!(action, Action::SetExtended { .. }));
+        if sets.next().is_some() { Extended::Some } else { Extended::None }
+    }
+}
+
 /// Recovers states and remembers.
-pub(crate) struct Recoverer<'a> {
+pub(crate) struct Recoverer<'a, S> {
+    subject: Rc<S>,
     options: &'a ExploreOptions,
+    /// Whether files may have extended attributes.
+    pub(crate) extended: Extended,
     remembered: FxHashMap<u64, Rc<Found>>,
     listings: FxHashMap<u64, Rc<Listing>>,
 }
 
-impl<'a> Recoverer<'a> {
-    pub(crate) fn new(options: &'a ExploreOptions) -> Recoverer<'a> {
-        Recoverer { options, remembered: FxHashMap::default(), listings: FxHashMap::default() }
+impl<'a, S: Subject> Recoverer<'a, S> {
+    pub(crate) fn new(subject: &Rc<S>, options: &'a ExploreOptions) -> Recoverer<'a, S> {
+        Recoverer {
+            subject: Rc::clone(subject),
+            options,
+            extended: Extended::None,
+            remembered: FxHashMap::default(),
+            listings: FxHashMap::default(),
+        }
     }
 
     /// Recovers `image`, whose hash is `sum`.
@@ -70,7 +94,8 @@ impl<'a> Recoverer<'a> {
         let disk = Disk::instant(&medium, &self.options.geometry);
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(disk));
-        let replayed = executor.block_on(async move { replay(&port).await }).map_err(|halt| halt.to_string());
+        let subject = Rc::clone(&self.subject);
+        let replayed = executor.block_on(async move { subject.recover(&port).await }).map_err(|halt| halt.to_string());
         drop(executor);
         let replayed = match replayed.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(replayed) => replayed,
@@ -100,14 +125,14 @@ impl<'a> Recoverer<'a> {
 
     /// Mounts an image with an empty log, reads it, unmounts it, and checks it before and after.
     fn read(&mut self, image: &Image) -> Found {
-        if let Some(finding) = finding(image) {
+        if let Some(finding) = self.finding(image) {
             return Found { problem: Some(Problem::Structure(finding)), ..failed(String::new()) };
         }
         let (listing, image) = match self.finish(image) {
             Ok(finished) => finished,
             Err(error) => return failed(error),
         };
-        let problem = finding(&image).map(Problem::Structure);
+        let problem = self.finding(&image).map(Problem::Structure);
         let (full, shape, names) = (listing.full_hash(), listing.shape_hash(), listing.name_hash());
         let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
         Found { full, shape, names, listing, problem }
@@ -118,33 +143,29 @@ impl<'a> Recoverer<'a> {
         let medium = Medium::new(image.clone());
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &self.options.geometry)));
-        let options = MountOptions { cache_pages: MountOptions::CACHE_PAGES_MIN, ..self.options.mount() };
+        let (subject, mounting) = (Rc::clone(&self.subject), self.options.mounting(Purpose::Recovery));
+        let extended = self.extended;
         let work = async move {
-            let fs = Ext4::mount(port, options).await?;
-            let listing = read_tree(&fs).await?;
-            fs.unmount().await?;
-            fs.check().expect("the cache's invariants");
-            Ok::<Listing, onewrite_fs::FsError>(listing)
+            let told = |error: FsError| error.to_string();
+            let fs = subject.mount(port, mounting).await.map_err(told)?;
+            subject.check(&fs)?;
+            let listing = read_tree(&fs, extended).await.map_err(told)?;
+            fs.unmount().await.map_err(told)?;
+            subject.check(&fs)?;
+            Ok::<Listing, String>(listing)
         };
         let outcome = executor.block_on(work).map_err(|halt| halt.to_string());
         drop(executor);
-        let listing = outcome?.map_err(|error| error.to_string())?;
+        let listing = outcome??;
         let image = medium.borrow().image.clone();
         Ok((listing, image))
     }
-}
 
-/// The first things that the checker finds wrong.
-fn finding(image: &Image) -> Option<String> {
-    let reader = AtRest(image);
-    let options = CheckOptions { findings_max: 3 };
-    let mut check = std::pin::pin!(check(&reader, &options));
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let std::task::Poll::Ready(report) = check.as_mut().poll(&mut context) else {
-        unreachable!("reading memory does not wait")
-    };
-    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    (!findings.is_empty()).then(|| findings.join("; "))
+    /// The first things that the file system's checker finds wrong.
+    fn finding(&self, image: &Image) -> Option<String> {
+        let findings = self.subject.findings(image);
+        (!findings.is_empty()).then(|| findings.join("; "))
+    }
 }
 
 fn failed(error: String) -> Found {
@@ -163,19 +184,8 @@ fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>)
     sum.home
 }
 
-struct AtRest<'a>(&'a Image);
-
-impl ReadBlocks for AtRest<'_> {
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
-        match block < self.0.pages() {
-            true => Ok(self.0.page(Lpn(block)).clone()),
-            false => Err(ReadError { reason: "beyond the end".into() }),
-        }
-    }
-}
-
 /// Everything that can be seen from the root.
-pub(crate) async fn read_tree<F: FileSystem>(fs: &F) -> FsResult<Listing> {
+async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listing> {
     let mut listing = Listing::default();
     let mut pending = vec![(String::new(), fs.root())];
     while let Some((path, directory)) = pending.pop() {
@@ -186,7 +196,7 @@ pub(crate) async fn read_tree<F: FileSystem>(fs: &F) -> FsResult<Listing> {
             cursor = last.next;
             for entry in entries.iter().filter(|entry| entry.name != b"." && entry.name != b"..") {
                 let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
-                let item = read_item(fs, entry.ino).await?;
+                let item = read_item(fs, entry.ino, extended).await?;
                 if item.kind == ItemKind::Directory {
                     pending.push((path.clone(), entry.ino));
                 }
@@ -198,12 +208,12 @@ pub(crate) async fn read_tree<F: FileSystem>(fs: &F) -> FsResult<Listing> {
     Ok(listing)
 }
 
-async fn read_item<F: FileSystem>(fs: &F, ino: Ino) -> FsResult<Item> {
+async fn read_item<F: FileSystem>(fs: &F, ino: Ino, extended: Extended) -> FsResult<Item> {
     let attributes = fs.attributes(ino).await?;
     Ok(Item::new(match attributes.kind {
         FileKind::Directory => ItemKind::Directory,
         FileKind::Symlink => ItemKind::Symlink(String::from_utf8_lossy(&fs.read_link(ino).await?).into_owned()),
-        FileKind::Regular => ItemKind::File(read_content(fs, ino, attributes.size).await?),
+        FileKind::Regular => ItemKind::File(read_content(fs, &attributes, extended).await?),
         other => ItemKind::Other(format!("{other:?}")),
     }))
 }
@@ -211,12 +221,33 @@ async fn read_item<F: FileSystem>(fs: &F, ino: Ino) -> FsResult<Item> {
 /// Largest file that is read whole; a larger size can only come from damage.
 const SIZE_MAX: u64 = 256 * 1024 * 1024;
 
-async fn read_content<F: FileSystem>(fs: &F, ino: Ino, size: u64) -> FsResult<FileContent> {
+/// Seconds since 1970 from which on a time is one of the run's clock; workloads set earlier ones by hand.
+const CLOCK_MIN: i64 = 1_000_000_000;
+
+async fn read_attributes<F: FileSystem>(
+    fs: &F,
+    attributes: &Attributes,
+    extended: Extended,
+) -> FsResult<FileAttributes> {
+    let Attributes { ino, permissions, uid, gid, .. } = *attributes;
+    let names = if extended == Extended::Some { fs.extended_attributes(ino).await? } else { Vec::new() };
+    let mut extended = BTreeMap::new();
+    for name in names {
+        let value = fs.extended_attribute(ino, &name).await?;
+        extended.insert(String::from_utf8_lossy(&name).into_owned(), bytes_hash(&value));
+    }
+    let by_hand = Some(attributes.accessed.seconds).filter(|seconds| *seconds < CLOCK_MIN);
+    Ok(FileAttributes { permissions, uid, gid, accessed: by_hand.map(|seconds| seconds as u32), extended })
+}
+
+async fn read_content<F: FileSystem>(fs: &F, attributes: &Attributes, extended: Extended) -> FsResult<FileContent> {
+    let (ino, size) = (attributes.ino, attributes.size);
     let data = fs.read(ino, 0, size.min(SIZE_MAX), Manner::default()).await?;
     let pages = (0..).zip(data.pages).filter(|(_, page)| !page.is_zeros());
     let pages = pages.map(|(index, page)| {
         let hash = page_hash(&page);
         (index, page, hash)
     });
-    Ok(FileContent { size, pages: pages.collect() })
+    let pages = pages.collect();
+    Ok(FileContent { size, pages, attributes: read_attributes(fs, attributes, extended).await? })
 }

@@ -12,8 +12,6 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
 use onewrite_block::{Choices, Device, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Pattern};
-use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 
 use crate::action::Workload;
 use crate::disk::{Disk, Medium};
@@ -22,7 +20,7 @@ use crate::history::History;
 use crate::model::Tree;
 use crate::options::ExploreOptions;
 use crate::player::Player;
-use crate::subject::Subject;
+use crate::subject::{Mounting, Purpose, Subject};
 
 /// What a run left behind.
 pub(crate) struct Run {
@@ -35,19 +33,14 @@ pub(crate) struct Run {
 }
 
 /// A new image, with garbage wherever mkfs leaves what was there.
-pub(crate) fn new_image(options: &ExploreOptions) -> Result<Image, CrashError> {
+fn new_image<S: Subject>(subject: &S, options: &ExploreOptions) -> Result<Image, CrashError> {
     let choices = Choices::new(options.seed);
     let mut image = Image::new(options.size_bytes / PAGE_SIZE as u64);
     let garbage = choices.stream("garbage", 0).bits();
     for lpn in 0..image.pages() {
         image.set(Lpn(lpn), Page::pattern(Pattern { seed: garbage ^ lpn << 32, compressible_percent: 0 }));
     }
-    let mkfs = MkfsOptions {
-        journal_blocks: Some(options.journal_blocks),
-        unix_time: 1_496_000_000,
-        ..MkfsOptions::new(options.size_bytes, &mut choices.stream("mkfs", 0))
-    };
-    plan(&mkfs)?.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
+    subject.format(&mut image, &choices)?;
     Ok(image)
 }
 
@@ -62,7 +55,13 @@ pub(crate) fn run<S: Subject>(
     let medium = Medium::new(base.clone());
     let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("pace", 0));
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
-    let history = perform(subject, subject.layer(recorded), (tree, &recording), workload.clone(), options.mount())?;
+    let history = perform(
+        subject,
+        subject.layer(recorded),
+        (tree, &recording),
+        workload.clone(),
+        options.mounting(Purpose::Run),
+    )?;
     let events = std::mem::take(&mut recording.borrow_mut().events);
     Ok(Run { base, events, history })
 }
@@ -73,15 +72,15 @@ pub(crate) fn prepare<S: Subject>(
     workload: &Workload,
     options: &ExploreOptions,
 ) -> Result<(Image, Tree), CrashError> {
-    let image = new_image(options)?;
+    let (image, tree) = (new_image(&**subject, options)?, Tree::of_directories(subject.directories()));
     if workload.setup.is_empty() {
-        return Ok((image, Tree::new()));
+        return Ok((image, tree));
     }
     let medium = Medium::new(image);
     let disk = Box::new(Disk::instant(&medium, &options.geometry));
     let recording = Rc::default();
     let setup = Workload::of(workload.setup.clone());
-    let history = perform(subject, disk, (Tree::new(), &recording), setup, options.mount())?;
+    let history = perform(subject, disk, (tree, &recording), setup, options.mounting(Purpose::Run))?;
     let mut tree = history.initial.clone();
     for operation in history.ended() {
         history.operations[operation].steps.iter().for_each(|step| drop(tree.apply(step)));
@@ -96,11 +95,11 @@ pub(crate) fn perform<S: Subject>(
     device: Box<dyn Device>,
     (tree, recording): (Tree, &Rc<RefCell<Recording>>),
     workload: Workload,
-    mount: MountOptions,
+    mounting: Mounting,
 ) -> Result<History, CrashError> {
     let executor = Executor::ideal();
     let port = executor.runtime().attach(device);
-    perform_at((executor, port), subject, (tree, recording), workload, mount)
+    perform_at((executor, port), subject, (tree, recording), workload, mounting)
 }
 
 /// [`perform`] where the device is attached already.
@@ -109,7 +108,7 @@ pub(crate) fn perform_at<S: Subject>(
     subject: &Rc<S>,
     (tree, recording): (Tree, &Rc<RefCell<Recording>>),
     workload: Workload,
-    mount: MountOptions,
+    mounting: Mounting,
 ) -> Result<History, CrashError> {
     let runtime = executor.runtime();
     let (subject, recording) = (Rc::clone(subject), Rc::clone(recording));
@@ -118,7 +117,7 @@ pub(crate) fn perform_at<S: Subject>(
             let what = what.to_owned();
             move |error| CrashError::FileSystem { what, error }
         };
-        let fs = Rc::new(subject.mount(port, mount).await.map_err(failed("mount"))?);
+        let fs = Rc::new(subject.mount(port, mounting).await.map_err(failed("mount"))?);
         let player = Player::new((Rc::clone(&subject), Rc::clone(&fs)), runtime.clone(), History::new(tree), recording);
         player.bind_all().await.map_err(failed("reading the tree"))?;
         player.play_all(workload).await;

@@ -2,23 +2,29 @@
 
 use std::cell::RefCell;
 
+use onewrite_block::Geometry;
 use onewrite_block::Nanos;
-use onewrite_block::{DevicePort, Geometry};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Explorer, Promise, Report, Sound, Stage, Subject, Workload, WorkloadSpec, crash,
-    explore, record, replay,
+    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Workload, WorkloadSpec,
+    crash, explore, record, replay,
 };
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
+use onewrite_fs::ext4::{Ext4, Mode, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
 use onewrite_fs::{FsResult, Ino};
 
-fn explored(text: &str, options: &ExploreOptions) -> Report {
+fn explored(text: &str, mode: Mode, options: &ExploreOptions) -> Report {
     let workload: Workload = text.parse().expect("workload");
-    explore(&workload, options).expect("the run")
+    explore(Ext4Subject::new(mode), &workload, options).expect("the run")
 }
 
-fn named(name: &str, options: &ExploreOptions) -> impl Iterator<Item = Workload> {
-    name.parse::<WorkloadSpec>().expect("workload").workloads(options)
+fn named(name: &str, mode: Mode, seed: u64) -> impl Iterator<Item = Workload> {
+    name.parse::<WorkloadSpec>().expect("workload").workloads(&Ext4Subject::new(mode), seed)
+}
+
+/// What `onewrite crash` explores of a workload of this name.
+fn crashed(name: &str, mode: Mode, options: &ExploreOptions) -> Report {
+    let workloads = named(name, mode, options.seed);
+    crash(Ext4Subject::new(mode), workloads, CrashPlan::new(options), |_| ()).expect("the run")
 }
 
 fn assert_sound(report: &Report) {
@@ -33,8 +39,8 @@ fn a_minimal_workload_keeps_every_promise_in_every_mode() {
                 | create /p; write /p 0 70000 4; fsync /p; truncate /p 10; write /p 8192 100 5; fsync /p; unlink /p; \
                 create /q; append /q 300 6; fsync /q; append /q 9000 7; sync";
     for mode in Mode::ALL {
-        let options = ExploreOptions { e2fsck_every: 100, nested_every: 8, ..ExploreOptions::new(mode) };
-        let report = explored(text, &options);
+        let options = ExploreOptions { e2fsck_every: 100, nested_every: 8, ..ExploreOptions::default() };
+        let report = explored(text, mode, &options);
         assert_sound(&report);
         let kinds = report.states_by_kind;
         assert!(report.states > 200 && report.replaying_percent() >= 30.0, "{mode}: {report:?}");
@@ -50,7 +56,7 @@ fn a_minimal_workload_keeps_every_promise_in_every_mode() {
 fn fdatasync_of_a_directory_makes_its_names_durable() {
     for mode in Mode::ALL {
         let text = "mkdir /A; create /foo; write /foo 0 9000 9 >> unlink /foo; fdatasync /; create /bar; fdatasync /";
-        assert_sound(&explored(text, &ExploreOptions::new(mode)));
+        assert_sound(&explored(text, mode, &ExploreOptions::default()));
     }
 }
 
@@ -70,9 +76,9 @@ fn a_sync_waits_for_content_that_somebody_else_has_under_way() {
             commit_interval,
             checkpoint_age,
             seed: 105,
-            ..ExploreOptions::new(mode)
+            ..ExploreOptions::default()
         };
-        assert_sound(&explored(text, &options));
+        assert_sound(&explored(text, mode, &options));
     }
 }
 
@@ -80,10 +86,10 @@ fn a_sync_waits_for_content_that_somebody_else_has_under_way() {
 fn unmounting_waits_for_a_transaction_that_is_committing() {
     for mode in Mode::ALL {
         for seed in 1..=8 {
-            let options = ExploreOptions { seed, commit_interval: Nanos::from_millis(50), ..ExploreOptions::new(mode) };
-            assert_sound(&explored("create /a; pause 50", &options));
+            let options = ExploreOptions { seed, commit_interval: Nanos::from_millis(50), ..ExploreOptions::default() };
+            assert_sound(&explored("create /a; pause 50", mode, &options));
             let text = "create /a; sync >> open /a 0; unlink /a; pause 20; close 0; pause 50";
-            assert_sound(&explored(text, &options));
+            assert_sound(&explored(text, mode, &options));
         }
     }
 }
@@ -95,9 +101,9 @@ fn a_write_log_read_back_gives_the_same_verdicts() {
             .parse()
             .expect("workload");
     for mode in Mode::ALL {
-        let options = ExploreOptions { nested_every: 0, ..ExploreOptions::new(mode) };
-        let log = record(Sound, &workload, &options).expect("recorded");
-        let mut explorer = Explorer::new(Sound, &options);
+        let options = ExploreOptions { nested_every: 0, ..ExploreOptions::default() };
+        let log = record(Ext4Subject::new(mode), &workload, &options).expect("recorded");
+        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
         explorer.explore_log(&workload, &log).expect("read back");
         let report = explorer.into_report();
         assert_sound(&report);
@@ -110,11 +116,11 @@ fn a_write_log_read_back_gives_the_same_verdicts() {
 #[test]
 fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
     for mode in Mode::ALL {
-        let options = ExploreOptions { violations_max: 1_000, ..ExploreOptions::new(mode) };
+        let options = ExploreOptions { violations_max: 1_000, ..ExploreOptions::default() };
         let geometry = Geometry { atomic_write_pages: 0, ..options.geometry.clone() };
         let text = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; mkdir /d; rename /a /d/a; sync; \
              write /d/a 1000 2000 3; fsync /d/a; write /d/a 700 900 4; pause 31000";
-        let report = explored(text, &options.on(&geometry));
+        let report = explored(text, mode, &options.on(&geometry));
         let in_place = |what: &str| what.contains("superblock: checksum");
         let others: Vec<_> = report.violations.iter().filter(|violation| !in_place(&violation.what)).collect();
         assert!(others.is_empty(), "{mode}: {others:#?}");
@@ -126,25 +132,21 @@ fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
 #[derive(Clone, Copy)]
 struct Forgetful;
 
-impl Subject for Forgetful {
-    type Fs = Ext4;
-
-    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-        Ext4::mount(port, options).await
-    }
-
-    async fn fsync(&self, _: &Ext4, _: Ino) -> FsResult<()> {
+impl Alter<Ext4Subject> for Forgetful {
+    async fn fsync(&self, _: &Ext4, _: &Ext4Subject, _: Ino) -> FsResult<()> {
         Ok(())
     }
 }
 
+const FORGETFUL: Altered<Ext4Subject, Forgetful> = Altered { sound: Ext4Subject::new(Mode::Data), change: Forgetful };
+
 #[test]
 fn a_violation_is_minimised_and_replayed() {
-    let options = ExploreOptions::new(Mode::Data);
+    let options = ExploreOptions::default();
     let plan = CrashPlan { minimises: true, ..CrashPlan::new(&options) };
     let stages = RefCell::new(Vec::new());
     let told = |stage| stages.borrow_mut().push(stage);
-    let report = crash(Forgetful, named("random:60", &options), plan, told).expect("the run");
+    let report = crash(FORGETFUL, named("random:60", Mode::Data, options.seed), plan, told).expect("the run");
     let stages = stages.take();
     assert!(matches!(stages[0], Stage::Judging { .. }), "{stages:?}");
     let count = report.violations.len();
@@ -154,17 +156,17 @@ fn a_violation_is_minimised_and_replayed() {
     let workload: Workload = violation.workload.parse().expect("workload");
     assert!(workload.action_count() <= 4, "{violation:#?}");
     assert!(violation.replay.contains(&violation.workload) && !violation.difference.is_empty(), "{violation:#?}");
-    let again = replay(Forgetful, &workload, &violation.state, plan).expect("replayed");
+    let again = replay(FORGETFUL, &workload, &violation.state, plan).expect("replayed");
     assert_eq!(again.violations[0].promise, Promise::Durability);
-    assert!(replay(Sound, &workload, &violation.state, plan).is_ok_and(|report| report.is_sound()));
+    assert!(replay(FORGETFUL.sound, &workload, &violation.state, plan).is_ok_and(|report| report.is_sound()));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_json() {
-    let options = ExploreOptions { states_max: 2_000, ..ExploreOptions::new(Mode::Ordered) };
+    let options = ExploreOptions { states_max: 2_000, ..ExploreOptions::default() };
     let json = |seed| {
         let options = ExploreOptions { seed, ..options.clone() };
-        let report = crash(Sound, named("random:60", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+        let report = crashed("random:60", Mode::Ordered, &options);
         serde_json::to_string(&report).expect("JSON")
     };
     assert_eq!(json(7), json(7));
@@ -182,9 +184,9 @@ fn a_cut_that_waits_for_a_sealed_transaction_does_not_take_its_data() {
         commit_interval: Nanos::from_millis(50),
         checkpoint_age: Nanos::from_millis(200),
         seed: 7,
-        ..ExploreOptions::new(Mode::Ordered)
+        ..ExploreOptions::default()
     };
-    assert_sound(&explored(text, &options));
+    assert_sound(&explored(text, Mode::Ordered, &options));
 }
 
 #[test]
@@ -196,9 +198,9 @@ fn long_runs_wrap_the_log_and_wait_for_checkpoints() {
         cache_pages: 256,
         e2fsck_every: 0,
         states_max: 2_000,
-        ..ExploreOptions::new(Mode::Data)
+        ..ExploreOptions::default()
     };
-    let report = crash(Sound, named("random:2000", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+    let report = crashed("random:2000", Mode::Data, &options);
     assert_sound(&report);
     let kinds = report.states_by_kind;
     assert!(kinds.log_wrapped > 300 && kinds.forced_checkpoint > 300, "{report:?}");
@@ -213,9 +215,9 @@ fn random_workloads_reach_every_kind_of_state() {
             commit_interval: Nanos::from_millis(50),
             checkpoint_age: Nanos::from_millis(200),
             states_max: 12_000,
-            ..ExploreOptions::new(mode)
+            ..ExploreOptions::default()
         };
-        let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+        let report = crashed("random:80", mode, &options);
         assert_sound(&report);
         let kinds = report.states_by_kind;
         let reached = [
@@ -236,10 +238,10 @@ fn random_workloads_reach_every_kind_of_state() {
 #[test]
 fn a_write_log_of_the_broken_file_system_is_caught_as_the_run_itself() {
     let workload: Workload = "create /a; write /a 0 9000 1; fsync /a; pause 5".parse().expect("workload");
-    let options = ExploreOptions::new(Mode::Data);
-    let direct = crash(Forgetful, [workload.clone()], CrashPlan::new(&options), |_| ()).expect("the run");
-    let mut explorer = Explorer::new(Forgetful, &options);
-    explorer.explore_log(&workload, &record(Forgetful, &workload, &options).expect("recorded")).expect("read back");
+    let options = ExploreOptions::default();
+    let direct = crash(FORGETFUL, [workload.clone()], CrashPlan::new(&options), |_| ()).expect("the run");
+    let mut explorer = Explorer::new(FORGETFUL, &options);
+    explorer.explore_log(&workload, &record(FORGETFUL, &workload, &options).expect("recorded")).expect("read back");
     let promise = |report: &Report| report.violations.first().map(|violation| violation.promise);
     assert_eq!(promise(&direct), Some(Promise::Durability));
     assert_eq!(promise(explorer.report()), promise(&direct));
@@ -255,9 +257,9 @@ fn no_cache_policy_breaks_a_promise() {
             commit_interval: Nanos::from_millis(50),
             checkpoint_age: Nanos::from_millis(200),
             states_max: 1_500,
-            ..ExploreOptions::new(mode)
+            ..ExploreOptions::default()
         };
-        let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+        let report = crashed("random:80", mode, &options);
         assert_sound(&report);
         assert_eq!(report.states, 1_500, "{cache_policy}");
     }
@@ -274,11 +276,11 @@ fn a_share_that_is_not_atomic_breaks_no_promise() {
                 checkpoint_age: Nanos::from_millis(200),
                 nested_every: 10,
                 states_max: 1_500,
-                ..ExploreOptions::new(mode)
+                ..ExploreOptions::default()
             };
             let geometry = Geometry { share_atomic, share_pairs_max, ..options.geometry.clone() };
             let options = ExploreOptions { geometry, ..options };
-            let report = crash(Sound, named("random:80", &options), CrashPlan::new(&options), |_| ()).expect("the run");
+            let report = crashed("random:80", mode, &options);
             assert_sound(&report);
             let torn = report.states_by_kind.torn_share;
             assert_eq!(torn > 20, !share_atomic, "{mode}, {share_pairs_max} pairs: {report:?}");

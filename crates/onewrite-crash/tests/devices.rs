@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use onewrite_block::{PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, DeviceCuts, ExploreOptions, Explorer, Promise, Report, Sound, Workload, WorkloadSpec, crash, replay,
+    CrashPlan, DeviceCuts, ExploreOptions, Explorer, Ext4Subject, MakeDevice, Promise, Report, Workload, WorkloadSpec,
+    crash, replay,
 };
 use onewrite_device::ftl::FtlRules;
 use onewrite_device::{Layer, Profile, Rules};
@@ -20,16 +21,18 @@ fn device(profile: &str, pages: u64) -> Box<dyn PowerCut> {
     Profile::load(profile).expect("profile").device(Some(pages * PAGE_SIZE as u64)).expect("device")
 }
 
-fn options(profile: &str, mode: Mode) -> ExploreOptions {
-    ExploreOptions { cache_pages: 256, ..ExploreOptions::new(mode) }.on(device(profile, 8192).geometry())
+fn options(profile: &str) -> ExploreOptions {
+    ExploreOptions { cache_pages: 256, ..ExploreOptions::default() }.on(device(profile, 8192).geometry())
 }
+
+const ORDERED: Ext4Subject = Ext4Subject::new(Mode::Ordered);
 
 fn workload() -> Workload {
     WORKLOAD.parse().expect("workload")
 }
 
-fn explored(make: &dyn Fn(u64) -> Box<dyn PowerCut>, options: &ExploreOptions, points: u64) -> Report {
-    let mut explorer = Explorer::new(Sound, options);
+fn explored(make: &MakeDevice<'_>, mode: Mode, options: &ExploreOptions, points: u64) -> Report {
+    let mut explorer = Explorer::new(Ext4Subject::new(mode), options);
     explorer.explore_device(make, &workload(), &DeviceCuts { points, chances: 2, only: None }).expect("the run");
     explorer.into_report()
 }
@@ -39,7 +42,7 @@ fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise(
     for (profile, shares) in [("sata-850pro", false), ("nvme-share", true)] {
         let can = |mode: &Mode| shares || mode.checkpoint() == CheckpointBy::Copy;
         for mode in Mode::ALL.into_iter().filter(|mode| mode.padding().is_none()).filter(can) {
-            let report = explored(&|pages| device(profile, pages), &options(profile, mode), 60);
+            let report = explored(&|pages| device(profile, pages), mode, &options(profile), 60);
             assert!(report.is_sound(), "{profile} {mode}: {:#?}", report.violations);
             let kinds = report.states_by_kind;
             assert!(kinds.inside_device > 60 && kinds.inside_recovery > 0, "{profile} {mode}: {report:?}");
@@ -52,11 +55,11 @@ fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise(
 
 #[test]
 fn a_tenth_of_the_states_of_a_named_device_is_cut_inside_it() {
-    let options = ExploreOptions { states_max: 1_500, ..options("nvme-share", Mode::Ordered) };
+    let options = ExploreOptions { states_max: 1_500, ..options("nvme-share") };
     let make = |pages| device("nvme-share", pages);
     let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
     let spec: WorkloadSpec = "random:60".parse().expect("workload");
-    let report = crash(Sound, spec.workloads(&options), plan, |_| ()).expect("the run");
+    let report = crash(ORDERED, spec.workloads(&ORDERED, options.seed), plan, |_| ()).expect("the run");
     assert!(report.is_sound(), "{:#?}", report.violations);
     assert!(report.states == 1_500 && (120..=200).contains(&report.states_by_kind.inside_device), "{report:?}");
 }
@@ -95,18 +98,18 @@ fn an_ssd_that_breaks_a_rule_is_caught_and_its_state_replayed() {
             let ssd = Profile::load("nvme-share").expect("profile").ssd(Some(pages * PAGE_SIZE as u64));
             Box::new(ssd.expect("device").with_rules(Rc::new(broken())))
         };
-        let options = options("nvme-share", Mode::Ordered);
-        let report = explored(&make, &options, 250);
+        let options = options("nvme-share");
+        let report = explored(&make, Mode::Ordered, &options, 250);
         let violation =
             report.violations.first().unwrap_or_else(|| panic!("{:?} went unnoticed: {report:?}", broken()));
         println!("{:?}: {:?}, {}, at state {}", broken(), violation.promise, violation.what, report.states);
         assert_eq!(violation.promise, Promise::Device, "{:?}: {violation:#?}", broken());
         let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
-        let again = replay(Sound, &workload(), &violation.state, plan).expect("replayed");
+        let again = replay(ORDERED, &workload(), &violation.state, plan).expect("replayed");
         assert_eq!(again.violations.first().map(|again| &again.what), Some(&violation.what), "{:?}", broken());
         let sound = |pages| device("nvme-share", pages);
         let plan = CrashPlan { device: Some(&sound), ..plan };
-        assert!(replay(Sound, &workload(), &violation.state, plan).expect("replayed").is_sound(), "{:?}", broken());
+        assert!(replay(ORDERED, &workload(), &violation.state, plan).expect("replayed").is_sound(), "{:?}", broken());
     }
 }
 
@@ -123,8 +126,8 @@ fn cuts_inside_merges_of_a_card_and_inside_their_recovery_break_no_promise() {
     for layer in layers {
         let make = |pages: u64| card(layer).device(Some(pages * PAGE_SIZE as u64)).expect("device");
         for mode in [Mode::Ordered, Mode::Data] {
-            let options = options("microsd-adata", mode);
-            let report = explored(&make, &options, 120);
+            let options = options("microsd-adata");
+            let report = explored(&make, mode, &options, 120);
             assert!(report.is_sound(), "{layer:?} {mode}: {:#?}", report.violations);
             let kinds = report.states_by_kind;
             assert!(kinds.inside_device > 20, "{layer:?} {mode}: {report:?}");
@@ -151,7 +154,9 @@ fn a_card_that_erases_too_early_is_caught() {
         let device = card(Layer::Fast { random_blocks: None }).ftl_device(Some(pages * PAGE_SIZE as u64));
         Box::new(device.expect("device").with_rules(Arc::new(ErasesUnsettled)))
     };
-    let options = options("microsd-adata", Mode::Ordered);
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| !explored(&make, &options, 250).is_sound()));
+    let options = options("microsd-adata");
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        !explored(&make, Mode::Ordered, &options, 250).is_sound()
+    }));
     assert!(caught.unwrap_or(true), "an early erase went unnoticed");
 }

@@ -1,6 +1,6 @@
 //! Faults without a cut.
 
-use onewrite_crash::{ExploreOptions, Explorer, Sound, Workload};
+use onewrite_crash::{ExploreOptions, Explorer, Ext4Subject, Workload};
 use onewrite_fs::ext4::Mode;
 
 #[test]
@@ -10,8 +10,8 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
                 | create /p; write /p 0 70000 4; fsync /p; truncate /p 10; unlink /p; create /q; append /q 9000 5; sync";
     let workload: Workload = text.parse().expect("workload");
     for mode in Mode::ALL {
-        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::new(mode) };
-        let mut explorer = Explorer::new(Sound, &options);
+        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
+        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
         explorer.explore_faults(&workload, 1).expect("the run");
         let report = explorer.into_report();
         assert!(report.is_sound(), "{mode}: {:#?}", report.violations);

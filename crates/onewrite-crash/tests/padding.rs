@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use onewrite_block::{DevicePort, GIB, Nanos, PAGE_SIZE, PowerCut};
-use onewrite_crash::{CrashPlan, DeviceCuts, ExploreOptions, Explorer, Report, Sound, Subject, WorkloadSpec, crash};
+use onewrite_crash::{
+    Alter, Altered, CrashPlan, DeviceCuts, ExploreOptions, Explorer, Ext4Subject, Mounting, Report, Subject,
+    WorkloadSpec, crash,
+};
 use onewrite_device::{Eviction, Profile};
 use onewrite_fs::FsResult;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::journal::{
     Commit, CommitFuture, EvictionSpot, Log, LogBlock, LogFeatures, Padding, PrepareFuture, Record, ZeroPadding,
 };
@@ -33,19 +36,19 @@ fn without_order() -> Profile {
     profile(|profile| profile.buffer.as_mut().expect("an SSD").eviction_order = Eviction::Unspecified)
 }
 
-fn explored(profile: &Profile, spec: &str, options: ExploreOptions) -> Report {
-    explored_with(Sound, profile, spec, options)
-}
-
-fn explored_with<S: Subject + Clone>(subject: S, profile: &Profile, spec: &str, options: ExploreOptions) -> Report {
+fn explored<S: Subject + Clone + Send>(subject: S, profile: &Profile, spec: &str, options: ExploreOptions) -> Report {
     let make = |pages: u64| -> Box<dyn PowerCut> { profile.device(Some(pages * PAGE_SIZE as u64)).expect("device") };
     let options = options.on(make(8192).geometry());
     let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
     let spec: WorkloadSpec = spec.parse().expect("workload");
-    crash(subject, spec.workloads(&options), plan, |_| ()).expect("the run")
+    crash(subject.clone(), spec.workloads(&subject, options.seed), plan, |_| ()).expect("the run")
 }
 
-fn options(mode: &str, states_max: u64) -> ExploreOptions {
+fn subject(mode: &str) -> Ext4Subject {
+    Ext4Subject::new(mode.parse().expect("mode"))
+}
+
+fn options(states_max: u64) -> ExploreOptions {
     ExploreOptions {
         states_max,
         e2fsck_every: 50,
@@ -53,18 +56,14 @@ fn options(mode: &str, states_max: u64) -> ExploreOptions {
         cache_pages: 256,
         commit_interval: Nanos::from_millis(50),
         checkpoint_age: Nanos::from_millis(200),
-        ..ExploreOptions::new(mode.parse().expect("mode"))
+        ..ExploreOptions::default()
     }
-}
-
-fn with_spot(options: ExploreOptions, bytes: u64) -> ExploreOptions {
-    ExploreOptions { eviction_spot: Some(EvictionSpot { bytes, flash_read_min: None }), ..options }
 }
 
 #[test]
 fn on_the_papers_ssd_padding_breaks_no_promise() {
     for mode in Mode::padded() {
-        let report = explored(&profile(|_| ()), "random:40", options(mode.name(), 80));
+        let report = explored(subject(mode.name()), &profile(|_| ()), "random:40", options(80));
         assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
         let kinds = report.states_by_kind;
         let inside = kinds.inside_device + kinds.inside_recovery + kinds.inside_nested_recovery;
@@ -74,16 +73,14 @@ fn on_the_papers_ssd_padding_breaks_no_promise() {
 
 /// Holds padding to being caught on `profile`, and re-reading to saving it.
 fn assert_caught(profile: &Profile, spot: Option<u64>) {
-    let at = |options: ExploreOptions| match spot {
-        Some(bytes) => with_spot(options, bytes),
-        None => options,
-    };
+    let eviction_spot = spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None });
+    let at = |mode: &str| Ext4Subject { eviction_spot, ..subject(mode) };
     for mode in ["zp", "zp-data"] {
-        let report = explored(profile, SYNCING, at(options(mode, 400)));
+        let report = explored(at(mode), profile, SYNCING, options(400));
         assert!(!report.is_sound(), "{mode}: not caught in {} states", report.states);
         for check in ["reread", "hybrid"] {
             let mode = format!("{mode}+{check}");
-            let report = explored(profile, SYNCING, at(options(&mode, 150)));
+            let report = explored(at(&mode), profile, SYNCING, options(150));
             assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
         }
     }
@@ -110,11 +107,11 @@ fn too_small_a_spot_is_caught_and_rereading_saves_it() {
 fn unmounting_waits_for_a_checkpoint_that_moves_the_tail() {
     let device =
         |pages: u64| -> Box<dyn PowerCut> { profile(|_| ()).device(Some(pages * PAGE_SIZE as u64)).expect("device") };
-    let options = ExploreOptions { seed: 323, ..ExploreOptions::new("zp-data".parse().expect("mode")) };
+    let options = ExploreOptions { seed: 323, ..ExploreOptions::default() };
     let options = options.on(device(8192).geometry());
     let spec: WorkloadSpec = "random:80".parse().expect("workload");
-    let mut explorer = Explorer::new(Sound, &options);
-    for workload in spec.workloads(&options).skip(356).take(8) {
+    let mut explorer = Explorer::new(subject("zp-data"), &options);
+    for workload in spec.workloads(&subject("zp-data"), options.seed).skip(356).take(8) {
         explorer
             .explore_device(&device, &workload, &DeviceCuts { points: 1, chances: 1, only: None })
             .expect("the run");
@@ -166,19 +163,18 @@ impl Commit for OverTheTail {
 #[derive(Clone)]
 struct PadsOverTheTail;
 
-impl Subject for PadsOverTheTail {
-    type Fs = Ext4;
-
-    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
+impl Alter<Ext4Subject> for PadsOverTheTail {
+    async fn mount(&self, sound: &Ext4Subject, port: DevicePort, mounting: Mounting) -> FsResult<Ext4> {
         let commit = OverTheTail { padding: ZeroPadding::new(Padding::PLAIN), ring: RefCell::default() };
-        Ext4::mount_with(port, options, Box::new(commit)).await
+        Ext4::mount_with(port, sound.mount_options(mounting), Box::new(commit)).await
     }
 }
 
 #[test]
 fn padding_over_the_tail_is_caught() {
     for mode in ["zp", "zp-data"] {
-        let report = explored_with(PadsOverTheTail, &profile(|_| ()), SYNCING, options(mode, 400));
+        let altered = Altered { sound: subject(mode), change: PadsOverTheTail };
+        let report = explored(altered, &profile(|_| ()), SYNCING, options(400));
         assert!(!report.is_sound(), "{mode}: not caught in {} states", report.states);
     }
 }

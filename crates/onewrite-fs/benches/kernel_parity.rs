@@ -154,7 +154,6 @@ fn on_kernel(image: &Path, work: Work, options: &str) -> Cost {
     Cost { bytes: after.bytes - before.bytes, flushes: after.flushes - before.flushes, commits }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the kernel's clients are threads")]
 fn work_on_kernel(root: &Path, work: Work) {
     let mut choices = Choices::new(1);
     match work {
@@ -189,6 +188,7 @@ fn work_on_kernel(root: &Path, work: Work) {
             let file = File::open(root).expect("root");
             rustix::fs::syncfs(file).expect("sync");
         }
+        #[expect(clippy::disallowed_methods, reason = "the kernel serves many threads")]
         Work::Varmail => std::thread::scope(|scope| {
             (0..MAIL_TASKS).for_each(|task| drop(scope.spawn(move || mail_on_kernel(root, task))));
         }),

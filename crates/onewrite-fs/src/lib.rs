@@ -18,3 +18,4 @@ pub use api::{
 };
 pub use content::{Content, Data, pattern_page};
 pub use devices::Devices;
+pub use onewrite_cache::PolicyKind;

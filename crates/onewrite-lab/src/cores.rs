@@ -30,6 +30,7 @@ pub fn side_by_side<T: Send>(
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = if threads > 0 { threads } else { cores }.min(count);
+    #[expect(clippy::disallowed_methods, reason = "runs share nothing, and their results have one order")]
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
     let mut found = found.into_inner().expect("no run panics");
     found.sort_by_key(|(place, _)| *place);

@@ -352,8 +352,8 @@ pub struct Probe {
 /// `onewrite crash`
 #[derive(Debug, Args)]
 pub struct Crash {
-    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
-    /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
+    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, a fio job file, `varmail`, `fileserver`,
+    /// `webserver`, `webproxy`, `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
     /// Options of job files.
     #[command(flatten)]
@@ -416,6 +416,9 @@ pub struct Crash {
     /// Do not cut: let each request fail in turn, and space run out.
     #[arg(long)]
     pub faults: bool,
+    /// Workloads that are explored side by side, each on a core; the report does not depend on it [default: all cores].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
     /// Judge only this state of a script, as the command of a violation says.
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_fs::NewNode;
 
 use crate::hash::{bytes_hash, mixed};
 
@@ -11,6 +12,36 @@ use crate::hash::{bytes_hash, mixed};
 pub(crate) struct FileContent {
     pub(crate) size: u64,
     pub(crate) pages: Vec<(u64, Page, u64)>,
+    pub(crate) attributes: FileAttributes,
+}
+
+/// What a file has beside its content, as far as workloads change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileAttributes {
+    pub(crate) permissions: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// The time of the last read in seconds, if it was set by hand.
+    pub(crate) accessed: Option<u32>,
+    /// Full names of extended attributes, with the hashes of their values.
+    pub(crate) extended: BTreeMap<String, u64>,
+}
+
+impl Default for FileAttributes {
+    /// Those of a new file.
+    fn default() -> FileAttributes {
+        let NewNode { permissions, uid, gid, .. } = NewNode::FILE;
+        FileAttributes { permissions, uid, gid, accessed: None, extended: BTreeMap::new() }
+    }
+}
+
+impl FileAttributes {
+    fn hash(&self) -> u64 {
+        let owner = mixed(u64::from(self.uid), u64::from(self.gid));
+        let accessed = self.accessed.map_or(u64::MAX, u64::from);
+        let fixed = mixed(mixed(u64::from(self.permissions), owner), accessed);
+        self.extended.iter().fold(fixed, |sum, (name, value)| mixed(sum, mixed(bytes_hash(name.as_bytes()), *value)))
+    }
 }
 
 impl FileContent {
@@ -45,7 +76,7 @@ impl Item {
 
     fn name_hash(&self) -> u64 {
         match &self.kind {
-            ItemKind::File(_) => mixed(2, self.group),
+            ItemKind::File(content) => mixed(mixed(2, content.attributes.hash()), self.group),
             _ => self.shape_hash(),
         }
     }
@@ -53,7 +84,7 @@ impl Item {
     fn shape_hash(&self) -> u64 {
         let kind = match &self.kind {
             ItemKind::Directory => 1,
-            ItemKind::File(content) => mixed(2, content.size),
+            ItemKind::File(content) => mixed(mixed(2, content.attributes.hash()), content.size),
             ItemKind::Symlink(target) => mixed(3, bytes_hash(target.as_bytes())),
             ItemKind::Other(what) => mixed(4, bytes_hash(what.as_bytes())),
         };
@@ -110,12 +141,12 @@ impl Listing {
         self.items.iter().fold(0, |sum, (path, item)| mixed(sum, mixed(bytes_hash(path.as_bytes()), of(item))))
     }
 
-    /// Names, kinds, links: everything but the files' content and size.
+    /// Names, kinds, links, attributes: everything but the files' content and size.
     pub(crate) fn name_hash(&self) -> u64 {
         self.hash(Item::name_hash)
     }
 
-    /// Names, kinds, sizes, links: everything but content.
+    /// Names, kinds, sizes, links, attributes: everything but content.
     pub(crate) fn shape_hash(&self) -> u64 {
         self.hash(Item::shape_hash)
     }
@@ -155,6 +186,9 @@ fn change(path: &str, expected: &Item, found: &Item) -> String {
         && one.size == other.size
         && expected.group == found.group
     {
+        if one.attributes != other.attributes {
+            return format!("! {path}: expected {:?}, found {:?}", one.attributes, other.attributes);
+        }
         return format!("! {path}: content differs in {}", differing_pages(one, other));
     }
     if expected.kind == found.kind {
@@ -181,7 +215,7 @@ mod tests {
     fn listing(entries: &[(&str, u64, u64)]) -> Listing {
         let mut listing = Listing::default();
         for (path, owner, size) in entries {
-            let content = FileContent { size: *size, pages: Vec::new() };
+            let content = FileContent { size: *size, ..FileContent::default() };
             listing.insert((*path).into(), *owner, Item::new(ItemKind::File(content)));
         }
         listing.number_groups();

@@ -7,5 +7,5 @@
 mod listing;
 mod tree;
 
-pub(crate) use listing::{FileContent, Item, ItemKind, Listing};
-pub(crate) use tree::{NewKind, NodeId, Step, Touched, Tree, by_pages, steps_of_punch, steps_of_write};
+pub(crate) use listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
+pub(crate) use tree::{NewKind, NodeId, Step, Touched, Tree, by_pages, steps_of_allocation, steps_of_write};

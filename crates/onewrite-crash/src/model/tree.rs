@@ -9,13 +9,12 @@ use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::listing::{FileContent, Item, ItemKind, Listing};
-use crate::action::content;
+use super::listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
+use crate::action::{AttributeChange, Blocks, content};
 use crate::hash::{ZEROS, page_hash};
+use crate::subject::Steps;
 
 const PAGE_BYTES: u64 = PAGE_SIZE as u64;
-/// Largest step of a `write()`.
-const WRITE_STEP_BYTES: u64 = 64 * 1024;
 
 /// Pages of a file that have a block, each with its hash.
 type Pages = BTreeMap<u64, (Page, u64)>;
@@ -62,6 +61,22 @@ pub(crate) enum Step {
         node: NodeId,
         index: u64,
     },
+    /// What lies behind page `from` moves to page `to`, with the end of the file: back over a hole, or forth to make one.
+    Shift {
+        node: NodeId,
+        from: u64,
+        to: u64,
+    },
+    SetAttributes {
+        node: NodeId,
+        change: AttributeChange,
+    },
+    /// An extended attribute gets a value, given by its hash, or goes.
+    SetExtended {
+        node: NodeId,
+        name: String,
+        value: Option<u64>,
+    },
     Remove {
         directory: NodeId,
         name: String,
@@ -78,11 +93,11 @@ pub(crate) enum Step {
     },
 }
 
-/// The steps of one `write()`: the first ends at the page boundary within 64 KiB, the others follow.
-pub(crate) fn steps_of_write(node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
+/// The steps of one `write()`, as the file system cuts it.
+pub(crate) fn steps_of_write(cut: Steps, node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
     let (mut steps, mut start, end) = (Vec::new(), offset, offset + length);
     while start < end {
-        let stop = end.min(start + WRITE_STEP_BYTES - start % PAGE_BYTES);
+        let stop = (cut.write_end)(start, end);
         steps.push(Step::Write { node, offset: start, length: stop - start, seed });
         start = stop;
     }
@@ -91,7 +106,7 @@ pub(crate) fn steps_of_write(node: NodeId, offset: u64, length: u64, seed: u64) 
 
 /// The steps that make a range of a file of `size` bytes zeros: the parts of pages at its ends, then whole pages from the last
 /// one back, though they may go together. A range that covers the last byte covers its page.
-pub(crate) fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
+fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
     if offset >= end.min(size) {
         return Vec::new();
     }
@@ -102,6 +117,24 @@ pub(crate) fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> 
     let parts = [(offset, head_end), (tail_start, end)].into_iter().filter(|(start, end)| start < end);
     let parts = parts.map(|(start, end)| Step::Zero { node, offset: start, length: end - start });
     parts.chain((first..stop).rev().map(|index| Step::Free { node, index })).collect()
+}
+
+/// The steps of an allocation in a file of `size` bytes: what becomes zeros, and then the end of the file.
+pub(crate) fn steps_of_allocation(node: NodeId, (offset, length): (u64, u64), how: Blocks, size: u64) -> Vec<Step> {
+    let end = offset + length;
+    let mut steps = match how {
+        Blocks::Punch | Blocks::Zero | Blocks::Collapse => steps_of_punch(node, offset, end, size),
+        Blocks::Extend | Blocks::Insert => Vec::new(),
+    };
+    let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
+    match how {
+        Blocks::Punch => (),
+        Blocks::Zero | Blocks::Extend if end > size => steps.push(Step::Truncate { node, size: end }),
+        Blocks::Zero | Blocks::Extend => (),
+        Blocks::Collapse => steps.push(Step::Shift { node, from: stop, to: first }),
+        Blocks::Insert => steps.push(Step::Shift { node, from: first, to: stop }),
+    }
+    steps
 }
 
 /// The same write page by page: where space runs out, it ends at any page.
@@ -131,7 +164,7 @@ pub(crate) struct Touched {
 
 #[derive(Clone, Debug)]
 enum Node {
-    File { size: u64, pages: Pages },
+    File { size: u64, pages: Pages, attributes: FileAttributes },
     Directory(BTreeMap<String, NodeId>),
     Symlink(String),
 }
@@ -146,13 +179,12 @@ impl Tree {
     /// The root.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
-    /// The tree of a new file system: the root and `lost+found`.
-    pub(crate) fn new() -> Tree {
-        let names = BTreeMap::from([("lost+found".to_owned(), NodeId(1))]);
-        let nodes = BTreeMap::from([
-            (Tree::ROOT, Rc::new(Node::Directory(names))),
-            (NodeId(1), Rc::new(Node::Directory(BTreeMap::new()))),
-        ]);
+    /// The tree of a new file system: the root with empty directories of these names.
+    pub(crate) fn of_directories(names: &[&str]) -> Tree {
+        let nodes = (1..).map(NodeId).zip(names).map(|(node, _)| (node, Rc::new(Node::Directory(BTreeMap::new()))));
+        let mut nodes: BTreeMap<NodeId, Rc<Node>> = nodes.collect();
+        let names = names.iter().map(|name| (*name).to_owned()).zip((1..).map(NodeId));
+        nodes.insert(Tree::ROOT, Rc::new(Node::Directory(names.collect())));
         Tree { nodes }
     }
 
@@ -191,6 +223,15 @@ impl Tree {
                 let was_there = self.file(*node)?.1.remove(index).is_some();
                 return Some(was_there.then(|| hole(*node, *index)).into_iter().collect());
             }
+            Step::Shift { node, from, to } => return self.shift(*node, *from, *to),
+            Step::SetAttributes { node, change } => self.set_attributes(*node, *change)?,
+            Step::SetExtended { node, name, value } => {
+                let extended = &mut self.attributes(*node)?.extended;
+                match value {
+                    Some(value) => drop(extended.insert(name.clone(), *value)),
+                    None => drop(extended.remove(name)?),
+                }
+            }
             Step::Remove { directory, name } => drop(self.names(*directory)?.remove(name)?),
             Step::Rename { from, to, exchange } => self.rename(from, to, *exchange)?,
             Step::Link { node, directory, name } => {
@@ -215,7 +256,7 @@ impl Tree {
         }
         names.insert(name.to_owned(), node);
         let made = match kind {
-            NewKind::File => Node::File { size: 0, pages: BTreeMap::new() },
+            NewKind::File => Node::File { size: 0, pages: BTreeMap::new(), attributes: FileAttributes::default() },
             NewKind::Directory => Node::Directory(BTreeMap::new()),
             NewKind::Symlink(target) => Node::Symlink(target.clone()),
         };
@@ -240,9 +281,44 @@ impl Tree {
 
     fn file(&mut self, node: NodeId) -> Option<(&mut u64, &mut Pages)> {
         match Rc::make_mut(self.nodes.get_mut(&node)?) {
-            Node::File { size, pages } => Some((size, pages)),
+            Node::File { size, pages, .. } => Some((size, pages)),
             _ => None,
         }
+    }
+
+    fn attributes(&mut self, node: NodeId) -> Option<&mut FileAttributes> {
+        match Rc::make_mut(self.nodes.get_mut(&node)?) {
+            Node::File { attributes, .. } => Some(attributes),
+            _ => None,
+        }
+    }
+
+    fn set_attributes(&mut self, node: NodeId, change: AttributeChange) -> Option<()> {
+        let attributes = self.attributes(node)?;
+        match change {
+            AttributeChange::Permissions(bits) => attributes.permissions = bits,
+            AttributeChange::Owner { uid, gid } => (attributes.uid, attributes.gid) = (uid, gid),
+            AttributeChange::Accessed(seconds) => attributes.accessed = Some(seconds),
+        }
+        Some(())
+    }
+
+    /// Every page from the lower of both on has new content, at its place for good: it was written before it moved.
+    fn shift(&mut self, node: NodeId, from: u64, to: u64) -> Option<Vec<Touched>> {
+        let (size, pages) = self.file(node)?;
+        *size = (*size + to * PAGE_BYTES).checked_sub(from * PAGE_BYTES)?;
+        let last_before = pages.last_key_value().map_or(0, |(index, _)| *index);
+        let moved = pages.split_off(&from);
+        if to < from {
+            pages.split_off(&to);
+        }
+        pages.extend(moved.into_iter().map(|(index, page)| (index + to - from, page)));
+        let last = pages.last_key_value().map_or(0, |(index, _)| *index).max(last_before);
+        let touched = (from.min(to)..=last).map(|index| match pages.get(&index) {
+            Some((page, hash)) => Touched { node, index, page: page.clone(), hash: *hash, allocates: true },
+            None => hole(node, index),
+        });
+        Some(touched.collect())
     }
 
     fn write(&mut self, node: NodeId, offset: u64, length: u64, seed: u64) -> Option<Vec<Touched>> {
@@ -308,10 +384,11 @@ impl Tree {
         match &*self.nodes[&id] {
             Node::Directory(_) => Item::new(ItemKind::Directory),
             Node::Symlink(target) => Item::new(ItemKind::Symlink(target.clone())),
-            Node::File { size, pages } => {
+            Node::File { size, pages, attributes } => {
                 let pages = pages.iter().filter(|(_, (_, hash))| *hash != ZEROS);
                 let pages = pages.map(|(index, (page, hash))| (*index, page.clone(), *hash)).collect();
-                Item::new(ItemKind::File(FileContent { size: *size, pages }))
+                let attributes = attributes.clone();
+                Item::new(ItemKind::File(FileContent { size: *size, pages, attributes }))
             }
         }
     }
@@ -332,16 +409,19 @@ fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page, allocates: bool)
 mod tests {
     use super::*;
 
+    /// Steps of up to 64 KiB that end at multiples of them.
+    const STEPS: Steps = Steps { write_end: |start, end| end.min((start / 65_536 + 1) * 65_536) };
+
     fn file_tree() -> (Tree, NodeId) {
-        let (mut tree, node) = (Tree::new(), NodeId(7));
+        let (mut tree, node) = (Tree::of_directories(&[]), NodeId(7));
         let create = Step::Create { directory: Tree::ROOT, name: "a".into(), node, kind: NewKind::File };
         tree.apply(&create).unwrap();
         (tree, node)
     }
 
     #[test]
-    fn a_write_of_200_kib_is_four_steps_cut_at_pages() {
-        let steps = steps_of_write(NodeId(3), 100, 200 * 1024, 1);
+    fn a_write_is_cut_where_the_file_system_says() {
+        let steps = steps_of_write(STEPS, NodeId(3), 100, 200 * 1024, 1);
         let ends: Vec<u64> = steps
             .iter()
             .map(|step| match step {
@@ -354,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_write_by_pages_gives_what_the_write_gives() {
-        let steps = steps_of_write(NodeId(7), 5000, 70_000, 3);
+        let steps = steps_of_write(STEPS, NodeId(7), 5000, 70_000, 3);
         let content = |steps: &[Step]| {
             let (mut tree, _) = file_tree();
             steps.iter().for_each(|step| drop(tree.apply(step)));
@@ -389,6 +469,46 @@ mod tests {
             "the last page as a whole"
         );
         assert_eq!(steps_of_punch(node, 20_000, 30_000, 20_000), [], "behind the end");
+    }
+
+    #[test]
+    fn what_lies_behind_a_range_moves_with_the_end_of_the_file() {
+        let (mut tree, node) = file_tree();
+        tree.apply(&Step::Write { node, offset: 0, length: 17_000, seed: 4 }).unwrap();
+        let before: Vec<u64> = (0..5).map(|index| tree.page(node, index).unwrap().1).collect();
+        let page = |tree: &Tree, index| tree.page(node, index).map(|(_, hash)| hash);
+        let touched = tree.apply(&Step::Shift { node, from: 2, to: 1 }).unwrap();
+        assert_eq!((tree.size(node), touched.len()), (17_000 - 4096, 4));
+        assert_eq!(
+            [0, 1, 3, 4].map(|index| page(&tree, index)),
+            [Some(before[0]), Some(before[2]), Some(before[4]), None]
+        );
+        tree.apply(&Step::Shift { node, from: 0, to: 2 }).unwrap();
+        assert_eq!(tree.size(node), 17_000 + 4096);
+        assert_eq!([0, 1, 2, 5].map(|index| page(&tree, index)), [None, None, Some(before[0]), Some(before[4])]);
+    }
+
+    #[test]
+    fn attributes_are_part_of_what_is_seen() {
+        let (mut tree, node) = file_tree();
+        let set = |name: &str, value| Step::SetExtended { node, name: name.into(), value };
+        let plain = tree.listing().name_hash();
+        assert!(tree.apply(&set("user.a", None)).is_none(), "there is none");
+        tree.apply(&set("user.a", Some(1))).unwrap();
+        let with = tree.listing().name_hash();
+        tree.apply(&set("user.a", Some(2))).unwrap();
+        assert!(plain != with && with != tree.listing().name_hash());
+        tree.apply(&set("user.a", None)).unwrap();
+        assert_eq!(tree.listing().name_hash(), plain);
+        for change in [
+            AttributeChange::Permissions(0o600),
+            AttributeChange::Owner { uid: 0, gid: 1 },
+            AttributeChange::Accessed(0),
+        ] {
+            let before = tree.listing().name_hash();
+            tree.apply(&Step::SetAttributes { node, change }).unwrap();
+            assert_ne!(tree.listing().name_hash(), before, "{change:?}");
+        }
     }
 
     #[test]

@@ -8,13 +8,24 @@
 //! read back now and then, and a log that is about to wrap, too.
 
 use onewrite_block::Choices;
-use onewrite_fs::ext4::Scope;
 
+use super::beside;
 use crate::action::{Action, Blocks, Workload};
+
+/// Which operations a random workload is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operations {
+    /// Those of the first explorer: `random`.
+    Plain,
+    /// And all others: `random-all`.
+    All,
+}
 
 /// The shape of a random workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RandomShape {
+    /// What they are.
+    operations: Operations,
     /// Operations in all.
     actions: usize,
     /// Tasks side by side.
@@ -27,18 +38,12 @@ pub(crate) struct RandomShape {
     is_large: bool,
 }
 
-/// Log blocks of a warm-up's append and fsync: descriptor, inode, bitmap, its group's descriptor, commit; and two of data.
-const fn blocks_of_a_sync(scope: Scope) -> u64 {
-    if matches!(scope, Scope::Full) { 8 } else { 5 }
-}
-
 impl RandomShape {
     /// The shape of workload number `round`; four tasks with six files each where nothing else matters, two tasks where
     /// there is little to do.
-    pub(crate) fn of(actions: usize, (journal_blocks, scope): (u32, Scope), round: u64) -> RandomShape {
+    pub(crate) fn of((operations, actions): (Operations, usize), syncs_of_a_log: u64, round: u64) -> RandomShape {
         let tasks = if actions < 40 { 2 } else { 4 };
-        let plain = RandomShape { actions, tasks, files: 6, syncs_of_a_log: 0, is_large: false };
-        let syncs_of_a_log = u64::from(journal_blocks) / blocks_of_a_sync(scope);
+        let plain = RandomShape { operations, actions, tasks, files: 6, syncs_of_a_log: 0, is_large: false };
         match round % 4 {
             0 => plain,
             1 => RandomShape { syncs_of_a_log, ..plain },
@@ -65,6 +70,9 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
     let choices = Choices::new(seed).stream("random workload", round);
     let mut setup = vec![Action::MakeDirectory("/shared".into())];
     setup.extend((0..shape.tasks).map(|task| Action::MakeDirectory(format!("/t{task}"))));
+    if shape.operations == Operations::All {
+        setup.extend(beside::COMMON.map(|file| Action::Create(file.into())));
+    }
     let tasks = (0..shape.tasks).map(|task| {
         let chance = choices.stream("task", task as u64);
         let (present, directories) = (Vec::new(), vec![format!("/t{task}"), "/shared".into()]);
@@ -73,11 +81,26 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
         let mut writer = Writer { task, files, chance, present, directories, seed, is_open, is_large };
         let actions = (0..shape.actions / shape.tasks).map(|_| writer.next());
         let mut chance = choices.stream("blocks", task as u64);
-        actions
-            .flat_map(|action| [change_of_blocks(&action, &mut chance), Some(action)].into_iter().rev().flatten())
-            .collect()
+        let actions = actions
+            .flat_map(|action| [change_of_blocks(&action, &mut chance), Some(action)].into_iter().rev().flatten());
+        match shape.operations {
+            Operations::Plain => actions.collect(),
+            Operations::All => with_more(actions, seed, &mut choices.stream("more", task as u64)),
+        }
     });
     Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }
+}
+
+/// The actions with what happens beside them.
+fn with_more(actions: impl Iterator<Item = Action>, seed: u64, chance: &mut Choices) -> Vec<Action> {
+    let mut all = Vec::new();
+    for action in actions {
+        // Apart from the seeds of the actions themselves.
+        let more = beside::more(&action, seed | 1 << 23 | all.len() as u64, chance);
+        all.push(action);
+        all.extend(more);
+    }
+    all
 }
 
 /// Now and then, what else happens to a file whose content or size was changed: its blocks are changed.

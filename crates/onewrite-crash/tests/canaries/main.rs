@@ -13,11 +13,12 @@ use std::sync::Mutex;
 
 use onewrite_block::{Device, DevicePort, Geometry, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Explorer, Promise, Sound, Subject, Workload, WorkloadSpec, crash, replay,
+    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Mounting, Promise, Subject, Workload,
+    WorkloadSpec, crash, replay,
 };
 use onewrite_device::Profile;
 use onewrite_fs::FsResult;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::journal::{Commit, Streams};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -56,12 +57,10 @@ struct Canary {
     recovery_layer: Option<Layer>,
 }
 
-impl Subject for Canary {
-    type Fs = Ext4;
-
-    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-        let commit = self.commit.map_or_else(|| options.mode.commit(), |commit| commit());
-        Ext4::mount_with(port, options, commit).await
+impl Alter<Ext4Subject> for Canary {
+    async fn mount(&self, sound: &Ext4Subject, port: DevicePort, mounting: Mounting) -> FsResult<Ext4> {
+        let commit = self.commit.map_or_else(|| sound.mode.commit(), |commit| commit());
+        Ext4::mount_with(port, sound.mount_options(mounting), commit).await
     }
 
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
@@ -80,8 +79,8 @@ impl Subject for Canary {
 }
 
 /// Options that commit and checkpoint often, on a disk without FUA.
-fn options(mode: Mode, seed: u64) -> ExploreOptions {
-    let options = ExploreOptions::new(mode);
+fn options(seed: u64) -> ExploreOptions {
+    let options = ExploreOptions::default();
     ExploreOptions {
         seed,
         states_max: 10_000,
@@ -95,14 +94,15 @@ fn options(mode: Mode, seed: u64) -> ExploreOptions {
 }
 
 /// The same with blocks allocated at once: what a canary does then follows from the script alone.
-fn at_once(mode: Mode, seed: u64) -> ExploreOptions {
-    ExploreOptions { delayed_allocation: false, ..options(mode, seed) }
+fn at_once(mode: Mode) -> Ext4Subject {
+    Ext4Subject { delayed_allocation: false, ..Ext4Subject::new(mode) }
 }
 
 /// Explores `spec` until something is broken, the workloads end, or there are 10,000 states.
 fn broken<S: Subject>(subject: S, spec: &WorkloadSpec, options: &ExploreOptions) -> (Option<Promise>, u64) {
+    let workloads = spec.workloads(&subject, options.seed);
     let mut explorer = Explorer::new(subject, options);
-    for workload in spec.workloads(options) {
+    for workload in workloads {
         explorer.explore(&workload).expect("the run");
         if explorer.is_done() {
             break;
@@ -113,13 +113,24 @@ fn broken<S: Subject>(subject: S, spec: &WorkloadSpec, options: &ExploreOptions)
 }
 
 /// Holds the canary to being caught, and the sound file system to passing the same.
-fn assert_caught<S: Subject + Clone>(name: &str, subject: &S, spec: &str, options: fn(u64) -> ExploreOptions) {
+fn assert_caught<A: Alter<Ext4Subject> + Clone>(name: &str, change: &A, sound: Ext4Subject, spec: &str) {
+    assert_caught_with(name, change, sound, spec, options);
+}
+
+/// The same with options of the canary's own.
+fn assert_caught_with<A: Alter<Ext4Subject> + Clone>(
+    name: &str,
+    change: &A,
+    sound: Ext4Subject,
+    spec: &str,
+    options: fn(u64) -> ExploreOptions,
+) {
     let spec: WorkloadSpec = spec.parse().expect("workload");
     let catches = SEEDS.map(|seed| {
         let options = options(seed);
-        let (promise, state) = broken(subject.clone(), &spec, &options);
+        let (promise, state) = broken(Altered { sound, change: change.clone() }, &spec, &options);
         let promise = promise.unwrap_or_else(|| panic!("{name}, seed {seed}: not caught in {state} states"));
-        let (wrong, states) = broken(Sound, &spec, &options);
+        let (wrong, states) = broken(sound, &spec, &options);
         assert_eq!(wrong, None, "{name}, seed {seed}: the sound file system, state {states}");
         (promise, state, states)
     });
@@ -138,13 +149,13 @@ const SYNCING: &str = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2;
 #[test]
 fn commit_block_before_its_blocks() {
     let canary = Canary { commit: Some(|| Box::new(strategies::CommitFirst)), ..Canary::default() };
-    assert_caught("commit block before its blocks", &canary, &script(SYNCING), |seed| options(Mode::Ordered, seed));
+    assert_caught("commit block before its blocks", &canary, Ext4Subject::new(Mode::Ordered), &script(SYNCING));
 }
 
 #[test]
 fn no_flush_after_the_commit_block() {
     let canary = Canary { commit: Some(|| Box::new(strategies::NoLastFlush)), ..Canary::default() };
-    assert_caught("no flush after the commit block", &canary, &script(SYNCING), |seed| options(Mode::Data, seed));
+    assert_caught("no flush after the commit block", &canary, Ext4Subject::new(Mode::Data), &script(SYNCING));
 }
 
 #[test]
@@ -157,22 +168,25 @@ fn no_revoke_records() {
         all("rmdir"),
     );
     let canary = Canary { commit: Some(|| Box::new(strategies::NoRevokes)), ..Canary::default() };
-    assert_caught("no revoke records", &canary, &script(&text), |seed| options(Mode::Ordered, seed));
+    assert_caught("no revoke records", &canary, Ext4Subject::new(Mode::Ordered), &script(&text));
 }
 
 #[test]
 fn ordered_without_data_before_commit() {
     let canary = Canary { layer: Some(layers::late_data), ..Canary::default() };
     let spec = script("create /a; write /a 0 30000 1; create /b; write /b 0 9000 2; pause 60; append /a 5000 3; sync");
-    assert_caught("ordered without data before commit", &canary, &spec, |seed| options(Mode::Ordered, seed));
+    assert_caught("ordered without data before commit", &canary, Ext4Subject::new(Mode::Ordered), &spec);
 }
 
 #[test]
 fn log_space_freed_before_home_blocks_are_durable() {
     let canary = Canary { layer: Some(layers::late_home), ..Canary::default() };
-    assert_caught("log space freed before home blocks are durable", &canary, &script(SYNCING), |seed| {
-        options(Mode::Ordered, seed)
-    });
+    assert_caught(
+        "log space freed before home blocks are durable",
+        &canary,
+        Ext4Subject::new(Mode::Ordered),
+        &script(SYNCING),
+    );
 }
 
 #[test]
@@ -188,7 +202,7 @@ fn pair_dropped_when_a_newer_version_is_only_running() {
 #[test]
 fn tail_moved_before_share() {
     let canary = Canary { layer: Some(layers::late_share), ..Canary::default() };
-    assert_caught("tail moved before SHARE", &canary, &script(SYNCING), |seed| options(Mode::Sdj, seed));
+    assert_caught("tail moved before SHARE", &canary, Ext4Subject::new(Mode::Sdj), &script(SYNCING));
 }
 
 /// Recovery that believes whatever decompresses, as the LDJ papers have it, recovers torn transactions (false recovery).
@@ -198,7 +212,7 @@ fn frames_known_by_their_length_only() {
     let writes = (1..20).map(|number| format!("write /a 0 60000 {}; fsync /a", 4 * number)).collect::<Vec<_>>();
     let spec = script(&format!("create /a; {}", writes.join("; ")));
     let canary = Canary { commit: Some(|| Box::new(Streams)), ..Canary::default() };
-    assert_caught("frames known by their length only", &canary, &spec, |seed| options(Mode::Ldj, seed));
+    assert_caught("frames known by their length only", &canary, Ext4Subject::new(Mode::Ldj), &spec);
 }
 
 #[test]
@@ -206,18 +220,14 @@ fn freed_block_reused_before_the_freeing_commit() {
     let text = "create /a; write /a 0 40000 1 >> unlink /a; pause 120; create /b; write /b 0 200000 2; pause 120; \
                 create /c; pause 120";
     let canary = Canary { commit: Some(|| Box::<strategies::Lagging>::default()), ..Canary::default() };
-    assert_caught("freed block reused before the freeing commit", &canary, &script(text), |seed| {
-        at_once(Mode::Ordered, seed)
-    });
+    assert_caught("freed block reused before the freeing commit", &canary, at_once(Mode::Ordered), &script(text));
 }
 
 #[test]
 fn recovery_not_idempotent() {
     let canary = Canary { recovery_layer: Some(layers::early_empty_log), ..Canary::default() };
-    assert_caught("recovery not idempotent", &canary, &script(SYNCING), |seed| ExploreOptions {
-        nested_every: 1,
-        ..options(Mode::Data, seed)
-    });
+    let options = |seed| ExploreOptions { nested_every: 1, ..options(seed) };
+    assert_caught_with("recovery not idempotent", &canary, Ext4Subject::new(Mode::Data), &script(SYNCING), options);
 }
 
 /// Where a mode pads, a device says what a cut leaves; the recovery of that is cut at the door of the disk.
@@ -227,18 +237,20 @@ fn recovery_not_idempotent_after_a_cut_inside_a_device() {
         let profile = Profile::load("sata-850pro").expect("profile");
         profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
     };
-    let options = options("zp-data".parse().expect("mode"), 1).on(make(8192).geometry());
+    let sound = Ext4Subject::new("zp-data".parse().expect("mode"));
+    let options = options(1).on(make(8192).geometry());
     let options = ExploreOptions { nested_every: 1, ..options };
     let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
     let workload: Workload = SYNCING.parse().expect("workload");
-    let canary = Canary { recovery_layer: Some(layers::early_empty_log), ..Canary::default() };
+    let change = Canary { recovery_layer: Some(layers::early_empty_log), ..Canary::default() };
+    let canary = Altered { sound, change };
     let found = crash(canary, [workload.clone()], plan, |_| ()).expect("the run");
     let violation = found.violations.first().unwrap_or_else(|| panic!("not caught: {found:?}"));
     assert!(violation.state.starts_with("cut:") && violation.state.contains('>'), "{violation:#?}");
     let again = replay(canary, &workload, &violation.state, plan).expect("replayed");
     assert_eq!(again.violations.first().map(|again| &again.what), Some(&violation.what));
     // The sound recovery may have no such moment.
-    if let Ok(report) = replay(Sound, &workload, &violation.state, plan) {
+    if let Ok(report) = replay(sound, &workload, &violation.state, plan) {
         assert!(report.is_sound(), "{:#?}", report.violations);
     }
     let beyond = format!("{}>9999:", violation.state);
@@ -249,13 +261,13 @@ fn recovery_not_idempotent_after_a_cut_inside_a_device() {
 #[test]
 fn fsync_that_returns_early() {
     let spec = "random:40";
-    assert_caught("fsync that returns early", &wrapped::EarlyFsync, spec, |seed| options(Mode::Data, seed));
+    assert_caught("fsync that returns early", &wrapped::EarlyFsync, Ext4Subject::new(Mode::Data), spec);
 }
 
 #[test]
 fn rename_that_is_not_atomic() {
     let spec = script("create /a; write /a 0 9000 1; create /b; sync >> rename /a /b; sync");
-    assert_caught("rename that is not atomic", &wrapped::TornRename, &spec, |seed| options(Mode::Ordered, seed));
+    assert_caught("rename that is not atomic", &wrapped::TornRename, Ext4Subject::new(Mode::Ordered), &spec);
 }
 
 #[test]
@@ -268,5 +280,5 @@ fn truncate_without_orphan_entry() {
     let syncs: Vec<String> = (0..12).map(|number| format!("create /s{number}; fsync /s{number}")).collect();
     let text = format!("{} >> {cuts} | {}", setup.join("; "), syncs.join("; "));
     let canary = Canary { commit: Some(|| Box::new(strategies::NoOrphans)), ..Canary::default() };
-    assert_caught("truncate without orphan entry", &canary, &script(&text), |seed| at_once(Mode::Ordered, seed));
+    assert_caught("truncate without orphan entry", &canary, at_once(Mode::Ordered), &script(&text));
 }

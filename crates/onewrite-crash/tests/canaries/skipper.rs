@@ -9,12 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DevicePort, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Remap, Request,
-    Token,
+    Cause, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Remap, Request, Token,
 };
-use onewrite_crash::{ExploreOptions, Sound, Subject, WorkloadSpec, trace};
-use onewrite_fs::FsResult;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_crash::{Alter, Altered, ExploreOptions, Ext4Subject, WorkloadSpec, trace};
+use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::format::{JournalSuperblock, Kind, Style, header};
 
 /// What the first run tells the second.
@@ -28,13 +26,7 @@ struct Plan {
 #[derive(Clone, Default)]
 struct Skipping(Rc<RefCell<Plan>>);
 
-impl Subject for Skipping {
-    type Fs = Ext4;
-
-    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-        Ext4::mount(port, options).await
-    }
-
+impl Alter<Ext4Subject> for Skipping {
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         let (plan, recent) = (Rc::clone(&self.0), Vec::new());
         let (reads, content) = (BTreeMap::new(), BTreeMap::new());
@@ -154,23 +146,24 @@ impl Device for Skipper {
 }
 
 /// Many small changes to the same blocks, so that the log fills and checkpoints run beside them.
-fn options(mode: Mode, seed: u64) -> ExploreOptions {
-    ExploreOptions { samples: 4, exhaustive_writes_max: 2, nested_every: 0, ..crate::options(mode, seed) }
+fn options(seed: u64) -> ExploreOptions {
+    ExploreOptions { samples: 4, exhaustive_writes_max: 2, nested_every: 0, ..crate::options(seed) }
 }
 
 /// Holds the explorer to catching it.
 pub fn caught(mode: Mode, seed: u64) -> crate::Catch {
     let spec: WorkloadSpec = "random:2000".parse().expect("workload");
-    let (subject, options) = (Skipping::default(), options(mode, seed));
-    let workload = spec.workloads(&options).next().expect("a random workload");
+    let (sound, options, change) = (Ext4Subject::new(mode), options(seed), Skipping::default());
+    let subject = Altered { sound, change: change.clone() };
+    let workload = spec.workloads(&sound, seed).next().expect("a random workload");
     trace(subject.clone(), &workload, &options).expect("the first run");
-    subject.0.borrow_mut().is_known = true;
-    let skipped = subject.0.borrow().skipped.len();
+    change.0.borrow_mut().is_known = true;
+    let skipped = change.0.borrow().skipped.len();
     assert!(skipped > 0, "seed {seed}: no block was brought home while the next transaction held it");
     let script = WorkloadSpec::Script(workload);
     let (promise, state) = crate::broken(subject, &script, &options);
     let promise = promise.unwrap_or_else(|| panic!("seed {seed}: {skipped} blocks skipped, not caught in {state}"));
-    let (wrong, states) = crate::broken(Sound, &script, &options);
+    let (wrong, states) = crate::broken(sound, &script, &options);
     assert_eq!(wrong, None, "seed {seed}: the sound file system, state {states}");
     (promise, state, states)
 }

@@ -1,22 +1,15 @@
 //! Operations that do not do what they say.
 
-use onewrite_block::DevicePort;
-use onewrite_crash::Subject;
-use onewrite_fs::ext4::{Ext4, MountOptions};
+use onewrite_crash::{Alter, Ext4Subject, Name};
+use onewrite_fs::ext4::Ext4;
 use onewrite_fs::{FileSystem, FileView, FsError, FsResult, Ino, RenameManner};
 
 /// `fsync` does nothing.
 #[derive(Clone, Copy)]
 pub struct EarlyFsync;
 
-impl Subject for EarlyFsync {
-    type Fs = Ext4;
-
-    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-        Ext4::mount(port, options).await
-    }
-
-    async fn fsync(&self, _: &Ext4, _: Ino) -> FsResult<()> {
+impl Alter<Ext4Subject> for EarlyFsync {
+    async fn fsync(&self, _: &Ext4, _: &Ext4Subject, _: Ino) -> FsResult<()> {
         Ok(())
     }
 }
@@ -25,14 +18,14 @@ impl Subject for EarlyFsync {
 #[derive(Clone, Copy)]
 pub struct TornRename;
 
-impl Subject for TornRename {
-    type Fs = Ext4;
-
-    async fn mount(&self, port: DevicePort, options: MountOptions) -> FsResult<Ext4> {
-        Ext4::mount(port, options).await
-    }
-
-    async fn rename(&self, fs: &Ext4, from: (Ino, &[u8]), to: (Ino, &[u8]), _: RenameManner) -> FsResult<()> {
+impl Alter<Ext4Subject> for TornRename {
+    async fn rename(
+        &self,
+        fs: &Ext4,
+        _: &Ext4Subject,
+        (from, to): (Name<'_>, Name<'_>),
+        _: RenameManner,
+    ) -> FsResult<()> {
         let ino = fs.lookup(from.0, from.1).await?;
         match fs.unlink(to.0, to.1).await {
             Ok(()) | Err(FsError::NotFound(_)) => (),

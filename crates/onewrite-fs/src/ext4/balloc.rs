@@ -7,6 +7,11 @@
 //! # Invariants
 //! - `free` of a descriptor counts the clear bits of the bitmap, waiting blocks included.
 //! - A group's descriptor in memory equals the one in its block of the table.
+//! - A waiting block is clear in the bitmap, and each count is the number of bits that it stands for.
+//!
+//! [`Groups::check`] and [`Allocator::check`] hold them.
+
+mod check;
 
 use std::cell::{Cell, RefCell};
 
@@ -398,6 +403,11 @@ impl Allocator<'_> {
             }
         }
         drop(groups);
+        if cfg!(debug_assertions)
+            && let Err(broken) = self.groups.check()
+        {
+            panic!("block allocation: {broken}");
+        }
         self.pages.progress().notify_all();
     }
 }

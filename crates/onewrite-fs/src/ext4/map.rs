@@ -197,10 +197,18 @@ impl Extents<'_> {
         };
         let seed = self.node_seed(node);
         self.change(handle, block, |bytes| {
+            let was_whole = cfg!(debug_assertions) && self.is_whole_node(bytes, block);
             let result = change(&mut NodeMut::parse(&mut bytes[..], Place::Block(block))?);
+            debug_assert!(!was_whole || self.is_whole_node(bytes, block), "a change breaks the node in block {block}");
             extent::set_checksum(&mut bytes[..], seed, &self.layout);
             Ok(result)
         })
+    }
+
+    /// Whether the block would be taken for a node of an extent tree when it is read again.
+    fn is_whole_node(&self, bytes: &[u8], block: u64) -> bool {
+        let place = Place::Block(block);
+        Tree::parse(bytes, place).is_ok_and(|tree| tree.check_entries(&self.layout, place).is_ok())
     }
 
     /// Adds an extent where the file has a hole; joins it to its neighbours where they meet. The inode is the caller's

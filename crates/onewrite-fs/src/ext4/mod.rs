@@ -42,3 +42,4 @@ pub use mode::{Mode, ModeError, Promise, Scope};
 pub use mount::{Ext4, replay};
 pub use onewrite_cache::PolicyKind;
 pub use options::MountOptions;
+pub use write::step_end;

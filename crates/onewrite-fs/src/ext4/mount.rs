@@ -116,6 +116,8 @@ impl Ext4 {
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), String> {
+        self.volume.journal.check()?;
+        self.volume.allocator().check()?;
         self.volume.pages.check(&*self.volume)?;
         self.volume.contents().check_delayed()
     }

@@ -82,7 +82,7 @@ impl Contents<'_> {
         }
         let mut start = offset;
         while start < end {
-            let stop = end.min(step_end(start));
+            let stop = step_end(start, end);
             self.pages.throttle(self.volume).await?;
             self.write_step(node, (start, stop), (offset, content)).await?;
             start = stop;
@@ -378,9 +378,10 @@ impl Contents<'_> {
     }
 }
 
-/// Where the step that begins at `start` ends: steps after the first begin at multiples of their size.
-fn step_end(start: u64) -> u64 {
-    start + STEP_BYTES - start % PAGE_BYTES
+/// Where the step that begins at `start` ends, of a write that ends at `end`: steps after the first begin at multiples
+/// of a page. Crash tests ask for it, too, so that they know the same steps.
+pub fn step_end(start: u64, end: u64) -> u64 {
+    end.min(start + STEP_BYTES - start % PAGE_BYTES)
 }
 
 /// Blocks that mapping so many pages may change: in the worst case each lies apart.

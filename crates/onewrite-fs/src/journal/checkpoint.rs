@@ -172,7 +172,7 @@ impl Journal {
     }
 
     /// The transaction whose log blocks come at the head, if none is live.
-    fn next_unlogged(&self) -> super::Tid {
+    pub(super) fn next_unlogged(&self) -> super::Tid {
         self.committed.get().next()
     }
 

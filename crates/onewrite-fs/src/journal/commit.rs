@@ -230,6 +230,7 @@ impl Journal {
         self.committed.set(sealed.tid);
         self.counters.borrow_mut().commits += 1;
         self.reclaim_if_flushed();
+        self.debug_check();
         self.changed.notify_all();
         self.work.notify_all();
     }
@@ -306,7 +307,37 @@ pub(super) fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Pag
         pages.extend(copies);
     }
     pages.push(Page::new(style.commit(tid, civil_ns, sum.0)));
+    debug_assert!(says(style, &pages, (tid, sum.0), blocks, revokes), "what recovery would read is something else");
     Encoded { pages, offsets }
+}
+
+/// Whether recovery would read these log blocks as what they were made of.
+fn says(style: &Style, pages: &[Page], (tid, sum): (u32, u32), blocks: &[(u64, Page)], revokes: &[u64]) -> bool {
+    let (mut homes, mut revoked, mut rest) = (Vec::new(), Vec::new(), pages.iter());
+    while let Some(page) = rest.next() {
+        let bytes = page.bytes();
+        match format::header(&bytes) {
+            Some((format::Kind::Descriptor, sequence)) if sequence == tid && style.tail_holds(&bytes) => {
+                let tags = style.tags(&bytes);
+                let copies = rest.by_ref().take(tags.len());
+                let is_right = |(tag, copy): (&Tag, &Page)| tag.checksum == style.block_checksum(tid, &copy.bytes());
+                if !tags.iter().zip(copies).all(is_right) {
+                    return false;
+                }
+                homes.extend(tags.iter().map(|tag| tag.home_block));
+            }
+            Some((format::Kind::Revoke, sequence)) if sequence == tid && style.tail_holds(&bytes) => {
+                revoked.extend(style.revoked(&bytes));
+            }
+            Some((format::Kind::Commit, sequence)) if sequence == tid && style.commit_holds(&bytes, sum) => {
+                return rest.next().is_none()
+                    && homes.iter().eq(blocks.iter().map(|(block, _)| block))
+                    && revoked == revokes;
+            }
+            _ => return false,
+        }
+    }
+    false
 }
 
 fn tag(style: &Style, tid: u32, home_block: u64, page: &Page) -> (Tag, Page) {

@@ -1,5 +1,7 @@
 //! Live: the transactions in the log, which blocks of them are not home, and how much of the ring is in use.
 
+mod check;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 

@@ -21,6 +21,7 @@
 //! Who drives: the file system. It seals, writes its ordered data, commits and checkpoints from tasks of its own
 //! ([`Journal::seal`], [`Journal::commit`], [`Journal::checkpoint`]); the journal holds no task and knows no inode.
 
+mod check;
 mod checkpoint;
 mod commit;
 pub mod format;
@@ -315,6 +316,7 @@ impl Journal {
             superblock.sequence = sequence.on_disk();
             let mut page = self.superblock_page.borrow_mut();
             superblock.encode_into(page.bytes_mut());
+            debug_assert_eq!(JournalSuperblock::decode(&page.bytes()).as_ref(), Ok(&*superblock), "read back");
             page.clone()
         };
         Ok(self.log.write(LogBlock::SUPERBLOCK, vec![page], Cause::LogTail).await?)

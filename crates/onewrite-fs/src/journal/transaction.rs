@@ -85,6 +85,26 @@ impl Running {
         }
     }
 
+    /// Verifies what is counted of the handles.
+    ///
+    /// # Errors
+    /// The first count that is wrong.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.handles == 0 && self.credits > 0 {
+            true => Err(format!("{} credits without a handle in {:?}", self.credits, self.tid)),
+            false => match self.blocks.keys().find(|block| self.revokes.contains(block)) {
+                Some(block) => Err(format!("block {block} is both logged and revoked in {:?}", self.tid)),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Breaks the count.
+    #[cfg(test)]
+    pub(super) fn lose_a_handle(&mut self) {
+        self.credits += 1;
+    }
+
     /// Nothing in it would have to be written.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revokes.is_empty() && self.freed.is_empty() && self.handles == 0

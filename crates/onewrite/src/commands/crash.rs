@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use onewrite_block::{Geometry, HostProfile, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Report, Sound, Stage, Violation, Workload, WorkloadSpec, crash as explore, replay,
+    CrashPlan, ExploreOptions, Ext4Subject, MakeDevice, Report, Stage, Subject, Violation, Workload, WorkloadSpec,
+    crash as explore, replay,
 };
 use onewrite_device::Profile;
 use onewrite_fs::journal::padding_warnings;
@@ -32,15 +33,17 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     }
     let profile = args.device.as_deref().map(Profile::named).transpose()?;
     let profile = profile.map(|profile| args.layer.over(profile)).transpose()?;
-    let options = options(args, profile.as_ref())?;
-    let workloads = workloads(args, &options)?;
+    let subject = subject(args)?;
+    let options = options(args, &subject, profile.as_ref())?;
+    let workloads = workloads(args, &subject)?;
     let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
-    let device = args.device.is_some().then_some(&make as &dyn Fn(u64) -> Box<dyn PowerCut>);
-    let plan = CrashPlan { options: &options, device, faults: args.faults, minimises: true };
+    let device = args.device.is_some().then_some(&make as &MakeDevice<'_>);
+    let jobs = args.jobs.map_or_else(all_cores, usize::from);
+    let plan = CrashPlan { options: &options, device, faults: args.faults, minimises: true, jobs };
     let bar = Bar::new("crash", if args.faults { "runs" } else { "states" });
     let report = match &args.state {
-        None => explore(Sound, workloads, plan, |stage| show(&bar, stage, args))?,
-        Some(state) => replay(Sound, &script(args)?, state, plan)?,
+        None => explore(subject, workloads, plan, |stage| show(&bar, stage, args))?,
+        Some(state) => replay(subject, &script(args)?, state, plan)?,
     };
     let seconds = bar.end();
     summarise(&report, seconds);
@@ -66,9 +69,9 @@ fn show(bar: &Bar, stage: Stage, args: &Crash) {
 }
 
 /// What is explored: by name, from a job file, or a personality.
-fn workloads(args: &Crash, options: &ExploreOptions) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
+fn workloads(args: &Crash, subject: &Ext4Subject) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
     let name = args.workload.as_str();
-    let is_named = ["ace:", "random:", "script:"].iter().any(|kind| name.starts_with(kind));
+    let is_named = ["ace:", "random:", "random-all:", "script:"].iter().any(|kind| name.starts_with(kind));
     let is_file = !is_named && Personality::from_name(name).is_none() && name != postmark::NAME;
     let for_files = given_for_files(&args.fio).or(args.runtime.map(|_| "--runtime"));
     if let Some(option) = for_files.filter(|_| !is_file) {
@@ -88,9 +91,13 @@ fn workloads(args: &Crash, options: &ExploreOptions) -> anyhow::Result<Box<dyn I
         return Ok(Box::new(crash_workloads(&job, args.seed)?));
     }
     if !is_named {
-        bail!("{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, script:ACTIONS, {}", known());
+        bail!(
+            "{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
+             script:ACTIONS, {}",
+            known()
+        );
     }
-    Ok(name.parse::<WorkloadSpec>()?.workloads(options))
+    Ok(name.parse::<WorkloadSpec>()?.workloads(subject, args.seed))
 }
 
 fn script(args: &Crash) -> anyhow::Result<Workload> {
@@ -104,33 +111,45 @@ fn device(profile: &Profile, pages: u64) -> Box<dyn PowerCut> {
     profile.device(Some(pages * PAGE_SIZE as u64)).expect("the profile gave a smaller device before")
 }
 
-fn options(args: &Crash, profile: Option<&Profile>) -> anyhow::Result<ExploreOptions> {
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The file system in its mode.
+fn subject(args: &Crash) -> anyhow::Result<Ext4Subject> {
+    let subject = Ext4Subject {
+        journal_blocks: args.journal_blocks,
+        delayed_allocation: !args.nodelalloc,
+        eviction_spot: args.eviction_spot.as_deref().map(eviction_spot).transpose()?,
+        ..Ext4Subject::new(args.mode.parse()?)
+    };
+    if subject.eviction_spot.is_some() && !subject.promises().pads {
+        bail!(
+            "--eviction-spot says how much zp and zp-data pad, and {} never pads; leave it out, or take --mode zp",
+            subject.mode
+        );
+    }
+    Ok(subject)
+}
+
+fn options(args: &Crash, subject: &Ext4Subject, profile: Option<&Profile>) -> anyhow::Result<ExploreOptions> {
     let plain = ExploreOptions {
         size_bytes: args.size,
-        journal_blocks: args.journal_blocks,
         cache_pages: args.cache_pages,
         cache_policy: args.cache_policy,
-        delayed_allocation: !args.nodelalloc,
         commit_interval: Nanos(args.commit_interval.as_nanos() as u64),
         checkpoint_age: Nanos(args.checkpoint_age.as_nanos() as u64),
         seed: args.seed,
         states_max: args.states,
         e2fsck_every: args.e2fsck_every,
-        eviction_spot: args.eviction_spot.as_deref().map(eviction_spot).transpose()?,
-        ..ExploreOptions::new(args.mode.parse()?)
+        ..ExploreOptions::default()
     };
-    if plain.eviction_spot.is_some() && plain.mode.padding().is_none() {
-        bail!(
-            "--eviction-spot says how much zp and zp-data pad, and {} never pads; leave it out, or take --mode zp",
-            plain.mode
-        );
-    }
     let geometry = match profile {
         Some(profile) => profile.device(Some(args.size))?.geometry().clone(),
         None => plain.geometry.clone(),
     };
-    if let Some(padding) = plain.mode.padding() {
-        warn(&padding_warnings(padding, &geometry, plain.eviction_spot));
+    if let Some(padding) = subject.mode.padding() {
+        warn(&padding_warnings(padding, &geometry, subject.eviction_spot));
     }
     let atomic_write_pages = if args.torn_pages { 0 } else { geometry.atomic_write_pages };
     let share_atomic = geometry.share_atomic && !args.torn_shares;

@@ -27,7 +27,10 @@ impl Directories<'_> {
         let place = place(directory, block.logical);
         let is_root = block.logical == 0 && self.is_indexed(directory);
         self.change(handle, block.home, |bytes| {
+            let is_whole = |bytes: &[u8]| Entries::new(bytes, place).all(|entry| entry.is_ok());
+            let was_whole = cfg!(debug_assertions) && !is_root && is_whole(&bytes[..]);
             let result = change(&mut bytes[..], place);
+            debug_assert!(!was_whole || is_whole(&bytes[..]), "a change breaks block {} of a directory", block.home);
             if is_root {
                 if let Ok(mut root) = IndexMut::root(&mut bytes[..], &self.layout, place) {
                     root.set_checksum(seed, &self.layout);

@@ -298,6 +298,16 @@ impl Inode {
             self.encode_extra(extra);
         }
         self.store_checksum(slot, inode, layout);
+        debug_assert!(self.is_in(slot, inode, layout), "inode {inode} reads otherwise than it was written");
+    }
+
+    /// Whether the slot reads as this inode, as far as every `extra_isize` has room for it.
+    fn is_in(&self, slot: &[u8], inode: u32, layout: &Layout) -> bool {
+        let fixed = |inode: &Inode| {
+            let Inode { mode, uid, gid, size, links, flags, dtime, generation, file_acl, extra_isize, .. } = *inode;
+            ((mode, uid, gid, size, links, flags), (dtime, generation, file_acl, extra_isize), inode.block)
+        };
+        Inode::decode(slot, inode, layout).is_ok_and(|found| fixed(&found) == fixed(self))
     }
 
     /// Clears the slot, then writes the inode into it as [`Inode::encode_into`] does.

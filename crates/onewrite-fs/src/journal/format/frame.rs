@@ -33,6 +33,14 @@ const NOT_COMPRESSED: u32 = 1 << 31;
 const VERSION: u8 = 1;
 const LZ4: u8 = 1;
 
+const _: () = {
+    // Header, versions and blocks of a chunk, UUID, time, three counts, two sizes, checksum, zeros.
+    assert!(HEAD_SIZE == HEADER_SIZE + 4 + UUID_SIZE + 12 + 3 * 4 + 2 * 8 + 4 + 4);
+    assert!(CHECKSUM_OFFSET == HEAD_SIZE - 8);
+    assert!(CHUNK_BLOCKS * PAGE_SIZE == 128 * 1024);
+    assert!(CHUNK_BLOCKS * PAGE_SIZE <= CHUNK_BYTES_MAX && CHUNK_BYTES_MAX < NOT_COMPRESSED as usize);
+};
+
 /// One chunk of a frame as it lies in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {

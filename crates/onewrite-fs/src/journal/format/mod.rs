@@ -41,6 +41,15 @@ const TAG_SAME_UUID: u32 = 2;
 const TAG_LAST: u32 = 8;
 const CRC32: u8 = 1;
 
+const _: () = {
+    assert!(HEADER_SIZE == 3 * size_of::<u32>());
+    // Behind the header: kind, size, two bytes of padding; eight words of checksums.
+    assert!(COMMIT_CHECKSUM_OFFSET == HEADER_SIZE + 4);
+    assert!(COMMIT_TIME_OFFSET == COMMIT_CHECKSUM_OFFSET + size_of::<[u32; 8]>());
+    assert!(COMMIT_TIME_OFFSET + 12 <= PAGE_SIZE);
+    assert!(UUID_SIZE == size_of::<u128>());
+};
+
 /// Bits of the superblock's compatible features.
 pub mod compat {
     /// Commit blocks carry a version 1 checksum.

@@ -35,6 +35,12 @@ const CHECKSUM_KIND_OFFSET: usize = 0x50;
 const USERS_OFFSET: usize = 0x100;
 const CRC32C: u8 = 4;
 
+const _: () = {
+    assert!(USERS_OFFSET == SUPERBLOCK_CHECKSUM_OFFSET + 4);
+    // 48 users of 16 bytes each fill the rest.
+    assert!(USERS_OFFSET + 48 * UUID_SIZE == SUPERBLOCK_SIZE);
+};
+
 impl JournalSuperblock {
     /// An empty log of `length` blocks.
     pub fn empty(length: u32, uuid: [u8; UUID_SIZE]) -> JournalSuperblock {

@@ -26,6 +26,13 @@ pub const RECORD_HEADER: usize = 8;
 const TAIL: usize = 12;
 const TAIL_KIND: u8 = 0xde;
 
+const _: () = {
+    // Inode u32, record length u16, name length u8, kind u8; the tail is such a record with a checksum for a name.
+    assert!(RECORD_HEADER == size_of::<u32>() + size_of::<u16>() + 2);
+    assert!(TAIL == RECORD_HEADER + size_of::<u32>());
+    assert!(record_length(NAME_LENGTH_MAX) == 264);
+};
+
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {

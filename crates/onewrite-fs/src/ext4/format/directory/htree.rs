@@ -37,7 +37,11 @@ struct RawPair {
     block: U32,
 }
 
-const _: () = assert!(size_of::<RawPair>() == PAIR);
+const _: () = {
+    assert!(size_of::<RawPair>() == PAIR);
+    // The root's numbers follow the records of `.` and `..`.
+    assert!(INFO == super::block::record_length(1) + super::block::record_length(2));
+};
 
 /// What a root says about its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,29 +14,15 @@ use crate::error::CrashError;
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Lets `e2fsck -fn` look at every so-many-th state.
-pub(crate) struct E2fsck {
-    every: u64,
-}
-
-impl E2fsck {
-    /// `every` 0 asks nobody.
-    pub(crate) fn new(every: u64) -> E2fsck {
-        E2fsck { every }
-    }
-
-    /// Whether it is asked about state number `state`.
-    pub(crate) fn is_asked(&self, state: u64) -> bool {
-        self.every > 0 && state.is_multiple_of(self.every)
-    }
-
-    /// What it finds wrong with a recovered state.
-    pub(crate) fn finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
-        let failed = |error: io::Error| CrashError::Tool { tool: "e2fsck", reason: error.to_string() };
-        let file = nameless().map_err(failed)?;
-        save(image, &file).map_err(failed)?;
-        check(&PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))).map_err(failed)
-    }
+/// What it finds wrong with an image that was unmounted.
+///
+/// # Errors
+/// If it cannot be run.
+pub(super) fn finding(image: &Image) -> Result<Option<String>, CrashError> {
+    let failed = |error: io::Error| CrashError::Tool { tool: "e2fsck", reason: error.to_string() };
+    let file = nameless().map_err(failed)?;
+    save(image, &file).map_err(failed)?;
+    check(&PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))).map_err(failed)
 }
 
 /// A file that has lost its name already, so that nothing is left however the process ends.

@@ -1,0 +1,121 @@
+//! Altered: a sound subject with a part replaced, as known-bad variants are made.
+//!
+//! Only the run is altered. What a cut left is recovered, checked and judged as the sound subject has it, unless
+//! [`Alter::recovery_layer`] says otherwise.
+
+use onewrite_block::{Choices, Device, DevicePort, Image};
+use onewrite_fs::{FsResult, Ino, RenameManner};
+
+use super::{Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
+use crate::error::CrashError;
+
+/// The parts that can be replaced; each does what the sound subject does unless it is.
+#[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
+pub trait Alter<S: Subject>: 'static {
+    /// Mounts for the run of a workload.
+    async fn mount(&self, sound: &S, port: DevicePort, mounting: Mounting) -> FsResult<S::Fs> {
+        sound.mount(port, mounting).await
+    }
+
+    /// See [`Subject::fsync`].
+    async fn fsync(&self, fs: &S::Fs, sound: &S, ino: Ino) -> FsResult<()> {
+        sound.fsync(fs, ino).await
+    }
+
+    /// See [`Subject::rename`].
+    async fn rename(
+        &self,
+        fs: &S::Fs,
+        sound: &S,
+        (from, to): (Name<'_>, Name<'_>),
+        manner: RenameManner,
+    ) -> FsResult<()> {
+        sound.rename(fs, from, to, manner).await
+    }
+
+    /// See [`Subject::layer`].
+    fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        disk
+    }
+
+    /// See [`Subject::recovery_layer`].
+    fn recovery_layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        disk
+    }
+}
+
+/// See the module's head.
+#[derive(Clone, Copy, Debug)]
+pub struct Altered<S, A> {
+    /// What it is otherwise.
+    pub sound: S,
+    /// What is different.
+    pub change: A,
+}
+
+impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
+    type Fs = S::Fs;
+
+    fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
+        self.sound.format(image, choices)
+    }
+
+    fn directories(&self) -> &'static [&'static str] {
+        self.sound.directories()
+    }
+
+    async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<S::Fs> {
+        match mounting.purpose {
+            Purpose::Run | Purpose::RunInsideDevice => self.change.mount(&self.sound, port, mounting).await,
+            Purpose::Recovery => self.sound.mount(port, mounting).await,
+        }
+    }
+
+    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>> {
+        self.sound.recover(port).await
+    }
+
+    fn findings(&self, image: &Image) -> Vec<String> {
+        self.sound.findings(image)
+    }
+
+    fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
+        self.sound.stranger_finding(image)
+    }
+
+    fn check(&self, fs: &S::Fs) -> Result<(), String> {
+        self.sound.check(fs)
+    }
+
+    fn promises(&self) -> Promises {
+        self.sound.promises()
+    }
+
+    fn steps(&self) -> Steps {
+        self.sound.steps()
+    }
+
+    fn syncs_of_a_log(&self) -> u64 {
+        self.sound.syncs_of_a_log()
+    }
+
+    fn flags(&self) -> Vec<Flag> {
+        self.sound.flags()
+    }
+
+    async fn fsync(&self, fs: &S::Fs, ino: Ino) -> FsResult<()> {
+        self.change.fsync(fs, &self.sound, ino).await
+    }
+
+    async fn rename(&self, fs: &S::Fs, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
+        self.change.rename(fs, &self.sound, (from, to), manner).await
+    }
+
+    fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        self.change.layer(disk)
+    }
+
+    fn recovery_layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
+        self.change.recovery_layer(disk)
+    }
+}

@@ -1,0 +1,147 @@
+//! ext4 as a subject: the only file of this crate that knows it.
+
+use onewrite_block::{Choices, DevicePort, Image, Lpn, PAGE_SIZE, Page};
+use onewrite_fs::FsResult;
+use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
+use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope, replay, step_end};
+use onewrite_fs::journal::EvictionSpot;
+
+use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, e2fsck};
+use crate::error::CrashError;
+
+/// Findings of the checker that are told of one image.
+const FINDINGS_MAX: usize = 3;
+/// When every image was made.
+const UNIX_TIME: u32 = 1_496_000_000;
+
+/// ext4 as it is, in one of its modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ext4Subject {
+    /// How it stays consistent.
+    pub mode: Mode,
+    /// Allocate when pages are written out, where the mode allows it.
+    pub delayed_allocation: bool,
+    /// Blocks of the log.
+    pub journal_blocks: u32,
+    /// In modes that pad, inside a device: how far; else as far as the device states.
+    pub eviction_spot: Option<EvictionSpot>,
+}
+
+impl Ext4Subject {
+    /// With a log of 4 MiB and delayed allocation.
+    pub const fn new(mode: Mode) -> Ext4Subject {
+        let delayed_allocation = MountOptions::new(mode).delayed_allocation;
+        Ext4Subject { mode, delayed_allocation, journal_blocks: 1024, eviction_spot: None }
+    }
+
+    /// The file system's own options for a mount.
+    pub fn mount_options(&self, mounting: Mounting) -> MountOptions {
+        let cache_pages = match mounting.purpose {
+            Purpose::Recovery => MountOptions::CACHE_PAGES_MIN,
+            Purpose::Run | Purpose::RunInsideDevice => mounting.cache_pages,
+        };
+        MountOptions {
+            cache_pages,
+            cache_policy: mounting.cache_policy,
+            commit_interval: mounting.commit_interval,
+            checkpoint_age: mounting.checkpoint_age,
+            delayed_allocation: self.delayed_allocation,
+            eviction_spot: self.eviction_spot.filter(|_| mounting.purpose == Purpose::RunInsideDevice),
+            ..MountOptions::new(self.mode)
+        }
+    }
+}
+
+impl Subject for Ext4Subject {
+    type Fs = Ext4;
+
+    fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
+        let size_bytes = image.pages() * PAGE_SIZE as u64;
+        let options = MkfsOptions {
+            journal_blocks: Some(self.journal_blocks),
+            unix_time: UNIX_TIME,
+            ..MkfsOptions::new(size_bytes, &mut choices.stream("mkfs", 0))
+        };
+        let blocks = plan(&options).map_err(|error| CrashError::Image(error.to_string()))?;
+        blocks.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
+        Ok(())
+    }
+
+    fn directories(&self) -> &'static [&'static str] {
+        &["lost+found"]
+    }
+
+    async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<Ext4> {
+        Ext4::mount(port, self.mount_options(mounting)).await
+    }
+
+    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>> {
+        let replayed = replay(port).await?;
+        Ok(replayed.map(|recovered| Replayed {
+            transactions: recovered.transactions,
+            revoked_blocks: recovered.revoked_blocks,
+        }))
+    }
+
+    fn findings(&self, image: &Image) -> Vec<String> {
+        let reader = AtRest(image);
+        let options = CheckOptions { findings_max: FINDINGS_MAX };
+        let mut check = std::pin::pin!(check(&reader, &options));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(report) = check.as_mut().poll(&mut context) else {
+            unreachable!("reading memory does not wait")
+        };
+        report.findings.iter().map(ToString::to_string).collect()
+    }
+
+    fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
+        e2fsck::finding(image)
+    }
+
+    fn check(&self, fs: &Ext4) -> Result<(), String> {
+        fs.check()
+    }
+
+    fn promises(&self) -> Promises {
+        let scope = self.mode.scope();
+        let keeps = match scope {
+            Scope::Metadata => Keeps::Metadata,
+            Scope::OrderedMetadata => Keeps::Data,
+            Scope::Full => Keeps::Version,
+        };
+        let delays = self.delayed_allocation && scope != Scope::Full;
+        Promises { keeps, delays, pads: self.mode.padding().is_some() }
+    }
+
+    fn steps(&self) -> Steps {
+        Steps { write_end: step_end }
+    }
+
+    /// Each takes a descriptor, an inode, a bitmap, its group's descriptor and a commit block; and two blocks of data.
+    fn syncs_of_a_log(&self) -> u64 {
+        let log_blocks = if self.mode.scope() == Scope::Full { 8 } else { 5 };
+        u64::from(self.journal_blocks) / log_blocks
+    }
+
+    fn flags(&self) -> Vec<Flag> {
+        let mut flags =
+            vec![("--mode", Some(self.mode.to_string())), ("--journal-blocks", Some(self.journal_blocks.to_string()))];
+        if !self.delayed_allocation {
+            flags.push(("--nodelalloc", None));
+        }
+        flags.extend(self.eviction_spot.map(|spot| ("--eviction-spot", Some(spot.bytes.to_string()))));
+        flags
+    }
+}
+
+struct AtRest<'a>(&'a Image);
+
+impl ReadBlocks for AtRest<'_> {
+    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
+        match block < self.0.pages() {
+            true => Ok(self.0.page(Lpn(block)).clone()),
+            false => Err(ReadError { reason: "beyond the end".into() }),
+        }
+    }
+}

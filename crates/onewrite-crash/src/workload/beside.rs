@@ -1,0 +1,82 @@
+//! Beside: what `random-all` does more than `random`, put behind its operations.
+//!
+//! Ranges are taken out of files and put in, attributes and extended attributes change, and all tasks append, write past
+//! the page cache and read past it in files that all of them have, while others write these through the page cache.
+
+use onewrite_block::Choices;
+
+use crate::action::{Action, AttributeChange, Blocks};
+
+/// Files that all tasks change.
+pub(super) const COMMON: [&str; 2] = ["/shared/all-0", "/shared/all-1"];
+const PAGE: u64 = 4096;
+/// Names of extended attributes.
+const NAMES: u64 = 4;
+
+/// What follows `action`, now and then.
+pub(super) fn more(action: &Action, seed: u64, chance: &mut Choices) -> Option<Action> {
+    if !chance.chance(1, 3) {
+        return None;
+    }
+    match chance.below(3) {
+        0 => Some(on_common(COMMON[chance.index(COMMON.len())], seed, chance)),
+        _ => file_of(action).map(|file| on_own(file, seed, chance)),
+    }
+}
+
+fn file_of(action: &Action) -> Option<&str> {
+    match action {
+        Action::Create(file) | Action::Read(file) | Action::Fsync(file) | Action::Fdatasync(file) => Some(file),
+        Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. } => Some(file),
+        Action::Rename(_, file) | Action::Link(_, file) => Some(file),
+        _ => None,
+    }
+}
+
+fn on_own(file: &str, seed: u64, chance: &mut Choices) -> Action {
+    let file = file.to_owned();
+    match chance.below(12) {
+        0 | 1 => shift(file, Blocks::Collapse, chance),
+        2 | 3 => shift(file, Blocks::Insert, chance),
+        4..7 => Action::SetAttributes { file, change: attributes(chance) },
+        7..10 => {
+            // Some fit the inode, some need a block of their own.
+            let length = if chance.chance(1, 3) { 200 + chance.below(2_500) } else { chance.below(60) };
+            Action::SetExtended { file, name: name(chance), length, seed }
+        }
+        10 => Action::RemoveExtended { file, name: name(chance) },
+        _ => Action::ReadDirect(file),
+    }
+}
+
+fn on_common(file: &str, seed: u64, chance: &mut Choices) -> Action {
+    let file = file.to_owned();
+    let (page, pages) = (chance.below(8), 1 + chance.below(3));
+    match chance.below(10) {
+        0..4 => Action::Append { file, length: 1 + chance.below(9_000), seed },
+        4 | 5 => Action::Write { file, offset: page * PAGE, length: pages * PAGE, seed, direct: true },
+        6 => Action::Write { file, offset: chance.below(30_000), length: 1 + chance.below(9_000), seed, direct: false },
+        7 => Action::ReadDirect(file),
+        8 => Action::Truncate { file, size: chance.below(40_000) },
+        _ => Action::Fsync(file),
+    }
+}
+
+fn shift(file: String, how: Blocks, chance: &mut Choices) -> Action {
+    // Pages that a collapse frees are steps of their own to the judge, as those of a punch are.
+    let (offset, length) = (chance.below(4) * PAGE, (1 + chance.below(2)) * PAGE);
+    Action::Allocate { file, offset, length, how }
+}
+
+fn attributes(chance: &mut Choices) -> AttributeChange {
+    match chance.below(3) {
+        0 => AttributeChange::Permissions(chance.below(0o1000) as u16),
+        // Some need the upper halves of the fields.
+        1 => AttributeChange::Owner { uid: chance.below(200_000) as u32, gid: chance.below(10) as u32 },
+        _ => AttributeChange::Accessed(chance.below(1_000_000) as u32),
+    }
+}
+
+fn name(chance: &mut Choices) -> String {
+    format!("user.{}", chance.below(NAMES))
+}

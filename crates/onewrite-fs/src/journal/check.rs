@@ -1,0 +1,162 @@
+//! Check: the invariants of the journal in memory, as the heads of `mod.rs` and `live.rs` state them.
+//!
+//! Called at each commit in debug builds, and by the crash explorer after every recovery. Costs one pass over the blocks
+//! of all live transactions.
+
+use super::Journal;
+use super::live::Live;
+use super::transaction::{Committing, Running};
+
+impl Journal {
+    /// Verifies the invariants of what is in memory. They hold wherever a task waits.
+    ///
+    /// # Errors
+    /// The first that does not hold, with its numbers.
+    pub fn check(&self) -> Result<(), String> {
+        let (running, committing, live) = (self.running.borrow(), self.committing.borrow(), self.live.borrow());
+        running.check()?;
+        self.check_order(&running, committing.as_ref(), &live)?;
+        live.check(committing.as_ref().map(|committing| committing.tid))?;
+        self.check_trimming(&live)?;
+        self.check_tail(&live, committing.as_ref())
+    }
+
+    /// [`Journal::check`] in debug builds.
+    ///
+    /// # Panics
+    /// If an invariant does not hold.
+    pub(super) fn debug_check(&self) {
+        if cfg!(debug_assertions)
+            && let Err(broken) = self.check()
+        {
+            panic!("journal: {broken}");
+        }
+    }
+
+    /// Invariant 1: one runs, one commits, in the order of their numbers.
+    fn check_order(&self, running: &Running, committing: Option<&Committing>, live: &Live) -> Result<(), String> {
+        let (committed, newest) = (self.committed.get(), live.newest_transaction());
+        let last = committing.map_or(committed, |committing| committing.tid);
+        if last.next() != running.tid {
+            return Err(format!("{:?} runs after {last:?}", running.tid));
+        }
+        if committing.is_some() && committed.next() != last {
+            return Err(format!("{last:?} commits after {committed:?}"));
+        }
+        match newest.filter(|newest| *newest != committed) {
+            Some(newest) => Err(format!("{newest:?} is the newest in the log; {committed:?} committed last")),
+            None => Ok(()),
+        }
+    }
+
+    /// Log space that waits for its trimming is not free.
+    fn check_trimming(&self, live: &Live) -> Result<(), String> {
+        let waiting: u32 = self.to_trim.borrow().iter().map(|(_, length)| length).sum();
+        match waiting <= live.trimming_blocks() {
+            true => Ok(()),
+            false => Err(format!("{waiting} log blocks wait for trimming; counted {}", live.trimming_blocks())),
+        }
+    }
+
+    /// Invariant 4: the superblock names the oldest transaction whose blocks may not be home.
+    fn check_tail(&self, live: &Live, committing: Option<&Committing>) -> Result<(), String> {
+        if self.is_closed.get() || committing.is_some() || !self.tail.is_free() {
+            return Ok(());
+        }
+        let superblock = self.superblock.borrow();
+        let (start, tid) = live.named_tail(self.next_unlogged());
+        if (superblock.start, superblock.sequence) == (start.0, tid.on_disk()) {
+            return Ok(());
+        }
+        let (named, sequence) = (superblock.start, superblock.sequence);
+        Err(format!("the superblock names log block {named}, sequence {sequence}; the tail is {start}, {tid:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::{Executor, Page, RamDisk};
+
+    use super::*;
+    use crate::journal::format::JournalSuperblock;
+    use crate::journal::{Barrier, BlockRange, CheckpointBy, JournalOptions, LogMap, Owner};
+
+    /// A journal with two committed transactions that share a block, told `broken` after a change.
+    fn told(change: impl FnOnce(&Journal) + 'static) -> Result<(), String> {
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(RamDisk::new(4096)));
+        let work = async move {
+            let superblock = JournalSuperblock::empty(256, [3; 16]);
+            let map = LogMap::new(vec![BlockRange { start: 1024, count: 256 }]);
+            let journal = Journal::open(port, map, superblock, Page::ZEROS, options()).await.expect("a log");
+            for blocks in [[5, 6], [6, 7]] {
+                let mut handle = journal.start(4).await.expect("room");
+                for block in blocks {
+                    handle.join(block, Owner { file: 0, index: block });
+                }
+                drop(handle);
+                let sealed = journal.seal(|_| Some(Page::from_slice(b"content"))).await.expect("something");
+                journal.commit(sealed).await.expect("a commit");
+            }
+            journal.check().expect("nothing was broken yet");
+            change(&journal);
+            journal.check()
+        };
+        executor.block_on(work).expect("nothing halts")
+    }
+
+    fn options() -> JournalOptions {
+        JournalOptions {
+            commit: Box::new(Barrier),
+            checkpoint: CheckpointBy::Copy,
+            retained_pages_max: 100,
+            lazy: false,
+            self_trimming: false,
+            transaction_blocks_max: 32,
+            checkpoint_age: onewrite_block::Nanos::from_secs(30),
+            commit_interval: onewrite_block::Nanos::from_secs(5),
+            eviction_spot: None,
+        }
+    }
+
+    #[test]
+    fn a_journal_whose_invariants_hold_is_told_so() {
+        assert_eq!(told(|_| ()), Ok(()));
+    }
+
+    #[test]
+    fn transactions_out_of_order_are_told() {
+        let told = told(|journal| journal.committed.set(journal.committed.get().previous()));
+        assert!(told.clone().is_err_and(|what| what.contains("runs after")), "{told:?}");
+    }
+
+    #[test]
+    fn credits_without_a_handle_are_told() {
+        let told = told(|journal| journal.running.borrow_mut().lose_a_handle());
+        assert!(told.clone().is_err_and(|what| what.contains("credits")), "{told:?}");
+    }
+
+    #[test]
+    fn a_block_that_is_neither_home_nor_an_entry_is_told() {
+        let told = told(|journal| journal.live.borrow_mut().lose_entry(7));
+        assert!(told.clone().is_err_and(|what| what.contains("not home")), "{told:?}");
+    }
+
+    #[test]
+    fn an_entry_of_an_older_transaction_than_the_newest_is_told() {
+        let told = told(|journal| journal.live.borrow_mut().age_entry(6));
+        assert!(told.clone().is_err_and(|what| what.contains("block 6")), "{told:?}");
+    }
+
+    #[test]
+    fn log_space_that_is_free_too_early_is_told() {
+        let told = told(|journal| journal.live.borrow_mut().lose_space());
+        assert!(told.clone().is_err_and(|what| what.contains("log blocks are in use")), "{told:?}");
+    }
+
+    #[test]
+    fn a_tail_that_is_not_the_oldest_transaction_is_told() {
+        let told = told(|journal| journal.superblock.borrow_mut().start += 1);
+        assert!(told.clone().is_err_and(|what| what.contains("the superblock names")), "{told:?}");
+    }
+}
