@@ -1,8 +1,8 @@
 //! Speed and memory of the cache simulator on 10 M requests, Zipf(1.0) over 1 M pages, 30% writes, one thread.
 //!
-//! Prints for each policy and cache size the requests per second of processor time, the share of misses and the bytes of
-//! memory for each cached page. With `LIBCACHESIM` naming its `cachesim` binary, the rival runs on the same file in the
-//! same minute, and the ratios are printed. Both read the trace from a file in the format `oracleGeneral`.
+//! Prints for each policy and cache size the requests per second of processor time, the share of misses and the bytes
+//! of memory for each cached page. With `LIBCACHESIM` naming its `cachesim` binary, the rival runs on the same file in
+//! the same minute, and the ratios are printed. Both read the trace from a file in the format `oracleGeneral`.
 //!
 //! `WRITE_TRACE=zipf.oracleGeneral MILLIONS=100` only writes a trace of that kind, for other programs.
 

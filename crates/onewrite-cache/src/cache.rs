@@ -13,14 +13,14 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The policy is shown every page, whatever its state, and keeps its history, until it names the page as victim. It is
-//!    then taken at its word: the page goes at once, or once it is written, or, if a transaction keeps it, it is
+//! 1. The policy is shown every page, whatever its state, and keeps its history, until it names the page as victim. It
+//!    is then taken at its word: the page goes at once, or once it is written, or, if a transaction keeps it, it is
 //!    hidden from the policy until that ends. Who uses a leaving page brings it back.
 //! 2. So evictions reach the device in the order in which the policy names its victims, and a victim that was written
 //!    leaves without being asked about again.
 //! 3. `dirty` holds the keys of the dirty pages, in order, so that one file's are found together.
-//! 4. The cache may hold more than its capacity only while nothing in it can leave, and by pages that leave once a write
-//!    under way is done.
+//! 4. The cache may hold more than its capacity only while nothing in it can leave, and by pages that leave once a
+//!    write under way is done.
 
 use std::collections::BTreeSet;
 
@@ -179,8 +179,8 @@ impl PageCache {
         result
     }
 
-    /// Tells the policy of an access; a page that was leaving stays. Coming in and being used for the first time are one
-    /// access, also if time passes between them: a page that was read ahead comes in when it is used.
+    /// Tells the policy of an access; a page that was leaving stays. Coming in and being used for the first time are
+    /// one access, also if time passes between them: a page that was read ahead comes in when it is used.
     fn touch(&mut self, slot: Slot) {
         let entry = self.entry_mut(slot);
         let is_fresh = std::mem::replace(&mut entry.is_fresh, false);

@@ -100,7 +100,8 @@ fn the_page_cache_is_sound_under_every_policy() {
     }
 }
 
-/// Pages written by the page cache and by the simulator, for one stream of requests; pages of file 0, one request at a time.
+/// Pages written by the page cache and by the simulator, for one stream of requests; pages of file 0, one request at a
+/// time.
 fn written_by_both(kind: PolicyKind, seed: u64) -> (Vec<u64>, Vec<u64>) {
     let shape = CacheShape::new(CAPACITY as u64, 4).unwrap();
     let mut choices = Choices::new(seed).stream("requests", 0);

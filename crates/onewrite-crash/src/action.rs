@@ -56,8 +56,8 @@ pub enum Action {
         /// Bytes afterwards.
         size: u64,
     },
-    /// Changes the blocks of a range: `punch` makes it a hole, `zero` makes it zeros that have blocks, `extend` gives it
-    /// blocks, `collapse` takes it out, `insert` puts a hole in.
+    /// Changes the blocks of a range: `punch` makes it a hole, `zero` makes it zeros that have blocks, `extend` gives
+    /// it blocks, `collapse` takes it out, `insert` puts a hole in.
     Allocate {
         /// The file.
         file: String,

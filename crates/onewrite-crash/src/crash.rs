@@ -1,5 +1,5 @@
-//! Crash: what `onewrite crash` does: workload after workload, at the door of the disk and inside the device, until there
-//! are enough states.
+//! Crash: what `onewrite crash` does: workload after workload, at the door of the disk and inside the device, until
+//! there are enough states.
 
 use crate::action::Workload;
 use crate::cut::{DeviceCuts, MakeDevice};
@@ -110,8 +110,8 @@ fn explore_alone<S: Subject + Clone>(
     Ok(explorer.into_report())
 }
 
-/// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what survives. The
-/// explorer has the ledger afterwards, unless everything is over.
+/// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what survives.
+/// The explorer has the ledger afterwards, unless everything is over.
 pub(crate) fn one<S: Subject>(
     explorer: &mut Explorer<'_, S>,
     workload: &Workload,

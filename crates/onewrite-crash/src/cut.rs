@@ -1,10 +1,10 @@
 //! Cut: power cuts at the internal points of an emulated device, through `PowerCut` alone.
 //!
-//! The device holds the image and, behind it, a neighbour's region (see `neighbour`), and has been aged until it collects
-//! garbage. The workload runs twice on it: once to count its internal points, once to take copies of it, dark, at the
-//! points that are wanted. Each copy loses its power with some chances, recovers (some are cut again while they do),
-//! and is held to its contract before the file system on it is: every page gives its last durable content or a newer
-//! one, as the recording of the requests has it, and a SHARE happened whole or not at all.
+//! The device holds the image and, behind it, a neighbour's region (see `neighbour`), and has been aged until it
+//! collects garbage. The workload runs twice on it: once to count its internal points, once to take copies of it, dark,
+//! at the points that are wanted. Each copy loses its power with some chances, recovers (some are cut again while they
+//! do), and is held to its contract before the file system on it is: every page gives its last durable content or a
+//! newer one, as the recording of the requests has it, and a SHARE happened whole or not at all.
 //!
 //! ```text
 //!   fork ─► arm(point) ─► advance: dark ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
@@ -353,7 +353,8 @@ fn broken_device(what: String) -> Breach {
     Breach { promise: Promise::Device, what, difference: Vec::new() }
 }
 
-/// Writes an image to a device, durably, and ages the region behind it; gives the device back with its time and content.
+/// Writes an image to a device, durably, and ages the region behind it; gives the device back with its time and
+/// content.
 fn load(
     device: Box<dyn PowerCut>,
     image: &Image,

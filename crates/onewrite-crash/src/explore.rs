@@ -9,7 +9,8 @@
 //! # Invariants
 //! - The same workload, options and seed give the same report.
 //! - An explorer without the ledger looks at states and keeps what it saw; it enters them, in their order, when it has
-//!   the ledger. What cuts inside a recovery leave is looked at only then, for which recoveries are cut hangs on the count.
+//!   the ledger. What cuts inside a recovery leave is looked at only then, for which recoveries are cut hangs on the
+//!   count.
 
 use std::rc::Rc;
 

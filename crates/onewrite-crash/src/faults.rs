@@ -1,5 +1,5 @@
-//! Faults without a cut: at each request of a workload in turn the disk fails, alone, from then on, or for want of room;
-//! and the workload runs with every small number of blocks left to allocate.
+//! Faults without a cut: at each request of a workload in turn the disk fails, alone, from then on, or for want of
+//! room; and the workload runs with every small number of blocks left to allocate.
 //!
 //! # What is held
 //! 1. The error reaches somebody: an operation, the mount or the unmount.
@@ -65,8 +65,8 @@ struct Outcome {
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Lets every `every`-th request of the run fail in turn, in each way, and leaves ever more blocks free until they are
-    /// enough. Each run is counted as a state that was judged.
+    /// Lets every `every`-th request of the run fail in turn, in each way, and leaves ever more blocks free until they
+    /// are enough. Each run is counted as a state that was judged.
     ///
     /// # Errors
     /// If the workload cannot be run without a fault.
@@ -88,8 +88,8 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Enters the faults that were looked at, as soon as the ledger is here; waits for it after the last one. Gives whether
-    /// that is enough.
+    /// Enters the faults that were looked at, as soon as the ledger is here; waits for it after the last one. Gives
+    /// whether that is enough.
     fn enter_faults(&mut self, workload: &Workload, is_last: bool) -> bool {
         if self.is_done() || is_last && !self.take_turn() {
             return true;

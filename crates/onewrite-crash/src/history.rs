@@ -5,10 +5,11 @@
 //!
 //! # Why the order of ends is the order of steps
 //! An operation takes its steps with locks held and handles open, and after it lets the last handle go it ends without
-//! waiting. So of two operations in different transactions, the one in the earlier transaction ends first, and of two that
-//! touch the same thing, the one that had the lock first does. Operations of several steps may stand in between: their
-//! steps may be done in part wherever they had begun and not ended. One that frees many pieces may go on in later
-//! transactions after its last step; what ends meanwhile comes before it in this order, though its transaction may be later.
+//! waiting. So of two operations in different transactions, the one in the earlier transaction ends first, and of two
+//! that touch the same thing, the one that had the lock first does. Operations of several steps may stand in between:
+//! their steps may be done in part wherever they had begun and not ended. One that frees many pieces may go on in later
+//! transactions after its last step; what ends meanwhile comes before it in this order, though its transaction may be
+//! later.
 
 use onewrite_fs::FsError;
 

@@ -3,8 +3,8 @@
 //! # What is held
 //! 1. *Steps*: names, kinds, links and sizes are those after a prefix of the steps in their order, in every mode; in
 //!    full scope the contents too. Operations that were under way may be done in part, step by step.
-//! 2. *Durability*: the prefix holds at least what the last completed syncs cover; the last change of a synced file is there
-//!    as a whole, in the prefix or beside it.
+//! 2. *Durability*: the prefix holds at least what the last completed syncs cover; the last change of a synced file is
+//!    there as a whole, in the prefix or beside it.
 //! 3. *Content*, outside full scope: a page holds what it held when its file was last synced, or anything it was given
 //!    since. `ordered`: a page that got its block since holds what it was given with it, or later; never what the block
 //!    held before. `writeback`: such a page may hold anything.
@@ -254,8 +254,8 @@ impl<'a> Judge<'a> {
         joins
     }
 
-    /// Whether a step is part of a transaction that an `fdatasync` has to wait for. Zeros where a page has no block change
-    /// nothing but the time, and where allocation is delayed nobody knows yet what has one.
+    /// Whether a step is part of a transaction that an `fdatasync` has to wait for. Zeros where a page has no block
+    /// change nothing but the time, and where allocation is delayed nobody knows yet what has one.
     fn joins(&self, step: &Step, changes_size: bool, touched: &[Touched]) -> bool {
         let is_full = self.keeps_versions();
         match step {
@@ -473,8 +473,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether each sector of a page, as far as it is in the file, is that of one of `versions`: on a disk that tears pages,
-/// content that is overwritten in place may be torn.
+/// Whether each sector of a page, as far as it is in the file, is that of one of `versions`: on a disk that tears
+/// pages, content that is overwritten in place may be torn.
 fn is_mixed(page: &Page, versions: &[Page], visible: usize) -> bool {
     let bytes = page.bytes();
     let versions: Vec<_> = versions.iter().map(Page::bytes).collect();
@@ -532,8 +532,8 @@ fn is_beside_content(step: &Step) -> bool {
     matches!(step, Step::SetAttributes { .. } | Step::SetExtended { .. })
 }
 
-/// Whether an operation may go on after the transaction of this step: blocks in many pieces are freed in later ones. What
-/// ended meanwhile may be in a later one, too.
+/// Whether an operation may go on after the transaction of this step: blocks in many pieces are freed in later ones.
+/// What ended meanwhile may be in a later one, too.
 fn lingers(step: &Step) -> bool {
     matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. })
 }

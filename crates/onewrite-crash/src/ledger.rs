@@ -9,8 +9,8 @@ use rustc_hash::FxHashSet;
 use crate::options::ExploreOptions;
 use crate::report::Report;
 
-/// Workloads in a row without a new state after which there is nothing left to find: more than `ace:2` has in all, for it
-/// ends by itself.
+/// Workloads in a row without a new state after which there is nothing left to find: more than `ace:2` has in all, for
+/// it ends by itself.
 const IN_VAIN_MAX: u32 = 5_000;
 
 /// See the module's head.

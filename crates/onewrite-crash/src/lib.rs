@@ -1,9 +1,9 @@
 //! The crash explorer: every state a power cut may leave, recovered and judged.
 //!
 //! Four types matter. A [`Workload`] is what runs: tasks of plain actions that have a text form. A [`Subject`] is the
-//! file system that it runs on. [`ExploreOptions`] say on what disk and how far. An [`Explorer`] (or [`explore()`] for one
-//! workload) gives a [`Report`]: how many distinct states of which kind, and every promise that was broken, with the
-//! command that replays it.
+//! file system that it runs on. [`ExploreOptions`] say on what disk and how far. An [`Explorer`] (or [`explore()`] for
+//! one workload) gives a [`Report`]: how many distinct states of which kind, and every promise that was broken, with
+//! the command that replays it.
 //!
 //! ```
 //! use onewrite_crash::{Ext4Subject, ExploreOptions, Workload, explore};

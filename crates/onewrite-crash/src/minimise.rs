@@ -1,8 +1,8 @@
 //! Minimise: the same broken promise with fewer operations, and with fewer writes lost.
 //!
 //! Operations first: parts of the workload are left out, halves before single ones, as long as some state still breaks
-//! the same promise. Then the state: of the units that were lost, each is put back if it still breaks. Both are greedy and
-//! bounded, so what comes out is small, not smallest.
+//! the same promise. Then the state: of the units that were lost, each is put back if it still breaks. Both are greedy
+//! and bounded, so what comes out is small, not smallest.
 
 use crate::action::{Action, Workload};
 use crate::crash::CrashPlan;
@@ -21,8 +21,8 @@ const STATES_MAX: u64 = 3_000;
 /// Cuts inside a device of each.
 const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
-/// A smaller violation of the same promise; `violation` itself if there is none. Of a cut inside a device and of a fault
-/// only the workload gets smaller.
+/// A smaller violation of the same promise; `violation` itself if there is none. Of a cut inside a device and of a
+/// fault only the workload gets smaller.
 ///
 /// # Errors
 /// If a workload cannot be run at all.

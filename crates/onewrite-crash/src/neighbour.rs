@@ -1,9 +1,9 @@
 //! Neighbour: somebody else on the same emulated device, behind the image, as on another partition.
 //!
 //! A device that holds nothing but a small image never collects garbage, and no file system here uses SHARE yet. So the
-//! region behind the image is aged until the device moves pages, and while the workload runs four tasks write, trim, share
-//! and flush there. What they were promised is held to like everything else: every page gives its last durable content or
-//! a newer one, and of a SHARE under way all pairs happened, or none.
+//! region behind the image is aged until the device moves pages, and while the workload runs four tasks write, trim,
+//! share and flush there. What they were promised is held to like everything else: every page gives its last durable
+//! content or a newer one, and of a SHARE under way all pairs happened, or none.
 //!
 //! Each task has a quarter of the region: half of it is always written and gives the sources of SHAREs, the other half
 //! gives the targets and is trimmed, too. It waits for each request, so its order is known.
@@ -61,8 +61,8 @@ impl Region {
         port.request(Request::flush(Cause::Data)).await.map(drop)
     }
 
-    /// Starts the tasks; they go on until the run ends. Without `makes_durable` they neither flush nor share: that would
-    /// make durable what a commit without FLUSH left behind.
+    /// Starts the tasks; they go on until the run ends. Without `makes_durable` they neither flush nor share: that
+    /// would make durable what a commit without FLUSH left behind.
     pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, makes_durable: bool) {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;

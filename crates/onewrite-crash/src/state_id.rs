@@ -4,8 +4,8 @@
 //! short for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of that state.
 //! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4, and `cut:981:4>12:1` one in the
 //! recovery of the file system that it left. `fault:7` is no cut: request 7 of
-//! the run failed; `fault:7+`: and all that followed; `fault:7w`: the device took no more writes from then on; `room:12`:
-//! twelve blocks were free when the run began.
+//! the run failed; `fault:7+`: and all that followed; `fault:7w`: the device took no more writes from then on;
+//! `room:12`: twelve blocks were free when the run began.
 
 use std::fmt;
 use std::str::FromStr;

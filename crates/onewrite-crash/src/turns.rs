@@ -1,8 +1,8 @@
 //! Turns: several explorers, each with a workload of its own, and one ledger that goes from hand to hand.
 //!
-//! Its one idea: to recover and judge a state needs nothing but the state, so each explorer does it at any time; to count
-//! it, and to say what follows from the count, needs all that came before, so that happens when the explorer's turn has come,
-//! in the order of the workloads:
+//! Its one idea: to recover and judge a state needs nothing but the state, so each explorer does it at any time; to
+//! count it, and to say what follows from the count, needs all that came before, so that happens when the explorer's
+//! turn has come, in the order of the workloads:
 //!
 //! ```text
 //!   workload 0:  look, enter, look, enter … ─► ledger ─┐
@@ -186,8 +186,8 @@ fn work_on<S: Subject>(
     }
 }
 
-/// Explores one workload; gives why everything has to end, if so. What goes wrong before the explorer's turn has come goes
-/// wrong again then, unless what comes before it ends the exploration.
+/// Explores one workload; gives why everything has to end, if so. What goes wrong before the explorer's turn has come
+/// goes wrong again then, unless what comes before it ends the exploration.
 fn explored<S: Subject>(explorer: &mut Explorer<'_, S>, workload: &Workload, plan: CrashPlan<'_>) -> Option<News> {
     loop {
         let is_early = explorer.ledger.is_none();

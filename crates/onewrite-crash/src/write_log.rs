@@ -6,8 +6,8 @@
 //!   then, unless it is a discard, the data
 //! ```
 //!
-//! The kernel logs a write when a FLUSH that covers it has completed, and a FUA write when it has completed: what stands
-//! between two FLUSHes may be lost. So does this writer. Marks of ours carry the number of a happening.
+//! The kernel logs a write when a FLUSH that covers it has completed, and a FUA write when it has completed: what
+//! stands between two FLUSHes may be lost. So does this writer. Marks of ours carry the number of a happening.
 //! Source: drivers/md/dm-log-writes.c.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Bytes and flushes for the same work on the kernel's ext4 and on ours, on images in the same directory.
 //!
-//! The kernel mounts its image on a loop device, whose `stat` is read before the work and after the unmount: so blocks on
-//! their way home count. Ours mounts a copy of the image as a file, in wall time, because both commit and stamp by the
-//! clock. Prints the table of `docs/kernel-parity.md`; needs root and e2fsprogs. `make kernel-parity`
+//! The kernel mounts its image on a loop device, whose `stat` is read before the work and after the unmount: so blocks
+//! on their way home count. Ours mounts a copy of the image as a file, in wall time, because both commit and stamp by
+//! the clock. Prints the table of `docs/kernel-parity.md`; needs root and e2fsprogs. `make kernel-parity`
 
 use std::fs::File;
 use std::io::Write;
@@ -19,8 +19,8 @@ use onewrite_fs::{Content, FileSystem, FileView, FsResult, Manner, NewNode, Posi
 const FILE_PAGES: u64 = 4096;
 const OVERWRITES: u64 = 2048;
 const SMALL_FILES: u64 = 500;
-/// Time between two overwrites: more than a tick of the clock that stamps files, so that each changes the inode. Without
-/// it the figures tell how long an fsync of the two takes, not what it writes.
+/// Time between two overwrites: more than a tick of the clock that stamps files, so that each changes the inode.
+/// Without it the figures tell how long an fsync of the two takes, not what it writes.
 const PAUSE: Nanos = Nanos::from_millis(6);
 
 /// What is done.

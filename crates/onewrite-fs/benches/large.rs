@@ -1,6 +1,6 @@
-//! Large things on the RAM disk: a file of 2 GB written and read in sequence (real bytes, 1 MiB a call), a file system of
-//! 1 TiB mounted, a directory of 100,000 files made and removed. In processor time; the memory of the file's pages was
-//! touched before, by files that are deleted, since a page that the machine never gave away before costs more than
+//! Large things on the RAM disk: a file of 2 GB written and read in sequence (real bytes, 1 MiB a call), a file system
+//! of 1 TiB mounted, a directory of 100,000 files made and removed. In processor time; the memory of the file's pages
+//! was touched before, by files that are deleted, since a page that the machine never gave away before costs more than
 //! everything that is measured here.
 //!
 //! `cargo bench --package onewrite-fs --bench large`

@@ -1,5 +1,6 @@
-//! Recovery beside its rivals: logs of the same transactions, written by `data+lazy`, `ldj` and `sdj`, replayed by us and
-//! (plain ones) by e2fsck on copies of the same image in a file. In wall time, the image in the page cache of the host.
+//! Recovery beside its rivals: logs of the same transactions, written by `data+lazy`, `ldj` and `sdj`, replayed by us
+//! and (plain ones) by e2fsck on copies of the same image in a file. In wall time, the image in the page cache of the
+//! host.
 //!
 //! A log holds 128 MB or 1 GB of transactions of random writes of 4 KiB, a half of each page compressible, over a file
 //! of half that size, so that about half of the copies are not the newest. Each replay runs three times; the middle one

@@ -11,6 +11,9 @@ use thiserror::Error;
 
 use crate::content::{Content, Data};
 
+/// Bytes that one `write()` puts into a file as one step: after a power cut all of them are there, or none is.
+pub const WRITE_STEP_BYTES: u64 = 64 * 1024;
+
 /// Inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
@@ -205,8 +208,8 @@ pub enum Allocation {
     /// Takes the range out: what lies behind it moves to where it began. Offset and length are multiples of 4 KiB, and
     /// the range ends before the end of the file.
     CollapseRange,
-    /// Puts a hole in: what lies behind the offset moves by the length. Offset and length are multiples of 4 KiB, and the
-    /// offset lies before the end of the file.
+    /// Puts a hole in: what lies behind the offset moves by the length. Offset and length are multiples of 4 KiB, and
+    /// the offset lies before the end of the file.
     InsertRange,
 }
 
@@ -458,7 +461,8 @@ pub trait FileSystem: FileView {
     /// Ends one [`FileSystem::open`]; removes the inode if that was the last thing that kept it.
     async fn release(&self, ino: Ino) -> FsResult<()>;
 
-    /// Writes `content` and returns the byte where it began. Up to 64 KiB are one step in full scope.
+    /// Writes `content` and returns the byte where it began. Up to [`WRITE_STEP_BYTES`] are one step, wherever they
+    /// begin, if the mode keeps content in its log.
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64>;
 
     /// Reserves, frees or zeroes a range.
@@ -473,12 +477,12 @@ pub trait FileSystem: FileView {
         manner: AttributeManner,
     ) -> FsResult<()>;
 
-    /// Drops what the page cache holds of a file, as far as nothing needs it (`POSIX_FADV_DONTNEED`): clean pages that no
-    /// transaction keeps.
+    /// Drops what the page cache holds of a file, as far as nothing needs it (`POSIX_FADV_DONTNEED`): clean pages that
+    /// no transaction keeps.
     fn drop_cached(&self, ino: Ino);
 
-    /// Drops all of the page cache that nothing needs, structure included (`/proc/sys/vm/drop_caches`): clean pages that no
-    /// transaction keeps.
+    /// Drops all of the page cache that nothing needs, structure included (`/proc/sys/vm/drop_caches`): clean pages
+    /// that no transaction keeps.
     fn drop_caches(&self);
 
     /// Makes content and attributes of `ino` durable.

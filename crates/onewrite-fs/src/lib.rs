@@ -15,6 +15,7 @@ mod transfer;
 pub use api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FileView,
     FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
+    WRITE_STEP_BYTES,
 };
 pub use content::{Content, Data, pattern_page};
 pub use devices::Devices;

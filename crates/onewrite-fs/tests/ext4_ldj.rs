@@ -1,5 +1,5 @@
-//! What LDJ does beside compressing: blocks leave memory and come back from the log, and log space is trimmed before it is
-//! used again.
+//! What LDJ does beside compressing: blocks leave memory and come back from the log, and log space is trimmed before it
+//! is used again.
 
 mod support;
 
@@ -134,8 +134,8 @@ fn a_write_of_eight_logs_goes_in_transactions_of_a_quarter_of_a_log() {
     }
 }
 
-/// On a host of so many cores that compress 1 MB a second: how long compression took, and how many pages another task wrote
-/// while 8 MB were on their way into the log.
+/// On a host of so many cores that compress 1 MB a second: how long compression took, and how many pages another task
+/// wrote while 8 MB were on their way into the log.
 fn packed_beside(cores: usize) -> (u64, u64) {
     let host = HostProfile { cores, compress_mb_per_s: 1, ..HostProfile::ideal() };
     let executor = Executor::new(Time::Virtual, host);

@@ -1,10 +1,10 @@
-//! One seeded stream of operations, applied to the kernel's ext4 on a loop device and to ours: the same answer and error
-//! number at every step, the same tree, contents, permissions, owners, sizes, links, targets, devices and attributes; and
-//! each step stamps the same of the inodes that it names and of their directories.
+//! One seeded stream of operations, applied to the kernel's ext4 on a loop device and to ours: the same answer and
+//! error number at every step, the same tree, contents, permissions, owners, sizes, links, targets, devices and
+//! attributes; and each step stamps the same of the inodes that it names and of their directories.
 //!
-//! Not compared: the times themselves (two clocks) unless they were set; inode numbers; `st_blocks`, which counts blocks
-//! of extent trees, and those depend on how the two allocators cut a file into pieces; the size of a directory of more
-//! than one block, which depends on when its leaves were split; where the holes of a file are,
+//! Not compared: the times themselves (two clocks) unless they were set; inode numbers; `st_blocks`, which counts
+//! blocks of extent trees, and those depend on how the two allocators cut a file into pieces; the size of a directory
+//! of more than one block, which depends on when its leaves were split; where the holes of a file are,
 //! because the kernel turns short holes and unwritten ends of a file into zeros where that saves extents
 //! (`extent_max_zeroout_kb`) and shows pages that were read from a hole as data.
 

@@ -2,9 +2,9 @@
 //! what the step touched; the whole tree now and then and after each of several remounts; at the end e2fsck and our
 //! checker.
 //!
-//! Each task has a directory of its own, in which nobody else works, and all share one, in which they take turns: so the
-//! model knows what every step has to give, although steps of several tasks are under way at once. Names move from a
-//! task's directory into the shared one, never back. A failure names its seed; it is replayed by
+//! Each task has a directory of its own, in which nobody else works, and all share one, in which they take turns: so
+//! the model knows what every step has to give, although steps of several tasks are under way at once. Names move from
+//! a task's directory into the shared one, never back. A failure names its seed; it is replayed by
 //!
 //! ```text
 //! ONEWRITE_SEED=… ONEWRITE_SEEDS=1 cargo test -p onewrite-fs --test ext4_model
@@ -293,8 +293,8 @@ fn tasks_agree_with_the_model_under_every_cache_policy() {
     }
 }
 
-/// A page that is written in part, read as a hole and driven out of the cache before its block was allocated, once came back
-/// from that block, which held what was there before; behind the end of the file it stayed.
+/// A page that is written in part, read as a hole and driven out of the cache before its block was allocated, once came
+/// back from that block, which held what was there before; behind the end of the file it stayed.
 #[test]
 fn a_page_that_leaves_the_cache_while_its_block_is_allocated_keeps_its_content() {
     let options = MountOptions { cache_pages: 288, cache_policy: PolicyKind::Sieve, ..MountOptions::new(Mode::Data) };

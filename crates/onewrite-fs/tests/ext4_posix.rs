@@ -265,7 +265,8 @@ fn ranges_go_out_of_and_into_a_file_of_many_extents() {
     });
 }
 
-/// Whoever waits for the lock of a file that is deleted meanwhile must not write to its inode, which may be another's by then.
+/// Whoever waits for the lock of a file that is deleted meanwhile must not write to its inode, which may be another's
+/// by then.
 #[test]
 fn a_change_that_waits_while_the_file_is_deleted_finds_it_gone() {
     type Change = fn(Rc<Ext4>, Ino) -> std::pin::Pin<Box<dyn Future<Output = FsResult<()>>>>;

@@ -1,4 +1,5 @@
-//! Hardly any room: what leaves the page cache, or a transaction that ends, in the middle of an operation changes nothing.
+//! Hardly any room: what leaves the page cache, or a transaction that ends, in the middle of an operation changes
+//! nothing.
 
 mod support;
 

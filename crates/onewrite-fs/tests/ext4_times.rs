@@ -1,5 +1,5 @@
-//! Times at the ends of what an inode can hold: set through the kernel's ext4 and through ours, they read alike, at once,
-//! after a mount, and through each other; with inodes of 256 bytes and of 128.
+//! Times at the ends of what an inode can hold: set through the kernel's ext4 and through ours, they read alike, at
+//! once, after a mount, and through each other; with inodes of 256 bytes and of 128.
 
 mod support;
 

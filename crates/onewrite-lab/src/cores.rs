@@ -1,5 +1,5 @@
-//! Cores: independent runs side by side. Each is single-threaded and of its own; what comes out does not depend on how many
-//! there are at once.
+//! Cores: independent runs side by side. Each is single-threaded and of its own; what comes out does not depend on how
+//! many there are at once.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! # Invariants
-//! - What stands under the final name is whole: the file that was there before, or the new one. `kill -9` leaves no more than a
-//!   file with the name of a partial one, which may be deleted.
-//! - Pipes, devices and what the kernel makes up in `/proc` are written straight through, and so is a file in a directory
-//!   that takes no new names; a symbolic link is followed to where it leads.
+//! - What stands under the final name is whole: the file that was there before, or the new one. `kill -9` leaves no
+//!   more than a file with the name of a partial one, which may be deleted.
+//! - Pipes, devices and what the kernel makes up in `/proc` are written straight through, and so is a file in a
+//!   directory that takes no new names; a symbolic link is followed to where it leads.
 //! - A file that is replaced keeps its permissions and, where that is allowed, its owner.
 
 use std::collections::BTreeSet;
@@ -167,7 +167,8 @@ impl Drop for Partial {
     }
 }
 
-/// Removes every partial file, before the process ends without unwinding. From then on none is made: whoever tries waits.
+/// Removes every partial file, before the process ends without unwinding. From then on none is made: whoever tries
+/// waits.
 pub fn remove_all() {
     let partials = partials();
     for path in partials.iter() {
@@ -203,7 +204,8 @@ fn destination(path: &Path) -> io::Result<Option<PathBuf>> {
     Err(Errno::LOOP.into())
 }
 
-/// Makes sure that the file at `target` may be written and is used by nobody else; one that may not be read is not held.
+/// Makes sure that the file at `target` may be written and is used by nobody else; one that may not be read is not
+/// held.
 fn replaceable(target: &Path, metadata: Metadata) -> io::Result<(Metadata, Option<Hold>)> {
     OpenOptions::new().write(true).open(target)?;
     match Hold::take(target, Access::Alone) {

@@ -244,8 +244,8 @@ pub struct DeviceFigures {
     pub flash_program_bytes: u64,
     /// Flash bytes programmed for each byte written; none where there is no flash.
     pub waf: Option<f64>,
-    /// Flash bytes programmed for each byte that the application wrote, what wears the device out; none where there is no
-    /// flash or nothing was written.
+    /// Flash bytes programmed for each byte that the application wrote, what wears the device out; none where there is
+    /// no flash or nothing was written.
     pub flash_bytes_per_application_byte: Option<f64>,
     /// FLUSH commands.
     pub flushes: u64,

@@ -52,8 +52,8 @@ pub struct Cli {
 pub enum Command {
     /// Make an ext4 file system in an image or on a disk.
     Mkfs(Mkfs),
-    /// Replay the log of an image, check every structure and, with -p or -y, repair it. Exits as fsck(8): 0 clean, 1 repaired,
-    /// 4 errors left, 8 could not be checked, 16 not understood.
+    /// Replay the log of an image, check every structure and, with -p or -y, repair it. Exits as fsck(8): 0 clean, 1
+    /// repaired, 4 errors left, 8 could not be checked, 16 not understood.
     Fsck(Fsck),
     /// List a directory of an image.
     Ls(Ls),
@@ -84,7 +84,8 @@ pub enum Command {
     Trace(Trace),
     /// List device profiles; show, measure and draw one.
     Device(Device),
-    /// Find out what a device's write buffer does: buffer against flash reads, the eviction spot, FLUSH against eviction.
+    /// Find out what a device's write buffer does: buffer against flash reads, the eviction spot, FLUSH against
+    /// eviction.
     Probe(Probe),
     /// Measure what this machine costs, or print a host profile.
     #[command(subcommand)]
@@ -124,7 +125,8 @@ pub struct Fsck {
     /// Write nothing: replay the log in memory.
     #[arg(short = 'n', conflicts_with_all = ["safe", "all"])]
     pub no_changes: bool,
-    /// Repair what is safe (counts, bitmaps, orphans, link counts, checksums of sound content); if that is not enough, nothing.
+    /// Repair what is safe (counts, bitmaps, orphans, link counts, checksums of sound content); if that is not enough,
+    /// nothing.
     #[arg(short = 'p', conflicts_with = "all")]
     pub safe: bool,
     /// Repair everything: what has no name goes to lost+found, what cannot be kept is dropped. All or nothing.
@@ -157,8 +159,8 @@ pub struct JobArgs {
     /// What translates pages to flash in it.
     #[command(flatten)]
     pub layer: LayerArgs,
-    /// What was written to an emulated device before, by another tenant who trimmed nothing; `--precondition` is another
-    /// name for it.
+    /// What was written to an emulated device before, by another tenant who trimmed nothing; `--precondition` is
+    /// another name for it.
     #[arg(long, value_enum, default_value_t = AgeArg::None, alias = "precondition")]
     pub age: AgeArg,
     /// Host profile: `default`, `ideal` (nothing costs time) or a file written by `onewrite host measure`.
@@ -177,11 +179,12 @@ pub struct JobArgs {
     /// lru-wsr, bplru, arc, s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
-    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj and zp).
+    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj
+    /// and zp).
     #[arg(long)]
     pub nodelalloc: bool,
-    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON that
-    /// `onewrite probe` wrote [default: what the device states].
+    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON
+    /// that `onewrite probe` wrote [default: what the device states].
     #[arg(long, value_name = "SIZE|FILE")]
     pub eviction_spot: Option<String>,
     /// Before the jobs make everything durable and empty the page cache of what is clean, as `echo 3 >
@@ -244,8 +247,8 @@ pub struct Run {
     /// What stands between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
-    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async; with
-    /// zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid [default: ordered].
+    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async;
+    /// with zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid [default: ordered].
     #[arg(long)]
     pub mode: Option<String>,
     /// Write the result as JSON to this file, or to standard output (-).
@@ -254,8 +257,8 @@ pub struct Run {
     /// Write every request to the device to this file, as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every page of a file that is read or written through the page cache to this file, as `onewrite cache` reads it:
-    /// the before-cache trace (compressed if it ends in .zst, .gz or .xz).
+    /// Write every page of a file that is read or written through the page cache to this file, as `onewrite cache`
+    /// reads it: the before-cache trace (compressed if it ends in .zst, .gz or .xz).
     #[arg(long, value_name = "FILE")]
     pub page_trace: Option<PathBuf>,
     /// Save the content of the device after the run as an image that Linux mounts.
@@ -352,8 +355,8 @@ pub struct Probe {
 /// `onewrite crash`
 #[derive(Debug, Args)]
 pub struct Crash {
-    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, a fio job file, `varmail`, `fileserver`,
-    /// `webserver`, `webproxy`, `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
+    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, a fio job file, `varmail`,
+    /// `fileserver`, `webserver`, `webproxy`, `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     pub workload: String,
     /// Options of job files.
     #[command(flatten)]
@@ -361,19 +364,20 @@ pub struct Crash {
     /// Runtime of every job of a job file.
     #[arg(long, value_name = "TIME", value_parser = size::span)]
     pub runtime: Option<Duration>,
-    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async; with
-    /// zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
+    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async;
+    /// with zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
     #[arg(long, default_value = "ordered")]
     pub mode: String,
-    /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps; a tenth of the cuts falls inside the
-    /// emulated device itself, in zp and zp-data all. By default a disk with FUA that may lose any of what was not flushed.
+    /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps; a tenth of the cuts falls inside
+    /// the emulated device itself, in zp and zp-data all. By default a disk with FUA that may lose any of what was not
+    /// flushed.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
     /// What translates pages to flash in it.
     #[command(flatten)]
     pub layer: LayerArgs,
-    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON that
-    /// `onewrite probe` wrote [default: what the device states].
+    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON
+    /// that `onewrite probe` wrote [default: what the device states].
     #[arg(long, value_name = "SIZE|FILE", requires = "device")]
     pub eviction_spot: Option<String>,
     /// Size of the image.
@@ -389,7 +393,8 @@ pub struct Crash {
     /// lru-wsr, bplru, arc, s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
-    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj and zp).
+    /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj
+    /// and zp).
     #[arg(long)]
     pub nodelalloc: bool,
     /// Age at which a transaction commits by itself.

@@ -1,14 +1,15 @@
 //! Escapes: names and messages that cannot command a terminal.
 //!
-//! A name in an image is whatever somebody wrote there: it may hold line breaks, escape sequences that recolour or retype
-//! the terminal, marks that turn the direction of writing, or no UTF-8 at all. What is shown to a person is escaped as
-//! `ls -b` does it (`\n`, `\033`, `\\`); what goes into a pipe or file stays as it is, byte for byte.
+//! A name in an image is whatever somebody wrote there: it may hold line breaks, escape sequences that recolour or
+//! retype the terminal, marks that turn the direction of writing, or no UTF-8 at all. What is shown to a person is
+//! escaped as `ls -b` does it (`\n`, `\033`, `\\`); what goes into a pipe or file stays as it is, byte for byte.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// A name as a person may see it: control characters, marks of direction, backslashes and bytes that are no UTF-8 escaped.
+/// A name as a person may see it: control characters, marks of direction, backslashes and bytes that are no UTF-8
+/// escaped.
 pub fn name(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

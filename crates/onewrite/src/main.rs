@@ -1,6 +1,7 @@
 //! The command line of Onewrite: arguments and printing only. What is done is done in the crates below.
 //!
-//! Standard output carries results, standard error everything else. Exit codes: see `failure`; those of `fsck` are fsck(8)'s.
+//! Standard output carries results, standard error everything else. Exit codes: see `failure`; those of `fsck` are
+//! fsck(8)'s.
 
 #[macro_use]
 mod output;

@@ -117,8 +117,8 @@ impl<T> Viewed<T> {
     }
 }
 
-/// Does `work` with a view of `image`, which needs no permission to write and changes nothing; with `rescue` it reads what is left
-/// of a damaged one. A log that waits for replay is told on standard error.
+/// Does `work` with a view of `image`, which needs no permission to write and changes nothing; with `rescue` it reads
+/// what is left of a damaged one. A log that waits for replay is told on standard error.
 pub fn with_view<T: 'static>(
     image: &Path,
     rescue: bool,
@@ -141,8 +141,8 @@ pub fn with_view<T: 'static>(
     done.with_context(|| name)
 }
 
-/// Does `work` with the file system in `image`, and unmounts it; nothing lasts unless `writes`. A log that was replayed is told on
-/// standard error.
+/// Does `work` with the file system in `image`, and unmounts it; nothing lasts unless `writes`. A log that was replayed
+/// is told on standard error.
 pub fn with_image<T: 'static>(
     image: &Path,
     writes: bool,

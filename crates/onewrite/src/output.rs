@@ -48,8 +48,8 @@ pub fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escape::message(text));
 }
 
-/// What [`out`] does: a reader that has seen enough (`onewrite cache … | head`) is no failure, a full disk is. A terminal gets no
-/// control characters but line breaks and tabs.
+/// What [`out`] does: a reader that has seen enough (`onewrite cache … | head`) is no failure, a full disk is. A
+/// terminal gets no control characters but line breaks and tabs.
 pub fn print(text: fmt::Arguments<'_>) {
     let mut stdout = std::io::stdout().lock();
     let printed = match stdout.is_terminal() {

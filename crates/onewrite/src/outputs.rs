@@ -1,7 +1,7 @@
 //! Outputs: the files that a command is going to make, looked at before it works.
 //!
-//! A slip of the hand loses nothing: an output is none of the inputs and no other output, it replaces no image that was not to be
-//! replaced, and a place that takes no file is told before the work is done whose results it is to hold.
+//! A slip of the hand loses nothing: an output is none of the inputs and no other output, it replaces no image that was
+//! not to be replaced, and a place that takes no file is told before the work is done whose results it is to hold.
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;

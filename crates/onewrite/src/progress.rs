@@ -189,8 +189,8 @@ impl Copying {
         Copying(drawn(ProgressBar::new_spinner(), "{spinner} {prefix}: {bytes}, {bytes_per_sec}", name))
     }
 
-    /// Finds out how much `nodes` of `source` are, so that the time left can be told. If it is time to stop, the copy itself
-    /// hears of it next.
+    /// Finds out how much `nodes` of `source` are, so that the time left can be told. If it is time to stop, the copy
+    /// itself hears of it next.
     pub async fn weigh<S: Source>(&mut self, source: &S, nodes: impl Iterator<Item = S::Node>) {
         // Only a bar that is seen is worth a walk.
         if !self.0.is_hidden()

@@ -1,6 +1,7 @@
 //! Sizes and spans on the command line: `64M`, `1GiB`, `500MB`, `60s`.
 //!
-//! Bare letters and `iB` are powers of 1024, `B` with a letter powers of 1000, as `ls --block-size` and `numfmt` have it.
+//! Bare letters and `iB` are powers of 1024, `B` with a letter powers of 1000, as `ls --block-size` and `numfmt` have
+//! it.
 
 use std::str::FromStr;
 use std::time::Duration;

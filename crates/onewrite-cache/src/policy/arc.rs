@@ -5,8 +5,8 @@
 //!   newest ◄── T2: seen again ─► oldest │ B2: left T2 lately        all four together ≤ 2c
 //! ```
 //!
-//! A page that comes back from B1 was in T1 for too short: T1's target size grows; from B2: it shrinks. The oldest of T1
-//! leaves while T1 is above its target, else the oldest of T2.
+//! A page that comes back from B1 was in T1 for too short: T1's target size grows; from B2: it shrinks. The oldest of
+//! T1 leaves while T1 is above its target, else the oldest of T2.
 //!
 //! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4. Invariants:
 //! those of the picture (in a file system, where pages are held back for a while, kept at each insertion).

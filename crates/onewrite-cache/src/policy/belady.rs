@@ -1,11 +1,11 @@
 //! Belady's optimum: the page whose next use is farthest away leaves. A bound, for the simulator only.
 //!
-//! It knows the future, which [`FutureBuilder`] gathers from the same requests beforehand: 4 bytes for each. It minimises
-//! misses and does not see that dirty pages cost more.
+//! It knows the future, which [`FutureBuilder`] gathers from the same requests beforehand: 4 bytes for each. It
+//! minimises misses and does not see that dirty pages cost more.
 //!
 //! Source: Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966.
-//! Invariant: `order` holds every slot that is in, under the request that uses its page next. Of pages never used again,
-//! the one in the highest slot leaves first: misses are the same whichever it is.
+//! Invariant: `order` holds every slot that is in, under the request that uses its page next. Of pages never used
+//! again, the one in the highest slot leaves first: misses are the same whichever it is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 //!
 //! A block has a record while at least one of its pages is in the cache.
 //!
-//! Invariants: a page is in the list of its block; `sorted` holds the pages of the block that leaves, the first one last; a record
-//! without pages is free.
+//! Invariants: a page is in the list of its block; `sorted` holds the pages of the block that leaves, the first one
+//! last; a record without pages is free.
 
 use super::links::{Links, List, NONE};
 use super::numbers::Numbers;

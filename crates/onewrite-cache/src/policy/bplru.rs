@@ -1,9 +1,9 @@
 //! BPLRU: LRU of flash blocks; the one used longest ago leaves as a whole, in the order of its sectors.
 //!
 //! *LRU compensation*: a block whose pages turned dirty one after the other, from its first to its last, is a finished
-//! sequential write and goes to the end of the list at once. *Page padding*, the algorithm's other half, is left out: it
-//! reads what is missing of the block and writes the block whole, which is the work of the device that the algorithm was
-//! made for; a policy names victims among pages that are here.
+//! sequential write and goes to the end of the list at once. *Page padding*, the algorithm's other half, is left out:
+//! it reads what is missing of the block and writes the block whole, which is the work of the device that the algorithm
+//! was made for; a policy names victims among pages that are here.
 //!
 //! Source: Kim and Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST 2008.
 //! Invariants: the list holds every block that has pages.

@@ -5,9 +5,9 @@
 //!                                  edge        victim: its oldest clean page, else the oldest page
 //! ```
 //!
-//! Source: Park et al., "CFLRU: a replacement algorithm for flash memory", CASES 2006, with the static window of 25% that
-//! the dissertation uses (§2.4.3). Invariants: the window is the last `min(window, length)` slots of the list; `clean`
-//! holds its clean slots in the order of the list.
+//! Source: Park et al., "CFLRU: a replacement algorithm for flash memory", CASES 2006, with the static window of 25%
+//! that the dissertation uses (§2.4.3). Invariants: the window is the last `min(window, length)` slots of the list;
+//! `clean` holds its clean slots in the order of the list.
 
 use super::links::{Links, List, NONE};
 use super::slots::PerSlot;

@@ -1,7 +1,8 @@
 //! CLOCK: a circle of pages with a bit for each; the hand clears bits and stops at the first page without one.
 //!
-//! Each access sets the bit, the one that brings the page in too, as paging hardware does; so without writes TS-CLOCK and
-//! CLOCK choose the same. The new page takes the victim's place and the hand passes on, which grants it a whole turn.
+//! Each access sets the bit, the one that brings the page in too, as paging hardware does; so without writes TS-CLOCK
+//! and CLOCK choose the same. The new page takes the victim's place and the hand passes on, which grants it a whole
+//! turn.
 //!
 //! Source: Corbató 1968; dissertation §2.3. Invariant: the ring holds every slot that is in.
 

@@ -5,11 +5,11 @@
 //!   entered: chain ─► (offset, slot), sorted, with a hand on one of them          only one block at a time
 //! ```
 //!
-//! So order costs a sort when the hand enters a block, not a search for each page that turns dirty, and a block that waits weighs
-//! little, however few pages it has. A page that leaves a chain by itself is looked for there.
+//! So order costs a sort when the hand enters a block, not a search for each page that turns dirty, and a block that
+//! waits weighs little, however few pages it has. A page that leaves a chain by itself is looked for there.
 //!
-//! Invariants: a dirty page is in the chain of its block or, if the hand is in that block, among the sorted; the hand is on
-//! one of them; a record without members is free.
+//! Invariants: a dirty page is in the chain of its block or, if the hand is in that block, among the sorted; the hand
+//! is on one of them; a record without members is free.
 
 use super::PageNo;
 use super::blocks::BlockPages;
@@ -186,8 +186,8 @@ impl DirtyBlocks {
         self.entered = record;
     }
 
-    /// The first dirty page from the hand on for which `is_victim` holds; the hand goes to the one behind it. Past the last of
-    /// its block, and if it is in none, it goes on in `record`, which has dirty pages, and a victim among them.
+    /// The first dirty page from the hand on for which `is_victim` holds; the hand goes to the one behind it. Past the
+    /// last of its block, and if it is in none, it goes on in `record`, which has dirty pages, and a victim among them.
     pub(super) fn sweep(&mut self, record: u32, is_victim: impl Fn(u32) -> bool) -> u32 {
         if self.entered == NONE {
             self.go_in(record);

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! An entry is named by its place, which does not change while the queue moves on. A page that is forgotten leaves its
-//! chain at once and the queue when it is the oldest, or when there are more forgotten ones than a chunk and one for every
-//! sixteen remembered ones.
+//! chain at once and the queue when it is the oldest, or when there are more forgotten ones than a chunk and one for
+//! every sixteen remembered ones.
 //!
-//! Invariants: an entry is in the chain of its page, or forgotten; no page is in a chain twice; the oldest entry is not a
-//! forgotten one.
+//! Invariants: an entry is in the chain of its page, or forgotten; no page is in a chain twice; the oldest entry is not
+//! a forgotten one.
 
 use std::collections::VecDeque;
 

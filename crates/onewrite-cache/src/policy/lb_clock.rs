@@ -1,14 +1,14 @@
 //! LB-CLOCK: a clock of flash blocks; of those not used lately, the one with the most pages leaves as a whole.
 //!
-//! A block has a bit, set by each access to one of its pages. To choose, the hand goes round once: it clears the bits that
-//! are set, and the blocks whose bit was not set are the candidates; if there are none it goes round once more. The
-//! candidate with the most pages leaves, in the order of its sectors; of equals the first that the hand met. A new block
-//! comes in just before the hand. The bit of a block whose last page turns dirty is cleared: sequential writes are done
-//! with it.
+//! A block has a bit, set by each access to one of its pages. To choose, the hand goes round once: it clears the bits
+//! that are set, and the blocks whose bit was not set are the candidates; if there are none it goes round once more.
+//! The candidate with the most pages leaves, in the order of its sectors; of equals the first that the hand met. A new
+//! block comes in just before the hand. The bit of a block whose last page turns dirty is cleared: sequential writes
+//! are done with it.
 //!
-//! Source: Debnath et al., "Large Block CLOCK (LB-CLOCK): a write caching algorithm for solid state disks", MASCOTS 2009,
-//! made for a write buffer; here reads count as writes do. Where it leaves the hand is our reading: at its starting point.
-//! Invariant: the ring holds every block that has pages.
+//! Source: Debnath et al., "Large Block CLOCK (LB-CLOCK): a write caching algorithm for solid state disks", MASCOTS
+//! 2009, made for a write buffer; here reads count as writes do. Where it leaves the hand is our reading: at its
+//! starting point. Invariant: the ring holds every block that has pages.
 
 use super::blocks::{Blocks, Home};
 use super::links::Ring;

@@ -173,10 +173,10 @@ impl List {
 
 /// A circle of slots with a hand that rests on one of them.
 ///
-/// It is kept as a queue from the hand on: the hand passes a slot by moving it from the front to the back, so that memory
-/// is walked in order. A slot that leaves elsewhere stays in the queue as a hole, dropped when it comes to the front or
-/// when the queue is full. What comes in goes to the back, so a slot's holes stand before the slot itself, and it is enough to
-/// count them.
+/// It is kept as a queue from the hand on: the hand passes a slot by moving it from the front to the back, so that
+/// memory is walked in order. A slot that leaves elsewhere stays in the queue as a hole, dropped when it comes to the
+/// front or when the queue is full. What comes in goes to the back, so a slot's holes stand before the slot itself, and
+/// it is enough to count them.
 ///
 /// Invariants: `holes` counts a slot's entries in the queue that are holes, its first ones; the front is none.
 #[derive(Clone, Debug)]

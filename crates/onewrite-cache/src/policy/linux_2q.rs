@@ -11,9 +11,9 @@
 //! the active list is longer than the inactive one, its oldest pages go to the front of the inactive list, unmarked;
 //! a marked one has one more turn in the active list first. The oldest inactive page is the victim.
 //!
-//! Source: Bovet and Cesati, Understanding the Linux Kernel, 2005, ch. 17 (`mark_page_accessed`, `refill_inactive`); the
-//! balance is that of `inactive_file_is_low` in the kernels of the dissertation's time. Invariants: each slot that is in
-//! is in exactly the list that its flag says.
+//! Source: Bovet and Cesati, Understanding the Linux Kernel, 2005, ch. 17 (`mark_page_accessed`, `refill_inactive`);
+//! the balance is that of `inactive_file_is_low` in the kernels of the dissertation's time. Invariants: each slot that
+//! is in is in exactly the list that its flag says.
 
 use super::links::{Links, List};
 use super::slots::PerSlot;

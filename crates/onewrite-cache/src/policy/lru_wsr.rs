@@ -1,10 +1,10 @@
 //! LRU-WSR: LRU that gives a dirty page a second chance unless it has proved cold.
 //!
-//! A dirty page at the end of the list whose cold flag is not set gets the flag and goes back to the front; a clean page,
-//! or a dirty one with the flag, is the victim. An access clears the flag.
+//! A dirty page at the end of the list whose cold flag is not set gets the flag and goes back to the front; a clean
+//! page, or a dirty one with the flag, is the victim. An access clears the flag.
 //!
-//! Source: Jung et al., "LRU-WSR: integration of LRU and writes sequence reordering for flash memory", IEEE Transactions
-//! on Consumer Electronics 54(3), 2008. Invariants: as LRU; only dirty pages are cold.
+//! Source: Jung et al., "LRU-WSR: integration of LRU and writes sequence reordering for flash memory", IEEE
+//! Transactions on Consumer Electronics 54(3), 2008. Invariants: as LRU; only dirty pages are cold.
 
 use super::links::{Links, List};
 use super::slots::PerSlot;

@@ -52,17 +52,19 @@ impl Slot {
     }
 }
 
-/// Where a page lives, counted in pages: pages of near numbers lie near on the device, and a flash block holds the pages
-/// whose numbers give the same quotient by its size. Names a page that has left, too.
+/// Where a page lives, counted in pages: pages of near numbers lie near on the device, and a flash block holds the
+/// pages whose numbers give the same quotient by its size. Names a page that has left, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u64);
 
-/// A replacement policy: sees accesses and names victims. The same in the simulator and in the file systems' page cache.
+/// A replacement policy: sees accesses and names victims. The same in the simulator and in the file systems' page
+/// cache.
 ///
 /// # Contract
 /// A slot is inserted before anything else is said of it, and inserted once; the insertion is the page's first access
-/// and the page is clean then. [`Policy::victim`] names a slot that is in; whoever asked removes that slot next, or says
-/// why not by an access. A write is an access (or an insertion) followed by [`Policy::dirtied`] if the page was clean.
+/// and the page is clean then. [`Policy::victim`] names a slot that is in; whoever asked removes that slot next, or
+/// says why not by an access. A write is an access (or an insertion) followed by [`Policy::dirtied`] if the page was
+/// clean.
 pub trait Policy {
     /// A page came in, by its first access.
     fn insert(&mut self, slot: Slot, page: PageNo);

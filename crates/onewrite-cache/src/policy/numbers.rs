@@ -1,7 +1,7 @@
 //! Numbers: finds the record of a number, where the records themselves say their numbers.
 //!
-//! Open addressing with linear probing, at most half full, without tombstones: a removal shifts what follows back. Four bytes
-//! an entry. Whoever asks says how a record tells its number.
+//! Open addressing with linear probing, at most half full, without tombstones: a removal shifts what follows back. Four
+//! bytes an entry. Whoever asks says how a record tells its number.
 //!
 //! Invariant: every record stands between its home entry and the next empty one.
 

@@ -7,12 +7,12 @@
 //!           ghosts (as many as main) ──comes back──► main
 //! ```
 //!
-//! Uses are counted up to three, the first access not. When the small queue is at its size its oldest page is looked at,
-//! else the oldest of main; a page that moves to main begins with no uses there, and if main is then above its size, main
-//! gives the victim.
+//! Uses are counted up to three, the first access not. When the small queue is at its size its oldest page is looked
+//! at, else the oldest of main; a page that moves to main begins with no uses there, and if main is then above its
+//! size, main gives the victim.
 //!
-//! Source: Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023, algorithm 1. Invariants: a slot is
-//! in the queue that its flag says; there are no more ghosts than main may hold.
+//! Source: Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023, algorithm 1. Invariants: a slot
+//! is in the queue that its flag says; there are no more ghosts than main may hold.
 
 use super::ghosts::Ghosts;
 use super::links::{Links, List};

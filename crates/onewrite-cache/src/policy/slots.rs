@@ -1,7 +1,8 @@
 //! Slots: what a policy keeps of each slot.
 //!
-//! The room for all of the cache is asked for at once and becomes memory as slots are used: arrays that grow beside one another
-//! leave gaps behind, and memory for each page counts. A file system may hold more than its capacity for a while, so it may grow.
+//! The room for all of the cache is asked for at once and becomes memory as slots are used: arrays that grow beside one
+//! another leave gaps behind, and memory for each page counts. A file system may hold more than its capacity for a
+//! while, so it may grow.
 
 use std::ops::{Index, IndexMut};
 

@@ -1,4 +1,5 @@
-//! TS-CLOCK: a clock that finds a flash block little used, and a second hand that evicts its dirty pages in sector order.
+//! TS-CLOCK: a clock that finds a flash block little used, and a second hand that evicts its dirty pages in sector
+//! order.
 //!
 //! ```text
 //!   t-hand  goes round all pages; takes one from each count it passes; stops at a count of zero
@@ -9,22 +10,22 @@
 //!             first dirty page of the block then under the t-hand
 //! ```
 //!
-//! A clean page that is accessed gets a count of 1. A dirty one gets `⌈4 · non_zero / pages per block⌉`, where `non_zero`
-//! is the number of dirty pages of its block with a count above zero, itself included: pages of blocks that are being
-//! written stay longer. A page that turns dirty joins `non_zero` with that access; one that turns clean keeps a count of 1
-//! at most.
+//! A clean page that is accessed gets a count of 1. A dirty one gets `⌈4 · non_zero / pages per block⌉`, where
+//! `non_zero` is the number of dirty pages of its block with a count above zero, itself included: pages of blocks that
+//! are being written stay longer. A page that turns dirty joins `non_zero` with that access; one that turns clean keeps
+//! a count of 1 at most.
 //!
-//! When a dirty page gets its count is told in two ways, and both are here ([`Counting`]): the pseudo-code sets it at the
-//! access (`ts-clock`), so that the four quarters of a block written in order get 1, 2, 3 and 4, and leave apart; the
-//! remark on paging hardware at the end of the same passage has the t-hand set it, when it meets a page whose reference bit is set
-//! (`ts-clock-scan`), so that the pages of such a block get equal counts, and leave together.
+//! When a dirty page gets its count is told in two ways, and both are here ([`Counting`]): the pseudo-code sets it at
+//! the access (`ts-clock`), so that the four quarters of a block written in order get 1, 2, 3 and 4, and leave apart;
+//! the remark on paging hardware at the end of the same passage has the t-hand set it, when it meets a page whose
+//! reference bit is set (`ts-clock-scan`), so that the pages of such a block get equal counts, and leave together.
 //!
-//! The new page takes the victim's place if the victim was under the t-hand, else the place just before the t-hand's page;
-//! either way the hand then passes on by one. While the cache fills, it stays.
+//! The new page takes the victim's place if the victim was under the t-hand, else the place just before the t-hand's
+//! page; either way the hand then passes on by one. While the cache fills, it stays.
 //!
-//! Source: dissertation §2.3; its open points are closed as DESIGN §6 says. Invariants: the ring holds every slot that is
-//! in; a block lists exactly its dirty pages; `non_zero` is what its name says; counts are at most 4; the s-hand is none
-//! or on a dirty page.
+//! Source: dissertation §2.3; its open points are closed as DESIGN §6 says. Invariants: the ring holds every slot that
+//! is in; a block lists exactly its dirty pages; `non_zero` is what its name says; counts are at most 4; the s-hand is
+//! none or on a dirty page.
 
 use super::dirty::DirtyBlocks;
 use super::links::Ring;
@@ -43,8 +44,8 @@ pub enum Counting {
     AtScan,
 }
 
-/// What a hit has to know of a page, in one word: the record of its block, whether it waits for its count, whether it is
-/// dirty, and its count.
+/// What a hit has to know of a page, in one word: the record of its block, whether it waits for its count, whether it
+/// is dirty, and its count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mark(u32);
 

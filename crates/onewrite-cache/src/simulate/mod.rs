@@ -6,11 +6,11 @@
 //!                                        └──────── after-cache trace ────────┘
 //! ```
 //!
-//! Misses count reads and writes. A write miss reads nothing. Pages left at the end are no evictions. Policies that evict
-//! by flash block write all dirty pages of the block before the miss goes on.
+//! Misses count reads and writes. A write miss reads nothing. Pages left at the end are no evictions. Policies that
+//! evict by flash block write all dirty pages of the block before the miss goes on.
 //!
-//! Source: dissertation §2.4.1. Invariants of [`Simulation`]: each resident page has one slot and the table finds it; the
-//! policy has exactly the resident slots; there are never more than the capacity.
+//! Source: dissertation §2.4.1. Invariants of [`Simulation`]: each resident page has one slot and the table finds it;
+//! the policy has exactly the resident slots; there are never more than the capacity.
 
 mod table;
 mod utilization;

@@ -7,7 +7,8 @@
 //!   tag: the bits that are left, of the page's hash │ distance from the home entry: 4 bits │ slot
 //! ```
 //!
-//! A distance of 15 stands for 15 and more. Memory is 8 bytes for each page and 4 for each entry: 16 to 24 bytes a page.
+//! A distance of 15 stands for 15 and more. Memory is 8 bytes for each page and 4 for each entry: 16 to 24 bytes a
+//! page.
 //!
 //! Invariants: every page stands between its home entry and the next empty one, its distance says how far from home; no
 //! page stands twice.
@@ -135,8 +136,8 @@ impl Table {
         (page, self.pages[slot as usize] & DIRTY != 0)
     }
 
-    /// Reads what removing a slot will read, without waiting for it: victims that do not follow one another in memory would
-    /// else wait for it twice each.
+    /// Reads what removing a slot will read, without waiting for it: victims that do not follow one another in memory
+    /// would else wait for it twice each.
     #[inline]
     pub(super) fn fetch(&self, slot: u32) {
         std::hint::black_box(self.entries[self.home(self.number(slot)).entry]);

@@ -1,7 +1,7 @@
 //! Utilization: how much of a flash block is written at a time (dissertation figure 2-5).
 //!
-//! The writes of an after-cache trace fall into *runs*: writes, one after the other, to one flash block at ascending pages.
-//! The utilization of a run is its length over the pages of a block. Reads in between do not end a run.
+//! The writes of an after-cache trace fall into *runs*: writes, one after the other, to one flash block at ascending
+//! pages. The utilization of a run is its length over the pages of a block. Reads in between do not end a run.
 
 use super::PageRequest;
 

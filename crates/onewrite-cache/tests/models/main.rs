@@ -1,5 +1,5 @@
-//! Every policy against a slow, obvious model of itself, on random traces: the same hits, the same evictions in the same
-//! order, and the policy's own check after every request.
+//! Every policy against a slow, obvious model of itself, on random traces: the same hits, the same evictions in the
+//! same order, and the policy's own check after every request.
 
 mod blocks;
 mod ghosts;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_fs::WRITE_STEP_BYTES;
 
 use super::listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::action::{AttributeChange, Blocks, content};
@@ -61,7 +62,8 @@ pub(crate) enum Step {
         node: NodeId,
         index: u64,
     },
-    /// What lies behind page `from` moves to page `to`, with the end of the file: back over a hole, or forth to make one.
+    /// What lies behind page `from` moves to page `to`, with the end of the file: back over a hole, or forth to make
+    /// one.
     Shift {
         node: NodeId,
         from: u64,
@@ -98,14 +100,15 @@ pub(crate) fn steps_of_write(cut: Steps, node: NodeId, offset: u64, length: u64,
     let (mut steps, mut start, end) = (Vec::new(), offset, offset + length);
     while start < end {
         let stop = (cut.write_end)(start, end);
+        assert!(stop == end || end - start > WRITE_STEP_BYTES, "a write of {} bytes is cut in two", end - start);
         steps.push(Step::Write { node, offset: start, length: stop - start, seed });
         start = stop;
     }
     steps
 }
 
-/// The steps that make a range of a file of `size` bytes zeros: the parts of pages at its ends, then whole pages from the last
-/// one back, though they may go together. A range that covers the last byte covers its page.
+/// The steps that make a range of a file of `size` bytes zeros: the parts of pages at its ends, then whole pages from
+/// the last one back, though they may go together. A range that covers the last byte covers its page.
 fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
     if offset >= end.min(size) {
         return Vec::new();

@@ -104,9 +104,9 @@ pub trait Subject: 'static {
     /// Mounts it; recovers it first if a cut left it so.
     async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<Self::Fs>;
 
-    /// Recovers the blocks of an image without mounting it, and says what it replayed; `None` if there was nothing to do,
-    /// or if this file system recovers in its mount alone. What a mount does afterwards depends on the blocks outside
-    /// the log alone.
+    /// Recovers the blocks of an image without mounting it, and says what it replayed; `None` if there was nothing to
+    /// do, or if this file system recovers in its mount alone. What a mount does afterwards depends on the blocks
+    /// outside the log alone.
     ///
     /// # Errors
     /// If it cannot be recovered.
@@ -115,7 +115,8 @@ pub trait Subject: 'static {
     /// What the file system's own checker finds wrong with an image at rest, a few findings at most.
     fn findings(&self, image: &Image) -> Vec<String>;
 
-    /// What a checker of somebody else finds wrong with an image that was unmounted; `None` if there is no such checker.
+    /// What a checker of somebody else finds wrong with an image that was unmounted; `None` if there is no such
+    /// checker.
     ///
     /// # Errors
     /// If the checker cannot be run.

@@ -2,8 +2,8 @@
 //!
 //! # The sets
 //! Files `/foo`, `/bar`, `/A/foo`, `/A/bar`; directories `/A` (always there), `/B`, `/A/C`. Operations are those of
-//! `core` (length 2 and 3) and of `all` (length 1). After every operation but the last there is one of three persistence
-//! points: none, fsync of what it touched, sync; after the last one of three: fsync, fdatasync, sync.
+//! `core` (length 2 and 3) and of `all` (length 1). After every operation but the last there is one of three
+//! persistence points: none, fsync of what it touched, sync; after the last one of three: fsync, fdatasync, sync.
 //!
 //! What an operation needs and the one before did not leave is put in as a dependency: before the first operation as
 //! setup, between operations as one more action. Lengths 1 and 2 are complete; of length 3 every `STRIDE`-th is taken,

@@ -1,7 +1,8 @@
 //! Beside: what `random-all` does more than `random`, put behind its operations.
 //!
-//! Ranges are taken out of files and put in, attributes and extended attributes change, and all tasks append, write past
-//! the page cache and read past it in files that all of them have, while others write these through the page cache.
+//! Ranges are taken out of files and put in, attributes and extended attributes change, and all tasks append, write
+//! past the page cache and read past it in files that all of them have, while others write these through the page
+//! cache.
 
 use onewrite_block::Choices;
 

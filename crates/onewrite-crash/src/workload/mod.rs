@@ -1,8 +1,8 @@
 //! Workloads that an exploration can be asked for by name.
 //!
 //! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample; `random:N` is N operations of several
-//! tasks, again and again with further seeds, and `random-all:N` the same with every kind of operation; `script:…` is one
-//! workload written out.
+//! tasks, again and again with further seeds, and `random-all:N` the same with every kind of operation; `script:…` is
+//! one workload written out.
 
 mod ace;
 mod beside;

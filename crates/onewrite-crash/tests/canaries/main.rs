@@ -1,5 +1,5 @@
-//! Canaries: known-bad variants of the file system, each caught within 10,000 states from each of three seeds, while the
-//! sound one passes the same.
+//! Canaries: known-bad variants of the file system, each caught within 10,000 states from each of three seeds, while
+//! the sound one passes the same.
 //!
 //! They are injected through public traits alone: ways to commit (`strategies`), devices between file system and disk
 //! that do not do as they are told (`layers`, `skipper`), and operations that are something else (`wrapped`).
@@ -205,7 +205,8 @@ fn tail_moved_before_share() {
     assert_caught("tail moved before SHARE", &canary, Ext4Subject::new(Mode::Sdj), &script(SYNCING));
 }
 
-/// Recovery that believes whatever decompresses, as the LDJ papers have it, recovers torn transactions (false recovery).
+/// Recovery that believes whatever decompresses, as the LDJ papers have it, recovers torn transactions (false
+/// recovery).
 #[test]
 fn frames_known_by_their_length_only() {
     // Of these writes nothing compresses: a part of the stream can be missing without LZ4 noticing.

@@ -1,4 +1,5 @@
-//! A checkpoint that drops an entry, or a pair of a SHARE, because a newer version of its block is in the running transaction.
+//! A checkpoint that drops an entry, or a pair of a SHARE, because a newer version of its block is in the running
+//! transaction.
 //!
 //! Which blocks the running transaction holds is not seen from outside, but a run is the same every time: the first run
 //! writes down which checkpoints bring home a block that the next commit logs again; in the second run the disk

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use onewrite_block::sync::SharedLock;
+use onewrite_block::sync::RwLock;
 use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Request, crc32c};
 use onewrite_fs::{
     Allocation, AttributeChanges, AttributeManner, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem,
@@ -57,7 +57,7 @@ pub struct Toy {
     next: Cell<u64>,
     flushes: bool,
     /// One sync at a time.
-    writing: SharedLock,
+    writing: RwLock,
 }
 
 fn put(bytes: &mut Vec<u8>, part: &[u8]) {
@@ -134,7 +134,7 @@ impl Toy {
         let (number, content) = newest.ok_or(FsError::NoFileSystem)?;
         let nodes = decoded(&content);
         let next = nodes.keys().map(|ino| ino.0).max().unwrap_or(1) + 1;
-        let writing = SharedLock::new(port.runtime());
+        let writing = RwLock::new(port.runtime());
         let (number, next) = (Cell::new(number), Cell::new(next));
         Ok(Toy { port, nodes: RefCell::new(nodes), number, next, flushes, writing })
     }
@@ -153,7 +153,7 @@ impl Toy {
     }
 
     async fn write_snapshot(&self) -> FsResult<()> {
-        let _alone = self.writing.exclusive().await;
+        let _alone = self.writing.write().await;
         let number = self.number.get() + 1;
         let pages = snapshot(number, &encoded(&self.nodes.borrow()));
         assert!(pages.len() as u64 <= HALF, "more than a toy holds");

@@ -1,7 +1,7 @@
 //! Reflink: SHARE on a file, by `FICLONERANGE` on the file itself.
 //!
-//! The file system then names one block of its own in both places, and gives a place a block of its own again when it is
-//! written. Neighbouring pairs go in one call, an `fdatasync` ends the request.
+//! The file system then names one block of its own in both places, and gives a place a block of its own again when it
+//! is written. Neighbouring pairs go in one call, an `fdatasync` ends the request.
 //!
 //! # Invariants
 //! - When a request has completed, all of its pairs are durable, and so is what their sources held: the kernel writes

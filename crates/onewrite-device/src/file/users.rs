@@ -1,7 +1,7 @@
 //! Users: who has a file or block device of the host in use, as the kernel tells it in `/proc` and `/sys`.
 //!
-//! Everything here is for naming: what keeps two users apart are `flock` and `O_EXCL` (`hold`). A use that cannot be seen
-//! from here, since it is in another namespace or was never listed, is none.
+//! Everything here is for naming: what keeps two users apart are `flock` and `O_EXCL` (`hold`). A use that cannot be
+//! seen from here, since it is in another namespace or was never listed, is none.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -134,7 +134,8 @@ fn looped(name: &str) -> Option<Loop> {
     Some(Loop { device: Path::new("/dev").join(name), number, backing })
 }
 
-/// The loop devices whose file this is, by whatever name: one that is gone, or was given in another namespace, leads nowhere.
+/// The loop devices whose file this is, by whatever name: one that is gone, or was given in another namespace, leads
+/// nowhere.
 pub(super) fn loops_of(device: u64, inode: u64) -> Vec<Loop> {
     let by_path = |one: &Loop| fs::metadata(&one.backing).map(|backing| (backing.dev(), backing.ino())).ok();
     let is_it = |one: &Loop| file_behind(&one.device).or_else(|| by_path(one)) == Some((device, inode));
@@ -148,8 +149,8 @@ pub fn loops_on(path: &Path) -> Vec<PathBuf> {
     loops.into_iter().map(|one| one.device).collect()
 }
 
-/// Programs that hold a `flock` on the file, as `1234 (name)`; a number of a file system that stacks on others is not the one
-/// that its files tell, so that then the inode alone decides.
+/// Programs that hold a `flock` on the file, as `1234 (name)`; a number of a file system that stacks on others is not
+/// the one that its files tell, so that then the inode alone decides.
 pub(super) fn lockers(device: u64, inode: u64) -> Vec<String> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let of_inode: Vec<Lock> = locks.lines().filter_map(lock).filter(|lock| lock.inode == inode).collect();

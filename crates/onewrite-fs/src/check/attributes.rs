@@ -15,8 +15,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Counts a reference to an inode's block of attributes, checking the block at the first; returns the blocks that the
-    /// inode counts for it.
+    /// Counts a reference to an inode's block of attributes, checking the block at the first; returns the blocks that
+    /// the inode counts for it.
     pub(super) async fn claim_attributes(&mut self, number: u32, inode: &Inode) -> u64 {
         let block = inode.file_acl;
         if block == 0 {

@@ -52,7 +52,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
-/// What the superblock names as the file of orphans, if the feature orphan_file is set and no file can have that number.
+/// What the superblock names as the file of orphans, if the feature orphan_file is set and no file can have that
+/// number.
 pub(crate) fn impossible_orphan_file(superblock: &RawSuperblock, layout: &Layout) -> Option<u32> {
     let number = superblock.orphan_file_inum.get();
     let is_possible = (layout.first_inode..=layout.inode_count).contains(&number);

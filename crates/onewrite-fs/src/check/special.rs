@@ -101,8 +101,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         Some(next).filter(|&block| self.layout.contains_block(block))
     }
 
-    /// Compares inode 7 with what it must be: indirect blocks that are the kept blocks themselves, each listing its copies
-    /// in the groups with backups.
+    /// Compares inode 7 with what it must be: indirect blocks that are the kept blocks themselves, each listing its
+    /// copies in the groups with backups.
     async fn check_resize_inode(&mut self) {
         let Some(inode) = self.read_inode(RESIZE_INODE).await else { return };
         let place = Place::Inode(RESIZE_INODE);

@@ -1,7 +1,7 @@
 //! Backing: what ext4 tells the page layer of its files.
 //!
-//! A page lies where the extent tree says, or newer in the journal; it goes to the block that it has. So [`Backing::target`]
-//! looks the block up, and [`Backing::assign`] only adds.
+//! A page lies where the extent tree says, or newer in the journal; it goes to the block that it has. So
+//! [`Backing::target`] looks the block up, and [`Backing::assign`] only adds.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -78,8 +78,8 @@ impl Backing for Volume {
         if node.map_version.get() != version {
             return Ok(Target::Changed);
         }
-        // A hole: being cut around the page, or of a file that is going; its owner knows. Or the page is delayed and came
-        // since the batch began.
+        // A hole: being cut around the page, or of a file that is going; its owner knows. Or the page is delayed and
+        // came since the batch began.
         let Mapping::Mapped(extent) = mapping else { return Ok(Target::Nowhere) };
         let found = Found { index: pages.start, block: extent.physical, is_unwritten: extent.unwritten };
         Ok(Target::Room { count: extent.length.into(), found })

@@ -209,8 +209,9 @@ impl Allocator<'_> {
         }
     }
 
-    /// As [`Allocator::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if that is
-    /// free, else where there is room behind it, as Linux rounds requests up. `is_kept` says that the blocks are of those kept for delayed pages.
+    /// As [`Allocator::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if
+    /// that is free, else where there is room behind it, as Linux rounds requests up. `is_kept` says that the blocks
+    /// are of those kept for delayed pages.
     ///
     /// # Errors
     /// As [`Allocator::allocate_blocks`].
@@ -444,8 +445,8 @@ fn room_blocks(logical: u32, wanted: u32) -> u32 {
     (doubled.min(u64::from(ROOM_BLOCKS_MAX)) as u32).max(ROOM_BLOCKS_MIN).next_multiple_of(8)
 }
 
-/// Up to `wanted` free bits at a multiple of eight where there are `room` ones in a row; the first behind `from` or else
-/// before it.
+/// Up to `wanted` free bits at a multiple of eight where there are `room` ones in a row; the first behind `from` or
+/// else before it.
 fn find_room(
     bitmap: &Bitmap,
     waiting: Option<&Bitmap>,

@@ -1,9 +1,9 @@
 //! Guard: what an image's references may name, checked before they are followed.
 //!
-//! Its one idea: superblocks, descriptors, bitmaps, inode tables and the log lie where the descriptors say, for as long as
-//! a mount lasts. Whatever else names one of those blocks (an extent, an index, a block of attributes, a bitmap that calls
-//! it free) is damage, and is refused before it is read, taken or freed: a file can then never write over structure.
-//! The kernel does the same (`block_validity`).
+//! Its one idea: superblocks, descriptors, bitmaps, inode tables and the log lie where the descriptors say, for as long
+//! as a mount lasts. Whatever else names one of those blocks (an extent, an index, a block of attributes, a bitmap that
+//! calls it free) is damage, and is refused before it is read, taken or freed: a file can then never write over
+//! structure. The kernel does the same (`block_validity`).
 
 use super::balloc::Groups;
 use super::format::{Inode, Layout, RawGroupDescriptor};

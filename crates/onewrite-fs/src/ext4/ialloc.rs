@@ -3,8 +3,8 @@
 //! A file's inode goes to its directory's group, a directory's to the group with the most free blocks among those with
 //! free inodes (top-level directories) or near its parent: so directories spread and their files stay together.
 //!
-//! The orphan list is a chain through `dtime` from the superblock: inodes that lost their last name, or whose content is
-//! being cut, until that is done. Recovery goes through it.
+//! The orphan list is a chain through `dtime` from the superblock: inodes that lost their last name, or whose content
+//! is being cut, until that is done. Recovery goes through it.
 
 use std::rc::Rc;
 

@@ -133,7 +133,8 @@ impl Node {
         }
     }
 
-    /// Counts blocks that the inode has no more. A count that was too small is for the checker to find; it ends at zero.
+    /// Counts blocks that the inode has no more. A count that was too small is for the checker to find; it ends at
+    /// zero.
     pub(super) fn drop_blocks(&self, count: u64) {
         let mut inode = self.inode.borrow_mut();
         inode.sectors = inode.sectors.saturating_sub(count * super::map::SECTORS_PER_BLOCK);

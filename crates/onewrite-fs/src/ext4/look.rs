@@ -1,4 +1,5 @@
-//! Looks: the reading half of the file-system API on a mounted ext4. Each takes the locks of the inodes that it names, shared.
+//! Looks: the reading half of the file-system API on a mounted ext4. Each takes the locks of the inodes that it names,
+//! shared.
 
 use super::format::inode::flags;
 use super::map::Mapping;

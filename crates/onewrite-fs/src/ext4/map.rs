@@ -440,8 +440,8 @@ impl Extents<'_> {
         Ok(emptied)
     }
 
-    /// Brings what an only leaf holds into the inode, if it fits there; joining extents may have made it so. The inode is
-    /// the caller's to save.
+    /// Brings what an only leaf holds into the inode, if it fits there; joining extents may have made it so. The inode
+    /// is the caller's to save.
     pub(super) async fn flatten(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
         let path = self.path(node, 0).await?;
         let &[root, Step { block: Some(block), .. }] = &path[..] else { return Ok(()) };

@@ -1,11 +1,11 @@
 //! The ext4 file system: real images, real logs, the modes of DESIGN §4.
 //!
-//! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the layout.
-//! Inside, from the top: `ops` and `look` (operations), then five views of a volume (`views`): directories (`dir`,
-//! `create`, `rename`), contents (`write`, `truncate`, `shift`, `delayed`), extents (`map`, `survey`), the allocator
-//! (`balloc`, `ialloc`), extended attributes (`attributes`); below them `inodes`, `volume` (metadata blocks), `guard` (what
-//! may be referred to). `backing` joins it to the page layer; `mount`, `open`, `tasks` and `sync` are its life.
-//! Beside it stands [`view`], which only reads, and reads more.
+//! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the
+//! layout. Inside, from the top: `ops` and `look` (operations), then five views of a volume (`views`): directories
+//! (`dir`, `create`, `rename`), contents (`write`, `truncate`, `shift`, `delayed`), extents (`map`, `survey`), the
+//! allocator (`balloc`, `ialloc`), extended attributes (`attributes`); below them `inodes`, `volume` (metadata blocks),
+//! `guard` (what may be referred to). `backing` joins it to the page layer; `mount`, `open`, `tasks` and `sync` are its
+//! life. Beside it stands [`view`], which only reads, and reads more.
 
 mod attributes;
 mod backing;

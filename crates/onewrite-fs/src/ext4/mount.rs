@@ -105,8 +105,8 @@ impl Ext4 {
         &self.volume.options
     }
 
-    /// Lets `watcher` know of every read and write of a file's content that goes through the page cache: the file, its pages,
-    /// and whether they are written. That is the before-cache trace; structure is not in it, nor is direct I/O.
+    /// Lets `watcher` know of every read and write of a file's content that goes through the page cache: the file, its
+    /// pages, and whether they are written. That is the before-cache trace; structure is not in it, nor is direct I/O.
     pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, bool) + 'static) {
         self.volume.pages.watch(Box::new(watcher));
     }

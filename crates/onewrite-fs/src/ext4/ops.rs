@@ -1,8 +1,9 @@
 //! The operations: the file-system API on a mounted ext4.
 //!
-//! Locks: a rename takes the volume's rename lock; then directories by inode number, then the inode that is named. Steps:
-//! every operation is one step, except writes (one for each 64 KiB), and cuts and deletions of files with more extents
-//! than fit a transaction (one for each extent, the inode on the orphan list meanwhile).
+//! Locks: a rename takes the volume's rename lock; then directories by inode number, then the inode that is named.
+//! Steps: every operation is one step, except writes (one for each [`WRITE_STEP_BYTES`](crate::WRITE_STEP_BYTES)), and
+//! cuts and deletions of files with more extents than fit a transaction (one for each extent, the inode on the orphan
+//! list meanwhile).
 
 use std::rc::Rc;
 

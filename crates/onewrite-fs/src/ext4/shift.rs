@@ -3,8 +3,8 @@
 //! No content moves: extents behind the place get new logical numbers. Before that, everything of the file that is
 //! dirty is written and its pages leave the cache, for a page is known by its place in the file.
 //!
-//! Steps: a collapse first makes the range a hole (see `punch`), then one step moves what lies behind and cuts the size;
-//! an insertion is one step. After a crash in between the range is a hole, as it may be on Linux.
+//! Steps: a collapse first makes the range a hole (see `punch`), then one step moves what lies behind and cuts the
+//! size; an insertion is one step. After a crash in between the range is a hole, as it may be on Linux.
 
 use std::rc::Rc;
 

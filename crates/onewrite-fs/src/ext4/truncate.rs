@@ -219,8 +219,8 @@ impl Contents<'_> {
         if first >= stop {
             return Ok(());
         }
-        // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written. So in
-        // full scope, where a transaction may end at any time that holds their pages, those stay until then, too.
+        // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written. So
+        // in full scope, where a transaction may end at any time that holds their pages, those stay until then, too.
         if self.scope != Scope::Full {
             self.pages.write_ready(self.volume, node, first..stop).await?;
             self.pages.discard(node.number(), first..stop);

@@ -152,9 +152,9 @@ impl Volume {
         Ok(())
     }
 
-    /// As [`Volume::load`], of a block that is not read as long as nothing was ever written there: `unused` then says what
-    /// it holds. While others make room and blocks are read, groups come into use and their checksums change: so both
-    /// `unused` and `verify` go by what their descriptor says when they are asked.
+    /// As [`Volume::load`], of a block that is not read as long as nothing was ever written there: `unused` then says
+    /// what it holds. While others make room and blocks are read, groups come into use and their checksums change: so
+    /// both `unused` and `verify` go by what their descriptor says when they are asked.
     pub(super) async fn load_or_make(
         &self,
         block: u64,

@@ -21,13 +21,11 @@ use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
 use super::mode::Scope;
 use super::survey::{Part, Survey};
 use super::views::Contents;
-use crate::api::{FsError, FsResult, Manner};
+use crate::api::{FsError, FsResult, Manner, WRITE_STEP_BYTES};
 use crate::content::Content;
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, PagedFile, Step, check_direct, page_key};
 
-/// Largest step of a write: what `write()` keeps whole in full scope.
-const STEP_BYTES: u64 = 64 * 1024;
 /// Largest file: 2³² blocks less one.
 pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
 /// Largest step of an allocation without content.
@@ -166,8 +164,8 @@ impl Contents<'_> {
         Ok(true)
     }
 
-    /// Allocates blocks for the holes that `survey` found, which is true: the map's lock is held, or nobody else changes
-    /// the map. The inode is the caller's to save.
+    /// Allocates blocks for the holes that `survey` found, which is true: the map's lock is held, or nobody else
+    /// changes the map. The inode is the caller's to save.
     pub(super) async fn allocate_range(
         &self,
         handle: &mut Handle,
@@ -378,13 +376,30 @@ impl Contents<'_> {
     }
 }
 
-/// Where the step that begins at `start` ends, of a write that ends at `end`: steps after the first begin at multiples
-/// of a page. Crash tests ask for it, too, so that they know the same steps.
+/// Where the step that begins at `start` ends, of a write that ends at `end`: what is left is one step if it may be;
+/// else the next step begins at a page. Crash tests ask for it, too, so that they know the same steps.
 pub fn step_end(start: u64, end: u64) -> u64 {
-    end.min(start + STEP_BYTES - start % PAGE_BYTES)
+    match end - start <= WRITE_STEP_BYTES {
+        true => end,
+        false => start + WRITE_STEP_BYTES - start % PAGE_BYTES,
+    }
 }
 
 /// Blocks that mapping so many pages may change: in the worst case each lies apart.
 pub(super) fn map_credits(pages: usize) -> usize {
     MAP_CREDITS + ALLOCATION_CREDITS * pages.min(4) + pages.div_ceil(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_a_step_is_one_wherever_it_begins() {
+        for start in [0, 1, 100, 4095, 4096, 70_001] {
+            assert_eq!(step_end(start, start + WRITE_STEP_BYTES), start + WRITE_STEP_BYTES);
+            let next = step_end(start, start + 2 * WRITE_STEP_BYTES);
+            assert!(next.is_multiple_of(PAGE_BYTES) && next - start <= WRITE_STEP_BYTES, "{start}: {next}");
+        }
+    }
 }

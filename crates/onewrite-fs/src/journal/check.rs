@@ -1,7 +1,7 @@
 //! Check: the invariants of the journal in memory, as the heads of `mod.rs` and `live.rs` state them.
 //!
-//! Called at each commit in debug builds, and by the crash explorer after every recovery. Costs one pass over the blocks
-//! of all live transactions.
+//! Called at each commit in debug builds, and by the crash explorer after every recovery. Costs one pass over the
+//! blocks of all live transactions.
 
 use super::Journal;
 use super::live::Live;

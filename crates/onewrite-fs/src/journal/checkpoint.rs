@@ -135,7 +135,8 @@ impl Journal {
     }
 
     /// Moves the tail past transactions that are home: at once if `is_forced`, else when FLUSHes of others have made it
-    /// safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its own.
+    /// safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its
+    /// own.
     async fn move_tail(&self, is_forced: bool) -> FsResult<()> {
         let _alone = self.tail.write().await;
         if self.is_closed.get() {

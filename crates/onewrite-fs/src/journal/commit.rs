@@ -166,7 +166,8 @@ pub async fn send_and_wait(log: &Log, runs: Vec<(LogBlock, Vec<Page>)>) -> Resul
 }
 
 impl Journal {
-    /// Makes a sealed transaction durable; gives back the blocks that it frees. The caller has written its ordered data.
+    /// Makes a sealed transaction durable; gives back the blocks that it frees. The caller has written its ordered
+    /// data.
     ///
     /// # Errors
     /// What the device says; the journal is then aborted.

@@ -257,7 +257,8 @@ impl Live {
         }
     }
 
-    /// The tail that would be possible now, if it is not the present one; `next` is the transaction after the live ones.
+    /// The tail that would be possible now, if it is not the present one; `next` is the transaction after the live
+    /// ones.
     pub(super) fn tail_candidate(&self, next: Tid) -> Option<TailCandidate> {
         let home = self.transactions.iter().take_while(|live| live.not_home == 0);
         let mut candidate =

@@ -308,7 +308,8 @@ impl Journal {
         self.options.commit.padding_blocks() as usize
     }
 
-    /// Puts tail (`None`: the log is empty) and sequence into the superblock and writes it; it is durable after the next FLUSH.
+    /// Puts tail (`None`: the log is empty) and sequence into the superblock and writes it; it is durable after the
+    /// next FLUSH.
     async fn write_superblock(&self, start: Option<LogBlock>, sequence: Tid) -> FsResult<()> {
         let page = {
             let mut superblock = self.superblock.borrow_mut();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! # What it rests on
-//! 1. The buffer gives pages up in the order of their last write, and after `spot` bytes of other pages all earlier ones
-//!    are in flash ([`WriteBuffer`](onewrite_block::WriteBuffer)).
+//! 1. The buffer gives pages up in the order of their last write, and after `spot` bytes of other pages all earlier
+//!    ones are in flash ([`WriteBuffer`](onewrite_block::WriteBuffer)).
 //! 2. What is in flash is found after a power cut although the map was not written ([`Geometry::oob_hints`]).
 //!
 //! Where 1 does not hold, re-reading notices; without 2, or if the spot is unknown, re-reading sends FLUSH each time.
@@ -15,8 +15,8 @@
 //! # Where the zeros go
 //! Into free log space behind the head; its owner promises that there is as much of it. They never reach the tail, and
 //! recovery takes them for the end of the log, which they are. With TRIM they go right behind the record each time, and
-//! are dropped before the flash has taken most of them. Without, they would still be in the buffer when they are written
-//! again and push nothing out, so they go round the free space.
+//! are dropped before the flash has taken most of them. Without, they would still be in the buffer when they are
+//! written again and push nothing out, so they go round the free space.
 //!
 //! Source: Kang and Eom, APSys 2017 (`papers/003`) §4 and §6; DESIGN §4, rules 5 and 7; docs/decisions/009.
 
@@ -31,8 +31,8 @@ use super::ring::{self, LogBlock};
 use crate::api::{FsError, FsResult};
 use crate::transfer::wait_all;
 
-/// Pages of a transaction, its data in place included, up to which [`Check::Hybrid`] pads. In varmail on `sata-850pro` a
-/// commit takes 9.6 ms with two paddings and 13 ms with two FLUSHes, and a page that is re-read at least 0.23 ms.
+/// Pages of a transaction, its data in place included, up to which [`Check::Hybrid`] pads. In varmail on `sata-850pro`
+/// a commit takes 9.6 ms with two paddings and 13 ms with two FLUSHes, and a page that is re-read at least 0.23 ms.
 const HYBRID_PAGES_MAX: usize = 8;
 /// Blocks that the log must have beside the padding.
 const LEAST_LOG_BLOCKS: u64 = 256;
@@ -179,8 +179,8 @@ impl ZeroPadding {
         self.blocks.get() == 0 || self.padding.check == Check::Hybrid && pages > HYBRID_PAGES_MAX
     }
 
-    /// Makes durable what has completed. Re-reading looks at the log blocks `written` and at `data`, if that is known; what
-    /// is not in flash then makes it a FLUSH.
+    /// Makes durable what has completed. Re-reading looks at the log blocks `written` and at `data`, if that is known;
+    /// what is not in flash then makes it a FLUSH.
     async fn push_out(
         &self,
         log: &Log,

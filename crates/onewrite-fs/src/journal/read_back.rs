@@ -1,7 +1,7 @@
 //! Read back: content of committed blocks that has left memory comes from the log.
 //!
-//! A block that is not home may leave memory only if its place in the log is known ([`Place`]). What is read is believed
-//! only if the entry is still the same afterwards: until then its log blocks cannot have been used again.
+//! A block that is not home may leave memory only if its place in the log is known ([`Place`]). What is read is
+//! believed only if the entry is still the same afterwards: until then its log blocks cannot have been used again.
 
 use std::collections::BTreeMap;
 
@@ -119,8 +119,8 @@ impl Journal {
         self.live.borrow().newest(block).is_some_and(|entry| entry.tid == tid)
     }
 
-    /// Sees to it that the content of all `blocks` is at hand. Their log blocks cannot be used again meanwhile: only the
-    /// checkpoint that asks for this moves the tail.
+    /// Sees to it that the content of all `blocks` is at hand. Their log blocks cannot be used again meanwhile: only
+    /// the checkpoint that asks for this moves the tail.
     pub(super) async fn read_back(&self, blocks: &mut [Homeward]) -> FsResult<()> {
         let mut missing: Vec<&mut Homeward> = blocks.iter_mut().filter(|homeward| homeward.page.is_none()).collect();
         let places: Vec<Place> = missing.iter().map(|homeward| homeward.place).collect();
@@ -130,8 +130,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The content at `places`, in their order; `None` for what does not decompress. Each chunk is read and decompressed
-    /// once.
+    /// The content at `places`, in their order; `None` for what does not decompress. Each chunk is read and
+    /// decompressed once.
     async fn fetch(&self, places: &[Place]) -> Result<Vec<Option<Page>>, DeviceError> {
         let mut by_log: BTreeMap<(LogBlock, u32), Vec<usize>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate() {

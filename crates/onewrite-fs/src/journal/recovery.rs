@@ -123,8 +123,8 @@ impl Prospect<'_> {
 /// Before anything is written, `judge` looks at what the replay would lead to.
 ///
 /// # Errors
-/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; what `judge`
-/// says; device errors.
+/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; what
+/// `judge` says; device errors.
 pub async fn recover(
     port: &DevicePort,
     map: &LogMap,
@@ -174,8 +174,8 @@ fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()>
     Ok(())
 }
 
-/// Writes copies home in parts: each is unpacked in the order of the log and written in the order of the home blocks, so
-/// that no chunk is unpacked twice and memory stays bounded.
+/// Writes copies home in parts: each is unpacked in the order of the log and written in the order of the home blocks,
+/// so that no chunk is unpacked twice and memory stays bounded.
 async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &[Framed]) -> FsResult<()> {
     if blocks.len() > PART_BLOCKS {
         blocks.sort_by_key(|(_, copy)| copy.position());

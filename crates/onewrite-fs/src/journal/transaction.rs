@@ -200,8 +200,8 @@ impl Journal {
         self.has_room(needed + self.padding_blocks())
     }
 
-    /// Log blocks of a transaction of so many blocks, at most, revokes not counted. A frame never takes more than the plain
-    /// blocks would, since a chunk that does not shrink is kept as it is; a stream may grow by one part in 255.
+    /// Log blocks of a transaction of so many blocks, at most, revokes not counted. A frame never takes more than the
+    /// plain blocks would, since a chunk that does not shrink is kept as it is; a stream may grow by one part in 255.
     pub(super) fn log_blocks_of(&self, blocks: usize) -> usize {
         let plain = blocks + blocks.div_ceil(self.log.style.tags_max()) + 2;
         match self.options.commit.encoding() {
@@ -215,7 +215,8 @@ impl Journal {
         self.live.borrow().ring_blocks() as usize / self.log.style.revokes_max() + 1
     }
 
-    /// Whether the log has room for `needed` blocks; if not, and no space is on its way to being free, asks for a checkpoint.
+    /// Whether the log has room for `needed` blocks; if not, and no space is on its way to being free, asks for a
+    /// checkpoint.
     fn has_room(&self, needed: usize) -> bool {
         let live = self.live.borrow();
         if live.free_blocks() >= needed {

@@ -94,10 +94,10 @@ pub struct Run<F> {
 
 /// A file system under the page layer.
 ///
-/// A read asks [`Backing::lookup`], then [`Backing::newest`]. Writeback asks [`Backing::prepare`] once for a range, then
-/// for each run of dirty pages [`Backing::target`], [`Backing::assign`] and, when the device is done,
-/// [`Backing::finished`]. A file system that overwrites in place finds the blocks in `target`; one that gives every page
-/// a new address takes them in `assign`, which does not wait and knows exactly which pages go.
+/// A read asks [`Backing::lookup`], then [`Backing::newest`]. Writeback asks [`Backing::prepare`] once for a range,
+/// then for each run of dirty pages [`Backing::target`], [`Backing::assign`] and, when the device is done,
+/// [`Backing::finished`]. A file system that overwrites in place finds the blocks in `target`; one that gives every
+/// page a new address takes them in `assign`, which does not wait and knows exactly which pages go.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait Backing {
     /// Its files.

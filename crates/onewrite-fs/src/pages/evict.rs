@@ -1,4 +1,5 @@
-//! Evict: dirty victims of the page cache go to the device in the order in which the policy names them, then they leave.
+//! Evict: dirty victims of the page cache go to the device in the order in which the policy names them, then they
+//! leave.
 //!
 //! ```text
 //!   victims ─┬─ mapped ──► sent, neighbours in one request ──► written ──► gone, before the asker goes on
@@ -6,11 +7,12 @@
 //! ```
 //!
 //! Whoever needs room may hold a transaction, and [`Backing::prepare`] may need one of its own: so victims that are not
-//! ready are left to a task, and the asker takes further victims instead. They are written with their neighbours, for they
-//! have no place to keep yet.
+//! ready are left to a task, and the asker takes further victims instead. They are written with their neighbours, for
+//! they have no place to keep yet.
 //!
 //! # Invariants
-//! - All victims of one call are under way together; a request holds victims that follow one another by order and place.
+//! - All victims of one call are under way together; a request holds victims that follow one another by order and
+//!   place.
 //! - A victim that is used again before its turn stays where it is.
 
 use std::ops::Range;

@@ -52,8 +52,8 @@ impl Pages {
         }
     }
 
-    /// Takes a file without dirty pages out of the line. One of which somebody has pages under way stays, so that `sync`
-    /// finds it there and waits.
+    /// Takes a file without dirty pages out of the line. One of which somebody has pages under way stays, so that
+    /// `sync` finds it there and waits.
     pub(super) fn note_clean(&self, file: &impl PagedFile) {
         let is_dirty = self.cache.borrow().dirty_pages(file.number(), 0).next().is_some();
         if !is_dirty && file.pages().writing.get() == 0 {

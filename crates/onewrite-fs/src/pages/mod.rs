@@ -1,9 +1,9 @@
 //! Pages: the content of files in memory, on its way in and out, for any file system.
 //!
-//! Its one idea: a file system says where a page lies and where it goes ([`Backing`], a small trait); everything between
-//! that and the API is here, once: loading and read-ahead, the line of dirty files, throttling and flushing, eviction,
-//! batches, direct transfers, and the `sync` of a file. The file system's own blocks lie in the same cache as file 0; it
-//! reads and changes those itself.
+//! Its one idea: a file system says where a page lies and where it goes ([`Backing`], a small trait); everything
+//! between that and the API is here, once: loading and read-ahead, the line of dirty files, throttling and flushing,
+//! eviction, batches, direct transfers, and the `sync` of a file. The file system's own blocks lie in the same cache as
+//! file 0; it reads and changes those itself.
 //!
 //! ```text
 //!              put                prepare, target, assign              finished
@@ -15,8 +15,8 @@
 //! # Invariants
 //! - A page is read by one task at a time; who comes second waits for the first.
 //! - A page is under way to the device at most once.
-//! - A file with dirty pages is in the line of dirty files ([`FilePages::is_dirty`]), and so is one with pages under way
-//!   that were not written yet when `sync` was called.
+//! - A file with dirty pages is in the line of dirty files ([`FilePages::is_dirty`]), and so is one with pages under
+//!   way that were not written yet when `sync` was called.
 //! - Pages that an owner keeps or holds privately are at most [`PagesOptions::owned_pages_max`].
 
 mod backing;
@@ -187,8 +187,8 @@ impl Pages {
         }
     }
 
-    /// Notified when pages were written or read; the file system notifies it, too, when it changed something that tasks of
-    /// the page layer may wait for.
+    /// Notified when pages were written or read; the file system notifies it, too, when it changed something that tasks
+    /// of the page layer may wait for.
     pub fn progress(&self) -> &Signal {
         &self.progress
     }

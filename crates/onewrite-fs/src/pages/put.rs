@@ -10,8 +10,8 @@ use crate::content::Content;
 use crate::transfer::{send_run, wait_all};
 
 /// A part of a write that the file system carries out as one step, with the pages that it replaces in part as they were
-/// before: those may leave the cache before their new content is put there, and blocks that they got meanwhile hold what
-/// was there once.
+/// before: those may leave the cache before their new content is put there, and blocks that they got meanwhile hold
+/// what was there once.
 pub struct Step<'a> {
     /// Where the content begins in the file.
     offset: u64,
@@ -28,9 +28,9 @@ impl Step<'_> {
 }
 
 impl Pages {
-    /// Begins a step that writes `content`, or the part of it that falls on `pages`, at byte `offset` of the file: reads
-    /// the first and the last page if the content covers them only in part. They are used later: a write is one access to
-    /// a page.
+    /// Begins a step that writes `content`, or the part of it that falls on `pages`, at byte `offset` of the file:
+    /// reads the first and the last page if the content covers them only in part. They are used later: a write is one
+    /// access to a page.
     ///
     /// # Errors
     /// Device errors and damage.

@@ -24,8 +24,8 @@ pub(super) struct Batch<F> {
 }
 
 impl Pages {
-    /// Writes the dirty pages of the range that are not under way already, and waits; gets those ready that are not. The
-    /// caller holds no transaction.
+    /// Writes the dirty pages of the range that are not under way already, and waits; gets those ready that are not.
+    /// The caller holds no transaction.
     ///
     /// # Errors
     /// Why pages could not be written; [`Pages::sync`] tells it, too.

@@ -1,7 +1,8 @@
 //! Before all passes: numbers of the superblock and places of the descriptors that contradict the image.
 //!
 //! A damaged number can be sealed and possible, and yet every file be lost that is looked for where it says. So where a
-//! backup says something else, the image is checked with what that says, and the backup is believed if less is wrong then.
+//! backup says something else, the image is checked with what that says, and the backup is believed if less is wrong
+//! then.
 
 use super::overlay::{Changes, Overlay};
 use super::{Change, superblock};

@@ -75,8 +75,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Gives an inode a map of these extents, in blocks of the old one as far as they reach; gives the blocks of content and
-    /// map.
+    /// Gives an inode a map of these extents, in blocks of the old one as far as they reach; gives the blocks of
+    /// content and map.
     pub(super) fn make_block_map(&mut self, inode: &mut Inode, extents: &[Extent], pool: &mut Vec<u64>) -> u64 {
         let each = |extent: &Extent| {
             let extent = *extent;
@@ -96,7 +96,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         blocks
     }
 
-    /// The block that maps these, with `below` levels below it, and the blocks that it took; 0 if there are none or no room.
+    /// The block that maps these, with `below` levels below it, and the blocks that it took; 0 if there are none or no
+    /// room.
     fn make_table(&mut self, mapped: &[Mapped], (below, start): (u32, u64), pool: &mut Vec<u64>) -> (u64, u64) {
         let Some(&(_, first)) = mapped.first() else { return (0, 0) };
         if below == 0 {

@@ -13,7 +13,8 @@
 //! Who names a block first keeps it: the layout itself, then inodes by number. A later owner gets a copy while there is
 //! room, else it loses the block. Bitmaps and counts are always made from what was found.
 //!
-//! Memory: what the checker takes, 4 KiB for each block that changes, and 40 bytes for each that is copied. `docs/decisions/042` says what is repaired how.
+//! Memory: what the checker takes, 4 KiB for each block that changes, and 40 bytes for each that is copied.
+//! `docs/decisions/042` says what is repaired how.
 
 mod attributes;
 mod backups;
@@ -97,7 +98,8 @@ pub struct Repaired {
     pub refusal: Option<String>,
     /// The repairs, in the order in which they were made; kept if they were not allowed, for the caller to tell.
     pub changes: Vec<Change>,
-    /// Blocks that become copies of others: target and source. They are to be made before [`Repaired::blocks`] are written.
+    /// Blocks that become copies of others: target and source. They are to be made before [`Repaired::blocks`] are
+    /// written.
     pub copies: BTreeMap<u64, u64>,
     /// The changed blocks to write; none if the repair is not allowed or leaves damage.
     pub blocks: BTreeMap<u64, Page>,

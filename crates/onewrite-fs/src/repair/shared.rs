@@ -1,7 +1,7 @@
 //! Blocks that two owners name: the one met first keeps them, the others get copies.
 //!
-//! Copies are planned when all that is in use is known and before anything else is written, so that a copy holds what the
-//! block held. A block whose first owner was given up since then goes to the next one as it is.
+//! Copies are planned when all that is in use is known and before anything else is written, so that a copy holds what
+//! the block held. A block whose first owner was given up since then goes to the next one as it is.
 
 use onewrite_block::Page;
 
@@ -12,8 +12,8 @@ use crate::ext4::format::extent::{self, Extent, Node};
 use crate::ext4::format::{Place, attribute};
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Whether one more shared block may be taken in. There is an end, so that maps that name each other many times do not
-    /// keep a repair busy for ever.
+    /// Whether one more shared block may be taken in. There is an end, so that maps that name each other many times do
+    /// not keep a repair busy for ever.
     pub(super) fn takes_shared(&mut self) -> bool {
         let is_left = self.shared_left > 0;
         self.shared_left = self.shared_left.saturating_sub(1);

@@ -1,8 +1,8 @@
 //! Inode tables that no descriptor names any more, found by their inodes.
 //!
-//! The checksum of an inode takes in its number, so an inode that holds in a block proves where the table begins that it
-//! belongs to. The log and files may hold copies of single blocks of a table; the table itself is the place at which the
-//! most inodes hold, and copies of the log are known by the map of the log that they hold themselves.
+//! The checksum of an inode takes in its number, so an inode that holds in a block proves where the table begins that
+//! it belongs to. The log and files may hold copies of single blocks of a table; the table itself is the place at which
+//! the most inodes hold, and copies of the log are known by the map of the log that they hold themselves.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! Damage that points one file at the blocks of another: the other keeps what it has, whichever of the two is met first.
+//! Damage that points one file at the blocks of another: the other keeps what it has, whichever of the two is met
+//! first.
 //!
-//! `/middle` has content, a node of extents and a block of attributes; the inode of `/low` comes before it, that of `/high`
-//! after it.
+//! `/middle` has content, a node of extents and a block of attributes; the inode of `/low` comes before it, that of
+//! `/high` after it.
 
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::ext4::format::extent::{Extent, Index, Node, NodeMut};

@@ -1,8 +1,8 @@
 //! The power is cut while the kernel's ext4 works: its writes are recorded, cut at many points, and what the disk then
 //! holds is replayed by us, by e2fsck and by the kernel: identical trees, contents, attributes and free counts.
 //!
-//! A state is what the last flush made durable and, of what was written since, everything or a seeded subset. A state is
-//! named by mode and cut; `ONEWRITE_CUTS` says at how many points each recording is cut.
+//! A state is what the last flush made durable and, of what was written since, everything or a seeded subset. A state
+//! is named by mode and cut; `ONEWRITE_CUTS` says at how many points each recording is cut.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,8 @@
 //! A recorder of what the kernel writes to a disk: a FUSE file system of one file, under a loop device.
 //!
 //! Writes, zeroed ranges and flushes are kept in the order in which they arrive. One thread serves them, and the loop
-//! device writes past the page cache: so what arrived before a flush is what a disk would have had to make durable by it.
+//! device writes past the page cache: so what arrived before a flush is what a disk would have had to make durable by
+//! it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

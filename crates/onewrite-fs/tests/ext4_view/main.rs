@@ -1,5 +1,5 @@
-//! Images of every kind that is met in the wild, filled by the kernel and read by a view: name by name, byte by byte and
-//! attribute by attribute the same; logs that wait for replay; damage, with and without a rescue; mutations.
+//! Images of every kind that is met in the wild, filled by the kernel and read by a view: name by name, byte by byte
+//! and attribute by attribute the same; logs that wait for replay; damage, with and without a rescue; mutations.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,8 +4,8 @@ use onewrite_fs::FileKind;
 
 /// A path with everything that two file systems have to agree about.
 ///
-/// Not compared: inode numbers; `st_blocks`, which depends on how an allocator cuts a file; times, of which the kernel's
-/// clock and ours have their own (see `Step::Times` and the stamps of `ext4_like_kernel`).
+/// Not compared: inode numbers; `st_blocks`, which depends on how an allocator cuts a file; times, of which the
+/// kernel's clock and ours have their own (see `Step::Times` and the stamps of `ext4_like_kernel`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub kind: FileKind,

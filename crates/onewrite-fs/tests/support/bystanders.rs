@@ -1,8 +1,9 @@
 //! What damage did not touch, and whether a repair kept it.
 //!
-//! A census of the sound image says which bytes each file needs: its slot in the inode table, the blocks of its map, of its
-//! content and of its attributes; and in which block each name lies. Damage is told from the bytes alone: a file none of
-//! whose bytes changed must come out of a repair as it went in, and a name in a block that did not change must name it still.
+//! A census of the sound image says which bytes each file needs: its slot in the inode table, the blocks of its map, of
+//! its content and of its attributes; and in which block each name lies. Damage is told from the bytes alone: a file
+//! none of whose bytes changed must come out of a repair as it went in, and a name in a block that did not change must
+//! name it still.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

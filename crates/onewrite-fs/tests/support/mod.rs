@@ -116,7 +116,8 @@ pub fn many(path: &Path, count: u32, length: usize) {
     }
 }
 
-/// Lets the kernel fill an image, which is much faster for large directories; false, loudly, where that is not possible.
+/// Lets the kernel fill an image, which is much faster for large directories; false, loudly, where that is not
+/// possible.
 pub fn fill_by_kernel(image: &Path, fill: impl FnOnce(&Path)) -> bool {
     let Some(mount) = LoopMount::new(image) else { return false };
     fill(mount.path());

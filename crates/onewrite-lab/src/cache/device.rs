@@ -1,8 +1,8 @@
 //! Device: an after-cache trace replayed on a device, as deep as its queue allows.
 //!
-//! Requests are submitted in the order of the trace, as many under way as the device's queue holds (NCQ); the next goes in
-//! when one completes. The device has been filled once before, in order, unless it is to be blank, and aged if that is
-//! asked for; it has come to rest, and time and counters begin then. At the end everything is flushed, which counts.
+//! Requests are submitted in the order of the trace, as many under way as the device's queue holds (NCQ); the next goes
+//! in when one completes. The device has been filled once before, in order, unless it is to be blank, and aged if that
+//! is asked for; it has come to rest, and time and counters begin then. At the end everything is flushed, which counts.
 //!
 //! What translates pages is the whole emulated device ([`events`](super::events)), or a layer that only counts and
 //! estimates ([`layer`](super::layer)).
@@ -40,8 +40,9 @@ pub struct DevicePlan {
     pub size_bytes: Option<u64>,
     /// Not filled before.
     pub is_blank: bool,
-    /// Bytes written after that, before the trace: half of them in sequential runs of 1 MiB at random places, half in single
-    /// random pages, in turn, over the whole device. Source: dissertation §2.4.5, which names size and mixture only.
+    /// Bytes written after that, before the trace: half of them in sequential runs of 1 MiB at random places, half in
+    /// single random pages, in turn, over the whole device. Source: dissertation §2.4.5, which names size and mixture
+    /// only.
     pub age_bytes: u64,
 }
 

@@ -5,9 +5,9 @@
 //!                                                └────────────► device or translation layer: time, WAF, erases
 //! ```
 //!
-//! A cell of the grid is one policy at one size. Cells share nothing but the trace, so that they run on all cores and come
-//! out the same on any number of them. The trace is read into memory if it has at most [`HELD_MAX`] page requests; a
-//! longer one is read again for each cell, so memory stays bounded whatever its length.
+//! A cell of the grid is one policy at one size. Cells share nothing but the trace, so that they run on all cores and
+//! come out the same on any number of them. The trace is read into memory if it has at most [`HELD_MAX`] page requests;
+//! a longer one is read again for each cell, so memory stays bounded whatever its length.
 //!
 //! Source: dissertation §2.4.1.
 
@@ -50,7 +50,8 @@ pub struct CacheStudy {
     pub page_bytes: u64,
     /// Bytes of a flash block.
     pub flash_block_bytes: u64,
-    /// Where the after-cache traces go: this file if there is one cell, else one beside it for each, by policy and size.
+    /// Where the after-cache traces go: this file if there is one cell, else one beside it for each, by policy and
+    /// size.
     pub after: Option<PathBuf>,
     /// What the after-cache traces are replayed on.
     pub device: Option<DevicePlan>,

@@ -1,13 +1,14 @@
 //! File server: dbench's load file, played by several clients on our own ext4, and what it does to the page cache.
 //!
-//! Forty-eight clients (fewer at a small scale) take turns, call by call, each in a directory of its own, on a volume in memory in
-//! virtual time. How many there were the dissertation does not say; but each has some 23 MiB of files, and the policies' requests
-//! differ at every cache size up to 512 MB (figure 2-7), so the files of all come to more: 48 clients have twice as much.
-//! What they read and write of files' contents is the trace: see [`Pages`] for the places. Each client's part of
-//! the volume lies apart from the others', evenly over the range, as the kernel's allocator spreads directories.
+//! Forty-eight clients (fewer at a small scale) take turns, call by call, each in a directory of its own, on a volume
+//! in memory in virtual time. How many there were the dissertation does not say; but each has some 23 MiB of files, and
+//! the policies' requests differ at every cache size up to 512 MB (figure 2-7), so the files of all come to more: 48
+//! clients have twice as much. What they read and write of files' contents is the trace: see [`Pages`] for the places.
+//! Each client's part of the volume lies apart from the others', evenly over the range, as the kernel's allocator
+//! spreads directories.
 //!
-//! The load file reads 1.52 pages for each page written, the trace of the dissertation 1.23, made with a load file of 2012 or so.
-//! So a reading call is left out when more was read, of what is to be read, than written.
+//! The load file reads 1.52 pages for each page written, the trace of the dissertation 1.23, made with a load file of
+//! 2012 or so. So a reading call is left out when more was read, of what is to be read, than written.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

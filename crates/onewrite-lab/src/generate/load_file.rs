@@ -5,8 +5,9 @@
 //!   WriteX 9938 65534 1 1 NT_STATUS_OK                                       handle, offset, length asked for and done
 //! ```
 //!
-//! Only calls that succeeded and touch files, names or content are taken; queries, locks and attributes are passed over. The file
-//! itself is under the GPL, so it is read from where Debian's package `dbench` puts it and is no part of this project.
+//! Only calls that succeeded and touch files, names or content are taken; queries, locks and attributes are passed
+//! over. The file itself is under the GPL, so it is read from where Debian's package `dbench` puts it and is no part of
+//! this project.
 
 use std::path::Path;
 

@@ -1,14 +1,15 @@
 //! Mixed applications: small databases, a browser's cache, photographs, and programs that are started.
 //!
 //! What an application does at a turn:
-//! - two times in three a transaction in its database, as SQLite makes it with a rollback journal: a few pages read; the journal's
-//!   header and the old pages written in order; the new pages written to their places; the header again;
+//! - two times in three a transaction in its database, as SQLite makes it with a rollback journal: a few pages read;
+//!   the journal's header and the old pages written in order; the new pages written to their places; the header again;
 //! - else a page of the browser: files of 1 to 16 pages written at random places of its cache, others read;
 //! - one time in 500 a photograph of 1 to 3 MiB written in order; or one read;
 //! - a program started: 32 to 256 pages read in order, from a part that is never written.
 //!
-//! Applications, pages of databases and programs are skewed: a few are used much. Turns that only read are taken while reads
-//! lag. The dissertation names the applications (Facebook, Maps, Camera, Browser, YouTube, Gallery) and calls most accesses random.
+//! Applications, pages of databases and programs are skewed: a few are used much. Turns that only read are taken while
+//! reads lag. The dissertation names the applications (Facebook, Maps, Camera, Browser, YouTube, Gallery) and calls
+//! most accesses random.
 
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;

@@ -1,11 +1,12 @@
 //! Generate: the four workloads of the dissertation's table 2-2 as seeded traces of pages.
 //!
-//! The traces themselves are not public. What is known of each is its volume read, its volume written, its write range and
-//! a sentence or two (§2.4.2 to §2.4.4); each file here says how it makes a trace that fits. Volumes and range
-//! are met to the page: a [`Tally`] counts, and a stream goes on until both volumes are used up, doing more of what lags.
+//! The traces themselves are not public. What is known of each is its volume read, its volume written, its write range
+//! and a sentence or two (§2.4.2 to §2.4.4); each file here says how it makes a trace that fits. Volumes and range
+//! are met to the page: a [`Tally`] counts, and a stream goes on until both volumes are used up, doing more of what
+//! lags.
 //!
-//! The write range is the distance from the lowest to the highest page written. It cannot be the number of different pages,
-//! for the server workloads write less than their range.
+//! The write range is the distance from the lowest to the highest page written. It cannot be the number of different
+//! pages, for the server workloads write less than their range.
 
 mod file_server;
 mod load_file;

@@ -1,14 +1,16 @@
 //! TPC-C: what a database with 50 warehouses does to its files, as InnoDB makes it.
 //!
-//! Pages of 16 KiB are *units* of four pages. Transactions touch units of tables that lie behind one another in the range:
-//! new order (45%: a customer, ten rows of stock, order lines at the end of a district's), payment (43%: warehouse, customer,
-//! history), and order status, delivery and stock level. Customers and items are drawn as the benchmark does, by `NURand`.
-//! A buffer pool, an LRU of units, stands before the files. What it reads and evicts reaches them, and:
-//! - dirty units leave in batches: written one after the other to the doublewrite area, then each to its place, in order;
+//! Pages of 16 KiB are *units* of four pages. Transactions touch units of tables that lie behind one another in the
+//! range: new order (45%: a customer, ten rows of stock, order lines at the end of a district's), payment (43%:
+//! warehouse, customer, history), and order status, delivery and stock level. Customers and items are drawn as the
+//! benchmark does, by `NURand`. A buffer pool, an LRU of units, stands before the files. What it reads and evicts
+//! reaches them, and:
+//! - dirty units leave in batches: written one after the other to the doublewrite area, then each to its place, in
+//!   order;
 //! - a commit appends to the redo log, whose last page is written again until it is full, and goes around.
 //!
-//! Reading transactions are taken while reads lag, writing ones else. What was read before the trace began is in the pool.
-//! Source of the mix and of `NURand`: TPC-C, revision 5.11, §2.1.6 and §5.2.3; of the tables' sizes §1.2.1.
+//! Reading transactions are taken while reads lag, writing ones else. What was read before the trace began is in the
+//! pool. Source of the mix and of `NURand`: TPC-C, revision 5.11, §2.1.6 and §5.2.3; of the tables' sizes §1.2.1.
 
 use onewrite_block::Choices;
 use onewrite_cache::{CacheShape, PageRequest, PolicyKind, Replay};

@@ -1,9 +1,9 @@
 //! Video streaming: clips written in order as they arrive, around and around, with updates of metadata between.
 //!
 //! A clip of 1 to 12 MiB comes in bursts of 16 to 64 KiB, each beginning in the page in which the last ended, which is
-//! written again. Every fourth burst the file's inode and a bitmap are written, three pages of a journal that goes around in
-//! 4 MiB, and two pages of a database of 8 MiB with skewed places. Where the range ends the next clip begins at its
-//! start again: 1,514 MB are written to 267 MB. The few reads are of the database.
+//! written again. Every fourth burst the file's inode and a bitmap are written, three pages of a journal that goes
+//! around in 4 MiB, and two pages of a database of 8 MiB with skewed places. Where the range ends the next clip begins
+//! at its start again: 1,514 MB are written to 267 MB. The few reads are of the database.
 
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;

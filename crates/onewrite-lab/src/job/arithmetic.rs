@@ -1,6 +1,7 @@
 //! Arithmetic: `(4k*2+1)` where a number is wanted, with the operators that fio's HOWTO names: `+ - * / % ^`.
 //!
-//! Whole numbers only, as every value here is one; a fio without this feature (Debian builds it so) refuses the parentheses.
+//! Whole numbers only, as every value here is one; a fio without this feature (Debian builds it so) refuses the
+//! parentheses.
 
 use super::value::ValueResult;
 

@@ -8,8 +8,8 @@
 //!   /file write 0 4096               2100 /file sync 0 0
 //! ```
 //!
-//! Version 2 waits from one `wait` to the next, in microseconds; version 3 gives each line its time since the beginning, in
-//! microseconds. [`Iolog`] holds both as times since the beginning.
+//! Version 2 waits from one `wait` to the next, in microseconds; version 3 gives each line its time since the
+//! beginning, in microseconds. [`Iolog`] holds both as times since the beginning.
 
 use onewrite_block::Nanos;
 

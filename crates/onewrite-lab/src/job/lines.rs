@@ -1,4 +1,5 @@
-//! Lines: cuts a job file and what it includes into sections and settings, as fio's reader does (its `__parse_jobs_ini`).
+//! Lines: cuts a job file and what it includes into sections and settings, as fio's reader does (its
+//! `__parse_jobs_ini`).
 //!
 //! # Invariants
 //! - Nothing stops at the first fault: every line that is not understood becomes a [`Refusal`].

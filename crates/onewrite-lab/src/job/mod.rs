@@ -10,8 +10,8 @@
 //! ```
 //!
 //! # Invariants
-//! - `[global]` applies to the jobs after it; a job's own settings come on top, in their order, and what the command line
-//!   sets comes last.
+//! - `[global]` applies to the jobs after it; a job's own settings come on top, in their order, and what the command
+//!   line sets comes last.
 //! - A [`Job`] is complete: every default is filled in, and it can run.
 //! - All that is wrong is told at once, each with file and line.
 //!
@@ -204,8 +204,8 @@ impl Reading<'_> {
     }
 }
 
-/// The setting of the command line that made impossible what a job's `plain` options and `changed` are together; none if it
-/// was so before.
+/// The setting of the command line that made impossible what a job's `plain` options and `changed` are together; none
+/// if it was so before.
 fn blamed<'c>(plain: &Options, changed: &'c Section) -> Option<&'c Place> {
     let is_refused = |count: &usize| {
         let mut options = plain.clone();

@@ -1,7 +1,7 @@
 //! Variables: what stands for `${NAME}` of the environment and for fio's own words `$ncpus`, `$pagesize`, `$mb_memory`.
 //!
-//! The machine is the one that is modelled: its cores are the host profile's, and its memory is the page cache, so that a
-//! job means the same wherever it runs. Only the environment is the caller's.
+//! The machine is the one that is modelled: its cores are the host profile's, and its memory is the page cache, so that
+//! a job means the same wherever it runs. Only the environment is the caller's.
 
 use super::arithmetic;
 use super::value::{self, ValueResult};

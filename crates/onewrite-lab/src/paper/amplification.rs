@@ -1,7 +1,7 @@
 //! Write amplification of the page-level FTL and of FAST, without time: figure 2-1 of the dissertation.
 //!
-//! The dissertation does not say how many log blocks its FAST has. Here all spare blocks are (15% of the device) but the two
-//! that merging needs; `docs/device-model.md` has the figures for other numbers.
+//! The dissertation does not say how many log blocks its FAST has. Here all spare blocks are (15% of the device) but
+//! the two that merging needs; `docs/device-model.md` has the figures for other numbers.
 
 use onewrite_block::GIB;
 use onewrite_device::waf;

@@ -1,7 +1,7 @@
 //! Blocks written for two data blocks and their two metadata blocks (`papers/000` figure 3-3).
 //!
-//! Two blocks of two files are overwritten, whose inodes lie in two blocks of the inode table; then comes one commit and
-//! one checkpoint. Counted are pages written as data, to the log and home, but not the log's descriptor and commit
+//! Two blocks of two files are overwritten, whose inodes lie in two blocks of the inode table; then comes one commit
+//! and one checkpoint. Counted are pages written as data, to the log and home, but not the log's descriptor and commit
 //! blocks (JD and JC of the figure), which begin with jbd2's magic number.
 
 use std::cell::RefCell;

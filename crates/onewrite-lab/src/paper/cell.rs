@@ -40,7 +40,8 @@ pub enum Work {
         compressible_percent: u8,
     },
     /// PostMark as `papers/001` §6.1 has it (10,000 files, 25,000 subdirectories, 50,000 transactions, 1 MB), a
-    /// so-many-th part of it. That files go up to 1 MB is our reading of "read/write size": it makes 21 GB, where table 1 has 16.
+    /// so-many-th part of it. That files go up to 1 MB is our reading of "read/write size": it makes 21 GB, where table
+    /// 1 has 16.
     PostMark {
         /// Which part.
         part: u32,
@@ -78,7 +79,8 @@ impl Cell {
         Cell { device, device_bytes: 16 * GIB, mode, log_bytes: 128 * MIB, work, delayed_allocation: true }
     }
 
-    /// Runs it from seed 1 on the default host, with 256 MiB of page cache; `None` if the device lacks what the mode needs.
+    /// Runs it from seed 1 on the default host, with 256 MiB of page cache; `None` if the device lacks what the mode
+    /// needs.
     ///
     /// # Errors
     /// Everything else that goes wrong.

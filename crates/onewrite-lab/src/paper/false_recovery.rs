@@ -1,8 +1,8 @@
-//! False recovery (`papers/001` §4.3): log blocks of the last transaction are left out on purpose, so that its place in the
-//! log holds what was there before; recovery must not believe it.
+//! False recovery (`papers/001` §4.3): log blocks of the last transaction are left out on purpose, so that its place in
+//! the log holds what was there before; recovery must not believe it.
 //!
-//! Files are overwritten at random with content of all degrees of compressibility, over a log that goes round several times.
-//! Of each commit that took several log blocks, some blocks are left out, and what is left is recovered.
+//! Files are overwritten at random with content of all degrees of compressibility, over a log that goes round several
+//! times. Of each commit that took several log blocks, some blocks are left out, and what is left is recovered.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,7 +1,8 @@
 //! Groups: the figure, table or section of a paper that a row stands in, told from the row's source.
 //!
-//! `000 §2.4.5, fig 2-8b; inferred: …` names a section and a figure of paper 000. Panels are left out, and so is what stands in
-//! brackets or was inferred. A group is called `000-fig-2-8`, and `fig-2-8` for short where only one paper has it.
+//! `000 §2.4.5, fig 2-8b; inferred: …` names a section and a figure of paper 000. Panels are left out, and so is what
+//! stands in brackets or was inferred. A group is called `000-fig-2-8`, and `fig-2-8` for short where only one paper
+//! has it.
 
 use super::Row;
 use crate::error::LabError;

@@ -1,8 +1,9 @@
 //! The journal modes side by side (`papers/000` ch. 3 and 4, `001` §6, `004`): the rows `afs-*` and `ldj-*`.
 //!
-//! Runs are shorter than the papers': files are 1 GB instead of 10, and a run ends after so many operations. LDJ has the
-//! log of 5 GB that it asks for, its rivals the 128 MB that ext4 makes. The LDJ papers ran without delayed allocation.
-//! How far content compresses is taken from their table 2, since nothing else says what filebench wrote there.
+//! Runs are shorter than the papers': files are 1 GB instead of 10, and a run ends after so many operations. LDJ has
+//! the log of 5 GB that it asks for, its rivals the 128 MB that ext4 makes. The LDJ papers ran without delayed
+//! allocation. How far content compresses is taken from their table 2, since nothing else says what filebench wrote
+//! there.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;

@@ -1,7 +1,7 @@
 //! Zero padding (`papers/003` §3 to §5) on `sata-850pro`, short runs of its experiments.
 //!
-//! The paper's fio run writes 1 GB and sweeps the fsync interval; here each point is 4 MiB within 64 MiB, and the sweep's
-//! best is taken, as its "up to" does. Varmail runs until so many operations are done.
+//! The paper's fio run writes 1 GB and sweeps the fsync interval; here each point is 4 MiB within 64 MiB, and the
+//! sweep's best is taken, as its "up to" does. Varmail runs until so many operations are done.
 
 use onewrite_block::{Executor, MIB, PAGE_SIZE};
 use onewrite_device::Profile;

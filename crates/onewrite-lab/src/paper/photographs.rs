@@ -1,8 +1,8 @@
 //! Photographs: JPEG files copied in `ldj` (`papers/001` table 2, `000` table 4-6: row `ldj-ratio-jpeg`).
 //!
-//! The papers copied 5,000 JPEG files of 4 MB that nobody else has. Here pictures are made of light and shade at all scales
-//! and the grain of a sensor, encoded as a camera does, and written as files of a file system in `ldj`; what its frames took
-//! is counted.
+//! The papers copied 5,000 JPEG files of 4 MB that nobody else has. Here pictures are made of light and shade at all
+//! scales and the grain of a sensor, encoded as a camera does, and written as files of a file system in `ldj`; what its
+//! frames took is counted.
 
 use jpeg_encoder::{ColorType, Encoder};
 use onewrite_block::{Choices, Executor, Geometry, KIB, MIB, PAGE_SIZE, RamDisk, TrimRead};

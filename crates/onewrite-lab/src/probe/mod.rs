@@ -1,5 +1,5 @@
-//! Probe: what a device's write buffer does, found out from outside: how long a read from it takes and one from flash, how
-//! much has to be written until earlier pages have left it, and what FLUSH costs beside pushing pages out.
+//! Probe: what a device's write buffer does, found out from outside: how long a read from it takes and one from flash,
+//! how much has to be written until earlier pages have left it, and what FLUSH costs beside pushing pages out.
 //!
 //! ```text
 //!   write, read: buffer ─► FLUSH, read: flash ─► a line between the two
@@ -7,8 +7,8 @@
 //!   a few KiB written ─► FLUSH │ a few KiB written ─► zeros up to the spot
 //! ```
 //!
-//! Nothing but requests is used, one at a time, so it works on emulated devices in virtual time and on real ones in wall
-//! time; it overwrites the beginning of the device. Source: `papers/003` §3, figures 1 to 4 and table 2.
+//! Nothing but requests is used, one at a time, so it works on emulated devices in virtual time and on real ones in
+//! wall time; it overwrites the beginning of the device. Source: `papers/003` §3, figures 1 to 4 and table 2.
 
 mod chart;
 
@@ -117,8 +117,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// What `zp` needs: the certain size and an eighth more, because no probe sees every page: on `nvme-share` pages leave
-    /// in practice after nine tenths of what it promises.
+    /// What `zp` needs: the certain size and an eighth more, because no probe sees every page: on `nvme-share` pages
+    /// leave in practice after nine tenths of what it promises.
     pub fn eviction_spot(&self) -> Option<EvictionSpot> {
         let bytes = self.eviction_certain_bytes?;
         let flash_read_min = self.flash_read_min_ns.map(Nanos);
@@ -141,10 +141,12 @@ impl Probe {
     }
 }
 
-/// Probes the device on `port`, whose beginning is overwritten; `progress` is told the bytes of each size that is tried.
+/// Probes the device on `port`, whose beginning is overwritten; `progress` is told the bytes of each size that is
+/// tried.
 ///
 /// # Errors
-/// If [`ProbeOptions::bytes_max`] is below the first size, the device too small to hold twice as much, and device errors.
+/// If [`ProbeOptions::bytes_max`] is below the first size, the device too small to hold twice as much, and device
+/// errors.
 pub async fn probe(port: &DevicePort, options: ProbeOptions, mut progress: impl FnMut(u64)) -> Result<Probe, LabError> {
     if options.bytes_max < FIRST_BYTES {
         let problem = format!("--max {}: the search begins with {FIRST_BYTES} bytes; give more", options.bytes_max);

@@ -41,8 +41,8 @@ fn head(comparison: &Comparison) -> String {
     )
 }
 
-/// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked, nor is
-/// one whose direct reads came from memory.
+/// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked, nor
+/// is one whose direct reads came from memory.
 fn lead(runs: &[Compared]) -> String {
     let mut promises: Vec<String> = Vec::new();
     for promise in runs.iter().map(promise) {

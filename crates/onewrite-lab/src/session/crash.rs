@@ -1,9 +1,9 @@
 //! Crash: jobs and personalities as workloads of the crash explorer.
 //!
-//! The explorer wants a list of plain actions for each task, so that a failure can be made smaller and handed on as text.
-//! So the streams are asked in turn, one operation each, without a file system below, and what they want is written down.
-//! When it is played, tasks may overtake each other, and an operation may find another's file gone or there already; it is
-//! then refused, as it would be by any file system, and the explorer goes by what happened.
+//! The explorer wants a list of plain actions for each task, so that a failure can be made smaller and handed on as
+//! text. So the streams are asked in turn, one operation each, without a file system below, and what they want is
+//! written down. When it is played, tasks may overtake each other, and an operation may find another's file gone or
+//! there already; it is then refused, as it would be by any file system, and the explorer goes by what happened.
 //!
 //! What is left out changes nothing on a disk: attributes asked for, ranges read, how far content compresses. Groups
 //! follow each other task by task; operations of one task that may overlap are dealt to up to four tasks.
@@ -26,7 +26,8 @@ use crate::workload::{
 const CHANGES: u64 = 120;
 /// Operations of one workload.
 const OPERATIONS: u64 = 2000;
-/// What a personality is cut down to, so that a state is judged in a millisecond: files, threads, mean size, directories.
+/// What a personality is cut down to, so that a state is judged in a millisecond: files, threads, mean size,
+/// directories.
 const FILES: u32 = 50;
 const THREADS: u32 = 6;
 const FILE_SIZE: u64 = 16 * KIB;

@@ -26,8 +26,8 @@ const OPERATIONS: u64 = 2000;
 /// Files of a personality in that run; a fio job keeps its own.
 const FILES: u32 = 200;
 
-/// Cuts the power `count` times in runs of `spec`, each on a blank device that `device` gives, always the same. `watch` is told
-/// of each cut that was tried.
+/// Cuts the power `count` times in runs of `spec`, each on a blank device that `device` gives, always the same. `watch`
+/// is told of each cut that was tried.
 ///
 /// # Errors
 /// If the run fails without a cut, or the device has no power switch. What a cut breaks is in the verdict.

@@ -27,8 +27,8 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// A new device: a profile in a file if `text` ends in `.toml`, a path if it holds a slash or names a file that exists, else a
-    /// profile by name.
+    /// A new device: a profile in a file if `text` ends in `.toml`, a path if it holds a slash or names a file that
+    /// exists, else a profile by name.
     ///
     /// # Errors
     /// If there is no such profile; the error lists those there are.

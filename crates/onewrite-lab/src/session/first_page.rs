@@ -1,7 +1,8 @@
 //! First page: a file system that is made in a place of its own shows only when it is whole.
 //!
-//! The superblock is in the first page. While a file system is made and filled, that page reads as zeros on the disk, and
-//! what is written to it waits here: whatever breaks the work off, a `kill -9` too, leaves no file system that looks whole.
+//! The superblock is in the first page. While a file system is made and filled, that page reads as zeros on the disk,
+//! and what is written to it waits here: whatever breaks the work off, a `kill -9` too, leaves no file system that
+//! looks whole.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

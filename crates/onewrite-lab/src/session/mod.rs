@@ -121,8 +121,8 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// A run in virtual time on the emulated device `device` from seed 1, on the default host, with 64 MiB of page cache and
-    /// everything else as it is by default.
+    /// A run in virtual time on the emulated device `device` from seed 1, on the default host, with 64 MiB of page
+    /// cache and everything else as it is by default.
     pub fn new(job: JobSpec, stack: Stack, device: &str) -> RunSpec {
         RunSpec {
             job,

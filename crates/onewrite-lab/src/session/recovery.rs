@@ -12,8 +12,8 @@ use crate::driver::{self, Files, RunOptions};
 use crate::error::LabError;
 use crate::workload::fio;
 
-/// Runs `spec` on `device`, loses the power instead of unmounting, and recovers; gives what recovery did and how long it
-/// took, without what the device took to come back. `None` if the log was empty.
+/// Runs `spec` on `device`, loses the power instead of unmounting, and recovers; gives what recovery did and how long
+/// it took, without what the device took to come back. `None` if the log was empty.
 ///
 /// # Errors
 /// If the run or the recovery fails, or the device has no power switch.

@@ -19,8 +19,8 @@ const BYTES_PER_INODE: u64 = 16 * KIB;
 const OWN_INODES: u64 = 11;
 
 impl RunSpec {
-    /// Bytes of a device that is made for this run: 1 GiB, or what the job needs with a quarter more for structure, journal
-    /// and what is deleted only later, and not fewer than give it the inodes that the job needs.
+    /// Bytes of a device that is made for this run: 1 GiB, or what the job needs with a quarter more for structure,
+    /// journal and what is deleted only later, and not fewer than give it the inodes that the job needs.
     ///
     /// # Errors
     /// If the job cannot be planned.

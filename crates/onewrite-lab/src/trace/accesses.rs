@@ -1,7 +1,7 @@
 //! Accesses: pages of files as pages of one address space, for the before-cache trace of a file system.
 //!
-//! Each run of 16 pages of a file gets the next free place when it is first touched, as delayed allocation would give it one;
-//! so files that are written together lie together. A file's number that is used again brings its places along.
+//! Each run of 16 pages of a file gets the next free place when it is first touched, as delayed allocation would give
+//! it one; so files that are written together lie together. A file's number that is used again brings its places along.
 
 use std::collections::BTreeMap;
 

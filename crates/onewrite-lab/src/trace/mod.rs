@@ -1,8 +1,9 @@
 //! Trace: block traces as the field has them, read as a stream.
 //!
-//! [`Trace`] opens a file, compressed or not, finds out or is told its [`Format`], and gives [`Record`]s one at a time, so
-//! that a trace of any length is read in the same memory. [`pages`](Trace::next_pages) cuts them into the page requests of
-//! the cache simulator. What cannot be understood is an error that names the line, or the byte of a binary trace.
+//! [`Trace`] opens a file, compressed or not, finds out or is told its [`Format`], and gives [`Record`]s one at a time,
+//! so that a trace of any length is read in the same memory. [`pages`](Trace::next_pages) cuts them into the page
+//! requests of the cache simulator. What cannot be understood is an error that names the line, or the byte of a binary
+//! trace.
 
 mod accesses;
 mod binary;

@@ -34,8 +34,8 @@ pub struct Summary {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// From the lowest page written to the highest: the write range of table 2-2, whose server workloads write less than
-    /// theirs, so that it cannot be the bytes of different pages. Of several volumes the sum of theirs.
+    /// From the lowest page written to the highest: the write range of table 2-2, whose server workloads write less
+    /// than theirs, so that it cannot be the bytes of different pages. Of several volumes the sum of theirs.
     pub write_range_bytes: u64,
     /// Bytes of different pages written.
     pub write_footprint_bytes: u64,
@@ -93,7 +93,8 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
     })
 }
 
-/// Pages from the lowest to the highest of all `ranges`, or of each where they are those of volumes, between which nothing lies.
+/// Pages from the lowest to the highest of all `ranges`, or of each where they are those of volumes, between which
+/// nothing lies.
 fn write_range(ranges: &BTreeMap<u64, Option<(u64, u64)>>, are_volumes: bool) -> u64 {
     let mut ranges = ranges.values().flatten().copied();
     match are_volumes {

@@ -174,8 +174,8 @@ impl Parser for Blkparse {
     }
 }
 
-/// fio's iolog: version 2 `file action [offset length]`, version 3 with a time in microseconds before. Files are volumes
-/// in the order in which they are added.
+/// fio's iolog: version 2 `file action [offset length]`, version 3 with a time in microseconds before. Files are
+/// volumes in the order in which they are added.
 #[derive(Default)]
 pub(super) struct Fio {
     version: u32,

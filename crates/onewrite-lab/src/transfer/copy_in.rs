@@ -1,11 +1,11 @@
 //! Into a file system, from the host or another file system.
 //!
-//! What is kept: kinds, all permission bits, owners, times, extended attributes, access control lists, holes and hard links,
-//! also those between several trees of one transfer.
+//! What is kept: kinds, all permission bits, owners, times, extended attributes, access control lists, holes and hard
+//! links, also those between several trees of one transfer.
 //!
 //! # Invariants
-//! - A file appears under its name when it is whole: it is written as `.onewrite.part` in its directory, then renamed. What it
-//!   replaces stays until then.
+//! - A file appears under its name when it is whole: it is written as `.onewrite.part` in its directory, then renamed.
+//!   What it replaces stays until then.
 //! - A directory is copied once, and never into itself.
 //! - What is wrong with one entry keeps no other from being copied; what is wrong with the target ends the transfer.
 
@@ -77,11 +77,13 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         }
     }
 
-    /// Copies `node`, shown as `shown`, and all below it into `directory` under `name`; existing directories are merged,
-    /// existing files replaced. With no `name`, `node` is a directory whose content and attributes go to `directory` itself.
+    /// Copies `node`, shown as `shown`, and all below it into `directory` under `name`; existing directories are
+    /// merged, existing files replaced. With no `name`, `node` is a directory whose content and attributes go to
+    /// `directory` itself.
     ///
     /// # Errors
-    /// Whatever ends the transfer: the target is full or fails, or the watcher stopped it. What was copied by then is whole.
+    /// Whatever ends the transfer: the target is full or fails, or the watcher stopped it. What was copied by then is
+    /// whole.
     pub async fn tree(
         &mut self,
         node: &S::Node,

@@ -1,12 +1,12 @@
 //! To the host, from a file system that may be crafted.
 //!
 //! # Invariants
-//! - Nothing is written outside of the target: everything happens by single names in open directories (see `directories`), and
-//!   names that are paths were refused before (see `source`).
-//! - A link, pipe or device that the host has already is neither followed nor opened. A file or link is replaced by rename; over
-//!   a pipe, socket, device or directory nothing is copied, and no directory over a link.
-//! - A file appears under its name when it is whole: until then it has none (`O_TMPFILE`), or on file systems that cannot do that the
-//!   name `.onewrite-….part`.
+//! - Nothing is written outside of the target: everything happens by single names in open directories (see
+//!   `directories`), and names that are paths were refused before (see `source`).
+//! - A link, pipe or device that the host has already is neither followed nor opened. A file or link is replaced by
+//!   rename; over a pipe, socket, device or directory nothing is copied, and no directory over a link.
+//! - A file appears under its name when it is whole: until then it has none (`O_TMPFILE`), or on file systems that
+//!   cannot do that the name `.onewrite-….part`.
 //! - A directory is copied once, wherever else it is named.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,11 +81,12 @@ impl<'a, S: Source> CopyOut<'a, S> {
         })
     }
 
-    /// Copies `node` and all below it under `name`; existing directories are merged, existing files replaced. With no `name`,
-    /// the content of the directory `node` goes into the target itself.
+    /// Copies `node` and all below it under `name`; existing directories are merged, existing files replaced. With no
+    /// `name`, the content of the directory `node` goes into the target itself.
     ///
     /// # Errors
-    /// Whatever ends the transfer: the host's disk is full, or the watcher stopped it. What was copied by then is whole.
+    /// Whatever ends the transfer: the host's disk is full, or the watcher stopped it. What was copied by then is
+    /// whole.
     pub async fn tree(&mut self, node: &S::Node, name: Option<&[u8]>) -> Result<Transferred, LabError> {
         (self.seen, self.transferred) = (BTreeSet::new(), Transferred::default());
         let copied = self.walk(node, name).await;

@@ -1,8 +1,8 @@
 //! Directories: places in a tree of the host, reached by descriptors and single names alone.
 //!
-//! One directory is open at a time. The way to another leads over `..` or down from the top; no link is followed, and what is
-//! found must be what was there before, by device and inode. So nobody can lead the way out of the tree, it may be deeper than a
-//! path may be long, and it needs one descriptor.
+//! One directory is open at a time. The way to another leads over `..` or down from the top; no link is followed, and
+//! what is found must be what was there before, by device and inode. So nobody can lead the way out of the tree, it may
+//! be deeper than a path may be long, and it needs one descriptor.
 
 use std::fs::{File, Metadata};
 use std::io;

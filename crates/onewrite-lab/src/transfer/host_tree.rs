@@ -1,5 +1,5 @@
-//! A tree of the host as a source, read by descriptors and single names: links are never followed, pipes and devices never
-//! opened, and depth does not matter.
+//! A tree of the host as a source, read by descriptors and single names: links are never followed, pipes and devices
+//! never opened, and depth does not matter.
 
 use std::cell::RefCell;
 use std::fs::{File, Metadata};
@@ -163,7 +163,8 @@ impl Source for HostTree {
         match range {
             Ok(range) => Ok(Some(range)),
             Err(Errno::NXIO) => Ok(None),
-            // A file system without holes, perhaps one that knows no sizes (/proc): all is data, up to where reading ends.
+            // A file system without holes, perhaps one that knows no sizes (/proc): all is data, up to where reading
+            // ends.
             Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
             Err(error) => Err(inner.unreadable(node, &error)),
         }

@@ -1,8 +1,8 @@
 //! Transfer: files and trees between the host and file systems, and lists of what is there.
 //!
-//! Content, kinds, holes, symbolic and hard links, times and `user.` attributes always go over; into a file system also owners,
-//! all permission bits, access control lists and the other extended attributes, to the host only where that is asked for
-//! ([`Keep`]). What does not go over is [`Left`], and told.
+//! Content, kinds, holes, symbolic and hard links, times and `user.` attributes always go over; into a file system also
+//! owners, all permission bits, access control lists and the other extended attributes, to the host only where that is
+//! asked for ([`Keep`]). What does not go over is [`Left`], and told.
 
 mod copy_in;
 mod copy_out;
@@ -33,8 +33,8 @@ const CHUNK: usize = 1 << 20;
 
 /// Sees how far a transfer is, and may stop it: progress bars and interruptions come in here.
 pub trait Watcher {
-    /// So many more bytes of content were moved (0: an entry is about to be). Called between chunks, so often that a stop
-    /// feels immediate.
+    /// So many more bytes of content were moved (0: an entry is about to be). Called between chunks, so often that a
+    /// stop feels immediate.
     ///
     /// # Errors
     /// [`LabError::Stopped`], or any other reason to end here: what is half copied is removed, what is whole stays.

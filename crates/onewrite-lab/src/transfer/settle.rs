@@ -16,12 +16,12 @@ use super::directories::handle;
 /// What of a copy on the host is the source's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Content, `user.` attributes and times; permissions as the umask allows, without set-user-ID and the like; the owner is
-    /// whoever copies. As cp(1) does it, but for the times and attributes.
+    /// Content, `user.` attributes and times; permissions as the umask allows, without set-user-ID and the like; the
+    /// owner is whoever copies. As cp(1) does it, but for the times and attributes.
     #[default]
     Content,
-    /// Owner, all permission bits, access control lists and all extended attributes, as `cp -p` does it; as far as whoever
-    /// copies may do that.
+    /// Owner, all permission bits, access control lists and all extended attributes, as `cp -p` does it; as far as
+    /// whoever copies may do that.
     All,
 }
 
@@ -121,7 +121,8 @@ impl Copied<'_> {
         }
     }
 
-    /// Does `work` with a path that leads to the copy itself, by its descriptor: nothing is looked up again, no link followed.
+    /// Does `work` with a path that leads to the copy itself, by its descriptor: nothing is looked up again, no link
+    /// followed.
     fn with_path<T>(&self, work: impl FnOnce(&str) -> Result<T, Errno>) -> Result<T, Errno> {
         let found;
         let file = match self {

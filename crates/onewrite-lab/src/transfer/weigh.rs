@@ -33,8 +33,8 @@ impl Weight {
     }
 }
 
-/// What `nodes` and all below them are: holes count for nothing, and a file or directory counts once. Nor does what cannot be
-/// read; it is told when it is copied.
+/// What `nodes` and all below them are: holes count for nothing, and a file or directory counts once. Nor does what
+/// cannot be read; it is told when it is copied.
 ///
 /// # Errors
 /// If `watcher` ends it.

@@ -1,4 +1,5 @@
-//! Findings: what a task found out besides what is measured: the depth that keeps a latency, and whether it became steady.
+//! Findings: what a task found out besides what is measured: the depth that keeps a latency, and whether it became
+//! steady.
 
 use onewrite_block::Nanos;
 

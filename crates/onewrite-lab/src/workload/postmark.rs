@@ -2,8 +2,9 @@
 //!
 //! One thread makes a set of files, of any size between two bounds, spread over subdirectories by chance. Then come
 //! transactions, each of two halves: a file is read whole or appended to, and one is made or deleted, each with even
-//! chances. At the end all files are deleted. Nothing is synced, but for one fsync behind the set if it is asked for, as in
-//! `papers/001` §6.1. PostMark writes random text, of which LZ4 finds nothing to compress; so does the default here.
+//! chances. At the end all files are deleted. Nothing is synced, but for one fsync behind the set if it is asked for,
+//! as in `papers/001` §6.1. PostMark writes random text, of which LZ4 finds nothing to compress; so does the default
+//! here.
 
 use std::collections::VecDeque;
 

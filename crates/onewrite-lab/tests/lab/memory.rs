@@ -1,5 +1,5 @@
-//! A file system in memory: the plainest that keeps the contract. Reads and writes take 10 µs, a sync 100 µs. What it is
-//! asked for stands in a log; it can be made to spoil, to fail, to be full, and to serve one at a time.
+//! A file system in memory: the plainest that keeps the contract. Reads and writes take 10 µs, a sync 100 µs. What it
+//! is asked for stands in a log; it can be made to spoil, to fail, to be full, and to serve one at a time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ pub struct Ls {
     /// With kinds, permissions, owners, sizes and dates.
     #[arg(short, long)]
     pub long: bool,
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read is named
-    /// (exit status 1).
+    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
+    /// is named (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// IMAGE or IMAGE:/PATH.
@@ -19,8 +19,8 @@ pub struct Ls {
 /// `onewrite cat`
 #[derive(Debug, Args)]
 pub struct Cat {
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read is named
-    /// (exit status 1).
+    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
+    /// is named (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// IMAGE:/PATH of a file.
@@ -30,8 +30,8 @@ pub struct Cat {
 /// `onewrite tree`
 #[derive(Debug, Args)]
 pub struct Tree {
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read is named
-    /// (exit status 1).
+    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
+    /// is named (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// IMAGE or IMAGE:/PATH of a directory.
@@ -41,8 +41,8 @@ pub struct Tree {
 /// `onewrite stat`
 #[derive(Debug, Args)]
 pub struct Stat {
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read is named
-    /// (exit status 1).
+    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
+    /// is named (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// Each IMAGE:/PATH.
@@ -83,18 +83,19 @@ pub struct Mkdir {
 /// `onewrite cp`
 ///
 /// Always kept: content with its holes, symbolic and hard links, times, `user.` attributes. An image also keeps owners,
-/// all permissions, access control lists and all extended attributes. On the host the copies are yours, with the permissions that
-/// your umask allows and without set-user-ID and the like, unless -p is given: an image is a stranger's.
-/// Existing directories are merged, existing files and symbolic links replaced once the new file is whole, and no link is
-/// followed but one that you name as the target. What cannot be copied or kept is named at the end, the rest is copied.
+/// all permissions, access control lists and all extended attributes. On the host the copies are yours, with the
+/// permissions that your umask allows and without set-user-ID and the like, unless -p is given: an image is a
+/// stranger's. Existing directories are merged, existing files and symbolic links replaced once the new file is whole,
+/// and no link is followed but one that you name as the target. What cannot be copied or kept is named at the end, the
+/// rest is copied.
 #[derive(Debug, Args)]
 pub struct Cp {
-    /// On the host, keep owners (as root), all permissions, access control lists and all extended attributes, and make device
-    /// nodes (as root).
+    /// On the host, keep owners (as root), all permissions, access control lists and all extended attributes, and make
+    /// device nodes (as root).
     #[arg(short, long)]
     pub preserve: bool,
-    /// Out of an image, copy what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read is named
-    /// (exit status 1).
+    /// Out of an image, copy what is left of a damaged image: backups of superblock and descriptors, no checksums. What
+    /// cannot be read is named (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// What to copy, each PATH or IMAGE:/PATH, and where to: into a directory that exists, or under a new name.

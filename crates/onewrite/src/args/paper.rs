@@ -7,15 +7,16 @@ use clap::Args;
 /// `onewrite paper`
 #[derive(Debug, Args)]
 pub struct Paper {
-    /// Rows of the scoreboard, or figures, tables and sections of the papers as `--list` names them (`fig-3-3`, `003-table-3`);
-    /// without any, every row that can be run. Exits 1 if a row differs. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of
-    /// the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown with the papers' rows beside
-    /// them, on all cores in five to ten minutes.
+    /// Rows of the scoreboard, or figures, tables and sections of the papers as `--list` names them (`fig-3-3`,
+    /// `003-table-3`); without any, every row that can be run. Exits 1 if a row differs. Or `ts-clock`: the figures 2-1
+    /// and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown
+    /// with the papers' rows beside them, on all cores in five to ten minutes.
     pub ids: Vec<String>,
     /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1 [default: 0.05].
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
-    /// With `ts-clock`: instead of the figures, the rows with uncertain numbers of the profiles, and the traces, changed one by one.
+    /// With `ts-clock`: instead of the figures, the rows with uncertain numbers of the profiles, and the traces,
+    /// changed one by one.
     #[arg(long)]
     pub sensitivity: bool,
     /// With `ts-clock`: seed of the traces [default: 1].

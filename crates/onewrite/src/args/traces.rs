@@ -12,8 +12,9 @@ use crate::size::{self, SizeOrShare};
 /// How a trace is read.
 #[derive(Clone, Debug, Args)]
 pub struct TraceInput {
-    /// Format of the trace [default: found out]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general, alibaba,
-    /// tencent or columns:MAP (see docs/cache.md). Files compressed with zstd, gzip or xz are read as they are.
+    /// Format of the trace [default: found out]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general,
+    /// alibaba, tencent or columns:MAP (see docs/cache.md). Files compressed with zstd, gzip or xz are read as they
+    /// are.
     #[arg(long, value_parser = parsed::<Format>)]
     pub format: Option<Format>,
     /// Only this volume (disk, file, storage unit) of a trace with several.
@@ -61,8 +62,8 @@ pub struct Cache {
     /// Replay the after-cache traces on this emulated device: time, write amplification, erases.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
-    /// Submit what the cache lets through at the times of the trace, and tell how long the device took to respond; otherwise as
-    /// fast as the device takes it.
+    /// Submit what the cache lets through at the times of the trace, and tell how long the device took to respond;
+    /// otherwise as fast as the device takes it.
     #[arg(long, requires = "device")]
     pub timed: bool,
     /// What translates pages to flash in that device; with all but `page` time is an estimate.
@@ -110,7 +111,8 @@ pub enum Trace {
         #[arg(long, value_name = "FILE|-")]
         json: Option<PathBuf>,
     },
-    /// Write a trace in our own format, with its times if it has some; compressed if the new name ends in .zst, .gz or .xz.
+    /// Write a trace in our own format, with its times if it has some; compressed if the new name ends in .zst, .gz or
+    /// .xz.
     Convert {
         /// The trace (- for standard input).
         trace: PathBuf,
@@ -158,7 +160,8 @@ pub enum Trace {
         /// Seed of all chance.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Share of the volumes and the range of the table, at most 1; too little of a workload is refused with the least.
+        /// Share of the volumes and the range of the table, at most 1; too little of a workload is refused with the
+        /// least.
         #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
         scale: f64,
         /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].

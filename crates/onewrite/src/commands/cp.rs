@@ -263,7 +263,8 @@ impl Target {
         Ok(Target::As(parent, name.to_vec()))
     }
 
-    /// Copies `node` here; without a name of its own, the content of the directory goes into the target directory itself.
+    /// Copies `node` here; without a name of its own, the content of the directory goes into the target directory
+    /// itself.
     async fn take<F: FileSystem, S: Source>(
         &self,
         copy: &mut CopyIn<'_, F, S>,

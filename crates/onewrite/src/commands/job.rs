@@ -98,7 +98,8 @@ pub fn inputs(args: &JobArgs) -> Vec<&Path> {
     [&args.job, &args.device, &args.host].into_iter().map(Path::new).filter(|path| path.exists()).collect()
 }
 
-/// The job file at `path`, or on standard input, cut down and changed as `args` say, on a machine of so many cores and bytes of page cache.
+/// The job file at `path`, or on standard input, cut down and changed as `args` say, on a machine of so many cores and
+/// bytes of page cache.
 pub fn job_file(
     path: &str,
     args: &FioArgs,
@@ -220,8 +221,8 @@ pub fn size(args: &JobArgs, spec: &RunSpec, choice: &DeviceChoice) -> anyhow::Re
     Ok(if args.size.is_none() && is_made { Some(spec.bytes_wanted()?) } else { args.size })
 }
 
-/// The device, after making sure that nothing is lost without `force`, and that it has what `modes` need. A file that was not
-/// there before is partial until the run is done.
+/// The device, after making sure that nothing is lost without `force`, and that it has what `modes` need. A file that
+/// was not there before is partial until the run is done.
 pub fn device(
     args: &JobArgs,
     spec: &RunSpec,

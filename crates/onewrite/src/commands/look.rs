@@ -1,6 +1,7 @@
 //! `onewrite ls`, `cat`, `tree` and `stat`: looks that change nothing.
 //!
-//! An image may be crafted or damaged: what cannot be looked at is named and the look goes on, and no directory is shown twice.
+//! An image may be crafted or damaged: what cannot be looked at is named and the look goes on, and no directory is
+//! shown twice.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -18,8 +18,8 @@ pub fn text() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Puts a trace that comes from standard input into a file, since traces are read several times, and names that in its place.
-/// The file goes when what is returned goes.
+/// Puts a trace that comes from standard input into a file, since traces are read several times, and names that in its
+/// place. The file goes when what is returned goes.
 pub fn spool(command: &mut Command) -> anyhow::Result<Option<Partial>> {
     let paths = traces(command);
     let mut piped: Vec<&mut PathBuf> = paths.into_iter().filter(|path| path.as_path() == Path::new(NAME)).collect();

@@ -101,8 +101,8 @@ struct Study {
     chance: Choices,
     /// The step that each file was last acknowledged at.
     acked: [u64; steps::FILES as usize],
-    /// Steps acknowledged after the host had begun to stop: it may let an `fdatasync` succeed that the stop overtook, and
-    /// a machine without power says nothing at all.
+    /// Steps acknowledged after the host had begun to stop: it may let an `fdatasync` succeed that the stop overtook,
+    /// and a machine without power says nothing at all.
     too_late: Vec<u64>,
     /// What all children did.
     done: Acknowledged,

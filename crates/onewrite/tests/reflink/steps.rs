@@ -1,7 +1,8 @@
 //! Steps: what the child does, told by the content itself, so that any state can be judged.
 //!
-//! Step `n` writes file `n % FILES` whole, in place or as a new file renamed over it, every page of it saying `n`; then it
-//! is synced. Beside it a page or more of another file is written and not synced, so that logs hold more than is waited for.
+//! Step `n` writes file `n % FILES` whole, in place or as a new file renamed over it, every page of it saying `n`; then
+//! it is synced. Beside it a page or more of another file is written and not synced, so that logs hold more than is
+//! waited for.
 
 use std::fmt;
 use std::path::Path;
@@ -246,7 +247,8 @@ impl Found {
         steps.copied().max().unwrap_or(FIRST - 1)
     }
 
-    /// What breaks the promise of `data` consistency: every page is of its file, whole, and not older than acknowledged.
+    /// What breaks the promise of `data` consistency: every page is of its file, whole, and not older than
+    /// acknowledged.
     pub fn problem_of_data(&self, acked: &[u64]) -> Option<String> {
         (0..).zip(self.0.iter().zip(acked)).find_map(|(file, (told, acked))| match told {
             None => (*acked > 0).then(|| format!("file {file} is missing, acknowledged at step {acked}")),

@@ -7,7 +7,8 @@ use crate::ext4::views::Allocator;
 use crate::ext4::volume::block_key;
 
 impl Groups {
-    /// Verifies what is counted of blocks that are free, waiting and kept for delayed pages. Costs a pass over the groups.
+    /// Verifies what is counted of blocks that are free, waiting and kept for delayed pages. Costs a pass over the
+    /// groups.
     ///
     /// # Errors
     /// The first count that is wrong.

@@ -79,7 +79,8 @@ impl Directories<'_> {
     /// Adds an entry; the name must not be there. The directory's inode is saved if it grew.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the directory needs a block and there is none, or its tree is full.
+    /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the directory needs a block and there is none, or its tree is
+    /// full.
     pub(in crate::ext4) async fn add_entry(
         &self,
         handle: &mut Handle,

@@ -1,8 +1,8 @@
 //! Entries in an order that stays the same while the directory changes.
 //!
-//! With `dir_index`, entries are given in the order of their names' hashes, as Linux does it, and a cursor is a place in
-//! that order: 0 is `.`, 1 is `..`, then 2 + hash. A name keeps its place however often leaves are split; who goes on
-//! from a cursor sees every name that was there all the time exactly once. Directories of several blocks without a
+//! With `dir_index`, entries are given in the order of their names' hashes, as Linux does it, and a cursor is a place
+//! in that order: 0 is `.`, 1 is `..`, then 2 + hash. A name keeps its place however often leaves are split; who goes
+//! on from a cursor sees every name that was there all the time exactly once. Directories of several blocks without a
 //! hash tree have byte offsets for cursors; their entries never move.
 
 use onewrite_block::PAGE_SIZE;

@@ -1,8 +1,8 @@
 //! Group descriptor: where a group's bitmaps and inode table lie, and what in it is free.
 //!
 //! One type for both sizes on disk: a short descriptor (32 bytes) is read into the long record with zeros behind, and
-//! only its 32 bytes are written back. Counts of a group fit 16 bits unless a group has exactly 2^16 of something, which
-//! blocks of 4 KiB never do.
+//! only its 32 bytes are written back. Counts of a group fit 16 bits unless a group has exactly 2^16 of something,
+//! which blocks of 4 KiB never do.
 //!
 //! Source: `filesystems/ext4/group_descr.rst`, `bitmaps.rst` of the Linux documentation.
 

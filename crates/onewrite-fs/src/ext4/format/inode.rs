@@ -1,8 +1,8 @@
 //! Inode: a file's attributes and the root of its content map.
 //!
-//! [`RawInode`] is the record on disk, [`Inode`] the same decoded for use. Encoding writes the fields that `Inode` holds
-//! and leaves every other byte of the slot alone: attributes kept behind the fields, obsolete fields, the project. A new
-//! inode therefore starts with [`Inode::encode_new`], which clears the slot first.
+//! [`RawInode`] is the record on disk, [`Inode`] the same decoded for use. Encoding writes the fields that `Inode`
+//! holds and leaves every other byte of the slot alone: attributes kept behind the fields, obsolete fields, the
+//! project. A new inode therefore starts with [`Inode::encode_new`], which clears the slot first.
 //!
 //! Source: `filesystems/ext4/inodes.rst` of the Linux documentation.
 

@@ -40,8 +40,8 @@ pub struct Layout {
     pub group_count: u32,
     /// Blocks that one bit of a block bitmap stands for; 1 without bigalloc.
     pub cluster_blocks: u32,
-    /// Groups of descriptors, counted in descriptor blocks, from which on each lies with the groups it describes; all lie
-    /// together without meta_bg.
+    /// Groups of descriptors, counted in descriptor blocks, from which on each lies with the groups it describes; all
+    /// lie together without meta_bg.
     pub first_meta_group: u32,
     /// Blocks in every group but the last.
     pub blocks_per_group: u32,

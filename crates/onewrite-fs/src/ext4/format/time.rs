@@ -1,4 +1,5 @@
-//! Timestamps as an inode keeps them: 34 bits of seconds, 30 of nanoseconds; 32 bits of seconds without its extra words.
+//! Timestamps as an inode keeps them: 34 bits of seconds, 30 of nanoseconds; 32 bits of seconds without its extra
+//! words.
 
 use crate::api::Timestamp;
 
@@ -12,8 +13,8 @@ impl Timestamp {
     /// The first second that any inode can hold: in 1901.
     const SECONDS_MIN: i64 = i32::MIN as i64;
 
-    /// The moment that an inode keeps of this one, as Linux does it: the nearest within its range, and at the ends of the range
-    /// or without the extra word no nanoseconds.
+    /// The moment that an inode keeps of this one, as Linux does it: the nearest within its range, and at the ends of
+    /// the range or without the extra word no nanoseconds.
     pub const fn storable(self, has_extra: bool) -> Timestamp {
         let last = if has_extra { Timestamp::MAX.seconds } else { Timestamp::SECONDS_MAX_SHORT };
         if self.seconds <= Timestamp::SECONDS_MIN {

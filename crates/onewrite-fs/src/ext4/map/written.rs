@@ -1,7 +1,7 @@
 //! Unwritten extents that become written ones.
 //!
-//! The range is first cut out of what lies around it, which may need blocks for the tree; then entries change where they
-//! are, which needs nothing. So a disk that is full leaves the map as it was.
+//! The range is first cut out of what lies around it, which may need blocks for the tree; then entries change where
+//! they are, which needs nothing. So a disk that is full leaves the map as it was.
 
 use super::{Extent, Extents, FsResult, Handle, Node, join, wrong_tree};
 

@@ -1,8 +1,9 @@
 //! mkfs: the blocks of a new, empty file system, as a pure function of its options.
 //!
 //! [`plan`] computes; whoever holds the device writes. Three steps, one file each: the numbers ([`geometry`]), where
-//! everything lies ([`placement`]), and the blocks ([`blocks`]). Large images stay cheap because groups that hold nothing
-//! are only described (uninitialized bitmaps and inode tables), as Linux does it: 1 TiB is some thousand blocks.
+//! everything lies ([`placement`]), and the blocks ([`blocks`]). Large images stay cheap because groups that hold
+//! nothing are only described (uninitialized bitmaps and inode tables), as Linux does it: 1 TiB is some thousand
+//! blocks.
 //!
 //! Differences from `mke2fs -t ext4`: no resize_inode; see `docs/ext4-format.md`.
 

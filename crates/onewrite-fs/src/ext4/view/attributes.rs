@@ -90,7 +90,8 @@ impl ImageView {
         Ok(())
     }
 
-    /// A value that lies in inode `number`, checked against the hash that the inode keeps of it in place of its access time.
+    /// A value that lies in inode `number`, checked against the hash that the inode keeps of it in place of its access
+    /// time.
     async fn value_in_inode(&self, owner: &File, number: u32, size: u32) -> FsResult<Vec<u8>> {
         let wrong = |problem: String| {
             let place = format!("inode {number}, which holds an attribute of inode {}", owner.number);

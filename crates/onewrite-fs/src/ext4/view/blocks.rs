@@ -1,4 +1,5 @@
-//! The door of a view: blocks of any size out of a device of pages of 4 KiB, with what the log has newer laid over them.
+//! The door of a view: blocks of any size out of a device of pages of 4 KiB, with what the log has newer laid over
+//! them.
 //!
 //! Structure goes through a small cache of pages; content is read past it, in long runs. Nothing is ever written.
 

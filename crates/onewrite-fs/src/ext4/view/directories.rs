@@ -1,4 +1,5 @@
-//! Directories of a view: read from end to end, whether they have a hash tree or not, so that a damaged tree hides nothing.
+//! Directories of a view: read from end to end, whether they have a hash tree or not, so that a damaged tree hides
+//! nothing.
 //!
 //! A cursor is the byte behind the last record given; in an inode that keeps its entries itself, their number.
 

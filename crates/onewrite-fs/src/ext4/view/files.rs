@@ -208,8 +208,8 @@ impl ImageView {
         Ok(Data { pages, skip: (offset - start) as usize, length: (end - offset) as usize })
     }
 
-    /// The bytes of `file` from `start` to `end`, which is at most its size. In a rescue what cannot be read is zeros, and
-    /// noted.
+    /// The bytes of `file` from `start` to `end`, which is at most its size. In a rescue what cannot be read is zeros,
+    /// and noted.
     pub(super) async fn content(&self, file: &File, start: u64, end: u64) -> FsResult<Vec<u8>> {
         if file.is_inline() {
             let mut all = self.inline_content(file)?;

@@ -1,8 +1,8 @@
 //! Where content lies: extent trees, and the tables of ext2 and ext3.
 //!
-//! Both are walked from the inode down for each run. A walk ends on any image: an extent tree must get flatter with each
-//! step, and tables have three levels at most. Checksums are compared, and entries must keep their order and their place,
-//! unless a rescue is on.
+//! Both are walked from the inode down for each run. A walk ends on any image: an extent tree must get flatter with
+//! each step, and tables have three levels at most. Checksums are compared, and entries must keep their order and their
+//! place, unless a rescue is on.
 
 use super::ImageView;
 use super::files::File;

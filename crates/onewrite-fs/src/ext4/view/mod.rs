@@ -1,8 +1,8 @@
 //! View: an image of any ext2, ext3 or ext4 that is only read.
 //!
 //! Its one idea: reading needs none of what makes writing hard. Nothing is allocated, so that quota, bigalloc or shared
-//! blocks do not matter; directories are read from end to end, so that no hash tree does; and a log that waits for replay
-//! is laid over the image in memory. What a view needs is a device that can be read.
+//! blocks do not matter; directories are read from end to end, so that no hash tree does; and a log that waits for
+//! replay is laid over the image in memory. What a view needs is a device that can be read.
 //!
 //! ```text
 //!   ImageView (FileView) ─ files, directories, attributes ─ map ─ blocks ─► LogView, then the device
@@ -10,11 +10,11 @@
 //!
 //! # Invariants
 //! - Nothing is ever written.
-//! - Each operation ends and nothing panics, whatever the image holds: no walk goes deeper than the format allows, and no
-//!   directory has more blocks than the image.
+//! - Each operation ends and nothing panics, whatever the image holds: no walk goes deeper than the format allows, and
+//!   no directory has more blocks than the image.
 //! - Memory is bounded: the cache, the log's copies up to a bound, and what an operation gives back.
-//! - A checksum that does not hold is an error that names its place. In a rescue it is not looked at; what cannot be read
-//!   is left out or read as zeros, and told by [`ImageView::losses`].
+//! - A checksum that does not hold is an error that names its place. In a rescue it is not looked at; what cannot be
+//!   read is left out or read as zeros, and told by [`ImageView::losses`].
 
 mod adrift;
 mod attributes;

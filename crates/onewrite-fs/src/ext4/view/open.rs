@@ -31,8 +31,9 @@ impl ImageView {
     /// Opens the image on `port` to be read. Nothing is written, whatever state it is in.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] for features without which nothing can be read, for a log on another device, and for one that
-    /// holds fast commits; [`FsError::Damaged`] for a damaged superblock or log, unless `options` say rescue; device errors.
+    /// [`FsError::Unsupported`] for features without which nothing can be read, for a log on another device, and for
+    /// one that holds fast commits; [`FsError::Damaged`] for a damaged superblock or log, unless `options` say rescue;
+    /// device errors.
     pub async fn open(port: &DevicePort, options: ViewOptions) -> FsResult<ImageView> {
         let (found, damage) =
             match superblock_at(port, SUPERBLOCK_OFFSET as u64, Place::Superblock, !options.is_rescue).await {

@@ -14,8 +14,8 @@
 //!   commit:       header | kind u8 | size u8 | 0 u16 | checksum [u32; 8] | seconds u64 | nanoseconds u32
 //! ```
 //!
-//! Two kinds of log blocks are ours, and a log that holds them says so with an incompatible bit: [`frame`]s, and streams
-//! that are found by their length alone ([`incompat::STREAMS`]).
+//! Two kinds of log blocks are ours, and a log that holds them says so with an incompatible bit: [`frame`]s, and
+//! streams that are found by their length alone ([`incompat::STREAMS`]).
 //!
 //! Checksums come in two kinds. **Version 3** covers each structure and each block with CRC32C. **Version 1** is one
 //! CRC32 in the commit block over descriptors and their blocks; only with it do the kernel and e2fsck end the log
@@ -71,8 +71,8 @@ pub mod incompat {
     /// The end of the log is a fast-commit area, which may hold something.
     pub const FAST_COMMIT: u32 = 0x20;
 
-    /// Ours: transactions are compressed [`frame`](super::frame)s. A bit that no jbd2 knows, so that the kernel and e2fsck
-    /// refuse the log; set while it may hold any.
+    /// Ours: transactions are compressed [`frame`](super::frame)s. A bit that no jbd2 knows, so that the kernel and
+    /// e2fsck refuse the log; set while it may hold any.
     pub const FRAMES: u32 = 0x4000_0000;
     /// Ours: transactions are compressed in one stream each, behind its length, as the LDJ papers have it.
     pub const STREAMS: u32 = 0x2000_0000;

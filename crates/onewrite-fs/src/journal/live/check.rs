@@ -27,8 +27,8 @@ impl Live {
         self.trimming
     }
 
-    /// The tail that the superblock names, durable or not, where no transaction commits; `next` is the one after the live
-    /// ones.
+    /// The tail that the superblock names, durable or not, where no transaction commits; `next` is the one after the
+    /// live ones.
     pub(in crate::journal) fn named_tail(&self, next: Tid) -> (LogBlock, Tid) {
         let gone = self.pending_tail.as_ref().map_or(0, |pending| pending.transactions);
         self.transactions.get(gone).map_or_else(|| (self.end_of_last(), next), |live| (live.start, live.tid))

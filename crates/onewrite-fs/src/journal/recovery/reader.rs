@@ -1,7 +1,7 @@
 //! Reading the ring of the log: in order with reads ahead, or anywhere.
 //!
-//! A log block comes as a page. Where log blocks are smaller than pages, the device gives the pages that they lie in, and
-//! each is cut out to the beginning of a page of its own ([`Piece`]).
+//! A log block comes as a page. Where log blocks are smaller than pages, the device gives the pages that they lie in,
+//! and each is cut out to the beginning of a page of its own ([`Piece`]).
 
 use std::collections::VecDeque;
 

@@ -28,8 +28,8 @@ impl LogView {
     /// Reads the log that `superblock` describes; blocks, at home too, have the log's size.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] if it holds fast commits, [`FsError::Damaged`] as [`recover`](super::recover) says; device
-    /// errors.
+    /// [`FsError::Unsupported`] if it holds fast commits, [`FsError::Damaged`] as [`recover`](super::recover) says;
+    /// device errors.
     pub async fn open(
         port: &DevicePort,
         map: LogMap,

@@ -4,11 +4,11 @@
 //!   generated traces (table 2-2) ─► nine policies × cache sizes ─► five devices ─► grids ─► rows, tables, charts
 //! ```
 //!
-//! The curves of the figures are lost; axes, devices and the figures in the text are known. A grid is one workload on one
-//! device: elapsed time and hit ratio (2-4, 2-6), requests (2-7), erases (2-8, 2-9). Devices are translation layers
-//! that estimate time, as large as the write ranges need; cards and the SSD are those of the profiles. What is inside a card
-//! nobody published, so each is there twice: its log blocks shared by all blocks (FAST), and of one block each (BAST).
-//! TS-CLOCK is there twice, too, with both readings of when a page gets its count.
+//! The curves of the figures are lost; axes, devices and the figures in the text are known. A grid is one workload on
+//! one device: elapsed time and hit ratio (2-4, 2-6), requests (2-7), erases (2-8, 2-9). Devices are translation layers
+//! that estimate time, as large as the write ranges need; cards and the SSD are those of the profiles. What is inside a
+//! card nobody published, so each is there twice: its log blocks shared by all blocks (FAST), and of one block each
+//! (BAST). TS-CLOCK is there twice, too, with both readings of when a page gets its count.
 //!
 //! At a scale below one, traces, caches and devices shrink alike, flash blocks do not: then a cache holds fewer blocks
 //! than it should, and the figures show that everything runs, not what the paper found.
@@ -127,8 +127,8 @@ pub struct RowFigure {
 /// A figure in both readings of "outperforms by so many percent".
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The other's time (or erases) over TS-CLOCK's, less one, in percent; the unit of the scoreboard. The mere quotient for
-    /// `ts-fab-microsd`.
+    /// The other's time (or erases) over TS-CLOCK's, less one, in percent; the unit of the scoreboard. The mere
+    /// quotient for `ts-fab-microsd`.
     pub speed_up: f64,
     /// Percent of the other's time that TS-CLOCK does without.
     pub saved: f64,

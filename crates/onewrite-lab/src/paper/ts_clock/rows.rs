@@ -1,6 +1,7 @@
 //! Rows: the scoreboard's claims about TS-CLOCK, from the grids.
 //!
-//! A speed-up of TS-CLOCK over another policy is the other's time over TS-CLOCK's, less one, in percent, at one cache size.
+//! A speed-up of TS-CLOCK over another policy is the other's time over TS-CLOCK's, less one, in percent, at one cache
+//! size.
 
 use onewrite_cache::PolicyKind;
 

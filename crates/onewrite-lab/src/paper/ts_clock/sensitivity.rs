@@ -1,7 +1,7 @@
 //! Sensitivity: the rows again with one uncertain thing changed, of a device or of the traces.
 //!
-//! The server workloads are cut to their first twentieth on cards and to their first fifth on the SSD, also where nothing is
-//! changed: whole ones take hours. Those of the lifetime study are whole.
+//! The server workloads are cut to their first twentieth on cards and to their first fifth on the SSD, also where
+//! nothing is changed: whole ones take hours. Those of the lifetime study are whole.
 
 use std::path::{Path, PathBuf};
 

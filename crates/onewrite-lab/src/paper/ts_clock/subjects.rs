@@ -124,7 +124,8 @@ const OF_LIFETIME_FAST: &[Variant] = &[
 ];
 const OF_LIFETIME_PAGE: &[Variant] = &[("filled, not aged", |subject| subject.is_aged = false)];
 
-/// The subject with each uncertain number at the ends of its range; none for the second card, which has the same ones as the first.
+/// The subject with each uncertain number at the ends of its range; none for the second card, which has the same ones
+/// as the first.
 pub(super) fn variants(subject: &Subject) -> Vec<(&'static str, Subject)> {
     let known = match (subject.figure, subject.ftl()) {
         _ if subject.profile.name == "microsd-adata" => &[],

@@ -1,5 +1,5 @@
-//! Nodes: the streams of fio's engines `filecreate`, `filestat` and `filedelete`, which make files, ask for them and remove
-//! them, one operation for each file and pass.
+//! Nodes: the streams of fio's engines `filecreate`, `filestat` and `filedelete`, which make files, ask for them and
+//! remove them, one operation for each file and pass.
 
 use onewrite_block::Nanos;
 

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! # Invariants
-//! - A pass ends when its bytes are issued, its files have nothing left, or the job's time, bytes or accesses are used up.
-//! - What waits for its time (`rate`, `flow`, `thinktime`) comes out as [`Operation::Think`]; the stream itself never blocks.
+//! - A pass ends when its bytes are issued, its files have nothing left, or the job's time, bytes or accesses are used
+//!   up.
+//! - What waits for its time (`rate`, `flow`, `thinktime`) comes out as [`Operation::Think`]; the stream itself never
+//!   blocks.
 
 use std::collections::BTreeMap;
 

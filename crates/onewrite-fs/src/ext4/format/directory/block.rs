@@ -5,9 +5,9 @@
 //!   0     u32 │ 12            u16 │ 0           u8 │ 0xde u8 │ checksum u32       block's end; the last is the tail
 //! ```
 //!
-//! A record is as long as it likes (a multiple of 4): what it needs is 8 bytes and the name, the rest is slack, and a new
-//! entry is made of an old one's slack. A record with inode 0 is free. With metadata_csum the block ends in a tail that
-//! looks like a free record; no function here hands its room out.
+//! A record is as long as it likes (a multiple of 4): what it needs is 8 bytes and the name, the rest is slack, and a
+//! new entry is made of an old one's slack. A record with inode 0 is free. With metadata_csum the block ends in a tail
+//! that looks like a free record; no function here hands its room out.
 //!
 //! Functions that change a block leave the checksum to [`set_checksum`], once, after the last change.
 
@@ -240,7 +240,8 @@ pub fn entry_kind(kind: FileKind, layout: &Layout) -> Option<FileKind> {
     layout.features.incompat.contains(Incompat::FILETYPE).then_some(kind)
 }
 
-/// Stores the checksum in the tail, if the file system has checksums; `seed` is [`Layout::inode_seed`] of the directory.
+/// Stores the checksum in the tail, if the file system has checksums; `seed` is [`Layout::inode_seed`] of the
+/// directory.
 pub fn set_checksum(block: &mut [u8], seed: u32, layout: &Layout) {
     if layout.features.metadata_csum() {
         let checksum = crc32c(seed, &block[..block.len() - TAIL]);

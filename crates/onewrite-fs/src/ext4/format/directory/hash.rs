@@ -1,7 +1,8 @@
 //! Name hashes: the keys of a directory's hash tree.
 //!
 //! Three functions, each taking bytes as signed or unsigned (a relic of `char` on the first machines that made images).
-//! The lowest bit of the key is left free: the tree uses it to mark a run of equal hashes that goes on in the next block.
+//! The lowest bit of the key is left free: the tree uses it to mark a run of equal hashes that goes on in the next
+//! block.
 
 /// Which hash a directory uses, with the signedness of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -204,7 +204,8 @@ pub struct IndexMut<'a> {
 }
 
 impl<'a> IndexMut<'a> {
-    /// Makes the first block of directory `inode` the root of a tree without inner levels, whose only pair names `child`.
+    /// Makes the first block of directory `inode` the root of a tree without inner levels, whose only pair names
+    /// `child`.
     pub fn init_root(
         block: &'a mut [u8],
         (inode, parent): (u32, u32),
@@ -292,8 +293,8 @@ impl<'a> IndexMut<'a> {
         self.block[at..at + 4].copy_from_slice(&block.to_le_bytes());
     }
 
-    /// Moves the pairs from `index` (not 0) on into a new inner node made out of `right`. The hash of the first of them,
-    /// which `right` no longer holds, is returned for the parent.
+    /// Moves the pairs from `index` (not 0) on into a new inner node made out of `right`. The hash of the first of
+    /// them, which `right` no longer holds, is returned for the parent.
     pub fn split_into<'b>(&mut self, index: usize, right: &'b mut [u8], layout: &Layout) -> (u32, IndexMut<'b>) {
         let length = self.index().len();
         assert!(index > 0 && index < length, "pair {index} of {length}");
