@@ -113,6 +113,20 @@ fn unsafe_code_stays_in_its_named_modules() {
     }
 }
 
+/// Columns of a line. The formatter breaks code, so only comments are looked at.
+const COLUMNS_MAX: usize = 120;
+
+#[test]
+fn no_comment_is_too_wide() {
+    for path in sources(&crates()) {
+        for (number, line) in text(&path).lines().enumerate() {
+            let columns = line.chars().count();
+            let is_fine = columns <= COLUMNS_MAX || !line.trim_start().starts_with("//");
+            assert!(is_fine, "{}:{} has {columns} columns; at most {COLUMNS_MAX}", path.display(), number + 1);
+        }
+    }
+}
+
 #[test]
 fn no_file_is_too_long() {
     let mut long = Vec::new();

@@ -10,7 +10,8 @@
 //! let shape = CacheShape::new(2, 1024)?;
 //! let mut cache = PolicyKind::TsClock.simulation(shape, None);
 //! let mut after = Vec::new();
-//! cache.feed(&[PageRequest::write(7), PageRequest::read(8), PageRequest::read(7)], &mut |request| after.push(request));
+//! let requests = [PageRequest::write(7), PageRequest::read(8), PageRequest::read(7)];
+//! cache.feed(&requests, &mut |request| after.push(request));
 //! assert_eq!((cache.counts().hits, after), (1, vec![PageRequest::read(8)]));
 //! # Ok::<(), String>(())
 //! ```

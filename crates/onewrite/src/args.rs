@@ -187,8 +187,9 @@ pub struct JobArgs {
     /// that `onewrite probe` wrote [default: what the device states].
     #[arg(long, value_name = "SIZE|FILE")]
     pub eviction_spot: Option<String>,
-    /// Before the jobs make everything durable and empty the page cache of what is clean, as `echo 3 >
-    /// /proc/sys/vm/drop_caches` does: otherwise modes that buffer direct reads may serve them from what the layout left.
+    /// Before the jobs make everything durable and empty the page cache of what is clean, as
+    /// `echo 3 > /proc/sys/vm/drop_caches` does: otherwise modes that buffer direct reads may serve them from what the
+    /// layout left.
     #[arg(long)]
     pub drop_caches: bool,
     /// Seed of all chance; a job's randseed is mixed in.

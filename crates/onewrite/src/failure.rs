@@ -3,7 +3,7 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | the promise was broken, a row differs from its paper, or part of what was asked could not be done (copied, removed, read) |
+//! | 1 | the promise was broken, a row differs from its paper, or part of what was asked could not be done |
 //! | 2 | usage or bad input: options, job files, traces, profiles, a damaged or unsupported image |
 //! | 3 | the machine: I/O errors, a full disk, no permission, an image or disk in use |
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   computing ──signal──► partial files removed, ended by the signal
-//!   changing an image ──signal──► asked: the work stops at the next good place, the image is closed, ended by the signal
+//!   changing an image ──signal──► asked: work stops at the next good place, the image is closed, ended by the signal
 //!                     ──second signal──► as if computing: the image's log brings it in order when it is next opened
 //! ```
 //!

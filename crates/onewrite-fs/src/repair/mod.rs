@@ -5,9 +5,9 @@
 //! neither does one in which the caller asked for safe repairs and one is not, so that no image is made worse.
 //!
 //! ```text
-//!   superblock ─► groups ─► orphans ─► inodes ─► maps ─► special ─► directories ─► connection, links ─► counts ─► check
-//!                 claims    released   claims    made              names          lost+found          bitmaps
-//!                                                anew                                                 made anew
+//!   superblock ─► groups ─► orphans ─► inodes ─► maps ─► special ─► directories ─► links ─► counts ─► check
+//!                 claims    released   claims    made               names,         counted  bitmaps
+//!                                                anew               lost+found              made anew
 //! ```
 //!
 //! Who names a block first keeps it: the layout itself, then inodes by number. A later owner gets a copy while there is

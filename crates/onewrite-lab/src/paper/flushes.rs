@@ -47,6 +47,9 @@ pub(super) fn flushes_of(profile: &str, mode: Mode, syncs: Syncs) -> Result<usiz
         }
         Ok::<_, LabError>(())
     })??;
-    let is_flush = |event: &&RecordedEvent| matches!(event, RecordedEvent::Submitted(_, request) if request.operation == Operation::Flush);
+    let is_flush = |event: &&RecordedEvent| match event {
+        RecordedEvent::Submitted(_, request) => request.operation == Operation::Flush,
+        _ => false,
+    };
     Ok(recording.borrow().events.iter().filter(is_flush).count())
 }
