@@ -418,11 +418,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let state = self.look(walk, walker, place, (choice, is_small));
         if self.is_due() && self.take_turn() {
             self.catch_up(walk)?;
+            // What came before may have been enough.
+            if self.is_done() {
+                return Ok(());
+            }
         }
         match self.ledger {
             None => self.backlog.push(state),
-            // What came before may have been enough.
-            Some(_) if self.turns.is_some() && self.is_done() => (),
             Some(_) => self.enter(walk, walker, state)?,
         }
         Ok(())

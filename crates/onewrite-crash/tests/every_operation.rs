@@ -30,7 +30,7 @@ fn every_operation_keeps_every_promise_in_every_mode() {
     for mode in Mode::ALL {
         let options = ExploreOptions { e2fsck_every: 250, ..options(1_500) };
         let report = random(Ext4Subject::new(mode), &options);
-        assert!(report.is_sound() && report.states == 1_500, "{mode}: {:#?}", report.violations);
+        assert!(report.is_sound() && report.states >= 1_500, "{mode}: {:#?}", report.violations);
     }
 }
 

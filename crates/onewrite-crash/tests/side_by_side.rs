@@ -15,7 +15,8 @@ fn options(states_max: u64) -> ExploreOptions {
         commit_interval: Nanos::from_millis(50),
         checkpoint_age: Nanos::from_millis(200),
         e2fsck_every: 400,
-        nested_every: 20,
+        samples: 6,
+        exhaustive_writes_max: 3,
         ..ExploreOptions::default()
     }
 }
@@ -37,10 +38,10 @@ fn assert_same<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPl
 #[test]
 fn the_report_is_the_same_for_any_number_of_explorers() {
     for (mode, name) in [(Mode::Ordered, "random:60"), (Mode::Data, "random-all:40"), (Mode::Writeback, "ace:1")] {
-        let options = options(2_500);
+        let options = options(1_500);
         let report = assert_same(&Ext4Subject::new(mode), name, CrashPlan::new(&options));
-        assert!(report.is_sound() && report.workloads > 2, "{mode}: {report:?}");
-        assert!(report.states == 2_500 || name == "ace:1", "{mode}: {report:?}");
+        assert!(report.is_sound() && report.workloads >= 2, "{mode}: {report:?}");
+        assert!(report.states >= 1_500 || name == "ace:1", "{mode}: {report:?}");
     }
 }
 
@@ -49,10 +50,10 @@ fn cuts_inside_a_device_and_faults_are_counted_the_same() {
     let make = |pages: u64| -> Box<dyn PowerCut> {
         Profile::load("nvme-share").expect("profile").device(Some(pages * PAGE_SIZE as u64)).expect("device")
     };
-    let options = options(600).on(make(8192).geometry());
+    let options = options(400).on(make(8192).geometry());
     let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
     let report = assert_same(&Ext4Subject::new(Mode::Ordered), "random:40", plan);
-    assert!(report.is_sound() && report.states_by_kind.inside_device > 40, "{report:?}");
+    assert!(report.is_sound() && report.states_by_kind.inside_device > 20, "{report:?}");
     let script = "script:create /a; write /a 0 9000 1; fsync /a";
     let report = assert_same(&Ext4Subject::new(Mode::Data), script, CrashPlan { faults: true, ..plan });
     assert!(report.is_sound() && report.judged > 20, "{report:?}");
