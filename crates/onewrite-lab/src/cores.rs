@@ -11,7 +11,6 @@ use crate::error::LabError;
 ///
 /// # Errors
 /// The first in that order.
-#[expect(clippy::disallowed_methods, reason = "whole runs side by side; none sees another")]
 pub fn side_by_side<T: Send>(
     threads: usize,
     count: usize,
