@@ -216,7 +216,7 @@ pub enum Allocation {
 /// What `statfs` tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Blocks of 4 KiB, those for structure not counted.
+    /// Blocks of 4 KiB, those for metadata not counted.
     pub blocks: u64,
     /// Blocks free.
     pub blocks_free: u64,
@@ -481,7 +481,7 @@ pub trait FileSystem: FileView {
     /// no transaction keeps.
     fn drop_cached(&self, ino: Ino);
 
-    /// Drops all of the page cache that nothing needs, structure included (`/proc/sys/vm/drop_caches`): clean pages
+    /// Drops all of the page cache that nothing needs, metadata included (`/proc/sys/vm/drop_caches`): clean pages
     /// that no transaction keeps.
     fn drop_caches(&self);
 

@@ -1,6 +1,6 @@
 //! The checker: reads an image and says what is wrong with it, where, and what would cure it.
 //!
-//! It writes nothing, never panics on any bytes, and ends on any image: every block of structure is claimed before it
+//! It writes nothing, never panics on any bytes, and ends on any image: every metadata block is claimed before it
 //! is followed, so nothing is followed twice. Its memory is a bit for each block of a group that holds something, 20
 //! bytes for each inode that may be in use, and 16 for each block of a directory and each name of the largest one; its
 //! work is in proportion to what is in use. `docs/decisions/042` says what counts as damage.

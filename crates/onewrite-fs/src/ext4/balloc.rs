@@ -149,7 +149,7 @@ impl Allocator<'_> {
         Ok(block)
     }
 
-    /// The bitmap of a group in which nothing but structure lies.
+    /// The bitmap of a group in which nothing but metadata lies.
     fn initial_bitmap(&self, group: u32) -> Bitmap {
         let layout = &self.layout;
         let mut bitmap = [0; PAGE_SIZE];
@@ -315,7 +315,7 @@ impl Allocator<'_> {
         }
     }
 
-    /// Whether a block of structure is in memory now.
+    /// Whether a metadata block is in memory now.
     pub(super) fn is_loaded(&self, block: u64) -> bool {
         self.pages.holds(block_key(block))
     }

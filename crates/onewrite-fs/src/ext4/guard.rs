@@ -3,7 +3,7 @@
 //! Its one idea: superblocks, descriptors, bitmaps, inode tables and the log lie where the descriptors say, for as long
 //! as a mount lasts. Whatever else names one of those blocks (an extent, an index, a block of attributes, a bitmap that
 //! calls it free) is damage, and is refused before it is read, taken or freed: a file can then never write over
-//! structure. The kernel does the same (`block_validity`).
+//! metadata. The kernel does the same (`block_validity`).
 
 use super::balloc::Groups;
 use super::format::{Inode, Layout, RawGroupDescriptor};
@@ -12,17 +12,17 @@ use super::write::SIZE_MAX;
 use crate::api::{FileKind, FsError, FsResult};
 use crate::journal::{BlockRange, LogMap};
 
-/// The blocks that are structure whatever the files are, as ranges in ascending order.
-pub(super) struct Structure {
+/// System zone: the blocks that hold metadata whatever the files are, as ranges in ascending order.
+pub(super) struct SystemZone {
     ranges: Vec<BlockRange>,
 }
 
-impl Structure {
+impl SystemZone {
     /// Collects the ranges, all of which lie in the image.
     ///
     /// # Errors
     /// [`FsError::Damaged`] if one of them lies in another.
-    pub(super) fn new(layout: &Layout, groups: &Groups, log: &LogMap) -> FsResult<Structure> {
+    pub(super) fn new(layout: &Layout, groups: &Groups, log: &LogMap) -> FsResult<SystemZone> {
         let mut ranges = log.ranges().to_vec();
         for (number, group) in (0..layout.group_count).zip(groups.all.borrow().iter()) {
             let descriptor = &group.descriptor;
@@ -49,7 +49,7 @@ impl Structure {
             range.count += if meets { next.count } else { 0 };
             meets
         });
-        Ok(Structure { ranges })
+        Ok(SystemZone { ranges })
     }
 
     fn touches(&self, start: u64, count: u64) -> bool {
@@ -81,7 +81,7 @@ impl Volume {
             Err(FsError::Damaged { place, problem: problem.into() })
         };
         match start.checked_add(count) {
-            Some(end) if end <= self.layout.block_count && !self.structure.touches(start, count) => Ok(()),
+            Some(end) if end <= self.layout.block_count && !self.system_zone.touches(start, count) => Ok(()),
             Some(end) if end <= self.layout.block_count => {
                 damage("superblocks, bitmaps, inode tables or the log lie there")
             }

@@ -24,7 +24,7 @@ use super::guard::check_size;
 use super::runs::Runs;
 use super::volume::Volume;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
-use crate::journal::{Handle, Tid};
+use crate::journal::{Handle, TransactionId};
 use crate::pages::FilePages;
 
 /// Nodes kept in memory beyond those in use.
@@ -36,9 +36,9 @@ pub(super) struct Node {
     pub(super) inode: RefCell<Inode>,
     pub(super) lock: RwLock,
     /// The last transaction that changed the inode or its content.
-    pub(super) changed_in: Cell<Tid>,
+    pub(super) changed_in: Cell<TransactionId>,
     /// The last transaction that changed what is needed to read its content.
-    pub(super) data_changed_in: Cell<Tid>,
+    pub(super) data_changed_in: Cell<TransactionId>,
     /// Openers; see `FileSystem::open`.
     pub(super) openers: Cell<u32>,
     /// Its content in memory.
@@ -208,7 +208,7 @@ impl Inodes {
     }
 
     /// Takes a node in; others that are not in use and whose changes are durable may be forgotten.
-    pub(super) fn insert(&self, node: Rc<Node>, is_committed: impl Fn(Tid) -> bool) {
+    pub(super) fn insert(&self, node: Rc<Node>, is_committed: impl Fn(TransactionId) -> bool) {
         self.queue.borrow_mut().push_back(node.number);
         self.nodes.borrow_mut().insert(node.number, node);
         self.forget_some(is_committed);
@@ -224,7 +224,7 @@ impl Inodes {
     }
 
     /// Drops a few nodes that nobody uses, if there are too many.
-    fn forget_some(&self, is_committed: impl Fn(Tid) -> bool) {
+    fn forget_some(&self, is_committed: impl Fn(TransactionId) -> bool) {
         let (mut nodes, mut queue) = (self.nodes.borrow_mut(), self.queue.borrow_mut());
         for _ in 0..if nodes.len() > NODES_MAX { 8 } else { 0 } {
             let Some(number) = queue.pop_front() else { return };

@@ -10,18 +10,18 @@ use crate::journal::{Barrier, Check, CheckpointBy, Checksum, Commit, Compressed,
 /// What goes into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Structure; content goes to its place at any time.
+    /// Metadata; content goes to its place at any time.
     Metadata,
-    /// Structure; content that new structure shows goes to its place before the commit.
+    /// Metadata; content that new metadata shows goes to its place before the commit.
     OrderedMetadata,
-    /// Structure and content.
+    /// Metadata and content.
     Full,
 }
 
 /// What survives a power cut besides what was synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// The structure is whole.
+    /// The metadata is whole.
     Metadata,
     /// And no file shows blocks that were never its own.
     Data,

@@ -16,7 +16,7 @@ use super::balloc::Groups;
 use super::format::RawSuperblock;
 use super::format::features::{Compat, Incompat};
 use super::format::superblock::STATE_CLEAN;
-use super::guard::Structure;
+use super::guard::SystemZone;
 use super::mode::Scope;
 use super::open::{layout_of, open, read_block};
 use super::options::{MountOptions, page_cache};
@@ -64,7 +64,7 @@ impl Ext4 {
         let recovery = RecoveryOptions { by, kept_bytes_max: options.cache_pages * PAGE_SIZE };
         let mut opened = open(&port, recovery).await?;
         let groups = Groups::new(opened.descriptors);
-        let structure = Structure::new(&opened.layout, &groups, &opened.map)?;
+        let system_zone = SystemZone::new(&opened.layout, &groups, &opened.map)?;
         settle_counts(&mut opened.superblock, &groups);
         mark_in_use(&port, &mut opened.superblock).await?;
         let journal_options = JournalOptions {
@@ -82,7 +82,7 @@ impl Ext4 {
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
         let (layout, superblock) = (opened.layout, opened.superblock);
         let pages = Pages::new(port.clone(), cache, PagesOptions::default());
-        let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, structure });
+        let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, system_zone });
         let rename_lock = RwLock::new(&volume.runtime);
         start_tasks(&volume);
         let mounted = Ext4 { volume, rename_lock, recovered: opened.recovered };
@@ -106,7 +106,7 @@ impl Ext4 {
     }
 
     /// Lets `watcher` know of every read and write of a file's content that goes through the page cache: the file, its
-    /// pages, and whether they are written. That is the before-cache trace; structure is not in it, nor is direct I/O.
+    /// pages, and whether they are written. That is the before-cache trace; metadata is not in it, nor is direct I/O.
     pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, bool) + 'static) {
         self.volume.pages.watch(Box::new(watcher));
     }

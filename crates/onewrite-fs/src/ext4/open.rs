@@ -6,7 +6,7 @@ use super::balloc::{Groups, decode_descriptors};
 use super::format::extent::Node as Tree;
 use super::format::features::Compat;
 use super::format::{FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
-use super::guard::Structure;
+use super::guard::SystemZone;
 use super::lost::expect_file_system;
 use super::volume::take_superblock;
 use crate::api::{FsError, FsResult};
@@ -72,7 +72,7 @@ async fn judge(port: &DevicePort, prospect: &Prospect<'_>, map: &LogMap) -> FsRe
         let layout = layout_of(port, &take_superblock(&first[0])?)?;
         let table = prospect.read(1, u64::from(layout.descriptor_blocks())).await?;
         let groups = Groups::new(decode_descriptors(&layout, &table)?);
-        Structure::new(&layout, &groups, map).map(drop)
+        SystemZone::new(&layout, &groups, map).map(drop)
     };
     read.await.map_err(|error| match error {
         FsError::Damaged { place, problem } => {

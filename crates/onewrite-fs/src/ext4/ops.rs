@@ -94,7 +94,7 @@ impl Volume {
         }
     }
 
-    /// Blocks that structure takes whatever the files are: superblocks, descriptors, bitmaps, inode tables, the log.
+    /// Blocks that metadata takes whatever the files are: superblocks, descriptors, bitmaps, inode tables, the log.
     pub(super) fn overhead_blocks(&self) -> u64 {
         let layout = &self.layout;
         let base: u64 = (0..layout.group_count).map(|group| u64::from(layout.base_blocks(group))).sum();

@@ -1,11 +1,11 @@
 //! Volume: everything that the operations of a mounted ext4 share, and the way to its blocks.
 //!
-//! Its one idea: a block of structure is read into the page cache once, checked then, and changed only through a
+//! Its one idea: a metadata block is read into the page cache once, checked then, and changed only through a
 //! handle. [`Volume::block`] and [`Volume::load`] wait for the device; [`Volume::change`] never waits, so that a change
 //! to several blocks is seen by other tasks whole or not at all.
 //!
 //! # Invariants
-//! - A page of structure that differs from what is committed is pinned by the transaction that changed it.
+//! - A metadata page that differs from what is committed is pinned by the transaction that changed it.
 //! - What is committed and not home is read from the journal, not from its home block.
 
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ use onewrite_cache::PageKey;
 use super::balloc::Groups;
 use super::format::error::located;
 use super::format::{FormatError, Layout, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
-use super::guard::Structure;
+use super::guard::SystemZone;
 use super::inodes::Inodes;
 use super::mode::Scope;
 use super::options::MountOptions;
@@ -27,7 +27,7 @@ use crate::journal::{Handle, Joined, Journal, Owner};
 use crate::pages::Pages;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A page of structure: file 0, the block's number.
+/// A metadata page: file 0, the block's number.
 pub(super) const fn block_key(block: u64) -> PageKey {
     PageKey { file: 0, index: block }
 }
@@ -42,7 +42,7 @@ pub(super) struct Volume {
     pub(super) journal: Rc<Journal>,
     pub(super) superblock: RefCell<RawSuperblock>,
     pub(super) groups: Groups,
-    pub(super) structure: Structure,
+    pub(super) system_zone: SystemZone,
     pub(super) inodes: Inodes,
     /// Notified when there is something to convert.
     pub(super) conversions: Signal,
@@ -71,7 +71,7 @@ pub(super) struct Parts {
     pub(super) journal: Rc<Journal>,
     pub(super) superblock: RawSuperblock,
     pub(super) groups: Groups,
-    pub(super) structure: Structure,
+    pub(super) system_zone: SystemZone,
 }
 
 impl Volume {
@@ -89,7 +89,7 @@ impl Volume {
             journal: parts.journal,
             superblock: RefCell::new(parts.superblock),
             groups: parts.groups,
-            structure: parts.structure,
+            system_zone: parts.system_zone,
             inodes: Inodes::default(),
             is_unmounted: Cell::new(false),
         })

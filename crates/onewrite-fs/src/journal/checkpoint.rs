@@ -6,7 +6,7 @@
 use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap};
 
 use super::home;
-use super::live::Homeward;
+use super::live::CheckpointBlock;
 use super::read_back::Place;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
@@ -91,9 +91,10 @@ impl Journal {
     async fn bring_home(&self, blocks_max: usize) -> FsResult<usize> {
         let _homeward = self.homeward.write().await;
         let batch = self.live.borrow().batch(blocks_max);
-        let can_share =
-            |homeward: &Homeward| self.options.checkpoint == By::Share && matches!(homeward.place, Place::Exact(_));
-        let (shared, mut copied): (Vec<Homeward>, Vec<Homeward>) = batch.into_iter().partition(can_share);
+        let can_share = |homeward: &CheckpointBlock| {
+            self.options.checkpoint == By::Share && matches!(homeward.place, Place::Exact(_))
+        };
+        let (shared, mut copied): (Vec<CheckpointBlock>, Vec<CheckpointBlock>) = batch.into_iter().partition(can_share);
         self.read_back(&mut copied).await?;
         self.copy_home(&copied).await?;
         self.share_home(&shared).await?;
@@ -103,8 +104,8 @@ impl Journal {
         Ok(shared.len() + copied.len())
     }
 
-    async fn copy_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
-        let page = |homeward: &Homeward| homeward.page.clone().expect("read back before");
+    async fn copy_home(&self, blocks: &[CheckpointBlock]) -> Result<(), DeviceError> {
+        let page = |homeward: &CheckpointBlock| homeward.page.clone().expect("read back before");
         let pages: Vec<_> = blocks.iter().map(|homeward| (homeward.home_block, page(homeward))).collect();
         home::copy_home(self.log.port(), &pages, Cause::Checkpoint).await?;
         self.note_home(blocks, self.log.next_flush());
@@ -112,8 +113,8 @@ impl Journal {
     }
 
     /// Makes the home blocks read as their log blocks do; durable when a request completes.
-    async fn share_home(&self, blocks: &[Homeward]) -> Result<(), DeviceError> {
-        let pair = |homeward: &Homeward| {
+    async fn share_home(&self, blocks: &[CheckpointBlock]) -> Result<(), DeviceError> {
+        let pair = |homeward: &CheckpointBlock| {
             let Place::Exact(source) = homeward.place else { unreachable!("only such are shared") };
             Remap { source: self.log.page_of(source), target: Lpn(homeward.home_block) }
         };
@@ -123,7 +124,7 @@ impl Journal {
         Ok(())
     }
 
-    fn note_home(&self, blocks: &[Homeward], home_flush: u64) {
+    fn note_home(&self, blocks: &[CheckpointBlock], home_flush: u64) {
         let mut live = self.live.borrow_mut();
         blocks.iter().for_each(|homeward| live.is_home(homeward.home_block, homeward.tid, home_flush));
     }
@@ -173,7 +174,7 @@ impl Journal {
     }
 
     /// The transaction whose log blocks come at the head, if none is live.
-    pub(super) fn next_unlogged(&self) -> super::Tid {
+    pub(super) fn next_unlogged(&self) -> super::TransactionId {
         self.committed.get().next()
     }
 

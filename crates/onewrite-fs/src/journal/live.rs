@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 
 use super::read_back::Place;
 use super::ring::{LogBlock, Ring};
-use super::transaction::Tid;
+use super::transaction::TransactionId;
 
 /// A committed block that is not home yet.
 pub(super) struct Entry {
-    pub(super) tid: Tid,
+    pub(super) tid: TransactionId,
     /// Its content, unless it has to be read back from the log.
     pub(super) page: Option<Page>,
     pub(super) place: Place,
@@ -29,15 +29,15 @@ pub(super) struct Logged {
 
 /// A block on its way home.
 #[derive(Clone)]
-pub(super) struct Homeward {
+pub(super) struct CheckpointBlock {
     pub(super) home_block: u64,
-    pub(super) tid: Tid,
+    pub(super) tid: TransactionId,
     pub(super) page: Option<Page>,
     pub(super) place: Place,
 }
 
 struct LiveTransaction {
-    tid: Tid,
+    tid: TransactionId,
     committed_at: Nanos,
     start: LogBlock,
     /// Log blocks.
@@ -53,7 +53,7 @@ struct LiveTransaction {
 /// Where a new tail would be, and from which FLUSH on that is safe.
 pub(super) struct TailCandidate {
     pub(super) start: LogBlock,
-    pub(super) tid: Tid,
+    pub(super) tid: TransactionId,
     pub(super) home_flush: u64,
     transactions: usize,
     pub(super) log_blocks: u32,
@@ -78,9 +78,9 @@ pub(super) struct Live {
     /// Entries whose content is in memory.
     in_memory: usize,
     /// No entry before this transaction is in memory that could be read back.
-    forgotten: Tid,
+    forgotten: TransactionId,
     /// Newest transaction in the log, live or committing, that logged a block.
-    logged: FxHashMap<u64, Tid>,
+    logged: FxHashMap<u64, TransactionId>,
     pub(super) pending_tail: Option<PendingTail>,
 }
 
@@ -96,7 +96,7 @@ impl Live {
             transactions: VecDeque::new(),
             entries: BTreeMap::new(),
             in_memory: 0,
-            forgotten: Tid::default(),
+            forgotten: TransactionId::default(),
             logged: FxHashMap::default(),
             pending_tail: None,
         }
@@ -167,7 +167,7 @@ impl Live {
     }
 
     /// Notes that `tid`, about to commit, logs `blocks` and will take at most `log_blocks` of the ring.
-    pub(super) fn note_logged(&mut self, tid: Tid, blocks: impl Iterator<Item = u64>, log_blocks: u32) {
+    pub(super) fn note_logged(&mut self, tid: TransactionId, blocks: impl Iterator<Item = u64>, log_blocks: u32) {
         self.promised = log_blocks;
         self.logged.extend(blocks.map(|block| (block, tid)));
     }
@@ -191,7 +191,7 @@ impl Live {
     }
 
     /// A transaction of `length` log blocks from `start` on became durable: its blocks supersede older entries.
-    pub(super) fn add(&mut self, tid: Tid, now: Nanos, start: LogBlock, length: u32, blocks: Vec<Logged>) {
+    pub(super) fn add(&mut self, tid: TransactionId, now: Nanos, start: LogBlock, length: u32, blocks: Vec<Logged>) {
         let numbers: Vec<u64> = blocks.iter().map(|logged| logged.home_block).collect();
         let not_home = blocks.len();
         let transaction =
@@ -213,7 +213,7 @@ impl Live {
         live
     }
 
-    fn transaction_mut(&mut self, tid: Tid) -> &mut LiveTransaction {
+    fn transaction_mut(&mut self, tid: TransactionId) -> &mut LiveTransaction {
         let oldest = self.transactions.front().expect("an entry's transaction is live").tid;
         &mut self.transactions[(tid.0 - oldest.0) as usize]
     }
@@ -232,7 +232,7 @@ impl Live {
     }
 
     /// Blocks to bring home, oldest transactions first, about `blocks_max` of them, in ascending order.
-    pub(super) fn batch(&self, blocks_max: usize) -> Vec<Homeward> {
+    pub(super) fn batch(&self, blocks_max: usize) -> Vec<CheckpointBlock> {
         let mut batch = Vec::new();
         for live in self.transactions.iter().filter(|live| live.not_home > 0) {
             if !batch.is_empty() && batch.len() + live.not_home > blocks_max {
@@ -241,7 +241,7 @@ impl Live {
             let own = live.blocks.iter().filter_map(|block| {
                 let entry = self.entries.get(block).filter(|entry| entry.tid == live.tid)?;
                 let (tid, page, place) = (entry.tid, entry.page.clone(), entry.place);
-                Some(Homeward { home_block: *block, tid, page, place })
+                Some(CheckpointBlock { home_block: *block, tid, page, place })
             });
             batch.extend(own);
         }
@@ -250,7 +250,7 @@ impl Live {
     }
 
     /// The version of `block` that `tid` logged has been written home; `home_flush` will make it durable.
-    pub(super) fn is_home(&mut self, block: u64, tid: Tid, home_flush: u64) {
+    pub(super) fn is_home(&mut self, block: u64, tid: TransactionId, home_flush: u64) {
         if self.entries.get(&block).is_some_and(|entry| entry.tid == tid) {
             let entry = self.entries.remove(&block).expect("just seen");
             self.left(&entry).home_flush = home_flush;
@@ -259,7 +259,7 @@ impl Live {
 
     /// The tail that would be possible now, if it is not the present one; `next` is the transaction after the live
     /// ones.
-    pub(super) fn tail_candidate(&self, next: Tid) -> Option<TailCandidate> {
+    pub(super) fn tail_candidate(&self, next: TransactionId) -> Option<TailCandidate> {
         let home = self.transactions.iter().take_while(|live| live.not_home == 0);
         let mut candidate =
             TailCandidate { start: self.ring.first(), tid: next, home_flush: 0, transactions: 0, log_blocks: 0 };

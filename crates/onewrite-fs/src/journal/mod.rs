@@ -54,7 +54,7 @@ pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
 pub use ring::LogBlock;
 use ring::Ring;
-pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, Tid};
+pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, TransactionId};
 use transaction::{Committing, Running};
 
 /// What a journal is told when it is opened.
@@ -90,8 +90,8 @@ pub struct Journal {
     live: RefCell<Live>,
     /// Log space before the durable tail, as (start, length), that is not trimmed yet.
     to_trim: RefCell<Vec<(LogBlock, u32)>>,
-    committed: Cell<Tid>,
-    commit_wanted: Cell<Option<Tid>>,
+    committed: Cell<TransactionId>,
+    commit_wanted: Cell<Option<TransactionId>>,
     checkpoint_wanted: Cell<bool>,
     aborted: RefCell<Option<String>>,
     /// Notified when anything that a task may wait for has changed.
@@ -127,7 +127,7 @@ impl Journal {
         superblock.compat = features.compat;
         superblock.incompat = features.incompat;
         // The log holds the lower half: so no number is below that of the first transaction, whatever its sequence is.
-        let first_tid = Tid((1 << 32) + u64::from(superblock.sequence));
+        let first_tid = TransactionId((1 << 32) + u64::from(superblock.sequence));
         let runtime = port.runtime().clone();
         let style = superblock.style();
         let live = Live::new(Ring::new(LogBlock(superblock.first), LogBlock(superblock.length)));
@@ -184,7 +184,7 @@ impl Journal {
     }
 
     /// The number of the running transaction.
-    pub fn running_tid(&self) -> Tid {
+    pub fn running_tid(&self) -> TransactionId {
         self.running.borrow().tid
     }
 
@@ -199,12 +199,12 @@ impl Journal {
     }
 
     /// Whether `tid` is durable.
-    pub fn is_committed(&self, tid: Tid) -> bool {
+    pub fn is_committed(&self, tid: TransactionId) -> bool {
         tid <= self.committed.get()
     }
 
     /// Whether `tid` is committing and has sent its last FLUSH, so that later writes are not covered by it.
-    pub fn has_flushed(&self, tid: Tid) -> bool {
+    pub fn has_flushed(&self, tid: TransactionId) -> bool {
         self.committing.borrow().as_ref().is_some_and(|committing| committing.tid == tid) && self.log.has_flushed()
     }
 
@@ -214,7 +214,7 @@ impl Journal {
     }
 
     /// Asks the commit task to commit up to `tid`.
-    pub fn request_commit(&self, tid: Tid) {
+    pub fn request_commit(&self, tid: TransactionId) {
         if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
             self.commit_wanted.set(Some(tid));
         }
@@ -225,7 +225,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`FsError::ReadOnly`] if the journal is aborted before.
-    pub async fn wait_committed(&self, tid: Tid) -> FsResult<()> {
+    pub async fn wait_committed(&self, tid: TransactionId) -> FsResult<()> {
         let holds_nothing = || {
             let running = self.running.borrow();
             running.tid == tid && running.is_empty()
@@ -310,7 +310,7 @@ impl Journal {
 
     /// Puts tail (`None`: the log is empty) and sequence into the superblock and writes it; it is durable after the
     /// next FLUSH.
-    async fn write_superblock(&self, start: Option<LogBlock>, sequence: Tid) -> FsResult<()> {
+    async fn write_superblock(&self, start: Option<LogBlock>, sequence: TransactionId) -> FsResult<()> {
         let page = {
             let mut superblock = self.superblock.borrow_mut();
             superblock.start = start.map_or(0, |start| start.0);

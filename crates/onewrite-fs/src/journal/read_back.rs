@@ -10,9 +10,9 @@ use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page};
 use super::Journal;
 use super::format::frame::{self, Chunk};
 use super::format::unescape;
-use super::live::Homeward;
+use super::live::CheckpointBlock;
 use super::ring::LogBlock;
-use super::transaction::Tid;
+use super::transaction::TransactionId;
 use crate::api::{FsError, FsResult};
 
 /// Where the log holds the content of a block.
@@ -104,7 +104,7 @@ impl Journal {
     }
 
     /// The entries of `block` and those behind it, as far as there are any.
-    fn newer_entries(&self, block: u64, count: u64) -> Vec<(Tid, Option<Page>, Place)> {
+    fn newer_entries(&self, block: u64, count: u64) -> Vec<(TransactionId, Option<Page>, Place)> {
         let live = self.live.borrow();
         let entries = (block..block + count).map_while(|block| live.newest(block));
         entries.map(|entry| (entry.tid, entry.page.clone(), entry.place)).collect()
@@ -115,14 +115,15 @@ impl Journal {
         self.live.borrow().newest(block).is_some()
     }
 
-    fn is_newest(&self, block: u64, tid: Tid) -> bool {
+    fn is_newest(&self, block: u64, tid: TransactionId) -> bool {
         self.live.borrow().newest(block).is_some_and(|entry| entry.tid == tid)
     }
 
     /// Sees to it that the content of all `blocks` is at hand. Their log blocks cannot be used again meanwhile: only
     /// the checkpoint that asks for this moves the tail.
-    pub(super) async fn read_back(&self, blocks: &mut [Homeward]) -> FsResult<()> {
-        let mut missing: Vec<&mut Homeward> = blocks.iter_mut().filter(|homeward| homeward.page.is_none()).collect();
+    pub(super) async fn read_back(&self, blocks: &mut [CheckpointBlock]) -> FsResult<()> {
+        let mut missing: Vec<&mut CheckpointBlock> =
+            blocks.iter_mut().filter(|homeward| homeward.page.is_none()).collect();
         let places: Vec<Place> = missing.iter().map(|homeward| homeward.place).collect();
         for (homeward, page) in missing.iter_mut().zip(self.fetch(&places).await?) {
             homeward.page = Some(page.ok_or_else(|| damaged(homeward.home_block))?);

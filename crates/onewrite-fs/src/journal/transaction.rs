@@ -10,29 +10,29 @@ use crate::api::{FsError, FsResult};
 
 /// Number of a transaction; grows by one for each. The log holds its lower 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tid(pub u64);
+pub struct TransactionId(pub u64);
 
-impl Tid {
+impl TransactionId {
     /// As the log holds it.
     pub const fn on_disk(self) -> u32 {
         self.0 as u32
     }
 
     /// The one after it.
-    pub const fn next(self) -> Tid {
-        Tid(self.0 + 1)
+    pub const fn next(self) -> TransactionId {
+        TransactionId(self.0 + 1)
     }
 
     /// The one before it.
-    pub const fn previous(self) -> Tid {
-        Tid(self.0.wrapping_sub(1))
+    pub const fn previous(self) -> TransactionId {
+        TransactionId(self.0.wrapping_sub(1))
     }
 }
 
 /// Names a page of the owner's cache; opaque to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// File, or 0 for blocks of structure.
+    /// File, or 0 for metadata blocks.
     pub file: u64,
     /// Page of the file.
     pub index: u64,
@@ -58,7 +58,7 @@ pub enum Joined {
 
 /// The transaction that takes changes.
 pub(super) struct Running {
-    pub(super) tid: Tid,
+    pub(super) tid: TransactionId,
     pub(super) started: Nanos,
     pub(super) blocks: BTreeMap<u64, Owner>,
     revokes: BTreeSet<u64>,
@@ -71,7 +71,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(tid: Tid, now: Nanos) -> Running {
+    pub(super) fn new(tid: TransactionId, now: Nanos) -> Running {
         Running {
             tid,
             started: now,
@@ -113,7 +113,7 @@ impl Running {
 
 /// What is known of the transaction that commits.
 pub(super) struct Committing {
-    pub(super) tid: Tid,
+    pub(super) tid: TransactionId,
     pub(super) ordered: BTreeSet<u64>,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Committing {
 #[derive(Debug)]
 pub struct Sealed {
     /// Its number.
-    pub tid: Tid,
+    pub tid: TransactionId,
     /// Home blocks in ascending order, each with its frozen content.
     pub blocks: Vec<(u64, Page)>,
     /// The owners of all blocks that joined.
@@ -138,7 +138,7 @@ pub struct Sealed {
 /// sealed, so hold it briefly and never wait for a commit, for room in the cache or for a lock with it.
 pub struct Handle {
     journal: Rc<Journal>,
-    tid: Tid,
+    tid: TransactionId,
     credits: usize,
 }
 
@@ -273,7 +273,7 @@ impl Journal {
 
 impl Handle {
     /// The transaction.
-    pub fn tid(&self) -> Tid {
+    pub fn tid(&self) -> TransactionId {
         self.tid
     }
 

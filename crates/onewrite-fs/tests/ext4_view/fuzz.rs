@@ -31,7 +31,7 @@ const KINDS: [(&str, &str); 6] = [
     ("bigalloc", "-t ext4 -b 1024 -C 4096 -O bigalloc,^metadata_csum -J size=1"),
 ];
 
-/// An image of a small tree, and its pages of structure.
+/// An image of a small tree, and its metadata pages.
 struct Specimen {
     name: &'static str,
     image: Image,

@@ -72,7 +72,7 @@ impl Mutant<'_> {
         self.touched.insert(block);
     }
 
-    /// A block of structure; every kind of it equally likely.
+    /// A metadata block; every kind of it equally likely.
     fn structure(&self, choices: &mut Choices) -> (u64, Kind) {
         let kind = |kind: &Kind| std::mem::discriminant(kind);
         let all = &self.specimen.kinds;

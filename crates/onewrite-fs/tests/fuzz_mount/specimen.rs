@@ -21,7 +21,7 @@ pub const BLOCK: usize = 4096;
 const SIZE: u64 = 16 * 1024 * 1024;
 const LOG_BLOCKS: u32 = 1024;
 
-/// What a block of structure is, with what its checksum begins with.
+/// What a metadata block is, with what its checksum begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Superblock,

@@ -24,7 +24,7 @@ const LOG_BYTES: u64 = 128 * MIB;
 /// Bytes of one write of `cp`.
 const CHUNK: u64 = 128 * KIB;
 
-/// Compressed over raw size of the content and structure that the log took.
+/// Compressed over raw size of the content and metadata that the log took.
 pub(super) fn compressed_size() -> Result<f64, LabError> {
     let pictures: Vec<Vec<u8>> = (0..PICTURES).map(|number| picture(number, SHAPE)).collect::<Result<_, LabError>>()?;
     let geometry = Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain("ram", DISK_BYTES / PAGE_SIZE as u64) };

@@ -211,7 +211,7 @@ impl Study {
         let Acknowledged { shared_pages, checkpoint_pages, journal_pages, escaped_pages, .. } = self.done;
         let told = format!("{}: {:?}", self.mode, self.done);
         println!("{told}, {} shared by recovery, {} lost late", self.shared_by_recovery, self.lost_late);
-        // Where content goes to its place by itself only a few blocks of structure are left to share.
+        // Where content goes to its place by itself only a few metadata blocks are left to share.
         let (least, least_by_recovery) = if self.mode.scope() == Scope::Full { (200, 50) } else { (0, 0) };
         assert!(shared_pages > least && self.shared_by_recovery > least_by_recovery, "{told}");
         assert!(checkpoint_pages <= escaped_pages && shared_pages < journal_pages, "{told}");

@@ -1,7 +1,7 @@
 //! The door of a view: blocks of any size out of a device of pages of 4 KiB, with what the log has newer laid over
 //! them.
 //!
-//! Structure goes through a small cache of pages; content is read past it, in long runs. Nothing is ever written.
+//! Metadata goes through a small cache of pages; content is read past it, in long runs. Nothing is ever written.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -65,7 +65,7 @@ impl Blocks {
         Err(FsError::Damaged { place: format!("block {first}"), problem })
     }
 
-    /// The content of a block of structure.
+    /// The content of a metadata block.
     pub(super) async fn block(&self, block: u64) -> FsResult<Vec<u8>> {
         self.check(block, 1)?;
         if let Some(newer) = self.newer(block).await? {

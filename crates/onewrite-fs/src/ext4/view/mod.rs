@@ -41,7 +41,7 @@ const LOSSES_MAX: usize = 1_000;
 pub struct ViewOptions {
     /// Read what can be read of a damaged image: backups in place of what is damaged, checksums not looked at.
     pub is_rescue: bool,
-    /// Pages of structure kept in memory.
+    /// Metadata pages kept in memory.
     pub cache_pages: usize,
 }
 

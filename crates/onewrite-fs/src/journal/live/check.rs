@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::super::ring::LogBlock;
-use super::super::transaction::Tid;
+use super::super::transaction::TransactionId;
 use super::Live;
 
 impl Live {
@@ -11,14 +11,14 @@ impl Live {
     ///
     /// # Errors
     /// The first that does not hold.
-    pub(in crate::journal) fn check(&self, committing: Option<Tid>) -> Result<(), String> {
+    pub(in crate::journal) fn check(&self, committing: Option<TransactionId>) -> Result<(), String> {
         self.check_entries()?;
         self.check_space(committing)?;
         self.check_logged(committing)
     }
 
     /// The newest transaction.
-    pub(in crate::journal) fn newest_transaction(&self) -> Option<Tid> {
+    pub(in crate::journal) fn newest_transaction(&self) -> Option<TransactionId> {
         self.transactions.back().map(|live| live.tid)
     }
 
@@ -29,7 +29,7 @@ impl Live {
 
     /// The tail that the superblock names, durable or not, where no transaction commits; `next` is the one after the
     /// live ones.
-    pub(in crate::journal) fn named_tail(&self, next: Tid) -> (LogBlock, Tid) {
+    pub(in crate::journal) fn named_tail(&self, next: TransactionId) -> (LogBlock, TransactionId) {
         let gone = self.pending_tail.as_ref().map_or(0, |pending| pending.transactions);
         self.transactions.get(gone).map_or_else(|| (self.end_of_last(), next), |live| (live.start, live.tid))
     }
@@ -40,7 +40,7 @@ impl Live {
         for live in &self.transactions {
             newest.extend(live.blocks.iter().map(|block| (*block, live.tid)));
         }
-        let mut not_home: FxHashMap<Tid, usize> = FxHashMap::default();
+        let mut not_home: FxHashMap<TransactionId, usize> = FxHashMap::default();
         for (block, entry) in &self.entries {
             if newest.get(block) != Some(&entry.tid) {
                 let newest = newest.get(block);
@@ -62,7 +62,7 @@ impl Live {
     }
 
     /// The ring holds the transactions one after another, up to the head, and what is not trimmed yet before them.
-    fn check_space(&self, committing: Option<Tid>) -> Result<(), String> {
+    fn check_space(&self, committing: Option<TransactionId>) -> Result<(), String> {
         let pairs = self.transactions.iter().zip(self.transactions.iter().skip(1));
         for (one, next) in pairs {
             if one.tid.next() != next.tid || self.ring.after(one.start, one.length) != next.start {
@@ -86,7 +86,7 @@ impl Live {
     }
 
     /// What is known to lie in the log does.
-    fn check_logged(&self, committing: Option<Tid>) -> Result<(), String> {
+    fn check_logged(&self, committing: Option<TransactionId>) -> Result<(), String> {
         for live in &self.transactions {
             let lost = live.blocks.iter().find(|block| self.logged.get(block).is_none_or(|tid| *tid < live.tid));
             if let Some(block) = lost {
@@ -94,7 +94,7 @@ impl Live {
             }
         }
         let oldest = self.transactions.front().map(|live| live.tid);
-        let is_there = |tid: Tid| {
+        let is_there = |tid: TransactionId| {
             Some(tid) == committing
                 || oldest.is_some_and(|oldest| tid >= oldest) && Some(tid) <= self.newest_transaction()
         };
