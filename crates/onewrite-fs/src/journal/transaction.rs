@@ -256,13 +256,16 @@ impl Journal {
         drop(running);
         self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
         let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
-        self.live.borrow_mut().note_logged(ended.tid, ended.blocks.keys().copied(), log_blocks as u32);
+        let freeze = |(&block, &owner): (&u64, &Owner)| Some((block, content(owner)?));
+        // A block whose page was dropped is not logged.
+        let frozen: Vec<(u64, Page)> = ended.blocks.iter().filter_map(freeze).collect();
+        let blocks = frozen.iter().map(|(block, _)| *block);
+        self.live.borrow_mut().note_logged(ended.tid, blocks, log_blocks as u32);
         self.log.begin_commit();
         self.changed.notify_all();
-        let frozen = ended.blocks.iter().filter_map(|(&block, &owner)| Some((block, content(owner)?)));
         Some(Sealed {
             tid: ended.tid,
-            blocks: frozen.collect(),
+            blocks: frozen,
             owners: ended.blocks.into_values().collect(),
             revokes: ended.revokes.into_iter().collect(),
             ordered: ended.ordered.into_iter().collect(),
