@@ -1,14 +1,14 @@
-//! The two checksums that ext4 and jbd2 use, as raw register updates: no inversion before or after.
+//! The two checksums that ext4 and jbd2 use, as raw register updates: no bit inversion before or after.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// CRC32C (Castagnoli, reflected) of `bytes` going on from the register `seed`; ext4 starts with `!0`.
+/// CRC32C (Castagnoli, reflected) of `bytes`, continued from the register `seed`; ext4 starts with `!0`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     update(CrcAlgorithm::Crc32Iscsi, seed, bytes) ^ !0
 }
 
-/// CRC32 with the most significant bit first (polynomial 04C11DB7) going on from the register `seed`; jbd2's version
-/// 1 checksum starts with `!0`.
+/// CRC32, most significant bit first (polynomial 04C11DB7), of `bytes`, continued from the register `seed`. jbd2's
+/// version 1 checksum starts with `!0`.
 pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
     update(CrcAlgorithm::Crc32Mpeg2, seed, bytes)
 }

@@ -1,12 +1,11 @@
 //! Choices: the only source of chance. One seed gives one run.
 //!
-//! Everything that chooses takes its own named stream of the run's seed, so that a new chooser never changes what an
-//! old one draws.
+//! Each user of chance takes its own named stream of the run's seed. So a new user never changes what the others draw.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A stream of chance: xoshiro256++ (Blackman and Vigna 2019), whose output is fixed by its definition.
+/// A stream of random numbers: xoshiro256++ (Blackman and Vigna 2019), whose output its definition fixes.
 #[derive(Clone, Debug)]
 pub struct Choices {
     seed: u64,
@@ -19,7 +18,7 @@ impl Choices {
         Choices { seed, generator: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// An independent stream, fixed by this stream's seed, `name` and `index`, whatever was drawn before.
+    /// An independent stream. Only this stream's seed, `name` and `index` fix it; earlier draws do not matter.
     pub fn stream(&self, name: &str, index: u64) -> Choices {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in self.seed.to_le_bytes().into_iter().chain(name.bytes()).chain(index.to_le_bytes()) {
@@ -33,7 +32,7 @@ impl Choices {
         self.generator.next_u64()
     }
 
-    /// A number below `bound`, each equally likely (to within `bound` / 2⁶⁴).
+    /// A number below `bound`; each is equally likely (to within `bound` / 2⁶⁴).
     ///
     /// # Panics
     /// If `bound` is zero.

@@ -1,4 +1,4 @@
-//! What devices count: bytes and commands asked of them, and what that cost inside.
+//! What devices count: bytes and commands of the host, and their cost inside the device.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,10 +34,10 @@ pub struct Counters {
     pub erases: u64,
     /// Pages moved by garbage collection, merges and wear levelling.
     pub moved_pages: u64,
-    /// Log blocks of a hybrid translation layer that became data blocks as they were.
+    /// Log blocks of a hybrid translation layer that became data blocks without any copy.
     #[serde(default)]
     pub switch_merges: u64,
-    /// Log blocks that became data blocks after the rest was copied to them.
+    /// Log blocks that became data blocks after the missing pages were copied into them.
     #[serde(default)]
     pub partial_merges: u64,
     /// Data blocks that were gathered from several blocks.
@@ -76,7 +76,7 @@ impl Counters {
         self.host_write_bytes_by_cause[cause as usize]
     }
 
-    /// Flash bytes programmed for each byte the host wrote; `None` where there is no flash or nothing was written.
+    /// Flash bytes programmed for each byte the host wrote; `None` if there is no flash or nothing was written.
     pub fn write_amplification(&self) -> Option<f64> {
         let host = self.host_write_bytes();
         (host > 0 && self.flash_program_bytes > 0).then(|| self.flash_program_bytes as f64 / host as f64)

@@ -1,7 +1,8 @@
-//! Device: the contract between everything above and everything below, and what a power cut may do.
+//! Device: the contract between the layers above and the storage below, and what a power cut may do.
 //!
-//! A device is a state machine. [`Device::submit`] only takes a request in; state changes when an event happens, in
-//! [`Device::advance`]. So requests overlap, background work goes on between them, and a cut can fall inside anything.
+//! A device is a state machine. [`Device::submit`] only takes a request in. State changes when an event happens, in
+//! [`Device::advance`]. So requests overlap, background work continues between them, and a cut can fall inside any of
+//! them.
 //!
 //! ```text
 //!   submit(token, request, now) ──► under way ──advance(to)──► Completion { token, result }
@@ -25,16 +26,16 @@ use crate::units::{Lpn, Nanos};
 pub enum TrimRead {
     /// TRIM is refused.
     Unsupported,
-    /// Zeros, from completion on (the trim itself may be lost in a power cut until it is durable).
+    /// Zeros, from completion on. A power cut may undo the trim until it is durable.
     Zeros,
-    /// The old content, zeros, or a mixture: nothing is promised.
+    /// The old content, zeros, or a mixture.
     Undefined,
 }
 
-/// In which order a write buffer gives pages to the medium by itself.
+/// The order in which a write buffer evicts pages to the medium by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrder {
-    /// Least recently written first: what zero padding needs (`papers/003` §3).
+    /// Least recently written first. Zero padding needs this (`papers/003` §3).
     LeastRecentlyWritten,
     /// Anything else.
     Unspecified,
@@ -47,16 +48,16 @@ pub struct WriteBuffer {
     pub bytes: u64,
     /// Which page leaves first.
     pub eviction_order: EvictionOrder,
-    /// Bytes written after which the first page may have left (`papers/003` §3.1: 1.8 MB).
+    /// The first page may leave the buffer after this many bytes written (`papers/003` §3.1: 1.8 MB).
     pub eviction_begins_bytes: u64,
-    /// Bytes written after which all earlier pages have left (`papers/003` §3.1: 2.3 MB); the eviction spot.
+    /// The eviction spot: after this many bytes written, all earlier pages have left (`papers/003` §3.1: 2.3 MB).
     pub eviction_certain_bytes: u64,
 }
 
 /// What a power cut may do to writes, trims and shares that no FLUSH or FUA covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerLoss {
-    /// Nothing: what completed is durable (capacitor, or a medium without a buffer).
+    /// Nothing: a completed write is durable (capacitor, or a medium without a buffer).
     KeepsCompleted,
     /// Any subset of them survives, in units of [`Geometry::atomic_write_pages`].
     AnySubset,
@@ -73,7 +74,7 @@ pub struct Geometry {
     pub transfer_pages_max: u32,
     /// Requests that may be under way at once.
     pub queue_depth: u32,
-    /// Aligned writes of up to so many pages survive a power cut whole or not at all.
+    /// Aligned writes of up to this many pages survive a power cut whole or not at all.
     pub atomic_write_pages: u32,
     /// Whether writes may carry FUA.
     pub fua: bool,
@@ -83,18 +84,18 @@ pub struct Geometry {
     pub share_pairs_max: u32,
     /// Whether a SHARE of several pairs is all or nothing across power loss.
     pub share_atomic: bool,
-    /// Why SHARE is refused, and the cure, where the device can say.
+    /// Why the device refuses SHARE, and the cure, if the device can say.
     pub share_refusal: Option<String>,
     /// The write buffer, if its behaviour is known.
     pub write_buffer: Option<WriteBuffer>,
     /// What a power cut may lose.
     pub on_power_loss: PowerLoss,
-    /// Whether evicted pages can be found after a power cut although their map records were not yet durable.
+    /// Whether recovery can find evicted pages after a power cut although their map records were not yet durable.
     pub oob_hints: bool,
 }
 
 impl Geometry {
-    /// A device of `pages` pages that refuses TRIM, SHARE and FUA and may lose any subset of unflushed pages.
+    /// A device of `pages` pages that refuses TRIM, SHARE and FUA. A power cut may lose any subset of unflushed pages.
     pub fn plain(name: impl Into<String>, pages: u64) -> Geometry {
         Geometry {
             name: name.into(),
@@ -113,10 +114,10 @@ impl Geometry {
         }
     }
 
-    /// Checks `request` against these numbers, as every device does before it takes one in.
+    /// Checks `request` against these numbers. Every device does this before it takes a request in.
     ///
     /// # Errors
-    /// The device error that names the page, the bound or the missing feature.
+    /// The device error that names the page, the limit or the missing feature.
     pub fn admit(&self, request: &Request) -> Result<(), DeviceError> {
         match &request.operation {
             Operation::Read { start, count } => self.admit_transfer("read", *start, u64::from(*count)),
@@ -175,7 +176,7 @@ impl Geometry {
     }
 }
 
-/// Why a request failed. A failed write leaves its pages old, new, or (where tearing is allowed) torn.
+/// Why a request failed. A failed write leaves its pages old, new, or torn (if the device allows tearing).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// The request reaches beyond the device.
@@ -266,18 +267,18 @@ pub enum DeviceError {
     PowerLost,
 }
 
-/// What a finished request gives back: the pages of a read, nothing otherwise.
+/// The result of a request: the pages of a read; an empty list for any other operation.
 pub type Outcome = Result<Vec<Page>, DeviceError>;
 
 /// When a device's next event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextEvent {
-    /// Never: nothing is under way, and nothing goes on in the background.
+    /// Never: no request and no background work is under way.
     Idle,
     /// At this moment, which may be now.
     At(Nanos),
-    /// Something is under way and nobody knows when it ends; the device then rings the bell that it was given
-    /// ([`Device::attached`]). In wall time only.
+    /// Something is under way and nobody knows when it ends. The device rings the bell that [`Device::attached`] gave
+    /// it. In wall time only.
     Unknown,
 }
 
@@ -290,7 +291,7 @@ impl NextEvent {
         }
     }
 
-    /// Until when to wait for this or `other`. A known moment goes before an unknown one, which a bell announces.
+    /// How long to wait for this event or `other`. A known moment comes before an unknown one, which a bell announces.
     pub fn or_earlier(self, other: NextEvent) -> NextEvent {
         match (self, other) {
             (NextEvent::At(one), NextEvent::At(other)) => NextEvent::At(one.min(other)),
@@ -317,46 +318,46 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
-/// The one door to storage; the module's head draws its states.
+/// The only way to storage; the module's head draws its states.
 ///
 /// # Contract
-/// 1. A read gives the newest write, trim or share that completed before it was submitted; with one under way on the
-///    same page, old or new content, page by page.
-/// 2. A FLUSH covers the writes completed before its submission, nothing else.
+/// 1. A read gives the newest write, trim or share that completed before the read was submitted. If one is under way on
+///    the same page, the read gives old or new content, page by page.
+/// 2. A FLUSH covers the writes that completed before its submission, and nothing else.
 /// 3. After a power cut each page holds its last durable content or a newer one, as [`Geometry::on_power_loss`] says.
 /// 4. In virtual time the same requests at the same times give the same completions at the same times.
 pub trait Device {
     /// What the device is and promises; constant.
     fn geometry(&self) -> &Geometry;
 
-    /// Takes a request in. Every request that does not fit [`Geometry::admit`] completes with that error.
+    /// Takes a request in. A request that [`Geometry::admit`] refuses completes with that error.
     ///
     /// # Panics
     /// If more than [`Geometry::queue_depth`] requests are under way, or `now` is earlier than the last advance.
     fn submit(&mut self, token: Token, request: Request, now: Nanos);
 
-    /// Told by a run that the device now belongs to it, before any request. In wall time it is given the bell that
-    /// wakes the run: it may then leave the end of a request open ([`NextEvent::Unknown`]), and rings when there is
-    /// something for [`Device::advance`]. In virtual time it is given none, and knows all its moments. A layer passes
-    /// it on.
+    /// A run calls this before any request: the device now belongs to it. In wall time the run passes its bell. The
+    /// device may then leave the end of a request open ([`NextEvent::Unknown`]); it rings when it has something for
+    /// [`Device::advance`]. In virtual time there is no bell, and the device knows all its moments. A layer passes the
+    /// call on.
     fn attached(&mut self, bell: Option<Bell>) {
         let _ = bell;
     }
 
-    /// When the next event happens: whether anything is under way or goes on in the background.
+    /// When the next event happens; [`NextEvent::Idle`] if no request and no background work is under way.
     fn next_event(&self) -> NextEvent;
 
-    /// Lets every event up to and including `to` happen and appends what completed, in order. In wall time a run
-    /// calls it before it waits, too, whatever the next event is.
+    /// Lets every event up to and including `to` happen, and appends the completions in order. In wall time a run also
+    /// calls it before each wait, whatever the next event is.
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>);
 
-    /// What the device has counted since it was made or [`Device::reset_counters`].
+    /// The counts since the device was made or since [`Device::reset_counters`].
     fn counters(&self) -> Counters;
 
     /// Starts counting anew.
     fn reset_counters(&mut self);
 
-    /// Whether the power is cut: nothing happens any more until [`PowerCut::recover`].
+    /// Whether the power is cut: no event happens until [`PowerCut::recover`].
     fn is_dark(&self) -> bool {
         false
     }
@@ -367,30 +368,30 @@ pub trait Device {
     }
 }
 
-/// A device whose power can be cut at any of its internal moments. Every emulated device is one.
+/// A device whose power can be cut at any of its internal steps. Every emulated device is one.
 pub trait PowerCut: Device {
-    /// Internal state changes so far: each program, erase, map record, buffer change and request boundary is one.
+    /// Internal state changes so far. Each program, erase, map record, buffer change and request boundary is one.
     fn cut_points(&self) -> u64;
 
-    /// Cuts the power when [`PowerCut::cut_points`] reaches `point`; from then on nothing happens.
+    /// Cuts the power when [`PowerCut::cut_points`] reaches `point`. No event happens after that.
     fn arm(&mut self, point: u64);
 
-    /// A device in the same state, requests under way included, that shares content until either changes.
+    /// A device in the same state, with the same requests under way. Both share content until one of them changes it.
     fn fork(&self) -> Box<dyn PowerCut>;
 
-    /// Cuts the power now; `choices` decides what of the unflushed content survives, within the promises.
+    /// Cuts the power now. `choices` decides which unflushed content survives, within the promises.
     fn cut(&mut self, choices: &mut Choices);
 
-    /// Powers up at `now` and recovers: reads the map log and whatever else it needs.
+    /// Powers up at `now` and recovers: reads the map log and the other state that it needs.
     ///
-    /// The requests that were under way are gone without a completion. Recovery is itself made of cut points: with
-    /// [`PowerCut::arm`] it can be cut too, and then reports [`DeviceError::PowerLost`].
+    /// The requests that were under way are lost without a completion. Recovery has cut points of its own: if
+    /// [`PowerCut::arm`] cuts it, it returns [`DeviceError::PowerLost`].
     ///
     /// # Errors
-    /// If the medium is damaged beyond what a cut can do.
+    /// If the damage to the medium is more than a cut can do.
     fn recover(&mut self, now: Nanos) -> Result<RecoveryReport, DeviceError>;
 
-    /// Verifies every invariant of the device's own state, for tests.
+    /// Verifies every invariant of the device's state, for tests.
     ///
     /// # Errors
     /// The first invariant that does not hold, with its numbers.

@@ -1,7 +1,7 @@
 //! The contract below everything in Onewrite.
 //!
-//! Four types matter. [`Request`] is the only way to storage; a [`Device`] is a state machine that takes requests in
-//! and lets events happen; [`Page`] is content handed around by reference; [`Runtime`] is time, tasks and cores.
+//! Four types matter. [`Request`] is the only way to storage. A [`Device`] is a state machine: it takes requests in and
+//! lets events happen. [`Page`] is content passed by reference. [`Runtime`] is time, tasks and cores.
 //!
 //! Nothing here knows a file system or a flash cell.
 

@@ -1,9 +1,9 @@
 //! Page: the content of 4 KiB, handed around by reference.
 //!
 //! Its one idea: content moves between cache, journal and device as a handle, never as a copy. A handle is zeros, a
-//! seeded pattern (so that a 20 GB experiment needs no 20 GB), or shared bytes. Writing through a handle that somebody
-//! else holds copies the bytes first, so a clone is a frozen copy for ever: this is how a committing transaction keeps
-//! its version of a block while the next one changes it.
+//! seeded pattern (so that a 20 GB experiment needs no 20 GB), or shared bytes. A write through a handle that others
+//! share copies the bytes first, so a clone is a frozen copy for ever. In this way a committing transaction keeps its
+//! version of a block while the next one changes it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ static ZERO_BYTES: PageBytes = [0; PAGE_SIZE];
 pub struct Pattern {
     /// Selects the bytes; two seeds give unrelated bytes.
     pub seed: u64,
-    /// Share of the page, at its end, that is zeros; 0 to 100. fio's `buffer_compress_percentage`.
+    /// Percentage of zeros, at the end of the page; 0 to 100. fio's `buffer_compress_percentage`.
     pub compressible_percent: u8,
 }
 
@@ -55,7 +55,7 @@ enum Content {
     Bytes(Arc<PageBytes>),
 }
 
-/// A handle on the content of one page. Cloning it costs no copy; see the module's head.
+/// A handle to the content of one page. A clone copies no bytes; see the module's head.
 #[derive(Clone)]
 pub struct Page(Content);
 
@@ -63,7 +63,7 @@ impl Page {
     /// A page of zeros.
     pub const ZEROS: Page = Page(Content::Zeros);
 
-    /// A page of seeded bytes that takes no memory until it is changed.
+    /// A page of seeded bytes. It takes no memory until it is changed.
     pub const fn pattern(pattern: Pattern) -> Page {
         Page(Content::Pattern(pattern))
     }
@@ -97,7 +97,7 @@ impl Page {
         }
     }
 
-    /// The bytes to change; copied first if another handle shares them.
+    /// The bytes, to change; copied first if another handle shares them.
     pub fn bytes_mut(&mut self) -> &mut PageBytes {
         if !matches!(self.0, Content::Bytes(_)) {
             self.0 = Content::Bytes(Arc::new(*self.bytes()));
@@ -116,7 +116,7 @@ impl Page {
         self.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether all bytes are zero; reads the bytes only if the handle does not know.
+    /// Whether all bytes are zero. Reads the bytes only if the handle does not say.
     pub fn is_zeros(&self) -> bool {
         match &self.0 {
             Content::Zeros => true,
@@ -130,7 +130,7 @@ impl Page {
         matches!(self.0, Content::Bytes(_))
     }
 
-    /// Whether both handles surely name the same content, without reading it.
+    /// Whether both handles name the same content for certain, without reading the bytes.
     pub fn same_handle(&self, other: &Page) -> bool {
         match (&self.0, &other.0) {
             (Content::Zeros, Content::Zeros) => true,

@@ -1,9 +1,9 @@
-//! RAM disk: the plainest device that keeps the contract; every crash state of a file system can be built on it.
+//! RAM disk: the simplest device that keeps the contract. Every crash state of a file system can be built on it.
 //!
-//! Content is a table of chunks of page handles, shared between snapshots until one of them changes: forking a disk
+//! Content is a table of chunks of page handles. Snapshots share a chunk until one of them changes it: a fork of a disk
 //! copies one pointer for each MiB. Requests take no time.
 //!
-//! A volatile disk keeps, beside what reads see, what is durable and the list of writes in between:
+//! A volatile disk keeps the content that reads see, the durable content, and the list of writes between them:
 //!
 //! ```text
 //!   current = durable + unflushed, applied in order        FLUSH: durable := current, unflushed := []
@@ -26,7 +26,7 @@ const CHUNK_PAGES: usize = 256;
 
 type Chunk = Arc<[Page; CHUNK_PAGES]>;
 
-/// The content of a disk by page: sparse, cheap to clone, never written page by page to anywhere.
+/// The content of a disk by page: sparse and cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Image {
     chunks: Vec<Option<Chunk>>,
@@ -101,12 +101,12 @@ impl RamDisk {
         RamDisk::with_geometry(Geometry { on_power_loss: PowerLoss::KeepsCompleted, ..ram_geometry(pages) })
     }
 
-    /// A disk of zeros that may lose any subset of what was not flushed.
+    /// A disk of zeros; a power cut may lose any subset of the unflushed writes.
     pub fn volatile(pages: u64) -> RamDisk {
         RamDisk::with_geometry(ram_geometry(pages))
     }
 
-    /// A disk of zeros that claims `geometry` (pages, FUA, TRIM, SHARE and power loss are honoured).
+    /// A disk of zeros that claims `geometry`; it honours pages, FUA, TRIM, SHARE and power loss.
     pub fn with_geometry(geometry: Geometry) -> RamDisk {
         let image = Image::new(geometry.pages);
         RamDisk {
@@ -140,7 +140,7 @@ impl RamDisk {
         &self.current
     }
 
-    /// The disk's content, to prepare it; what is put there counts as durable.
+    /// Sets the content of a page, to prepare the disk. The page counts as durable.
     pub fn put(&mut self, lpn: Lpn, page: Page) {
         self.current.set(lpn, page.clone());
         self.durable.set(lpn, page);
@@ -309,7 +309,7 @@ mod tests {
         Request::write(Lpn(start), vec![page(byte)], Cause::Data)
     }
 
-    /// Runs requests one after another on `disk`; gives the disk back.
+    /// Runs requests one after another on `disk`; returns the disk and the last result.
     fn run(disk: RamDisk, requests: Vec<Request>) -> (Box<dyn Device>, Result<Outcome, Halt>) {
         let executor = Executor::ideal();
         let port: DevicePort = executor.runtime().attach(Box::new(disk));

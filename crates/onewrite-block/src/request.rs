@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::page::Page;
 use crate::units::Lpn;
 
-/// Why a request was made. Devices count by it and never act on it.
+/// Why a request was made. Devices count by cause and never act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Cause {
     /// Content of files, written to its place.
     Data,
-    /// Structure of the file system, written to its place without a journal (mkfs, unmount).
+    /// Metadata of the file system, written to its place without a journal (mkfs, unmount).
     Metadata,
     /// Log blocks: descriptors, copies of blocks, revokes, commit blocks.
     Journal,
@@ -22,7 +22,7 @@ pub enum Cause {
     LogTail,
     /// Blocks written home by recovery.
     Recovery,
-    /// Moves by segment cleaning of a log-structured file system.
+    /// Moves by the segment cleaning of a log-structured file system.
     Cleaning,
     /// Translation pages and map records.
     Map,
@@ -60,16 +60,16 @@ impl Cause {
     }
 }
 
-/// Lifetime hint: pages of one stream are expected to die together. Stream 0 says nothing.
+/// Lifetime hint: pages of one stream probably die together. Stream 0 gives no hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub u8);
 
-/// One pair of a SHARE: `target` comes to read as `source` does.
+/// One pair of a SHARE: `target` then reads as `source` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Remap {
     /// The page that changes.
     pub target: Lpn,
-    /// The page whose content both then name.
+    /// The page whose content both then have.
     pub source: Lpn,
 }
 
@@ -83,20 +83,20 @@ pub enum Operation {
         /// Number of pages, at least one and at most [`Geometry::transfer_pages_max`](crate::Geometry).
         count: u32,
     },
-    /// Replaces the pages from `start` on. Durable after a FLUSH submitted later than its completion, or on completion
-    /// with `fua`.
+    /// Replaces the pages from `start` on. Durable after a FLUSH submitted after its completion; with `fua`, durable on
+    /// completion.
     Write {
         /// First page.
         start: Lpn,
         /// New content, at least one page and at most [`Geometry::transfer_pages_max`](crate::Geometry).
         pages: Vec<Page>,
-        /// Force unit access: durable, with its mapping, on completion. Refused where the device has none.
+        /// Force unit access: content and mapping are durable on completion. Refused if the device has no FUA.
         fua: bool,
     },
     /// Makes every write, trim and share that completed before its submission durable; nothing else.
     Flush,
-    /// Drops the content of `count` pages, in the write buffer too. They then read as [`TrimRead`](crate::TrimRead)
-    /// says; durable as a write is.
+    /// Drops the content of `count` pages, also in the write buffer. They then read as [`TrimRead`](crate::TrimRead)
+    /// says. Durable as a write is.
     Trim {
         /// First page.
         start: Lpn,
@@ -105,10 +105,10 @@ pub enum Operation {
     },
     /// Makes each target read as its source does now, without moving data.
     ///
-    /// Only the mapping changes: both pages then name one physical page, which the FTL keeps while either refers to
-    /// it. All pairs take effect or none does, across power loss too, where the device says so
-    /// ([`Geometry::share_atomic`](crate::Geometry)); else each pair by itself. Durable on completion. Costs one page
-    /// program in all; copying would cost a read and a program for each pair.
+    /// Only the mapping changes: both pages then name one physical page, which the FTL keeps while either refers to it.
+    /// If [`Geometry::share_atomic`](crate::Geometry) holds, all pairs take effect or none does, also across power
+    /// loss; else each pair is atomic by itself. Durable on completion. Costs one page program in all; a copy would
+    /// cost a read and a program for each pair.
     ///
     /// Refused if a page is out of range, a source holds nothing, a target is named twice or is another pair's source,
     /// or there are more than [`Geometry::share_pairs_max`](crate::Geometry) pairs. Source: Oh et al., SIGMOD 2016;
@@ -179,6 +179,7 @@ impl Request {
     }
 }
 
-/// Names a request between submission and completion; chosen by the submitter, unique while it is under way.
+/// Names a request from submission to completion. The submitter chooses it; it is unique while the request is under
+/// way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u32);

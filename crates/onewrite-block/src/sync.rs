@@ -1,6 +1,6 @@
-//! Waiting for one another: a signal, a lock, a shared lock. For tasks of one run; no threads, no atomics.
+//! Waiting for another task of the same run: a signal, a lock, a shared lock. No threads, no atomics.
 //!
-//! Those who wait are served in the order in which they came, so runs are deterministic and nobody starves.
+//! Waiting tasks go on in the order in which they came. So runs are deterministic and no task starves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use crate::runtime::{Runtime, TaskId};
 
-/// Wakes tasks that wait for something to change. Combine with a condition that is looked at again.
+/// Wakes tasks that wait for a change. Combine it with a condition; check the condition again after each wake.
 pub struct Signal {
     runtime: Runtime,
     waiting: RefCell<Vec<TaskId>>,
@@ -42,7 +42,7 @@ impl Signal {
         .await;
     }
 
-    /// Waits until `condition` holds; it is looked at now and after each [`Signal::notify_all`].
+    /// Waits until `condition` holds. Checks it now and after each [`Signal::notify_all`].
     pub async fn until(&self, mut condition: impl FnMut() -> bool) {
         while !condition() {
             self.wait().await;
@@ -58,7 +58,7 @@ impl Signal {
     }
 }
 
-/// Waits until either future is done and drops the other; the first is looked at first.
+/// Waits until either future is done and drops the other. Polls `first` first.
 pub async fn either(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     poll_fn(|context| match first.as_mut().poll(context).is_ready() || second.as_mut().poll(context).is_ready() {
@@ -70,7 +70,7 @@ pub async fn either(first: impl Future<Output = ()>, second: impl Future<Output 
 
 /// A lock that one task may hold alone, or several together for reading.
 ///
-/// It guards no data: the code that uses it says what it means by holding it.
+/// It guards no data. Its user documents what it protects.
 pub struct RwLock {
     runtime: Runtime,
     readers: Cell<usize>,
@@ -153,7 +153,7 @@ impl RwLock {
         RwGuard { lock: self, hold }
     }
 
-    /// Wakes the first in line if it may go on.
+    /// Wakes the first waiting task if it may go on.
     fn call_next(&self) {
         if let Some(waiter) = self.line.borrow().front().filter(|waiter| self.admits(waiter.hold)) {
             self.runtime.wake(waiter.task);
@@ -161,7 +161,7 @@ impl RwLock {
     }
 }
 
-/// A ticket in line; given up when the lock is taken, or when the task no longer waits.
+/// A ticket in the queue. It ends when its task takes the lock or no longer waits.
 struct Waiting<'a> {
     lock: &'a RwLock,
     ticket: u64,
@@ -198,8 +198,8 @@ mod tests {
     use crate::runtime::Executor;
     use crate::units::Nanos;
 
-    /// Runs one task for each letter (capitals write, small letters read), each holding for 10 ns; gives when each
-    /// got the lock.
+    /// Runs one task for each letter (capitals write, small letters read). Each holds the lock for 10 ns. Returns when
+    /// each got the lock, ns.
     fn served(letters: &str) -> Vec<(char, u64)> {
         let executor = Executor::ideal();
         let lock = Rc::new(RwLock::new(&executor.runtime()));

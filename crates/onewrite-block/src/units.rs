@@ -18,7 +18,7 @@ pub const MIB: u64 = 1024 * KIB;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1024 * MIB;
 
-/// A moment or a span in nanoseconds; moments count from the start of the run.
+/// A moment or a span in nanoseconds. Moments count from the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);

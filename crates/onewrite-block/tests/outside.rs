@@ -1,4 +1,4 @@
-//! Events from outside: inboxes, bells, and devices that do not know when they are done.
+//! Events from outside: inboxes, bells, and devices that do not know when their requests end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -181,7 +181,7 @@ fn in_virtual_time_a_letter_arrives_at_the_present_moment() {
         let runtime = runtime.clone();
         async move {
             runtime.sleep(Nanos(10)).await;
-            // As if another thread sent it now: before the event at 20, not after.
+            // As if another thread sent it now: before the event at 20, not after it.
             sender.send(()).unwrap();
             runtime.sleep(Nanos(10)).await;
         }
@@ -195,7 +195,7 @@ fn in_virtual_time_a_letter_arrives_at_the_present_moment() {
     assert_eq!(arrived, Ok((Nanos(10), Nanos(20))));
 }
 
-/// Hands each request to a thread that completes it when it likes.
+/// Hands each request to a thread, which completes it at any time.
 struct Elsewhere {
     geometry: Geometry,
     bell: Option<Bell>,

@@ -1,9 +1,9 @@
-//! Tidy: a test over the sources. It keeps the import rules of the crates and shows long files.
+//! Tidy: a test over the sources. It checks the import rules of the crates and the size of files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each crate may import of ours, besides itself; tests and benchmarks may import everything.
+/// Which of our other crates each crate may import. Tests and benchmarks may import everything.
 const IMPORTS: [(&str, &[&str]); 9] = [
     ("onewrite-block", &[]),
     ("onewrite-device", &["onewrite-block"]),
@@ -18,7 +18,7 @@ const IMPORTS: [(&str, &[&str]); 9] = [
 const LAB: &[&str] =
     &["onewrite-block", "onewrite-device", "onewrite-cache", "onewrite-fs", "onewrite-crash", "onewrite-host"];
 
-/// Lines past which a file is a mistake; past 300 it is worth a thought.
+/// Most lines of a file. The test prints each file of more than 300.
 const LINES_MAX: usize = 600;
 
 fn crates() -> PathBuf {
@@ -113,7 +113,7 @@ fn unsafe_code_stays_in_its_named_modules() {
     }
 }
 
-/// Columns of a line. The formatter breaks code, so only comments are looked at.
+/// Most columns of a comment line. The formatter breaks code lines.
 const COLUMNS_MAX: usize = 120;
 
 #[test]

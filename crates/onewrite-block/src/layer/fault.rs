@@ -1,4 +1,4 @@
-//! Fault: chosen requests fail as a failing medium would let them fail, without reaching it.
+//! Fault: chosen requests fail as on a failing medium; they do not reach the device inside.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,27 +8,27 @@ use crate::device::{Completion, Device, DeviceError, Geometry, NextEvent};
 use crate::request::{Operation, Request, Token};
 use crate::units::{Lpn, Nanos};
 
-/// Which requests fail. Requests are counted from 0, all operations together.
+/// Which requests fail. Requests are numbered from 0, all operations together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// One request.
     Request(u64),
     /// Every request from this one on.
     From(u64),
-    /// Every write from this request on, as on a device that has no room left: the rest goes on.
+    /// Every write from this request on, as on a full device. Other operations succeed.
     FullFrom(u64),
     /// Every read or write that touches the page.
     Page(Lpn),
 }
 
-/// What is to fail, and how many requests came by.
+/// Which requests are to fail, and how many passed.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
-    /// The faults; any of them lets a request fail.
+    /// The faults; a request fails if any of them hits it.
     pub faults: Vec<Fault>,
-    /// Requests that came by.
+    /// Requests that passed.
     pub requests: u64,
-    /// Requests that were let fail.
+    /// Requests that failed by plan.
     pub failed: u64,
 }
 
@@ -38,7 +38,7 @@ impl FaultPlan {
         Rc::new(RefCell::new(FaultPlan { faults: vec![fault], ..FaultPlan::default() }))
     }
 
-    /// Whether a request that is hit now is told that there is no room.
+    /// Whether a request that fails now gets the error "no room".
     fn is_full(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault, Fault::FullFrom(number) if *number <= self.requests))
     }
@@ -60,7 +60,7 @@ impl FaultPlan {
     }
 }
 
-/// Lets requests fail by plan.
+/// Makes requests fail by plan.
 pub struct Faulty {
     inner: Box<dyn Device>,
     plan: Rc<RefCell<FaultPlan>>,

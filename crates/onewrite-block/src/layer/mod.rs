@@ -1,8 +1,8 @@
-//! Layers: devices around a device, each one `match` on what passes.
+//! Layers: devices around a device; each is one `match` on what passes.
 //!
-//! [`Traced`] tells somebody of each request when it ends, [`Recorded`] keeps all requests so that crash states can be
-//! built from them, [`Faulty`] lets chosen requests fail, [`Gauged`] counts how busy the device was. They stack in any
-//! order and leave the power switch to the device inside.
+//! [`Traced`] reports each request when it ends. [`Recorded`] keeps all requests so that crash states can be built from
+//! them. [`Faulty`] makes chosen requests fail. [`Gauged`] counts how busy the device was. They stack in any order. The
+//! device inside keeps the power switch.
 
 mod fault;
 mod record;
@@ -14,7 +14,7 @@ pub use record::{Recorded, RecordedEvent, Recording};
 pub use trace::{TraceEvent, Traced};
 pub use usage::{Gauged, Usage};
 
-/// Passes on to the device inside everything that a layer does not look at.
+/// Passes everything that a layer does not handle on to the device inside.
 macro_rules! pass_on {
     () => {
         fn geometry(&self) -> &crate::device::Geometry {

@@ -1,4 +1,4 @@
-//! Record: keeps what passes, in order, so that every crash state of a run can be built afterwards.
+//! Record: keeps the requests and completions in order, so that every crash state of a run can be built later.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use crate::units::Nanos;
 pub enum RecordedEvent {
     /// A request went in. Reads are not kept.
     Submitted(Token, Request),
-    /// It came out; `true` if it succeeded. A power cut between the two may leave it done or not.
+    /// The request completed; `true` if it succeeded. After a power cut between the two events it may be done or not.
     Completed(Token, bool),
-    /// The one who runs put a mark here, with a number of its own.
+    /// A mark of the caller, with a number of its own.
     Mark(u64),
 }
 
@@ -26,7 +26,7 @@ pub struct Recording {
     pub events: Vec<RecordedEvent>,
 }
 
-/// Keeps every request to the device inside in a recording that is shared with whoever made the layer.
+/// Records every request to the device inside. The maker of the layer shares the recording.
 pub struct Recorded {
     inner: Box<dyn Device>,
     recording: Rc<RefCell<Recording>>,

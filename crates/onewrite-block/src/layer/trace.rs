@@ -1,4 +1,4 @@
-//! Trace: one event for each request, told when it completes.
+//! Trace: one event for each request, reported when it completes.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use crate::device::{Completion, Device, NextEvent};
 use crate::request::{Operation, Request, Token};
 use crate::units::Nanos;
 
-/// What a device was busy with since its counters were reset. Requests that are still under way are not in it.
+/// How busy a device was since its counters were reset. Requests still under way do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Reads.
@@ -33,7 +33,7 @@ enum Kind {
     Other,
 }
 
-/// Counts the use of the device inside, for whoever holds the other end of `usage`.
+/// Counts the use of the device inside. The holder of `usage` reads the counts.
 pub struct Gauged {
     inner: Box<dyn Device>,
     usage: Rc<RefCell<Usage>>,

@@ -1,12 +1,12 @@
 //! Bell: what wakes a run that waits in wall time.
 //!
-//! Its one idea: a run waits at one place, and whoever has something for it rings there: a thread that ended a job, the
-//! sender of an inbox, a device, or the kernel on behalf of a device. The place is an event counter of the kernel
-//! (`eventfd(2)`), because io_uring can count up nothing else.
+//! Its one idea: a run waits at one place, and everything that has news for the run rings there. That is a thread that
+//! ended a job, the sender of an inbox, a device, or the kernel for a device. The place is an event counter of the
+//! kernel (`eventfd(2)`), the only one that io_uring can signal.
 //!
 //! # Invariants
-//! - Whatever was done before [`Bell::ring`] is seen by the run when its wait has ended.
-//! - Rings between two waits cost one system call together.
+//! - After its wait the run sees everything that was done before [`Bell::ring`].
+//! - All rings between two waits cost one system call together.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,19 +17,19 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::units::Nanos;
 
-/// Wakes the run that it was made for, from any thread. Clones ring the same run.
+/// Wakes the run that it was made for, from any thread. Clones ring for the same run.
 #[derive(Clone, Debug)]
 pub struct Bell(Arc<Counter>);
 
 #[derive(Debug)]
 struct Counter {
     events: OwnedFd,
-    /// Rung since the last wait that it ended.
+    /// Whether it rang since the last wait that a ring ended.
     is_rung: AtomicBool,
 }
 
 impl Bell {
-    /// A bell that nobody waits at yet.
+    /// A bell at which nobody waits yet.
     ///
     /// # Errors
     /// If the process may open no more files.
@@ -38,15 +38,15 @@ impl Bell {
         Ok(Bell(Arc::new(Counter { events, is_rung: AtomicBool::new(false) })))
     }
 
-    /// Wakes the run. It looks at its inboxes, jobs and devices, and may find nothing.
+    /// Wakes the run. The run then looks at its inboxes, jobs and devices; it may find nothing.
     pub fn ring(&self) {
         if !self.0.is_rung.swap(true, Ordering::AcqRel) {
-            // It fails only where the counter stands at its end, and then the run wakes anyway.
+            // This fails only if the counter is at its maximum, and then the run wakes anyway.
             let _ = rustix::io::write(&self.0.events, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Waits until somebody rings, at most for `patience`; a signal to the process may end it, too.
+    /// Waits for a ring, at most for `patience`. A signal to the process may also end the wait.
     pub fn wait(&self, patience: Option<Nanos>) {
         let patience = patience.map(|Nanos(span)| Timespec {
             tv_sec: (span / 1_000_000_000) as i64,
@@ -58,14 +58,15 @@ impl Bell {
         }
     }
 
-    /// The flag goes down last: who rings before that has done what the run looks at next.
+    /// Clears the flag last: a thread that finds it set has finished its work, so the run sees that work when it looks
+    /// next.
     fn silence(&self) {
         let _ = rustix::io::read(&self.0.events, &mut [0_u8; 8]);
         self.0.is_rung.swap(false, Ordering::AcqRel);
     }
 }
 
-/// The event counter, for a kernel interface that counts up when it has something.
+/// The event counter, for a kernel interface that signals it.
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.events.as_fd()

@@ -1,4 +1,4 @@
-//! Host profile: what the machine above the device costs, so that computation is not free in virtual time.
+//! Host profile: the costs of the machine above the device, so that computation is not free in virtual time.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,10 +6,10 @@ use thiserror::Error;
 use super::jobs::JobCost;
 use crate::units::Nanos;
 
-/// What a host has and what it costs. Made by `onewrite host measure`, then fixed in a TOML file.
+/// The processors of a host and its costs. `onewrite host measure` makes one; a TOML file keeps it.
 ///
-/// Source of the default: Linux 6.18 on the machine of FACTS (2 cores), rounded; `onewrite host measure` prints the
-/// same keys for any other.
+/// Source of the default: Linux 6.18 on the machine of FACTS (2 cores), rounded. `onewrite host measure` prints the
+/// same keys for any other machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostProfile {
@@ -49,7 +49,7 @@ pub enum HostError {
     /// It is not TOML, or a key is missing, unknown or of the wrong type.
     #[error("host profile: {0}")]
     Syntax(#[from] Box<toml::de::Error>),
-    /// A number that cannot be.
+    /// A number that must not be zero.
     #[error("host profile: `{key}` must be at least 1")]
     Zero {
         /// The key.

@@ -1,16 +1,16 @@
-//! Inbox: how other threads give work to a run, the third source of events beside timers and devices.
+//! Inbox: other threads give work to a run. It is the third source of events beside timers and devices.
 //!
-//! Any thread sends, one task takes, in the order of arrival. When a letter arrives, the task becomes ready and the run
-//! wakes if it waits in wall time.
+//! Any thread sends; one task receives, in the order of arrival. When a letter arrives, the task becomes ready. If the
+//! run waits in wall time, it wakes.
 //!
-//! A run in which a task waits at an open inbox is idle, never deadlocked: [`Executor::block_on`](super::Executor) then
+//! A run is idle, not deadlocked, while a task waits at an open inbox: [`Executor::block_on`](super::Executor) then
 //! waits in wall time. An inbox is open while it has a sender.
 //!
 //! # Determinism
-//! In virtual time the run looks at its inboxes whenever no task is ready, before it goes to the next event, and the
-//! letter arrives at the present virtual moment. So a run is still a function of its seed, of the letters, and of the
-//! turn at which each arrived. The last is fixed only where the letter was there before the run could go on without it:
-//! sent before the run began, or while nothing else was left to do. A run without an inbox does not change.
+//! In virtual time the run looks at its inboxes whenever no task is ready, before it goes to the next event. The letter
+//! arrives at the present virtual moment. So a run is a function of its seed, of the letters, and of the turn at which
+//! each letter arrived. This turn is fixed only if the letter was sent before the run began, or while nothing else was
+//! left to do. A run without an inbox does not change.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 
 use super::{Bell, Runtime, TaskId};
 
-/// What both ends see.
+/// What both ends share.
 struct Letterbox<T> {
     content: Mutex<Content<T>>,
     bell: Bell,
@@ -42,7 +42,7 @@ impl<T> Letterbox<T> {
 
 /// What a run asks an inbox, whatever is in it.
 trait News: Send + Sync {
-    /// Whether the one who waits would be served: a letter is there, or none will ever come.
+    /// Whether a waiting task can go on: a letter is there, or none will ever come.
     fn has_news(&self) -> bool;
 }
 
@@ -53,7 +53,7 @@ impl<T: Send> News for Letterbox<T> {
     }
 }
 
-/// An inbox as its run knows it.
+/// An inbox as its run sees it.
 pub(super) struct Desk {
     letterbox: Arc<dyn News>,
     waiting: Cell<Option<TaskId>>,
@@ -64,7 +64,7 @@ impl Desk {
         self.waiting.get().is_some()
     }
 
-    /// The task that waits here, if it would be served now; it no longer counts as waiting.
+    /// The waiting task, if it can go on now. It no longer counts as waiting.
     pub(super) fn take_served(&self) -> Option<TaskId> {
         self.waiting.get().filter(|_| self.letterbox.has_news())?;
         self.waiting.take()
@@ -88,7 +88,7 @@ impl<T> InboxSender<T> {
     /// Sends `letter` and wakes the run. It never waits.
     ///
     /// # Errors
-    /// The letter, if the inbox is gone and nobody will take it.
+    /// The letter, if the inbox is gone and nobody will receive it.
     pub fn send(&self, letter: T) -> Result<(), T> {
         let mut content = self.0.content();
         if !content.has_taker {
@@ -115,7 +115,7 @@ impl<T> Drop for InboxSender<T> {
     }
 }
 
-/// Where one task takes what other threads sent; see the module's head.
+/// One task receives here what other threads sent; see the module's head.
 pub struct Inbox<T> {
     runtime: Runtime,
     letterbox: Arc<Letterbox<T>>,
@@ -123,7 +123,7 @@ pub struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Waits for the next letter; `None` when there is none and every sender is dropped.
+    /// Waits for the next letter; `None` if there is none and every sender is dropped.
     pub fn receive(&mut self) -> impl Future<Output = Option<T>> + '_ {
         Receive { inbox: self }
     }

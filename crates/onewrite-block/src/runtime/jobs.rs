@@ -1,4 +1,4 @@
-//! Jobs: pure work away from the run. In wall time a few threads serve it; nothing else in the core knows of threads.
+//! Jobs: pure work outside the run. In wall time a few threads do it.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,26 +9,26 @@ use super::{Bell, TaskId};
 /// What a job does, for its cost on the host profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobCost {
-    /// A checksum, or a pass over the bytes that costs about as much.
+    /// A checksum, or a pass over the bytes at about the same cost.
     Checksum {
         /// Bytes read.
         bytes: u64,
     },
     /// Compression.
     Compress {
-        /// Bytes before it.
+        /// Bytes before compression.
         bytes: u64,
     },
     /// Decompression.
     Decompress {
-        /// Bytes after it.
+        /// Bytes after decompression.
         bytes: u64,
     },
 }
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The thread pool; started at the first job, ended when the run ends.
+/// The thread pool. It starts at the first job and ends with the run.
 pub(super) struct Pool {
     threads: Option<usize>,
     line: OnceCell<Line>,
@@ -60,7 +60,7 @@ impl Pool {
         self.under_way.get() > 0
     }
 
-    /// Puts a job into the line; when it has ended, `bell` rings and [`Pool::take_ended`] gives `task`.
+    /// Puts a job into the queue. When it has ended, `bell` rings and [`Pool::take_ended`] gives `task`.
     pub(super) fn submit<T: Send + 'static>(
         &self,
         task: TaskId,
@@ -74,7 +74,7 @@ impl Pool {
         let whole = Box::new(move || {
             let output = work();
             *slot.lock().expect("nobody panics while holding this") = Some(output);
-            // The run may have ended meanwhile; then nobody waits.
+            // If the run has ended meanwhile, nobody waits.
             let _ = done.send(task);
             bell.ring();
         });

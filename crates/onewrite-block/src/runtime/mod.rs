@@ -1,8 +1,8 @@
 //! Runtime: tasks, time, cores and devices of one run, on one thread.
 //!
-//! Its one idea: everything that waits, waits here. Tasks run in the order in which they became ready; when none is,
-//! the clock goes to the next event (a timer or a device's) and what happens there makes tasks ready again. In
-//! **virtual time** it jumps; in **wall time** it waits. The code above cannot tell the two apart.
+//! Its one idea: everything that waits, waits here. Tasks run in the order in which they became ready. When no task is
+//! ready, the clock goes to the next event of a timer or a device, and this event makes tasks ready again. In **virtual
+//! time** the clock jumps; in **wall time** it waits. The code above cannot see the difference.
 //!
 //! ```text
 //!   ready task ──poll──► waits on a timer, a device, a core, a signal, an inbox
@@ -12,14 +12,14 @@
 //! ```
 //!
 //! In wall time a run waits at one place, its [`Bell`], until the next moment. Other threads and the kernel ring it:
-//! for a letter in an [`Inbox`], for a job that ended, for a request whose moment no device knew
+//! for a letter in an [`Inbox`], for a job that ended, for a request whose end the device could not predict
 //! ([`NextEvent::Unknown`]).
 //!
 //! # Invariants
-//! - Time never goes back; an event happens at its moment, before any later one.
-//! - Ties are broken by the order of requests, never by addresses or hashes.
-//! - No waker is needed: a future that waits leaves the number of its task where the event will find it, and accepts
-//!   being polled without need.
+//! - Time never goes back. An event happens at its moment, before any later one.
+//! - The order of requests breaks ties, never an address or a hash.
+//! - No waker is needed. A future that waits stores its task's number where the event finds it; it accepts polls
+//!   without need.
 
 mod bell;
 mod clock;
@@ -57,13 +57,13 @@ use port::Port;
 use tasks::Tasks;
 use timers::Timers;
 
-/// Why a run ended before what it waited for.
+/// Why a run stopped before the awaited future was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Halt {
     /// A device's power was cut.
     #[error("the power was cut")]
     PowerLost,
-    /// Every task waits, no event is left, and no task waits at an open inbox: a bug in what runs.
+    /// Every task waits, no event is left, and no task waits at an open inbox. This is a bug in the code that runs.
     #[error("every task waits and nothing will ever happen")]
     Deadlock,
 }
@@ -82,10 +82,10 @@ struct Inner {
     halted: Cell<Option<Halt>>,
 }
 
-/// What a turn of the run came to.
+/// What a turn of the run did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// Something happened, or may have.
+    /// Something happened, or may have happened.
     Went,
     /// Nothing can happen before a letter arrives.
     Idle,
@@ -94,7 +94,7 @@ enum Turn {
 /// Owns a run; dropping it drops every task. [`Executor::runtime`] gives the handle that tasks hold.
 pub struct Executor(Rc<Inner>);
 
-/// What tasks hold of a run: cheap to clone.
+/// A task's handle to its run; cheap to clone.
 #[derive(Clone)]
 pub struct Runtime(Rc<Inner>);
 
@@ -126,11 +126,11 @@ impl Executor {
         Runtime(Rc::clone(&self.0))
     }
 
-    /// Runs until `future` is done, other tasks along with it. While nothing is left but a task at an open
-    /// [`Inbox`], it waits for a letter in wall time, also where the run's time is virtual.
+    /// Runs until `future` is done; other tasks run too. If only tasks at an open [`Inbox`] are left, it waits for a
+    /// letter in wall time, even if the run's time is virtual.
     ///
     /// # Errors
-    /// [`Halt`] if the power is cut or nothing can go on; tasks stay where they are.
+    /// [`Halt`] if the power is cut or nothing can go on. Tasks stay where they are.
     pub fn block_on<F: Future + 'static>(&self, future: F) -> Result<F::Output, Halt>
     where
         F::Output: 'static,
@@ -148,8 +148,8 @@ impl Executor {
         }
     }
 
-    /// Runs until nothing is ready and no event is left; background tasks that wait for a signal or at an open
-    /// [`Inbox`] remain. Letters that have arrived are taken first; it waits for no others.
+    /// Runs until no task is ready and no event is left. Background tasks that wait for a signal or at an open
+    /// [`Inbox`] remain. It takes the letters that have arrived first and waits for no others.
     ///
     /// # Errors
     /// [`Halt::PowerLost`] if the power is cut.
@@ -163,7 +163,7 @@ impl Executor {
         }
     }
 
-    /// Runs what is due until the virtual clock stands at `moment`.
+    /// Runs everything that is due until the virtual clock is at `moment`.
     ///
     /// # Errors
     /// [`Halt::PowerLost`] if the power is cut.
@@ -172,7 +172,7 @@ impl Executor {
         self.block_on(async move { runtime.sleep_until(moment).await })
     }
 
-    /// One task polled, or else the next event.
+    /// Polls one task or, if none is ready, goes to the next event.
     fn turn(&self) -> Result<Turn, Halt> {
         let inner = &*self.0;
         if let Some(task) = inner.tasks.next_ready() {
@@ -202,7 +202,7 @@ impl Inner {
         }
     }
 
-    /// Wakes the tasks whose jobs ended, and those at inboxes that have something for them.
+    /// Wakes the tasks whose jobs ended and the tasks whose inboxes have news.
     fn hear(&self) {
         while let Some(task) = self.pool.take_ended() {
             self.tasks.wake(task);
@@ -210,7 +210,7 @@ impl Inner {
         self.desks.borrow().iter().filter_map(|desk| desk.take_served()).for_each(|task| self.tasks.wake(task));
     }
 
-    /// Virtual time only: to the next event.
+    /// Virtual time only: jumps to the next event.
     fn jump(&self) -> Result<Turn, Halt> {
         match self.soonest() {
             NextEvent::At(moment) => {
@@ -222,7 +222,7 @@ impl Inner {
         }
     }
 
-    /// Wall time only: what is due happens; if that is nothing, the run waits for the next event or a ring.
+    /// Wall time only: lets due events happen. If that makes no task ready, it waits for the next event or a ring.
     fn wait(&self) -> Result<Turn, Halt> {
         self.happen(self.clock.now())?;
         if self.tasks.is_any_ready() {
@@ -253,12 +253,12 @@ impl Inner {
         self.ports.borrow().iter().fold(timer, |soonest, port| soonest.or_earlier(port.next_event()))
     }
 
-    /// Made when it is first needed: a run in virtual time without an inbox has none.
+    /// The bell, made on first use: a run in virtual time without an inbox has none.
     fn bell(&self) -> &Bell {
         self.bell.get_or_init(|| Bell::new().expect("the process may open one file more"))
     }
 
-    /// Lets what is due by `moment` happen.
+    /// Lets everything that is due by `moment` happen.
     fn happen(&self, moment: Nanos) -> Result<Turn, Halt> {
         let mut timers = self.timers.borrow_mut();
         while let Some(task) = timers.take_due(moment) {
@@ -298,7 +298,7 @@ impl Runtime {
         &self.0.host
     }
 
-    /// Starts a task; it runs when those that are ready before it have run.
+    /// Starts a task; it runs after the tasks that are ready now.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
         self.0.tasks.spawn(Box::pin(future))
     }
@@ -335,7 +335,7 @@ impl Runtime {
         self.sleep_until(self.now() + span).await;
     }
 
-    /// Waits until the clock stands at `moment` or later.
+    /// Waits until the clock is at `moment` or later.
     pub fn sleep_until(&self, moment: Nanos) -> impl Future<Output = ()> + use<> {
         Sleep { runtime: self.clone(), moment, is_set: false }
     }
@@ -353,7 +353,8 @@ impl Runtime {
         .await;
     }
 
-    /// Occupies one of the modelled cores for `cost`, after those who came before. In wall time the real cores do.
+    /// Occupies one of the modelled cores for `cost`, after earlier callers. No-op in wall time, where the work
+    /// occupies a real core.
     pub async fn cpu(&self, cost: Nanos) {
         if cost == Nanos::ZERO || !self.is_virtual() {
             return;
@@ -362,10 +363,10 @@ impl Runtime {
         self.sleep_until(end).await;
     }
 
-    /// Does pure work: owned input in, owned output out.
+    /// Does pure work, with owned input and owned output.
     ///
-    /// In virtual time it runs at once and occupies a core for what the host profile says it costs; in wall time a
-    /// thread of the pool does it. The result depends on neither.
+    /// In virtual time the work runs at once and occupies a core for the time that the host profile gives. In wall time
+    /// a thread of the pool does it. The result is the same in both.
     pub async fn job<T: Send + 'static>(&self, cost: JobCost, work: impl FnOnce() -> T + Send + 'static) -> T {
         if self.is_virtual() {
             self.cpu(self.host().cost(cost)).await;
@@ -375,7 +376,7 @@ impl Runtime {
         std::future::poll_fn(move |_| ticket.take().map_or(Poll::Pending, Poll::Ready)).await
     }
 
-    /// An inbox of this run and its first sender, which may go to another thread.
+    /// A new inbox of this run, and its first sender, which may move to another thread.
     ///
     /// # Panics
     /// If the process may open no more files.
@@ -383,7 +384,7 @@ impl Runtime {
         inbox::inbox(self, self.0.bell().clone())
     }
 
-    /// Plugs a device in. Its state belongs to the run until [`DevicePort::unplug`]. In wall time it is given the
+    /// Plugs a device in. Its state belongs to the run until [`DevicePort::unplug`]. In wall time the device gets the
     /// run's bell ([`Device::attached`]).
     ///
     /// # Panics
@@ -405,7 +406,7 @@ struct Finish<T> {
     waiter: Cell<Option<TaskId>>,
 }
 
-/// A task's result to come; see [`Runtime::start`]. The task goes on if this is dropped.
+/// The future result of a task; see [`Runtime::start`]. If it is dropped, the task continues.
 pub struct Started<T> {
     runtime: Runtime,
     slot: Rc<Finish<T>>,

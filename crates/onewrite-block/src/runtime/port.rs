@@ -1,4 +1,4 @@
-//! Port: where a device is plugged into a run; it keeps the device's queue full and never over-full.
+//! Port: connects a device to a run; keeps the device's queue full and never over-full.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ enum Slot {
 enum Door {
     /// Everybody.
     Open,
-    /// Nobody, until nothing is under way; then this task goes on.
+    /// Nobody while requests are under way; then this task continues.
     Emptying(TaskId),
     /// The holder of [`Alone`].
     Alone,
@@ -33,7 +33,7 @@ enum Door {
 
 pub(super) struct Port {
     door: Cell<Door>,
-    /// Tasks that want to be alone, too.
+    /// Other tasks that want to be alone.
     line: RefCell<VecDeque<TaskId>>,
     device: RefCell<Option<Box<dyn Device>>>,
     queue_depth: usize,
@@ -89,7 +89,7 @@ impl Port {
         }
     }
 
-    /// Lets everybody submit again, and those first who had to wait.
+    /// Lets everybody submit again. Waiting requests go first.
     fn open_door(&self, now: Nanos, wake: impl FnMut(TaskId)) {
         self.door.set(Door::Open);
         while self.under_way.get() < self.queue_depth && !self.backlog.borrow().is_empty() {
@@ -180,20 +180,20 @@ impl DevicePort {
         self.send(request).await.await
     }
 
-    /// Puts a request under way, once a core has spent the time for it, and does not wait for its end.
+    /// Submits a request after a core has spent the time for it. Does not wait for its end.
     pub async fn send(&self, request: Request) -> InFlight {
         self.runtime.cpu(self.runtime.host().submit()).await;
         self.submit(request)
     }
 
-    /// Puts a request under way at once, free of charge.
+    /// Submits a request at once, at no cost.
     pub fn submit(&self, request: Request) -> InFlight {
         let token = self.port.submit(request, self.runtime.now());
         InFlight { runtime: self.runtime.clone(), port: Rc::clone(&self.port), token, taken: false }
     }
 
-    /// Waits until nothing is under way; then only the holder of the result submits, until it is dropped. What others
-    /// send meanwhile waits its turn. For measuring what a single request takes.
+    /// Waits until nothing is under way. From then on only the holder of the result submits, until it is dropped;
+    /// requests of others wait. Use it to measure the time of a single request.
     pub async fn alone(&self) -> Alone<'_> {
         let task = self.runtime.current_task();
         poll_fn(|_| match self.port.door.get() {
@@ -221,7 +221,7 @@ impl DevicePort {
         self.port.device()
     }
 
-    /// Takes the device out of the run; what is under way will never complete.
+    /// Takes the device out of the run. Requests under way will never complete.
     pub fn unplug(&self) -> Box<dyn Device> {
         self.runtime.detach(&self.port);
         self.port.device.borrow_mut().take().expect("a device is unplugged once")
@@ -252,7 +252,7 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// A request under way; a future of its result. Dropping it does not stop the request.
+/// A request under way: a future of its result. Dropping it does not stop the request.
 pub struct InFlight {
     runtime: Runtime,
     port: Rc<Port>,

@@ -1,4 +1,4 @@
-//! Tasks: futures in numbered slots, and the queue of those that are ready.
+//! Tasks: futures in numbered slots, and the queue of ready tasks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-/// Number of a task. Slots are used again, so waking a number whose task has ended wakes a stranger, who does not mind.
+/// Number of a task. A slot is used again: a wake for a task that has ended may wake a later one, which allows that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u32);
 
@@ -82,7 +82,7 @@ impl Tasks {
         future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    /// Drops every future; what they do when dropped may still use the runtime.
+    /// Drops every future. Their drop code may still use the runtime.
     pub(super) fn drop_all(&self) {
         let futures: Vec<_> = self.slots.borrow_mut().iter_mut().filter_map(|slot| slot.future.take()).collect();
         drop(futures);

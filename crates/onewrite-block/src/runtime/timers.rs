@@ -1,4 +1,4 @@
-//! Timers: which task wakes when. Equal moments go in the order in which they were set.
+//! Timers: which task wakes when. Timers of equal moments fire in the order in which they were set.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
