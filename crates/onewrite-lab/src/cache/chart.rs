@@ -7,15 +7,15 @@ use crate::error::LabError;
 use crate::report::{Line, lines, page, standalone};
 
 impl CacheFigures {
-    /// The miss-ratio curves as a picture, called `title`.
+    /// Draws the miss-ratio curves as SVG, titled `title`.
     ///
     /// # Errors
-    /// If there is one size only.
+    /// If the study has only one size.
     pub fn svg(&self, title: &str) -> Result<String, LabError> {
         Ok(standalone(&self.curves(title)?))
     }
 
-    /// The same as an HTML page.
+    /// Draws the same chart as an HTML page.
     ///
     /// # Errors
     /// As [`CacheFigures::svg`].

@@ -1,10 +1,10 @@
-//! Device: an after-cache trace replayed on a device, as deep as its queue allows.
+//! Device: replays an after-cache trace on a device, as deep as its queue allows.
 //!
-//! Requests are submitted in the order of the trace, as many under way as the device's queue holds (NCQ); the next goes
-//! in when one completes. The device has been filled once before, in order, unless it is to be blank, and aged if that
-//! is asked for; it has come to rest, and time and counters begin then. At the end everything is flushed, which counts.
+//! Requests follow the order of the trace. The queue (NCQ) stays full: when one request completes, the next goes in.
+//! Before that the device is filled once in order (unless it is blank) and aged (if asked for), and comes to rest. Then
+//! time and counters begin. A FLUSH at the end counts too.
 //!
-//! What translates pages is the whole emulated device ([`events`](super::events)), or a layer that only counts and
+//! The target is the whole emulated device ([`events`](super::events)), or a translation layer that only counts and
 //! estimates ([`layer`](super::layer)).
 
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
@@ -18,11 +18,11 @@ use super::{Stage, Step};
 use crate::error::LabError;
 use crate::results::Distribution;
 
-/// Smallest device that a study makes by itself.
+/// Smallest device that a study makes without a given size.
 const LEAST_BYTES: u64 = Profile::RUN_BYTES;
 /// Largest device of a study.
 const MOST_BYTES: u64 = 1 << 40;
-/// The same for a layer, which keeps 16 to 24 bytes for each page.
+/// Largest device with a layer, which keeps 16 to 24 bytes for each page.
 const LAYER_MOST_BYTES: u64 = 1 << 38;
 /// Pages in a sequential run of aging, and single pages after it.
 const AGE_RUN_PAGES: u64 = 256;
@@ -34,19 +34,19 @@ const AGE_SEED: u64 = 1;
 pub struct DevicePlan {
     /// The device on paper.
     pub profile: Profile,
-    /// What translates pages; none for the emulated device as it is.
+    /// Translation layer; none for the emulated device as it is.
     pub layer: Option<Layer>,
-    /// Its capacity; none for the least power of two from 1 GiB on that holds the trace.
+    /// Capacity; none for the least power of two from 1 GiB on that holds the trace.
     pub size_bytes: Option<u64>,
-    /// Not filled before.
+    /// Whether the device is not filled first.
     pub is_blank: bool,
-    /// Bytes written after that, before the trace: half of them in sequential runs of 1 MiB at random places, half in
-    /// single random pages, in turn, over the whole device. Source: dissertation §2.4.5, which names size and mixture
-    /// only.
+    /// Bytes written to age the device, before the trace. Half are sequential runs of 1 MiB at random places, half are
+    /// single random pages, in turn, over the whole device. Source: dissertation §2.4.5, which gives only size and
+    /// mixture.
     pub age_bytes: u64,
 }
 
-/// What a device made of a trace.
+/// Results of a trace on a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceFigures {
     /// Name of the profile.
@@ -55,7 +55,8 @@ pub struct DeviceFigures {
     pub size_bytes: u64,
     /// Requests under way at most.
     pub queue_depth: u32,
-    /// From the first request until the last and a FLUSH are done, on the device's own clock; an estimate with a layer.
+    /// Time on the device's own clock from the first request until the last request and a FLUSH are done; with a layer,
+    /// an estimate.
     pub elapsed_seconds: f64,
     /// Bytes read by the host.
     pub host_read_bytes: u64,
@@ -69,28 +70,28 @@ pub struct DeviceFigures {
     pub erases: u64,
     /// Pages moved by merges, garbage collection and wear levelling.
     pub moved_pages: u64,
-    /// From when a request was due until it was done, in a timed study; none in others.
+    /// Time from when a request is due until it is done; only in a timed study.
     pub response_ns: Option<Distribution>,
-    /// What a layer did besides; none without one.
+    /// Other counts of the layer; none without a layer.
     pub layer: Option<LayerFigures>,
 }
 
-/// What only a layer counts.
+/// Counts that only a layer has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayerFigures {
     /// Its name.
     pub ftl: &'static str,
-    /// Bytes of its blocks: what one erase takes.
+    /// Bytes of a block, the unit of an erase.
     pub block_bytes: u64,
-    /// Log blocks that became data blocks as they were.
+    /// Switch merges: a log block becomes a data block as it is.
     pub switch_merges: u64,
-    /// Log blocks that became data blocks after the rest was copied to them.
+    /// Partial merges: the missing pages are copied to a log block, which becomes a data block.
     pub partial_merges: u64,
-    /// Data blocks that were gathered from several blocks.
+    /// Full merges: a new data block is gathered from several blocks.
     pub full_merges: u64,
-    /// Pages read for the map.
+    /// Pages read for the mapping table.
     pub map_reads: u64,
-    /// Pages programmed for the map.
+    /// Pages programmed for the mapping table.
     pub map_programs: u64,
     /// Most erases of one block since the device was new.
     pub most_worn_erases: u32,
@@ -98,27 +99,27 @@ pub struct LayerFigures {
 
 /// A device that takes requests.
 pub(super) trait Target {
-    /// Pages of it.
+    /// Pages of the device.
     fn pages(&self) -> u64;
 
     /// Most pages in a request.
     fn transfer_pages_max(&self) -> u64;
 
-    /// Submits a request as soon as there is room for it.
+    /// Submits a request; waits first if the queue is full.
     fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError>;
 
-    /// Comes to rest; time and counters begin then.
+    /// Waits until the device is at rest; then starts time and counters.
     fn begin(&mut self) -> Result<(), LabError>;
 
-    /// Lets time pass until so long after the beginning; what is submitted then is due then.
+    /// Lets time pass until `since` after the beginning; later requests are due then.
     fn wait_until(&mut self, since: Nanos) -> Result<(), LabError>;
 
-    /// Flushes and comes to rest.
+    /// Flushes and waits until the device is at rest.
     fn finish(self: Box<Self>) -> Result<DeviceFigures, LabError>;
 }
 
 impl DevicePlan {
-    /// Refuses pages that are not the device's.
+    /// Refuses a page size that is not a multiple of the device's.
     pub(super) fn check(&self, page_bytes: u64) -> Result<(), LabError> {
         match page_bytes.is_multiple_of(PAGE_SIZE as u64) {
             true => Ok(()),
@@ -142,7 +143,7 @@ impl DevicePlan {
         Ok(size)
     }
 
-    /// The layer, filled and aged, of which each cell takes a copy; none where each cell makes a device of its own.
+    /// Fills and ages the layer once; each cell takes a copy. None where each cell makes a device of its own.
     pub(super) fn prepare(&self, end_bytes: u64, watch: &dyn Fn(Step)) -> Result<Option<Counted>, LabError> {
         let Some(layer) = self.layer else { return Ok(None) };
         watch(Step::begin(Stage::Filling));
@@ -151,7 +152,7 @@ impl DevicePlan {
         Ok(Some(counted))
     }
 
-    /// A device that holds `end_bytes`, or a copy of the one that is ready.
+    /// Opens a device that holds `end_bytes`, or a copy of `ready`.
     pub(super) fn open(
         &self,
         page_bytes: u64,
@@ -171,7 +172,7 @@ impl DevicePlan {
         Ok(Replayed { target, pages_each: page_bytes / PAGE_SIZE as u64 })
     }
 
-    /// Ages a device; it is at rest then.
+    /// Ages a device and leaves it at rest.
     fn age(&self, target: &mut dyn Target, watch: &dyn Fn(Step)) -> Result<(), LabError> {
         let mut choices = Choices::new(AGE_SEED).stream("age", 0);
         let total = self.age_bytes / PAGE_SIZE as u64;
@@ -189,7 +190,7 @@ impl DevicePlan {
     }
 }
 
-/// Submits a request in pieces where it is larger than the device takes.
+/// Submits a request, in pieces if it is larger than the device takes.
 fn submit(target: &mut dyn Target, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
     let most = target.transfer_pages_max();
     let mut done = 0;
@@ -201,7 +202,7 @@ fn submit(target: &mut dyn Target, is_write: bool, start: u64, count: u64) -> Re
     Ok(())
 }
 
-/// A device in the middle of a trace.
+/// A device while a trace runs on it.
 pub(super) struct Replayed {
     target: Box<dyn Target>,
     pages_each: u64,
@@ -213,7 +214,7 @@ impl Replayed {
         submit(&mut *self.target, request.is_write(), request.page() * self.pages_each, self.pages_each)
     }
 
-    /// What is submitted from now on is due so long after the beginning.
+    /// Makes later requests due at `since` after the beginning.
     pub(super) fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
         self.target.wait_until(since)
     }

@@ -21,12 +21,12 @@ pub(super) struct Emulated {
     next_seed: u64,
     /// When the request of each token was due.
     due: Vec<Nanos>,
-    /// What is submitted is due then; at once if none.
+    /// When the next requests are due; none if they are due at once.
     next_due: Option<Nanos>,
     responses: Latencies,
 }
 
-/// The profile with the page-level layer, whatever its own one is: the others are counted by `layer`.
+/// The profile with the page-level layer, whatever its own layer is; `layer` counts the others.
 fn page_level(profile: &Profile) -> Result<Profile, LabError> {
     Ok(match profile.own_layer() {
         None => profile.clone(),
@@ -35,7 +35,7 @@ fn page_level(profile: &Profile) -> Result<Profile, LabError> {
 }
 
 impl Emulated {
-    /// A device of `size_bytes`, filled once in order unless it is to be blank.
+    /// Opens a device of `size_bytes` and fills it once in order, unless `is_blank`.
     pub(super) fn open(profile: &Profile, size_bytes: u64, is_blank: bool) -> Result<Emulated, LabError> {
         let mut bench = Bench::new(page_level(profile)?.device(Some(size_bytes))?, 1);
         let (pages, depth) = (bench.device().geometry().pages, bench.device().geometry().queue_depth);

@@ -9,7 +9,7 @@ use crate::error::LabError;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// A translation layer in the middle of a trace.
+/// A translation layer while a trace runs on it.
 pub(super) struct Counted {
     profile: String,
     layer: Layer,
@@ -17,7 +17,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// A layer over `size_bytes`, filled once in order unless it is to be blank.
+    /// Opens a layer over `size_bytes` and fills it once in order, unless `is_blank`.
     pub(super) fn open(profile: &Profile, layer: Layer, size_bytes: u64, is_blank: bool) -> Result<Counted, LabError> {
         let device = profile.layer(layer, Some(size_bytes))?;
         let mut counted = Counted { profile: profile.name.clone(), layer, device };

@@ -1,13 +1,13 @@
-//! Cache study: a trace through policies and sizes, and what reaches the device through an emulated one.
+//! Cache study: runs a trace through policies and cache sizes, and the after-cache trace through a device.
 //!
 //! ```text
 //!   before-cache trace ─► policy × size ─► after-cache trace ─► file
 //!                                                └────────────► device or translation layer: time, WAF, erases
 //! ```
 //!
-//! A cell of the grid is one policy at one size. Cells share nothing but the trace, so that they run on all cores and
-//! come out the same on any number of them. The trace is read into memory if it has at most [`HELD_MAX`] page requests;
-//! a longer one is read again for each cell, so memory stays bounded whatever its length.
+//! A cell of the grid is one policy at one size. Cells share only the trace, so they run on all cores and give the same
+//! results on any number of cores. A trace of at most [`HELD_MAX`] page requests is kept in memory. A longer one is
+//! read again for each cell, so memory stays bounded for any length.
 //!
 //! Source: dissertation §2.4.1.
 
@@ -30,17 +30,17 @@ use device::Replayed;
 pub use device::{DeviceFigures, DevicePlan, LayerFigures};
 use layer::Counted;
 
-/// Page requests of a trace that are held in memory: 512 MiB of them.
+/// Most page requests kept in memory: 512 MiB.
 pub const HELD_MAX: usize = 64 << 20;
-/// Page requests between two looks at anything else.
+/// Page requests handled between two progress reports.
 const CHUNK: usize = 1 << 16;
 
-/// What is run.
+/// What a study runs.
 #[derive(Clone, Debug)]
 pub struct CacheStudy {
     /// The trace.
     pub trace: PathBuf,
-    /// How it is read.
+    /// How to read it.
     pub options: TraceOptions,
     /// Policies, each at every size.
     pub policies: Vec<PolicyKind>,
@@ -50,20 +50,20 @@ pub struct CacheStudy {
     pub page_bytes: u64,
     /// Bytes of a flash block.
     pub flash_block_bytes: u64,
-    /// Where the after-cache traces go: this file if there is one cell, else one beside it for each, by policy and
-    /// size.
+    /// Path of the after-cache trace. With more than one cell, each cell has its own file beside it, named by policy
+    /// and size.
     pub after: Option<PathBuf>,
-    /// What the after-cache traces are replayed on.
+    /// Device on which the after-cache traces are replayed.
     pub device: Option<DevicePlan>,
     /// Cores to use; zero for all.
     pub threads: usize,
-    /// Page requests that may be held in memory, usually [`HELD_MAX`].
+    /// Most page requests kept in memory, usually [`HELD_MAX`].
     pub held_max: usize,
-    /// Whether requests reach the device at the times of the trace; as fast as it takes them if not.
+    /// Whether requests reach the device at the times of the trace; else as fast as the device takes them.
     pub is_timed: bool,
 }
 
-/// What a study is at.
+/// Stage of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The trace is read for the first time.
@@ -76,25 +76,25 @@ pub enum Stage {
     Requests,
 }
 
-/// A step of a study.
+/// A progress report of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What the study is at; cells on other cores may be at something else.
+    /// The current stage; cells on other cores may be in another one.
     pub stage: Stage,
-    /// Pages done in this stage since its last step.
+    /// Pages done in this stage since its last report.
     pub done: u64,
-    /// Pages of this stage in all cells; zero if that is not known.
+    /// Pages of this stage in all cells; zero if unknown.
     pub total: u64,
 }
 
 impl Step {
-    /// A stage begins.
+    /// The beginning of a stage.
     const fn begin(stage: Stage) -> Step {
         Step { stage, done: 0, total: 0 }
     }
 }
 
-/// A histogram of the dissertation's figure 2-5: bins of ten percent of a flash block.
+/// A histogram of the dissertation's figure 2-5, in bins of ten percent of a flash block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UtilizationFigures {
     /// Runs of sorted writes to one block, by their share of the block.
@@ -110,11 +110,11 @@ pub struct CacheCell {
     pub policy: &'static str,
     /// Bytes of the cache.
     pub size_bytes: u64,
-    /// Pages asked for.
+    /// Page requests.
     pub requests: u64,
-    /// Found in the cache.
+    /// Page requests that found their page in the cache.
     pub hits: u64,
-    /// Not found, reads and writes.
+    /// Page requests that did not, reads and writes.
     pub misses: u64,
     /// Clean pages evicted.
     pub evicted_clean: u64,
@@ -124,41 +124,41 @@ pub struct CacheCell {
     pub after_reads: u64,
     /// Writes of the after-cache trace: dirty pages evicted.
     pub after_writes: u64,
-    /// How full flash blocks were written.
+    /// How full the writes fill flash blocks.
     pub utilization: UtilizationFigures,
-    /// What the device made of the after-cache trace; none if none was asked for.
+    /// Results of the after-cache trace on the device; none without a device.
     pub device: Option<DeviceFigures>,
 }
 
-/// Everything that a study found.
+/// Results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
-    /// The volume, if only one was taken.
+    /// The volume, if the study takes only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<u32>,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Bytes of a flash block.
     pub flash_block_bytes: u64,
-    /// Policies within sizes, in the order asked for.
+    /// Cells: for each size, every policy, in the order asked for.
     pub cells: Vec<CacheCell>,
 }
 
 /// The trace as the cells see it.
 struct Requests {
-    /// All of them, if they are few enough.
+    /// All requests, if they fit in memory.
     held: Option<Vec<PageRequest>>,
     count: u64,
     last_page: u64,
-    /// Whether there are volumes far behind the first.
+    /// Whether the trace has more than one volume; each further one lies far behind the first.
     has_volumes: bool,
     future: Option<Future>,
-    /// A layer in the state in which every cell begins.
+    /// The layer, filled and aged; every cell begins with a copy.
     ready: Option<Counted>,
 }
 
 impl CacheStudy {
-    /// Refuses what makes no sense.
+    /// Refuses options that make no sense.
     fn check(&self) -> Result<(), LabError> {
         let refuse = |problem: String| Err(LabError::Option(problem));
         if self.page_bytes == 0
@@ -199,7 +199,7 @@ impl CacheStudy {
         self.sizes.iter().flat_map(|size| self.policies.iter().map(|policy| (*size, *policy))).collect()
     }
 
-    /// Reads the trace once: what has to be known before the first cell.
+    /// Reads the trace once and gathers what the cells need to know beforehand.
     fn gather(&self, watch: &(dyn Fn(Step) + Sync)) -> Result<Requests, LabError> {
         watch(Step::begin(Stage::Reading));
         let mut trace = Trace::open(&self.trace, &self.options)?;
@@ -225,10 +225,10 @@ impl CacheStudy {
         Ok(requests)
     }
 
-    /// Runs all cells; `watch` is told of the steps.
+    /// Runs all cells and reports progress to `watch`.
     ///
     /// # Errors
-    /// The first in the order of the cells.
+    /// The first error in the order of the cells.
     pub fn run(&self, watch: &(dyn Fn(Step) + Sync)) -> Result<CacheFigures, LabError> {
         self.check()?;
         self.check_after()?;
@@ -284,7 +284,7 @@ impl CacheStudy {
         }
     }
 
-    /// The trace is not written over while it is read.
+    /// Refuses to write an after-cache trace over the trace that is read.
     fn check_after(&self) -> Result<(), LabError> {
         let Some(after) = &self.after else { return Ok(()) };
         let paths = self.cells().into_iter().map(|(size, policy)| self.after_path(after, policy, size));
@@ -314,7 +314,7 @@ impl CacheStudy {
         }
     }
 
-    /// Where a cell's after-cache trace goes.
+    /// Path of a cell's after-cache trace.
     fn after_path(&self, after: &Path, policy: PolicyKind, size: u64) -> PathBuf {
         if self.policies.len() * self.sizes.len() == 1 {
             return after.to_owned();
@@ -336,7 +336,7 @@ impl Requests {
         }
     }
 
-    /// The page requests in pieces; in a timed study those of a record, and when that comes.
+    /// Gives the page requests in pieces. In a timed study a piece is one record, given with its time.
     fn for_each_chunk(
         &self,
         study: &CacheStudy,
@@ -365,7 +365,7 @@ impl Requests {
     }
 }
 
-/// What is done with the after-cache trace of a cell.
+/// Consumers of the after-cache trace of a cell.
 struct After {
     utilization: Utilization,
     writer: Option<TraceWriter>,
@@ -390,7 +390,7 @@ impl After {
         })
     }
 
-    /// What is taken after this comes so long after the first record.
+    /// Makes later requests due at `since` after the first record.
     fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
         self.device.as_mut().map_or(Ok(()), |device| device.wait_until(since))
     }

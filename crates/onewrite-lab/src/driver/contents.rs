@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use onewrite_block::crc32c;
 use onewrite_fs::Content;
 
-/// What a range was filled with.
+/// The content of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filling {
     /// Selects the content.
     pub seed: u64,
-    /// Share of it that compresses.
+    /// Percent of it that compresses.
     pub compressible_percent: u8,
 }
 
-/// What one file holds. Ranges do not overlap; what no range covers is unknown.
+/// What one file holds. Ranges do not overlap; bytes outside all ranges are unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     ranges: BTreeMap<u64, (u64, Filling)>,
@@ -27,7 +27,7 @@ impl Contents {
         self.ranges.insert(offset, (offset + length, filling));
     }
 
-    /// Forgets a range, cutting off what reaches into it.
+    /// Forgets a range; a known range that reaches into it is shortened.
     pub(super) fn clear(&mut self, start: u64, end: u64) {
         let touched: Vec<u64> = self.overlapping(start, end).map(|(&begin, _)| begin).collect();
         for begin in touched {
@@ -46,7 +46,7 @@ impl Contents {
         self.ranges.range(first..end).filter(move |(_, (stop, _))| *stop > start)
     }
 
-    /// Compares the CRC32C of each known part of `bytes`, read at `offset`, with that of what it must be.
+    /// Compares the CRC32C of each known part of `bytes`, read at `offset`, with the expected one.
     ///
     /// # Errors
     /// First byte of the first part that differs, and both checksums.

@@ -1,7 +1,7 @@
-//! Crew: the workers that carry the tasks of a run out, group by group.
+//! Crew: the workers that carry out the tasks of a run, group by group.
 //!
-//! A task has as many workers as it may have operations under way. They share its [`Post`]: the stream, what is open,
-//! and the locks that keep the order that the stream asks for.
+//! A task has as many workers as it may have operations under way. They share its [`Post`]: the stream, the open files,
+//! and the locks that keep the order of the stream.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,13 +20,13 @@ pub(super) struct Crew<T: Target> {
     target: Rc<T>,
     measures: Vec<Rc<RefCell<JobMeasure>>>,
     names: Vec<Rc<str>>,
-    /// The tasks of the group that runs.
+    /// Posts of the tasks in the current group.
     posts: RefCell<Vec<Rc<Post<T::Descriptors>>>>,
     failure: RefCell<Option<LabError>>,
     operations: Cell<u64>,
     groups_done: Cell<usize>,
     group_count: usize,
-    /// The share that was told last.
+    /// Last share reported to the watcher.
     told: Cell<f64>,
     options: RunOptions,
 }
@@ -36,14 +36,14 @@ struct Post<D> {
     job: usize,
     name: Rc<str>,
     begin: Nanos,
-    /// When what is measured begins.
+    /// When measuring begins.
     measured_from: Cell<Nanos>,
     measure: Rc<RefCell<JobMeasure>>,
     stream: RefCell<Box<dyn Stream>>,
     descriptors: RefCell<D>,
     issue: RwLock,
     under_way: RwLock,
-    /// Operations under way, and the signal that one has ended.
+    /// Operations under way, and the signal that one of them has ended.
     busy: Cell<u32>,
     ended: Signal,
     is_over: Cell<bool>,
@@ -73,12 +73,12 @@ impl<T: Target + 'static> Crew<T> {
         }
     }
 
-    /// What was measured, by job.
+    /// The measures of each job.
     pub(super) fn measures(&self) -> Vec<JobMeasure> {
         self.measures.iter().map(|measure| measure.borrow().clone()).collect()
     }
 
-    /// Carries out the tasks of one group together.
+    /// Carries out the tasks of one group side by side.
     ///
     /// # Errors
     /// The first failure of an operation.
@@ -97,7 +97,7 @@ impl<T: Target + 'static> Crew<T> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Starts so many workers for each post, and waits for all.
+    /// Starts `workers[i]` workers for post `i`, and waits for all.
     async fn work_together(self: &Rc<Self>, workers: &[u32]) {
         let posts: Vec<_> = self.posts.borrow().clone();
         let mut started = Vec::new();
@@ -123,7 +123,8 @@ impl<T: Target + 'static> Crew<T> {
     fn post(&self, task: Task) -> Post<T::Descriptors> {
         let begin = self.runtime.now() + task.start_delay;
         let of_job = &self.measures[task.job];
-        // What may be forgotten must not be mixed with what others measured.
+        // A stream with a depth search may forget what it measured, so its measures stay apart from those of other
+        // tasks.
         let is_apart = task.stream.findings().depth.is_some();
         let apart = || Rc::new(RefCell::new(JobMeasure::new(of_job.borrow().plan.clone())));
         Post {
@@ -142,7 +143,7 @@ impl<T: Target + 'static> Crew<T> {
         }
     }
 
-    /// Notes what a task found out.
+    /// Adds a task's measures and findings to its job.
     fn finish(&self, post: &Post<T::Descriptors>) {
         let of_job = &self.measures[post.job];
         if !Rc::ptr_eq(of_job, &post.measure) {
@@ -153,14 +154,14 @@ impl<T: Target + 'static> Crew<T> {
 }
 
 impl<T: Target> Crew<T> {
-    /// The only worker of a task: no locks.
+    /// Work of the only worker of a task; needs no locks.
     async fn work_alone(&self, post: &Post<T::Descriptors>) {
         while let Some(step) = self.next(post) {
             self.perform(post, step.operation).await;
         }
     }
 
-    /// One of several workers of a task.
+    /// Work of one of several workers of a task.
     async fn work(&self, post: &Post<T::Descriptors>) {
         loop {
             let issuing = post.issue.write().await;
@@ -215,14 +216,14 @@ impl<T: Target> Crew<T> {
         }
     }
 
-    /// An operation that began at `begin` has ended: it is told to its stream and measured.
+    /// Tells the stream that an operation has ended, and measures it.
     fn note(&self, post: &Post<T::Descriptors>, operation: &Operation, bytes: u64, begin: Nanos) {
         let end = self.runtime.now();
         let mut stream = post.stream.borrow_mut();
         stream.completed(operation, Ended { now: end - post.begin, latency: end - begin, bytes });
         if stream.forgets() {
             post.measure.borrow_mut().clear();
-            // What is under way began before, and does not count.
+            // Operations that are under way began earlier, so they do not count.
             post.measured_from.set(end);
         }
         let origin = post.measured_from.get();
@@ -231,7 +232,7 @@ impl<T: Target> Crew<T> {
         }
     }
 
-    /// The first failure counts; nobody begins another operation after it.
+    /// Keeps the first failure; no worker begins another operation after it.
     fn fail(&self, error: LabError) {
         self.failure.borrow_mut().get_or_insert(error);
     }
@@ -246,7 +247,7 @@ impl<T: Target> Crew<T> {
         }
     }
 
-    /// How far the run is: groups count alike, and a group is as far as the task that is least far.
+    /// The share of the run that is done. Groups count alike; a group is as far as its slowest task.
     fn share(&self, now: Nanos) -> Option<f64> {
         let of = |post: &Rc<Post<T::Descriptors>>| match post.is_over.get() {
             true => Some(1.0),

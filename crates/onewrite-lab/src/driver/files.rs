@@ -1,4 +1,4 @@
-//! Files: operations carried out on a file system, which charges the host for its system calls itself.
+//! Files: carries out operations on a file system. The file system itself charges the host for its system calls.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ struct Name {
     name: Vec<u8>,
 }
 
-/// What one task has open, by slot.
+/// Open files of one task, by slot.
 #[derive(Default)]
 pub struct Opened(Vec<Option<(FileId, Ino)>>);
 
@@ -49,22 +49,22 @@ impl Opened {
 }
 
 impl<F: FileSystem> Files<F> {
-    /// `fs` as a target.
+    /// Makes a target of `fs`.
     pub fn new(fs: Rc<F>) -> Files<F> {
         Files { fs, names: RefCell::default(), ledger: RefCell::default(), follows_all: false }
     }
 
-    /// `fs` as a target that follows the content of every file, so that it can be checked after a power cut.
+    /// Makes a target of `fs` that follows the content of every file, to check it after a power cut.
     pub fn followed(fs: Rc<F>) -> Files<F> {
         Files { follows_all: true, ..Files::new(fs) }
     }
 
-    /// What the files hold; there is nothing in it before the layout.
+    /// What the files hold; empty before the layout.
     pub fn ledger(&self) -> Rc<Ledger> {
         Rc::clone(&self.ledger.borrow())
     }
 
-    /// Carries out a change of `file`, which is not settled from its beginning on.
+    /// Carries out a change of `file`. From its beginning on the file counts as changing.
     async fn change<T>(&self, file: FileId, change: impl Future<Output = FsResult<T>>) -> FsResult<T> {
         self.ledger().begin(file);
         let done = change.await;
@@ -154,7 +154,7 @@ impl<F: FileSystem> Files<F> {
         (name.directory, name.name.clone())
     }
 
-    /// Writes, and notes what was written.
+    /// Writes, and notes the new content in the ledger.
     async fn put(
         &self,
         (file, ino): (FileId, Ino),
@@ -214,15 +214,15 @@ impl<F: FileSystem> Files<F> {
         Ok(data.length as u64)
     }
 
-    /// Direct, but not in whole pages: what a disk of 512-byte sectors does inside, reading all of the pages.
+    /// A direct read of parts of pages. Reads the whole pages, as a disk with 512-byte sectors does inside.
     async fn read_inside_pages(&self, ino: Ino, offset: u64, length: u64) -> Result<u64, Failure> {
         let (begin, bytes) = whole_pages(offset, length);
         self.fs.read(ino, begin, bytes, Manner { direct: true }).await?;
         Ok(length)
     }
 
-    /// Direct, but not in whole pages: what a disk of 512-byte sectors does inside, reading the pages and writing them
-    /// again. What else they held is not kept, so nobody may check such a file.
+    /// A direct write of parts of pages. Reads the whole pages and writes them again, as a disk with 512-byte sectors
+    /// does inside. The other bytes of these pages are lost, so nobody may check such a file.
     async fn write_inside_pages(
         &self,
         (file, ino): (FileId, Ino),
@@ -310,7 +310,7 @@ const fn is_aligned(offset: u64, length: u64) -> bool {
     offset.is_multiple_of(PAGE) && length.is_multiple_of(PAGE)
 }
 
-/// The pages that a range touches: their first byte and their bytes.
+/// The pages that a range touches: first byte and length in bytes.
 pub(super) const fn whole_pages(offset: u64, length: u64) -> (u64, u64) {
     let begin = offset - offset % PAGE;
     (begin, (offset + length).next_multiple_of(PAGE) - begin)
@@ -352,7 +352,7 @@ impl<F: FileSystem> Target for Files<F> {
     async fn read_before(&self, parts: &[ReadBefore]) -> Result<(), LabError> {
         for ReadBefore { file, range, chunk } in parts {
             let ino = match self.lookup(*file).await {
-                // It comes into being when the job opens it.
+                // The job creates this file when it opens it.
                 Err(FsError::NotFound(_)) => continue,
                 found => found?,
             };
@@ -390,7 +390,7 @@ impl<F: FileSystem> Target for Files<F> {
             Operation::Trim { .. } => Err(FsError::Unsupported("trim of a file".to_owned()).into()),
             Operation::Fsync { slot } => Ok(self.sync(at(slot)?, false).await?),
             Operation::Fdatasync { slot } => Ok(self.sync(at(slot)?, true).await?),
-            // The driver itself waits.
+            // The driver waits, not the target.
             Operation::Think(_) => Ok(0),
         }
     }

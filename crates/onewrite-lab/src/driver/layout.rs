@@ -1,4 +1,4 @@
-//! Layout: how far the files of a workload are laid out, told now and then.
+//! Layout: counts laid-out files and bytes, and reports them now and then.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use crate::workload::{Layout, Workload};
 const BYTES_EVERY: u64 = 4 << 20;
 const FILES_EVERY: u64 = 256;
 
-/// Counts what is laid out.
+/// Counts the files and bytes laid out.
 pub struct LayoutWatch<'w> {
     watch: &'w dyn Fn(Phase),
     now: Cell<LaidOut>,
@@ -17,7 +17,7 @@ pub struct LayoutWatch<'w> {
 }
 
 impl<'w> LayoutWatch<'w> {
-    /// Nothing of `workload` is laid out yet; `watch` is told so.
+    /// Starts to count the layout of `workload`, and reports to `watch` that nothing is done.
     pub(super) fn new(workload: &Workload, watch: &'w dyn Fn(Phase)) -> LayoutWatch<'w> {
         let mut begin = LaidOut::default();
         for file in &workload.files {
@@ -30,13 +30,13 @@ impl<'w> LayoutWatch<'w> {
         LayoutWatch { watch, now: Cell::new(begin), told: Cell::new(begin) }
     }
 
-    /// So many more bytes of a file are written.
+    /// Counts `bytes` written to a file.
     pub(super) fn wrote(&self, bytes: u64) {
         let now = self.now.get();
         self.reach(LaidOut { bytes: now.bytes.saturating_add(bytes), ..now });
     }
 
-    /// A file is done.
+    /// Counts a finished file.
     pub(super) fn made(&self) {
         let now = self.now.get();
         self.reach(LaidOut { files: now.files + 1, ..now });

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - A settled file has not been touched since an fsync of it returned: content, size and name must survive.
-//! - Content is followed only where [`Ledger::new`] was asked to; the rest costs a few words for each file.
+//! - Content is followed only where [`Ledger::new`] asks for it; other files cost a few words each.
 
 use std::cell::RefCell;
 
@@ -16,16 +16,16 @@ use crate::workload::FileId;
 #[derive(Clone, Debug, Default)]
 struct Entry {
     path: String,
-    /// `None` where nobody wants to know.
+    /// The content; `None` where it is not followed.
     contents: Option<Contents>,
     size: u64,
-    /// Changes begun so far, and those under way.
+    /// Changes begun so far, and changes under way.
     changes: u64,
     under_way: u32,
     settled: bool,
 }
 
-/// See the module's head.
+/// What each file holds; the module's head has the states.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: RefCell<Vec<Entry>>,
@@ -73,12 +73,12 @@ impl Ledger {
         });
     }
 
-    /// A change that has begun is done, whatever it was.
+    /// A change of `file` ends, whether it worked or not.
     pub fn end(&self, file: FileId) {
         self.with(file, |entry| entry.under_way -= 1);
     }
 
-    /// `length` bytes at `offset` now hold `filling`.
+    /// Notes that `length` bytes at `offset` now hold `filling`.
     pub fn written(&self, file: FileId, offset: u64, length: u64, filling: Filling) {
         self.with(file, |entry| {
             entry.size = entry.size.max(offset + length);
@@ -88,23 +88,23 @@ impl Ledger {
         });
     }
 
-    /// The file is as long as this, with zeros or nothing known behind what was written.
+    /// Notes that the file has at least `size` bytes; new bytes are zeros or unknown.
     pub fn extended(&self, file: FileId, size: u64) {
         self.with(file, |entry| entry.size = entry.size.max(size));
     }
 
-    /// What the range holds is not known any more.
+    /// Forgets the content of a range.
     pub fn forgotten(&self, file: FileId, start: u64, end: u64) {
         self.with(file, |entry| entry.contents.iter_mut().for_each(|contents| contents.clear(start, end)));
     }
 
-    /// The file ends here; what lay behind is gone.
+    /// Notes that the file now ends at `size`.
     pub fn cut(&self, file: FileId, size: u64) {
         self.forgotten(file, size, u64::MAX);
         self.with(file, |entry| entry.size = size);
     }
 
-    /// The file is gone or new: it holds nothing.
+    /// Notes that the file is gone or new, so it holds nothing.
     pub fn emptied(&self, file: FileId) {
         self.with(file, |entry| {
             entry.size = 0;
@@ -112,12 +112,12 @@ impl Ledger {
         });
     }
 
-    /// A sync of `file` begins; hand the result to [`Ledger::synced`]. `None` if a change is under way.
+    /// Begins a sync of `file`; its result belongs to [`Ledger::synced`]. `None` if a change is under way.
     pub fn begin_sync(&self, file: FileId) -> Option<u64> {
         self.with(file, |entry| (entry.under_way == 0).then_some(entry.changes))
     }
 
-    /// A sync that began with `ticket` has returned.
+    /// Notes that the sync that began with `ticket` has returned.
     pub fn synced(&self, file: FileId, ticket: Option<u64>) {
         self.with(file, |entry| entry.settled |= ticket == Some(entry.changes));
     }

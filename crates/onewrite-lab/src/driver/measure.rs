@@ -1,4 +1,4 @@
-//! Measures: what one job did and how long it took.
+//! Measures: operations, bytes and latencies of one job.
 
 use std::collections::BTreeMap;
 
@@ -35,17 +35,17 @@ impl Latencies {
         self.most = self.most.max(span.0);
     }
 
-    /// How many there are.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The shortest; zero if there is none.
+    /// The shortest latency; zero if there is none.
     pub fn least(&self) -> Nanos {
         Nanos(if self.count() == 0 { 0 } else { self.least })
     }
 
-    /// The longest; zero if there is none.
+    /// The longest latency; zero if there is none.
     pub fn most(&self) -> Nanos {
         Nanos(self.most)
     }
@@ -61,7 +61,7 @@ impl Latencies {
         if count < 2 {
             return 0.0;
         }
-        // n·Σx² − (Σx)² exactly, so that nothing cancels in floating point.
+        // Computes n·Σx² − (Σx)² in integers, so that no digits cancel.
         let spread = match count.checked_mul(self.sum_of_squares).zip(self.sum.checked_mul(self.sum)) {
             Some((squares, square)) => (squares - square) as f64,
             None => count as f64 * self.sum_of_squares as f64 - self.sum as f64 * self.sum as f64,
@@ -83,16 +83,16 @@ impl Latencies {
     }
 }
 
-/// One kind of operation of one job.
+/// The operations of one kind in one job.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Bytes read or written.
     pub bytes: u64,
-    /// How long each operation took.
+    /// Latency of each operation.
     pub latencies: Latencies,
     /// Beginning of the first one and end of the last one.
     pub span: Option<(Nanos, Nanos)>,
-    /// What was done in each half second.
+    /// Operations and bytes of each half second.
     pub samples: Samples,
 }
 
@@ -104,7 +104,7 @@ impl Series {
         self.span = joined(self.span, Some((begin, end)));
     }
 
-    /// Operations.
+    /// Number of operations.
     pub fn count(&self) -> u64 {
         self.latencies.count()
     }
@@ -139,7 +139,7 @@ fn joined(one: Option<(Nanos, Nanos)>, other: Option<(Nanos, Nanos)>) -> Option<
     }
 }
 
-/// All that was measured of one job.
+/// All measures of one job.
 #[derive(Clone, Debug)]
 pub struct JobMeasure {
     /// The job.
@@ -152,14 +152,14 @@ pub struct JobMeasure {
     pub trim: Series,
     /// Fsyncs and fdatasyncs.
     pub sync: Series,
-    /// Every kind of operation by its name, where [`JobPlan::operations_count`] asks for it.
+    /// Every kind of operation by name, if [`JobPlan::operations_count`] is set.
     pub operations: BTreeMap<&'static str, Series>,
-    /// What its tasks found out.
+    /// Findings of its tasks.
     pub findings: Findings,
 }
 
 impl JobMeasure {
-    /// Nothing yet.
+    /// Empty measures of `plan`.
     pub fn new(plan: JobPlan) -> JobMeasure {
         let [read, write, trim, sync] = std::array::from_fn(|_| Series::default());
         JobMeasure { plan, read, write, trim, sync, operations: BTreeMap::new(), findings: Findings::default() }
@@ -179,12 +179,12 @@ impl JobMeasure {
         series.record(bytes, moment);
     }
 
-    /// Forgets all that was measured.
+    /// Forgets all measures.
     pub(super) fn clear(&mut self) {
         *self = JobMeasure::new(self.plan.clone());
     }
 
-    /// Adds what `other` measured, as if one job had done both.
+    /// Adds `other`, as if one job had done both.
     pub(super) fn add(&mut self, other: &JobMeasure) {
         self.read.add(&other.read);
         self.write.add(&other.write);
@@ -195,7 +195,7 @@ impl JobMeasure {
         }
     }
 
-    /// All of `measures` as if one job had done it.
+    /// Adds up `measures`, as if one job had done all.
     pub fn total(measures: &[JobMeasure]) -> JobMeasure {
         let operations_count = measures.iter().any(|measure| measure.plan.operations_count);
         let mut total =
@@ -204,7 +204,7 @@ impl JobMeasure {
         total
     }
 
-    /// Operations of all kinds, where they are counted; else reads, writes, trims and syncs.
+    /// Operations of all kinds if the job counts them; else reads, writes, trims and syncs.
     pub fn operation_count(&self) -> u64 {
         if self.plan.operations_count {
             return self.operations.values().map(Series::count).sum();
@@ -212,7 +212,7 @@ impl JobMeasure {
         [&self.read, &self.write, &self.trim, &self.sync].map(Series::count).iter().sum()
     }
 
-    /// From the first operation to the end of the last.
+    /// Time from the beginning of the first operation to the end of the last.
     pub fn duration(&self) -> Nanos {
         let all = [&self.read, &self.write, &self.trim, &self.sync].map(|series| series.span);
         let others = self.operations.values().map(|series| series.span);
@@ -220,7 +220,7 @@ impl JobMeasure {
         span.map_or(Nanos::ZERO, |(begin, end)| end - begin)
     }
 
-    /// Time in which the writes became what they are: until the last write or sync ended.
+    /// Time from the first write to the end of the last write or sync.
     pub fn write_duration(&self) -> Nanos {
         match (self.write.span, self.sync.span) {
             (Some((begin, end)), Some((_, synced))) => end.max(synced) - begin,

@@ -1,8 +1,8 @@
-//! Driver: carries the streams of a workload out and measures them.
+//! Driver: carries out the streams of a workload and measures them.
 //!
-//! Its one idea: one loop for everything. A task's workers take operations from its stream one after the other and
-//! carry them out on a [`Target`]: a file system ([`Files`]) or a raw device ([`Raw`]). In virtual time the same loop
-//! gives the same figures to the last digit.
+//! Its one idea: one loop for everything. The workers of a task take operations from its stream one by one and carry
+//! them out on a [`Target`]: a file system ([`Files`]) or a raw device ([`Raw`]). In virtual time the same loop gives
+//! the same figures to the last digit.
 //!
 //! ```text
 //!   layout of all files ──► group 1: its tasks together ──► group 2 ──► … ──► Measures
@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! - A worker asks its stream only while it holds the task's `issue` lock, so a stream is never entered twice.
-//! - An operation's latency is the time from its beginning to its end, waiting for cores and locks included.
+//! - The latency of an operation is the time from its beginning to its end. It includes waiting for cores and locks.
 //! - After a failure no task begins another operation.
 
 mod contents;
@@ -40,38 +40,38 @@ pub use samples::{Rates, SAMPLE, Samples};
 use crate::error::LabError;
 use crate::workload::{Operation, ReadBefore, Workload};
 
-/// What operations are carried out on.
+/// Where operations are carried out.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait Target {
-    /// What one task has open.
+    /// Open files of one task.
     type Descriptors: Default;
 
     /// Makes and fills the files of `workload`, and counts them.
     async fn lay_out(&self, workload: &Workload, watch: &LayoutWatch<'_>) -> Result<(), LabError>;
 
-    /// Makes everything durable, then drops what the page cache holds and nothing needs.
+    /// Makes everything durable, then empties the page cache of all that nothing needs.
     async fn drop_caches(&self) -> Result<(), LabError>;
 
-    /// Reads `parts` into memory, where there is a cache to hold them.
+    /// Reads `parts` into the cache, if the target has one.
     async fn read_before(&self, parts: &[ReadBefore]) -> Result<(), LabError>;
 
     /// Carries one operation out; returns the bytes it read or wrote.
     async fn carry_out(&self, descriptors: &RefCell<Self::Descriptors>, operation: &Operation) -> Result<u64, Failure>;
 }
 
-/// Why an operation failed; the driver adds the job.
+/// Why an operation failed; the driver adds the name of the job.
 pub enum Failure {
     /// The file system refused.
     Fs(onewrite_fs::FsError),
     /// The device refused.
     Device(onewrite_block::DeviceError),
-    /// The content was not what had been written.
+    /// The content differs from what was written.
     Content {
-        /// The file.
+        /// Path of the file.
         file: String,
         /// First byte.
         offset: u64,
-        /// What was wrong.
+        /// The difference.
         problem: String,
     },
 }
@@ -88,7 +88,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// The number that a program would see.
+    /// The error number that a program would see.
     fn errno(&self) -> i32 {
         match self {
             Failure::Fs(error) => error.errno(),
@@ -113,10 +113,10 @@ impl From<onewrite_block::DeviceError> for Failure {
     }
 }
 
-/// How much of the files is laid out.
+/// Files and bytes laid out so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaidOut {
-    /// Files made, and filled where they are to be.
+    /// Files made, and filled if they should be.
     pub files: u64,
     /// Files in all.
     pub files_total: u64,
@@ -126,44 +126,44 @@ pub struct LaidOut {
     pub bytes_total: u64,
 }
 
-/// What a run is at.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// A file system is made.
+    /// Making a file system.
     Formatting,
-    /// Files are made and filled.
+    /// Making and filling files.
     LayingOut(LaidOut),
-    /// The jobs run.
+    /// Running the jobs.
     #[default]
     Jobs,
-    /// The file system is unmounted: what is in memory goes home.
+    /// Unmounting: everything in memory goes to its home block.
     Unmounting,
 }
 
 /// How far a run is, for a progress bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// What it is at; the rest is about the jobs.
+    /// Current phase; the other fields concern the jobs.
     pub phase: Phase,
     /// Operations carried out.
     pub operations: u64,
     /// The clock of the run.
     pub now: Nanos,
-    /// The part of the work that is done, 0 to 1, where the workload knows: of groups that run one after the other each
-    /// counts alike, and of jobs side by side the one that is least far. Never less than before.
+    /// Share of the work that is done, from 0 to 1, if the workload knows it; never less than before. Groups that run
+    /// one after the other count alike. Of jobs side by side, the slowest one counts.
     pub share: Option<f64>,
 }
 
-/// Called now and then with how far a run is.
+/// Called now and then with the progress of a run.
 pub type Watcher = Rc<dyn Fn(Progress)>;
 
 /// Operations between two calls of a [`Watcher`].
 const WATCH_EVERY: u64 = 1024;
 
-/// What a run may be told besides its workload.
+/// Options of a run besides its workload.
 #[derive(Clone, Default)]
 pub struct RunOptions {
-    /// Told now and then how far the run is.
+    /// Called now and then with the progress.
     pub watcher: Option<Watcher>,
     /// Operations after which no task begins another.
     pub operations_max: Option<u64>,
@@ -172,7 +172,7 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// Tells the watcher what the run is at.
+    /// Tells the watcher that a phase begins.
     pub(crate) fn enter(&self, phase: Phase, now: Nanos) {
         if let Some(watcher) = &self.watcher {
             watcher(Progress { phase, now, ..Progress::default() });
@@ -180,7 +180,7 @@ impl RunOptions {
     }
 }
 
-/// Carries `workload` out on `target`.
+/// Carries out `workload` on `target`.
 ///
 /// # Errors
 /// The first failure of an operation, with its job; or a workload that could not go on.

@@ -1,4 +1,4 @@
-//! Raw: operations carried out on a device, without a file system. Offsets and lengths are whole pages.
+//! Raw: carries out operations on a device, without a file system. Offsets and lengths are whole pages.
 
 use std::cell::RefCell;
 
@@ -21,7 +21,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// The device behind `port` as a target.
+    /// Makes a target of the device behind `port`.
     pub fn new(port: DevicePort) -> Raw {
         Raw { port, contents: RefCell::new(None) }
     }
@@ -31,7 +31,7 @@ impl Raw {
         runtime.cpu(runtime.host().syscall(0)).await;
     }
 
-    /// Pages that the range touches, cut into what the device takes in one request.
+    /// The pages that the range touches, in pieces that fit one request.
     fn parts(&self, offset: u64, length: u64) -> impl Iterator<Item = (Lpn, u64)> + use<> {
         let most = u64::from(self.port.geometry().transfer_pages_max);
         let (begin, bytes) = whole_pages(offset, length);
@@ -64,7 +64,8 @@ impl Raw {
     }
 
     async fn write(&self, offset: u64, length: u64, filling: Filling, manner: WriteManner) -> Result<u64, DeviceError> {
-        // What a disk of 512-byte sectors does inside: the pages are read, changed and written again.
+        // Parts of pages: reads the pages, changes them and writes them again, as a disk with 512-byte sectors does
+        // inside.
         if whole_pages(offset, length) != (offset, length) {
             for (start, count) in self.parts(offset, length) {
                 self.port.request(Request::read(start, count as u32, Cause::Data)).await?;
@@ -121,7 +122,7 @@ impl Target for Raw {
         Ok(())
     }
 
-    /// A device has no cache of ours, but is worn and busy as it would be.
+    /// Has no cache to fill, but reads the parts: the device is then as worn and busy as after reading before a run.
     async fn read_before(&self, parts: &[ReadBefore]) -> Result<(), LabError> {
         for ReadBefore { range, .. } in parts {
             for (start, count) in self.parts(range.start, range.end - range.start) {

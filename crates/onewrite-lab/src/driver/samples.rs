@@ -1,7 +1,7 @@
-//! Samples: how much was done in each half second, as fio samples a job: what stands behind `iops_mean` and `bw_mean`.
+//! Samples: operations and bytes in each half second, as fio samples a job; the base of `iops_mean` and `bw_mean`.
 //!
-//! A job's half seconds are counted from its beginning, after the ramp. Only whole ones count: a sample of what is left
-//! behind the last would be too low. Tasks that began together add up in a sample, others have samples of their own.
+//! Half seconds are counted from the beginning of the job, after the ramp. Only whole ones count: a partial last one
+//! would give too low a rate. Tasks that begin together share their samples; other tasks have samples of their own.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ pub const SAMPLE: Nanos = Nanos::from_millis(500);
 /// Intervals in a second.
 const A_SECOND: u64 = 1_000_000_000 / SAMPLE.0;
 
-/// See the module's head.
+/// Counts of each half second; the module's head says which ones count.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// Operations and bytes by the beginning of the job and the number of the interval; those without any are left out.
+    /// Operations and bytes, by beginning of the job and number of the interval. Empty intervals have no entry.
     intervals: BTreeMap<(Nanos, u64), (u64, u64)>,
-    /// End of the last operation, by the beginning of the job.
+    /// End of the last operation, by beginning of the job.
     ends: BTreeMap<Nanos, Nanos>,
 }
 
@@ -37,7 +37,7 @@ pub struct Rates {
 }
 
 impl Samples {
-    /// Counts an operation of `bytes` that ended at `end`, of a job that began at `origin`.
+    /// Counts an operation of `bytes` that ended at `end`, in a job that began at `origin`.
     pub(super) fn record(&mut self, origin: Nanos, end: Nanos, bytes: u64) {
         let interval = (end - origin).0.saturating_sub(1) / SAMPLE.0;
         let counts = self.intervals.entry((origin, interval)).or_default();
@@ -101,7 +101,7 @@ mod tests {
         for (milliseconds, operations) in [(10, 3), (500, 1), (1200, 2), (1700, 9)] {
             (0..operations).for_each(|_| samples.record(origin, origin + Nanos::from_millis(milliseconds), 1024));
         }
-        // Half seconds with 4, 0 and 2 operations; the nine at the end are in none.
+        // Half seconds with 4, 0 and 2 operations; the nine at the end fill no whole half second.
         let rates = samples.operations();
         assert_eq!((rates.least, rates.most, rates.mean, rates.count), (0, 8, 4.0, 3));
         assert!((rates.deviation - 4.0).abs() < 1e-9);

@@ -1,14 +1,14 @@
-//! File server: dbench's load file, played by several clients on our own ext4, and what it does to the page cache.
+//! File server: several clients play dbench's load file on our own ext4; the trace is the accesses to the page cache.
 //!
-//! Forty-eight clients (fewer at a small scale) take turns, call by call, each in a directory of its own, on a volume
-//! in memory in virtual time. How many there were the dissertation does not say; but each has some 23 MiB of files, and
-//! the policies' requests differ at every cache size up to 512 MB (figure 2-7), so the files of all come to more: 48
-//! clients have twice as much. What they read and write of files' contents is the trace: see [`Pages`] for the places.
-//! Each client's part of the volume lies apart from the others', evenly over the range, as the kernel's allocator
+//! Forty-eight clients (fewer at a small scale) take turns, call by call. Each has its own directory, on a volume in
+//! memory, in virtual time. The dissertation does not give the number of clients. But each client has some 23 MiB of
+//! files, and the policies differ at every cache size up to 512 MB (figure 2-7). So all files together must be larger
+//! than 512 MB: 48 clients have twice as much. The trace is what the clients read and write of file contents; [`Pages`]
+//! chooses the pages. The clients' parts of the volume lie apart, evenly over the range, as the kernel's allocator
 //! spreads directories.
 //!
-//! The load file reads 1.52 pages for each page written, the trace of the dissertation 1.23, made with a load file of
-//! 2012 or so. So a reading call is left out when more was read, of what is to be read, than written.
+//! The load file reads 1.52 pages for each page written. The trace of the dissertation, made with a load file of about
+//! 2012, reads 1.23. So a client leaves out a reading call while reads are ahead of writes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,11 +31,11 @@ use crate::trace::Pages;
 
 /// Clients at full scale.
 const CLIENTS: f64 = 48.0;
-/// Pages written at full scale, by which the number of clients follows.
+/// Pages written at full scale; the number of clients is in proportion.
 const FULL_WRITES: f64 = 5880.1 * 256.0;
 /// Most clients.
 const CLIENTS_MAX: u32 = 256;
-/// Size of the volume; the clients' files and what else they leave there.
+/// Size of the volume: the clients' files and everything else that they leave there.
 const VOLUME_BYTES: u64 = 16 * GIB;
 
 /// An access: which client, and the page in its part of the volume.
@@ -63,12 +63,12 @@ pub(super) fn generate(
     Ok(tally.requests)
 }
 
-/// Whether there is a call of a kind that moves bytes.
+/// Whether a call of this kind moves bytes.
 fn moves(calls: &[Call], transfer: impl Fn(&Call) -> Option<Transfer>) -> bool {
     calls.iter().filter_map(transfer).any(|transfer| transfer.length > 0)
 }
 
-/// Plays until both volumes are reached.
+/// Plays until the read and the written volume are reached.
 fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<Access>, LabError> {
     let reads = moves(&calls, |call| if let Call::Read(transfer) = call { Some(*transfer) } else { None });
     let writes = moves(&calls, |call| if let Call::Write(transfer) = call { Some(*transfer) } else { None });
@@ -113,7 +113,7 @@ fn disk() -> Result<RamDisk, LabError> {
     Ok(disk)
 }
 
-/// What the clients did so far.
+/// The accesses of the clients so far.
 #[derive(Default)]
 struct Stage {
     targets: Targets,
@@ -153,7 +153,7 @@ struct Player {
 }
 
 impl Player {
-    /// Makes a call. What is not there, or there already, is passed over: the load file begins anew when it ends.
+    /// Makes a call. Ignores a name that is missing or already there, because the load file starts again when it ends.
     async fn play(&mut self, call: &Call) -> FsResult<()> {
         match self.make(call).await {
             Err(FsError::NotFound(_) | FsError::Exists(_)) => Ok(()),
@@ -206,7 +206,7 @@ impl Player {
         self.fs.read(*file, offset, length, Manner::default()).await.map(drop)
     }
 
-    /// The directory of a path, and its last name.
+    /// The directory and the last name of a path.
     async fn place(&self, path: &str) -> FsResult<(Ino, Vec<u8>)> {
         let whole = format!("/{path}");
         let (parent, name) = split_path(whole.as_bytes())?;
@@ -217,7 +217,7 @@ impl Player {
         Ok((directory, name.to_vec()))
     }
 
-    /// What is at a path, made if there is nothing.
+    /// The inode at a path; makes the node if there is none.
     async fn node(&self, path: &str, node: NewNode) -> FsResult<Ino> {
         if path.is_empty() {
             return Ok(self.directory);

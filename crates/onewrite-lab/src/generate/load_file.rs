@@ -1,19 +1,19 @@
-//! Load file: what dbench's clients do, a line for each call.
+//! Load file: the calls of dbench's clients, one on each line.
 //!
 //! ```text
 //!   NTCreateX "\clients\client1\~dmtmp\file" 0x40 0x2 9938 NT_STATUS_OK      options, disposition, handle, outcome
 //!   WriteX 9938 65534 1 1 NT_STATUS_OK                                       handle, offset, length asked for and done
 //! ```
 //!
-//! Only calls that succeeded and touch files, names or content are taken; queries, locks and attributes are passed
-//! over. The file itself is under the GPL, so it is read from where Debian's package `dbench` puts it and is no part of
-//! this project.
+//! Only calls that succeeded and concern files, names or content are used; queries, locks and attributes are ignored.
+//! The file itself is under the GPL and no part of this project, so it is read from the place where Debian's package
+//! `dbench` puts it.
 
 use std::path::Path;
 
 use crate::error::LabError;
 
-/// Where Debian's package `dbench` has it.
+/// Path of the load file in Debian's package `dbench`.
 pub const LOAD_FILE: &str = "/usr/share/dbench/client.txt";
 /// The directory that stands for the client's own.
 const CLIENT: &str = "clients/client1";
@@ -26,7 +26,7 @@ const OVERWRITE: u64 = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Directory(String),
-    /// Opens a file, made if it is not there.
+    /// Opens a file, and makes it if it is missing.
     Open {
         path: String,
         handle: u64,
@@ -50,7 +50,7 @@ pub(super) struct Transfer {
 /// Reads a load file.
 ///
 /// # Errors
-/// If it is not there (and where to get it), or a line cannot be understood.
+/// If the file is missing (the error says where to get it), or a line cannot be understood.
 pub(super) fn load(path: &Path) -> Result<Vec<Call>, LabError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let cure =
@@ -96,7 +96,7 @@ fn call(line: &str) -> Result<Option<Call>, String> {
     })
 }
 
-/// A path of the load file in the client's own directory, which is the empty path.
+/// A path of the load file, relative to the client's own directory; the directory itself is the empty path.
 fn local(text: &str) -> String {
     let path = text.trim_matches('"').replace('\\', "/").to_lowercase();
     let path = path.trim_start_matches('/');

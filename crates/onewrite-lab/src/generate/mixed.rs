@@ -1,15 +1,16 @@
 //! Mixed applications: small databases, a browser's cache, photographs, and programs that are started.
 //!
-//! What an application does at a turn:
-//! - two times in three a transaction in its database, as SQLite makes it with a rollback journal: a few pages read;
-//!   the journal's header and the old pages written in order; the new pages written to their places; the header again;
-//! - else a page of the browser: files of 1 to 16 pages written at random places of its cache, others read;
-//! - one time in 500 a photograph of 1 to 3 MiB written in order; or one read;
-//! - a program started: 32 to 256 pages read in order, from a part that is never written.
+//! While reads lag behind, a turn only reads: a program starts (one turn in two; 32 to 255 pages in order, from a part
+//! that is never written), an application shows a photograph, or it queries its database.
+//! Else a turn writes:
+//! - two times in three, a transaction in a database, as SQLite makes it with a rollback journal. It reads a few pages;
+//!   writes the journal's header and the old pages in order; writes the new pages to their places; and writes the
+//!   header again;
+//! - else the browser loads a page: it writes files of 1 to 16 pages at random places of its cache, and reads others;
+//! - one time in 500, a photograph of 1 to 3 MiB, written in order.
 //!
-//! Applications, pages of databases and programs are skewed: a few are used much. Turns that only read are taken while
-//! reads lag. The dissertation names the applications (Facebook, Maps, Camera, Browser, YouTube, Gallery) and calls
-//! most accesses random.
+//! Applications, pages of databases and programs are skewed: a few are used much. The dissertation names the
+//! applications (Facebook, Maps, Camera, Browser, YouTube, Gallery) and says that most accesses are random.
 
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;
@@ -27,7 +28,7 @@ struct Phone {
     tally: Tally,
     choices: Choices,
     range: u64,
-    /// Where the browser's cache begins, and where photographs do.
+    /// First page of the browser's cache, and of the photographs.
     cache: u64,
     photographs: u64,
     next_photograph: u64,
@@ -57,7 +58,7 @@ impl Phone {
         }
     }
 
-    /// An application's part of the first half: database, then journal.
+    /// First page and length of an application's part of the first half: its database, then its journal.
     fn database(&mut self) -> (u64, u64) {
         let each = self.cache / APPLICATIONS;
         (skewed(&mut self.choices, APPLICATIONS) * each, each)

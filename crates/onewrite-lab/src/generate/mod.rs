@@ -1,12 +1,12 @@
 //! Generate: the four workloads of the dissertation's table 2-2 as seeded traces of pages.
 //!
-//! The traces themselves are not public. What is known of each is its volume read, its volume written, its write range
-//! and a sentence or two (§2.4.2 to §2.4.4); each file here says how it makes a trace that fits. Volumes and range
-//! are met to the page: a [`Tally`] counts, and a stream goes on until both volumes are used up, doing more of what
-//! lags.
+//! The original traces are not public. The dissertation gives only the volume read, the volume written, the write range
+//! and a sentence or two of each (§2.4.2 to §2.4.4). Each file here says how it makes a trace that fits. Volumes and
+//! range are met to the page: a [`Tally`] counts them, and a stream does more of what lags behind until both volumes
+//! are used up.
 //!
 //! The write range is the distance from the lowest to the highest page written. It cannot be the number of different
-//! pages, for the server workloads write less than their range.
+//! pages, because the server workloads write less than their range.
 
 mod file_server;
 mod load_file;
@@ -38,14 +38,14 @@ pub enum TraceKind {
     TpcC,
 }
 
-/// What a trace has to come to, in pages.
+/// Volumes and range that a trace must have, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
     /// Pages read.
     pub reads: u64,
     /// Pages written.
     pub writes: u64,
-    /// From the lowest page written to the highest.
+    /// Distance from the lowest page written to the highest.
     pub range: u64,
 }
 
@@ -56,11 +56,11 @@ pub struct Generation<'a> {
     pub kind: TraceKind,
     /// The seed of all chance.
     pub seed: u64,
-    /// Share of the volumes and the range of table 2-2, above 0 and at most 1.
+    /// Scale of the volumes and the range of table 2-2; above 0 and at most 1.
     pub scale: f64,
-    /// dbench's load file, for the file server; by default where Debian's package has it.
+    /// dbench's load file, for the file server; by default the one of Debian's package.
     pub load_file: Option<&'a Path>,
-    /// Clients of the file server; by default so many that no cache of the dissertation holds their files.
+    /// Clients of the file server; by default so many that no cache of the dissertation holds all their files.
     pub clients: Option<u32>,
 }
 
@@ -88,7 +88,7 @@ impl TraceKind {
         }
     }
 
-    /// The table's figures at a scale.
+    /// The figures of the table times `scale`.
     pub fn targets(self, scale: f64) -> Targets {
         let pages = |megabytes: f64| (megabytes * scale * f64::from(1 << 20) / PAGE_SIZE as f64).round() as u64;
         let [reads, writes, range] = self.table().map(pages);
@@ -113,13 +113,13 @@ impl FromStr for TraceKind {
     }
 }
 
-/// The least write range, in pages: below it the parts of a workload have no room.
+/// The least write range in pages; with less, the parts of a workload have no room.
 const RANGE_MIN: u64 = 1 << 10;
 
-/// Makes a trace; the same for the same [`Generation`].
+/// Makes a trace. The same [`Generation`] gives the same trace.
 ///
 /// # Errors
-/// If the scale is out of bounds, or the file server's load file is not there or cannot be understood.
+/// If the scale is out of bounds; if the file server's load file is missing or cannot be understood.
 pub fn generate(what: Generation<'_>) -> Result<Vec<PageRequest>, LabError> {
     let Generation { kind, seed, scale, load_file, clients } = what;
     let targets = kind.targets(scale);
@@ -140,7 +140,7 @@ pub fn generate(what: Generation<'_>) -> Result<Vec<PageRequest>, LabError> {
     }
 }
 
-/// A trace being made, which takes no more than its targets.
+/// A trace while it is made; takes no more than its targets.
 struct Tally {
     targets: Targets,
     reads: u64,
@@ -149,7 +149,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// An empty trace, but for one write at each end of its range.
+    /// A trace that holds only one write at each end of its range.
     fn new(targets: Targets) -> Tally {
         let requests = Vec::with_capacity((targets.reads + targets.writes) as usize);
         let mut tally = Tally { targets, reads: 0, writes: 0, requests };
@@ -184,7 +184,7 @@ impl Tally {
     }
 }
 
-/// Draws a number below `count`, small ones more often: Zipf's law by inversion, with an exponent of one.
+/// Draws a number below `count`, small ones more often: Zipf's law by inversion, with exponent one.
 fn skewed(choices: &mut Choices, count: u64) -> u64 {
     let rank = ((count + 1) as f64).powf(choices.fraction()) as u64;
     rank.clamp(1, count) - 1

@@ -1,16 +1,16 @@
-//! TPC-C: what a database with 50 warehouses does to its files, as InnoDB makes it.
+//! TPC-C: how a database with 50 warehouses reads and writes its files, as InnoDB does.
 //!
-//! Pages of 16 KiB are *units* of four pages. Transactions touch units of tables that lie behind one another in the
-//! range: new order (45%: a customer, ten rows of stock, order lines at the end of a district's), payment (43%:
-//! warehouse, customer, history), and order status, delivery and stock level. Customers and items are drawn as the
-//! benchmark does, by `NURand`. A buffer pool, an LRU of units, stands before the files. What it reads and evicts
-//! reaches them, and:
-//! - dirty units leave in batches: written one after the other to the doublewrite area, then each to its place, in
-//!   order;
-//! - a commit appends to the redo log, whose last page is written again until it is full, and goes around.
+//! Pages of 16 KiB are *units* of four pages. The tables lie one after the other in the range, and transactions touch
+//! their units. The mix is new order (45%: a customer, ten rows of stock, order lines at the end of the district's),
+//! payment (43%: warehouse, customer, history), order status, delivery and stock level. `NURand` draws customers and
+//! items, as in the benchmark. A buffer pool, an LRU of units, stands before the files. Only its reads and evictions
+//! reach them:
+//! - dirty units leave in batches: first one after the other to the doublewrite area, then each to its place, in order;
+//! - a commit appends to the redo log, writes the last page again until it is full, and goes around.
 //!
-//! Reading transactions are taken while reads lag, writing ones else. What was read before the trace began is in the
-//! pool. Source of the mix and of `NURand`: TPC-C, revision 5.11, §2.1.6 and §5.2.3; of the tables' sizes §1.2.1.
+//! While reads lag behind, transactions that read are chosen, else those that write. The pool begins with what was read
+//! before the trace. Source of the mix and of `NURand`: TPC-C, revision 5.11, §2.1.6 and §5.2.3; of the sizes of the
+//! tables: §1.2.1.
 
 use onewrite_block::Choices;
 use onewrite_cache::{CacheShape, PageRequest, PolicyKind, Replay};
@@ -22,10 +22,10 @@ const WAREHOUSES: u64 = 50;
 const UNIT: u64 = 4;
 /// Units written to the doublewrite area at a time.
 const BATCH: usize = 64;
-/// The redo log is so much of the range; so is the buffer pool of the tables.
+/// The redo log has one 150th of the range; the buffer pool has one 120th of the tables.
 const LOG_SHARE: u64 = 150;
 const POOL_SHARE: u64 = 120;
-/// Rows of a commit that fill a page of the redo log.
+/// Commits whose rows fill one page of the redo log.
 const COMMITS_PER_LOG_PAGE: u64 = 2;
 
 /// Where a table lies, in thousandths of the tables' units.
@@ -43,14 +43,14 @@ const HISTORY: Table = Table(940, 60);
 struct Database {
     tally: Tally,
     choices: Choices,
-    /// Pages of the redo log, which comes first; then the doublewrite area, then the tables.
+    /// Pages of the redo log, which lies first; then come the doublewrite area and the tables.
     log_pages: u64,
     tables: u64,
     units: u64,
     pool: Box<dyn Replay>,
     dirty: Vec<u64>,
     commits: u64,
-    /// Rows appended for each table that grows.
+    /// Rows appended so far to the tables that grow.
     appended: u64,
 }
 
@@ -89,13 +89,13 @@ impl Database {
         }
     }
 
-    /// The unit of a place in a table, from 0 to 1.
+    /// The unit at `place` (0 to 1) of a table.
     fn unit(&self, Table(start, length): Table, place: f64) -> u64 {
         let (first, count) = (self.units * start / 1000, (self.units * length / 1000).max(1));
         first + ((count as f64 * place) as u64).min(count - 1)
     }
 
-    /// A row of a warehouse's part of a table.
+    /// The unit of a row in a warehouse's part of a table.
     fn row(&self, table: Table, warehouse: u64, place: f64) -> u64 {
         self.unit(table, (warehouse as f64 + place) / WAREHOUSES as f64)
     }
@@ -106,7 +106,7 @@ impl Database {
         drawn as f64 / count as f64
     }
 
-    /// The place of the next row at the end of a table that grows.
+    /// The unit of the next row at the end of a table that grows.
     fn end(&mut self, warehouse: u64, table: Table) -> u64 {
         self.appended += 1;
         let place = (self.appended % 100_000) as f64 / 100_000.0;
@@ -119,7 +119,7 @@ impl Database {
         self.touch(self.row(CUSTOMER, warehouse, customer), false);
         for _ in 0..5 + self.choices.below(11) {
             let item = self.uneven(8191, 100_000);
-            // One line in a hundred is from another warehouse.
+            // One order line in a hundred comes from another warehouse.
             let from = if self.choices.chance(1, 100) { self.choices.below(WAREHOUSES) } else { warehouse };
             self.touch(self.unit(ITEM, item), false);
             self.touch(self.row(STOCK, from, item), true);
@@ -166,7 +166,7 @@ impl Database {
         }
     }
 
-    /// A unit is used: through the buffer pool.
+    /// Uses a unit through the buffer pool.
     fn touch(&mut self, unit: u64, is_write: bool) {
         let (pool, tally, dirty, tables) = (&mut self.pool, &mut self.tally, &mut self.dirty, self.tables);
         let requests = [PageRequest::read(unit), PageRequest::write(unit)];

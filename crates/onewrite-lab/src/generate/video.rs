@@ -1,22 +1,22 @@
-//! Video streaming: clips written in order as they arrive, around and around, with updates of metadata between.
+//! Video streaming: clips are written in order as they arrive, around and around, with updates of metadata between.
 //!
-//! A clip of 1 to 12 MiB comes in bursts of 16 to 64 KiB, each beginning in the page in which the last ended, which is
-//! written again. Every fourth burst the file's inode and a bitmap are written, three pages of a journal that goes
-//! around in 4 MiB, and two pages of a database of 8 MiB with skewed places. Where the range ends the next clip begins
-//! at its start again: 1,514 MB are written to 267 MB. The few reads are of the database.
+//! A clip of 1 to 12 MiB arrives in bursts of 16 to 64 KiB. Each burst begins in the last page of the one before, and
+//! writes that page again. Every fourth burst also writes the file's inode and a bitmap, three pages of a journal that
+//! goes around in 4 MiB, and two pages of a database of 8 MiB at skewed places. When a clip reaches the end of the
+//! range, the next one begins at the start: 1,514 MB are written to 267 MB. The few reads go to the database.
 
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;
 
 use super::{Tally, Targets, skewed};
 
-/// Parts of the range, as its fractions: inodes and bitmaps, the database, the journal; the rest is for clips.
+/// Parts of the range as its fractions: inodes and bitmaps, the database, the journal. Clips take the rest.
 const INODES: u64 = 128;
 const DATABASE: u64 = 32;
 const JOURNAL: u64 = 64;
-/// Pages of a clip, at least and beyond that at most.
+/// Pages of a clip: the least, and the bound below which chance adds more.
 const CLIP: (u64, u64) = (256, 2816);
-/// Pages of a burst, at least and beyond that at most.
+/// Pages of a burst: the least, and the bound below which chance adds more.
 const BURST: (u64, u64) = (4, 13);
 
 pub(super) fn generate(targets: Targets, mut choices: Choices) -> Vec<PageRequest> {

@@ -1,17 +1,16 @@
-//! Arithmetic: `(4k*2+1)` where a number is wanted, with the operators that fio's HOWTO names: `+ - * / % ^`.
+//! Arithmetic: expressions such as `(4k*2+1)` in place of a number, with the operators of fio's HOWTO: `+ - * / % ^`.
 //!
-//! Whole numbers only, as every value here is one; a fio without this feature (Debian builds it so) refuses the
-//! parentheses.
+//! All values are whole numbers. A fio that is built without this feature (as Debian does) refuses the parentheses.
 
 use super::value::ValueResult;
 
-/// Characters of an expression, which bound how deep it nests.
+/// Most characters of an expression; this bounds how deep it nests.
 const LENGTH_MAX: usize = 1000;
 
 /// The value of `text` without its outer parentheses; `number` reads one operand.
 ///
 /// # Errors
-/// What does not belong there, or a result that is negative or too large.
+/// What does not belong in the expression; a result that is negative or too large.
 pub fn value(text: &str, number: impl Fn(&str) -> ValueResult<u64>) -> ValueResult<u64> {
     if text.len() > LENGTH_MAX {
         return Err(format!("it has {} characters; arithmetic has at most {LENGTH_MAX}", text.len()));

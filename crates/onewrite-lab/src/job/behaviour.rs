@@ -1,4 +1,4 @@
-//! Behaviour: how a job goes about its accesses: pace, order of files, zones, errors, and when it ends.
+//! Behaviour: pace, order of files, zones, errors and end of a job.
 
 use onewrite_block::Nanos;
 
@@ -7,7 +7,7 @@ use super::options::PerDirection;
 const EIO: i32 = 5;
 const EILSEQ: i32 = 84;
 
-/// How fast a job may go, and how slow (`rate`, `rate_iops`, `rate_min`, …). Zero is no bound.
+/// Upper and lower limits of the speed of a job (`rate`, `rate_iops`, `rate_min`, …). Zero is no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// `rate`: bytes a second.
@@ -18,11 +18,11 @@ pub struct Pace {
     pub bytes_least: PerDirection<u64>,
     /// `rate_iops_min`: accesses a second below which the job fails.
     pub accesses_least: PerDirection<u64>,
-    /// `rate_process=poisson`: arrivals by chance with this mean, not evenly.
+    /// `rate_process=poisson`: arrivals at random times with this mean rate, not evenly.
     pub poisson: bool,
-    /// `rate_cycle`: over what span the least is judged.
+    /// `rate_cycle`: time span over which the lower limits are checked.
     pub cycle: Nanos,
-    /// `rate_ignore_thinktime`: lost time is not made up for.
+    /// `rate_ignore_thinktime`: the job does not catch up on time lost in pauses.
     pub ignores_thinking: bool,
 }
 
@@ -41,14 +41,14 @@ impl Default for Pace {
     }
 }
 
-/// Pauses (`thinktime` and what belongs to it).
+/// Pauses (`thinktime` and related keys).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
-    /// How long; zero is never.
+    /// Length of a pause; zero is no pause.
     pub span: Nanos,
-    /// `thinktime_blocks`: after so many accesses.
+    /// `thinktime_blocks`: accesses before a pause.
     pub accesses: u64,
-    /// `thinktime_iotime`: after accesses went on for so long, if that comes first; zero is never.
+    /// `thinktime_iotime`: time of accesses before a pause, if it passes first; zero is no limit.
     pub busy: Nanos,
 }
 
@@ -58,16 +58,16 @@ impl Default for Think {
     }
 }
 
-/// The latency that a job keeps by its depth (`latency_target` and what belongs to it).
+/// The latency that a job keeps to by adjusting its depth (`latency_target` and related keys).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyAim {
     /// `latency_target`; zero is none.
     pub target: Nanos,
-    /// `latency_window`: over what span a depth is judged.
+    /// `latency_window`: time span after which a depth is judged.
     pub window: Nanos,
-    /// `latency_percentile`: share of the accesses in percent that must not take longer.
+    /// `latency_percentile`: percent of the accesses that must keep to the target.
     pub percentile: f64,
-    /// `latency_run`: the job goes on when the depth is found.
+    /// `latency_run`: whether the job continues after the depth is found.
     pub goes_on: bool,
 }
 
@@ -77,32 +77,32 @@ impl Default for LatencyAim {
     }
 }
 
-/// When a job is steady, and ends (`steadystate` and what belongs to it).
+/// When a job counts as steady and ends (`steadystate` and related keys).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Steadiness {
     /// `steadystate`
     pub criterion: Option<Criterion>,
-    /// `steadystate_duration`: seconds of the rolling window; zero is never.
+    /// `steadystate_duration`: seconds of the rolling window; zero is no check.
     pub seconds: u64,
-    /// `steadystate_ramp_time`: time that is not looked at.
+    /// `steadystate_ramp_time`: time at the beginning that does not count.
     pub ramp: Nanos,
 }
 
-/// What is looked at, and what it must be below.
+/// The measure that must fall below a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criterion {
-    /// Whether bytes are counted, or accesses.
+    /// Whether it measures bytes; else accesses.
     pub counts_bytes: bool,
-    /// Whether it is the slope of the regression line, or the largest distance from the mean.
+    /// Whether it is the slope of the regression line; else the largest distance from the mean.
     pub is_slope: bool,
-    /// What it must be below.
+    /// The limit.
     pub limit: f64,
     /// Whether the limit is in percent of the mean.
     pub is_percent: bool,
 }
 
 impl Criterion {
-    /// As fio writes it: `iops_slope:0.300000%`.
+    /// The criterion as fio writes it: `iops_slope:0.300000%`.
     pub fn words(&self) -> String {
         let what = if self.counts_bytes { "bw" } else { "iops" };
         let (slope, percent) = (if self.is_slope { "_slope" } else { "" }, if self.is_percent { "%" } else { "" });
@@ -121,10 +121,10 @@ pub enum FileService {
     Random,
 }
 
-/// `zonemode=strided`: so many bytes inside a zone, then on to the next.
+/// `zonemode=strided`: moves a number of bytes inside a zone, then goes on to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strided {
-    /// `zonemode` says so.
+    /// Whether `zonemode=strided` is set.
     pub enabled: bool,
     /// `zonesize`: bytes moved before the next zone.
     pub size: u64,
@@ -141,14 +141,14 @@ impl Strided {
     }
 }
 
-/// Which jobs end with one that has `exitall` (`exit_what`).
+/// Which other jobs end when a job with `exitall` ends (`exit_what`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitScope {
-    /// Those of its reporting group.
+    /// Jobs of its reporting group.
     Group,
-    /// Those that run now.
+    /// Jobs that run now.
     Stonewall,
-    /// All, those that have not begun among them.
+    /// All jobs, also those that have not begun.
     All,
 }
 
@@ -157,9 +157,9 @@ pub enum ExitScope {
 pub struct Flow {
     /// `flow_id`
     pub id: u64,
-    /// The weight; zero is none.
+    /// The weight; zero is no flow.
     pub weight: u64,
-    /// `flow_sleep`: the pause of a job that is ahead.
+    /// `flow_sleep`: pause of a job that is ahead of the others.
     pub sleep: Nanos,
 }
 
@@ -170,16 +170,16 @@ pub struct Tolerance {
     pub reads: bool,
     /// Writes and syncs that fail with EIO.
     pub writes: bool,
-    /// Content that is wrong.
+    /// Wrong content.
     pub contents: bool,
-    /// Error numbers that reads may fail with.
+    /// Error numbers after which a read may fail without ending the job.
     pub read_errors: Vec<i32>,
-    /// Error numbers that writes may fail with.
+    /// Error numbers after which a write may fail without ending the job.
     pub write_errors: Vec<i32>,
 }
 
 impl Tolerance {
-    /// Whether a job goes on after a read, or a write, that failed with this error number.
+    /// Whether the job continues after a read or a write that failed with this error number.
     pub fn forgives(&self, is_read: bool, errno: i32) -> bool {
         let (general, listed) = match is_read {
             true => (self.reads, &self.read_errors),
@@ -194,38 +194,38 @@ impl Tolerance {
     }
 }
 
-/// What an engine of fio does in place of reads and writes.
+/// What the operations of an fio engine do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Reads, writes and trims.
     Accesses,
     /// `filecreate`: makes files.
     Create,
-    /// `filestat`: asks for attributes.
+    /// `filestat`: reads attributes.
     Stat,
     /// `filedelete`: removes files.
     Delete,
-    /// `falloc`: reserves (write), reserves and keeps the size (read), punches holes (trim).
+    /// `falloc`: reserves blocks (write), reserves blocks and keeps the size (read), punches holes (trim).
     Allocate,
-    /// `ftruncate`: sets the size to where a write would begin.
+    /// `ftruncate`: sets the size to the place where a write would begin.
     Truncate,
 }
 
 impl Work {
-    /// Whether it makes, asks for or removes files, and moves no bytes.
+    /// Whether it makes, examines or removes files and moves no bytes.
     pub const fn is_on_nodes(self) -> bool {
         matches!(self, Work::Create | Work::Stat | Work::Delete)
     }
 }
 
-/// Which accesses are checked when (`verify` and what belongs to it).
+/// What is verified, and when (`verify` and related keys).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checking {
-    /// `do_verify`: what was written is read back.
+    /// `do_verify`: whether the job reads back what it wrote.
     pub reads_back: bool,
-    /// `verify_backlog`: after so many writes; zero is at the end.
+    /// `verify_backlog`: writes before the check; zero checks at the end.
     pub backlog: u64,
-    /// `verify_backlog_batch`: so many blocks then; zero is all.
+    /// `verify_backlog_batch`: blocks of one check; zero is all.
     pub batch: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Iolog: the recorded accesses that `read_iolog` names, in fio's text formats 2 and 3.
+//! Iolog: the recorded accesses of `read_iolog`, in fio's text formats 2 and 3.
 //!
 //! ```text
 //!   fio version 2 iolog              fio version 3 iolog
@@ -8,8 +8,8 @@
 //!   /file write 0 4096               2100 /file sync 0 0
 //! ```
 //!
-//! Version 2 waits from one `wait` to the next, in microseconds; version 3 gives each line its time since the
-//! beginning, in microseconds. [`Iolog`] holds both as times since the beginning.
+//! In version 2 each `wait` gives the time since the `wait` before it, in microseconds. In version 3 each line begins
+//! with its time since the beginning, in microseconds. [`Iolog`] keeps both as times since the beginning.
 
 use onewrite_block::Nanos;
 
@@ -26,14 +26,14 @@ pub struct Event {
     pub action: Action,
 }
 
-/// What was done.
+/// A recorded operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// So many bytes read from an offset.
+    /// A read: offset and length in bytes.
     Read(u64, u64),
-    /// So many bytes written to an offset.
+    /// A write: offset and length in bytes.
     Write(u64, u64),
-    /// So many bytes trimmed from an offset.
+    /// A trim: offset and length in bytes.
     Trim(u64, u64),
     /// fsync.
     Sync,
@@ -44,20 +44,20 @@ pub enum Action {
 /// A recorded run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Iolog {
-    /// Its files by their recorded paths.
+    /// Its files, by their recorded paths.
     pub files: Vec<String>,
-    /// What happened, in order.
+    /// Its events, in order.
     pub events: Vec<Event>,
 }
 
-/// Waits shorter than this are left out, as fio leaves them out.
+/// Shorter waits are ignored, as fio does.
 const WAIT_LEAST_US: u64 = 100;
 
 impl Iolog {
     /// Parses the text of an iolog.
     ///
     /// # Errors
-    /// Line, counted from one, and what is wrong with it.
+    /// The line, counted from one, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Iolog, (usize, String)> {
         let mut lines = text.lines().enumerate();
         let is_timed = match lines.next().map(|(_, head)| head.trim()) {
@@ -114,7 +114,7 @@ impl Iolog {
         index.ok_or_else(|| format!("`{name}` was not added before"))
     }
 
-    /// Bytes that file `index` needs: where the last access to it ends.
+    /// Bytes that file `index` must have: the largest end of its accesses.
     pub fn file_bytes(&self, index: usize) -> u64 {
         let events = self.events.iter().filter(|event| event.file == index);
         events.map(|event| event.action.range().map_or(0, |(offset, length)| offset + length)).max().unwrap_or(0)
@@ -122,7 +122,7 @@ impl Iolog {
 }
 
 impl Action {
-    /// Offset and length, of what has them.
+    /// Offset and length in bytes; none for a sync.
     pub const fn range(self) -> Option<(u64, u64)> {
         match self {
             Action::Read(offset, length) | Action::Write(offset, length) | Action::Trim(offset, length) => {

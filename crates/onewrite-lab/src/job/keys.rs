@@ -1,4 +1,4 @@
-//! Keys: the settings a job file may hold. The table is the whole truth: parser, error messages and help read it.
+//! Keys: all settings of a job file. Parser, error messages and help all read this one table.
 
 use super::known;
 use super::options::{Options, PerDirection};
@@ -11,12 +11,12 @@ pub struct Key {
     pub name: &'static str,
     /// fio's second name, if it has one.
     pub alias: Option<&'static str>,
-    /// What may stand after `=`.
+    /// Possible values after `=`.
     pub form: &'static str,
     apply: fn(&mut Options, Option<&str>) -> ValueResult<()>,
 }
 
-/// Files of a job, accesses under way at once, and clones (as many as fio has).
+/// Most files of a job, accesses under way at once, and clones; the last is also fio's limit.
 const FILES_MAX: u32 = 1 << 22;
 const DEPTH_MAX: u32 = 1 << 16;
 const CLONES_MAX: u32 = 4096;
@@ -181,16 +181,16 @@ const fn alias(
 /// Why a setting was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It belongs to an engine that has no meaning here.
+    /// The key belongs to an engine that has no meaning here.
     OfEngine(String),
-    /// Anything else.
+    /// Any other fault.
     Other(String),
 }
 
 /// Applies one setting.
 ///
 /// # Errors
-/// The key, what is wrong with it, and what is possible.
+/// The key, what is wrong with it, and the possible values.
 pub fn apply(options: &mut Options, name: &str, value: Option<&str>) -> Result<(), Fault> {
     let Some(key) = KEYS.iter().find(|key| key.name == name || key.alias == Some(name)) else {
         return without_meaning(name);
@@ -198,7 +198,7 @@ pub fn apply(options: &mut Options, name: &str, value: Option<&str>) -> Result<(
     (key.apply)(options, value).map_err(|problem| Fault::Other(format!("`{name}`: {problem} (possible: {})", key.form)))
 }
 
-/// A key that is not in the table: without effect, of fio but not supported, or unknown.
+/// Handles a key that is not in the table: one without effect, one of fio that is not supported, or an unknown one.
 fn without_meaning(name: &str) -> Result<(), Fault> {
     if known::inert(name).is_some() {
         return Ok(());
@@ -214,7 +214,7 @@ fn without_meaning(name: &str) -> Result<(), Fault> {
     Err(Fault::Other(format!("key `{name}` is unknown to fio and to Onewrite{cure}")))
 }
 
-/// Every key that is understood, also without effect.
+/// All known keys, also those without effect.
 fn names() -> impl Iterator<Item = &'static str> {
     let inert = known::INERT.iter().flat_map(|(_, keys)| keys.iter().copied());
     KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.alias)).chain(inert)

@@ -1,6 +1,6 @@
-//! Known: keys of fio that change nothing here, keys that are not supported, and which key a typo meant.
+//! Known: keys of fio that change nothing here, keys that are not supported, and suggestions for typos.
 
-/// Keys that are read and have no effect on what is measured here, and why.
+/// Keys that are read but have no effect on any measurement here, with the reason.
 pub const INERT: &[(&str, &[&str])] = &[
     (
         "it only describes or reports",
@@ -152,7 +152,7 @@ pub const INERT: &[(&str, &[&str])] = &[
     ("an iolog is read whole", &["read_iolog_chunked"]),
 ];
 
-/// Keys that fio knows and Onewrite does not.
+/// Keys of fio that Onewrite does not support.
 pub const UNSUPPORTED: &[&str] = &[
     "opendir",
     "serialize_overlap",
@@ -178,7 +178,7 @@ pub const UNSUPPORTED: &[&str] = &[
     "unlink_each_loop",
 ];
 
-/// Keys of fio's engines that have no meaning here, with the engines.
+/// Keys of fio engines that have no meaning here, with the engines.
 pub const OF_ENGINES: &[(&str, &[&str])] = &[
     ("cpuio", &["cpuload", "cpuchunks", "cpumode", "exit_on_io_done"]),
     (
@@ -232,7 +232,7 @@ pub const OF_ENGINES: &[(&str, &[&str])] = &[
     ("xnvme", &["xnvme_async", "xnvme_sync", "xnvme_admin", "xnvme_dev_nsid", "xnvme_iovec"]),
 ];
 
-/// Engines of fio that never reach a file system or a disk of this machine, with what they reach.
+/// Engines of fio that never reach a file system or a disk of this machine, with what they reach instead.
 pub const ENGINES_ELSEWHERE: &[(&str, &str)] = &[
     ("null", "no device at all"),
     ("cpp_null", "no device at all"),
@@ -274,17 +274,17 @@ pub const ENGINES_ELSEWHERE: &[(&str, &str)] = &[
     ("external", "a library of its own"),
 ];
 
-/// Why `key` has no effect, if it is such a key.
+/// Why `key` has no effect; `None` if it has one or is unknown.
 pub fn inert(key: &str) -> Option<&'static str> {
     INERT.iter().find(|(_, keys)| keys.contains(&key)).map(|(reason, _)| *reason)
 }
 
-/// The engines whose key this is.
+/// The engines that `key` belongs to.
 pub fn engine_of(key: &str) -> Option<&'static str> {
     OF_ENGINES.iter().find(|(_, keys)| keys.contains(&key)).map(|(engine, _)| *engine)
 }
 
-/// The key that `typo` is nearest to: two letters off at most, and no more than half of them.
+/// The key nearest to `typo`: at most two letters differ, and at most half of them.
 pub fn nearest<'a>(typo: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = (typo.len() / 2).min(2);
     let near =
@@ -292,7 +292,7 @@ pub fn nearest<'a>(typo: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     near.min_by_key(|(distance, _)| *distance).map(|(_, key)| key)
 }
 
-/// Letters to put in, take out, replace or swap with their neighbour (optimal string alignment).
+/// Number of letters to insert, remove, replace or swap with a neighbour (optimal string alignment).
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let width = other.len() + 1;
     let mut rows: Vec<usize> = (0..width * (one.len() + 1)).map(|cell| if cell < width { cell } else { 0 }).collect();

@@ -1,9 +1,8 @@
-//! Lines: cuts a job file and what it includes into sections and settings, as fio's reader does (its
-//! `__parse_jobs_ini`).
+//! Lines: splits a job file and its included files into sections and settings, as fio's reader `__parse_jobs_ini` does.
 //!
 //! # Invariants
-//! - Nothing stops at the first fault: every line that is not understood becomes a [`Refusal`].
-//! - A file includes others to a depth of [`DEPTH_MAX`], and none twice on one path, so reading ends.
+//! - No fault stops the reader: every line that it does not understand becomes a [`Refusal`].
+//! - Includes nest at most [`DEPTH_MAX`] deep, and no file includes itself, directly or not. So reading ends.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -11,9 +10,9 @@ use std::rc::Rc;
 use super::variables::Variables;
 use crate::error::Refusal;
 
-/// How deep files may include each other.
+/// Deepest nesting of included files.
 const DEPTH_MAX: usize = 8;
-/// Longest file that is read.
+/// Bytes of the longest file that is read.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// A line of a file.
@@ -21,12 +20,12 @@ const BYTES_MAX: u64 = 16 << 20;
 pub struct Place {
     /// The file.
     pub file: Rc<str>,
-    /// Counted from one; zero where the file as a whole, or an argument of the command line, is meant.
+    /// Line number, counted from one; zero for the file as a whole and for an argument of the command line.
     pub line: usize,
 }
 
 impl Place {
-    /// The refusal of what stands there.
+    /// A refusal at this place.
     pub fn refuse(&self, problem: impl Into<String>) -> Refusal {
         Refusal { file: self.file.to_string(), line: self.line, problem: problem.into() }
     }
@@ -35,29 +34,29 @@ impl Place {
 /// `key=value` or `key`, with its line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What stands before `=`.
+    /// The text before `=`.
     pub key: String,
-    /// What stands after it, variables put in; `None` without `=`.
+    /// The text after `=`, with variables replaced; `None` without `=`.
     pub value: Option<String>,
-    /// A variable of the environment that is not set and for which nothing was put in.
+    /// An environment variable that is not set and was replaced by nothing.
     pub unset: Option<String>,
 }
 
-/// `[name]` and what follows it.
+/// `[name]` and the settings after it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its head.
+    /// Place of its head.
     pub place: Place,
-    /// What stands between the brackets.
+    /// The text between the brackets.
     pub name: String,
-    /// Its settings in their order.
+    /// Its settings, in order.
     pub settings: Vec<Setting>,
 }
 
 impl Section {
-    /// Whether it sets defaults for later sections; fio looks at the first six letters only.
+    /// Whether it sets defaults for later sections. Like fio, looks only at the first six letters.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -65,24 +64,24 @@ impl Section {
 
 /// Reads sections.
 pub struct Reader<'a> {
-    /// What is put in for `$…`.
+    /// Values of `$…`.
     pub variables: &'a Variables<'a>,
     /// The sections so far.
     pub sections: Vec<Section>,
-    /// What was not understood so far.
+    /// All refusals so far.
     pub refusals: Vec<Refusal>,
-    /// Files that are being read, the outermost first.
+    /// Files that are being read, outermost first.
     open: Vec<PathBuf>,
     is_orphaned: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// Nothing read yet.
+    /// A reader that has read nothing.
     pub fn new(variables: &'a Variables<'a>) -> Reader<'a> {
         Reader { variables, sections: Vec::new(), refusals: Vec::new(), open: Vec::new(), is_orphaned: false }
     }
 
-    /// Reads `text`, which is that of `path`; other files are looked for beside it.
+    /// Reads `text`, the content of `path`; looks for included files beside it.
     pub fn read(&mut self, path: &Path, text: &str) {
         self.open.push(path.to_owned());
         let file: Rc<str> = path.display().to_string().into();
@@ -99,7 +98,7 @@ impl<'a> Reader<'a> {
         self.open.pop();
     }
 
-    /// Reads `text`, a line of the last section that stands nowhere in a file; `name` tells where it came from.
+    /// Reads `text` as a line of the last section that comes from no file; `name` tells where it comes from.
     pub fn read_argument(&mut self, name: &str, text: &str) {
         let place = Place { file: name.into(), line: 0 };
         match without_comment(text) {
@@ -124,7 +123,7 @@ impl<'a> Reader<'a> {
             None => (content, None),
         };
         let Some(section) = self.sections.last_mut() else {
-            // One line says it for all that follow.
+            // Reports only the first such line, which speaks for the lines after it.
             if !std::mem::replace(&mut self.is_orphaned, true) {
                 let problem = format!("`{content}` stands before any section; begin with `[global]` or `[name]`");
                 self.refusals.push(place.refuse(problem));
@@ -140,7 +139,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The file's lines stand where it is included.
+    /// Reads the included file in place of this line.
     fn include(&mut self, place: &Place, from: &Path, name: &str) {
         let path = from.parent().unwrap_or(Path::new("")).join(name);
         if self.open.contains(&path) {

@@ -1,8 +1,8 @@
-//! Job files: what to run, in the words of fio 3.33.
+//! Job files: describe what to run, in the language of fio 3.33.
 //!
-//! Its one idea: a job file that fio takes means here what it means there, and whatever this laboratory cannot do is
-//! refused with its place and its name. Nothing is ignored silently: a benchmark that drops an option measures
-//! something else. What has no effect here is listed with the reason (`known.rs`).
+//! Its one idea: a job file that fio accepts has the same meaning here. What this laboratory cannot do is refused, with
+//! place and name. Nothing is ignored silently, because a benchmark that drops an option measures something else. Keys
+//! without effect here are listed with the reason (`known.rs`).
 //!
 //! ```text
 //!   text ──lines──► sections of settings ──keys──► Options of each job ──validate──► JobFile
@@ -10,12 +10,12 @@
 //! ```
 //!
 //! # Invariants
-//! - `[global]` applies to the jobs after it; a job's own settings come on top, in their order, and what the command
-//!   line sets comes last.
+//! - `[global]` applies to the jobs after it. A job's own settings come on top, in their order. Settings of the command
+//!   line come last.
 //! - A [`Job`] is complete: every default is filled in, and it can run.
-//! - All that is wrong is told at once, each with file and line.
+//! - All faults are reported at once, each with file and line.
 //!
-//! Where fio reads on past nonsense (`bs=4q` is 4 bytes to it), this parser refuses.
+//! fio accepts some nonsense (`bs=4q` means 4 bytes to it); this parser refuses it.
 
 mod arithmetic;
 mod behaviour;
@@ -52,18 +52,18 @@ use lines::{Reader, Section};
 /// One job: a section of the file with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The section's name; its files are named after it.
+    /// Name of the section; names of files begin with it.
     pub section: String,
-    /// Where the section begins.
+    /// Place of the section's head.
     pub place: Place,
     /// What it does.
     pub options: Options,
-    /// What its section and the command line set, key and value; keys without a value are left out.
+    /// Settings of its section and of the command line, as key and value; keys without a value are left out.
     pub given: Vec<(String, String)>,
 }
 
 impl Job {
-    /// The name in reports: `name=` if given, else the section's.
+    /// Name in reports: `name=` if given, else the name of the section.
     pub fn name(&self) -> &str {
         self.options.name.as_deref().unwrap_or(&self.section)
     }
@@ -72,20 +72,20 @@ impl Job {
 /// A parsed job file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
-    /// Where it came from, for reports.
+    /// Name of its source, for reports.
     pub origin: String,
-    /// Its jobs in their order.
+    /// Its jobs, in order.
     pub jobs: Vec<Job>,
 }
 
-/// How a job file is read, and what of it is changed.
+/// How to read a job file, and what to change in it.
 #[derive(Default)]
 pub struct Reading<'a> {
-    /// What `$…` stands for.
+    /// Values of `$…`.
     pub variables: Variables<'a>,
-    /// Only these sections run; all if there are none.
+    /// Sections to run; all if empty.
     pub sections: Vec<String>,
-    /// `key=value`, for every job after its own settings.
+    /// Settings `key=value` for every job, applied after its own.
     pub settings: Vec<String>,
 }
 
@@ -119,10 +119,10 @@ impl Reading<'_> {
         self.parse(&origin, &text)
     }
 
-    /// Parses `text`; `origin` names it in errors, and files are included from beside it.
+    /// Parses `text`; `origin` names it in errors. Included files lie beside it.
     ///
     /// # Errors
-    /// [`LabError::Job`] with all that is wrong.
+    /// [`LabError::Job`] with all faults.
     pub fn parse(&self, origin: &str, text: &str) -> Result<JobFile, LabError> {
         let mut reader = Reader::new(&self.variables);
         reader.read(Path::new(origin), text);
@@ -142,7 +142,7 @@ impl Reading<'_> {
         if jobs.is_empty() && refusals.is_empty() {
             refusals.push(whole.refuse("no jobs defined; add a section `[name]` with `rw=` and `size=`"));
         }
-        // What the command line sets wrongly is wrong for each job, and told once.
+        // A wrong setting of the command line is wrong for every job, but is reported once.
         let mut told = Vec::new();
         refusals.retain(|refusal| {
             let is_new = !told.contains(refusal);
@@ -168,12 +168,12 @@ impl Reading<'_> {
         }
     }
 
-    /// A job from the defaults before it, its own settings and those of the command line.
+    /// Makes a job from the defaults before it, its own settings and those of the command line.
     fn job(&self, globals: &[Section], section: Section, refusals: &mut Vec<Refusal>) -> Job {
         let before = refusals.len();
         let mut options = Options::default();
         for global in globals {
-            // What is wrong with it was told when it was read.
+            // Its faults were reported when it was read.
             apply(&mut options, global, &mut Vec::new());
         }
         apply(&mut options, &section, refusals);
@@ -204,8 +204,8 @@ impl Reading<'_> {
     }
 }
 
-/// The setting of the command line that made impossible what a job's `plain` options and `changed` are together; none
-/// if it was so before.
+/// The setting of the command line that makes the job impossible; `plain` are the options without `changed`, the
+/// settings of the command line. None if the job was impossible without them.
 fn blamed<'c>(plain: &Options, changed: &'c Section) -> Option<&'c Place> {
     let is_refused = |count: &usize| {
         let mut options = plain.clone();
@@ -218,12 +218,12 @@ fn blamed<'c>(plain: &Options, changed: &'c Section) -> Option<&'c Place> {
     first.checked_sub(1).map(|index| &changed.settings[index].place)
 }
 
-/// Tells what is wrong with the defaults of `section`, even if no job comes after it.
+/// Reports the faults in the defaults of `section`, even if no job follows.
 fn check(section: &Section, refusals: &mut Vec<Refusal>) {
     apply(&mut Options::default(), section, refusals);
 }
 
-/// Applies the settings of a section. Where its engine is refused, the keys of engines go without saying.
+/// Applies the settings of a section. If its engine is refused, faults in keys of engines are not reported.
 fn apply(options: &mut Options, section: &Section, refusals: &mut Vec<Refusal>) {
     let faults: Vec<(&lines::Setting, Fault)> = section
         .settings
@@ -241,7 +241,7 @@ fn apply(options: &mut Options, section: &Section, refusals: &mut Vec<Refusal>) 
     }
 }
 
-/// Reads the recorded runs that a job replays.
+/// Reads the iologs that a job replays.
 fn load_iologs(options: &mut Options) -> Result<(), String> {
     let mut logs = Vec::new();
     for path in &options.iolog_paths {

@@ -1,4 +1,4 @@
-//! Options: what one job does, in types. Built by the keys of a job file; read by the workload.
+//! Options: everything about one job, in types. The keys of a job file build them; the workload reads them.
 
 use std::sync::Arc;
 
@@ -60,28 +60,28 @@ pub enum Access {
     TrimWrite,
 }
 
-/// How system calls are made; here only depth and manner of it remain.
+/// How system calls are made; here an engine only decides depth and order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// `sync`, `psync`, `pvsync`, `mmap` and the like: one operation at a time, whatever the depth says.
+    /// `sync`, `psync`, `pvsync`, `mmap` and the like: one operation at a time; the depth has no effect.
     Blocking,
-    /// `libaio`, `posixaio`: `iodepth` at a time; an fsync holds up what comes after it.
+    /// `libaio`, `posixaio`: `iodepth` operations at a time; an fsync holds up the operations after it.
     Libaio,
-    /// `io_uring`: `iodepth` at a time, fsync among them.
+    /// `io_uring`: `iodepth` operations at a time, fsyncs included.
     IoUring,
 }
 
 /// Bytes, or a share in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// This share of the whole.
+    /// A percentage of the whole.
     Percent(u8),
 }
 
 impl Amount {
-    /// In bytes, where `whole` is what a percentage refers to.
+    /// The amount in bytes; a percentage refers to `whole`.
     pub const fn of(self, whole: u64) -> u64 {
         match self {
             Amount::Bytes(bytes) => bytes,
@@ -99,24 +99,24 @@ pub struct SplitPart {
     pub percent: u8,
 }
 
-/// How large accesses are.
+/// Sizes of accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockSizes {
     /// All the same (`bs`).
     Fixed(u64),
-    /// Multiples of `least` between the two (`bsrange`).
+    /// Multiples of `least`, from `least` to `most` (`bsrange`).
     Range {
-        /// Smallest, and unit.
+        /// Smallest size, and unit.
         least: u64,
-        /// Largest.
+        /// Largest size.
         most: u64,
     },
-    /// These, by their shares (`bssplit`).
+    /// Given sizes with their shares (`bssplit`).
     Split(Vec<SplitPart>),
 }
 
 impl BlockSizes {
-    /// The smallest possible.
+    /// The smallest possible size.
     pub fn least(&self) -> u64 {
         match self {
             BlockSizes::Fixed(size) => *size,
@@ -125,7 +125,7 @@ impl BlockSizes {
         }
     }
 
-    /// The largest possible.
+    /// The largest possible size.
     pub fn most(&self) -> u64 {
         match self {
             BlockSizes::Fixed(size) => *size,
@@ -144,10 +144,10 @@ pub struct ZoneShare {
     pub extent: Amount,
 }
 
-/// Where random accesses go.
+/// Which places random accesses go to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
-    /// Everywhere alike.
+    /// All places alike.
     Uniform,
     /// Zipf: the n-th most popular block is hit in proportion to n^-`theta`.
     Zipf {
@@ -158,19 +158,19 @@ pub enum Distribution {
     },
     /// Pareto: power law with `h`, between 0 and 1.
     Pareto {
-        /// The share: 0.2 sends 80 % of the accesses to 20 % of the blocks.
+        /// Skew: 0.2 sends 80 % of the accesses to 20 % of the blocks.
         h: f64,
         /// Place of the most popular block, 0 to 1; anywhere if `None`.
         center: Option<f64>,
     },
-    /// Normal: around a place, with a deviation.
+    /// Normal distribution around a place.
     Normal {
         /// Standard deviation in percent of the file.
         deviation: f64,
         /// Place of the mean, 0 to 1; the middle if `None`.
         center: Option<f64>,
     },
-    /// Parts of the file with shares of the accesses, one after the other, for reads, writes and trims.
+    /// Parts of the file, one after the other, with shares of the accesses; for reads, writes and trims.
     Zoned(Arc<PerDirection<Vec<ZoneShare>>>),
 }
 
@@ -179,9 +179,9 @@ pub enum Distribution {
 pub enum SyncMode {
     /// No.
     None,
-    /// With its attributes (`O_SYNC`).
+    /// Data and attributes (`O_SYNC`).
     Sync,
-    /// With what is needed to read it (`O_DSYNC`).
+    /// Data and what is needed to read it (`O_DSYNC`).
     Dsync,
 }
 
@@ -192,13 +192,13 @@ pub enum Fallocate {
     None,
     /// Blocks reserved, size extended (`native`, `posix`).
     Extend,
-    /// Blocks reserved, size left.
+    /// Blocks reserved, size unchanged.
     KeepSize,
     /// Size extended, nothing reserved.
     Truncate,
 }
 
-/// Everything that a job file can say of one job; see the keys for fio's names and `docs/jobs.md` for their meaning.
+/// All options of one job. The keys have fio's names; `docs/jobs.md` has the meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// `name`
@@ -209,7 +209,7 @@ pub struct Options {
     pub direction: Access,
     /// `rw`: random or sequential.
     pub random: bool,
-    /// `rw=randwrite:N`: a new random place every N accesses, one after the other in between.
+    /// `rw=randwrite:N`: a new random place every N accesses; the accesses between are sequential.
     pub random_every: u64,
     /// `rw=write:N`: bytes skipped after each sequential access; may be negative.
     pub sequential_skip: i64,
@@ -233,9 +233,9 @@ pub struct Options {
     pub direct: bool,
     /// `sync`
     pub sync: SyncMode,
-    /// `fsync`: after so many writes; 0 is never.
+    /// `fsync`: number of writes before each; 0 is never.
     pub fsync_every: u64,
-    /// `fdatasync`: after so many writes; 0 is never.
+    /// `fdatasync`: number of writes before each; 0 is never.
     pub fdatasync_every: u64,
     /// `end_fsync`
     pub end_fsync: bool,
@@ -247,19 +247,19 @@ pub struct Options {
     pub ramp_time: Nanos,
     /// `randseed`
     pub seed: Option<u64>,
-    /// `norandommap` not set: each block once before any twice.
+    /// Whether `norandommap` is not set: no block comes twice before every block has come once.
     pub random_map: bool,
     /// `random_distribution`
     pub distribution: Distribution,
     /// `buffer_compress_percentage`
     pub compressible_percent: u8,
-    /// `thinktime` and what belongs to it.
+    /// `thinktime` and related keys.
     pub think: Think,
     /// `verify=crc32c`
     pub verify: bool,
     /// `directory`; clones take them in turn.
     pub directories: Vec<String>,
-    /// `filename`; empty where files are named after the job.
+    /// `filename`; empty if files are named after the job.
     pub file_names: Vec<String>,
     /// `overwrite`
     pub overwrite: bool,
@@ -275,43 +275,43 @@ pub struct Options {
     pub stonewall: bool,
     /// `group_reporting`
     pub group_reporting: bool,
-    /// `new_group`: begins a group of its own in reports.
+    /// `new_group`: the job begins a new group in reports.
     pub new_group: bool,
-    /// `loops`: passes.
+    /// `loops`: number of passes.
     pub loops: u64,
     /// `number_ios`: accesses after which a pass ends; 0 is never.
     pub accesses_max: u64,
     /// `offset`: first byte used of each file.
     pub offset: Amount,
-    /// `offset_increment`: how much further on each clone begins.
+    /// `offset_increment`: distance between the offsets of two clones.
     pub offset_increment: Amount,
-    /// `offset_align`: what a percentage of `offset` is rounded up to; 0 is the smallest block.
+    /// `offset_align`: multiple to which a percentage of `offset` is rounded up; 0 is the smallest block.
     pub offset_align: u64,
-    /// `bs_unaligned`: sizes of a range are any number of bytes.
+    /// `bs_unaligned`: sizes of a range may be any number of bytes.
     pub unaligned: bool,
-    /// `blockalign`: what random places are multiples of.
+    /// `blockalign`: random places are multiples of it.
     pub align: Option<PerDirection<u64>>,
-    /// `bs_is_seq_rand`: sizes of reads are for sequential accesses, those of writes for random ones.
+    /// `bs_is_seq_rand`: read sizes apply to sequential accesses, write sizes to random ones.
     pub sizes_by_order: bool,
-    /// `percentage_random`: share of the accesses of a random job that go to random places.
+    /// `percentage_random`: percent of the accesses of a random job that go to random places.
     pub random_percent: PerDirection<u8>,
     /// `rw_sequencer=identical`: the modifier of `rw` repeats a place.
     pub identical: bool,
     /// `file_service_type`
     pub service: FileService,
-    /// `file_service_type=…:N`: accesses before the next file; 0 where the file is finished first.
+    /// `file_service_type=…:N`: accesses before the next file; 0 if each file is finished first.
     pub service_accesses: u64,
     /// `zonemode=strided`
     pub strided: Strided,
-    /// `rate` and what belongs to it.
+    /// `rate` and related keys.
     pub pace: Pace,
-    /// `latency_target` and what belongs to it.
+    /// `latency_target` and related keys.
     pub latency: LatencyAim,
-    /// `max_latency`: what no access may take longer than; zero is any time.
+    /// `max_latency`: longest time of an access; zero is no limit.
     pub latency_most: PerDirection<Nanos>,
-    /// `steadystate` and what belongs to it.
+    /// `steadystate` and related keys.
     pub steadiness: Steadiness,
-    /// `startdelay`: at least and at most.
+    /// `startdelay`: least and most.
     pub start_delay: (Nanos, Nanos),
     /// `wait_for`: a job that must have ended.
     pub wait_for: Option<String>,
@@ -323,37 +323,37 @@ pub struct Options {
     pub flow: Flow,
     /// `continue_on_error`, `ignore_error`
     pub tolerance: Tolerance,
-    /// The engine's work.
+    /// `ioengine`: what its operations do.
     pub work: Work,
     /// `do_verify`, `verify_backlog`
     pub checking: Checking,
-    /// `unlink`: files are removed in the end.
+    /// `unlink`: the job removes its files at the end.
     pub unlink: bool,
     /// `fsync_on_close`
     pub fsync_on_close: bool,
-    /// `create_only`: files are laid out, and nothing else happens.
+    /// `create_only`: the job only lays out its files.
     pub create_only: bool,
     /// `allow_file_create`
     pub may_create: bool,
-    /// `fill_device`: writes until no room is left.
+    /// `fill_device`: the job writes until no room is left.
     pub fill_device: bool,
     /// `filename_format`
     pub file_name_format: Option<String>,
     /// `read_iolog`: files, `:` between them; clones take them in turn.
     pub iolog_paths: Vec<String>,
-    /// What they hold.
+    /// The parsed files of `read_iolog`.
     pub iologs: Arc<Vec<Iolog>>,
-    /// `replay_no_stall`: times are not kept.
+    /// `replay_no_stall`: the recorded times are ignored.
     pub replay_unpaced: bool,
-    /// `replay_redirect`: one file for all.
+    /// `replay_redirect`: one file in place of all recorded ones.
     pub replay_redirect: Option<String>,
-    /// `replay_time_scale`: percent of the recorded pace.
+    /// `replay_time_scale`: pace in percent of the recorded one.
     pub replay_time_percent: u64,
     /// `replay_scale`: offsets are divided by it.
     pub replay_divisor: u64,
-    /// `replay_align`: offsets are rounded down to it; 0 is not at all.
+    /// `replay_align`: offsets are rounded down to a multiple of it; 0 is no rounding.
     pub replay_align: u64,
-    /// `replay_skip`: left out: reads, writes, trims, syncs.
+    /// `replay_skip`: whether reads, writes, trims and syncs are left out.
     pub replay_skips: [bool; 4],
 }
 
@@ -457,12 +457,12 @@ impl Options {
         matches!(self.direction, Access::TrimWrite | Access::Only(Direction::Trim))
     }
 
-    /// Operations under way at once.
+    /// Most operations under way at once.
     pub fn concurrency(&self) -> u32 {
         if self.engine == Engine::Blocking { 1 } else { self.depth }
     }
 
-    /// Sizes of accesses in `direction`, to a place that is random or not.
+    /// Sizes of accesses in `direction`, at random or at sequential places.
     pub fn sizes(&self, direction: Direction, is_random: bool) -> &BlockSizes {
         match (self.sizes_by_order, is_random) {
             (false, _) => self.block_sizes.of(direction),
@@ -471,13 +471,13 @@ impl Options {
         }
     }
 
-    /// Largest access over all directions.
+    /// Size of the largest access over all directions.
     pub fn block_size_most(&self) -> u64 {
         let sizes = &self.block_sizes;
         sizes.read.most().max(sizes.write.most()).max(sizes.trim.most())
     }
 
-    /// Smallest access over all directions.
+    /// Size of the smallest access over all directions.
     pub fn block_size_least(&self) -> u64 {
         let sizes = &self.block_sizes;
         sizes.read.least().min(sizes.write.least()).min(sizes.trim.least())

@@ -1,4 +1,4 @@
-//! Parse: what the values of keys mean, one function for each kind of value.
+//! Parse: values of keys, one function for each kind of value.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) fn text(value: Option<&str>) -> ValueResult<&str> {
     }
 }
 
-/// How many there are of something, at most `most`.
+/// A number from 1 to `most`.
 pub(super) fn count(value: Option<&str>, most: u32) -> ValueResult<u32> {
     Ok(value::number_between(text(value)?, 1, u64::from(most))? as u32)
 }
@@ -44,7 +44,7 @@ pub(super) fn millis(value: Option<&str>) -> ValueResult<Nanos> {
     Ok(Nanos::from_millis(value::number_between(text(value)?, 1, 86_400_000)?))
 }
 
-/// A span that is no fraction of a second.
+/// A time span of whole seconds.
 pub(super) fn whole_seconds(value: Option<&str>) -> ValueResult<u64> {
     let span = seconds(value)?;
     match span.0 % Nanos::from_secs(1).0 {
@@ -53,7 +53,7 @@ pub(super) fn whole_seconds(value: Option<&str>) -> ValueResult<u64> {
     }
 }
 
-/// 0 to 100, with digits behind the point.
+/// A percentage from 0 to 100, with decimals.
 pub(super) fn real_percent(text: &str) -> ValueResult<f64> {
     let percent = text.trim().parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
     percent.ok_or_else(|| format!("`{text}` is no number from 0 to 100"))
@@ -63,7 +63,7 @@ pub(super) fn at_least_one(value: Option<&str>) -> ValueResult<u64> {
     value::number_between(text(value)?, 1, u64::MAX)
 }
 
-/// A word that changes nothing, but must be one that fio knows.
+/// A word without effect, which must be one that fio knows.
 pub(super) fn one_of(value: Option<&str>, words: &[&str]) -> ValueResult<()> {
     let word = text(value)?;
     if words.contains(&word) { Ok(()) } else { unsupported(word) }
@@ -129,7 +129,6 @@ fn signed_bytes(text: &str) -> ValueResult<i64> {
     Ok(sign * bytes)
 }
 
-/// `bs` is what remains where neither `bsrange` nor `bssplit` is given; fio has them in this order of strength.
 /// Bytes of the largest access.
 const BLOCK_MAX: u64 = 1 << 30;
 
@@ -219,13 +218,13 @@ pub(super) fn distribution(text: &str) -> ValueResult<Distribution> {
     }
 }
 
-/// `share/extent:share/extent…`, for reads, writes and trims if there are commas.
+/// `share/extent:share/extent…`; with commas, lists for reads, writes and trims.
 fn zoned(text: &str, extent: impl Fn(&str) -> ValueResult<Amount> + Copy) -> ValueResult<Distribution> {
     let zones = value::per_direction(text, &PerDirection::all(Vec::new()), |part| zone_shares(part, extent))?;
     Ok(Distribution::Zoned(Arc::new(zones)))
 }
 
-/// What is not given is shared by the zones that lack it; the shares must make the whole.
+/// A list of zones. Zones without a share or an extent divide the rest; the shares must add up to the whole.
 fn zone_shares(text: &str, extent: impl Fn(&str) -> ValueResult<Amount>) -> ValueResult<Vec<ZoneShare>> {
     let mut zones = Vec::new();
     for part in text.split(':') {
@@ -249,7 +248,7 @@ fn zone_shares(text: &str, extent: impl Fn(&str) -> ValueResult<Amount>) -> Valu
     let missing = (100 - accesses) as u8;
     let mut zones: Vec<ZoneShare> =
         zones.into_iter().map(|(accesses, extent)| ZoneShare { accesses, extent: extent.unwrap_or(rest) }).collect();
-    // As fio: what no zone claims goes to those without a share, else to the last.
+    // As in fio: accesses that no zone claims go to the zones without a share, else to the last zone.
     let idle = zones.iter().filter(|zone| zone.accesses == 0).count() as u8;
     match idle {
         0 => zones.last_mut().expect("one at least").accesses += missing,
@@ -262,7 +261,7 @@ fn fraction(text: &str) -> ValueResult<f64> {
     text.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(|| format!("`{text}` is not a number"))
 }
 
-/// What differs between fio's checksums is the time they take; here CRC32C is compared whatever the name.
+/// fio's checksums differ in the time they take; here all names select CRC32C.
 pub(super) fn verify(text: &str) -> ValueResult<bool> {
     match text {
         "0" | "none" => Ok(false),
@@ -322,7 +321,7 @@ pub(super) fn exit_scope(text: &str) -> ValueResult<ExitScope> {
     }
 }
 
-/// One span, or two with `-` or `:` between them.
+/// One time span, or two with `-` or `:` between them.
 pub(super) fn delay(text: &str) -> ValueResult<(Nanos, Nanos)> {
     let span = |text| value::span(text, Nanos::from_secs(1));
     match text.split_once(['-', ':']) {
@@ -355,7 +354,7 @@ pub(super) fn continue_on_error(tolerance: &mut Tolerance, text: &str) -> ValueR
     Ok(())
 }
 
-/// `READ,WRITE,VERIFY`, each `ENOSPC:5:…`.
+/// `READ,WRITE,VERIFY`; each is a list such as `ENOSPC:5:…`.
 pub(super) fn ignored_errors(tolerance: &mut Tolerance, text: &str) -> ValueResult<()> {
     let mut lists = text.split(',').map(|list| list.split(':').filter(|name| !name.is_empty()).map(errno).collect());
     tolerance.read_errors = lists.next().unwrap_or(Ok(Vec::new()))?;
@@ -383,7 +382,7 @@ fn errno(name: &str) -> ValueResult<i32> {
     known.map_or_else(|| value::number_between(name, 1, 255).map(|number| number as i32), Ok)
 }
 
-/// A list of read, write, trim and sync.
+/// A comma-separated list of the words read, write, trim and sync.
 pub(super) fn skipped(text: &str) -> ValueResult<[bool; 4]> {
     let mut skips = [false; 4];
     for name in text.split(',').map(str::trim) {
@@ -395,7 +394,7 @@ pub(super) fn skipped(text: &str) -> ValueResult<[bool; 4]> {
     Ok(skips)
 }
 
-/// `read,write,trim`, each a number of bytes.
+/// `read,write,trim`, each in bytes.
 pub(super) fn rates(place: &mut PerDirection<u64>, value: Option<&str>) -> ValueResult<()> {
     *place = value::per_direction(text(value)?, place, value::bytes)?;
     Ok(())
@@ -407,7 +406,7 @@ pub(super) fn percents(place: &mut PerDirection<u8>, value: Option<&str>) -> Val
     Ok(())
 }
 
-/// `read,write,trim`, each a span; microseconds without a unit.
+/// `read,write,trim`, each a time span; the default unit is the microsecond.
 pub(super) fn spans(place: &mut PerDirection<Nanos>, value: Option<&str>) -> ValueResult<()> {
     *place = value::per_direction(text(value)?, place, |part| value::span(part, Nanos::from_micros(1)))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Validate: what a job's options must fulfil together, once all are known.
+//! Validate: which options of a job go together; called when all are known.
 
 use onewrite_block::Nanos;
 
@@ -27,7 +27,8 @@ pub fn validate(options: &Options) -> Result<(), String> {
     verify(options)
 }
 
-/// Whether there is any size at all depends on what the job runs against, and is seen when it is planned.
+/// Refuses a size below the smallest block. Planning checks whether there is a size at all, because that depends on the
+/// target.
 fn size(options: &Options) -> Result<(), String> {
     if let Some(Amount::Bytes(size)) = options.size
         && size < options.block_size_least()
@@ -37,7 +38,7 @@ fn size(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Engines that only make, ask for or remove files do it once.
+/// Refuses what an engine cannot do; for example, those that make or remove files touch each file once.
 fn engine(options: &Options) -> Result<(), String> {
     let is_once = matches!(options.work, Work::Create | Work::Delete);
     if is_once && (options.time_based || options.loops > 1) {
@@ -60,7 +61,7 @@ fn is_aligned(options: &Options) -> bool {
     [&sizes.read, &sizes.write].iter().all(|sizes| sizes.least() % page == 0 && sizes.most() % page == 0)
 }
 
-/// Verify must know what a block holds, so two writes under way at once must never meet.
+/// Verify must know the content of each block, so two concurrent writes must never overlap.
 fn verify(options: &Options) -> Result<(), String> {
     let has_map = options.random_map && options.align.is_none() && options.distribution == Distribution::Uniform;
     let may_overlap = (options.random && !has_map) || options.strided.enabled;

@@ -1,6 +1,7 @@
-//! Values: numbers, sizes, spans and ranges as fio's `parse.c` writes them.
+//! Values: numbers, sizes, time spans and ranges, in the notation of fio's `parse.c`.
 //!
-//! `kb_base` is fio's default, 1024: `k`, `kb` and `ki` are 1024, `kib` is 1000 (fio's old habit, turned round).
+//! `kb_base` has fio's default, 1024: `k`, `kb` and `ki` are 1024, `kib` is 1000 (fio's historical habit, the reverse
+//! of the standard).
 
 use onewrite_block::Nanos;
 
@@ -67,7 +68,7 @@ fn byte_factor(unit: &str) -> Option<u64> {
     }
 }
 
-/// Bytes, or a share of something with `%`.
+/// Bytes, or a percentage with `%`.
 pub fn amount(text: &str) -> ValueResult<Amount> {
     match text.trim().strip_suffix('%') {
         Some(percent) => Ok(Amount::Percent(number_between(percent, 1, 100)? as u8)),
@@ -83,7 +84,7 @@ pub fn number_between(text: &str, least: u64, most: u64) -> ValueResult<u64> {
     }
 }
 
-/// A span of time; `default_unit` holds without a suffix, and microseconds inside parentheses.
+/// A time span. Without a suffix the unit is `default_unit`; inside parentheses it is the microsecond.
 pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
     if let Some(inner) = in_parentheses(text.trim()) {
         let micros = arithmetic::value(inner, |word| Ok(span(word, Nanos::from_micros(1))?.0 / 1000))?;
@@ -104,16 +105,16 @@ pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
     in_time(text, value.checked_mul(factor.0))
 }
 
-/// A span of so many nanoseconds, if it is none that no run comes to the end of.
+/// A time span of `nanos`, if it is not too long for any run.
 pub fn in_time(text: &str, nanos: Option<u64>) -> ValueResult<Nanos> {
     let span = nanos.filter(|nanos| *nanos <= SPAN_MAX.0).map(Nanos);
     span.ok_or_else(|| format!("`{text}` is too long; a year (366d) is the most"))
 }
 
-/// Longest span of a job: sums of several stay far from overflow.
+/// Longest time span of a job; sums of several stay far from overflow.
 const SPAN_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 
-/// `0` or `1`; nothing at all means one where `flag` is set.
+/// `0` or `1`; no value means one if `flag` is set.
 pub fn switch(text: Option<&str>, flag: bool) -> ValueResult<bool> {
     match text.map(str::trim) {
         None if flag => Ok(true),
@@ -124,7 +125,7 @@ pub fn switch(text: Option<&str>, flag: bool) -> ValueResult<bool> {
     }
 }
 
-/// `low-high` or `low:high` in bytes; the smaller one comes first.
+/// `low-high` or `low:high` in bytes; the smaller number comes first.
 pub fn range(text: &str) -> ValueResult<(u64, u64)> {
     let (low, high) = text
         .split_once('-')
@@ -143,7 +144,7 @@ pub fn size_or_range(text: &str) -> ValueResult<(u64, u64)> {
     Ok((size, size))
 }
 
-/// `read,write,trim`; one value counts for all, two for read and for write and trim. An empty place keeps `before`.
+/// `read,write,trim`. One value is for all, two are for read and for write and trim. An empty place keeps `before`.
 pub fn per_direction<T: Clone>(
     text: &str,
     before: &PerDirection<T>,
@@ -160,7 +161,7 @@ pub fn per_direction<T: Clone>(
     Ok(PerDirection { read: place(0, &before.read)?, write: place(1, &before.write)?, trim: place(2, &before.trim)? })
 }
 
-/// `size/percent:size/percent…`; sizes without a percentage share what is left.
+/// `size/percent:size/percent…`; sizes without a percentage share the rest.
 pub fn split(text: &str) -> ValueResult<Vec<SplitPart>> {
     let mut parts = Vec::new();
     for part in text.split(':') {
@@ -177,7 +178,7 @@ pub fn split(text: &str) -> ValueResult<Vec<SplitPart>> {
     Ok(parts.into_iter().map(|(bytes, percent)| SplitPart { bytes, percent: percent.unwrap_or(rest) }).collect())
 }
 
-/// Names separated by `:`, where `\:` stands for a colon inside one.
+/// Names separated by `:`; `\:` is a colon inside a name.
 pub fn names(text: &str) -> ValueResult<Vec<String>> {
     let mut names = vec![String::new()];
     let mut letters = text.chars().peekable();

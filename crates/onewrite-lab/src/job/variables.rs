@@ -1,12 +1,12 @@
-//! Variables: what stands for `${NAME}` of the environment and for fio's own words `$ncpus`, `$pagesize`, `$mb_memory`.
+//! Variables: values of `${NAME}` from the environment and of fio's own words `$ncpus`, `$pagesize`, `$mb_memory`.
 //!
-//! The machine is the one that is modelled: its cores are the host profile's, and its memory is the page cache, so that
-//! a job means the same wherever it runs. Only the environment is the caller's.
+//! The machine is the modelled one: its cores are those of the host profile, its memory is the page cache. So a job
+//! means the same everywhere. Only the environment is the caller's.
 
 use super::arithmetic;
 use super::value::{self, ValueResult};
 
-/// What a job file may refer to.
+/// The variables of a job file.
 pub struct Variables<'a> {
     /// `$ncpus`
     pub cores: u64,
@@ -23,22 +23,23 @@ impl Default for Variables<'_> {
     }
 }
 
-/// A value with its variables put in.
+/// A value with its variables replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expanded {
     /// The value.
     pub text: String,
-    /// A variable of the environment that is not set.
+    /// A variable of the environment that is not set, if there is one.
     pub unset: Option<String>,
 }
 
 impl Variables<'_> {
-    /// Puts in what `value` of `key` refers to; simple arithmetic with fio's own words is worked out (`8*$mb_memory`).
+    /// Replaces the variables in `value` of `key`, and computes simple arithmetic with fio's own words
+    /// (`8*$mb_memory`).
     ///
     /// # Errors
-    /// A word that fio has not, or arithmetic that is none.
+    /// A word that fio does not have; arithmetic that is malformed.
     pub fn expand(&self, key: &str, value: &str) -> ValueResult<Expanded> {
-        // Its words are put in for each file.
+        // The workload replaces its words for each file.
         if key == "filename_format" {
             return Ok(Expanded { text: value.to_owned(), unset: None });
         }
@@ -57,7 +58,7 @@ impl Variables<'_> {
         Ok(Expanded { text, unset })
     }
 
-    /// As fio does it, nothing is put in for a variable that is not set.
+    /// As in fio, a variable that is not set is replaced by nothing.
     fn environment(&self, value: &str) -> ValueResult<(String, Option<String>)> {
         let (mut text, mut rest, mut unset) = (String::new(), value, None);
         while let Some(begin) = rest.find("${") {

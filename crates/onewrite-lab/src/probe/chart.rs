@@ -1,5 +1,5 @@
-//! Chart: a probe as a picture: what each read took against the bytes written before (figure 2 of `papers/003`), and
-//! FLUSH beside eviction (its figure 3).
+//! Chart: a probe as a picture. Upper panel: time of each read by bytes written before it (figure 2 of `papers/003`).
+//! Lower panel: FLUSH beside eviction (its figure 3).
 
 use std::fmt::Write;
 
@@ -10,19 +10,19 @@ const HEIGHT: f64 = 560.0;
 /// Room for the axes.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-/// The two panels, top and bottom of each.
+/// Top and bottom of the two panels.
 const READS: (f64, f64) = (48.0, 270.0);
 const PERSIST: (f64, f64) = (336.0, 500.0);
 const BUFFER: &str = "#2f6db3";
 const FLASH: &str = "#8a8a8a";
 const CERTAIN: &str = "#c23b3b";
 
-/// A value's place between the ends of an axis.
+/// Maps a value between 0 and `most` to a coordinate between `from` and `to`.
 fn place(value: f64, most: f64, (from, to): (f64, f64)) -> f64 {
     from + (to - from) * (value / most.max(f64::MIN_POSITIVE)).min(1.0)
 }
 
-/// The whole picture.
+/// Draws the whole picture as SVG.
 pub(super) fn draw(probe: &Probe) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
@@ -53,7 +53,7 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
     );
 }
 
-/// Axes, and the largest value beside the upper end.
+/// Draws the axes, and the largest value beside the upper end.
 fn frame(svg: &mut String, (top, bottom): (f64, f64), most: &str) {
     line(svg, (LEFT, top), (LEFT, bottom), "#444");
     line(svg, (LEFT, bottom), (WIDTH - RIGHT, bottom), "#444");
@@ -64,7 +64,7 @@ fn frame(svg: &mut String, (top, bottom): (f64, f64), most: &str) {
 fn draw_reads(svg: &mut String, probe: &Probe) {
     let bytes_most = probe.sizes.last().map_or(1, |size| size.bytes) as f64;
     let all = probe.sizes.iter().flat_map(|size| &size.reads_ns).copied();
-    // A rare slow read would flatten the rest.
+    // The scale ends at four times the mean flash read, because one slow read would flatten the rest.
     let most = all.max().unwrap_or(1).min(4 * probe.flash_read.mean_ns.max(1)) as f64;
     frame(svg, READS, &format!("{:.0} µs", most / 1e3));
     let across = (LEFT, WIDTH - RIGHT);

@@ -1,5 +1,5 @@
-//! Probe: what a device's write buffer does, found out from outside: how long a read from it takes and one from flash,
-//! how much has to be written until earlier pages have left it, and what FLUSH costs beside pushing pages out.
+//! Probe: finds out from outside what a device's write buffer does. Measures the time of a read from the buffer and
+//! from flash, the bytes to write until earlier pages have left the buffer, and the costs of FLUSH and of eviction.
 //!
 //! ```text
 //!   write, read: buffer ─► FLUSH, read: flash ─► a line between the two
@@ -7,8 +7,8 @@
 //!   a few KiB written ─► FLUSH │ a few KiB written ─► zeros up to the spot
 //! ```
 //!
-//! Nothing but requests is used, one at a time, so it works on emulated devices in virtual time and on real ones in
-//! wall time; it overwrites the beginning of the device. Source: `papers/003` §3, figures 1 to 4 and table 2.
+//! It uses nothing but requests, one at a time. So it works on emulated devices in virtual time and on real ones in
+//! wall time. It overwrites the beginning of the device. Source: `papers/003` §3, figures 1 to 4 and table 2.
 
 mod chart;
 
@@ -22,27 +22,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Pages that are read from the buffer and from flash, and what is pushed out and flushed, each so often.
+/// Pages read from the buffer and from flash; repeats of each FLUSH and each eviction.
 const READS: u64 = 64;
 const REPEATS: u64 = 16;
-/// Reads after each size, and near the size that is certain.
+/// Reads after each size, and near the certain size.
 const READS_OF_SIZE: u64 = 6;
 const READS_NEAR_END: u64 = 24;
 /// Pages in a write.
 const WRITE_PAGES: u64 = 8;
-/// The first size; each is larger by a part of it, at least by a step.
+/// First size of the search; the next size is larger by 1/`STEP_PART` of it, at least by `STEP_BYTES`.
 const FIRST_BYTES: u64 = 64 * KIB;
 const STEP_BYTES: u64 = 32 * KIB;
 const STEP_PART: u64 = 64;
-/// Sizes in a row without a read from the buffer after which the search ends.
+/// The search ends after so many sizes in a row without a read from the buffer.
 const SIZES_AFTER_LAST: usize = 12;
 /// Bytes written before FLUSH or padding.
 const DIRTY_KIB: [u64; 6] = [4, 8, 16, 32, 64, 128];
 
-/// How far to look, and from which seed.
+/// Limits of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// Most bytes written at once in search of the spot.
+    /// Most bytes written at once in the search for the eviction spot.
     pub bytes_max: u64,
     /// The seed of all chance.
     pub seed: u64,
@@ -73,18 +73,18 @@ impl Spread {
     }
 }
 
-/// Reads of page 0 after so many bytes.
+/// Reads of page 0 after writes of one size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeProbe {
     /// Bytes written from page 0 on.
     pub bytes: u64,
-    /// What reading page 0 then took, in nanoseconds.
+    /// Times of the reads of page 0 after them, in nanoseconds.
     pub reads_ns: Vec<u64>,
-    /// How many of these came from flash.
+    /// Number of these reads that came from flash.
     pub from_flash: u64,
 }
 
-/// FLUSH beside padding after so many bytes.
+/// FLUSH beside padding after writes of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersistProbe {
     /// Bytes written before.
@@ -95,7 +95,7 @@ pub struct PersistProbe {
     pub eviction: Spread,
 }
 
-/// What [`probe`] found; as JSON it can be given to `zp`.
+/// Result of [`probe`]; `zp` accepts it as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// Profile or path of the device.
@@ -104,49 +104,47 @@ pub struct Probe {
     pub buffer_read: Spread,
     /// A read of 4 KiB after its write and a FLUSH.
     pub flash_read: Spread,
-    /// A read that takes at least so long has come from flash; none if the two cannot be told apart for certain.
+    /// A read that takes at least this time came from flash; none if the times of the two kinds overlap.
     pub flash_read_min_ns: Option<u64>,
-    /// Bytes written from which on page 0 is sometimes read from flash.
+    /// Bytes written after which page 0 sometimes comes from flash.
     pub eviction_begins_bytes: Option<u64>,
-    /// Bytes written from which on it always is.
+    /// Bytes written after which page 0 always comes from flash.
     pub eviction_certain_bytes: Option<u64>,
     /// All sizes that were tried.
     pub sizes: Vec<SizeProbe>,
-    /// FLUSH beside eviction; empty where no spot was found.
+    /// FLUSH beside eviction; empty if no eviction spot was found.
     pub persist: Vec<PersistProbe>,
 }
 
 impl Probe {
-    /// What `zp` needs: the certain size and an eighth more, because no probe sees every page: on `nvme-share` pages
-    /// leave in practice after nine tenths of what it promises.
+    /// What `zp` needs: the certain size and an eighth more. The addition is there because no probe sees every page: on
+    /// `nvme-share` nine tenths of the promised size are enough in practice.
     pub fn eviction_spot(&self) -> Option<EvictionSpot> {
         let bytes = self.eviction_certain_bytes?;
         let flash_read_min = self.flash_read_min_ns.map(Nanos);
         Some(EvictionSpot { bytes: (bytes + bytes / 8).next_multiple_of(PAGE), flash_read_min })
     }
 
-    /// The probe in `json`, as [`Probe`] serialises.
+    /// Reads a probe from `json`, as [`Probe`] serialises it.
     ///
     /// # Errors
-    /// If it is none; `name` says where it came from.
+    /// If `json` is no probe; `name` says where it came from.
     pub fn from_json(name: &str, json: &str) -> Result<Probe, LabError> {
         serde_json::from_str(json).map_err(|error| {
             LabError::Option(format!("{name}: {error}; it must be what `onewrite probe DEVICE --json FILE` writes"))
         })
     }
 
-    /// The reads of figure 2 and the times of figure 3, as SVG.
+    /// Draws the reads of figure 2 and the times of figure 3 as SVG.
     pub fn svg(&self) -> String {
         chart::draw(self)
     }
 }
 
-/// Probes the device on `port`, whose beginning is overwritten; `progress` is told the bytes of each size that is
-/// tried.
+/// Probes the device on `port` and overwrites its beginning; calls `progress` with the bytes of each size.
 ///
 /// # Errors
-/// If [`ProbeOptions::bytes_max`] is below the first size, the device too small to hold twice as much, and device
-/// errors.
+/// If [`ProbeOptions::bytes_max`] is below the first size; if the device cannot hold twice as much; device errors.
 pub async fn probe(port: &DevicePort, options: ProbeOptions, mut progress: impl FnMut(u64)) -> Result<Probe, LabError> {
     if options.bytes_max < FIRST_BYTES {
         let problem = format!("--max {}: the search begins with {FIRST_BYTES} bytes; give more", options.bytes_max);
@@ -189,7 +187,7 @@ impl Prober<'_> {
             sizes: Vec::new(),
             persist: Vec::new(),
         };
-        // On a busy machine single reads are late; most must still tell one from the other.
+        // Single reads are late on a busy machine. So only nine tenths of each kind must be apart, not all.
         let (slow_buffer, fast_flash) = (tenth(from_buffer, 9), tenth(from_flash, 1));
         if slow_buffer >= fast_flash {
             return Ok(found);
@@ -204,7 +202,7 @@ impl Prober<'_> {
         Ok(found)
     }
 
-    /// Reads from the buffer, and of the same pages from flash.
+    /// Times of reads from the buffer, and of reads of the same pages from flash.
     async fn reads(&mut self) -> Result<(Vec<Nanos>, Vec<Nanos>), DeviceError> {
         let (mut from_buffer, mut from_flash, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..READS {
@@ -220,7 +218,8 @@ impl Prober<'_> {
         Ok((from_buffer, from_flash))
     }
 
-    /// Goes from size to size until page 0 is not found in the buffer any more, then looks closer at the last of them.
+    /// Tries larger and larger sizes until page 0 has left the buffer, then measures the last sizes again with more
+    /// reads.
     async fn search(
         &mut self,
         found: &mut Probe,
@@ -256,7 +255,7 @@ impl Prober<'_> {
     async fn size(&mut self, bytes: u64, line: u64, reads: u64) -> Result<SizeProbe, DeviceError> {
         let mut reads_ns = Vec::new();
         for number in 0..reads {
-            // Others before it, so that page 0 is not always the same page to the buffer.
+            // Another page goes first, so that page 0 does not always take the same slot of the buffer.
             self.write(self.port.geometry().pages - 1 - number, 1).await?;
             self.flush().await?;
             self.fill(0, bytes / PAGE).await?;
@@ -278,7 +277,7 @@ impl Prober<'_> {
         Ok(PersistProbe { dirty_bytes, flush: Spread::of(&flushes), eviction: Spread::of(&evictions) })
     }
 
-    /// Random pages of the first half.
+    /// Writes random pages of the first half.
     async fn dirty(&mut self, bytes: u64) -> Result<(), DeviceError> {
         for _ in 0..bytes / PAGE {
             let place = self.chance.below(self.port.geometry().pages / 2);
@@ -287,7 +286,7 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// Zeros over the second half, round and round, in requests as large as the device takes, all at once.
+    /// Writes zeros over the second half, around and around, in requests of the largest size, all at once.
     async fn pad(&mut self, pages: u64) -> Result<Nanos, DeviceError> {
         let (half, most) = (self.port.geometry().pages / 2, u64::from(self.port.geometry().transfer_pages_max));
         if self.zeros_at + pages > half {
@@ -342,7 +341,7 @@ fn ends_in_flash(sizes: &[SizeProbe]) -> bool {
     sizes.iter().rev().take_while(in_flash).count() >= SIZES_AFTER_LAST
 }
 
-/// The span that so many tenths of all do not exceed.
+/// The time that `tenths` tenths of the reads do not exceed.
 fn tenth(mut spans: Vec<Nanos>, tenths: usize) -> u64 {
     spans.sort_unstable();
     spans.get(spans.len() * tenths / 10).map_or(0, |span| span.0)
