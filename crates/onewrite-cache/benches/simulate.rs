@@ -1,8 +1,8 @@
 //! Speed and memory of the cache simulator on 10 M requests, Zipf(1.0) over 1 M pages, 30% writes, one thread.
 //!
-//! Prints for each policy and cache size the requests per second of processor time, the share of misses and the bytes
-//! of memory for each cached page. With `LIBCACHESIM` naming its `cachesim` binary, the rival runs on the same file in
-//! the same minute, and the ratios are printed. Both read the trace from a file in the format `oracleGeneral`.
+//! For each policy and cache size it prints requests per second of processor time, the share of misses, and bytes of
+//! memory for each cached page. If `LIBCACHESIM` names a `cachesim` binary, this rival runs on the same file in the
+//! same minute, and the program prints the ratios. Both read the trace from a file in the format `oracleGeneral`.
 //!
 //! `WRITE_TRACE=zipf.oracleGeneral MILLIONS=100` only writes a trace of that kind, for other programs.
 
@@ -25,14 +25,14 @@ const RUNS: usize = 3;
 /// Records read at a time.
 const CHUNK: usize = 4096;
 
-/// Seconds that this process has spent on a processor.
+/// Processor time of this process, in seconds.
 fn own_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/schedstat").expect("Linux tells the processor time");
     let nanos: u64 = text.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");
     nanos as f64 / 1e9
 }
 
-/// Seconds that the processes it has waited for have spent on a processor: fields 16 and 17, in hundredths.
+/// Processor time of the child processes that have ended, in seconds: fields 16 and 17, in hundredths.
 fn children_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").expect("Linux tells the processor time");
     let after_name = text.rsplit(')').next().expect("the name ends");
@@ -63,7 +63,7 @@ fn write_trace(path: &Path, requests: usize) -> std::io::Result<()> {
         let at = choices.fraction() * sum;
         let page = page_of_rank[cumulative.partition_point(|below| *below < at).min(PAGES - 1)];
         file.write_all(&time.to_le_bytes())?;
-        // The format has no writes: what is a write follows from the number of the request, see `is_write`.
+        // The format stores no writes. `is_write` decides by the number of the request.
         file.write_all(&(page + 1).to_le_bytes())?;
         file.write_all(&1_u32.to_le_bytes())?;
         file.write_all(&(-1_i64).to_le_bytes())?;
@@ -94,26 +94,27 @@ fn for_each_chunk(path: &Path, mut take: impl FnMut(&[PageRequest])) {
     }
 }
 
-/// What a cell found.
+/// Results of a cell.
 struct Figures {
     millions_per_second: f64,
     miss_share: f64,
 }
 
-/// The fastest of some runs: what else goes on in the machine only ever slows a run down.
+/// The fastest of [`RUNS`] runs: other load on the machine only slows a run down.
 fn best<T>(mut run: impl FnMut() -> T, speed: impl Fn(&T) -> f64) -> T {
     let runs = (0..RUNS).map(|_| run());
     runs.max_by(|a, b| speed(a).total_cmp(&speed(b))).expect("at least one run")
 }
 
-/// One cell, each run in a process of its own, so that its memory is its own; prints the best run and gives its speed.
+/// Runs one cell. Each run has its own process, so that its memory is its own. Prints the best run and returns its
+/// speed.
 fn simulate(kind: PolicyKind, pages: u64, trace: &Path) -> f64 {
     let (line, speed) = best(|| run_cell(kind, pages, trace), |(_, speed)| *speed);
     print!("{line}");
     speed
 }
 
-/// What [`cell`] printed, and the speed in it.
+/// The line that [`cell`] printed, and the speed in it.
 fn run_cell(kind: PolicyKind, pages: u64, trace: &Path) -> (String, f64) {
     let own = std::env::current_exe().expect("a path");
     let arguments = ["cell", kind.name(), &pages.to_string()];
@@ -147,13 +148,13 @@ fn cell(kind: PolicyKind, pages: u64, trace: &Path) {
     );
 }
 
-/// The rival on the same file: its share of misses as it prints it, and the processor time of the process.
+/// Runs the rival on the same file. Returns its printed share of misses and its speed by processor time.
 fn rival(binary: &Path, kind: PolicyKind, pages: u64, trace: &Path) -> Option<Figures> {
     let name = kind.name().replace('-', "");
     let start = children_seconds();
     let size = pages.to_string();
     let arguments = ["oracleGeneral", &name, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
-    // It leaves a file with its results where it runs: there, not here.
+    // It writes a result file to its working directory: make that the trace's directory, not ours.
     let directory = trace.parent().expect("the trace lies in a directory");
     let mut command = Command::new(binary);
     let output =
@@ -215,7 +216,7 @@ fn main() {
     fs::remove_file(&trace).expect("the trace is still there");
 }
 
-/// All policies that run on line, or those that the environment names (`POLICIES=lru,clock`).
+/// All policies that need no future, or those that the environment names (`POLICIES=lru,clock`).
 fn kinds() -> Vec<PolicyKind> {
     let named = std::env::var("POLICIES").ok();
     let named = named.as_deref().map(|names| names.split(',').map(|name| name.parse().expect("a policy")).collect());

@@ -1,4 +1,4 @@
-//! Page cache: pages by key, with what a file system has to know of each before it may leave.
+//! Page cache: pages by key, with the state that a file system must know before a page may leave.
 //!
 //! ```text
 //!            write                 begin_write              end_write
@@ -13,14 +13,14 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The policy is shown every page, whatever its state, and keeps its history, until it names the page as victim. It
-//!    is then taken at its word: the page goes at once, or once it is written, or, if a transaction keeps it, it is
-//!    hidden from the policy until that ends. Who uses a leaving page brings it back.
-//! 2. So evictions reach the device in the order in which the policy names its victims, and a victim that was written
-//!    leaves without being asked about again.
-//! 3. `dirty` holds the keys of the dirty pages, in order, so that one file's are found together.
-//! 4. The cache may hold more than its capacity only while nothing in it can leave, and by pages that leave once a
-//!    write under way is done.
+//! 1. The policy sees every page, in any state, and keeps its history, until it names the page as victim. Then the
+//!    cache follows the policy: a clean page leaves at once; a dirty page leaves after its write. A page that a
+//!    transaction keeps is hidden from the policy until the transaction ends. A use of a leaving page brings it back.
+//! 2. So evictions reach the device in the order in which the policy names its victims. A written victim leaves without
+//!    a second question to the policy.
+//! 3. `dirty` holds the keys of the dirty pages in order, so that the pages of one file are together.
+//! 4. The cache exceeds its capacity in two cases only: no page in it can leave, or the extra pages leave when their
+//!    write ends.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +39,8 @@ pub struct PageKey {
 }
 
 impl PageKey {
-    /// What the policy takes for the page's place: pages of one file lie together. Two pages of one number, which takes
-    /// files of more than 2³² pages, would only be taken for neighbours.
+    /// The page's place for the policy: pages of one file lie together. Two pages get the same number only if a file
+    /// has more than 2³² pages; the policy then takes them for neighbours.
     fn number(self) -> PageNo {
         PageNo((self.file << 32).wrapping_add(self.index))
     }
@@ -49,11 +49,11 @@ impl PageKey {
 /// What the policy knows of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It is the policy's to choose.
+    /// The policy may choose it.
     Shown,
-    /// It was chosen while a transaction kept it.
+    /// The policy chose it while a transaction kept it.
     Hidden,
-    /// It was chosen, and leaves once it is written.
+    /// The policy chose it; it leaves after its write.
     Leaving,
 }
 
@@ -65,9 +65,9 @@ struct Entry {
     standing: Standing,
     /// Nobody has read or changed it since it came in.
     is_fresh: bool,
-    /// The transactions, at most two, that keep it; 0 for none.
+    /// The transactions, at most two, that keep it; 0 for an empty place.
     pins: [u64; 2],
-    /// How many others keep it.
+    /// Calls of [`PageCache::keep`] that keep it.
     keepers: u32,
 }
 
@@ -80,26 +80,26 @@ impl Entry {
         self.is_dirty || self.is_writing || self.is_pinned()
     }
 
-    /// Whether it leaves as soon as a write under way is done.
+    /// Whether it leaves when the write under way ends.
     fn is_departing(&self) -> bool {
         self.standing == Standing::Leaving && self.is_writing && !self.is_dirty
     }
 }
 
-/// What has to happen before there is room.
+/// What the caller must do before there is room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Room {
     /// There is room.
     Made,
-    /// These dirty pages have to be written first, in this order; each leaves when its write ends.
+    /// Write these dirty pages first, in this order; each leaves when its write ends.
     Write(Vec<PageKey>),
-    /// Nothing more can leave for now.
+    /// No page can leave now.
     Stuck,
 }
 
-/// Most dirty victims that are written together, unless they are one flash block's.
+/// Most dirty victims written together, unless they belong to one flash block.
 const VICTIMS_MAX: usize = 64;
-/// The same as a share of the cache.
+/// Divisor of the capacity: the victims written together are at most this share of the cache.
 const VICTIM_SHARE: usize = 64;
 
 /// See the module's head.
@@ -110,7 +110,7 @@ pub struct PageCache {
     slots: FxHashMap<PageKey, Slot>,
     dirty: BTreeSet<PageKey>,
     pinned: usize,
-    /// Pages that leave once a write under way is done.
+    /// Pages that leave when the write under way ends.
     departing: usize,
     /// The slot that was filled last.
     newest: Option<Slot>,
@@ -137,7 +137,7 @@ impl PageCache {
         }
     }
 
-    /// Pages that it may hold.
+    /// Most pages that it holds, except as invariant 4 allows.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -157,7 +157,7 @@ impl PageCache {
         self.dirty.len()
     }
 
-    /// Pages that transactions keep.
+    /// Pages that transactions or other keepers keep.
     pub fn pinned_count(&self) -> usize {
         self.pinned
     }
@@ -170,7 +170,7 @@ impl PageCache {
         self.entries[slot.index()].as_mut().expect("a slot in the map is in use")
     }
 
-    /// Changes what is known of a page, and counts it as departing or not.
+    /// Changes the state of a page and updates the count of departing pages.
     fn update<R>(&mut self, slot: Slot, change: impl FnOnce(&mut Entry) -> R) -> R {
         let entry = self.entries[slot.index()].as_mut().expect("a slot in the map is in use");
         let was_departing = entry.is_departing();
@@ -179,8 +179,8 @@ impl PageCache {
         result
     }
 
-    /// Tells the policy of an access; a page that was leaving stays. Coming in and being used for the first time are
-    /// one access, also if time passes between them: a page that was read ahead comes in when it is used.
+    /// Tells the policy of an access; a leaving page stays. The insertion and the first use are one access, even if
+    /// time passes between them: for the policy, a page read ahead comes in when it is first used.
     fn touch(&mut self, slot: Slot) {
         let entry = self.entry_mut(slot);
         let is_fresh = std::mem::replace(&mut entry.is_fresh, false);
@@ -209,8 +209,8 @@ impl PageCache {
         self.slots.get(&key).map(|slot| &self.entry(*slot).page)
     }
 
-    /// The page of `key` to change, if it is here, for who has just used it: does not count as a further access. The
-    /// caller marks it dirty or pins it.
+    /// The page of `key` to change, if it is here. For a caller that has just used it: does not count as another
+    /// access. The caller marks it dirty or pins it.
     pub fn peek_mut(&mut self, key: PageKey) -> Option<&mut Page> {
         let slot = *self.slots.get(&key)?;
         debug_assert!(self.entry(slot).standing != Standing::Leaving, "{key:?} was not just used");
@@ -243,7 +243,7 @@ impl PageCache {
         self.policy.insert(slot, key.number());
     }
 
-    /// Drops a page, whatever its state. A write of it that is under way goes on.
+    /// Drops a page in any state. A write of it that is under way continues.
     pub fn remove(&mut self, key: PageKey) -> Option<Page> {
         let slot = self.slots.remove(&key)?;
         let entry = self.entries[slot.index()].take().expect("a slot in the map is in use");
@@ -257,7 +257,7 @@ impl PageCache {
         Some(entry.page)
     }
 
-    /// Drops the pages of `file` from page `start` on.
+    /// Drops the pages of `file` from page `start` to before page `end`.
     pub fn remove_file(&mut self, file: u64, start: u64, end: u64) {
         if end.saturating_sub(start) <= self.slots.len() as u64 {
             (start..end).for_each(|index| drop(self.remove(PageKey { file, index })));
@@ -289,9 +289,9 @@ impl PageCache {
         keys.into_iter().for_each(|key| drop(self.remove(key)));
     }
 
-    /// Says what has to be done before one more page fits, taking the policy's victims; drops the clean ones to make it
-    /// so. Dirty ones come together while one follows the other, so that the device has several to work on; a policy
-    /// that evicts whole flash blocks has the rest of the block leave, too.
+    /// Takes victims from the policy until one more page fits, and drops the clean ones. Returns the dirty ones to
+    /// write. Consecutive dirty victims come together, so that the device has several requests at once. A policy that
+    /// evicts whole flash blocks also names the rest of the block.
     pub fn make_room(&mut self) -> Room {
         let together_max = (self.capacity / VICTIM_SHARE).clamp(1, VICTIMS_MAX);
         let mut victims = Vec::new();
@@ -311,7 +311,7 @@ impl PageCache {
         }
     }
 
-    /// Takes the policy at its word; says whether there was nothing to write.
+    /// Carries out the policy's choice. Returns true if the page was clean and idle and left at once.
     fn take_victim(&mut self, slot: Slot, victims: &mut Vec<PageKey>) -> bool {
         let entry = self.entry(slot);
         let (key, is_dirty, is_pinned) = (entry.key, entry.is_dirty, entry.is_pinned());
@@ -328,7 +328,7 @@ impl PageCache {
         false
     }
 
-    /// Whether the page of `key` is a victim that is still to be written.
+    /// Whether the page of `key` is a victim that must still be written.
     pub fn is_leaving(&self, key: PageKey) -> bool {
         self.slots.get(&key).is_some_and(|slot| self.entry(*slot).standing == Standing::Leaving)
     }
@@ -338,7 +338,7 @@ impl PageCache {
         self.dirty.range(PageKey { file, index: 0 }..).next().map(|key| key.file)
     }
 
-    /// Notes that a page was changed and has to be written some day.
+    /// Notes that a page was changed and needs a write later.
     ///
     /// # Panics
     /// If it is not here.
@@ -373,7 +373,8 @@ impl PageCache {
         self.dirty.range(range).map(|key| key.index)
     }
 
-    /// Begins to write a dirty page: it is clean from now on, unless changed again. Gives the content to write.
+    /// Starts a write of a dirty page and returns its content. The page is clean from now on, until it is changed
+    /// again.
     ///
     /// # Panics
     /// If it is not dirty, or a write of it is under way already.
@@ -390,7 +391,7 @@ impl PageCache {
         })
     }
 
-    /// Ends a write; a victim leaves now. Pages that were dropped meanwhile do not mind.
+    /// Ends a write; a victim leaves now. No-op if the page is gone.
     pub fn end_write(&mut self, key: PageKey) {
         let Some(&slot) = self.slots.get(&key) else { return };
         let leaves = self.entry(slot).is_departing();
@@ -415,14 +416,15 @@ impl PageCache {
         });
     }
 
-    /// Ends what [`PageCache::pin`] began. Nothing happens if the page was dropped meanwhile.
+    /// Ends what [`PageCache::pin`] began. No-op if the page is gone.
     pub fn unpin(&mut self, key: PageKey, transaction: u64) {
         self.let_leave(key, |entry| {
             entry.pins.iter_mut().filter(|pin| **pin == transaction).for_each(|pin| *pin = 0);
         });
     }
 
-    /// Keeps a page in memory until as many calls of [`PageCache::let_go`]. It is written back as any other.
+    /// Keeps a page in memory until the same number of [`PageCache::let_go`] calls. Writeback treats it like any other
+    /// page.
     ///
     /// # Panics
     /// If it is not here.
@@ -430,7 +432,7 @@ impl PageCache {
         self.hold_back(self.slots[&key], |entry| entry.keepers += 1);
     }
 
-    /// Ends what one [`PageCache::keep`] began. Nothing happens if the page was dropped meanwhile.
+    /// Ends what one [`PageCache::keep`] began. No-op if the page is gone.
     pub fn let_go(&mut self, key: PageKey) {
         self.let_leave(key, |entry| entry.keepers = entry.keepers.saturating_sub(1));
     }

@@ -1,7 +1,7 @@
 //! Page cache, replacement policies and the cache simulator.
 //!
-//! [`PageCache`] holds pages by key and knows which are dirty, pinned or being written; a [`Policy`] sees accesses and
-//! names victims, and knows nothing of content; a [`Simulation`] lets a trace of pages through a policy and tells what
+//! [`PageCache`] holds pages by key and knows which are dirty, pinned or being written. A [`Policy`] sees accesses and
+//! names victims; it knows nothing of content. A [`Simulation`] runs a trace of pages through a policy and reports what
 //! reaches the device. No I/O happens here: the file system reads and writes.
 //!
 //! ```

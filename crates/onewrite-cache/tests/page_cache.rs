@@ -1,5 +1,5 @@
-//! The file systems' page cache under every policy: random use, as a file system would, and every invariant after each
-//! step.
+//! The file systems' page cache under every policy: random use as by a file system, with a check of every invariant
+//! after each step.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Use {
         PageKey { file: self.choices.below(3), index: self.choices.below(20) }
     }
 
-    /// Writes victims out until a page fits; false if nothing can leave.
+    /// Writes victims until a page fits; false if no page can leave.
     fn make_room(&mut self) -> bool {
         for _ in 0..=2 * CAPACITY {
             match self.cache.make_room() {
@@ -32,11 +32,11 @@ impl Use {
         panic!("making room does not end");
     }
 
-    /// Writes a victim, at once or later.
+    /// Writes a victim, now or later.
     fn write_victim(&mut self, key: PageKey) {
         assert!(self.cache.is_leaving(key));
         if self.cache.is_writing(key) {
-            // Changed while it is written: it is written again when that has ended.
+            // It was changed during its write: write it again after that write.
             self.cache.end_write(key);
             self.writing.remove(&key);
         }
@@ -100,7 +100,7 @@ fn the_page_cache_is_sound_under_every_policy() {
     }
 }
 
-/// Pages written by the page cache and by the simulator, for one stream of requests; pages of file 0, one request at a
+/// Pages written by the page cache and by the simulator for one stream of requests: pages of file 0, one request at a
 /// time.
 fn written_by_both(kind: PolicyKind, seed: u64) -> (Vec<u64>, Vec<u64>) {
     let shape = CacheShape::new(CAPACITY as u64, 4).unwrap();
@@ -135,7 +135,7 @@ fn written_by_both(kind: PolicyKind, seed: u64) -> (Vec<u64>, Vec<u64>) {
 
 #[test]
 fn the_page_cache_evicts_as_the_simulator_does() {
-    // ARC is told of the page to come in the simulator only; it then spares ghosts.
+    // Only the simulator tells ARC which page comes in; it then spares ghosts.
     let same = |kind: &PolicyKind| !kind.needs_future() && *kind != PolicyKind::Arc;
     for kind in PolicyKind::ALL.into_iter().filter(same) {
         for seed in 0..4 {

@@ -1,4 +1,4 @@
-//! The page cache by hand, under LRU.
+//! The page cache under LRU, in small cases by hand.
 
 use super::*;
 use crate::policy::Lru;
@@ -17,7 +17,7 @@ fn filled(capacity: usize) -> PageCache {
     cache
 }
 
-/// Writes what has to be written, as a file system would; gives the pages that were.
+/// Makes room as a file system does; returns the pages that it wrote.
 fn made_room(cache: &mut PageCache) -> Vec<u64> {
     let mut written = Vec::new();
     while let Room::Write(victims) = cache.make_room() {

@@ -1,15 +1,15 @@
-//! ARC: balances recency and frequency by what it regrets.
+//! ARC: balances recency and frequency; ghosts show which of the two had too little room.
 //!
 //! ```text
 //!   newest ◄── T1: seen once ──► oldest │ B1: left T1 lately        |T1| + |B1| ≤ c
 //!   newest ◄── T2: seen again ─► oldest │ B2: left T2 lately        all four together ≤ 2c
 //! ```
 //!
-//! A page that comes back from B1 was in T1 for too short: T1's target size grows; from B2: it shrinks. The oldest of
-//! T1 leaves while T1 is above its target, else the oldest of T2.
+//! If a page comes back from B1, it left T1 too early: T1's target size grows. If it comes back from B2, the target
+//! shrinks. The victim is the oldest of T1 if T1 is above its target, else the oldest of T2.
 //!
 //! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4. Invariants:
-//! those of the picture (in a file system, where pages are held back for a while, kept at each insertion).
+//! the bounds in the picture. A file system holds pages back for a while; there each insertion restores the bounds.
 
 use super::ghosts::Ghosts;
 use super::links::{Links, List};
@@ -35,14 +35,14 @@ pub struct Arc {
     /// Target size of `once`; the paper's p.
     target: f64,
     sides: PerSlot<Side>,
-    /// The page for which the target was moved already.
+    /// The page for which the target has already moved.
     adapted_for: Option<PageNo>,
-    /// The last victim and whether it is to be remembered.
+    /// The last victim, and whether to remember it as a ghost.
     leaving: Option<(Slot, bool)>,
 }
 
 impl Arc {
-    /// For a cache of so many pages.
+    /// For a cache of `capacity_pages`.
     pub fn new(capacity_pages: u32) -> Arc {
         Arc {
             capacity: capacity_pages as usize,
@@ -58,7 +58,7 @@ impl Arc {
         }
     }
 
-    /// Moves the target if `page` is a ghost, once for each time that it comes in.
+    /// Moves the target if `page` is a ghost, once for each insertion of the page.
     fn adapt(&mut self, page: PageNo) {
         if self.adapted_for.replace(page) == Some(page) {
             return;
@@ -71,7 +71,7 @@ impl Arc {
         }
     }
 
-    /// Makes room among the ghosts for a page that is none; tells whether the victim is to be remembered.
+    /// Makes room among the ghosts for a page that is not a ghost. Returns whether to remember the victim.
     fn forget_for_a_new_page(&mut self) -> bool {
         let (once, ghosts) = (self.once.len(), self.ghosts_once.len());
         if once + ghosts >= self.capacity {
@@ -96,7 +96,7 @@ impl Arc {
             self.ghosts_once.pop();
         }
         while self.ghosts() > 0 && self.once.len() + self.again.len() + self.ghosts() > 2 * self.capacity {
-            // Only where more pages are in than there is room for, those of B2 may be too few.
+            // B2 may have too few ghosts, but only while the cache holds more pages than its capacity.
             let ghosts = if self.ghosts_again.len() > 0 { &mut self.ghosts_again } else { &mut self.ghosts_once };
             ghosts.pop();
         }

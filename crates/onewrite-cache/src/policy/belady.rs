@@ -1,11 +1,11 @@
 //! Belady's optimum: the page whose next use is farthest away leaves. A bound, for the simulator only.
 //!
-//! It knows the future, which [`FutureBuilder`] gathers from the same requests beforehand: 4 bytes for each. It
-//! minimises misses and does not see that dirty pages cost more.
+//! It knows the future: [`FutureBuilder`] gathers it from the same requests beforehand, at 4 bytes for each. It
+//! minimises misses and ignores the higher cost of dirty pages.
 //!
 //! Source: Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966.
-//! Invariant: `order` holds every slot that is in, under the request that uses its page next. Of pages never used
-//! again, the one in the highest slot leaves first: misses are the same whichever it is.
+//! Invariant: `order` holds every slot in use, under the request that uses its page next. Among pages never used again,
+//! the highest slot leaves first: the choice does not change the misses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use rustc_hash::FxHashMap;
 use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
-/// Never again.
+/// No later request uses the page.
 const NEVER: u32 = u32::MAX;
 
-/// For each request, which later one is the next to its page.
+/// For each request, the number of the next request for the same page.
 #[derive(Clone, Debug)]
 pub struct Future(Arc<[u32]>);
 
@@ -30,7 +30,7 @@ pub struct FutureBuilder {
 }
 
 impl FutureBuilder {
-    /// Takes the next request's page.
+    /// Adds the page of the next request.
     ///
     /// # Errors
     /// If there are more requests than 32 bits can number.
@@ -46,7 +46,7 @@ impl FutureBuilder {
         Ok(())
     }
 
-    /// All is told.
+    /// Ends the gathering.
     pub fn finish(self) -> Future {
         Future(self.next.into())
     }
@@ -61,7 +61,7 @@ pub struct Belady {
 }
 
 impl Belady {
-    /// With room for so many pages, for the requests that `future` was gathered from, all of them and in that order.
+    /// For exactly the requests, in order, that `future` was gathered from. Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32, future: Future) -> Belady {
         Belady { future, now: 0, next_use: PerSlot::with_capacity(capacity_pages), order: BTreeSet::new() }
     }

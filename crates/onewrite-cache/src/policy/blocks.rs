@@ -1,4 +1,4 @@
-//! Blocks: pages by the flash block they live in, for the policies that evict whole blocks.
+//! Blocks: pages grouped by their flash block, for policies that evict whole blocks.
 //!
 //! ```text
 //!   block ─► slot ⇄ slot ⇄ …       its pages, in no order
@@ -7,7 +7,7 @@
 //!
 //! A block has a record while at least one of its pages is in the cache.
 //!
-//! Invariants: a page is in the list of its block; `sorted` holds the pages of the block that leaves, the first one
+//! Invariants: each page is in the list of its block; `sorted` holds the pages of the leaving block, its first page
 //! last; a record without pages is free.
 
 use super::links::{Links, List, NONE};
@@ -15,7 +15,7 @@ use super::numbers::Numbers;
 use super::slots::PerSlot;
 use super::{PageNo, Slot};
 
-/// Most pages of a flash block: an offset has to fit beside what else is kept of a slot.
+/// Most pages of a flash block: an offset must fit beside the other state of a slot.
 pub(super) const BLOCK_PAGES_MAX: u32 = 1 << 24;
 
 /// The pages of a flash block.
@@ -23,7 +23,7 @@ pub(super) const BLOCK_PAGES_MAX: u32 = 1 << 24;
 pub(super) struct BlockPages(u64);
 
 impl BlockPages {
-    /// So many.
+    /// A flash block of `pages` pages.
     ///
     /// # Panics
     /// If that is zero or more than [`BLOCK_PAGES_MAX`].
@@ -32,7 +32,7 @@ impl BlockPages {
         BlockPages(pages.into())
     }
 
-    /// A page's block and its offset there. Powers of two, the usual case, need no division.
+    /// A page's block and its offset in the block. Powers of two, the usual case, need no division.
     #[inline]
     pub(super) fn split(self, page: PageNo) -> (u64, u32) {
         if self.0.is_power_of_two() {
@@ -41,13 +41,13 @@ impl BlockPages {
         (page.0 / self.0, (page.0 % self.0) as u32)
     }
 
-    /// How many.
+    /// Number of pages.
     pub(super) fn count(self) -> u32 {
         self.0 as u32
     }
 }
 
-/// Where a slot's page lives: the record of its block and its place there.
+/// Where a slot's page lives: the record of its block, and its offset there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Home {
     pub(super) record: u32,
@@ -55,7 +55,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Orders a block's pages, and has the slot.
+    /// A sort key of the block's pages that contains the slot.
     fn sorted(self, slot: u32) -> u64 {
         (u64::from(self.offset) << 32) | u64::from(slot)
     }
@@ -74,18 +74,18 @@ pub(super) struct Blocks<T> {
     block_pages: BlockPages,
     by_number: Numbers,
     records: Vec<Record>,
-    /// What the policy keeps of each block; apart from the records, since hits look at nothing else of a block.
+    /// The policy's state of each block. It is apart from the records because a hit reads nothing else of a block.
     states: Vec<T>,
     free: Vec<u32>,
     homes: PerSlot<Home>,
     links: Links,
-    /// The record of the block that leaves, or [`NONE`].
+    /// The record of the leaving block, or [`NONE`].
     leaving: u32,
     sorted: Vec<u64>,
 }
 
 impl<T: Default> Blocks<T> {
-    /// Blocks of so many pages, with room for `slots`, though there may be more.
+    /// Blocks of `block_pages` pages. Preallocates `slots`; may grow.
     pub(super) fn new(block_pages: u32, slots: u32) -> Blocks<T> {
         Blocks {
             block_pages: BlockPages::new(block_pages),
@@ -111,23 +111,23 @@ impl<T: Default> Blocks<T> {
         self.homes[slot.0]
     }
 
-    /// Pages of a block that are in.
+    /// Pages of a block that are in the cache.
     pub(super) fn pages(&self, record: u32) -> u32 {
         self.records[record as usize].pages.len() as u32
     }
 
-    /// What the policy keeps of a block: the default when its first page comes in.
+    /// The policy's state of a block; it starts as the default when the block's first page comes in.
     pub(super) fn state(&self, record: u32) -> &T {
         &self.states[record as usize]
     }
 
-    /// The same, to change.
+    /// The policy's state of a block, to change.
     #[inline]
     pub(super) fn state_mut(&mut self, record: u32) -> &mut T {
         &mut self.states[record as usize]
     }
 
-    /// A page comes in; gives the record of its block, and whether it is a new one.
+    /// Adds a page. Returns the record of its block, and whether the record is new.
     pub(super) fn join(&mut self, slot: Slot, page: PageNo) -> (u32, bool) {
         let (number, offset) = self.block_pages.split(page);
         let known = self.record_of(number);
@@ -158,12 +158,12 @@ impl<T: Default> Blocks<T> {
         record
     }
 
-    /// A page is gone; tells whether its block is free now.
+    /// Removes a page. Returns whether its block is free now.
     pub(super) fn leave(&mut self, slot: Slot) -> bool {
         let home = self.home(slot);
         self.records[home.record as usize].pages.remove(&mut self.links, slot.0);
         if home.record == self.leaving {
-            // Mostly it is the victim, the last.
+            // Usually it is the victim, which is last.
             let place = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
             self.sorted.remove(place);
         }
@@ -178,12 +178,12 @@ impl<T: Default> Blocks<T> {
         true
     }
 
-    /// Whether a block leaves, and is not gone yet.
+    /// Whether a block is leaving and still has pages.
     pub(super) fn one_leaves(&self) -> bool {
         self.leaving != NONE
     }
 
-    /// From now on this block leaves; another one does no longer.
+    /// Makes this block the leaving one; any other stops leaving.
     pub(super) fn let_leave(&mut self, record: u32) {
         self.leaving = record;
         let slots = self.records[record as usize].pages.iter(&self.links);
@@ -192,7 +192,7 @@ impl<T: Default> Blocks<T> {
         self.sorted.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// The first page of the block that leaves, if one does.
+    /// The first page of the leaving block, if any.
     pub(super) fn first_leaving(&self) -> Option<Slot> {
         self.sorted.last().map(|sorted| Slot(*sorted as u32))
     }

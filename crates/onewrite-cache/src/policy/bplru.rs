@@ -1,9 +1,9 @@
-//! BPLRU: LRU of flash blocks; the one used longest ago leaves as a whole, in the order of its sectors.
+//! BPLRU: LRU of flash blocks. The least recently used block leaves as a whole, in the order of its sectors.
 //!
-//! *LRU compensation*: a block whose pages turned dirty one after the other, from its first to its last, is a finished
-//! sequential write and goes to the end of the list at once. *Page padding*, the algorithm's other half, is left out:
-//! it reads what is missing of the block and writes the block whole, which is the work of the device that the algorithm
-//! was made for; a policy names victims among pages that are here.
+//! *LRU compensation*: if the pages of a block turned dirty in order, from its first to its last, the block is a
+//! finished sequential write and goes to the end of the list at once. *Page padding*, the algorithm's other half, is
+//! left out: it reads the missing pages of the block and writes the block whole. That is the work of the device for
+//! which the algorithm was made; a policy only names victims among cached pages.
 //!
 //! Source: Kim and Ahn, "BPLRU: a buffer management scheme for improving random writes in flash storage", FAST 2008.
 //! Invariants: the list holds every block that has pages.
@@ -14,14 +14,14 @@ use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct Bplru {
-    /// The state of a block is how many of its pages turned dirty in order so far; none any more if out of order.
+    /// The state of a block: how many of its pages turned dirty in order so far; `None` after one out of order.
     blocks: Blocks<Option<u32>>,
     links: Links,
     order: List,
 }
 
 impl Bplru {
-    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    /// For flash blocks of `block_pages` pages. Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32, block_pages: u32) -> Bplru {
         let blocks = Blocks::new(block_pages, capacity_pages);
         Bplru { blocks, links: Links::with_capacity(0), order: List::default() }

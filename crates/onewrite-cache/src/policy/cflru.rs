@@ -1,4 +1,4 @@
-//! CFLRU: LRU that takes clean pages first, within a window of the oldest.
+//! CFLRU: LRU that evicts clean pages first, within a window of the oldest pages.
 //!
 //! ```text
 //!   newest ──── working region ────┬──── window: the oldest quarter ──── oldest
@@ -36,7 +36,7 @@ pub struct Cflru {
 }
 
 impl Cflru {
-    /// For a cache of so many pages.
+    /// For a cache of `capacity_pages`.
     pub fn new(capacity_pages: u32) -> Cflru {
         Cflru {
             links: Links::with_capacity(capacity_pages),
@@ -50,7 +50,7 @@ impl Cflru {
         }
     }
 
-    /// Lets the window grow to its size.
+    /// Extends the window to its size.
     fn extend_window(&mut self) {
         while self.window_length < self.window_max.min(self.list.len()) {
             self.edge = match self.edge {

@@ -1,10 +1,10 @@
 //! CLOCK: a circle of pages with a bit for each; the hand clears bits and stops at the first page without one.
 //!
-//! Each access sets the bit, the one that brings the page in too, as paging hardware does; so without writes TS-CLOCK
-//! and CLOCK choose the same. The new page takes the victim's place and the hand passes on, which grants it a whole
-//! turn.
+//! Each access sets the bit, as paging hardware does; the access that brings the page in does so, too. So without
+//! writes TS-CLOCK and CLOCK choose the same victims. The new page takes the victim's place and the hand moves past it.
+//! So the new page stays for at least one full turn.
 //!
-//! Source: Corbató 1968; dissertation §2.3. Invariant: the ring holds every slot that is in.
+//! Source: Corbató 1968; dissertation §2.3. Invariant: the ring holds every slot in use.
 
 use super::links::Ring;
 use super::slots::PerSlot;
@@ -17,7 +17,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// With room for so many pages; more may come in.
+    /// Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32) -> Clock {
         let is_referenced = PerSlot::with_capacity(capacity_pages);
         Clock { ring: Ring::with_capacity(capacity_pages), is_referenced }

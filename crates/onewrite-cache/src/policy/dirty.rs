@@ -1,15 +1,16 @@
-//! Dirty: the dirty pages of each flash block, of which one block at a time is walked in sector order.
+//! Dirty: the dirty pages of each flash block. A hand walks one block at a time in sector order.
 //!
 //! ```text
 //!   block ─► head ─► slot ─► slot ─► …     a chain without order: a page turns dirty for three words
 //!   entered: chain ─► (offset, slot), sorted, with a hand on one of them          only one block at a time
 //! ```
 //!
-//! So order costs a sort when the hand enters a block, not a search for each page that turns dirty, and a block that
-//! waits weighs little, however few pages it has. A page that leaves a chain by itself is looked for there.
+//! So the order costs one sort when the hand enters a block, not one search for each page that turns dirty. A waiting
+//! block takes little memory, even with few pages. If a page leaves a chain out of order, a search along the chain
+//! finds it.
 //!
-//! Invariants: a dirty page is in the chain of its block or, if the hand is in that block, among the sorted; the hand
-//! is on one of them; a record without members is free.
+//! Invariants: a dirty page is in the chain of its block or, if the hand is in that block, in `sorted`; the hand is on
+//! an entry of `sorted`; a record without members is free.
 
 use super::PageNo;
 use super::blocks::BlockPages;
@@ -22,16 +23,16 @@ use super::slots::PerSlot;
 struct Block {
     number: u64,
     members: u32,
-    /// First of its chain.
+    /// First slot of its chain.
     head: u32,
 }
 
-/// What is known of a slot's page besides its record.
+/// State of a slot's page, besides its record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// The page's place in its block.
+    /// The page's offset in its block.
     offset: u32,
-    /// The next of the chain.
+    /// The next slot of the chain.
     next: u32,
 }
 
@@ -45,9 +46,9 @@ pub(super) struct DirtyBlocks {
     places: PerSlot<Place>,
     /// The block that the hand is in, or [`NONE`].
     entered: u32,
-    /// Its dirty pages: offset above, slot below.
+    /// The dirty pages of that block: the offset in the high half, the slot in the low half.
     sorted: Vec<u64>,
-    /// Where the hand is among them.
+    /// The hand's index in `sorted`.
     hand: usize,
 }
 
@@ -56,7 +57,7 @@ fn entry(offset: u32, slot: u32) -> u64 {
 }
 
 impl DirtyBlocks {
-    /// Blocks of so many pages, with room for `slots`, though there may be more.
+    /// Blocks of `block_pages` pages. Preallocates `slots`; may grow.
     pub(super) fn new(block_pages: u32, slots: u32) -> DirtyBlocks {
         DirtyBlocks {
             block_pages: BlockPages::new(block_pages),
@@ -70,7 +71,7 @@ impl DirtyBlocks {
         }
     }
 
-    /// Makes a page, which is clean, a member of its block; gives the block's record, and whether it is a new one.
+    /// Makes a clean page a member of its block. Returns the block's record, and whether it is new.
     pub(super) fn join(&mut self, slot: u32, page: PageNo) -> (u32, bool) {
         let (number, offset) = self.block_pages.split(page);
         self.places.know(slot);
@@ -126,12 +127,13 @@ impl DirtyBlocks {
         self.places[slot].next = std::mem::replace(head, slot);
     }
 
-    /// A dirty member left or turned clean. A hand on it moves to the next of the block, or out of it if there is none.
+    /// A dirty member left or turned clean. If the hand is on it, the hand moves to the block's next page, or out of
+    /// the block if there is none.
     pub(super) fn drop(&mut self, slot: u32, record: u32) {
         if record != self.entered {
             return self.unchain(slot, record);
         }
-        // Mostly it is the victim, just behind the hand.
+        // Usually it is the victim, just behind the hand.
         let entry = entry(self.places[slot].offset, slot);
         let behind = self.hand.wrapping_sub(1);
         let is_behind = self.sorted.get(behind) == Some(&entry);
@@ -156,11 +158,12 @@ impl DirtyBlocks {
         self.places[at].next = next;
     }
 
-    /// The hand leaves its block, if it is in one. `last` is chained last, so that it is found at once.
+    /// Takes the hand out of its block, if it is in one. `last` enters the chain last, so that a search finds it at
+    /// once.
     fn go_out(&mut self, last: u32) {
         let record = std::mem::replace(&mut self.entered, NONE);
         let mut sorted = std::mem::take(&mut self.sorted);
-        // Backwards, so that the chain is in order, but for what is added to it.
+        // Backwards, so that the chain is in sector order; later additions come before it.
         for slot in sorted.drain(..).rev().map(|entry| entry as u32).filter(|slot| *slot != last) {
             self.chain(slot, record);
         }
@@ -186,8 +189,9 @@ impl DirtyBlocks {
         self.entered = record;
     }
 
-    /// The first dirty page from the hand on for which `is_victim` holds; the hand goes to the one behind it. Past the
-    /// last of its block, and if it is in none, it goes on in `record`, which has dirty pages, and a victim among them.
+    /// Returns the first dirty page from the hand on for which `is_victim` holds, and puts the hand on the page after
+    /// it. If the hand is in no block or passes the last page of its block, it continues in `record`. This block must
+    /// have a dirty page that is a victim.
     pub(super) fn sweep(&mut self, record: u32, is_victim: impl Fn(u32) -> bool) -> u32 {
         if self.entered == NONE {
             self.go_in(record);
@@ -229,7 +233,7 @@ impl DirtyBlocks {
         (0..self.blocks.len() as u32).filter(|record| self.blocks[*record as usize].members > 0)
     }
 
-    /// Verifies the invariants, `record_of` being the record that the policy keeps of a slot.
+    /// Verifies the invariants. `record_of` gives the policy's record of a slot.
     ///
     /// # Errors
     /// The first that does not hold.

@@ -1,6 +1,7 @@
 //! FAB: the flash block with the most pages in the cache leaves as a whole, in the order of its sectors.
 //!
-//! Of blocks with equally many pages, the one used longest ago. Clean and dirty pages count and leave alike.
+//! Among blocks with equally many pages, the least recently used one leaves. Clean and dirty pages count and leave
+//! alike.
 //!
 //! Source: Jo et al., "FAB: flash-aware buffer management policy for portable media players", IEEE Transactions on
 //! Consumer Electronics 52(2), 2006. Invariants: `order` holds every block that has pages, with its number of pages and
@@ -21,7 +22,7 @@ pub struct Fab {
 }
 
 impl Fab {
-    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    /// For flash blocks of `block_pages` pages. Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32, block_pages: u32) -> Fab {
         Fab { blocks: Blocks::new(block_pages, capacity_pages), order: BTreeSet::new(), now: 0 }
     }

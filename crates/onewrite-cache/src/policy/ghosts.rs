@@ -1,16 +1,16 @@
-//! Ghosts: the numbers of pages that have left, newest first; for policies that learn from what comes back.
+//! Ghosts: the numbers of pages that have left, newest first, for policies that learn from returning pages.
 //!
 //! ```text
 //!   heads, by hash ─► entry ─► older entry ─► …              chains, at most two entries long on average
 //!   queue: oldest │ entry │ forgotten │ entry │ … │ newest   an entry is 12 bytes: its page and the next of its chain
 //! ```
 //!
-//! An entry is named by its place, which does not change while the queue moves on. A page that is forgotten leaves its
-//! chain at once and the queue when it is the oldest, or when there are more forgotten ones than a chunk and one for
-//! every sixteen remembered ones.
+//! A place names an entry; it does not change while the queue advances. A forgotten page leaves its chain at once. Its
+//! entry leaves the queue when it is the oldest, or when the queue is packed. The queue is packed if the forgotten
+//! entries exceed one chunk plus a sixteenth of the remembered ones.
 //!
 //! Invariants: an entry is in the chain of its page, or forgotten; no page is in a chain twice; the oldest entry is not
-//! a forgotten one.
+//! forgotten.
 
 use std::collections::VecDeque;
 
@@ -18,28 +18,28 @@ use super::PageNo;
 use super::links::NONE;
 use super::numbers::hash;
 
-/// For so many remembered pages one entry more may be a forgotten one, beside those of a chunk.
+/// The queue may hold one forgotten entry for this many remembered ones, and one chunk more.
 const FORGOTTEN_SHARE: usize = 16;
 /// Entries of a chunk.
 const CHUNK: usize = 64;
-/// Fewest heads, as a power of two.
+/// Fewest chains, as a power of two.
 const LEAST_BITS: u32 = 4;
-/// What a forgotten entry has for the next of its chain.
+/// The `next` of a forgotten entry.
 const FORGOTTEN: u32 = NONE - 1;
 
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 struct Ghost {
     page: u64,
-    /// The place of an older entry of the chain, [`NONE`] or [`FORGOTTEN`].
+    /// The place of the next older entry of the chain, [`NONE`] or [`FORGOTTEN`].
     next: u32,
 }
 
-/// Entries by place, in chunks: what one queue gives back another can take, where arrays that grow leave gaps.
+/// Entries by place, in chunks. One queue can use the memory that another frees; growing arrays would leave gaps.
 #[derive(Default)]
 struct Queue {
     chunks: VecDeque<Box<[Ghost; CHUNK]>>,
-    /// Place of the oldest entry, which is in the first chunk; the others count on from it.
+    /// Place of the oldest entry, in the first chunk. The places of the other entries follow it.
     first: u32,
     entries: u32,
 }
@@ -50,7 +50,7 @@ impl Queue {
         self.first + self.entries
     }
 
-    /// In which chunk a place is, and where there.
+    /// The chunk of a place, and the index in the chunk.
     fn split(&self, place: u32) -> (usize, usize) {
         (place as usize / CHUNK - self.first as usize / CHUNK, place as usize % CHUNK)
     }
@@ -73,7 +73,7 @@ impl Queue {
         self.set(self.end() - 1, ghost);
     }
 
-    /// Drops the oldest entries as far as they are forgotten.
+    /// Drops the oldest entries while they are forgotten.
     fn drop_forgotten(&mut self) {
         while self.entries > 0 && self.get(self.first).next == FORGOTTEN {
             self.first += 1;
@@ -84,7 +84,7 @@ impl Queue {
         }
     }
 
-    /// Drops all forgotten entries; the others get places as low as can be.
+    /// Drops all forgotten entries. The others get the lowest possible places.
     fn pack(&mut self) {
         let mut end = self.first;
         for place in self.first..self.end() {
@@ -128,7 +128,7 @@ impl Ghosts {
         hash(page, self.heads.len().trailing_zeros())
     }
 
-    /// The place of a page, and that of the entry before it in its chain or [`NONE`].
+    /// The place of a page, and the place of the entry before it in its chain or [`NONE`].
     fn find(&self, page: PageNo) -> Option<(u32, u32)> {
         let (mut newer, mut place) = (NONE, self.heads[self.head(page.0)]);
         while place != NONE {
@@ -141,7 +141,7 @@ impl Ghosts {
         None
     }
 
-    /// Remembers a page as the newest.
+    /// Remembers a page as the newest one.
     pub(super) fn push(&mut self, page: PageNo) {
         self.forget(page);
         let forgotten = self.queue.entries as usize - self.length;
@@ -163,7 +163,7 @@ impl Ghosts {
         self.queue.set(place, Ghost { page, next });
     }
 
-    /// Packs the queue, and makes so many chains.
+    /// Packs the queue and makes `heads` chains.
     fn pack(&mut self, heads: usize) {
         self.queue.pack();
         self.heads.clear();
@@ -171,7 +171,7 @@ impl Ghosts {
         (self.queue.first..self.queue.end()).for_each(|place| self.enter(place));
     }
 
-    /// Forgets a page; tells whether it was remembered.
+    /// Forgets a page. Returns whether it was remembered.
     pub(super) fn forget(&mut self, page: PageNo) -> bool {
         let Some((place, newer)) = self.find(page) else { return false };
         let Ghost { page, next } = self.queue.get(place);
@@ -225,7 +225,7 @@ mod tests {
         let mut choices = Choices::new(1);
         for most in [1, 7, 200] {
             let (mut ghosts, mut model) = (Ghosts::default(), Vec::<PageNo>::new());
-            // So that places come to their end.
+            // So that the test reaches the largest place.
             ghosts.queue.first = FORGOTTEN - 1000;
             for _ in 0..10_000 {
                 let page = PageNo(choices.below(most * 3) << (20 * choices.below(2)));

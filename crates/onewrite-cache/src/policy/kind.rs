@@ -6,20 +6,20 @@ use std::str::FromStr;
 use super::*;
 use crate::simulate::{CAPACITY_MAX, Replay, Simulation};
 
-/// What a policy is told of its cache.
+/// The shape of a cache, for its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
-    /// Pages that the cache may hold, from 1 to 2²⁷.
+    /// Most pages of the cache, from 1 to 2²⁷.
     pub capacity_pages: u32,
     /// Pages of a flash block, from 1 to 2²⁴.
     pub block_pages: u32,
 }
 
 impl CacheShape {
-    /// The numbers, if a cache can have them.
+    /// Checks the numbers.
     ///
     /// # Errors
-    /// Which is out of bounds, and the bounds.
+    /// Which number is out of range, and its limits.
     pub fn new(capacity_pages: u64, block_pages: u64) -> Result<CacheShape, String> {
         let (capacity_max, block_max) = (u64::from(CAPACITY_MAX), u64::from(blocks::BLOCK_PAGES_MAX));
         if !(1..=capacity_max).contains(&capacity_pages) {
@@ -54,7 +54,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// All, in the order in which they are listed.
+    /// All policies, in the order of lists and tables.
     pub const ALL: [PolicyKind; 15] = [
         PolicyKind::Lru,
         PolicyKind::Clock,
@@ -94,12 +94,12 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it has to know the requests to come, so that only the simulator can use it.
+    /// Whether it must know the requests to come. Then only the simulator can use it.
     pub const fn needs_future(self) -> bool {
         matches!(self, PolicyKind::Belady)
     }
 
-    /// The policy for a page cache; none if it [needs the future](PolicyKind::needs_future).
+    /// The policy for a page cache; `None` if it [needs the future](PolicyKind::needs_future).
     pub fn policy(self, shape: CacheShape) -> Option<Box<dyn Policy>> {
         self.make(shape, None, InPageCache)
     }
@@ -107,12 +107,12 @@ impl PolicyKind {
     /// A simulation of a cache with this policy, compiled for it.
     ///
     /// # Panics
-    /// If it [needs the future](PolicyKind::needs_future) and none is given.
+    /// If it [needs the future](PolicyKind::needs_future) and `future` is `None`.
     pub fn simulation(self, shape: CacheShape, future: Option<Future>) -> Box<dyn Replay> {
         self.make(shape, future, InSimulation(shape)).expect("the optimum is told the future")
     }
 
-    /// Makes the policy for a use of it; none without the future that it needs.
+    /// Makes the policy for one use; `None` if it lacks the future that it needs.
     fn make<U: Use>(
         self,
         CacheShape { capacity_pages, block_pages }: CacheShape,
@@ -139,7 +139,7 @@ impl PolicyKind {
     }
 }
 
-/// What a policy is made for: each use is compiled for each policy.
+/// A use of a policy. The compiler makes separate code for each use and policy.
 trait Use {
     type Made;
 

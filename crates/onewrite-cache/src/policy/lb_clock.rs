@@ -1,14 +1,14 @@
-//! LB-CLOCK: a clock of flash blocks; of those not used lately, the one with the most pages leaves as a whole.
+//! LB-CLOCK: a clock of flash blocks. Among the blocks not used lately, the one with the most pages leaves as a whole.
 //!
-//! A block has a bit, set by each access to one of its pages. To choose, the hand goes round once: it clears the bits
-//! that are set, and the blocks whose bit was not set are the candidates; if there are none it goes round once more.
-//! The candidate with the most pages leaves, in the order of its sectors; of equals the first that the hand met. A new
-//! block comes in just before the hand. The bit of a block whose last page turns dirty is cleared: sequential writes
-//! are done with it.
+//! Each block has a bit; an access to one of its pages sets it. To choose, the hand goes round once and clears all
+//! bits. The blocks whose bit was not set are the candidates; if all bits were set, all blocks are. The candidate with
+//! the most pages leaves, in the order of its sectors; among equals, the first that the hand met. A new block comes in
+//! just before the hand. When the last page of a block turns dirty, its bit is cleared: a sequential write has finished
+//! with it.
 //!
 //! Source: Debnath et al., "Large Block CLOCK (LB-CLOCK): a write caching algorithm for solid state disks", MASCOTS
-//! 2009, made for a write buffer; here reads count as writes do. Where it leaves the hand is our reading: at its
-//! starting point. Invariant: the ring holds every block that has pages.
+//! 2009. The original serves a write buffer; here reads count like writes. The paper does not say where the hand stops;
+//! here it stays at its starting point. Invariant: the ring holds every block that has pages.
 
 use super::blocks::{Blocks, Home};
 use super::links::Ring;
@@ -16,13 +16,13 @@ use super::{PageNo, Policy, Slot};
 
 /// See the module's head.
 pub struct LbClock {
-    /// The state of a block is its bit.
+    /// The state of a block: its bit.
     blocks: Blocks<bool>,
     ring: Ring,
 }
 
 impl LbClock {
-    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    /// For flash blocks of `block_pages` pages. Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32, block_pages: u32) -> LbClock {
         LbClock { blocks: Blocks::new(block_pages, capacity_pages), ring: Ring::with_capacity(0) }
     }
@@ -32,7 +32,7 @@ impl LbClock {
         let was_used: Vec<bool> = round.iter().map(|block| std::mem::take(self.blocks.state_mut(*block))).collect();
         let all_used = !was_used.contains(&false);
         let candidates = round.iter().zip(was_used).filter(|(_, used)| all_used || !used).map(|(block, _)| *block);
-        // The first of equals: `max_by_key` would give the last.
+        // The first of equals; `max_by_key` gives the last.
         candidates.rev().max_by_key(|block| self.blocks.pages(*block))
     }
 }

@@ -1,8 +1,8 @@
-//! Links: lists and rings through arrays by slot.
+//! Links: lists and rings in arrays indexed by slot.
 //!
 //! Invariants: from the front, `next` visits every slot of a list once and ends at the back; `previous` is its inverse;
-//! a slot that is in no list is [`OUT`]. A ring is the same without ends. Several lists may share one array, a slot
-//! being in one of them at most.
+//! a slot in no list has the link [`OUT`]. A ring has no ends. Several lists may share one array; a slot is in at most
+//! one of them.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ struct Link {
     next: u32,
 }
 
-/// What a slot that is in no list has.
+/// The link of a slot in no list.
 const OUT: Link = Link { previous: NONE - 1, next: NONE - 1 };
 
 impl Default for Link {
@@ -26,12 +26,12 @@ impl Default for Link {
     }
 }
 
-/// The array behind lists.
+/// The array that lists share.
 #[derive(Clone, Debug)]
 pub(super) struct Links(PerSlot<Link>);
 
 impl Links {
-    /// With room for so many slots.
+    /// Preallocates `slots`; may grow.
     pub(super) fn with_capacity(slots: u32) -> Links {
         Links(PerSlot::with_capacity(slots))
     }
@@ -83,7 +83,7 @@ impl List {
         (self.back != NONE).then_some(self.back)
     }
 
-    /// Slots in it.
+    /// Number of slots.
     pub(super) fn len(&self) -> usize {
         self.length
     }
@@ -110,7 +110,7 @@ impl List {
         self.length += 1;
     }
 
-    /// Puts a slot just before `place`, which is in the list; last if `place` is none.
+    /// Puts a slot just before `place`, a slot of the list; last if `place` is [`NONE`].
     pub(super) fn insert_before(&mut self, links: &mut Links, place: u32, slot: u32) {
         if place == NONE {
             return self.push_back(links, slot);
@@ -139,7 +139,7 @@ impl List {
         self.length -= 1;
     }
 
-    /// Brings a slot of the list to the front.
+    /// Moves a slot of the list to the front.
     pub(super) fn move_to_front(&mut self, links: &mut Links, slot: u32) {
         if self.front != slot {
             self.remove(links, slot);
@@ -171,14 +171,14 @@ impl List {
     }
 }
 
-/// A circle of slots with a hand that rests on one of them.
+/// A circle of slots; a hand rests on one of them.
 ///
-/// It is kept as a queue from the hand on: the hand passes a slot by moving it from the front to the back, so that
-/// memory is walked in order. A slot that leaves elsewhere stays in the queue as a hole, dropped when it comes to the
-/// front or when the queue is full. What comes in goes to the back, so a slot's holes stand before the slot itself, and
-/// it is enough to count them.
+/// It is a queue that starts at the hand. To pass a slot, the hand moves it from the front to the back, so that memory
+/// access is in order. A slot removed elsewhere stays in the queue as a hole. A hole goes when it comes to the front or
+/// when the queue is full. A new slot goes to the back. So the holes of a slot come before the slot itself, and a count
+/// of them is enough.
 ///
-/// Invariants: `holes` counts a slot's entries in the queue that are holes, its first ones; the front is none.
+/// Invariants: `holes` counts the holes of each slot, which are its first entries in the queue; the front is no hole.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     queue: VecDeque<u32>,
@@ -187,7 +187,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring with room for so many slots and a quarter as many holes.
+    /// An empty ring. Preallocates `slots` and a quarter as many holes; may grow.
     pub(super) fn with_capacity(slots: u32) -> Ring {
         let room = slots as usize + slots as usize / 4 + 8;
         Ring { queue: VecDeque::with_capacity(room), holes: PerSlot::with_capacity(slots), length: 0 }
@@ -199,7 +199,7 @@ impl Ring {
         self.queue.front().copied()
     }
 
-    /// A slot so far ahead of the hand, or so far less the holes between.
+    /// The slot `distance` entries ahead of the hand, holes included; `None` if that slot has holes.
     #[inline]
     pub(super) fn ahead(&self, distance: usize) -> Option<u32> {
         self.queue.get(distance).copied().filter(|slot| self.holes[*slot] == 0)
@@ -214,7 +214,7 @@ impl Ring {
         }
     }
 
-    /// Puts a slot just before the one under the hand, where the hand comes last; the only slot gets the hand.
+    /// Puts a slot just before the hand, which then reaches it last. The first slot gets the hand.
     #[inline]
     pub(super) fn insert_before_hand(&mut self, slot: u32) {
         self.holes.know(slot);
@@ -225,7 +225,7 @@ impl Ring {
         self.length += 1;
     }
 
-    /// Takes a slot out; a hand on it moves to the next.
+    /// Takes a slot out. If the hand is on it, the hand moves to the next slot.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         self.length -= 1;
@@ -248,7 +248,7 @@ impl Ring {
         }
     }
 
-    /// Drops all holes, and lets the queue have room for a quarter as many again as it then holds.
+    /// Drops all holes. Then reserves room for a quarter more entries.
     fn make_room(&mut self) {
         let holes = &mut self.holes;
         self.queue.retain(|slot| {

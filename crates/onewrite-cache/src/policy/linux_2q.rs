@@ -1,4 +1,4 @@
-//! Linux 2Q: pages prove themselves on an inactive list before they come to an active one.
+//! Linux 2Q: a page must be used again on the inactive list before it comes to the active list.
 //!
 //! ```text
 //!   insert ─► inactive, referenced ──access──► active ──access──► active, referenced
@@ -7,13 +7,13 @@
 //!                   │ oldest: victim (a referenced one, too)
 //! ```
 //!
-//! The second access brings a page to the front of the active list; further ones only mark it. When room is needed and
-//! the active list is longer than the inactive one, its oldest pages go to the front of the inactive list, unmarked;
-//! a marked one has one more turn in the active list first. The oldest inactive page is the victim.
+//! The second access moves a page to the front of the active list; further accesses only mark it. When room is needed
+//! and the active list is longer than the inactive one, its oldest pages go to the front of the inactive list,
+//! unmarked. A marked page first gets one more turn in the active list. The oldest inactive page is the victim.
 //!
-//! Source: Bovet and Cesati, Understanding the Linux Kernel, 2005, ch. 17 (`mark_page_accessed`, `refill_inactive`);
-//! the balance is that of `inactive_file_is_low` in the kernels of the dissertation's time. Invariants: each slot that
-//! is in is in exactly the list that its flag says.
+//! Source: Bovet and Cesati, Understanding the Linux Kernel, 2005, ch. 17 (`mark_page_accessed`, `refill_inactive`).
+//! The balance is that of `inactive_file_is_low` in the kernels of the dissertation's time. Invariant: each slot in use
+//! is in exactly the list that its flag names.
 
 use super::links::{Links, List};
 use super::slots::PerSlot;
@@ -34,7 +34,7 @@ pub struct Linux2q {
 }
 
 impl Linux2q {
-    /// With room for so many pages; more may come in.
+    /// Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32) -> Linux2q {
         Linux2q {
             links: Links::with_capacity(capacity_pages),

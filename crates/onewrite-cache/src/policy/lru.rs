@@ -1,7 +1,7 @@
-//! LRU: the page that was not used for the longest time leaves.
+//! LRU: the least recently used page leaves.
 //!
-//! Source: folklore; the yardstick of every other policy. Invariant: the list holds every slot that is in, the one used
-//! last in front.
+//! Source: folklore; the baseline of every other policy. Invariant: the list holds every slot in use, the most recently
+//! used in front.
 
 use super::links::{Links, List};
 use super::{PageNo, Policy, Slot};
@@ -13,7 +13,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// With room for so many pages; more may come in.
+    /// Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32) -> Lru {
         Lru { links: Links::with_capacity(capacity_pages), list: List::default() }
     }

@@ -1,7 +1,7 @@
-//! LRU-WSR: LRU that gives a dirty page a second chance unless it has proved cold.
+//! LRU-WSR: LRU that gives a dirty page a second chance unless its cold flag is set.
 //!
-//! A dirty page at the end of the list whose cold flag is not set gets the flag and goes back to the front; a clean
-//! page, or a dirty one with the flag, is the victim. An access clears the flag.
+//! If the page at the end of the list is dirty and has no cold flag, it gets the flag and goes back to the front.
+//! Otherwise (clean, or dirty with the flag) it is the victim. An access clears the flag.
 //!
 //! Source: Jung et al., "LRU-WSR: integration of LRU and writes sequence reordering for flash memory", IEEE
 //! Transactions on Consumer Electronics 54(3), 2008. Invariants: as LRU; only dirty pages are cold.
@@ -24,7 +24,7 @@ pub struct LruWsr {
 }
 
 impl LruWsr {
-    /// With room for so many pages; more may come in.
+    /// Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32) -> LruWsr {
         let links = Links::with_capacity(capacity_pages);
         LruWsr { links, list: List::default(), marks: PerSlot::with_capacity(capacity_pages) }

@@ -1,5 +1,5 @@
-//! Policy: which page leaves. One file for each; `slots.rs`, `links.rs`, `numbers.rs`, `blocks.rs` and `ghosts.rs` hold
-//! what several need, `dirty.rs` the blocks of TS-CLOCK.
+//! Policy: which page leaves. One file for each policy. `slots.rs`, `links.rs`, `numbers.rs`, `blocks.rs` and
+//! `ghosts.rs` hold shared parts; `dirty.rs` holds the blocks of TS-CLOCK.
 //!
 //! [`PolicyKind`] names them all and makes them.
 
@@ -41,7 +41,7 @@ pub use sieve::Sieve;
 pub use sp_clock::SpClock;
 pub use ts_clock::{Counting, TsClock};
 
-/// Number of a place in the cache; small and dense, so that policies keep arrays.
+/// Number of a place in the cache. Numbers are small and dense, so that policies can use arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
@@ -52,46 +52,45 @@ impl Slot {
     }
 }
 
-/// Where a page lives, counted in pages: pages of near numbers lie near on the device, and a flash block holds the
-/// pages whose numbers give the same quotient by its size. Names a page that has left, too.
+/// Where a page lives, counted in pages. Pages with near numbers lie near each other on the device. A flash block of n
+/// pages holds the pages whose numbers divided by n give the same quotient. The number also names a page that has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u64);
 
-/// A replacement policy: sees accesses and names victims. The same in the simulator and in the file systems' page
-/// cache.
+/// A replacement policy: sees accesses and names victims. The simulator and the page cache of the file systems use the
+/// same code.
 ///
 /// # Contract
-/// A slot is inserted before anything else is said of it, and inserted once; the insertion is the page's first access
-/// and the page is clean then. [`Policy::victim`] names a slot that is in; whoever asked removes that slot next, or
-/// says why not by an access. A write is an access (or an insertion) followed by [`Policy::dirtied`] if the page was
-/// clean.
+/// A slot is inserted once, before any other call names it. The insertion is the page's first access; the page is then
+/// clean. [`Policy::victim`] names a slot in use. The caller then removes that slot, or reports an access to it to keep
+/// it. A write is an access (or an insertion); [`Policy::dirtied`] follows if the page was clean.
 pub trait Policy {
-    /// A page came in, by its first access.
+    /// A page came in; this is its first access.
     fn insert(&mut self, slot: Slot, page: PageNo);
 
-    /// A page that is in was read or written.
+    /// A page in the cache was read or written.
     fn access(&mut self, slot: Slot);
 
     /// A clean page turned dirty.
     fn dirtied(&mut self, _slot: Slot) {}
 
-    /// A dirty page was written out and stays.
+    /// A dirty page was written and stays.
     fn cleaned(&mut self, _slot: Slot) {}
 
-    /// The page of a slot, which it was inserted with, left, or must not be chosen for now.
+    /// The page of a slot left, or must not be chosen for now. `page` is the one of its insertion.
     fn remove(&mut self, slot: Slot, page: PageNo);
 
-    /// The page that should leave next, `incoming` being the one that needs the room, if that is known; it stays in
-    /// until [`Policy::remove`].
+    /// The page that should leave next. `incoming` is the page that needs the room, if known. The victim stays until
+    /// [`Policy::remove`].
     fn victim(&mut self, incoming: Option<PageNo>) -> Option<Slot>;
 
-    /// Slots that may well be victims soon: a hint, for who wants to fetch what it keeps of them. All of them are in.
+    /// Likely next victims: a hint for a caller that prefetches its data about them. All of them are in use.
     #[inline]
     fn upcoming(&self) -> [Option<Slot>; 2] {
         [None; 2]
     }
 
-    /// Whether more should leave together with the last victim, though there is room: the rest of its flash block.
+    /// Whether more pages should leave with the last victim although there is room: the rest of its flash block.
     fn wants_more(&self) -> bool {
         false
     }

@@ -1,18 +1,18 @@
-//! Numbers: finds the record of a number, where the records themselves say their numbers.
+//! Numbers: finds the record of a number. The records store the numbers.
 //!
-//! Open addressing with linear probing, at most half full, without tombstones: a removal shifts what follows back. Four
-//! bytes an entry. Whoever asks says how a record tells its number.
+//! Open addressing with linear probing, at most half full, without tombstones: a removal shifts the following entries
+//! back. Four bytes an entry. The caller passes a function from a record to its number.
 //!
-//! Invariant: every record stands between its home entry and the next empty one.
+//! Invariant: every record is between its home entry and the next empty one.
 
 use super::links::NONE;
 
-/// What makes a number's hash: 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, §6.4).
+/// Multiplier of the hash: 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, §6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Entries of the smallest table, as a power of two.
 const LEAST_BITS: u32 = 4;
 
-/// A number's hash of so many bits, at least one.
+/// A number's hash of `bits` bits, at least one.
 #[inline]
 pub(super) fn hash(number: u64, bits: u32) -> usize {
     (number.wrapping_mul(GOLDEN) >> (64 - bits)) as usize
@@ -50,7 +50,7 @@ impl Numbers {
         }
     }
 
-    /// Puts in a record whose number is not in.
+    /// Adds a record whose number is not in the table.
     pub(super) fn insert(&mut self, record: u32, number_of: impl Fn(u32) -> u64) {
         self.length += 1;
         if 2 * self.length > self.entries.len() {
@@ -69,7 +69,7 @@ impl Numbers {
         self.entries[entry] = record;
     }
 
-    /// Takes out a record that is in, and moves those after it that would not be found any more.
+    /// Removes a record and moves the following entries that a search would miss otherwise.
     pub(super) fn remove(&mut self, record: u32, number_of: impl Fn(u32) -> u64) {
         self.length -= 1;
         let mask = self.entries.len() - 1;

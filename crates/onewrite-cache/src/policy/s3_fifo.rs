@@ -7,12 +7,12 @@
 //!           ghosts (as many as main) ──comes back──► main
 //! ```
 //!
-//! Uses are counted up to three, the first access not. When the small queue is at its size its oldest page is looked
-//! at, else the oldest of main; a page that moves to main begins with no uses there, and if main is then above its
-//! size, main gives the victim.
+//! Uses are counted up to three; the first access does not count. If the small queue is full, its oldest page is
+//! tested, else the oldest page of main. A page that moves to main starts with no uses. If main then exceeds its size,
+//! main gives the victim.
 //!
 //! Source: Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023, algorithm 1. Invariants: a slot
-//! is in the queue that its flag says; there are no more ghosts than main may hold.
+//! is in the queue that its flag names; the ghosts are at most the size of main.
 
 use super::ghosts::Ghosts;
 use super::links::{Links, List};
@@ -21,9 +21,9 @@ use super::{PageNo, Policy, Slot};
 
 /// The small queue is a tenth of the cache.
 const SMALL_SHARE: usize = 10;
-/// Uses that are counted.
+/// Largest count of uses.
 const USES_MAX: u8 = 3;
-/// Uses from which a page of the small queue moves to main.
+/// Fewest uses for a page of the small queue to move to main.
 const USES_TO_MAIN: u8 = 2;
 
 #[derive(Clone, Copy, Default)]
@@ -45,7 +45,7 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// For a cache of so many pages.
+    /// For a cache of `capacity_pages`.
     pub fn new(capacity_pages: u32) -> S3Fifo {
         let small_max = (capacity_pages as usize / SMALL_SHARE).max(1);
         S3Fifo {
@@ -60,7 +60,7 @@ impl S3Fifo {
         }
     }
 
-    /// The oldest page of the small queue if it is the victim, else it moves to main.
+    /// Tests the oldest page of the small queue: returns it if it is the victim, else moves it to main.
     fn sift(&mut self) -> Option<u32> {
         let oldest = self.small.back()?;
         if self.marks[oldest].uses < USES_TO_MAIN {

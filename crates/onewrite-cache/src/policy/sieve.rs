@@ -1,9 +1,10 @@
 //! SIEVE: a queue in order of arrival; a hand walks from the oldest to the newest and takes the first page not visited.
 //!
-//! A hit sets a bit and moves nothing. The hand clears the bits it passes, stays where the last victim was, and begins
-//! again at the oldest after the newest; new pages go in front, so the hand sifts old from new.
+//! A hit sets a bit and moves nothing. The hand clears the bits that it passes and stays where the last victim was.
+//! After the newest page it starts again at the oldest. New pages go in front, so the hand separates old from new.
 //!
-//! Source: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. Invariant: the hand is none or on a slot of the list.
+//! Source: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. Invariant: the hand is `NONE` or on a slot of the
+//! list.
 
 use super::links::{Links, List, NONE};
 use super::slots::PerSlot;
@@ -18,7 +19,7 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// With room for so many pages; more may come in.
+    /// Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32) -> Sieve {
         let links = Links::with_capacity(capacity_pages);
         Sieve { links, queue: List::default(), is_visited: PerSlot::with_capacity(capacity_pages), hand: NONE }

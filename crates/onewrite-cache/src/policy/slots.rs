@@ -1,8 +1,8 @@
-//! Slots: what a policy keeps of each slot.
+//! Slots: an array of a policy's state for each slot.
 //!
-//! The room for all of the cache is asked for at once and becomes memory as slots are used: arrays that grow beside one
-//! another leave gaps behind, and memory for each page counts. A file system may hold more than its capacity for a
-//! while, so it may grow.
+//! It reserves room for the whole cache at once; the kernel provides memory only as slots are used. Arrays that grow
+//! side by side would leave gaps, and memory for each page matters. It may grow, because a file system may hold more
+//! than its capacity for a while.
 
 use std::ops::{Index, IndexMut};
 
@@ -11,12 +11,12 @@ use std::ops::{Index, IndexMut};
 pub(super) struct PerSlot<T>(Vec<T>);
 
 impl<T: Copy + Default> PerSlot<T> {
-    /// Room for so many slots.
+    /// Preallocates `slots`; may grow.
     pub(super) fn with_capacity(slots: u32) -> PerSlot<T> {
         PerSlot(Vec::with_capacity(slots as usize))
     }
 
-    /// Makes sure that something is kept of a slot.
+    /// Makes sure that the array has an entry for a slot.
     #[inline]
     pub(super) fn know(&mut self, slot: u32) {
         if self.0.len() <= slot as usize {
@@ -24,14 +24,14 @@ impl<T: Copy + Default> PerSlot<T> {
         }
     }
 
-    /// Keeps `value` of a slot that may be new.
+    /// Sets the entry of a slot, which may be new.
     #[inline]
     pub(super) fn set(&mut self, slot: u32, value: T) {
         self.know(slot);
         self.0[slot as usize] = value;
     }
 
-    /// What is kept of a slot, if anything.
+    /// The entry of a slot, if it has one.
     pub(super) fn get(&self, slot: u32) -> Option<T> {
         self.0.get(slot as usize).copied()
     }

@@ -1,18 +1,18 @@
-//! Sp.Clock: CLOCK whose circle is in the order of sectors.
+//! Sp.Clock: CLOCK with its circle in the order of sectors.
 //!
-//! A page comes in where its sector belongs, not where the hand is; so what the hand evicts is sorted as it goes round.
-//! Each access sets the page's bit, the one that brings it in too.
+//! A page comes in at the place of its sector, not at the hand. So the hand evicts in sector order. Each access sets
+//! the page's bit; the access that brings the page in does so, too.
 //!
 //! Source: Kim, Ryu and Ramachandran, "What is a good buffer cache replacement scheme for mobile flash storage?",
-//! SIGMETRICS 2012. Invariants: `order` holds every slot that is in once, under its page's number; the hand is a place
-//! between pages: the next page to look at is the first from there on.
+//! SIGMETRICS 2012. Invariants: `order` holds every slot in use once, under its page's number; the hand is a place
+//! between pages, and the first page from there on is tested next.
 
 use std::collections::BTreeSet;
 
 use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
-/// A place in the circle, in twelve bytes. Slots of one page number are told apart by the slot.
+/// A place in the circle, in twelve bytes. The slot distinguishes pages of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C, packed(4))]
 struct Place {
@@ -34,12 +34,12 @@ pub struct SpClock {
 }
 
 impl SpClock {
-    /// With room for so many pages; more may come in.
+    /// Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32) -> SpClock {
         SpClock { order: BTreeSet::new(), is_referenced: PerSlot::with_capacity(capacity_pages), hand: None }
     }
 
-    /// The page at the hand or, past the last one, the first.
+    /// The page at the hand; after the last page, the first.
     fn at_hand(&self) -> Option<Place> {
         let ahead = self.hand.and_then(|hand| self.order.range(hand..).next());
         ahead.or_else(|| self.order.first()).copied()

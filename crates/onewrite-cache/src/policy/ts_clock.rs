@@ -1,5 +1,4 @@
-//! TS-CLOCK: a clock that finds a flash block little used, and a second hand that evicts its dirty pages in sector
-//! order.
+//! TS-CLOCK: one hand finds a flash block with little use; a second hand evicts its dirty pages in sector order.
 //!
 //! ```text
 //!   t-hand  goes round all pages; takes one from each count it passes; stops at a count of zero
@@ -10,29 +9,30 @@
 //!             first dirty page of the block then under the t-hand
 //! ```
 //!
-//! A clean page that is accessed gets a count of 1. A dirty one gets `⌈4 · non_zero / pages per block⌉`, where
-//! `non_zero` is the number of dirty pages of its block with a count above zero, itself included: pages of blocks that
-//! are being written stay longer. A page that turns dirty joins `non_zero` with that access; one that turns clean keeps
-//! a count of 1 at most.
+//! A clean page that is accessed gets a count of 1. A dirty one gets `⌈4 · non_zero / pages per block⌉`: pages stay
+//! longer if their block is being written. `non_zero` is the number of dirty pages of its block with a count above
+//! zero, this page included. A page that turns dirty joins `non_zero` with that access. A page that turns clean keeps a
+//! count of 1 at most.
 //!
-//! When a dirty page gets its count is told in two ways, and both are here ([`Counting`]): the pseudo-code sets it at
-//! the access (`ts-clock`), so that the four quarters of a block written in order get 1, 2, 3 and 4, and leave apart;
-//! the remark on paging hardware at the end of the same passage has the t-hand set it, when it meets a page whose
-//! reference bit is set (`ts-clock-scan`), so that the pages of such a block get equal counts, and leave together.
+//! The source gives two moments at which a dirty page gets its count; both are here ([`Counting`]). The pseudo-code
+//! sets the count at the access (`ts-clock`): the four quarters of a block written in order get 1, 2, 3 and 4, and
+//! leave apart. The remark on paging hardware, at the end of the same passage, lets the t-hand set the count when it
+//! meets a page with its reference bit set (`ts-clock-scan`): the pages of such a block get equal counts and leave
+//! together.
 //!
-//! The new page takes the victim's place if the victim was under the t-hand, else the place just before the t-hand's
-//! page; either way the hand then passes on by one. While the cache fills, it stays.
+//! If the victim was under the t-hand, the new page takes its place; else it goes just before the t-hand's page. In
+//! both cases the hand then advances by one. While the cache fills, the hand stays.
 //!
-//! Source: dissertation §2.3; its open points are closed as DESIGN §6 says. Invariants: the ring holds every slot that
-//! is in; a block lists exactly its dirty pages; `non_zero` is what its name says; counts are at most 4; the s-hand is
-//! none or on a dirty page.
+//! Source: dissertation §2.3; DESIGN §6 settles its open points. Invariants: the ring holds every slot in use; a block
+//! lists exactly its dirty pages; `non_zero` is correct for each block; counts are at most 4; the s-hand is none or on
+//! a dirty page.
 
 use super::dirty::DirtyBlocks;
 use super::links::Ring;
 use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
-/// How far ahead of the t-hand a victim is guessed.
+/// Distance from the t-hand at which a victim is guessed, in entries.
 const HINT_DISTANCE: usize = 3;
 
 /// When a page that was accessed gets its count.
@@ -40,12 +40,12 @@ const HINT_DISTANCE: usize = 3;
 pub enum Counting {
     /// At the access.
     AtAccess,
-    /// When the t-hand meets it next; till then a dirty page counts as one.
+    /// When the t-hand meets it next; until then a dirty page keeps its count, but at least 1.
     AtScan,
 }
 
-/// What a hit has to know of a page, in one word: the record of its block, whether it waits for its count, whether it
-/// is dirty, and its count.
+/// The state of a page that a hit needs, in one word: the record of its block, whether it waits for its count, whether
+/// it is dirty, and its count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mark(u32);
 
@@ -71,7 +71,7 @@ impl Mark {
         self.0 & Mark::DIRTY != 0
     }
 
-    /// A dirty page that gets its count from the t-hand.
+    /// Whether it is a dirty page that waits for its count from the t-hand.
     fn waits(self) -> bool {
         self.0 & Mark::WAITS != 0
     }
@@ -85,17 +85,17 @@ impl Mark {
 pub struct TsClock {
     ring: Ring,
     blocks: DirtyBlocks,
-    /// Of each block; apart from the rest, since hits look at nothing else of a block.
+    /// The count of each block, apart from the rest because a hit reads nothing else of a block.
     non_zero: Vec<u32>,
     marks: PerSlot<Mark>,
     block_pages: u32,
     counting: Counting,
-    /// Whether the t-hand passes on after the next insertion.
+    /// Whether the t-hand advances after the next insertion.
     passes_on: bool,
 }
 
 impl TsClock {
-    /// With room for so many pages, though more may come in, in flash blocks of so many.
+    /// For flash blocks of `block_pages` pages. Preallocates `capacity_pages`; may grow.
     pub fn new(capacity_pages: u32, block_pages: u32, counting: Counting) -> TsClock {
         TsClock {
             ring: Ring::with_capacity(capacity_pages),
@@ -108,7 +108,7 @@ impl TsClock {
         }
     }
 
-    /// Gives a dirty page the count of its block; `joins` if it was not in `non_zero` before.
+    /// Gives a dirty page the count of its block; `joins` if `non_zero` did not include the page.
     #[inline]
     fn count_dirty(&mut self, slot: u32, record: u32, joins: bool) {
         self.non_zero[record as usize] += u32::from(joins);
@@ -124,17 +124,17 @@ impl TsClock {
     #[inline]
     fn count_of(&self, record: u32) -> u32 {
         let quarters = 4 * self.non_zero[record as usize];
-        // A division only where there is more than one quarter to tell apart.
+        // Divides only if the result may be above 1.
         if quarters <= self.block_pages { 1 } else { quarters.div_ceil(self.block_pages) }
     }
 
-    /// Takes a dirty page out of what its block knows.
+    /// Removes a dirty page from the state of its block.
     fn forget_dirty(&mut self, slot: u32, mark: Mark) {
         self.blocks.drop(slot, mark.record());
         self.non_zero[mark.record() as usize] -= u32::from(mark.count() > 0);
     }
 
-    /// The t-hand takes one from the count under it and passes on.
+    /// The t-hand takes one from the count under it and advances.
     #[inline]
     fn sweep_time(&mut self, slot: u32) {
         let mark = self.marks[slot];
@@ -207,7 +207,7 @@ impl Policy for TsClock {
                 self.sweep_time(slot);
                 continue;
             }
-            // There is a victim for the s-hand, for this page has a count of zero.
+            // The s-hand finds a victim, because this page has a count of zero.
             let marks = &self.marks;
             let is_victim = |slot: u32| marks[slot].count() == 0;
             let victim = if mark.is_dirty() { self.blocks.sweep(mark.record(), is_victim) } else { slot };
@@ -252,14 +252,14 @@ impl Policy for TsClock {
 mod tests {
     use super::*;
 
-    /// The pages of the worked example, by slot; blocks have four pages.
+    /// The pages of the worked example, by slot. Blocks have four pages.
     struct Example {
         policy: TsClock,
         pages: Vec<u64>,
     }
 
     impl Example {
-        /// A full cache, in the order of the ring from the t-hand on: page, whether dirty, count.
+        /// A full cache, given in ring order from the t-hand on: page, whether dirty, count.
         fn new(start: &[(u64, bool, u32)]) -> Example {
             let mut example = Example { policy: TsClock::new(8, 4, Counting::AtAccess), pages: Vec::new() };
             for (page, is_dirty, _) in start {
@@ -292,7 +292,7 @@ mod tests {
             self.policy.check().unwrap();
         }
 
-        /// A miss: gives the page that left.
+        /// A miss; returns the page that left.
         fn miss(&mut self, page: u64) -> u64 {
             let victim = self.policy.victim(Some(PageNo(page))).unwrap();
             self.policy.remove(victim, PageNo(0));
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Dissertation §2.3, events E1 to E4. The figure is lost: the starting state is one that fits the prose.
+    /// Dissertation §2.3, events E1 to E4. The figure is lost; this starting state fits the prose.
     #[test]
     fn the_worked_example_goes_as_the_prose_says() {
         let mut example = Example::new(&[
@@ -333,7 +333,7 @@ mod tests {
         example.hit(16);
         assert_eq!(example.count(16), 2, "T1");
 
-        // E2: page 31, clean and under the t-hand, gives its place to page 53; the t-hand moves on.
+        // E2: page 31, clean and under the t-hand, gives its place to page 53. The t-hand advances.
         assert_eq!(example.miss(53), 31);
         assert_eq!(example.ring(), [67, 18, 14, 65, 16, 66, 53], "T2");
 
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(example.ring(), [18, 14, 65, 16, 53, 28, 67], "T3: the new page before 67, the t-hand one on");
         assert_eq!(example.count(65), 1, "the s-hand takes nothing");
 
-        // E4: the t-hand sweeps to page 14, which is dirty; the s-hand goes on in its own block and finds page 67.
+        // E4: the t-hand advances to page 14, which is dirty. The s-hand continues in its own block and finds page 67.
         assert_eq!(example.miss(29), 67);
         assert_eq!(example.s_hand(), Some(14), "S4: past the last of its block it goes to the block under the t-hand");
         assert_eq!(example.ring(), [65, 16, 53, 28, 18, 29, 14], "T5");
@@ -359,7 +359,8 @@ mod tests {
         }
     }
 
-    /// Slots leave in this order after a block of eight pages and four pages of others were written.
+    /// A block of eight pages and four pages of other blocks are written. Returns the slots in the order in which they
+    /// leave.
     fn departures(counting: Counting) -> Vec<u32> {
         let mut policy = TsClock::new(12, 8, counting);
         for slot in 0..12 {

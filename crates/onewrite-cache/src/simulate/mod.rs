@@ -6,11 +6,11 @@
 //!                                        └──────── after-cache trace ────────┘
 //! ```
 //!
-//! Misses count reads and writes. A write miss reads nothing. Pages left at the end are no evictions. Policies that
-//! evict by flash block write all dirty pages of the block before the miss goes on.
+//! Misses count reads and writes. A write miss reads nothing. Pages left at the end are not evictions. Policies that
+//! evict by flash block write all dirty pages of the block before the miss continues.
 //!
-//! Source: dissertation §2.4.1. Invariants of [`Simulation`]: each resident page has one slot and the table finds it;
-//! the policy has exactly the resident slots; there are never more than the capacity.
+//! Source: dissertation §2.4.1. Invariants of [`Simulation`]: each resident page has one slot, and the table finds it;
+//! the policy has exactly the resident slots; resident pages never exceed the capacity.
 
 mod table;
 mod utilization;
@@ -68,9 +68,9 @@ impl std::fmt::Debug for PageRequest {
 /// What a simulation counts, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages asked for.
+    /// Pages requested.
     pub requests: u64,
-    /// Of these, reads.
+    /// Reads among them.
     pub reads: u64,
     /// Found in the cache.
     pub hits: u64,
@@ -84,9 +84,9 @@ pub struct Counts {
     pub evicted_dirty: u64,
 }
 
-/// A simulation whose policy was chosen at run time.
+/// A simulation with a policy chosen at run time.
 pub trait Replay: Send {
-    /// Lets the requests happen in order; `after` is told what reaches the device.
+    /// Runs the requests in order; calls `after` for each request that reaches the device.
     fn feed(&mut self, requests: &[PageRequest], after: &mut dyn FnMut(PageRequest));
 
     /// What was counted so far.
@@ -103,9 +103,9 @@ pub trait Replay: Send {
 pub struct Simulation<P> {
     policy: P,
     table: Table,
-    /// Slots once used and free again.
+    /// Free slots that were used before.
     free: Vec<u32>,
-    /// Slots ever used.
+    /// Number of slots ever used.
     used: u32,
     capacity: u32,
     counts: Counts,
@@ -127,7 +127,7 @@ impl<P: Policy> Simulation<P> {
         self.counts
     }
 
-    /// Lets one request happen; `after` is told what reaches the device.
+    /// Runs one request; calls `after` for each request that reaches the device.
     #[inline]
     pub fn request(&mut self, request: PageRequest, after: &mut impl FnMut(PageRequest)) {
         self.counts.requests += 1;

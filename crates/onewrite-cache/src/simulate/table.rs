@@ -1,29 +1,29 @@
 //! Table: finds the slot of a page.
 //!
-//! Open addressing with linear probing, at most half full, without tombstones: a removal shifts what follows back. An
-//! entry is 32 bits, so that few probes look at anything else:
+//! Open addressing with linear probing, at most half full, without tombstones: a removal shifts the following entries
+//! back. An entry is 32 bits, so that few probes read anything else:
 //!
 //! ```text
 //!   tag: the bits that are left, of the page's hash │ distance from the home entry: 4 bits │ slot
 //! ```
 //!
-//! A distance of 15 stands for 15 and more. Memory is 8 bytes for each page and 4 for each entry: 16 to 24 bytes a
-//! page.
+//! A distance of 15 stands for 15 and more. The table takes 8 bytes for each page and 4 for each entry: 16 to 24 bytes
+//! a page.
 //!
-//! Invariants: every page stands between its home entry and the next empty one, its distance says how far from home; no
-//! page stands twice.
+//! Invariants: every page is between its home entry and the next empty one; its distance gives the entries from home;
+//! no page is in the table twice.
 
 /// An entry without a slot. No slot has all bits of the slot mask set.
 const EMPTY: u32 = u32::MAX;
-/// What makes a page's hash: 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, §6.4).
+/// Multiplier of the hash: 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, §6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Marks a dirty page beside its number.
 const DIRTY: u64 = 1 << 63;
 /// Bits of a distance.
 const DISTANCE_BITS: u32 = 4;
-/// The largest distance that an entry can say; it stands for greater ones, too.
+/// The largest distance in an entry; it also stands for greater ones.
 const DISTANCE_MAX: u32 = (1 << DISTANCE_BITS) - 1;
-/// Most slots: the distance has to fit above.
+/// Most slots: the distance must fit above them.
 pub(crate) const CAPACITY_MAX: u32 = 1 << 27;
 
 /// See the module's head.
@@ -35,7 +35,7 @@ pub(super) struct Table {
     slot_bits: u32,
 }
 
-/// Where a page's search begins, and what its entry holds above the distance.
+/// Where a page's search begins, and the bits of its entry above the distance.
 #[derive(Clone, Copy)]
 struct Home {
     entry: usize,
@@ -43,7 +43,7 @@ struct Home {
 }
 
 impl Table {
-    /// For at most `capacity` pages.
+    /// An empty table for at most `capacity` pages.
     pub(super) fn new(capacity: u32) -> Table {
         assert!(capacity <= CAPACITY_MAX, "a cache of {capacity} pages; at most {CAPACITY_MAX}");
         let entries = (capacity as usize * 2).next_power_of_two();
@@ -67,7 +67,7 @@ impl Table {
         entry & ((1 << self.slot_bits) - 1)
     }
 
-    /// The entry of a page so far from home, without its slot.
+    /// The entry of a page at `distance` from home, without its slot.
     #[inline]
     fn above_slot(&self, tag: u32, distance: u32) -> u32 {
         tag | (distance.min(DISTANCE_MAX) << self.slot_bits)
@@ -116,7 +116,7 @@ impl Table {
         self.entries[entry] = self.above_slot(tag, distance) | slot;
     }
 
-    /// Marks a page dirty; tells whether it was clean.
+    /// Marks a page dirty. Returns whether it was clean.
     #[inline]
     pub(super) fn dirty(&mut self, slot: u32) -> bool {
         let page = &mut self.pages[slot as usize];
@@ -125,7 +125,7 @@ impl Table {
         was_clean
     }
 
-    /// Takes the page of `slot` out; gives its number and whether it is dirty.
+    /// Removes the page of `slot`. Returns its number and whether it was dirty.
     pub(super) fn remove(&mut self, slot: u32) -> (u64, bool) {
         let page = self.number(slot);
         let mut entry = self.home(page).entry;
@@ -136,14 +136,14 @@ impl Table {
         (page, self.pages[slot as usize] & DIRTY != 0)
     }
 
-    /// Reads what removing a slot will read, without waiting for it: victims that do not follow one another in memory
-    /// would else wait for it twice each.
+    /// Prefetches the entry that the removal of `slot` will read. Without this, each removal of scattered victims would
+    /// wait for memory twice.
     #[inline]
     pub(super) fn fetch(&self, slot: u32) {
         std::hint::black_box(self.entries[self.home(self.number(slot)).entry]);
     }
 
-    /// Empties an entry and moves those after it that would not be found any more.
+    /// Empties an entry and moves the following entries that a search would miss otherwise.
     fn close(&mut self, mut hole: usize) {
         let mask = self.entries.len() - 1;
         let mut entry = hole;
@@ -164,7 +164,7 @@ impl Table {
         self.entries[hole] = EMPTY;
     }
 
-    /// How far from its home a page stands.
+    /// Distance of a page from its home, in entries.
     fn distance(&self, entry: usize, found: u32) -> usize {
         let said = (found >> self.slot_bits) & DISTANCE_MAX;
         if said < DISTANCE_MAX {
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Pages whose homes are few, so that distances pass what an entry can say.
+    /// Pages with few different homes, so that distances exceed [`DISTANCE_MAX`].
     #[test]
     fn it_equals_a_map_even_where_pages_crowd() {
         for capacity in [1, 2, 3, 40, 127, 128] {
@@ -207,7 +207,7 @@ mod tests {
             let (mut table, mut model) = (Table::new(capacity), BTreeMap::<u64, (u32, bool)>::new());
             let mut free: Vec<u32> = (0..capacity).collect();
             let inverse = GOLDEN.wrapping_mul(2_u64.wrapping_sub(GOLDEN.wrapping_mul(GOLDEN)));
-            // Newton's iteration for the inverse of an odd number, so that a page with a wanted hash can be named.
+            // Newton's iteration for the inverse of an odd number. With it the test makes a page for a wanted hash.
             let inverse = (0..6).fold(inverse, |x, _| x.wrapping_mul(2_u64.wrapping_sub(GOLDEN.wrapping_mul(x))));
             for _ in 0..20_000 {
                 let hash = (choices.below(3) << 62) | choices.below(200) << 40;

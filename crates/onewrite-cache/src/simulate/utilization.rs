@@ -1,7 +1,7 @@
-//! Utilization: how much of a flash block is written at a time (dissertation figure 2-5).
+//! Utilization: the part of a flash block that one run of writes covers (dissertation figure 2-5).
 //!
-//! The writes of an after-cache trace fall into *runs*: writes, one after the other, to one flash block at ascending
-//! pages. The utilization of a run is its length over the pages of a block. Reads in between do not end a run.
+//! The writes of an after-cache trace form *runs*: successive writes to one flash block at ascending pages. The
+//! utilization of a run is its length divided by the pages of a block. Reads in between do not end a run.
 
 use super::PageRequest;
 
@@ -19,7 +19,7 @@ impl Utilization {
     /// Bins of ten percent each: more than 0 to 10, more than 10 to 20, … percent.
     pub const BINS: usize = 10;
 
-    /// With flash blocks of so many pages, at least one.
+    /// For flash blocks of `block_pages` pages, at least one.
     pub fn new(block_pages: u32) -> Utilization {
         let none = [0; Utilization::BINS];
         Utilization { block_pages: u64::from(block_pages), last_page: None, run_pages: 0, runs: none, pages: none }
@@ -47,7 +47,7 @@ impl Utilization {
         self.run_pages = 0;
     }
 
-    /// Ends the last run; gives for each bin its runs and the pages written in them.
+    /// Ends the last run. Returns the runs of each bin, and the pages written in them.
     pub fn finish(mut self) -> ([u64; Utilization::BINS], [u64; Utilization::BINS]) {
         self.end_run();
         (self.runs, self.pages)

@@ -6,7 +6,7 @@ use crate::Model;
 
 type Dirty = BTreeSet<u64>;
 
-/// Pages by block, and the moment of each block's last use.
+/// Pages by block, with the moment of each block's last use.
 pub struct Fab {
     block_pages: u64,
     blocks: BTreeMap<u64, (BTreeSet<u64>, u64)>,
@@ -46,7 +46,7 @@ struct Block {
     turned_dirty: Vec<u64>,
 }
 
-/// The block used last is last.
+/// The most recently used block is last.
 pub struct Bplru {
     block_pages: u64,
     blocks: Vec<Block>,
@@ -88,7 +88,7 @@ impl Model for Bplru {
     }
 }
 
-/// The block under the hand first.
+/// The block under the hand is first.
 pub struct LbClock {
     block_pages: u64,
     circle: Vec<(u64, BTreeSet<u64>, bool)>,

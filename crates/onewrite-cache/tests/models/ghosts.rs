@@ -1,4 +1,4 @@
-//! Models of the policies that remember what has left.
+//! Models of the policies that remember pages that have left.
 
 use std::collections::BTreeSet;
 

@@ -32,7 +32,7 @@ impl Model for Lru {
     }
 }
 
-/// The page under the hand first: the hand passing on is the first page going to the end.
+/// The page under the hand is first. The hand advances by moving the first page to the end.
 #[derive(Default)]
 pub struct Clock(Vec<(u64, bool)>);
 
@@ -147,7 +147,7 @@ impl Model for LruWsr {
     }
 }
 
-/// Oldest first; the hand is a page, or none.
+/// Oldest first. The hand is a page, or none.
 #[derive(Default)]
 pub struct Sieve {
     pages: Vec<(u64, bool)>,
@@ -174,7 +174,7 @@ impl Model for Sieve {
     }
 }
 
-/// Hits of the optimum, looking ahead through the trace at every eviction.
+/// Hits of the optimum. It looks ahead through the trace at every eviction.
 pub fn optimal_hits(trace: &[PageRequest], capacity: usize) -> u64 {
     let (mut resident, mut hits) = (Vec::new(), 0);
     for (now, request) in trace.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Every policy against a slow, obvious model of itself, on random traces: the same hits, the same evictions in the
-//! same order, and the policy's own check after every request.
+//! Every policy against a slow, simple model of itself, on random traces: the same hits, the same evictions in the same
+//! order. The policy's own check runs after every request.
 
 mod blocks;
 mod ghosts;
@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use onewrite_block::Choices;
 use onewrite_cache::{CacheShape, FutureBuilder, PageNo, PageRequest, PolicyKind};
 
-/// A policy in the plainest words. Pages are named by their numbers; there are no slots.
+/// The simplest form of a policy. Page numbers name the pages; there are no slots.
 pub trait Model {
-    /// A page that is in is read or written; `dirty` does not know of this access yet.
+    /// A page in the cache is read or written. `dirty` does not include this access yet.
     fn hit(&mut self, page: u64, is_write: bool, dirty: &BTreeSet<u64>);
 
-    /// The cache is full: takes out the pages that leave for `incoming`, in order.
+    /// The cache is full: removes and returns the pages that leave for `incoming`, in order.
     fn evict(&mut self, incoming: u64, dirty: &BTreeSet<u64>) -> Vec<u64>;
 
     /// A page comes in.
@@ -68,7 +68,7 @@ impl Modelled {
     }
 }
 
-/// Phases of different kinds, so that hits, scans, sequential writes and loops all occur.
+/// Phases of different kinds: hits, scans, sequential writes and loops all occur.
 fn random_trace(choices: &mut Choices, range: u64, length: usize) -> Vec<PageRequest> {
     let mut trace = Vec::new();
     while trace.len() < length {
@@ -187,7 +187,7 @@ fn s3_fifo_is_its_model() {
     agrees(PolicyKind::S3Fifo, |shape, _| Box::new(ghosts::S3Fifo::new(shape.capacity_pages)));
 }
 
-/// Of pages never used again the model may take another one, so hits are compared, and no policy has more.
+/// Among pages never used again the model may choose another one. So only hits are compared; no policy has more.
 #[test]
 fn nothing_beats_the_optimum() {
     for seed in 0..40 {

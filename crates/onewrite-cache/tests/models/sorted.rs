@@ -6,7 +6,7 @@ use crate::Model;
 
 type Dirty = BTreeSet<u64>;
 
-/// Pages with their bits; the hand is the least page number it has not passed.
+/// Pages with their bits. The hand is the smallest page number that it has not passed.
 #[derive(Default)]
 pub struct SpClock {
     pages: BTreeMap<u64, bool>,
@@ -42,11 +42,11 @@ struct Page {
     number: u64,
     is_dirty: bool,
     count: u64,
-    /// The hand gives it its count.
+    /// Whether it waits for its count from the hand.
     waits: bool,
 }
 
-/// The rules of the design, each worked out anew from all pages whenever it is needed.
+/// The rules of the design. Each value is computed from all pages whenever it is needed.
 pub struct TsClock {
     block_pages: u64,
     circle: Vec<Page>,
@@ -99,7 +99,7 @@ impl TsClock {
             self.circle[at].count = 1;
             return;
         }
-        // It joins the pages that count, if it was not among them, before they are counted.
+        // Before the count, the page joins the pages with a count above zero, if it was not among them.
         self.circle[at].count = self.circle[at].count.max(1);
         if self.counts_at_scan {
             self.circle[at].waits = true;
@@ -112,7 +112,7 @@ impl TsClock {
         (4 * self.non_zero(number / self.block_pages)).div_ceil(self.block_pages)
     }
 
-    /// The hand looks at its page.
+    /// The hand tests its page.
     fn meet(&mut self) {
         let number = self.circle[self.t_hand].number;
         if std::mem::take(&mut self.circle[self.t_hand].waits) {
@@ -160,8 +160,9 @@ impl Model for TsClock {
     }
 
     fn insert(&mut self, page: u64, is_write: bool) {
-        // Just before the hand: the place of a victim under the hand, too, since it has left. While the cache fills the
-        // hand stays on its page; else it ends on the page after the one that it, or the victim under it, was on.
+        // Just before the hand; this is also the place of a victim that was under the hand, since it has left. While
+        // the cache fills, the hand stays on its page. Otherwise it ends on the page after its own, or after the victim
+        // under it.
         let is_first = self.circle.is_empty();
         self.circle
             .insert(self.t_hand.min(self.circle.len()), Page { number: page, is_dirty: false, count: 0, waits: false });
