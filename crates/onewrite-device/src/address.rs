@@ -1,29 +1,31 @@
-//! Addresses: logical page, flash page, flash block, logical block; and the arithmetic between them, said once.
+//! Addresses: logical page, flash page, flash block, logical block; and the arithmetic between them, in one place.
 //!
 //! ```text
 //!   Lpn ──page map──► Ppn ──numbering──► FlashBlock and the page in it
 //!   LogicalBlock ──block map──► FlashBlock
 //! ```
 //!
-//! All are numbers of four bytes, counted from 0: maps hold millions of them. A request names its pages by
-//! [`onewrite_block::Lpn`], the same logical page in eight bytes; [`Lpn::of`] and [`Lpn::wide`] convert at the door.
+//! All are four-byte numbers from 0, because maps hold millions of them. A request names its pages by
+//! [`onewrite_block::Lpn`]: the same logical page in eight bytes. [`Lpn::of`] and [`Lpn::wide`] convert where requests
+//! come in.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A logical page of a device: what the host names. Below the device's number of logical pages, at most 2^30.
+/// A logical page of a device: the address that the host uses. Less than the device's number of logical pages, at most
+/// 2^30.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lpn(pub u32);
 
-/// A flash page: where content lies. A [`Numbering`] says which page of which block it is.
+/// A flash page: the place of content. A [`Numbering`] gives its block and its page in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ppn(pub u32);
 
-/// A flash block: what one erase takes. Below the device's number of blocks.
+/// A flash block: the unit of erase. Less than the device's number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlashBlock(pub u32);
 
-/// A logical block: as many consecutive logical pages as a flash block has pages; what a block map maps.
+/// A logical block: as many consecutive logical pages as a flash block has pages. The unit of a block map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogicalBlock(pub u32);
 
@@ -48,7 +50,7 @@ impl Lpn {
         onewrite_block::Lpn(self.0 as u64)
     }
 
-    /// Its place in a table of logical pages.
+    /// Its index in a table of logical pages.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -68,7 +70,7 @@ impl Lpn {
 }
 
 impl Ppn {
-    /// Its place in a table of flash pages.
+    /// Its index in a table of flash pages.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -76,7 +78,7 @@ impl Ppn {
 }
 
 impl FlashBlock {
-    /// Its place in a table of flash blocks.
+    /// Its index in a table of flash blocks.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -84,13 +86,13 @@ impl FlashBlock {
 }
 
 impl LogicalBlock {
-    /// The logical block of a page, and the page's place in it, where blocks have `block_pages` pages.
+    /// The logical block of a page, and the page's index in it; blocks have `block_pages` pages.
     #[inline]
     pub(crate) const fn place(lpn: Lpn, block_pages: u32) -> (LogicalBlock, u32) {
         (LogicalBlock(lpn.0 / block_pages), lpn.0 % block_pages)
     }
 
-    /// Its first page, where blocks have `block_pages` pages.
+    /// Its first page; blocks have `block_pages` pages.
     #[inline]
     pub(crate) const fn first(self, block_pages: u32) -> Lpn {
         Lpn(self.0 * block_pages)
@@ -101,7 +103,7 @@ impl LogicalBlock {
         LogicalBlock(pages.start.0 / block_pages)..LogicalBlock(pages.end.0.div_ceil(block_pages))
     }
 
-    /// Its place in a table of logical blocks.
+    /// Its index in a table of logical blocks.
     #[inline]
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
@@ -160,13 +162,13 @@ pub(crate) fn each<A: Address>(
     (range.start.number()..range.end.number()).map(A::numbered)
 }
 
-/// The addresses from `first` on, without end.
+/// The addresses from `first` on, without an end.
 #[inline]
 pub(crate) fn from<A: Address>(first: A) -> impl Iterator<Item = A> + use<A> {
     (first.number()..).map(A::numbered)
 }
 
-/// The places of a range of logical pages in a table of them.
+/// The indices of a range of logical pages in a table of logical pages.
 #[inline]
 pub(crate) const fn indices(range: &Range<Lpn>) -> Range<usize> {
     range.start.index()..range.end.index()
@@ -213,18 +215,18 @@ impl MapEntry {
         if self.0 < MapEntry::MARK.0 { Some(Ppn(self.0)) } else { None }
     }
 
-    /// The entry with this word; on flash an entry is its word.
+    /// The entry of a word. On flash an entry is its word.
     pub(crate) const fn of_word(word: u32) -> MapEntry {
         MapEntry(word)
     }
 
-    /// The word that an entry is on flash.
+    /// The word of an entry on flash.
     pub(crate) const fn word(self) -> u32 {
         self.0
     }
 }
 
-/// How flash pages are numbered: block after block, the pages of a block one after another.
+/// How flash pages are numbered: block after block, and the pages of a block in order.
 pub(crate) trait Numbering: Copy {
     /// Page `page` of a block.
     fn ppn(self, block: FlashBlock, page: u32) -> Ppn;
@@ -246,10 +248,11 @@ pub(crate) trait Numbering: Copy {
     }
 }
 
-/// Every block begins at a multiple of a power of two. Numbers between the end of a block and the next one are unused.
+/// Every block starts at a multiple of a power of two. The numbers between the end of a block and the next one are
+/// unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Aligned {
-    /// Bits of a page's number that say which page of its block it is.
+    /// Low bits of a page's number; they give the page's index in its block.
     bits: u32,
 }
 
@@ -260,7 +263,7 @@ impl Aligned {
         Aligned { bits: pages_per_block.next_power_of_two().trailing_zeros() }
     }
 
-    /// How many numbers the pages of `blocks` blocks span, unused ones included.
+    /// Size of the number range of `blocks` blocks, with the unused numbers.
     pub(crate) const fn page_numbers(self, blocks: u32) -> u32 {
         blocks << self.bits
     }
@@ -278,7 +281,7 @@ impl Numbering for Aligned {
     }
 }
 
-/// Every number is used: a block begins where the one before ends.
+/// Every number is used: a block starts where the one before ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dense {
     /// Pages of a block.
@@ -301,7 +304,7 @@ impl Numbering for Dense {
 mod tests {
     use super::*;
 
-    /// Every page of some blocks is found where it was put, and no two pages share a number.
+    /// Every page of a few blocks is found where it was put, and no two pages share a number.
     fn is_one_to_one(numbering: impl Numbering, block_pages: u32) {
         let mut last = None;
         for block in each(FlashBlock(0)..FlashBlock(5)) {

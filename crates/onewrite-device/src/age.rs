@@ -1,15 +1,15 @@
-//! Age: the past of a device, written before anything is measured.
+//! Age: the past of a device, written before any measurement.
 //!
-//! The flash of a new device is blank: the first writes take free blocks and cost no collection and no merge. A device
-//! that was in use has no blank blocks left: a write costs from the start what it will always cost. The past is another
-//! tenant's: every page holds something (zeros, which take no memory), and nobody trimmed it. After it the device
-//! rests; time and counters begin anew, wear stays.
+//! The flash of a new device is blank: the first writes take free blocks and need no collection and no merge. A used
+//! device has no blank blocks left: a write has its steady cost from the start. The past belongs to another user: every
+//! page holds content (zeros, which take no memory), and no page was trimmed. After the past the device rests. Time and
+//! counters start again; wear stays.
 
 use onewrite_block::Choices;
 
 use crate::address::Lpn;
 
-/// What was written to a device before.
+/// Writes that the device got before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Age {
     /// Nothing.
@@ -17,16 +17,16 @@ pub enum Age {
     New,
     /// Every page once, in order.
     Filled,
-    /// After that, single pages at random over the whole device, until write amplification is steady or two capacities
-    /// are written.
+    /// Every page once in order, then single pages at random over the whole device. It ends when write amplification is
+    /// steady or two capacities are written.
     Steady,
 }
 
 /// Seed of the random pages.
 const SEED: u64 = 1;
-/// Capacities after which random writes end at the latest.
+/// Random writes end after this many capacities at the latest.
 const CAPACITIES_MAX: u64 = 2;
-/// Write amplification is steady when it differs by less than this share between two spans.
+/// Write amplification is steady if two successive spans differ by less than this share.
 const RESTS_WITHIN: f64 = 0.03;
 
 impl Age {
@@ -40,29 +40,29 @@ impl Age {
     }
 }
 
-/// How write amplification is watched.
+/// How write amplification is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     /// Pages of a span.
     pub(crate) pages: u64,
-    /// Spans that are not judged.
+    /// First spans that do not count.
     pub(crate) ignored: u64,
 }
 
 impl Spans {
-    /// For layers that collect when their spare blocks are used up: that must have happened.
+    /// For layers that collect when their spare blocks are used up; the ignored spans use them up.
     pub(crate) fn of_pages(logical_pages: u64) -> Spans {
         Spans { pages: (logical_pages / 8).max(1), ignored: 4 }
     }
 
-    /// For layers with log blocks, which merge as soon as these are full.
+    /// For layers with log blocks. They merge as soon as the log blocks are full.
     pub(crate) fn of_blocks(logical_pages: u64, log_pages: u64) -> Spans {
         Spans { pages: log_pages.clamp(1, (logical_pages / 8).max(1)), ignored: 2 }
     }
 }
 
-/// Writes pages at random until write amplification rests; `write` takes a span of pages and gives the flash pages
-/// programmed.
+/// Writes pages at random until write amplification is steady. `write` writes a span of pages and returns the flash
+/// pages programmed.
 pub(crate) fn until_steady(logical_pages: u64, spans: Spans, mut write: impl FnMut(&[Lpn]) -> u64) {
     let mut choices = Choices::new(SEED).stream("age", 0);
     let mut before = f64::INFINITY;

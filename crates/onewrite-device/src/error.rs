@@ -1,4 +1,4 @@
-//! What can go wrong before a device exists; a device that exists answers with `DeviceError`.
+//! Errors before a device exists. An existing device reports `DeviceError`.
 
 use thiserror::Error;
 
@@ -8,12 +8,12 @@ pub enum Error {
     /// There is no such profile.
     #[error("there is no device profile {name:?}; known are {known}")]
     UnknownProfile {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// All names, separated by commas.
         known: String,
     },
-    /// The text of a profile is not one.
+    /// The text is not a valid profile.
     #[error("device profile {name:?}: {message}")]
     Profile {
         /// The profile.
@@ -21,18 +21,18 @@ pub enum Error {
         /// What is wrong, and where.
         message: String,
     },
-    /// No flash of that size can be laid out.
+    /// No flash layout has that size.
     #[error("an emulated SSD takes whole pages of 4 KiB, from 4 MiB to 4 TiB; {bytes} bytes were asked for")]
     Capacity {
-        /// The size asked for.
+        /// The requested size.
         bytes: u64,
     },
-    /// More log blocks than a hybrid layer has room for.
+    /// The request has more log blocks than the hybrid layer can have.
     #[error("{asked} log blocks were asked for; the spare blocks of {bytes} bytes allow {most}: --log-blocks {most}")]
     LogBlocks {
-        /// So many were asked for.
+        /// Requested log blocks.
         asked: u32,
-        /// So many can be.
+        /// Most log blocks possible.
         most: u32,
         /// Bytes of the device.
         bytes: u64,
@@ -42,13 +42,13 @@ pub enum Error {
     Host {
         /// File or block device.
         path: String,
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
-        /// What kind of failure it was.
+        /// The kind of failure.
         kind: std::io::ErrorKind,
         /// The system's words.
         message: String,
-        /// What to do about it.
+        /// What the user can do.
         cure: &'static str,
     },
     /// A file or block device of the host is in use: mounted, or open elsewhere.
@@ -56,9 +56,9 @@ pub enum Error {
     Busy {
         /// File or block device.
         path: String,
-        /// As in "it is …": who uses it, by name where that can be told.
+        /// The user, completing "it is …"; by name if known.
         by: String,
-        /// What to do about it.
+        /// What the user can do.
         cure: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Latencies: a histogram (three significant digits, memory independent of its length) and its summary.
+//! Latencies: a histogram with three significant digits, and its summary. Its memory does not grow with its length.
 
 use hdrhistogram::Histogram;
 use onewrite_block::Nanos;
@@ -8,29 +8,29 @@ use serde::Serialize;
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
-/// What a histogram comes to, in nanoseconds.
+/// Summary of a histogram, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latency {
     /// Spans recorded.
     pub count: u64,
     /// Their mean.
     pub mean: u64,
-    /// Half are no longer.
+    /// Half of the spans are at most this long.
     pub p50: u64,
-    /// 99% are no longer.
+    /// 99% of the spans are at most this long.
     pub p99: u64,
-    /// 99.9% are no longer.
+    /// 99.9% of the spans are at most this long.
     pub p99_9: u64,
     /// The longest.
     pub max: u64,
 }
 
-/// One step of a histogram that is not empty.
+/// One non-empty step of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LatencyStep {
-    /// Spans up to this many nanoseconds (and above the step before).
+    /// Upper bound of the step, ns. The step before gives its lower bound.
     pub up_to: u64,
-    /// How many.
+    /// Spans in this step.
     pub count: u64,
 }
 
@@ -58,7 +58,7 @@ impl Latencies {
         }
     }
 
-    /// The histogram in doublings from 1 µs on, empty steps left out.
+    /// The histogram in doublings from 1 µs on, without empty steps.
     pub fn steps(&self) -> Vec<LatencyStep> {
         let steps = self.0.iter_log(1000, 2.0);
         let all =

@@ -1,6 +1,6 @@
-//! Devices behind the door of `onewrite-block`: the emulated SSD, memory cards, and disks of the host.
+//! Devices for the contract of `onewrite-block`: the emulated SSD, memory cards, hard disk, and disks of the host.
 //!
-//! [`Profile`] is a device on paper: `Profile::load("sata-850pro")?.device(None)?` builds it, switched on and blank.
+//! [`Profile`] describes a device: `Profile::load("sata-850pro")?.device(None)?` builds it, switched on and blank.
 //! [`FileDisk`] is a file or block device of the host.
 //!
 //! ```

@@ -1,9 +1,9 @@
-//! Micro-benchmark: what a device does, measured from outside with requests alone.
+//! Micro-benchmark: the behaviour of a device, measured with requests only.
 //!
-//! Everything runs on any [`Device`] in its own time and gives serialisable results: throughput and latency by pattern,
-//! operation and depth; the cost of FLUSH against dirty bytes; a read from the buffer against one from flash and the
-//! sizes at which pages leave the buffer (`papers/003` §3.1); and how much an fsync after every hundred writes costs
-//! (`papers/001` §6.1). [`measure`] does all of it; the parts can be called alone.
+//! Everything runs on any [`Device`] in its own time and gives serialisable results. It measures throughput and latency
+//! by pattern, operation and depth; the cost of FLUSH against dirty bytes; a read from the buffer against a read from
+//! flash, and the sizes at which pages leave the buffer (`papers/003` §3.1); the cost of an fsync after every hundred
+//! writes (`papers/001` §6.1). [`measure`] does all of it; the parts can be called alone.
 
 use onewrite_block::{
     Cause, Choices, Completion, Device, KIB, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, Pattern, PowerCut, Request,
@@ -16,19 +16,19 @@ use crate::latency::{Latencies, Latency};
 use crate::profile::Profile;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Repetitions of each size in the buffer probe; each writes some more pages before it.
+/// Repetitions of each size in the buffer probe. Each repetition first writes some more pages.
 const PROBE_PHASES: u64 = 24;
 const PROBE_PHASE_PAGES: u64 = 1;
-/// Bytes written before a sustained speed is measured, and while it is: more than any buffer holds.
+/// Bytes written before and during the measurement of a sustained speed: more than any buffer holds.
 const WARM_UP_BYTES: u64 = 64 * MIB;
 const SUSTAINED_BYTES: u64 = 32 * MIB;
 /// Pages in one write of the buffer probe.
 const PROBE_PAGES: u64 = 8;
 
-/// How a device was loaded.
+/// A load on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Load {
-    /// Ascending addresses, or random ones.
+    /// Random addresses, or ascending ones.
     pub is_random: bool,
     /// Writes, or reads.
     pub is_write: bool,
@@ -36,16 +36,16 @@ pub struct Load {
     pub request_bytes: u64,
     /// Requests under way.
     pub depth: u32,
-    /// Writes between two FLUSHes, each waited for; 0 for none.
+    /// Writes between two FLUSHes; 0 for none. The load waits for each FLUSH.
     pub flush_every: u64,
 }
 
-/// What came of a load.
+/// Results of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Throughput {
     /// The load.
     pub load: Load,
-    /// Requests per second; zero where the device takes no time.
+    /// Requests per second; zero if the device takes no time.
     pub iops: f64,
     /// Megabytes (10⁶) per second.
     pub mb_s: f64,
@@ -53,43 +53,43 @@ pub struct Throughput {
     pub latency: Latency,
 }
 
-/// What a FLUSH costs after writes.
+/// Cost of a FLUSH after writes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct FlushCost {
     /// Bytes written since the last FLUSH.
     pub dirty_bytes: u64,
-    /// How long the FLUSH took.
+    /// Time of the FLUSH.
     pub nanos: u64,
 }
 
-/// A read from the buffer against one from flash, and when pages leave the buffer.
+/// A read from the buffer against a read from flash, and when pages leave the buffer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BufferProbe {
-    /// A 4 KiB read just after its write.
+    /// Time of a 4 KiB read just after its write.
     pub buffer_read_nanos: u64,
-    /// A 4 KiB read after write and FLUSH.
+    /// Time of a 4 KiB read after write and FLUSH.
     pub flash_read_nanos: u64,
-    /// Bytes written from which on page 0 is sometimes read from flash; `None` if never up to 8 MiB.
+    /// From this many bytes written on, page 0 is sometimes read from flash; `None` if never up to 8 MiB.
     pub eviction_begins_bytes: Option<u64>,
-    /// Bytes written from which on page 0 is always read from flash.
+    /// From this many bytes written on, page 0 is always read from flash.
     pub eviction_certain_bytes: Option<u64>,
 }
 
-/// The largest drop of write throughput through an fsync after every hundred writes.
+/// The largest drop of write throughput by an fsync after every hundred writes.
 #[derive(Clone, Debug, Serialize)]
 pub struct SyncDrop {
-    /// Throughput without over throughput with, at the worst point.
+    /// Throughput without fsync divided by throughput with it, at the worst point.
     pub times: f64,
     /// The load at that point, with its FLUSHes.
     pub worst: Load,
 }
 
-/// Everything that [`measure`] finds.
+/// All results of [`measure`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Micro {
     /// Name of the profile.
     pub profile: String,
-    /// Capacity that was measured.
+    /// Measured capacity.
     pub capacity_bytes: u64,
     /// Random and sequential, read and write, depth 1 and 32.
     pub throughput: Vec<Throughput>,
@@ -101,7 +101,7 @@ pub struct Micro {
     pub sync_drop: SyncDrop,
 }
 
-/// A device that is being loaded, and its time.
+/// A device under load, and its time.
 pub struct Bench<D: Device + ?Sized = dyn PowerCut> {
     device: Box<D>,
     now: Nanos,
@@ -111,13 +111,13 @@ pub struct Bench<D: Device + ?Sized = dyn PowerCut> {
 }
 
 impl<D: Device + ?Sized> Bench<D> {
-    /// Loads `device` from now on; random addresses come from `seed`.
+    /// Loads `device` from now on; `seed` gives the random addresses.
     pub fn new(device: Box<D>, seed: u64) -> Bench<D> {
         let choices = Choices::new(seed).stream("micro", 0);
         Bench { device, now: Nanos::ZERO, choices, next_seed: 1, completed: Vec::new() }
     }
 
-    /// The same with a device whose time has already come to `now`.
+    /// The same bench for a device whose time is already `now`.
     pub fn starting_at(self, now: Nanos) -> Bench<D> {
         Bench { now, ..self }
     }
@@ -155,10 +155,10 @@ impl<D: Device + ?Sized> Bench<D> {
         }
     }
 
-    /// Carries one operation out and gives the time it took.
+    /// Runs one operation and returns its time.
     ///
     /// # Panics
-    /// If the device refuses it: a benchmark has no use for a failing device.
+    /// If the device refuses it: the benchmark needs a device that works.
     pub fn one(&mut self, operation: Operation) -> Nanos {
         let start = self.now;
         self.device.submit(Token(u32::MAX), Request::new(operation, Cause::Data), start);
@@ -170,7 +170,7 @@ impl<D: Device + ?Sized> Bench<D> {
     /// Reads pages, one request at a time.
     ///
     /// # Panics
-    /// If the device cannot give them.
+    /// If the device fails to read them.
     pub fn read(&mut self, start: Lpn, count: u32) -> Vec<Page> {
         let request = Request::read(start, count, Cause::Data);
         self.device.submit(Token(u32::MAX), request, self.now);
@@ -190,7 +190,7 @@ impl<D: Device + ?Sized> Bench<D> {
         }
     }
 
-    /// Lets everything that goes on in the background end.
+    /// Runs until all background work has ended.
     pub fn settle(&mut self) {
         while let Some(moment) = self.device.next_event().moment() {
             self.now = moment;
@@ -210,7 +210,7 @@ impl<D: Device + ?Sized> Bench<D> {
         self.settle();
     }
 
-    /// Carries out `requests` requests of `load` over the first `range_pages` pages.
+    /// Runs `requests` requests of `load` over the first `range_pages` pages.
     pub fn run(&mut self, load: Load, requests: u64, range_pages: u64) -> Throughput {
         let start = self.now;
         let depth = load.depth.min(self.device.geometry().queue_depth);
@@ -301,8 +301,8 @@ pub fn flush_costs(profile: &Profile, capacity_bytes: u64) -> Result<Vec<FlushCo
     Ok(sizes.map(cost).to_vec())
 }
 
-/// Finds out what the write buffer does, as `papers/003` §3.1 did: write some bytes in order, read page 0, and see by
-/// its latency where it was.
+/// Measures the write buffer as `papers/003` §3.1 did: writes some bytes in order and reads page 0. The latency shows
+/// where the page was.
 ///
 /// # Errors
 /// If no device of that size can be made.
@@ -354,8 +354,8 @@ impl<D: Device + ?Sized> Bench<D> {
     }
 }
 
-/// The largest drop of write throughput through an fsync after every hundred writes, over block sizes of 4 KiB to 1
-/// MiB, sequential and random, depth 64. An fsync is a FLUSH: the file system's part is not the device's.
+/// The largest drop of write throughput by an fsync after every hundred writes: block sizes of 4 KiB to 1 MiB,
+/// sequential and random, depth 64. An fsync is a FLUSH here: the work of the file system is not part of the device.
 ///
 /// # Errors
 /// If no device of that size can be made.

@@ -1,9 +1,9 @@
 //! Write amplification: an FTL alone, without time, content or map log.
 //!
 //! The experiment of the dissertation's section 2.2.2: the host writes random ranges of the size of a flash block, but
-//! only a share of the pages in each. How many pages does the flash program for each page of the host? [`Replay`] is
-//! the page-level FTL for any trace: map and block lists of the emulated SSD on a single die, greedy victims, host and
-//! moved pages apart. The other layers are those of [`crate::ftl`].
+//! only a share of the pages in each. The result is the number of flash pages programmed for each page of the host.
+//! [`Replay`] is the page-level FTL for any trace: map and block lists of the emulated SSD on a single die, greedy
+//! victims, separate blocks for host pages and moved pages. [`crate::ftl`] has the other layers.
 
 use onewrite_block::{Choices, GIB, PAGE_SIZE};
 use serde::Serialize;
@@ -19,19 +19,19 @@ const BLOCK_PAGES: u32 = 1024;
 const CAPACITY_BYTES: u64 = 16 * GIB;
 /// Spare blocks of `ftl-16g`, in percent of its capacity.
 const SPARE_PERCENT: u64 = 15;
-/// Collection begins below this number of free blocks.
+/// Collection starts below this number of free blocks.
 const FREE_BLOCKS_MIN: usize = 2;
 
-/// What the experiment found.
+/// Result of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waf {
     /// Flash pages programmed for each host page, over the second half of the random phase.
     pub waf: f64,
-    /// Host pages written in all.
+    /// Host pages written in total.
     pub host_pages: u64,
 }
 
-/// One stream's block and how many of its pages are programmed.
+/// A stream's block and the number of its programmed pages.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     block: Option<FlashBlock>,
@@ -39,7 +39,7 @@ struct Open {
 }
 
 impl Open {
-    /// The next page of the block, which is valid from now on.
+    /// Takes the next page of the block and counts it as valid.
     #[inline]
     fn append(&mut self, numbering: Aligned, blocks: &mut Blocks) -> Ppn {
         let block = self.block.expect("a stream writes to a block");
@@ -64,11 +64,11 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A blank FTL for `logical_pages` pages in blocks of `block_pages`, a power of two, and `spare_percent` percent of
-    /// further blocks.
+    /// A blank FTL for `logical_pages` pages in blocks of `block_pages`, a power of two, with `spare_percent` percent
+    /// more blocks.
     ///
     /// # Panics
-    /// If there are fewer than four spare blocks: the two streams and their collection need them.
+    /// If there are fewer than four spare blocks: the two streams and their collection need four.
     pub fn new(logical_pages: u32, block_pages: u32, spare_percent: u64) -> Replay {
         assert!(block_pages.is_power_of_two(), "blocks of {block_pages} pages; a power of two is needed");
         let data_blocks = logical_pages.div_ceil(block_pages);
@@ -122,7 +122,7 @@ impl Replay {
         }
     }
 
-    /// A free block for a stream whose block is full.
+    /// A free block for a stream; closes its full block.
     fn next_block(&mut self, full: Open) -> Open {
         if let Some(full) = full.block {
             self.blocks.close(full);
@@ -131,7 +131,7 @@ impl Replay {
         Open { block: Some(block), filled: 0 }
     }
 
-    /// Empties the block with the fewest valid pages.
+    /// Collects the block with the fewest valid pages.
     fn collect(&mut self) {
         let victim = self.blocks.fewest_valid(0).expect("spare blocks leave something to collect");
         self.blocks.choose(victim);
@@ -165,7 +165,7 @@ impl Replay {
     }
 }
 
-/// What the experiment asks of an FTL.
+/// The operations of an FTL that the experiment needs.
 trait Subject {
     fn put(&mut self, lpn: Lpn);
     fn host_pages(&self) -> u64;
@@ -202,9 +202,9 @@ impl<T: Ftl> Subject for T {
     }
 }
 
-/// Runs the experiment on `ftl-16g`: its capacity once in order, then three capacities of random 4 MiB blocks of the
-/// first `range_bytes`, of each block `block_utilization_percent` percent of the pages, chosen at random, in ascending
-/// order.
+/// Runs the experiment on `ftl-16g`. First it writes the capacity once in order. Then it writes three capacities of
+/// random 4 MiB blocks in the first `range_bytes`. In each block it writes a random `block_utilization_percent` percent
+/// of the pages, in ascending order.
 ///
 /// # Panics
 /// If the share is not 1 to 100 percent, or the range is smaller than a block or larger than the device.
@@ -213,24 +213,25 @@ pub fn run(block_utilization_percent: u32, range_bytes: u64, seed: u64) -> Waf {
     measure(&mut Replay::new(pages, BLOCK_PAGES, SPARE_PERCENT), block_utilization_percent, range_bytes, seed)
 }
 
-/// The device of the experiment, as a layer has it.
+/// The size and layout of the experiment's device, for a layer.
 pub fn space() -> FtlPlan {
     FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64)
 }
 
-/// [`run`] on FAST instead, with at most `random_blocks` random log blocks; none for as many as the spare blocks allow.
+/// [`run`] on FAST instead, with at most `random_blocks` random log blocks; `None` for as many as the spare blocks
+/// allow.
 ///
 /// # Panics
-/// As there.
+/// Like [`run`].
 pub fn run_fast(block_utilization_percent: u32, range_bytes: u64, seed: u64, random_blocks: Option<u32>) -> Waf {
     let space = space();
     measure(&mut Fast::new(FastPlan { space, random_blocks }), block_utilization_percent, range_bytes, seed)
 }
 
-/// [`run`] on BAST instead, with at most `log_blocks` log blocks; none for as many as the spare blocks allow.
+/// [`run`] on BAST instead, with at most `log_blocks` log blocks; `None` for as many as the spare blocks allow.
 ///
 /// # Panics
-/// As there.
+/// Like [`run`].
 pub fn run_bast(block_utilization_percent: u32, range_bytes: u64, seed: u64, log_blocks: Option<u32>) -> Waf {
     let space = space();
     measure(&mut Bast::new(BastPlan { space, log_blocks }), block_utilization_percent, range_bytes, seed)
@@ -239,7 +240,7 @@ pub fn run_bast(block_utilization_percent: u32, range_bytes: u64, seed: u64, log
 /// [`run`] on DFTL instead, with a mapping cache of `cache_bytes`.
 ///
 /// # Panics
-/// As there, or if the cache holds no entry.
+/// Like [`run`], or if the cache holds no entry.
 pub fn run_dftl(block_utilization_percent: u32, range_bytes: u64, seed: u64, cache_bytes: u64) -> Waf {
     let space = FtlPlan::of_bytes(CAPACITY_BYTES, BLOCK_PAGES, SPARE_PERCENT as f64);
     measure(&mut Dftl::new(DftlPlan { space, cache_bytes }), block_utilization_percent, range_bytes, seed)
@@ -286,7 +287,7 @@ impl Writer {
         }
     }
 
-    /// Writes whole blocks until `pages` pages or a few more are written.
+    /// Writes whole blocks until at least `pages` pages are written.
     fn write(&mut self, ftl: &mut impl Subject, pages: u64) {
         let end = ftl.host_pages() + pages;
         while ftl.host_pages() < end {
@@ -296,7 +297,7 @@ impl Writer {
         }
     }
 
-    /// The first steps of a shuffle choose the pages.
+    /// Chooses random pages by the first steps of a shuffle.
     fn choose_pages(&mut self) {
         self.chosen.fill(false);
         for place in 0..self.pages_per_block {

@@ -1,6 +1,6 @@
-//! Carrier: who carries work out.
+//! Carrier: does the work.
 //!
-//! [`Inline`] does it at once with blocking calls, [`Threads`](super::threads::Threads) do so beside the run, and the
+//! [`Inline`] does it at once with blocking calls. [`Threads`](super::threads::Threads) do the same beside the run. The
 //! [`Ring`](super::ring::Ring) gives it to the kernel.
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::work::Work;
 
-/// Work that has ended, under the number with which it was given.
+/// Ended work, with the number under which it was given.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) number: usize,
@@ -17,22 +17,22 @@ pub(super) struct Ended {
     pub(super) result: io::Result<()>,
 }
 
-/// Carries work out, many at once and in any order; [`Line`](super::line::Line) gives nothing that conflicts.
+/// Does many pieces of work at once, in any order; [`Line`](super::line::Line) gives no two that conflict.
 ///
 /// # Contract
-/// Everything that is given ends, and gives its memory back when the kernel no longer uses it. When work ends while the
-/// run waits, the carrier rings the bell that it was made with. Dropping it waits for what is under way.
+/// All given work ends. It returns its memory when the kernel no longer uses it. If work ends while the run waits, the
+/// carrier rings the bell that it was made with. Dropping the carrier waits for work under way.
 pub(super) trait Carrier {
-    /// Puts work under way; gives it back if it has ended at once.
+    /// Starts work; returns it if it ends at once.
     fn give(&mut self, number: usize, work: Work) -> Option<Ended>;
 
-    /// Appends what has ended; waits for nothing.
+    /// Appends the ended work. Does not wait.
     fn collect(&mut self, ended: &mut Vec<Ended>);
 
-    /// Whether [`Carrier::collect`] has something to do before the run may wait.
+    /// Whether [`Carrier::collect`] has work to do before the run may wait.
     fn is_ready(&self) -> bool;
 
-    /// Waits until nothing is under way, and appends what has ended.
+    /// Waits until no work is under way, and appends the ended work.
     fn finish(&mut self, ended: &mut Vec<Ended>);
 }
 

@@ -1,4 +1,4 @@
-//! Hold: an image or disk kept from others while it is open, and refused if others have it.
+//! Hold: keeps others out of an image or disk while it is open; refuses one that others use.
 //!
 //! | | reads | writes |
 //! |---|---|---|
@@ -7,10 +7,10 @@
 //! | file behind a loop device | both: the file's, and the device's | both |
 //!
 //! The kernel claims a block device, or its partition's disk, for a mounted file system, swap, device mapper and md.
-//! Nothing waits: what is taken is refused at once, by the name of its user. Only what udev looks at for a moment is
-//! tried again.
+//! Nothing waits: an image or disk in use is refused at once, with the name of its user. The exception is udev, which
+//! looks at a device only for a moment: then it tries again.
 //!
-//! A file system that has no `flock` lets everybody in: there only loop devices and swap are seen.
+//! A file system without `flock` lets everybody in: there this module sees only loop devices and swap.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -25,12 +25,12 @@ use super::open::refuse;
 use super::users::{self, Loop, Use};
 use crate::error::Error;
 
-/// What a file or disk is opened for.
+/// Why a file or disk is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To be read, beside others that read.
+    /// For reading, beside other readers.
     Shared,
-    /// To be changed, with nobody beside.
+    /// For changes, with no other user.
     Alone,
 }
 
@@ -40,15 +40,15 @@ pub struct Hold {
     _files: Vec<File>,
 }
 
-/// Times that a lock of udev, or one whose holder is gone when it is looked for, is tried again.
+/// Number of tries for a lock that udev holds, or whose holder has gone meanwhile.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Hold {
-    /// Holds what exists at `path`, without opening it for anything.
+    /// Holds the file or disk at `path` without opening it for use.
     ///
     /// # Errors
-    /// If it cannot be read, or others have it.
+    /// If it cannot be read, or others use it.
     pub fn take(path: &Path, access: Access) -> Result<Hold, Error> {
         let metadata = std::fs::metadata(path).map_err(|error| unread(path, &error))?;
         if metadata.file_type().is_block_device() {
@@ -60,7 +60,7 @@ impl Hold {
         Ok(hold)
     }
 
-    /// Holds the regular file `file`, which was opened as `path`, for as long as both live.
+    /// Holds the regular file `file`, which was opened as `path`, while both live.
     pub(super) fn file(path: &Path, file: &File, access: Access) -> Result<Hold, Error> {
         let metadata = file.metadata().map_err(|error| unread(path, &error))?;
         if let Some(found) = users::of_file(metadata.dev(), metadata.ino()) {
@@ -102,7 +102,7 @@ fn busy(path: &Path, Use { by, cure }: Use) -> Error {
     Error::Busy { path: path.display().to_string(), by, cure }
 }
 
-/// Holds the loop device `one` whose file is at `path`. Where it may not be opened, its uses are looked for by name.
+/// Holds the loop device `one` on the file at `path`. If it may not be opened, looks for its users by name.
 fn behind(path: &Path, one: &Loop, access: Access) -> Result<Vec<File>, Error> {
     let device = one.device.display();
     let told = |found: Use| {
@@ -120,7 +120,7 @@ fn behind(path: &Path, one: &Loop, access: Access) -> Result<Vec<File>, Error> {
     }
 }
 
-/// Locks a block device and claims it; to be read, only tries whether it could be claimed.
+/// Locks a block device and claims it. For reading, only tests whether a claim would succeed.
 fn claim(path: &Path, metadata: &Metadata, access: Access) -> Result<Vec<File>, Error> {
     let open = |flags: OFlags| {
         let flags = (flags | OFlags::NONBLOCK).bits() as i32;
@@ -138,7 +138,7 @@ fn claim(path: &Path, metadata: &Metadata, access: Access) -> Result<Vec<File>, 
                 if let Some(found) = users::of_device(device) {
                     return Err(busy(path, found));
                 }
-                // Another reader may be trying at this moment.
+                // Another reader may be testing at this moment.
                 if tries == TRIES {
                     break;
                 }

@@ -1,29 +1,29 @@
-//! Line: which requests go together, and which wait for others.
+//! Line: which requests run together, and which wait for others.
 //!
-//! Its one idea: requests that touch the same pages keep the order in which they came, unless all of them read. So a
-//! page reads as if one request followed the other, although the kernel carries out many at once in any order, and
-//! would let a read see half of a write.
+//! Its one idea: requests that touch the same pages keep their order of arrival, unless all of them read. So a page
+//! reads as if the requests ran one after another. The kernel does many at once in any order, and without this rule a
+//! read could see half of a write.
 //!
 //! # Invariants
 //! - No two requests under way conflict ([`Footprint::conflicts`]).
 //! - A request waits only while it conflicts with one that came before it.
-//! - One FLUSH or SHARE is under way at a time: the kernel tells each failed write-back to one `fdatasync` only, so
-//!   that of two side by side the other would succeed. The FLUSHes that wait go together: one `fdatasync`, begun after
-//!   all of them came, covers each.
+//! - One FLUSH or SHARE is under way at a time. The kernel reports each failed write-back to one `fdatasync` only, so a
+//!   second one beside it would succeed. Waiting FLUSHes go together: one `fdatasync`, started after all of them came,
+//!   covers each.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use onewrite_block::{Lpn, Operation, Token};
 
-/// What a request touches.
+/// The pages and durability that a request touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Footprint {
     Reads(Range<u64>),
     /// A write or trim of pages.
     Changes(Range<u64>),
     Flush,
-    /// A SHARE: any page, and it makes durable, too.
+    /// A SHARE: conflicts with any page, and makes content durable as a FLUSH does.
     Share,
 }
 
@@ -52,11 +52,11 @@ impl Footprint {
     }
 }
 
-/// Whom the end of a request is told.
+/// The requests that complete together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) first: Token,
-    /// The other FLUSHes that go with it.
+    /// The other FLUSHes that this one covers.
     pub(super) others: Vec<Token>,
 }
 
@@ -67,10 +67,10 @@ struct Entry<T> {
     load: T,
 }
 
-/// See the module's head. What is to be done for a request is a `T`.
+/// See the module's head. A `T` is the work of a request.
 #[derive(Debug)]
 pub(super) struct Line<T> {
-    /// By number.
+    /// Indexed by number.
     under_way: Vec<Option<(Footprint, Tokens)>>,
     waiting: VecDeque<Entry<T>>,
 }
@@ -88,7 +88,7 @@ impl<T> Line<T> {
         self.waiting.push_back(Entry { tokens, footprint, load });
     }
 
-    /// The next request that may begin now; it is under way then, by the number that is given, until [`Line::leave`].
+    /// The next request that may begin now, and its number. It is under way until [`Line::leave`].
     pub(super) fn next(&mut self) -> Option<(usize, T)> {
         let index = (0..self.waiting.len()).find(|&index| self.may_begin(index))?;
         let mut entry = self.waiting.remove(index).expect("just found");
@@ -103,7 +103,7 @@ impl<T> Line<T> {
         Some((number, entry.load))
     }
 
-    /// The request of this number has ended; gives whom to tell.
+    /// Ends the request of this number; returns the tokens to complete.
     ///
     /// # Panics
     /// If it is not under way.
@@ -124,7 +124,7 @@ impl<T> Line<T> {
         !under_way.chain(before).any(|other| footprint.conflicts(other))
     }
 
-    /// Takes the FLUSHes with `entry` that wait, up to the next SHARE.
+    /// Adds the waiting FLUSHes before the next SHARE to `entry`.
     fn gather_flushes(&mut self, entry: &mut Entry<T>) {
         let end = self.waiting.iter().position(|other| other.footprint == Footprint::Share);
         let mut place = 0;
@@ -144,7 +144,7 @@ impl<T> Line<T> {
 mod tests {
     use super::*;
 
-    /// `r3-5` reads pages 3 and 4, `w` writes, `f` flushes, `s` shares.
+    /// `r3-5` reads pages 3 and 4; `w` writes, `f` flushes, `s` shares.
     fn footprint(text: &str) -> Footprint {
         let range = || {
             let (start, end) = text[1..].split_once('-').unwrap();
@@ -164,7 +164,7 @@ mod tests {
         line
     }
 
-    /// The requests that may begin together, by their place in `texts`, round by round.
+    /// The requests that begin together in each round, by their index in `texts`.
     fn rounds(texts: &[&str]) -> Vec<Vec<Vec<u32>>> {
         let (mut line, mut rounds) = (line(texts), Vec::new());
         while !line.is_empty() {
@@ -174,7 +174,7 @@ mod tests {
         rounds
     }
 
-    /// Ends a request; gives whom to tell.
+    /// Ends a request; returns the tokens to complete.
     fn told(line: &mut Line<()>, number: usize) -> Vec<u32> {
         let Tokens { first, others } = line.leave(number);
         [first].into_iter().chain(others).map(|token| token.0).collect()

@@ -1,12 +1,11 @@
 //! File disk: a file or block device of the host.
 //!
-//! FLUSH is `fdatasync`, TRIM punches a hole (on block devices: discards), SHARE reflinks where the file system below
-//! can (`reflink`), and what a power cut may lose is what the host's own storage may lose.
+//! FLUSH is `fdatasync`. TRIM punches a hole (on block devices: discards). SHARE reflinks if the file system below can
+//! (`reflink`). A power cut may lose what the host's own storage may lose.
 //!
-//! In **virtual time** it is a disk that takes no time: a request is carried out when it is submitted, with blocking
-//! calls, and completes at that moment. In **wall time** many requests are under way at once, through io_uring or
-//! threads ([`Submission`]), and end when they end; what is only a copy from or to the host's page cache is made at
-//! once.
+//! In **virtual time** the disk takes no time: it does a request at submission, with blocking calls, and completes it
+//! at that moment. In **wall time** many requests are under way at once, through io_uring or threads ([`Submission`]),
+//! and end at unknown moments. Pure copies from or to the host's page cache are done at once.
 //!
 //! ```text
 //!   submit ──► line (what conflicts waits) ──► carrier (ring, threads, or inline) ──► kernel
@@ -14,11 +13,11 @@
 //!                 └───────────────── advance: end of a request ◄────────────────────────┘
 //! ```
 //!
-//! Linux tells a failed write-back once and then takes the lost pages for clean, so that a later `fdatasync` succeeds.
-//! Hence after a failed FLUSH or SHARE the disk takes nothing more that changes it: each such request that has not
-//! begun fails as that one did.
+//! Linux reports a failed write-back once and then treats the lost pages as clean: a later `fdatasync` succeeds. So
+//! after a failed FLUSH or SHARE the disk refuses every change: each changing request that has not begun fails with the
+//! same error.
 //!
-//! While it is open, others are kept out, and what others have in use is refused (`hold`).
+//! While it is open, it keeps others out; it refuses a file or disk that others use (`hold`).
 
 mod carrier;
 mod hold;
@@ -50,26 +49,26 @@ use work::{Alignment, Extent, Work};
 pub use hold::{Access, Hold};
 pub use users::loops_on;
 
-/// Who carries requests out in wall time. In virtual time it is always [`Submission::Blocking`].
+/// How requests are done in wall time. In virtual time it is always [`Submission::Blocking`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
     /// The run itself, one request after another.
     Blocking,
     /// A few threads.
     Threads,
-    /// The kernel, through io_uring; threads where it refuses that.
+    /// The kernel, through io_uring; threads if it refuses that.
     Ring,
 }
 
-/// Places in the submission queue: more than requests may be under way.
+/// Places in the submission queue: more than the queue depth of the disk.
 const RING_ENTRIES: u32 = 64;
 
-/// Threads that carry requests out where there is no ring. They wait for the disk, not for a core.
+/// Threads that do requests if there is no ring. They wait for the disk, not for a core.
 const THREADS: usize = 8;
 
 /// See the module's head.
 pub struct FileDisk {
-    /// Declared before the file and the lock, which have to outlive what is under way.
+    /// Declared first, so that it is dropped before the file and the lock, which work under way needs.
     carrier: Box<dyn Carrier>,
     line: Line<Operation>,
     file: Arc<File>,
@@ -77,13 +76,13 @@ pub struct FileDisk {
     done: Vec<Completion>,
     now: Nanos,
     counters: Counters,
-    /// Direct past the host's page cache.
+    /// Whether transfers bypass the host's page cache.
     alignment: Alignment,
-    /// What wall time is to use.
+    /// The submission requested for wall time.
     wanted: Submission,
-    /// What is used now.
+    /// The submission in use.
     submission: Submission,
-    /// The FLUSH or SHARE that failed.
+    /// The error of the failed FLUSH or SHARE.
     lost: Option<DeviceError>,
     _hold: Hold,
 }
@@ -113,18 +112,18 @@ impl FileDisk {
         }
     }
 
-    /// The same disk, submitting like this when it is attached to a run in wall time.
+    /// The same disk; it submits in this way when it is attached to a run in wall time.
     pub fn submitting(mut self, wanted: Submission) -> FileDisk {
         self.wanted = wanted;
         self
     }
 
-    /// Who carries requests out now.
+    /// How requests are done now.
     pub fn submission(&self) -> Submission {
         self.submission
     }
 
-    /// The carrier for a run in wall time with this bell, or in virtual time without one.
+    /// The carrier for a run: in wall time with its bell, in virtual time without one.
     fn carrier(&self, bell: Option<Bell>) -> (Submission, Box<dyn Carrier>) {
         let file = &self.file;
         let inline = || Box::new(Inline(Arc::clone(file)));
@@ -138,7 +137,7 @@ impl FileDisk {
         }
     }
 
-    /// Puts under way what has to wait for nothing.
+    /// Starts the requests that need not wait.
     fn begin(&mut self) {
         while let Some((number, operation)) = self.line.next() {
             let ended = match &self.lost {
@@ -153,7 +152,7 @@ impl FileDisk {
         }
     }
 
-    /// A copy from or to the host's page cache is made at once: it takes less time than to ask for it.
+    /// Copies from or to the host's page cache are done at once: a copy takes less time than a submission.
     fn give(&mut self, number: usize, operation: Operation) -> Option<Ended> {
         let mut work = self.work(operation);
         let is_cached = self.submission != Submission::Blocking && self.alignment == Alignment::Any;
@@ -213,7 +212,7 @@ impl Device for FileDisk {
         self.begin();
     }
 
-    /// Waits for what is under way, whose end nobody learns; a failed FLUSH among it is remembered.
+    /// Waits for work under way; nobody gets its completions. It remembers a failed FLUSH.
     fn attached(&mut self, bell: Option<Bell>) {
         let mut ended = Vec::new();
         self.carrier.finish(&mut ended);

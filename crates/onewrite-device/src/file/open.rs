@@ -1,4 +1,4 @@
-//! Open: how a file or block device of the host becomes a disk, and how it is refused.
+//! Open: opens a file or block device of the host as a disk, or refuses it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ pub(super) fn refuse(path: &Path, operation: &'static str, error: &io::Error, cu
     Error::Host { path: path.display().to_string(), operation, kind: error.kind(), message: error.to_string(), cure }
 }
 
-/// What to do where a file cannot be opened to be written.
+/// The cure if a file cannot be opened for writing.
 fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {
     let is_refused = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
     match is_refused && File::open(path).is_ok() {
@@ -24,7 +24,7 @@ fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {
     }
 }
 
-/// What helps where a file could not be made longer.
+/// The cure if a file cannot be extended.
 fn cure_of_extending(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => {
@@ -36,8 +36,8 @@ fn cure_of_extending(error: &io::Error) -> &'static str {
 }
 
 impl FileDisk {
-    /// Opens an existing file or block device, to be changed by nobody else; its size is the disk's, less an incomplete
-    /// last page.
+    /// Opens an existing file or block device; no one else may change it meanwhile. Its size is the disk's size,
+    /// without an incomplete last page.
     ///
     /// # Errors
     /// If it cannot be opened for reading and writing, holds no page, or others have it in use ([`Error::Busy`]).
@@ -49,10 +49,10 @@ impl FileDisk {
         FileDisk::of(path, file, hold, Access::Alone)
     }
 
-    /// [`FileDisk::open`] past the host's page cache (`O_DIRECT`), so that reads and writes reach the device.
+    /// [`FileDisk::open`] with `O_DIRECT`: reads and writes bypass the host's page cache.
     ///
     /// # Errors
-    /// As there, or if the file system below cannot.
+    /// As [`FileDisk::open`], or if the file system below has no `O_DIRECT`.
     pub fn open_direct(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
         let path = path.as_ref();
         let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
@@ -65,12 +65,12 @@ impl FileDisk {
         Ok(FileDisk { alignment: Alignment::Direct, ..FileDisk::of(path, file, hold, Access::Alone)? })
     }
 
-    /// Opens an existing file or block device to be read, beside others that read; takes no permission to write, and
-    /// every request that changes something fails. An incomplete last page is read with zeros behind its end.
+    /// Opens an existing file or block device for reading, beside other readers. It needs no write permission; every
+    /// changing request fails. An incomplete last page is filled with zeros.
     ///
     /// # Errors
-    /// If it cannot be opened for reading, is empty, or others change it ([`Error::Busy`]); a mounted disk changes
-    /// underneath, so that it is refused, too.
+    /// If it cannot be opened for reading, is empty, or others change it ([`Error::Busy`]). A mounted disk changes, so
+    /// it is refused, too.
     pub fn view(path: impl AsRef<Path>) -> Result<FileDisk, Error> {
         let path = path.as_ref();
         let (file, hold) = held(path, Access::Shared, |options| {
@@ -81,11 +81,11 @@ impl FileDisk {
         FileDisk::of(path, file, hold, Access::Shared)
     }
 
-    /// Opens a file, made or lengthened to `bytes` if it is not as long; a block device keeps its size.
+    /// Opens a file; creates it or extends it to `bytes` if it is shorter. A block device keeps its size.
     ///
     /// # Errors
-    /// If it cannot be made or is shorter than a page, or others have it in use; a file that was not there before is
-    /// not left behind.
+    /// If it cannot be created, is shorter than a page, or is in use by others. A file that this call created is
+    /// removed.
     pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<FileDisk, Error> {
         let path = path.as_ref();
         let is_new = match OpenOptions::new().write(true).create_new(true).open(path) {
@@ -95,13 +95,13 @@ impl FileDisk {
         };
         let made = FileDisk::make(path, bytes);
         if is_new && made.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. })) {
-            // If it cannot be removed either, what went wrong before is the error to tell.
+            // If the removal also fails, the caller still gets the first error.
             let _ = std::fs::remove_file(path);
         }
         made
     }
 
-    /// The same disk, called `path` in messages: what it will be called once it is whole.
+    /// The same disk, called `path` in messages: its final name.
     pub fn called(mut self, path: &Path) -> FileDisk {
         self.geometry.name = path.display().to_string();
         self
@@ -147,7 +147,7 @@ impl FileDisk {
     }
 }
 
-/// Opens `path` with `open` and holds it: what is open in the end is what the path names.
+/// Opens `path` with `open` and holds it. In the end the open file is the one that the path names.
 fn held(
     path: &Path,
     access: Access,
@@ -161,7 +161,7 @@ fn held(
     loop {
         let file = open()?;
         let hold = Hold::file(path, &file, access)?;
-        // Another program may have put a new file into its place before the lock was taken.
+        // Another program may have replaced the file before the lock was taken.
         match (file.metadata(), std::fs::metadata(path)) {
             (Ok(open), Ok(named)) if (open.dev(), open.ino()) != (named.dev(), named.ino()) => continue,
             _ => return Ok((file, hold)),

@@ -1,16 +1,16 @@
-//! Reflink: SHARE on a file, by `FICLONERANGE` on the file itself.
+//! Reflink: SHARE on a file, by `FICLONERANGE` within the file.
 //!
-//! The file system then names one block of its own in both places, and gives a place a block of its own again when it
-//! is written. Neighbouring pairs go in one call, an `fdatasync` ends the request.
+//! The file system then uses one of its blocks in both places. A later write gives a place a block of its own again.
+//! Neighbouring pairs go in one call; an `fdatasync` ends the request.
 //!
 //! # Invariants
-//! - When a request has completed, all of its pairs are durable, and so is what their sources held: the kernel writes
-//!   dirty pages of a source out before it clones.
-//! - A process killed, or the power lost, in the middle leaves some pairs done and others not; each page is old or new.
-//!   So `Geometry::share_atomic` is false.
+//! - After completion all pairs of a request are durable, and so is the content of their sources: the kernel writes
+//!   dirty pages of a source before it clones.
+//! - If the process is killed or the power fails in the middle, some pairs are done and others not; each page is old or
+//!   new. So `Geometry::share_atomic` is false.
 //!
-//! Whether the file system can is found by trying it on a file without a name in the image's directory: the image
-//! itself is not touched. Source: `ioctl_ficlonerange(2)`.
+//! A trial on an unnamed file in the image's directory shows whether the file system can do it; the image itself is not
+//! touched. Source: `ioctl_ficlonerange(2)`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,7 +21,7 @@ use std::path::Path;
 use onewrite_block::{Lpn, PAGE_SIZE, Remap};
 use reflink_copy::ReflinkBlockBuilder;
 
-/// Pairs in one request: bounded by nothing but patience, since no other request is served meanwhile.
+/// Most pairs in one request. Only patience limits it: no other request runs meanwhile.
 pub(super) const PAIRS_MAX: u32 = 1024;
 
 const CURE: &str = "put the image on XFS (mkfs.xfs -m reflink=1, blocks of 4 KiB) or Btrfs";
@@ -32,7 +32,7 @@ pub(super) fn share(file: &File, pairs: &[Remap]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Pairs whose sources follow each other as their targets do.
+/// Groups of pairs with consecutive sources and consecutive targets.
 fn runs(pairs: &[Remap]) -> impl Iterator<Item = &[Remap]> {
     let follows = |one: Lpn, next: Lpn| one.0 + 1 == next.0;
     pairs.chunk_by(move |one, next| follows(one.source, next.source) && follows(one.target, next.target))
@@ -46,7 +46,7 @@ fn clone_pages(file: &File, first: Remap, count: usize) -> io::Result<()> {
     cloned.from_offset(offset(first.source)).to_offset(offset(first.target)).reflink_block()
 }
 
-/// Tries whether single pages of `file`, which was opened as `path`, can be cloned.
+/// Tests whether single pages of `file`, which was opened as `path`, can be cloned.
 ///
 /// # Errors
 /// Why not, with the cure.
@@ -71,7 +71,7 @@ pub(super) fn trial(path: &Path, file: &File) -> Result<(), String> {
     }
 }
 
-/// A file without a name, gone when it is closed, in the directory where the image really is.
+/// An unnamed file in the real directory of the image; it disappears when closed.
 fn beside(path: &Path) -> io::Result<File> {
     let path = path.canonicalize()?;
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -79,7 +79,7 @@ fn beside(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(flags).mode(0o600).open(directory)
 }
 
-/// Whether a page cloned to an odd place reads as its source, and still does when that is written over.
+/// Whether a page cloned to an unaligned place reads as its source, also after the source is overwritten.
 fn clones(scratch: &File) -> io::Result<bool> {
     let (old, new) = ([1; PAGE_SIZE], [2; PAGE_SIZE]);
     let pair = Remap { source: Lpn(0), target: Lpn(3) };

@@ -1,4 +1,4 @@
-//! Ring: carries work out through io_uring; the kernel rings the run's bell when something has ended.
+//! Ring: does work through io_uring. The kernel rings the run's bell when work has ended.
 //!
 //! ```text
 //!   give ──► unsent ──collect──► submission queue ──► kernel ──► completion queue ──collect──► Ended
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! # Invariants
-//! - The kernel reads and fills memory of work in `table` only. Work leaves `table` when its completion was taken, or
-//!   before it was sent; [`Ring`] is dropped only after all of it has left.
-//! - No more is in the kernel's hands than its completion queue holds.
+//! - The kernel reads and fills only memory of work in `table`. Work leaves `table` after its completion was taken or
+//!   before it was sent. [`Ring`] is dropped only after all work has left.
+//! - The kernel never has more work than its completion queue holds.
 //!
-//! What it refuses at the moment (EAGAIN), trims of file systems that have none, and SHARE go to a thread. Source:
-//! io_uring(7), io_uring_enter(2).
+//! Threads do the work that the kernel refuses for now (EAGAIN), trims that the file system cannot do, and SHARE.
+//! Source: io_uring(7), io_uring_enter(2).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,26 +29,26 @@ use super::carrier::{Carrier, Ended};
 use super::threads::Threads;
 use super::work::{Direction, Extent, PUNCH, Work};
 
-/// What is asked of the kernel.
+/// Operations that the kernel must support.
 const OPERATIONS: [u8; 4] = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
 
 /// See the module's head.
 pub(super) struct Ring {
     ring: IoUring,
     file: Arc<File>,
-    /// Work under way, by number; what threads do is not here.
+    /// Work under way, by number, without the work of threads.
     table: Vec<Option<Work>>,
-    /// Numbers of `table` that are not yet in the submission queue.
+    /// Numbers of `table` that are not in the submission queue yet.
     unsent: VecDeque<usize>,
-    /// How many are in the submission queue or with the kernel.
+    /// Pieces of work in the submission queue or in the kernel.
     sent: usize,
-    /// How many of them are in the submission queue.
+    /// Pieces of work in the submission queue.
     queued: usize,
     threads: Threads,
 }
 
 impl Ring {
-    /// A ring of `entries` places for `file`, that rings `bell`.
+    /// A ring of `entries` places for `file`. It rings `bell`.
     ///
     /// # Errors
     /// If the kernel refuses io_uring, or lacks an operation.
@@ -73,7 +73,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Whether the kernel takes anything, since some allow to make a ring and not to use it.
+    /// Tests whether the kernel accepts work: some systems let a process make a ring but not use it.
     fn try_out(&mut self) -> io::Result<()> {
         let mut queue = self.ring.submission();
         #[expect(unsafe_code, reason = "io_uring takes nothing else")]
@@ -86,7 +86,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Moves as much as there is room for into the submission queue.
+    /// Moves as much work as fits into the submission queue.
     fn fill(&mut self) {
         let room = self.ring.params().cq_entries() as usize - self.sent;
         let mut queue = self.ring.submission();
@@ -95,8 +95,8 @@ impl Ring {
             let work = self.table[number].as_mut().expect("what is unsent is in the table");
             let entry = entry(work, Fd(self.file.as_raw_fd())).user_data(number as u64);
             #[expect(unsafe_code, reason = "io_uring takes nothing else")]
-            // SAFETY: the entry's memory belongs to work of `table`, which keeps it in place until its completion, and
-            // the file is open as long as this.
+            // SAFETY: the entry's memory belongs to work of `table`, which keeps it in place until its completion. The
+            // file is open as long as the ring.
             let pushed = unsafe { queue.push(&entry) };
             pushed.expect("there is room");
             self.sent += 1;
@@ -104,11 +104,11 @@ impl Ring {
         self.queued = queue.len();
     }
 
-    /// Gives the submission queue to the kernel and waits for so many completions.
+    /// Gives the submission queue to the kernel and waits for `wanted` completions.
     fn enter(&mut self, wanted: usize) {
         match self.ring.submit_and_wait(wanted) {
             Ok(_) => (),
-            // The next time.
+            // Try again later.
             Err(error) if is_passing(&error) => (),
             Err(error) => panic!("io_uring_enter: {error}: it was tried out, and its entries are good"),
         }
@@ -123,7 +123,7 @@ impl Ring {
         }
     }
 
-    /// Takes the kernel's answer: a count, or an error below zero.
+    /// Handles the kernel's answer: a count, or a negative error.
     fn take(&mut self, number: usize, answer: i32, ended: &mut Vec<Ended>) {
         let answer = usize::try_from(answer).map_err(|_| io::Error::from_raw_os_error(-answer));
         let mut work = self.table[number].take().expect("what completes is in the table");
@@ -175,7 +175,7 @@ fn entry(work: &mut Work, file: Fd) -> squeue::Entry {
     }
 }
 
-/// Whether the kernel takes the same again later.
+/// Whether the kernel may accept the same call later.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY];
     passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::file::work::Alignment;
 
-    /// A ring on a file of 8 pages, if there are rings here.
+    /// A ring on a file of 8 pages, if io_uring works here.
     fn ring(name: &str) -> Option<Ring> {
         let path = std::env::temp_dir().join(format!("onewrite-ring-{}-{name}", std::process::id()));
         std::fs::write(&path, vec![7; 8 * PAGE_SIZE]).unwrap();
@@ -253,7 +253,7 @@ mod tests {
         ring.inspect_err(|error| eprintln!("SKIPPED: the kernel refuses io_uring: {error}")).ok()
     }
 
-    /// Lets the kernel answer `answer` to `work` instead of carrying it out, and then carry out what is asked next.
+    /// Answers `work` with `answer` in place of the kernel. If the work is not done, the kernel does the rest.
     fn answered(ring: &mut Ring, work: Work, answer: i32) -> Vec<Ended> {
         let mut ended = Vec::new();
         assert!(ring.give(0, work).is_none());
@@ -279,7 +279,7 @@ mod tests {
             assert!(matches!(&ended[..], [Ended { result: Ok(()), number: 0, .. }]), "{answer}: {ended:?}");
             let ended = answered(&mut ring, Work::read(Lpn(begin), 2, Alignment::Direct), error(Errno::INTR));
             let [Ended { work: Work::Read(read), result: Ok(()), .. }] = &ended[..] else { panic!("{ended:?}") };
-            // What the kernel said it had taken, and had not, is the file's.
+            // The answer claimed these bytes without a transfer, so they are still the file's bytes.
             let kept = usize::try_from(answer).unwrap_or(0);
             assert_eq!((read.bytes()[kept], read.bytes()[2 * PAGE_SIZE - 1]), (1, 2));
             assert!(kept == 0 || read.bytes()[..kept].iter().all(|byte| *byte == 7), "{answer}");

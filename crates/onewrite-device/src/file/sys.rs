@@ -1,4 +1,4 @@
-//! Sys: what only the kernel knows and no library asks it; with `ring`, the only place of this crate with `unsafe`.
+//! Sys: kernel calls that no library offers. With `ring`, the only place of this crate with `unsafe`.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,11 +18,11 @@ struct LoopStatus {
 /// LOOP_GET_STATUS64 of linux/loop.h.
 const LOOP_GET_STATUS64: Opcode = 0x4c05;
 
-/// Device and inode of the file behind a loop device, as the kernel has them; `None` where it does not say.
+/// Device and inode of the file behind a loop device, as the kernel reports them; `None` if it does not.
 pub(super) fn file_behind(device: &Path) -> Option<(u64, u64)> {
     let flags = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(device).ok()?;
-    // SAFETY: the request writes one `struct loop_info64`, of 232 bytes as `LoopStatus`, and keeps nothing.
+    // SAFETY: the request writes one `struct loop_info64`, of 232 bytes like `LoopStatus`, and keeps no pointer.
     #[expect(unsafe_code, reason = "only the kernel knows which file it is, and no library asks it")]
     let status = unsafe { ioctl(&file, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }.ok()?;
     Some((status.device, status.inode))

@@ -1,4 +1,4 @@
-//! The file disk with carriers that are told what happens, and the real ones at their limits.
+//! The file disk with scripted carriers, and the real carriers at their limits.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ fn write(lpn: u64, byte: u8) -> Request {
     Request::write(Lpn(lpn), vec![page(byte)], Cause::Data)
 }
 
-/// Work that was given, until a test ends it.
+/// Given work, until a test ends it.
 #[derive(Clone, Default)]
 struct Script(Rc<RefCell<Given>>);
 
@@ -33,7 +33,7 @@ struct Given {
 }
 
 impl Script {
-    /// What is under way, by name, in the order in which it was given.
+    /// The names of work under way, in the order in which it was given.
     fn under_way(&self) -> Vec<&'static str> {
         self.0.borrow().under_way.iter().map(|(_, work)| work.name()).collect()
     }
@@ -67,7 +67,7 @@ impl Carrier for Script {
     }
 }
 
-/// A disk of 16 pages whose requests end when the script says so.
+/// A disk of 16 pages; the script ends its requests.
 struct Told {
     disk: FileDisk,
     script: Script,
@@ -87,7 +87,7 @@ impl Told {
         (0..).zip(requests).for_each(|(token, request)| self.disk.submit(Token(token), request, Nanos::ZERO));
     }
 
-    /// What has completed: the token, and whether it succeeded.
+    /// The completions: the token, and whether the request succeeded.
     fn completed(&mut self) -> Vec<(u32, bool)> {
         let mut completed = Vec::new();
         self.disk.advance(Nanos::ZERO, &mut completed);
@@ -105,7 +105,7 @@ impl Drop for Told {
 fn after_a_failed_flush_what_has_not_begun_fails_and_what_is_under_way_ends() {
     let mut told = Told::new("lost");
     let read = Request::read(Lpn(1), 1, Cause::Data);
-    // 0 and 1 are under way with 2; 3 and 4 wait for 2, 5 for 0, 6 for 1.
+    // 0 and 1 are under way with 2. 3 and 4 wait for 2; 5 waits for 0, and 6 for 1.
     let flush = || Request::flush(Cause::Data);
     told.submit([write(0, 1), write(1, 1), flush(), flush(), flush(), write(0, 2), read]);
     assert_eq!(told.script.under_way(), ["write", "write", "flush"]);
@@ -160,7 +160,7 @@ fn a_flush_that_fails_between_two_runs_is_remembered() {
     assert_eq!(told.completed(), [(0, false)]);
 }
 
-/// Carriers that work beside the run, on a file of 64 pages of 7: threads, and rings of few and many places.
+/// Carriers that work beside the run, on a file of 64 pages of the byte 7: threads, and rings of few and many places.
 fn carriers(name: &str, mut judge: impl FnMut(&str, Box<dyn Carrier>, &Arc<File>)) {
     let bell = Bell::new().unwrap();
     for (kind, entries) in [("threads", 0), ("ring", 1), ("ring", 2), ("ring", 64)] {

@@ -1,5 +1,4 @@
-//! Threads: carry work out with blocking calls beside the run, where the kernel has no io_uring for us, and whatever it
-//! lacks.
+//! Threads: do work with blocking calls beside the run, if io_uring is not available or lacks an operation.
 
 use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +10,7 @@ use onewrite_block::Bell;
 use super::carrier::{Carrier, Ended};
 use super::work::Work;
 
-/// A few threads, started when there is work for the first time.
+/// A few threads; they start with the first work.
 pub(super) struct Threads {
     file: Arc<File>,
     bell: Bell,
@@ -52,7 +51,7 @@ impl Crew {
                     let next = queue.lock().expect("nobody panics while holding this").recv();
                     let Ok((number, mut work)) = next else { return };
                     let result = work.carry_out(&file);
-                    // The disk waits for what is under way, so that somebody takes it.
+                    // The disk waits for work under way, so there is a receiver.
                     let _ = done.send(Ended { number, work, result });
                     bell.ring();
                 }
@@ -93,7 +92,7 @@ impl Drop for Threads {
         let Some(Crew { work, threads, .. }) = self.crew.take() else { return };
         drop(work);
         for thread in threads {
-            // One that panicked has told so; nothing of it is left.
+            // A panic was already reported; there is nothing to clean up.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! Users: who has a file or block device of the host in use, as the kernel tells it in `/proc` and `/sys`.
+//! Users: who uses a file or block device of the host, as the kernel lists it in `/proc` and `/sys`.
 //!
-//! Everything here is for naming: what keeps two users apart are `flock` and `O_EXCL` (`hold`). A use that cannot be
-//! seen from here, since it is in another namespace or was never listed, is none.
+//! This module only names users; `flock` and `O_EXCL` (`hold`) keep two users apart. A use that is invisible here, in
+//! another namespace or never listed, counts as none.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -12,12 +12,12 @@ use super::sys::file_behind;
 /// Major and minor number.
 pub(super) type Number = (u32, u32);
 
-/// What makes a file or device unfit to be opened, and what to do about it.
+/// A reason not to open a file or device, and the cure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Use {
-    /// As in "IMAGE is …".
+    /// Completes "IMAGE is …".
     pub by: String,
-    /// What to do.
+    /// What the user can do.
     pub cure: String,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn number(packed: u64) -> Number {
     (rustix::fs::major(packed), rustix::fs::minor(packed))
 }
 
-/// The use of a block device that the kernel lists: a mount, swap, a device built on it; of a disk, also those of its
-/// partitions.
+/// The use of a block device that the kernel lists: a mount, swap, or a device built on it. For a disk, also the uses
+/// of its partitions.
 pub(super) fn of_device(device: Number) -> Option<Use> {
     mounted(device)
         .or_else(|| swap(|swap| swap.file_type().is_block_device() && number(swap.rdev()) == device))
@@ -73,7 +73,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// Btrfs and others mount under a number of their own and name the device.
+    /// Btrfs and others mount under a device number of their own and name the device as the source.
     fn is_of(&self, device: Number) -> bool {
         let is_source =
             |metadata: fs::Metadata| metadata.file_type().is_block_device() && number(metadata.rdev()) == device;
@@ -89,7 +89,7 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { number: parse_number(fields.get(2)?)?, source: plain(source), place: plain(fields.get(4)?) })
 }
 
-/// Text with blanks, tabs, line breaks and backslashes as octal numbers, made plain.
+/// Replaces octal numbers in text by blanks, tabs, line breaks and backslashes.
 fn plain(escaped: &str) -> String {
     let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     pairs.iter().fold(escaped.to_owned(), |text, (code, letter)| text.replace(code, letter))
@@ -107,7 +107,7 @@ fn swap(is_it: impl Fn(&fs::Metadata) -> bool) -> Option<Use> {
     Some(Use { by: "in use as swap".into(), cure: format!("take it out first (swapoff {path})") })
 }
 
-/// Device mapper, md and others that lie on it.
+/// Device mapper, md and others that use it.
 fn held(about: &Path) -> Option<Use> {
     let holders = names_in(&about.join("holders"));
     let by = format!("in use by {}", holders.first()?);
@@ -121,7 +121,7 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Every loop device that has a file.
+/// Every loop device with a file.
 pub(super) fn loops() -> Vec<Loop> {
     names_in(Path::new("/sys/block")).iter().filter_map(|name| looped(name)).collect()
 }
@@ -134,23 +134,23 @@ fn looped(name: &str) -> Option<Loop> {
     Some(Loop { device: Path::new("/dev").join(name), number, backing })
 }
 
-/// The loop devices whose file this is, by whatever name: one that is gone, or was given in another namespace, leads
-/// nowhere.
+/// The loop devices on this file, under any of its names. A device whose file was deleted or belongs to another
+/// namespace may not be found.
 pub(super) fn loops_of(device: u64, inode: u64) -> Vec<Loop> {
     let by_path = |one: &Loop| fs::metadata(&one.backing).map(|backing| (backing.dev(), backing.ino())).ok();
     let is_it = |one: &Loop| file_behind(&one.device).or_else(|| by_path(one)) == Some((device, inode));
     loops().into_iter().filter(is_it).collect()
 }
 
-/// The loop devices whose file is at `path` now; of what is no regular file none.
+/// The loop devices on the regular file that is at `path` now; none for any other kind of file.
 pub fn loops_on(path: &Path) -> Vec<PathBuf> {
     let found = fs::metadata(path).ok().filter(fs::Metadata::is_file);
     let loops = found.map(|found| loops_of(found.dev(), found.ino())).unwrap_or_default();
     loops.into_iter().map(|one| one.device).collect()
 }
 
-/// Programs that hold a `flock` on the file, as `1234 (name)`; a number of a file system that stacks on others is not
-/// the one that its files tell, so that then the inode alone decides.
+/// Programs that hold a `flock` on the file, as `1234 (name)`. On a stacked file system the lock list and the file may
+/// give different device numbers; then the inode alone decides.
 pub(super) fn lockers(device: u64, inode: u64) -> Vec<String> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let of_inode: Vec<Lock> = locks.lines().filter_map(lock).filter(|lock| lock.inode == inode).collect();

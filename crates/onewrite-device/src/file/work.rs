@@ -1,9 +1,9 @@
-//! Work: what one request asks of the kernel, with the memory that the kernel reads or fills.
+//! Work: the kernel operation of a request, with the memory that the kernel reads or fills.
 //!
 //! # Invariants
-//! - Work owns its memory, which stays at one place until the work is dropped: the kernel may use it meanwhile.
-//! - [`Transfer::take`] alone judges what a read or write of the kernel gave, so that every carrier treats short
-//!   transfers, interruptions and the end of the file alike.
+//! - Work owns its memory. The memory does not move until the work is dropped: the kernel may use it.
+//! - Only [`Transfer::take`] judges the kernel's result of a read or write. So every carrier treats short transfers,
+//!   interruptions and the end of the file in the same way.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -15,14 +15,14 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::reflink;
 
-/// Alignment of memory that suits every direct transfer.
+/// Alignment of memory that is valid for every direct transfer.
 const DIRECT_ALIGNMENT: usize = 4096;
 
-/// How memory has to lie.
+/// Required alignment of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alignment {
     Any,
-    /// As transfers past the host's page cache need it.
+    /// Alignment for transfers that bypass the host's page cache.
     Direct,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Work {
     Share(Vec<Remap>),
 }
 
-/// Bytes of the file.
+/// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) offset: u64,
@@ -63,7 +63,7 @@ impl Work {
         Work::Write(Transfer { memory, begin, done: 0, offset })
     }
 
-    /// The word for error messages, as [`Operation::name`](onewrite_block::Operation::name) has it.
+    /// The word for error messages, the same as [`Operation::name`](onewrite_block::Operation::name).
     pub(super) fn name(&self) -> &'static str {
         match self {
             Work::Read(_) => "read",
@@ -74,8 +74,8 @@ impl Work {
         }
     }
 
-    /// Does what is a copy between our memory and the host's page cache: a write, and a read of what is there.
-    /// `None` if something is left for a carrier.
+    /// Does the work if it is a pure copy between our memory and the host's page cache: a write, or a read of cached
+    /// bytes. `None` if a carrier must do the rest.
     pub(super) fn copy(&mut self, file: &File) -> Option<io::Result<()>> {
         match self {
             Work::Read(transfer) => {
@@ -89,7 +89,7 @@ impl Work {
         }
     }
 
-    /// Does it with blocking calls.
+    /// Does the work with blocking calls.
     pub(super) fn carry_out(&mut self, file: &File) -> io::Result<()> {
         match self {
             Work::Read(transfer) => loop {
@@ -113,7 +113,7 @@ impl Work {
     }
 }
 
-/// Empty memory with capacity for `length` bytes from the given index on, to which it is filled up.
+/// Empty memory with capacity for `length` bytes from the returned index on. The memory is filled up to that index.
 fn room(length: usize, alignment: Alignment) -> (Vec<u8>, usize) {
     if alignment == Alignment::Any {
         return (Vec::with_capacity(length), 0);
@@ -124,7 +124,7 @@ fn room(length: usize, alignment: Alignment) -> (Vec<u8>, usize) {
     (memory, begin)
 }
 
-/// Where the bytes of a transfer go.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the file into memory.
@@ -133,9 +133,9 @@ pub(super) enum Direction {
     Out,
 }
 
-/// A read or write, and how far it is.
+/// A read or write, and its progress.
 pub(super) struct Transfer {
-    /// Never grows after it was made, so that it stays where it is.
+    /// Its length never exceeds its first capacity, so that it does not move.
     memory: Vec<u8>,
     /// Index of the first byte in `memory`.
     begin: usize,
@@ -153,12 +153,12 @@ impl std::fmt::Debug for Transfer {
 }
 
 impl Transfer {
-    /// What was read, or is written.
+    /// The bytes read or to write.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.memory[self.begin..]
     }
 
-    /// What is still to do.
+    /// The remaining bytes.
     pub(super) fn rest(&self) -> Extent {
         Extent { offset: self.offset + self.done as u64, length: self.rest_bytes().len() as u64 }
     }
@@ -171,8 +171,8 @@ impl Transfer {
         &mut self.memory[self.begin + self.done..]
     }
 
-    /// Takes the kernel's answer to a read or write of the rest: bytes transferred, or its error. Gives how the
-    /// transfer ended, or `None` if a rest is left to do. A last page that the file ends in is filled up with zeros.
+    /// Handles the kernel's answer to a read or write of the rest: bytes transferred, or its error. Returns the result
+    /// of the transfer, or `None` if a rest remains. If the file ends inside the last page, zeros fill that page.
     pub(super) fn take(&mut self, direction: Direction, answer: io::Result<usize>) -> Option<io::Result<()>> {
         match answer {
             Ok(0) if direction == Direction::Out => return Some(Err(io::ErrorKind::WriteZero.into())),
@@ -188,7 +188,7 @@ impl Transfer {
         self.rest_bytes().is_empty().then_some(Ok(()))
     }
 
-    /// What was read, page by page.
+    /// The bytes read, page by page.
     pub(super) fn pages(&self) -> Vec<Page> {
         let pages = self.bytes().chunks_exact(PAGE_SIZE);
         pages
@@ -200,7 +200,7 @@ impl Transfer {
 /// Flags of `fallocate` for a TRIM.
 pub(super) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
-/// Punches a hole; where the file system cannot, writes zeros, since trimmed pages read as zeros.
+/// Punches a hole. If the file system cannot, writes zeros: trimmed pages read as zeros.
 fn trim(file: &File, Extent { offset, length }: Extent) -> io::Result<()> {
     match rustix::fs::fallocate(file, PUNCH, offset, length) {
         Err(Errno::OPNOTSUPP) => {

@@ -1,9 +1,9 @@
-//! Mechanics: where arm and platter are, and how long it takes until a page passes under the head.
+//! Mechanics: the positions of arm and platter, and the time until a page passes under the head.
 //!
-//! Pages lie along tracks, tracks along a spiral from the outer edge inwards; one head is enough, since neighbouring
-//! tracks of one cylinder differ from it by a head switch that takes about as long as a track-to-track seek. A seek
-//! takes `track_seek` plus a part of `full_seek` that grows with the square root of the distance (Ruemmler and Wilkes,
-//! IEEE Computer 1994). The platter never stops: the angle follows from the time.
+//! Pages lie along tracks, and tracks along a spiral from the outer edge inwards. The model has one head: a head switch
+//! between the tracks of one cylinder takes about as long as a track-to-track seek. A seek takes `track_seek` plus a
+//! part of `full_seek` that grows with the square root of the distance (Ruemmler and Wilkes, IEEE Computer 1994). The
+//! platter never stops: the time gives the angle.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(crate) struct Mechanics {
     pub(crate) track_pages: u64,
     /// Pages of the disk.
     pub(crate) pages: u64,
-    /// Share of the whole stroke that the pages of this disk cover: a small disk is the outer edge of a large one.
+    /// Share of the full stroke that this disk covers: a small disk is the outer edge of a large one.
     pub(crate) stroke: f64,
 }
 
@@ -47,16 +47,16 @@ impl Mechanics {
         self.track_seek + ((self.full_seek - self.track_seek) as f64 * share.min(1.0).sqrt()) as u64
     }
 
-    /// The moment when `page` comes under the head that stands at `head` now.
+    /// The moment when `page` comes under the head, which is at `head` now.
     pub(crate) fn arrival(&self, now: u64, head: Lpn, page: Lpn) -> u64 {
         let settled = now + self.seek(head, page);
-        // A track begins where a track-to-track seek from the end of the one before ends.
+        // The skew lets a track start where a track-to-track seek from the end of the previous track ends.
         let skew = self.track(page) * (self.track_seek + self.page_time());
         let wanted = ((page.0 % self.track_pages) * self.page_time() + skew) % self.turn;
         settled + (wanted + self.turn - settled % self.turn) % self.turn
     }
 
-    /// Time for pages to pass under the head, track changes included.
+    /// Time for pages to pass under the head, with track changes.
     pub(crate) fn transfer(&self, pages: &Range<Lpn>) -> u64 {
         let changes = self.track(Lpn(pages.end.0 - 1)) - self.track(pages.start);
         (pages.end.0 - pages.start.0) * self.page_time() + changes * (self.track_seek + self.page_time())

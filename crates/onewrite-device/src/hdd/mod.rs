@@ -4,11 +4,12 @@
 //!   write ──link──► cache ──arm──► platter        read ──► cache or look-ahead, else arm ──link──► host
 //! ```
 //!
-//! The arm does one thing at a time: the read or the cached run of pages that comes under the head first, reads before
-//! cached pages. Cached pages leave when nothing else is to be done, when the cache is full or when a FLUSH covers
-//! them. After a read the disk goes on reading: what follows comes from the look-ahead at the speed of the platter.
+//! The arm does one thing at a time. Reads go before cached pages. Among several, the read or cached run that comes
+//! under the head first goes first. Cached pages leave when the arm has nothing else to do, when the cache is full, or
+//! when a FLUSH covers them. After a read the disk reads ahead: the following pages come from the look-ahead at the
+//! speed of the platter.
 //!
-//! A power cut loses what is in the cache; a page is written whole or not at all.
+//! A power cut loses the cache. A page is written whole or not at all.
 
 mod mechanics;
 
@@ -23,22 +24,22 @@ use onewrite_block::{
 
 pub(crate) use mechanics::Mechanics;
 
-/// Most pages that the arm writes in one go.
+/// Most pages in one write of the arm.
 const RUN_PAGES_MAX: u64 = 256;
-/// Cached runs that the arm compares before it chooses one.
+/// Most cached runs on each side of the head that the arm compares.
 const CANDIDATES: usize = 32;
-/// Pages that the disk reads ahead at most.
+/// Most pages that the disk reads ahead.
 const LOOK_AHEAD_PAGES: u64 = 512;
-/// With more reads than this in the queue, the oldest goes first.
+/// If more reads than this wait, the oldest goes first.
 const PATIENCE: usize = 64;
 
-/// Everything that stays the same during the life of a disk, in nanoseconds and pages.
+/// Everything that stays constant during the life of a disk, in nanoseconds and pages.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskModel {
     pub(crate) geometry: Geometry,
     pub(crate) mechanics: Mechanics,
     pub(crate) command: u64,
-    /// A FLUSH that had pages to write, beside writing them.
+    /// Time of a FLUSH that has pages to write, without the writes.
     pub(crate) flush: u64,
     pub(crate) link_page: u64,
     pub(crate) cache_pages: usize,
@@ -57,7 +58,7 @@ struct Cached {
     ticket: u64,
 }
 
-/// What the disk reads ahead: pages from `start` on, since `since`.
+/// The pages that the disk reads ahead: from `start` on, since `since`.
 #[derive(Clone, Copy, Debug)]
 struct LookAhead {
     start: Lpn,
@@ -65,13 +66,13 @@ struct LookAhead {
 }
 
 impl LookAhead {
-    /// The pages that it may hold.
+    /// The pages that it may contain.
     fn pages(&self) -> Range<Lpn> {
         self.start..self.start.offset(LOOK_AHEAD_PAGES)
     }
 }
 
-/// A step of a request to come; the earliest first, of several at one moment the one that was set first.
+/// A future step of a request. The earliest goes first; of equal moments, the one set first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     moment: u64,
@@ -95,7 +96,7 @@ pub struct HardDisk {
     cache: BTreeMap<Lpn, Cached>,
     next_ticket: u64,
     arm: Arm,
-    /// The page that passed under the head last.
+    /// The page that last passed under the head.
     head: Lpn,
     look_ahead: Option<LookAhead>,
     active: BTreeMap<u32, (Request, Vec<Page>)>,
@@ -223,7 +224,7 @@ impl HardDisk {
         self.at(end, token, Step::Done);
     }
 
-    /// Lets arrived writes into the cache, in order, as far as there is room.
+    /// Moves arrived writes into the cache, in order, while there is room.
     fn admit_arrived(&mut self) {
         while let Some(&token) = self.arriving.front() {
             let (request, _) = &self.active[&token.0];
@@ -239,7 +240,7 @@ impl HardDisk {
         }
     }
 
-    /// Puts a page into the cache; what a FLUSH covers goes on being covered.
+    /// Puts a page into the cache. If a FLUSH covers the old content, it covers the new content, too.
     fn keep(&mut self, lpn: Lpn, page: Page) {
         let target = self.flushes.back().map_or(0, |(_, target)| *target);
         let ticket = self.next_ticket;
@@ -268,7 +269,7 @@ impl HardDisk {
         }
     }
 
-    /// Gives a resting arm something to do.
+    /// Gives work to a resting arm.
     fn start_arm(&mut self) {
         if !matches!(self.arm, Arm::Rests) || self.is_dark {
             return;
@@ -282,7 +283,7 @@ impl HardDisk {
         }
     }
 
-    /// The pages that a read asks for.
+    /// The pages of a read.
     fn read_range(&self, token: Token) -> Range<Lpn> {
         match self.active[&token.0].0.operation {
             Operation::Read { start, count } => start..start.offset(u64::from(count)),
@@ -309,7 +310,7 @@ impl HardDisk {
         self.arm = Arm::Reads { token, end };
     }
 
-    /// The first page of the cached run that comes under the head first, of those on both sides of it.
+    /// The first page of the cached run that comes under the head first, among the runs on both sides of it.
     fn nearest_run(&self) -> Option<Lpn> {
         let target = self.flushes.back().map(|(_, target)| *target);
         let is_wanted = |cached: &Cached| target.is_none_or(|target| cached.ticket <= target);
@@ -318,7 +319,7 @@ impl HardDisk {
         let below = self.cache.range(..self.head).rev().filter(|(lpn, cached)| is_wanted(cached) && begins_run(lpn));
         let near = above.take(CANDIDATES).chain(below.take(CANDIDATES)).map(|(lpn, _)| *lpn);
         let nearest = near.min_by_key(|lpn| self.arrival(*lpn));
-        // A covered page may lie inside a run that began with others.
+        // A covered page may lie inside a run that starts with an uncovered page.
         nearest.or_else(|| self.cache.iter().find(|(_, cached)| is_wanted(cached)).map(|(lpn, _)| *lpn))
     }
 

@@ -9,11 +9,11 @@ use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlDevice,
 use crate::ssd::model::Model;
 use crate::ssd::shape::Shape;
 
-/// Which translation layer a profile's device has.
+/// The translation layer of a profile's device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtlKind {
-    /// The page-level one of the event-driven SSD.
+    /// The page-level layer of the event-driven SSD.
     #[default]
     Page,
     /// [`Fast`].
@@ -25,7 +25,7 @@ pub enum FtlKind {
 }
 
 impl FtlKind {
-    /// The name by which users know it.
+    /// The name for users.
     pub fn name(self) -> &'static str {
         match self {
             FtlKind::Page => "page",
@@ -36,21 +36,21 @@ impl FtlKind {
     }
 }
 
-/// A translation layer and what it leaves open.
+/// A translation layer and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// [`Fast`] with at most this number of random log blocks; none for the profile's number, else for all that the
-    /// spare blocks allow.
+    /// [`Fast`] with at most this number of random log blocks; `None` for the profile's number. If the profile has
+    /// none, all that the spare blocks allow.
     Fast {
         /// [`FastPlan::random_blocks`].
         random_blocks: Option<u32>,
     },
-    /// [`Bast`] with at most this number of log blocks; none as for FAST.
+    /// [`Bast`] with at most this number of log blocks; `None` as for FAST.
     Bast {
         /// [`BastPlan::log_blocks`].
         log_blocks: Option<u32>,
     },
-    /// [`Dftl`] with a mapping cache of this size; none for the share of PFTL, [`Layer::CAPACITY_PER_CACHE`].
+    /// [`Dftl`] with a mapping cache of this size; `None` for the share of PFTL, [`Layer::CAPACITY_PER_CACHE`].
     Dftl {
         /// [`DftlPlan::cache_bytes`].
         cache_bytes: Option<u64>,
@@ -58,11 +58,11 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Bytes of the device for each byte of the mapping cache, if nothing else is asked for: 64 MB for 128 GB, as PFTL
-    /// has it (`papers/002` §5.1).
+    /// Default bytes of the device for each byte of the mapping cache: 64 MB for 128 GB, as in PFTL (`papers/002`
+    /// §5.1).
     pub const CAPACITY_PER_CACHE: u64 = 2048;
 
-    /// The name by which users know it.
+    /// The name for users.
     pub fn name(&self) -> &'static str {
         match self {
             Layer::Fast { .. } => "fast",
@@ -71,7 +71,7 @@ impl Layer {
         }
     }
 
-    /// Spare blocks without which the layer cannot work.
+    /// Fewest spare blocks with which the layer works.
     fn spare_blocks_min(&self, logical_pages: u32, block_pages: u32) -> u32 {
         match self {
             Layer::Fast { .. } => FastPlan::SPARE_BLOCKS_MIN,
@@ -94,7 +94,7 @@ impl Layer {
         asked.filter(|asked| *asked > most).map_or(Ok(()), |asked| Err(Error::LogBlocks { asked, most, bytes }))
     }
 
-    /// The same with the number of log blocks left open.
+    /// The same layer without a number of log blocks.
     fn open_log(self) -> Layer {
         match self {
             Layer::Fast { .. } => Layer::Fast { random_blocks: None },
@@ -119,17 +119,17 @@ impl Layer {
 impl Profile {
     /// A translation layer on this profile's flash, blank; `capacity_bytes` defaults to [`Profile::RUN_BYTES`].
     ///
-    /// A block of the layer lies over all dies, as in memory cards and as erase blocks of SSDs look from outside.
+    /// A block of the layer spans all dies: memory cards and the erase blocks of SSDs look like this from outside.
     ///
     /// # Errors
-    /// If the profile is a hard disk's, the capacity has no whole pages or is out of bounds, or the spare blocks do not
-    /// allow the log blocks that are asked for.
+    /// If the profile is a hard disk, the capacity has no whole pages or is out of range, or the spare blocks do not
+    /// allow the requested log blocks.
     pub fn layer(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<TimedFtl, Error> {
         let (model, layer) = self.layered(layer, capacity_bytes)?;
         Ok(TimedFtl::new(layer, model))
     }
 
-    /// The layer of [`Profile::device`]; none for the page-level one of the event-driven SSD, and for a hard disk.
+    /// The layer of [`Profile::device`]; `None` for the page-level layer of the event-driven SSD and for a hard disk.
     pub fn own_layer(&self) -> Option<Layer> {
         let flash = self.flash.as_ref()?;
         match flash.ftl {
@@ -140,11 +140,11 @@ impl Profile {
         }
     }
 
-    /// The profile with another translation layer; none for the page-level one of the event-driven SSD. What `layer`
-    /// leaves open is as the profile has it.
+    /// The profile with another translation layer; `None` for the page-level layer of the event-driven SSD. Options
+    /// that `layer` leaves open stay as in the profile.
     ///
     /// # Errors
-    /// If the profile is a hard disk's.
+    /// If the profile is a hard disk.
     pub fn with_layer(mut self, layer: Option<Layer>) -> Result<Profile, Error> {
         let Some(flash) = &mut self.flash else { return Err(self.lacks_flash()) };
         match layer {
@@ -164,17 +164,18 @@ impl Profile {
         Ok(self)
     }
 
-    /// [`Profile::device`] as the translation layer with content and time that it is, for those who look inside.
+    /// [`Profile::device`] as its concrete type, a translation layer with content and time, for callers that look
+    /// inside.
     ///
     /// # Errors
-    /// As there, or if the profile's layer is the page-level one of the event-driven SSD, or it is a hard disk's.
+    /// As [`Profile::device`], or if the profile has the page-level layer of the event-driven SSD or is a hard disk.
     pub fn ftl_device(&self, capacity_bytes: Option<u64>) -> Result<FtlDevice, Error> {
         let Some(layer) = self.own_layer() else {
             let message =
                 "its translation layer is the page-level one of the event-driven SSD; name fast, bast or dftl";
             return Err(Error::Profile { name: self.name.clone(), message: message.into() });
         };
-        // The profile's own number holds for its full size, and gives way on a smaller device.
+        // The profile's own number is for its full size; a smaller device takes fewer.
         let is_log_asked = self.flash.as_ref().is_some_and(|flash| flash.is_log_asked);
         let asked = if is_log_asked { layer } else { layer.open_log() };
         let (model, ftl) = self.layered(asked, capacity_bytes)?;
@@ -190,8 +191,8 @@ impl Profile {
         Ok(FtlDevice::new(ftl, Model { geometry, ..model }))
     }
 
-    /// A layer over this profile's flash, blank, and the model of that. More log blocks than there may be are refused
-    /// if `layer` asks for them.
+    /// A blank layer over this profile's flash, and the model of the flash. Refuses more log blocks than are possible
+    /// if `layer` requests them.
     fn layered(&self, layer: Layer, capacity_bytes: Option<u64>) -> Result<(Model, Box<dyn Ftl>), Error> {
         let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else { return Err(self.lacks_flash()) };
         let model = self.model(flash, buffer, capacity_bytes)?;
@@ -257,7 +258,7 @@ mod tests {
     const RANDOM_READS: Load = Load { is_write: false, is_random: true, pages: 1 };
     const RANDOM_WRITES: Load = Load { is_write: true, ..RANDOM_READS };
 
-    /// Megabytes per second of a load over a range, on a device of 2 GiB filled before.
+    /// Megabytes per second of a load over a range, on a full device of 2 GiB.
     fn speed(name: &str, layer: Layer, load: Load) -> f64 {
         let Load { is_write, is_random, pages } = load;
         let mut device = Profile::load(name).unwrap().layer(layer, Some(2 << 30)).unwrap();
@@ -277,7 +278,7 @@ mod tests {
         f64::from(requests * pages) * PAGE_SIZE as f64 / 1e6 / device.finish().as_secs_f64()
     }
 
-    /// A load, its published MB/s, and what is near enough.
+    /// A load, its published MB/s, and the accepted range of our value.
     type Published = (Load, f64, std::ops::Range<f64>);
 
     #[test]

@@ -1,8 +1,7 @@
-//! Profiles: devices on paper, in TOML, one file for each; every number names its source there.
+//! Profiles: descriptions of devices in TOML, one file for each. Every number names its source there.
 //!
-//! A profile is fitted to the calibration rows of the scoreboard; the rest is from data sheets and published
-//! measurements. A number that is uncertain carries the range in which it lies as a comment, so that a sweep can vary
-//! it.
+//! A profile is fitted to the calibration rows of the scoreboard; the other numbers are from data sheets and published
+//! measurements. An uncertain number has its range as a comment, so that a sweep can vary it.
 
 mod layers;
 
@@ -23,7 +22,7 @@ use crate::ssd::shape::{FlashPlan, Shape};
 use crate::ssd::{Ssd, share_pairs_max};
 pub use layers::{FtlKind, Layer};
 
-/// Name and text of every profile, in the order in which they are listed.
+/// Name and text of every profile, in the order of lists.
 const PROFILES: &[(&str, &str)] = &[
     ("sata-850pro", include_str!("../../profiles/sata-850pro.toml")),
     ("nvme-960pro", include_str!("../../profiles/nvme-960pro.toml")),
@@ -39,30 +38,30 @@ const PROFILES: &[(&str, &str)] = &[
     ("ideal", include_str!("../../profiles/ideal.toml")),
 ];
 
-/// A device on paper.
+/// The description of a device.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The name by which it is loaded.
+    /// The name for [`Profile::load`].
     #[serde(skip)]
     pub name: String,
-    /// What it stands for, in one sentence.
+    /// The real device that it models, in one sentence.
     pub description: String,
-    /// The door to the host.
+    /// The host interface.
     pub host: HostSide,
     /// The write buffer of an SSD.
     pub buffer: Option<BufferSide>,
     /// The flash of an SSD.
     pub flash: Option<FlashSide>,
-    /// The mechanics of a hard disk; a profile has either flash and a buffer, or these.
+    /// The mechanics of a hard disk. A profile has either flash and a buffer, or these.
     pub disk: Option<DiskSide>,
 }
 
-/// The mechanics of a hard disk, on paper.
+/// The mechanics of a hard disk.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSide {
-    /// Capacity of the real disk; a smaller one is its outer edge.
+    /// Capacity of the real disk. A smaller disk is its outer edge.
     pub full_bytes: u64,
     /// Turns of the platter per minute.
     pub turns_per_minute: f64,
@@ -76,7 +75,7 @@ pub struct DiskSide {
     pub cache_bytes: u64,
 }
 
-/// The door to the host, on paper.
+/// The host interface.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSide {
@@ -84,7 +83,7 @@ pub struct HostSide {
     pub queue_depth: u32,
     /// Most pages in one read or write.
     pub transfer_pages_max: u32,
-    /// From submission until a command is understood, in microseconds.
+    /// Time from submission until the controller understands a command, in microseconds.
     pub command_us: f64,
     /// Least time between two commands, in microseconds.
     pub command_interval_us: f64,
@@ -94,23 +93,23 @@ pub struct HostSide {
     pub link_is_duplex: bool,
     /// Whether writes may carry FUA.
     pub fua: bool,
-    /// Whether there is SHARE.
+    /// Whether the device supports SHARE.
     pub share: bool,
-    /// A TRIM, in microseconds.
+    /// Time of a TRIM, in microseconds.
     pub trim_us: f64,
-    /// A FLUSH beside the programs that it needs, in microseconds.
+    /// Time of a FLUSH without its programs, in microseconds.
     pub flush_us: f64,
 }
 
-/// The write buffer, on paper.
+/// The write buffer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BufferSide {
-    /// Bytes written after which the first page may have left.
+    /// The first page may leave the buffer after this many bytes written.
     pub eviction_begins_bytes: u64,
-    /// Bytes written after which all earlier pages have left.
+    /// All earlier pages have left after this many bytes written.
     pub eviction_certain_bytes: u64,
-    /// Whether a capacitor saves it in a power cut.
+    /// Whether a capacitor saves the buffer in a power cut.
     pub capacitor: bool,
     /// Which page leaves first.
     #[serde(default)]
@@ -121,10 +120,10 @@ pub struct BufferSide {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Eviction {
-    /// The one written longest ago: what the papers' device does.
+    /// The page written longest ago, as in the papers' device.
     #[default]
     LeastRecentlyWritten,
-    /// Any.
+    /// Any page.
     Unspecified,
 }
 
@@ -137,13 +136,13 @@ impl From<Eviction> for EvictionOrder {
     }
 }
 
-/// The flash, on paper.
+/// The flash.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashSide {
     /// Channels between controller and dies.
     pub channels: u32,
-    /// Dies in all.
+    /// Number of dies.
     pub dies: u32,
     /// Pages of 4 KiB that a die programs at once: planes times size of the flash page.
     pub planes: u32,
@@ -151,39 +150,40 @@ pub struct FlashSide {
     pub pages_per_block: u32,
     /// Spare share of the logical capacity.
     pub spare_percent: f64,
-    /// Sensing a page, in microseconds.
+    /// Time to sense a page, in microseconds.
     pub read_us: f64,
-    /// Programming a page, in microseconds, by kind of page in turn (SLC 1, MLC 2, TLC 3, QLC 4 numbers).
+    /// Times to program a page, in microseconds, for each kind of page in turn (SLC 1, MLC 2, TLC 3, QLC 4 numbers).
     pub program_us: Vec<f64>,
-    /// Erasing a block, in microseconds.
+    /// Time to erase a block, in microseconds.
     pub erase_us: f64,
     /// Speed of a channel in MB/s; 0 for infinite.
     pub channel_mb_s: f64,
-    /// What translates pages to flash.
+    /// The layer that translates pages to flash.
     #[serde(default)]
     pub ftl: FtlKind,
-    /// Bytes of the mapping cache of [`Layer::Dftl`]; none for a share of the device, [`Layer::CAPACITY_PER_CACHE`].
+    /// Bytes of the mapping cache of [`Layer::Dftl`]; `None` for a share of the device, [`Layer::CAPACITY_PER_CACHE`].
     pub map_cache_bytes: Option<u64>,
-    /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); none for as many as the spare blocks allow.
+    /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); `None` for as many as the spare blocks allow.
     pub log_blocks: Option<u32>,
-    /// Whether that number was asked for; else it gives way to fewer spare blocks.
+    /// Whether the caller requested that number; if not, fewer spare blocks reduce it.
     #[serde(skip)]
     pub(crate) is_log_asked: bool,
     /// A die collects while it has fewer free blocks than this.
     pub collect_below_blocks: usize,
-    /// How a die chooses what to collect.
+    /// How a die chooses its victim.
     #[serde(default)]
     pub victim: Victim,
-    /// Blocks that `windowed` looks at.
+    /// Number of blocks that `windowed` compares.
     #[serde(default)]
     pub victim_window_blocks: usize,
-    /// Static wear levelling begins where the erase counts of a die differ by more; 0 for none.
+    /// Static wear levelling starts if the erase counts of a die differ by more than this; 0 for none.
     #[serde(default)]
     pub wear_spread_max: u32,
-    /// Interrupting a program or erase for a read, in microseconds; 0 if the flash cannot.
+    /// Time to interrupt a program or erase for a read, in microseconds; 0 if the flash cannot.
     #[serde(default)]
     pub suspend_us: f64,
-    /// Whether recovery finds pages by their out-of-band areas that the map log does not name yet (`papers/003` §2.1).
+    /// Whether recovery finds pages by their out-of-band areas if the map log does not name them yet (`papers/003`
+    /// §2.1).
     #[serde(default = "yes")]
     pub oob_hints: bool,
 }
@@ -192,20 +192,20 @@ fn yes() -> bool {
     true
 }
 
-/// How a die chooses what to collect.
+/// How a die chooses its victim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Victim {
     /// Fewest valid pages.
     #[default]
     Greedy,
-    /// Most gain for its cost (Kawaguchi et al., USENIX 1995).
+    /// Best ratio of gain to cost (Kawaguchi et al., USENIX 1995).
     CostBenefit,
     /// Fewest valid pages among the blocks closed first (Hu et al., SYSTOR 2009).
     Windowed,
 }
 
-/// Microseconds in whole nanoseconds.
+/// Microseconds as whole nanoseconds.
 fn nanos(micros: f64) -> u64 {
     (micros * 1000.0).round() as u64
 }
@@ -216,9 +216,9 @@ fn page_nanos(mb_s: f64) -> u64 {
 }
 
 impl Profile {
-    /// Capacity of a device for runs, if nothing else is asked for.
+    /// Default capacity of a device for runs.
     pub const RUN_BYTES: u64 = GIB;
-    /// Capacity of a device for crash exploration, if nothing else is asked for.
+    /// Default capacity of a device for crash exploration.
     pub const CRASH_BYTES: u64 = 32 * MIB;
 
     /// The names of all profiles.
@@ -226,10 +226,10 @@ impl Profile {
         PROFILES.iter().map(|(name, _)| *name)
     }
 
-    /// The profile of that name.
+    /// The profile named `name`.
     ///
     /// # Errors
-    /// If there is none; the error lists those there are.
+    /// If there is none; the error lists the known names.
     pub fn load(name: &str) -> Result<Profile, Error> {
         let Some((_, text)) = PROFILES.iter().find(|(known, _)| *known == name) else {
             let known = Profile::names().collect::<Vec<_>>().join(", ");
@@ -238,10 +238,10 @@ impl Profile {
         Profile::parse(name, text)
     }
 
-    /// The profile of that name, or the one in a file whose name ends in `.toml`.
+    /// The profile named `name`; if the name ends in `.toml`, the profile in that file.
     ///
     /// # Errors
-    /// If there is none, or the file cannot be read or is no profile.
+    /// If there is none, or the file cannot be read or is not a profile.
     pub fn named(name: &str) -> Result<Profile, Error> {
         if !name.ends_with(".toml") {
             return Profile::load(name);
@@ -256,7 +256,7 @@ impl Profile {
         }
     }
 
-    /// The profile that `text` describes, in the form of the built-in ones.
+    /// The profile in `text`, which has the format of the built-in ones.
     ///
     /// # Errors
     /// What is wrong with it, and where.
@@ -281,7 +281,7 @@ impl Profile {
     /// A device of this kind, blank and switched on; `capacity_bytes` defaults to [`Profile::RUN_BYTES`].
     ///
     /// # Errors
-    /// If the capacity has no whole pages or is out of bounds.
+    /// If the capacity has no whole pages or is out of range.
     pub fn device(&self, capacity_bytes: Option<u64>) -> Result<Box<dyn PowerCut>, Error> {
         Ok(match (&self.disk, self.own_layer()) {
             (Some(_), _) => Box::new(self.hard_disk(capacity_bytes)?),
@@ -290,10 +290,10 @@ impl Profile {
         })
     }
 
-    /// [`Profile::device`] with a past; counters and time begin after it.
+    /// [`Profile::device`] with a past. Counters and time start after it.
     ///
     /// # Errors
-    /// As there, or if a hard disk is to be aged.
+    /// As [`Profile::device`], or if a hard disk should be aged.
     pub fn device_of_age(&self, capacity_bytes: Option<u64>, age: Age) -> Result<Box<dyn PowerCut>, Error> {
         if age == Age::New {
             return self.device(capacity_bytes);
@@ -308,10 +308,11 @@ impl Profile {
         })
     }
 
-    /// [`Profile::device`] as the SSD that it is, for those who look inside.
+    /// [`Profile::device`] as its concrete type, an SSD, for callers that look inside.
     ///
     /// # Errors
-    /// As there, or if the profile is a hard disk's, or has another translation layer than the page-level one.
+    /// As [`Profile::device`], or if the profile is a hard disk or has another translation layer than the page-level
+    /// one.
     pub fn ssd(&self, capacity_bytes: Option<u64>) -> Result<Ssd, Error> {
         let (Some(flash), Some(buffer)) = (&self.flash, &self.buffer) else {
             let message = "it is a hard disk, not an SSD".into();
@@ -324,12 +325,13 @@ impl Profile {
         Ok(Ssd::new(self.model(flash, buffer, capacity_bytes)?))
     }
 
-    /// An SSD whose flash is in the file at `path`: made if there is none, else as it was when its process ended, even
-    /// by `kill -9`; then there is a report of its recovery. Reads and programs go to the file, so memory stays small.
+    /// An SSD with its flash in the file at `path`. Makes the file if there is none. Otherwise the device has the state
+    /// of its last process, even if `kill -9` ended that one; then it returns a report of the recovery. Reads and
+    /// programs use the file, so memory stays small.
     ///
     /// # Errors
-    /// If the file is in use, damaged, of another profile or size, or cannot be read and written; or if the profile has
-    /// a capacitor, whose promise a killed process cannot keep.
+    /// If the file is in use, damaged, of another profile or size, or cannot be read and written. If the profile has a
+    /// capacitor: a killed process cannot keep its promise.
     pub fn ssd_in_file(
         &self,
         path: impl AsRef<Path>,
@@ -386,16 +388,16 @@ impl Profile {
     /// The shape of the flash of a device of this kind.
     ///
     /// # Errors
-    /// As for [`Profile::device`], or if the profile is a hard disk's.
+    /// As for [`Profile::device`], or if the profile is a hard disk.
     pub fn shape(&self, capacity_bytes: Option<u64>) -> Result<Shape, Error> {
         let flash = self.flash.as_ref().ok_or_else(|| self.lacks_flash())?;
         Shape::new(flash.plan(), capacity_bytes.unwrap_or(Profile::RUN_BYTES))
     }
 
-    /// [`Profile::device`] as the hard disk that it is.
+    /// [`Profile::device`] as its concrete type, a hard disk.
     ///
     /// # Errors
-    /// As there, or if the profile is an SSD's.
+    /// As [`Profile::device`], or if the profile is an SSD.
     pub fn hard_disk(&self, capacity_bytes: Option<u64>) -> Result<HardDisk, Error> {
         let Some(disk) = &self.disk else {
             return Err(Error::Profile { name: self.name.clone(), message: "it is an SSD, not a hard disk".into() });
