@@ -1,5 +1,5 @@
-//! Cores: independent runs side by side. Each is single-threaded and of its own; what comes out does not depend on how
-//! many there are at once.
+//! Cores: independent runs side by side. Each run is single-threaded and shares nothing, so the results do not depend
+//! on the number of threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,10 @@ use std::thread;
 
 use crate::error::LabError;
 
-/// Does `count` things on `threads` threads, as many as there are cores if that is 0; gives the results in their order.
+/// Calls `work` for `0..count` on `threads` threads (0: as many as there are cores). Returns the results in that order.
 ///
 /// # Errors
-/// The first in that order.
+/// The first error in that order.
 pub fn side_by_side<T: Send>(
     threads: usize,
     count: usize,

@@ -1,4 +1,4 @@
-//! What can go wrong in the laboratory: each error names the place and the cure.
+//! Errors of the laboratory; each one names the place and the cure.
 
 use onewrite_block::{DeviceError, Halt};
 use onewrite_fs::FsError;
@@ -7,13 +7,13 @@ use thiserror::Error;
 /// Any failure of this crate.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// A job file was not understood; all that was found wrong is told at once, a line for each.
+    /// A job file is not understood. All faults are reported at once, one on each line.
     #[error("{}", told(refusals))]
     Job {
-        /// One at least.
+        /// At least one fault.
         refusals: Vec<Refusal>,
     },
-    /// A trace was not understood.
+    /// A trace is not understood.
     #[error("{file}: {place}: {problem}")]
     Trace {
         /// The trace.
@@ -28,7 +28,7 @@ pub enum LabError {
     ReadFile {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         message: String,
     },
     /// A file could not be written.
@@ -36,7 +36,7 @@ pub enum LabError {
     WriteFile {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         message: String,
     },
     /// A device could not be made or opened.
@@ -45,7 +45,7 @@ pub enum LabError {
     /// A file system could not be made.
     #[error("mkfs: {0}")]
     Mkfs(#[from] onewrite_fs::ext4::mkfs::MkfsError),
-    /// An option makes no sense; the text says which, and what would.
+    /// An option makes no sense; the text says which one, and what is possible.
     #[error("{0}")]
     Option(String),
     /// The file system failed in the middle of a run.
@@ -68,7 +68,7 @@ pub enum LabError {
         /// Why it failed.
         source: DeviceError,
     },
-    /// Content read back was not what had been written.
+    /// Content read back differs from what was written.
     #[error("{job}: verify failed in {file} at byte {offset}: {problem}")]
     Verify {
         /// The job.
@@ -77,10 +77,10 @@ pub enum LabError {
         file: String,
         /// First byte of the block.
         offset: u64,
-        /// What was wrong with it.
+        /// The difference.
         problem: String,
     },
-    /// A job was not as fast as it had to be (`rate_min`, `max_latency`, `latency_target`).
+    /// A job missed its speed limits (`rate_min`, `max_latency`, `latency_target`).
     #[error("{0}")]
     Missed(String),
     /// The device is too small for the job.
@@ -104,7 +104,7 @@ pub enum LabError {
     /// The file system failed outside of a job.
     #[error(transparent)]
     Fs(#[from] FsError),
-    /// There is no room left for what was to be copied.
+    /// No room is left for the content to be copied.
     #[error("{place}: {problem}")]
     Full {
         /// What was being copied.
@@ -112,7 +112,7 @@ pub enum LabError {
         /// How much is missing, and what helps.
         problem: String,
     },
-    /// Whoever watched the transfer ended it.
+    /// The watcher stopped the transfer.
     #[error("stopped; what was copied by then is whole and stays")]
     Stopped,
     /// The run stopped.
@@ -120,12 +120,12 @@ pub enum LabError {
     Halt(#[from] Halt),
 }
 
-/// Something in a job file that is not understood or not possible.
+/// A part of a job file that is not understood or not possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The job file.
     pub file: String,
-    /// The line, counted from one; zero where the file as a whole is meant.
+    /// The line, counted from one; zero for the file as a whole.
     pub line: usize,
     /// What is wrong and what would be right.
     pub problem: String,

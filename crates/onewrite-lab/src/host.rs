@@ -1,8 +1,8 @@
-//! Host: measures what this machine costs, for a host profile. The only part of the laboratory that looks at the
-//! machine's own clocks.
+//! Host: measures the costs of this machine for a host profile. No other part of the laboratory reads the machine's own
+//! clocks.
 //!
-//! Figures are processor time, so that waiting for a disk does not count: the clock of this process is read before and
-//! after many repetitions.
+//! Figures are processor time, so waiting for a disk does not count. The clock of this process is read before and after
+//! many repetitions.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -42,14 +42,14 @@ fn processor_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Processor time of one of `count` repetitions, in nanoseconds.
+/// Mean processor time of `count` repetitions, in nanoseconds.
 fn time_of(count: u64, mut work: impl FnMut(u64)) -> u64 {
     let begin = processor_ns();
     (0..count).for_each(&mut work);
     (processor_ns() - begin) / count
 }
 
-/// A file that never becomes whole, so that it is removed in the end.
+/// A file that never becomes complete, so that it is removed at the end.
 struct Scratch {
     partial: Partial,
     file: File,
@@ -73,14 +73,14 @@ impl Scratch {
         LabError::ReadFile { path: self.partial.path().display().to_string(), message: error.to_string() }
     }
 
-    /// A system call with its way through the file-system switch: reading one byte from the page cache.
+    /// Time of a system call through the file-system switch: reads one byte from the page cache.
     fn syscall(&self) -> Result<u64, LabError> {
         let mut byte = [0];
         self.file.read_at(&mut byte, 0).map_err(|error| self.failed(error))?;
         Ok(time_of(200_000, |_| drop(black_box(self.file.read_at(&mut byte, 0)))))
     }
 
-    /// A system call that goes to the disk: reading a page past the page cache.
+    /// Time of a system call that goes to the disk: reads a page with O_DIRECT.
     fn request(&self) -> Result<u64, LabError> {
         let flags = OFlags::RDONLY | OFlags::DIRECT;
         let direct = rustix::fs::open(self.partial.path(), flags, rustix::fs::Mode::empty());
@@ -102,7 +102,7 @@ fn copy_page() -> u64 {
     time_of(20 * pages as u64, |index| {
         let place = index as usize * 7 % pages * PAGE_SIZE;
         target[place..place + PAGE_SIZE].copy_from_slice(black_box(&source[place..place + PAGE_SIZE]));
-        // Somebody may read it, so the copy cannot be left out.
+        // Keeps the compiler from leaving the copy out.
         black_box(&mut target);
     })
 }

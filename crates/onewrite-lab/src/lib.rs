@@ -1,7 +1,7 @@
 //! Workloads, sessions, experiments, metrics, scoreboard and report.
 //!
-//! A [`JobFile`](job::JobFile) says what to run, a [`Workload`](workload::Workload) is that as streams of operations,
-//! and [`driver::run`] carries it out and measures it.
+//! A [`JobFile`](job::JobFile) says what to run. A [`Workload`](workload::Workload) turns it into streams of
+//! operations. [`driver::run`] carries them out and measures them.
 
 pub mod cache;
 mod cores;

@@ -1,15 +1,15 @@
-//! Partial: a file that is being written has a name of its own until it is whole.
+//! Partial: a file has a temporary name until it is complete.
 //!
 //! ```text
 //!   .NAME.onewrite-PID ──keep──► NAME          dropped, or remove_all: gone
 //! ```
 //!
 //! # Invariants
-//! - What stands under the final name is whole: the file that was there before, or the new one. `kill -9` leaves no
-//!   more than a file with the name of a partial one, which may be deleted.
-//! - Pipes, devices and what the kernel makes up in `/proc` are written straight through, and so is a file in a
-//!   directory that takes no new names; a symbolic link is followed to where it leads.
-//! - A file that is replaced keeps its permissions and, where that is allowed, its owner.
+//! - The file with the final name is complete: it is the old one or the new one. `kill -9` leaves at most a file with a
+//!   temporary name, which may be deleted.
+//! - Pipes, devices and files in `/proc` are written directly; so is a file in a directory that takes no new names. A
+//!   symbolic link is followed.
+//! - A replaced file keeps its permissions and, if that is allowed, its owner.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -27,28 +27,28 @@ use rustix::io::Errno;
 /// The partial files of this process.
 static PARTIALS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file that is not whole yet; see the module's head.
+/// A file that is not complete yet.
 #[derive(Debug)]
 #[must_use]
 pub struct Partial {
-    /// Where it goes.
+    /// Final path.
     target: PathBuf,
-    /// Where it is; `None` if it is written straight through.
+    /// Temporary path; `None` if the file is written directly.
     temporary: Option<PathBuf>,
-    /// What is replaced, kept from others.
+    /// Lock on the file that is replaced.
     _hold: Option<Hold>,
 }
 
-/// Bytes of a name that a temporary name takes over; 255 are possible.
+/// Most bytes of a name that its temporary name contains; a name may have 255.
 const NAME_MAX: usize = 200;
-/// Symbolic links that are followed, as Linux does.
+/// Most symbolic links to follow, as in Linux.
 const LINKS_MAX: usize = 40;
 
 impl Partial {
-    /// Makes the file, empty.
+    /// Creates the file, empty.
     ///
     /// # Errors
-    /// If it cannot be made, what is at `path` may not be written, or others have that in use.
+    /// If it cannot be created; if the file at `path` may not be written or others use it.
     pub fn create(path: &Path) -> io::Result<(File, Partial)> {
         let Some(target) = destination(path)? else { return straight(path) };
         let old = match std::fs::metadata(&target) {
@@ -68,10 +68,10 @@ impl Partial {
         }
     }
 
-    /// Whether [`Partial::create`] would be let, as far as that can be told before.
+    /// Whether [`Partial::create`] would succeed, as far as this can be known beforehand.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn may_create(path: &Path) -> io::Result<()> {
         let Some(target) = destination(path)? else { return Ok(()) };
         let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -79,28 +79,28 @@ impl Partial {
         Ok(rustix::fs::access(place, rustix::fs::Access::WRITE_OK)?)
     }
 
-    /// Where it is now.
+    /// Its current path.
     pub fn path(&self) -> &Path {
         self.temporary.as_deref().unwrap_or(&self.target)
     }
 
-    /// The file is whole: makes it durable and gives it its name, in place of what had it.
+    /// Makes the complete file durable and gives it its final name, in place of any old file.
     ///
     /// # Errors
-    /// If it cannot be made durable or given its name; then it is gone.
+    /// If it cannot be made durable or renamed; then it is removed.
     pub fn keep(self) -> io::Result<()> {
         self.make_durable()?;
         self.keep_unsynced()
     }
 
-    /// [`Partial::keep`] without waiting for the disk, for one of many files.
+    /// [`Partial::keep`] without the wait for the disk, for one of many files.
     ///
     /// # Errors
-    /// If it cannot be given its name; then it is gone.
+    /// If it cannot be renamed; then it is removed.
     pub fn keep_unsynced(mut self) -> io::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         match std::fs::rename(temporary, &self.target) {
-            // A file that is mounted by itself into a container, or belongs to another in a directory like /tmp.
+            // The target is mounted into a container by itself, or belongs to another user in a directory like /tmp.
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy | ErrorKind::PermissionDenied) => {
                 self.pour()?;
                 return Ok(());
@@ -111,15 +111,15 @@ impl Partial {
         Ok(())
     }
 
-    /// [`Partial::keep`] for a name that must not be taken.
+    /// [`Partial::keep`] for a name that must be free.
     ///
     /// # Errors
-    /// As there, and if there is something of that name by now, which then stays as it is.
+    /// As there; also if the name is taken by now, whose file then stays as it is.
     pub fn keep_new(mut self) -> io::Result<()> {
         self.make_durable()?;
         let Some(temporary) = &self.temporary else { return Ok(()) };
         match rustix::fs::renameat_with(CWD, temporary, CWD, &self.target, RenameFlags::NOREPLACE) {
-            // The file system cannot: a second name, which is never given over an old one.
+            // The file system cannot do it: make a second name instead, which never replaces an old one.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 std::fs::hard_link(temporary, &self.target)?;
                 return Ok(());
@@ -137,21 +137,21 @@ impl Partial {
         File::open(self.path())?.sync_all()
     }
 
-    /// Writes the content into the file that keeps its place.
+    /// Copies the content into the target, which stays in place.
     fn pour(&self) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).truncate(true).open(&self.target)?;
         io::copy(&mut File::open(self.path())?, &mut file)?;
         file.sync_all()
     }
 
-    /// The file has its name: nothing is left to be removed.
+    /// Marks the file as renamed: nothing is left to remove.
     fn forget(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             partials().remove(&temporary);
         }
         let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Ok(directory) = File::open(directory.unwrap_or(Path::new("."))) {
-            // The new name is there; whether it outlives a power cut is up to the file system.
+            // The new name is there; whether it survives a power cut is up to the file system.
             let _ = directory.sync_all();
         }
     }
@@ -160,15 +160,15 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // It may not be removable; the error that broke it off is told.
+            // It may not be removable; the caller reports the first error.
             let _ = std::fs::remove_file(temporary);
             partials().remove(temporary);
         }
     }
 }
 
-/// Removes every partial file, before the process ends without unwinding. From then on none is made: whoever tries
-/// waits.
+/// Removes every partial file before the process ends without unwinding. Afterwards nobody can create one: whoever
+/// tries waits forever.
 pub fn remove_all() {
     let partials = partials();
     for path in partials.iter() {
@@ -186,7 +186,7 @@ fn straight(path: &Path) -> io::Result<(File, Partial)> {
     Ok((file, Partial { target: path.to_owned(), temporary: None, _hold: None }))
 }
 
-/// Where a file called `path` is made or replaced; `None` if it is to be written straight through.
+/// The path at which a file called `path` is created or replaced; `None` if it must be written directly.
 fn destination(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut place = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -204,8 +204,7 @@ fn destination(path: &Path) -> io::Result<Option<PathBuf>> {
     Err(Errno::LOOP.into())
 }
 
-/// Makes sure that the file at `target` may be written and is used by nobody else; one that may not be read is not
-/// held.
+/// Checks that the file at `target` may be written, and locks it. A file that may not be read is not locked.
 fn replaceable(target: &Path, metadata: Metadata) -> io::Result<(Metadata, Option<Hold>)> {
     OpenOptions::new().write(true).open(target)?;
     match Hold::take(target, Access::Alone) {
@@ -218,12 +217,12 @@ fn replaceable(target: &Path, metadata: Metadata) -> io::Result<(Metadata, Optio
 }
 
 fn take_over(file: &File, old: &Metadata) {
-    // Only root can give a file away; somebody else's becomes the writer's own.
+    // Only root can change the owner; otherwise the file belongs to its writer.
     let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
     let _ = file.set_permissions(Permissions::from_mode(old.mode() & 0o777));
 }
 
-/// Makes a file with a temporary name beside `target`.
+/// Creates a file with a temporary name beside `target`.
 fn place(target: &Path) -> io::Result<(File, PathBuf)> {
     let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
     let mut partials = partials();
@@ -251,7 +250,7 @@ fn temporary_name(name: &OsStr, number: u32) -> OsString {
     OsString::from_vec(made)
 }
 
-/// Whether two names lead to one regular file.
+/// Whether two paths lead to the same regular file.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     match (std::fs::metadata(one), std::fs::metadata(other)) {
         (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),

@@ -1,8 +1,8 @@
-//! Results: what a run gives, in fio's JSON shape with Onewrite's figures beside it.
+//! Results: the figures of a run, in fio's JSON shape, with Onewrite's own figures beside it.
 //!
-//! Fio's own fields keep fio's names, units and meaning; time stamps and everything that would differ between two runs
-//! of one seed are left out, so that in virtual time the file is the same to the byte. `docs/results-json.md` names
-//! every field.
+//! fio's fields keep fio's names, units and meaning. Time stamps and everything else that differs between two runs of
+//! one seed are left out, so in virtual time the file is the same to the byte. `docs/results-json.md` names every
+//! field.
 
 mod disk;
 mod goals;
@@ -30,9 +30,9 @@ pub struct RunResult {
     pub version: &'static str,
     /// One entry for each job, or for each group with `group_reporting`.
     pub jobs: Vec<JobResult>,
-    /// How busy the device was: one entry.
+    /// Load of the device: one entry.
     pub disk_util: Vec<DiskUtil>,
-    /// What fio does not know.
+    /// Figures that fio does not have.
     pub onewrite: Figures,
 }
 
@@ -45,7 +45,7 @@ pub struct JobResult {
     pub groupid: usize,
     /// Zero: a run that fails gives no result.
     pub error: i32,
-    /// What its section of the job file sets.
+    /// Settings of its section of the job file.
     #[serde(rename = "job options")]
     pub options: Given,
     /// Reads.
@@ -56,20 +56,20 @@ pub struct JobResult {
     pub trim: Transfers,
     /// Fsyncs and fdatasyncs.
     pub sync: Syncs,
-    /// From the first operation to the end of the last, in milliseconds.
+    /// Time from the first operation to the end of the last, in milliseconds.
     pub job_runtime: u64,
-    /// Where `latency_target` was asked for.
+    /// Present if `latency_target` was given.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyGoal>,
-    /// Where `steadystate` was asked for.
+    /// Present if `steadystate` was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steadystate: Option<SteadyState>,
-    /// Operations of all kinds, where the workload has more than reads, writes and syncs.
+    /// Operations of all kinds, if the workload has more than reads, writes and syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub onewrite: Option<Operations>,
 }
 
-/// Settings of a job file in their order; a map in JSON. Of a key that is set twice the last value counts.
+/// Settings of a job file, in order; a map in JSON. If a key is set twice, its last value counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given(pub Vec<(String, String)>);
 
@@ -98,7 +98,7 @@ pub struct Transfers {
     pub bw: u64,
     /// Operations a second.
     pub iops: f64,
-    /// Milliseconds from the first to the last.
+    /// Milliseconds from the beginning of the first operation to the end of the last.
     pub runtime: u64,
     /// Operations.
     pub total_ios: u64,
@@ -137,20 +137,20 @@ pub struct Transfers {
 /// Syncs of a job.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Syncs {
-    /// How many.
+    /// Number of syncs.
     pub total_ios: u64,
-    /// How long each took.
+    /// Latency of the syncs.
     pub lat_ns: Distribution,
 }
 
 /// Operations of all kinds of a job.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Operations {
-    /// How many, opens and closes among them.
+    /// Number of operations, opens and closes included.
     pub operations: u64,
-    /// How many a second.
+    /// Operations a second.
     pub operations_per_second: f64,
-    /// Each kind.
+    /// Number and latency of each kind.
     pub by_kind: BTreeMap<&'static str, Syncs>,
 }
 
@@ -176,7 +176,7 @@ pub struct Distribution {
     /// The moments.
     #[serde(flatten)]
     pub moments: Moments,
-    /// The percentiles; empty where there is no value.
+    /// The percentiles; empty if there is no value.
     #[serde(skip_serializing_if = "Percentiles::is_empty")]
     pub percentile: Percentiles,
 }
@@ -190,7 +190,7 @@ impl Percentiles {
         self.0.is_empty()
     }
 
-    /// The value at `percent`, if there are any.
+    /// The value at `percent`, if there is one.
     pub fn at(&self, percent: f64) -> Option<Nanos> {
         self.0.iter().find(|(at, _)| *at == percent).map(|(_, value)| Nanos(*value))
     }
@@ -206,28 +206,28 @@ impl Serialize for Percentiles {
     }
 }
 
-/// What fio does not know.
+/// Figures that fio does not have.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Figures {
-    /// What was run.
+    /// Name of the job file or workload.
     pub job: String,
     /// The seed of all chance.
     pub seed: u64,
-    /// Seconds on the virtual clock, from after mkfs to the end of the unmount; none on a real disk.
+    /// Seconds on the virtual clock from the end of mkfs to the end of the unmount; none on a real disk.
     pub virtual_seconds: Option<f64>,
     /// Seconds on the machine's clock, on a real disk only.
     pub wall_seconds: Option<f64>,
-    /// All jobs as if they were one.
+    /// All jobs added up, as if they were one.
     pub total: JobResult,
     /// The device.
     pub device: DeviceFigures,
     /// The file system; none on a raw device.
     pub fs: Option<FsFigures>,
-    /// What the run was made of, defaults included.
+    /// Settings of the run, defaults included.
     pub settings: Settings,
 }
 
-/// What the device counted.
+/// Counters of the device.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct DeviceFigures {
     /// Profile, or path of a real disk.
@@ -236,16 +236,16 @@ pub struct DeviceFigures {
     pub host_read_bytes: u64,
     /// Bytes written by the host.
     pub host_write_bytes: u64,
-    /// The same by cause, in the order of [`Cause::ALL`].
+    /// Bytes written by the host for each cause, in the order of [`Cause::ALL`].
     pub host_write_bytes_by_cause: ByCause,
     /// Bytes read from flash.
     pub flash_read_bytes: u64,
     /// Bytes programmed to flash.
     pub flash_program_bytes: u64,
-    /// Flash bytes programmed for each byte written; none where there is no flash.
+    /// Flash bytes programmed for each byte that the host wrote; none without flash.
     pub waf: Option<f64>,
-    /// Flash bytes programmed for each byte that the application wrote, what wears the device out; none where there is
-    /// no flash or nothing was written.
+    /// Flash bytes programmed for each byte that the application wrote; this wears the device out. None without flash
+    /// or without writes.
     pub flash_bytes_per_application_byte: Option<f64>,
     /// FLUSH commands.
     pub flushes: u64,
@@ -255,21 +255,21 @@ pub struct DeviceFigures {
     pub trims: u64,
     /// SHARE commands.
     pub shares: u64,
-    /// Pairs in them.
+    /// Pairs of pages in the SHARE commands.
     pub shared_pages: u64,
     /// Flash blocks erased.
     pub erases: u64,
     /// Pages moved by garbage collection, merges and wear levelling.
     pub moved_pages: u64,
-    /// Log blocks of a hybrid translation layer that became data blocks as they were.
+    /// Switch merges of a hybrid translation layer: a log block becomes a data block as it is.
     pub switch_merges: u64,
-    /// Log blocks that became data blocks after the rest was copied to them.
+    /// Partial merges: the missing pages are copied to a log block, which becomes a data block.
     pub partial_merges: u64,
-    /// Data blocks that were gathered from several blocks.
+    /// Full merges: a new data block is gathered from several blocks.
     pub full_merges: u64,
 }
 
-/// Bytes by cause; a map in JSON, every cause in it.
+/// Bytes for each cause; in JSON a map with every cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByCause(pub [u64; Cause::ALL.len()]);
 
@@ -283,38 +283,38 @@ impl Serialize for ByCause {
     }
 }
 
-/// What the file system counted.
+/// Counters of the file system.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FsFigures {
     /// Journal mode.
     pub mode: String,
-    /// What survives a power cut besides what was synced.
+    /// What survives a power cut besides synced data.
     pub promise: String,
     /// Transactions committed.
     pub commits: u64,
     /// Bytes written to the log.
     pub journal_bytes: u64,
-    /// Rounds of checkpointing.
+    /// Checkpoint rounds.
     pub checkpoints: u64,
-    /// Those that somebody waited for.
+    /// Checkpoint rounds that somebody waited for.
     pub forced_checkpoints: u64,
-    /// Bytes brought home by checkpoints.
+    /// Bytes that checkpoints wrote home.
     pub checkpoint_bytes: u64,
-    /// Those of them that SHARE brought home without writing.
+    /// Bytes of those that SHARE moved home without writing.
     pub shared_bytes: u64,
-    /// Bytes of committed blocks that had left memory and were read from the log.
+    /// Bytes of committed blocks that were no longer in memory and were read from the log.
     pub read_back_bytes: u64,
-    /// Bytes of blocks that went compressed into the log, before compression.
+    /// Bytes of blocks that went to the log compressed, before compression.
     pub packed_raw_bytes: u64,
-    /// What they took there.
+    /// Bytes of the same blocks in the log, after compression.
     pub packed_bytes: u64,
     /// Time that commits spent on compression.
     pub packing_seconds: f64,
     /// Bytes of files read with O_DIRECT.
     pub direct_read_bytes: u64,
-    /// Those of them that came from memory.
+    /// Bytes of those that came from memory.
     pub direct_cached_bytes: u64,
-    /// What has to be known before its figures are set beside others.
+    /// Notes to read before comparing the figures with others.
     pub notes: Vec<String>,
 }
 
@@ -346,7 +346,7 @@ impl FsFigures {
     }
 }
 
-/// What to say of O_DIRECT reads that came from memory.
+/// The note on O_DIRECT reads that came from memory.
 fn cached_reads(mode: &str, counters: &FsCounters) -> Option<String> {
     let FsCounters { direct_read_bytes: all, direct_cached_bytes: cached, .. } = *counters;
     (cached > 0).then(|| {
@@ -359,7 +359,7 @@ fn cached_reads(mode: &str, counters: &FsCounters) -> Option<String> {
     })
 }
 
-/// What a run was made of; the command that repeats it follows from this.
+/// Settings of a run; they determine the command that repeats it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Settings {
     /// `ext4` or `raw`.
@@ -368,7 +368,7 @@ pub struct Settings {
     pub mode: Option<String>,
     /// Profile name or path.
     pub device: String,
-    /// Its translation layer and its past.
+    /// Its translation layer and its age.
     pub setup: DeviceSetup,
     /// Name of the host profile.
     pub host: String,
@@ -378,25 +378,25 @@ pub struct Settings {
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache; none on a raw device.
     pub cache_bytes: Option<u64>,
-    /// Which page left it; none on a raw device.
+    /// Replacement policy of the page cache; none on a raw device.
     pub cache_policy: Option<String>,
-    /// Whether blocks were allocated when pages were written out; none on a raw device.
+    /// Whether blocks were allocated only at writeback; none on a raw device.
     pub delayed_allocation: Option<bool>,
     /// Whether the page cache was emptied before the jobs.
     pub drop_caches: bool,
 }
 
-/// What a device's figures hang on besides its profile.
+/// Properties of a device besides its profile that decide its figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DeviceSetup {
-    /// What translates pages to flash: `page`, `fast`, `bast`, `dftl`; none without flash, and where it is not known.
+    /// Translation layer: `page`, `fast`, `bast`, `dftl`; none without flash or if unknown.
     pub ftl: Option<String>,
-    /// What was written before: `none`, `filled`, `steady`; none where it is not known.
+    /// Age: writes done before the run: `none`, `filled`, `steady`; none if unknown.
     pub age: Option<String>,
 }
 
 impl DeviceSetup {
-    /// The words in tables; none if nothing is known. A new device is called so: it writes faster than it will.
+    /// Text for tables; none if nothing is known. It names a new device, because that writes faster than an aged one.
     pub fn words(&self) -> Option<String> {
         let ftl = self.ftl.as_deref().filter(|ftl| *ftl != "page").map(|ftl| format!("FTL {ftl}"));
         let age = self.age.as_deref().map(|age| match age {
@@ -410,7 +410,7 @@ impl DeviceSetup {
 }
 
 impl DeviceFigures {
-    /// The figures of the device called `profile` under an application that wrote `application_bytes`.
+    /// The figures of the device called `profile`; the application wrote `application_bytes`.
     pub fn new(profile: &str, counters: &Counters, application_bytes: u64) -> DeviceFigures {
         let waf = counters.write_amplification();
         let each = counters.flash_program_bytes as f64 / application_bytes.max(1) as f64;
@@ -538,7 +538,7 @@ const fn milliseconds(span: Nanos) -> u64 {
 }
 
 impl RunResult {
-    /// Puts what was measured together with what was counted.
+    /// Combines the measures and the counters of a run.
     pub fn new(measures: &[JobMeasure], disk_util: DiskUtil, figures: impl FnOnce(JobResult) -> Figures) -> RunResult {
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
@@ -548,13 +548,13 @@ impl RunResult {
         }
     }
 
-    /// The result as JSON with a line break at its end.
+    /// The result as JSON, with a line break at the end.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps have string keys") + "\n"
     }
 
-    /// Operations a second over all jobs: what tables call throughput. Reads, writes and trims, or operations of all
-    /// kinds where the workload counts them.
+    /// Operations a second over all jobs, the throughput of tables: reads, writes and trims, or operations of all kinds
+    /// if the workload counts them.
     pub fn operations_per_second(&self) -> f64 {
         let total = &self.onewrite.total;
         match &total.onewrite {
@@ -563,13 +563,13 @@ impl RunResult {
         }
     }
 
-    /// Bytes written to the device for each byte that the workload wrote; `None` if it wrote none.
+    /// Bytes written to the device for each byte that the workload wrote; `None` without writes.
     pub fn written_per_byte(&self) -> Option<f64> {
         let asked = self.onewrite.total.write.io_bytes;
         (asked > 0).then(|| self.onewrite.device.host_write_bytes as f64 / asked as f64)
     }
 
-    /// FLUSH commands for each fsync and fdatasync; `None` if there was none.
+    /// FLUSH commands for each fsync and fdatasync; `None` without syncs.
     pub fn flushes_per_sync(&self) -> Option<f64> {
         let syncs = self.onewrite.total.sync.total_ios;
         (syncs > 0).then(|| self.onewrite.device.flushes as f64 / syncs as f64)

@@ -1,9 +1,9 @@
-//! Disk: how busy a device was.
+//! Disk: the load of a device.
 
 use onewrite_block::Nanos;
 use onewrite_block::layer::Usage;
 
-/// How busy a device was, in the shape of fio's `disk_util`.
+/// Load of a device, in the shape of fio's `disk_util`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct DiskUtil {
     /// Profile, or path of a real disk.
@@ -12,22 +12,22 @@ pub struct DiskUtil {
     pub read_ios: u64,
     /// Writes.
     pub write_ios: u64,
-    /// Always zero: requests are not merged on their way.
+    /// Always zero: requests are not merged.
     pub read_merges: u64,
     /// Always zero.
     pub write_merges: u64,
-    /// Time of all reads together, in milliseconds.
+    /// Sum of the times of all reads, in milliseconds.
     pub read_ticks: u64,
-    /// Time of all writes together, in milliseconds.
+    /// Sum of the times of all writes, in milliseconds.
     pub write_ticks: u64,
-    /// Time of all requests together, flushes among them, in milliseconds.
+    /// Sum of the times of all requests, flushes included, in milliseconds.
     pub in_queue: u64,
-    /// Percent of the time in which at least one request was under way.
+    /// Percent of the time with at least one request under way.
     pub util: f64,
 }
 
 impl DiskUtil {
-    /// The use of the device called `name` over `span`.
+    /// Load of the device called `name` over `span`.
     pub fn new(name: &str, usage: &Usage, span: Nanos) -> DiskUtil {
         let ticks = |time: Nanos| time.0 / 1_000_000;
         let share = if span == Nanos::ZERO { 0.0 } else { usage.busy_time.0 as f64 / span.0 as f64 };

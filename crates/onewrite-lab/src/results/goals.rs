@@ -1,13 +1,13 @@
-//! Goals: the depth that kept a latency and whether a job became steady, in fio's shape and in words.
+//! Goals: the depth that kept to a latency, and whether a job became steady, in fio's shape and as text.
 
 use onewrite_block::Nanos;
 
 use crate::workload::{DepthFound, Findings, SteadyFound};
 
-/// What `latency_target` came to.
+/// Result of `latency_target`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct LatencyGoal {
-    /// Operations under way at once: the last depth tried.
+    /// Most operations under way at once: the last depth tried.
     pub latency_depth: u32,
     /// `latency_target` in nanoseconds.
     pub latency_target: u64,
@@ -15,27 +15,27 @@ pub struct LatencyGoal {
     pub latency_percentile: f64,
     /// `latency_window` in microseconds.
     pub latency_window: u64,
-    /// Whether that depth kept the latency for a whole window.
+    /// Whether that depth kept to the latency for a whole window.
     #[serde(skip)]
     pub is_kept: bool,
 }
 
-/// What `steadystate` came to.
+/// Result of `steadystate`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SteadyState {
-    /// What was asked for: `iops:10.000000%`.
+    /// The criterion: `iops:10.000000%`.
     pub ss: String,
     /// Seconds of the rolling window.
     pub duration: u64,
     /// 1 if the job became steady, else 0.
     pub attained: u8,
-    /// What was held against the limit last, with `%` if the limit has it.
+    /// Last value compared with the limit, with `%` if the limit has it.
     pub criterion: String,
-    /// Largest distance of a second of the window from the mean; 0 where the slope counts.
+    /// Largest distance of a second of the window from the mean; 0 if the criterion is the slope.
     pub max_deviation: f64,
-    /// Slope of the regression line, a second; 0 where the distance counts.
+    /// Slope of the regression line for each second; 0 if the criterion is the distance.
     pub slope: f64,
-    /// The window.
+    /// The last window.
     pub data: SteadyData,
 }
 
@@ -67,7 +67,7 @@ impl From<&DepthFound> for LatencyGoal {
 impl From<&SteadyFound> for SteadyState {
     fn from(found: &SteadyFound) -> SteadyState {
         let mean = |values: &[u64]| values.iter().sum::<u64>().checked_div(values.len() as u64).unwrap_or(0);
-        // A window that was never full was never held against the limit; nor can it be where nothing was done.
+        // The value is not finite if the window was never full, or if nothing was done.
         let criterion = if found.criterion.is_finite() { found.criterion } else { 0.0 };
         SteadyState {
             ss: found.asked.clone(),
@@ -86,13 +86,13 @@ impl From<&SteadyFound> for SteadyState {
     }
 }
 
-/// The goals of a job, as far as it has any.
+/// The goals of a job; none for those that it does not have.
 pub(super) fn goals(findings: &Findings) -> (Option<LatencyGoal>, Option<SteadyState>) {
     (findings.depth.as_ref().map(LatencyGoal::from), findings.steady.as_ref().map(SteadyState::from))
 }
 
 impl LatencyGoal {
-    /// In words, for a table.
+    /// Text for a table.
     pub fn words(&self) -> String {
         let kept = if self.is_kept { "keeps" } else { "does not keep" };
         let (percent, depth) = (self.latency_percentile, self.latency_depth);
@@ -104,7 +104,7 @@ impl LatencyGoal {
 }
 
 impl SteadyState {
-    /// In words, for a table.
+    /// Text for a table.
     pub fn words(&self) -> String {
         let attained = if self.attained == 1 { "steady" } else { "not steady" };
         let SteadyState { ss, duration, criterion, data, .. } = self;

@@ -1,11 +1,12 @@
 //! Crash: jobs and personalities as workloads of the crash explorer.
 //!
-//! The explorer wants a list of plain actions for each task, so that a failure can be made smaller and handed on as
-//! text. So the streams are asked in turn, one operation each, without a file system below, and what they want is
-//! written down. When it is played, tasks may overtake each other, and an operation may find another's file gone or
-//! there already; it is then refused, as it would be by any file system, and the explorer goes by what happened.
+//! The explorer needs a list of plain actions for each task, so that it can make a failure smaller and pass it on as
+//! text. So this file asks the streams in turn for one operation each, with no file system below, and writes the
+//! operations down. When the list is played, tasks may overtake each other, and an operation may find another task's
+//! file missing or already there. Any file system refuses it then, and the explorer goes by what happened.
 //!
-//! What is left out changes nothing on a disk: attributes asked for, ranges read, how far content compresses. Groups
+//! Only what changes nothing on a disk is left out: reads of attributes, read ranges, how well content compresses.
+//! Groups follow each other task by task. Operations of one task that may overlap are divided among up to four tasks.
 //! follow each other task by task; operations of one task that may overlap are dealt to up to four tasks.
 
 use std::collections::BTreeMap;
@@ -22,26 +23,25 @@ use crate::workload::{
     Ended, FileId, FilePlan, Layout, Operation, Order, Reservation, Slot, Task, Workload, fio, postmark,
 };
 
-/// Operations of one workload that change something.
+/// Most operations of one workload that change something.
 const CHANGES: u64 = 120;
-/// Operations of one workload.
+/// Most operations of one workload.
 const OPERATIONS: u64 = 2000;
-/// What a personality is cut down to, so that a state is judged in a millisecond: files, threads, mean size,
-/// directories.
+/// Limits of a personality, so that the judge needs a millisecond for a state: files, threads, mean size, directories.
 const FILES: u32 = 50;
 const THREADS: u32 = 6;
 const FILE_SIZE: u64 = 16 * KIB;
 const DIRECTORIES: u32 = 4;
-/// Files of PostMark's set, which is synced, so that most changes are transactions after that.
+/// Files of PostMark's set. The set is synced, so most changes are transactions after it.
 const POSTMARK_FILES: u32 = 15;
-/// Tasks that the overlapping operations of one task are dealt to.
+/// Most tasks among which the overlapping operations of one task are divided.
 const LANES_MAX: u32 = 4;
 /// Longest write of the setup.
 const CHUNK: u64 = 64 * KIB;
-/// How much time passes for streams that look at the clock, for each operation.
+/// Time that passes for each operation, for streams that look at the clock.
 const TURN: Nanos = Nanos::from_millis(1);
 
-/// The workloads of `job` with this and further seeds, without an end.
+/// The workloads of `job` with this seed and the seeds after it, without an end.
 ///
 /// # Errors
 /// If the job cannot be planned on files.
@@ -52,7 +52,7 @@ pub fn crash_workloads(job: &JobSpec, seed: u64) -> Result<impl Iterator<Item = 
     Ok(std::iter::once(first).chain(others))
 }
 
-/// A personality with few files and threads, PostMark with few files; a fio job says itself how large it is.
+/// A personality with few files and threads, PostMark with few files; a fio job keeps its own size.
 fn small(job: &JobSpec) -> JobSpec {
     match job {
         JobSpec::Fio(_) => job.clone(),
@@ -113,7 +113,7 @@ fn laid_out(file: &FilePlan) -> Vec<Action> {
     actions
 }
 
-/// The explorer's unit of pauses, rounded up.
+/// A time span in the explorer's unit of pauses, rounded up.
 const fn milliseconds(span: Nanos) -> u64 {
     span.0.div_ceil(1_000_000)
 }
@@ -123,7 +123,7 @@ fn changes(action: &Action) -> bool {
     !matches!(action, Action::Open(..) | Action::Close(_) | Action::Read(_) | Action::Pause(_))
 }
 
-/// Asks the streams and writes down what they want.
+/// Asks the streams for operations and writes them down.
 struct Writer {
     paths: Vec<String>,
     tasks: Vec<Vec<Action>>,
@@ -132,7 +132,7 @@ struct Writer {
     now: Nanos,
 }
 
-/// One task of the job and the tasks of the explorer that its operations are dealt to.
+/// One task of the job, and the explorer's tasks among which its operations are divided.
 struct Post {
     task: Task,
     lanes: Vec<usize>,
@@ -166,7 +166,7 @@ impl Writer {
 
     fn ask(&mut self, post: &mut Post) -> Result<(), LabError> {
         let step = match post.task.stream.next(self.now) {
-            // So few files are all in use now and then.
+            // With so few files, all are sometimes in use.
             Ok(None) | Err(LabError::NoFile { .. }) => {
                 post.is_over = true;
                 return Ok(());
@@ -242,7 +242,7 @@ impl Writer {
         }
     }
 
-    /// The descriptor where one task does all, else the path: tasks do not share descriptors.
+    /// The descriptor if one task does everything, else the path, because tasks do not share descriptors.
     fn named(&self, post: &Post, slot: Slot) -> Option<String> {
         let file = post.opened.get(&slot)?;
         Some(if post.lanes.len() == 1 { format!("#{}", slot.0) } else { self.paths[file.0 as usize].clone() })

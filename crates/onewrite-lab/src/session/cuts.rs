@@ -1,8 +1,9 @@
-//! Cuts: the power cut in the middle of a run, the image recovered, and what was promised looked for.
+//! Cuts: cuts the power in the middle of a run, recovers the image, and checks the promises.
 //!
-//! A short run of the job is repeated from the same seed and each time cut at another of the device's own cut points,
-//! spread evenly over the run. What must then hold: the device recovers; the log replays; every structure checks; and
-//! every file that had not been touched since an fsync of it returned is there, with its size and its content.
+//! A short run of the job is repeated from the same seed. Each repetition is cut at another of the device's own cut
+//! points, which are spread evenly over the run. Then four things must hold: the device recovers; the log replays; all
+//! metadata is sound; and every file that was not touched since an fsync of it returned is there, with its size and its
+//! content.
 //!
 //! This is the crash test of `compare`, a sample. The crash explorer tries every state and every promise.
 
@@ -23,14 +24,14 @@ use crate::workload::fio;
 
 /// Operations of the run that is cut.
 const OPERATIONS: u64 = 2000;
-/// Files of a personality in that run; a fio job keeps its own.
+/// Files of a personality in that run; a fio job keeps its own number.
 const FILES: u32 = 200;
 
-/// Cuts the power `count` times in runs of `spec`, each on a blank device that `device` gives, always the same. `watch`
-/// is told of each cut that was tried.
+/// Cuts the power `count` times in runs of `spec`, and calls `watch` with the number of cuts tried. Each run gets a
+/// blank device from `device`, always the same.
 ///
 /// # Errors
-/// If the run fails without a cut, or the device has no power switch. What a cut breaks is in the verdict.
+/// If the run fails without a cut, or the device has no power switch. The verdict contains what a cut breaks.
 pub fn try_cuts(
     spec: &RunSpec,
     device: impl Fn() -> Result<Box<dyn Device>, LabError>,
@@ -75,7 +76,7 @@ fn short(spec: &RunSpec) -> RunSpec {
     short
 }
 
-/// One run up to the moment at which its file system is mounted.
+/// One run, up to the moment when its file system is mounted.
 struct Attempt {
     spec: Rc<RunSpec>,
     mode: Mode,
@@ -105,14 +106,14 @@ impl Attempt {
         self.port.device_mut().as_power_cut().expect("an emulated device").cut_points()
     }
 
-    /// Cut points before and after the run and the unmount.
+    /// Numbers of the device's cut points before the run, and after the run and the unmount.
     fn run_to_the_end(self) -> Result<(u64, u64), LabError> {
         let begin = self.cut_points();
         self.work()??;
         Ok((begin, self.cut_points()))
     }
 
-    /// The run and the unmount, which may end in a power cut.
+    /// Runs and unmounts; this may end in a power cut.
     fn work(&self) -> Result<Result<(), LabError>, Halt> {
         let runtime: Runtime = self.executor.runtime();
         let (spec, files, fs) = (Rc::clone(&self.spec), Rc::clone(&self.files), Rc::clone(&self.fs));
@@ -124,7 +125,7 @@ impl Attempt {
         })
     }
 
-    /// Runs to the cut point, and tells what was lost there.
+    /// Runs to the cut point and tells what was lost there.
     fn cut_at(self, point: u64, chance: &mut Choices) -> Result<Result<(), String>, LabError> {
         self.port.device_mut().as_power_cut().expect("an emulated device").arm(point);
         match self.work() {
@@ -143,7 +144,7 @@ impl Attempt {
     }
 }
 
-/// Looks for what was promised on a device that has its power back since `now`.
+/// Checks the promises on a device that has its power back since `now`.
 fn recovered(
     device: Box<dyn Device>,
     now: Nanos,

@@ -1,4 +1,4 @@
-//! Device: which device a run gets: a profile's by name, or a real disk by path.
+//! Device: the device of a run: an emulated one by the name of its profile, or a real disk by path.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use super::Overlay;
 use crate::error::LabError;
 use crate::results::DeviceSetup;
 
-/// Bytes of an emulated device, or of an image that is made, if nothing else is asked for.
+/// Bytes of an emulated device, or of a new image, if no size is given.
 pub const DEFAULT_BYTES: u64 = 1024 * MIB;
 
-/// What stands behind `--device`.
+/// The value of `--device`.
 #[derive(Clone, Debug)]
 pub enum DeviceChoice {
     /// An emulated device.
     Emulated {
-        /// The device on paper.
+        /// The profile of the device.
         profile: Box<Profile>,
-        /// What was written to it before.
+        /// Writes done to it before the run.
         age: Age,
     },
     /// A file or block device of the host.
@@ -27,11 +27,11 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// A new device: a profile in a file if `text` ends in `.toml`, a path if it holds a slash or names a file that
-    /// exists, else a profile by name.
+    /// A new device. A `text` that ends in `.toml` is a profile in a file. One that holds a slash or names an existing
+    /// file is a path. Any other is the name of a profile.
     ///
     /// # Errors
-    /// If there is no such profile; the error lists those there are.
+    /// If there is no such profile; the error lists the known ones.
     pub fn named(text: &str) -> Result<DeviceChoice, LabError> {
         if !text.ends_with(".toml") && (text.contains('/') || Path::new(text).exists()) {
             return Ok(DeviceChoice::Disk(PathBuf::from(text)));
@@ -39,10 +39,10 @@ impl DeviceChoice {
         Ok(DeviceChoice::Emulated { profile: Box::new(Profile::named(text)?), age: Age::New })
     }
 
-    /// The same with a past.
+    /// The same device with an age.
     ///
     /// # Errors
-    /// If it is a real disk, whose past nobody knows.
+    /// If it is a real disk, because its age is unknown.
     pub fn of_age(self, age: Age) -> Result<DeviceChoice, LabError> {
         match self {
             DeviceChoice::Emulated { profile, .. } => Ok(DeviceChoice::Emulated { profile, age }),
@@ -55,7 +55,7 @@ impl DeviceChoice {
         }
     }
 
-    /// What else a report says of it.
+    /// Other properties of the device for reports.
     pub fn setup(&self) -> DeviceSetup {
         let DeviceChoice::Emulated { profile, age } = self else { return DeviceSetup::default() };
         let ftl =
@@ -76,10 +76,10 @@ impl DeviceChoice {
         matches!(self, DeviceChoice::Emulated { .. })
     }
 
-    /// The device; an emulated one is blank, or of its age. `bytes` is its size; a disk that exists has its own.
+    /// Opens the device; an emulated one is blank or has its age. `bytes` is its size; an existing disk has its own.
     ///
     /// # Errors
-    /// If it cannot be made or opened, or `bytes` contradicts what is there.
+    /// If it cannot be made or opened; if `bytes` contradicts the size of an existing disk.
     pub fn open(&self, bytes: Option<u64>) -> Result<Box<dyn Device>, LabError> {
         match self {
             DeviceChoice::Emulated { profile, age } => {
@@ -108,19 +108,19 @@ fn existing(path: &Path, bytes: Option<u64>) -> Result<Box<dyn Device>, LabError
     }
 }
 
-/// The image or disk at `path`, to be changed, with nobody beside.
+/// Opens the image or disk at `path` for changes, with exclusive use.
 ///
 /// # Errors
-/// If it cannot be opened, or others have it in use.
+/// If it cannot be opened, or others use it.
 pub fn open_disk(path: &Path) -> Result<Box<dyn Device>, LabError> {
     Ok(Box::new(FileDisk::open(path)?))
 }
 
-/// The image or disk at `path`, to be looked at, beside others that look: nothing that happens to it lasts. It takes no
-/// permission to write.
+/// Opens the image or disk at `path` for reading; others may read it too. Writes to it stay in memory and are lost.
+/// Needs no permission to write.
 ///
 /// # Errors
-/// If it cannot be opened, or others change it.
+/// If it cannot be opened, or others are changing it.
 pub fn view_disk(path: &Path) -> Result<Box<dyn Device>, LabError> {
     Ok(Box::new(Overlay::new(Box::new(FileDisk::view(path)?))))
 }

@@ -1,8 +1,8 @@
-//! First page: a file system that is made in a place of its own shows only when it is whole.
+//! First page: a new file system becomes visible only when it is complete.
 //!
-//! The superblock is in the first page. While a file system is made and filled, that page reads as zeros on the disk,
-//! and what is written to it waits here: whatever breaks the work off, a `kill -9` too, leaves no file system that
-//! looks whole.
+//! The superblock is in the first page. While the file system is made and filled, that page reads as zeros on the disk,
+//! and writes to it wait here. So whatever interrupts the work, even `kill -9`, leaves no file system that looks
+//! complete.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,12 +16,12 @@ use onewrite_fs::FsError;
 
 use crate::error::LabError;
 
-/// The page that waits; `None` while the layer lets everything through.
+/// The waiting page; `None` while the layer passes everything through.
 #[derive(Clone, Debug, Default)]
 pub struct FirstPage(Rc<RefCell<Option<Page>>>);
 
 impl FirstPage {
-    /// Writes zeros over the first page of the device behind `port`, whose layer this belongs to; from now on it waits.
+    /// Writes zeros to the first page of the device behind `port`, over which this layer lies; later writes to it wait.
     ///
     /// # Errors
     /// If the device fails.
@@ -31,7 +31,7 @@ impl FirstPage {
         Ok(())
     }
 
-    /// Writes the first page, after everything else is durable.
+    /// Writes the first page, after all other pages are durable.
     ///
     /// # Errors
     /// If the device fails.
@@ -50,7 +50,7 @@ async fn write(port: &DevicePort, page: Page) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The layer that keeps the first page back.
+/// The layer that holds the first page back.
 pub struct Unfinished {
     inner: Box<dyn Device>,
     geometry: Geometry,
@@ -62,7 +62,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// A layer over `inner`, and what tells it when to keep the page and when to write it.
+    /// A layer over `inner`, and the handle that tells it when to hold the page and when to write it.
     pub fn new(inner: Box<dyn Device>) -> (Unfinished, FirstPage) {
         let first = FirstPage::default();
         let geometry = Geometry {
@@ -74,7 +74,7 @@ impl Unfinished {
         (Unfinished { inner, geometry, first: first.clone(), reads, done, now: Nanos::ZERO }, first)
     }
 
-    /// The part of a write or trim that goes on, if any.
+    /// The part of a write or trim that the layer passes on, if any.
     fn keep_first(&self, operation: Operation) -> Option<Operation> {
         let mut first = self.first.0.borrow_mut();
         match operation {

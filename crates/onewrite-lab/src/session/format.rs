@@ -1,4 +1,4 @@
-//! Format: an ext4 image written to a device.
+//! Format: writes an empty ext4 image to a device.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,20 +10,20 @@ use onewrite_fs::ext4::mkfs::{self, MkfsOptions};
 
 use crate::error::LabError;
 
-/// What a new file system is to be, where it may be chosen.
+/// Options of a new file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// Bytes of the journal; `None` as mke2fs would make it.
+    /// Bytes of the journal; `None` for the size that mke2fs chooses.
     pub journal_bytes: Option<u64>,
-    /// The device reads zeros wherever it was never written.
+    /// Whether the device reads zeros where it was never written.
     pub is_zeroed: bool,
-    /// Time of making, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub unix_time: u32,
     /// Name of the volume.
     pub label: String,
 }
 
-/// What was made.
+/// Sizes of a new file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Formatted {
     /// Bytes of the file system.
@@ -34,10 +34,10 @@ pub struct Formatted {
     pub written_bytes: u64,
 }
 
-/// Writes an empty ext4 to the device behind `port`, durably; its UUID comes from `choices`.
+/// Writes an empty ext4 to the device behind `port` and makes it durable. Its UUID comes from `choices`.
 ///
 /// # Errors
-/// If the device is too small for it and its journal, an option is out of range, or the device fails.
+/// If the device is too small for the file system and its journal; if an option is out of range; if the device fails.
 pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Formatted, LabError> {
     let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
     let given = options.journal_bytes.map(journal_blocks).transpose()?;
@@ -59,7 +59,8 @@ pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Ch
     Ok(Formatted { size_bytes, journal_bytes: u64::from(journal_blocks) * PAGE_SIZE as u64, written_bytes })
 }
 
-/// Bytes of a journal whose blocks go home late: 5 GB, as the LDJ papers have it, or an eighth of the device.
+/// Bytes of the journal in modes that write blocks home late: an eighth of the device, at least 4 MiB and at most 5
+/// GiB. Source of the maximum: the LDJ papers.
 pub fn lazy_journal_bytes(size_bytes: u64) -> u64 {
     let eighth = size_bytes / 8;
     (eighth - eighth % PAGE_SIZE as u64).clamp(1024 * PAGE_SIZE as u64, 5 << 30)
@@ -78,7 +79,7 @@ fn journal_blocks(bytes: u64) -> Result<u32, LabError> {
     u32::try_from(bytes / PAGE_SIZE as u64).map_err(|_| refuse())
 }
 
-/// Writes blocks in ascending order, neighbours together.
+/// Writes blocks in ascending order; adjacent blocks go in one request.
 async fn write(port: &DevicePort, plan: Vec<(u64, Page)>) -> Result<(), LabError> {
     let most = port.geometry().transfer_pages_max as usize;
     let mut run: Vec<Page> = Vec::new();
@@ -105,7 +106,7 @@ async fn send(port: &DevicePort, start: u64, pages: Vec<Page>) -> Result<(), Lab
     Ok(())
 }
 
-/// What the device holds, if it seems to hold anything: a file system by its magic number, or bytes that are not zero.
+/// What the device seems to hold: a file system by its magic number, or bytes that are not zero. `None` if nothing.
 ///
 /// Looks at the first MiB and at the last page, where boot sectors, partition tables and superblocks are.
 ///
@@ -125,7 +126,7 @@ pub async fn held_by(port: &DevicePort) -> Result<Option<String>, LabError> {
     Ok((!is_blank).then(|| "data of an unknown kind".to_owned()))
 }
 
-/// What a file or disk begins with that one would regret to lose, as far as it can be read.
+/// A valuable content that a file or disk begins with, as far as it can be read.
 pub fn held_in(path: &Path) -> Option<&'static str> {
     let mut page = Vec::new();
     let is_content = std::fs::metadata(path).is_ok_and(|found| found.is_file() || found.file_type().is_block_device());
@@ -141,7 +142,7 @@ async fn read(port: &DevicePort, start: u64, count: u32) -> Result<Vec<Page>, La
     Ok(outcome.map_err(onewrite_fs::FsError::from)?)
 }
 
-/// Magic numbers of what one would regret to lose: offset in the first page, bytes, name.
+/// Magic numbers of valuable contents: offset in the first page, bytes, name.
 const KNOWN: [(usize, &[u8], &str); 6] = [
     (0x438, &[0x53, 0xef], "an ext2, ext3 or ext4 file system"),
     (0x400, &[0x10, 0x20, 0xf5, 0xf2], "an F2FS file system"),

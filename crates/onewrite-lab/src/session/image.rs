@@ -1,4 +1,4 @@
-//! Image: the content of a device as a sparse file that Linux can mount.
+//! Image: saves the content of a device as a sparse file that Linux can mount.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -10,8 +10,8 @@ use onewrite_fs::FsError;
 use crate::error::LabError;
 use crate::partial::Partial;
 
-/// Copies every page of the device behind `port` into the file at `path`; pages of zeros become holes. What breaks off
-/// leaves no file.
+/// Copies every page of the device behind `port` into the file at `path`; pages of zeros become holes. A failure leaves
+/// no file.
 ///
 /// # Errors
 /// If the device cannot be read or the file cannot be written.

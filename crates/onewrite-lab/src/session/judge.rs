@@ -1,4 +1,4 @@
-//! Judge: the log of an image replayed, and every structure checked; repaired, if that is asked for.
+//! Judge: replays the log of an image, checks all metadata, and repairs it if asked to.
 
 use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
@@ -18,36 +18,36 @@ impl ReadBlocks for Reader<'_> {
     }
 }
 
-/// What a check found.
+/// Result of a check.
 pub struct Judgement {
-    /// What replaying the log did, if it held anything.
+    /// What the replay of the log did, if the log was not empty.
     pub recovered: Option<Recovered>,
-    /// What was found after that.
+    /// What the check found after it.
     pub report: Report,
 }
 
-/// Replays the log of the image on `port` and checks every structure.
+/// Replays the log of the image on `port` and checks all metadata.
 ///
 /// # Errors
-/// If the log cannot be replayed; damage elsewhere is in the report.
+/// If the log cannot be replayed; the report contains other damage.
 pub async fn judge(port: &DevicePort) -> FsResult<Judgement> {
     let recovered = replay(port).await?;
     let report = check(&Reader(port), &CheckOptions::default()).await;
     Ok(Judgement { recovered, report })
 }
 
-/// What would put an image right.
+/// Which repairs would put an image right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prospect {
-    /// The safe repairs do.
+    /// The safe repairs are enough.
     Safe,
-    /// Only all repairs together do.
+    /// It needs all repairs.
     All,
-    /// No repair here does; why, if that is known.
+    /// No repair here is enough; the reason, if known.
     None(Option<String>),
 }
 
-/// Plans the repair of the image on `port`, whose log was replayed, and says what it takes. Nothing is written.
+/// Plans the repair of the image on `port`, whose log was replayed, and says which repairs it needs. Writes nothing.
 pub async fn prospect(port: &DevicePort) -> Prospect {
     let unix_time = (port.runtime().civil_now().0 / 1_000_000_000) as u32;
     prospect_of(&repair(&Reader(port), &RepairOptions { manner: Manner::All, unix_time }).await)
@@ -61,22 +61,22 @@ fn prospect_of(planned: &Repaired) -> Prospect {
     }
 }
 
-/// What a repair did.
+/// Result of a repair.
 pub struct Mended {
-    /// What replaying the log did, if it held anything.
+    /// What the replay of the log did, if the log was not empty.
     pub recovered: Option<Recovered>,
-    /// What was found, what was done about it, and what is left.
+    /// Damage found, repairs made, and damage that is left.
     pub repaired: Repaired,
-    /// What it would have taken.
+    /// Repairs that the image needed.
     pub prospect: Prospect,
 }
 
-/// Replays the log of the image on `port`, repairs it in the manner `manner`, and writes what that changes.
+/// Replays the log of the image on `port`, repairs it in the manner `manner`, and writes the changed blocks.
 ///
-/// The superblock is written last, behind a flush: a power cut before leaves an image that can be repaired again.
+/// The superblock is written last, after a flush. A power cut before leaves an image that can be repaired again.
 ///
 /// # Errors
-/// If the device fails, or the image has features that are not known. A log that cannot be replayed is damage: it is
+/// If the device fails, or the image has unknown features. A log that cannot be replayed counts as damage and is
 /// emptied.
 pub async fn mend(port: &DevicePort, manner: Manner) -> FsResult<Mended> {
     let recovered = match replay(port).await {

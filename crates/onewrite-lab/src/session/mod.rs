@@ -1,11 +1,12 @@
-//! Session: a device, a file system, options and a job put together, run, and taken apart again.
+//! Session: puts a device, a file system, options and a job together, runs them, and takes them apart again.
 //!
 //! ```text
 //!   device ─► mkfs ─► counters to zero ─► mount ─► layout and job ─► unmount ─► figures ─► image, if asked for
 //! ```
 //!
 //! # Invariants
-//! - Figures run from after mkfs to the end of the clean unmount: layout and the last checkpoint are in them.
+//! - Figures cover the time from the end of mkfs to the end of the clean unmount, with the layout and the last
+//!   checkpoint.
 //! - On an emulated device time is virtual, and the same [`RunSpec`] gives the same [`RunResult`] to the byte.
 
 mod crash;
@@ -53,14 +54,14 @@ use crate::workload::{Workload, fio, postmark};
 pub enum JobSpec {
     /// A fio job file.
     Fio(JobFile),
-    /// A personality of filebench.
+    /// A filebench personality.
     Personality(Personality, Parameters),
     /// PostMark.
     PostMark(postmark::Parameters),
 }
 
 impl JobSpec {
-    /// The name in reports.
+    /// Name in reports.
     pub fn name(&self) -> &str {
         match self {
             JobSpec::Fio(file) => &file.origin,
@@ -78,51 +79,51 @@ impl JobSpec {
     }
 }
 
-/// What stands between job and device.
+/// What lies between the job and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
     /// ext4 in a journal mode.
     Ext4(Mode),
-    /// Nothing.
+    /// Nothing: the job uses the device itself.
     Raw,
 }
 
-/// Everything that decides a run, besides the device itself.
+/// Everything that decides a run, except the device itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
     /// What to run.
     pub job: JobSpec,
-    /// What it runs on.
+    /// Where to run it.
     pub stack: Stack,
     /// Name of the device in reports.
     pub device: String,
-    /// What else reports say of it.
+    /// Other properties of the device for reports.
     pub setup: DeviceSetup,
-    /// How time passes: virtual for emulated devices, wall for real ones.
+    /// Clock: virtual for emulated devices, wall for real ones.
     pub time: Time,
     /// Name of the host profile in reports.
     pub host_name: String,
-    /// The machine that the run is modelled on.
+    /// The modelled machine.
     pub host: HostProfile,
-    /// Bytes of the journal; `None` as mke2fs would make it, or large in lazy modes ([`lazy_journal_bytes`]).
+    /// Bytes of the journal. `None` for the size that mke2fs chooses; in lazy modes, for [`lazy_journal_bytes`].
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache.
     pub cache_bytes: u64,
-    /// Which page leaves it.
+    /// Replacement policy of the page cache.
     pub cache_policy: PolicyKind,
-    /// Allocate blocks when pages are written out, in modes that can.
+    /// Whether blocks are allocated only at writeback, in modes that can.
     pub delayed_allocation: bool,
-    /// In modes that pad: what was found out about the write buffer; else what the device states of itself.
+    /// For modes that pad: a measured eviction spot of the write buffer; else the one that the device states.
     pub eviction_spot: Option<EvictionSpot>,
-    /// Empty the page cache before the jobs, so that nothing that the layout left there is read from memory.
+    /// Whether the page cache is emptied before the jobs, so that no read finds pages of the layout in memory.
     pub drop_caches: bool,
     /// The seed of all chance.
     pub seed: u64,
 }
 
 impl RunSpec {
-    /// A run in virtual time on the emulated device `device` from seed 1, on the default host, with 64 MiB of page
-    /// cache and everything else as it is by default.
+    /// A run on the emulated device `device` in virtual time, with seed 1, the default host, 64 MiB of page cache and
+    /// all other defaults.
     pub fn new(job: JobSpec, stack: Stack, device: &str) -> RunSpec {
         RunSpec {
             job,
@@ -143,23 +144,23 @@ impl RunSpec {
     }
 }
 
-/// What a run may do besides running.
+/// Optional outputs of a run.
 #[derive(Default)]
 pub struct Extras {
-    /// Told of every request when it ends.
+    /// Called with every device request when it ends.
     pub trace: Option<Box<dyn FnMut(TraceEvent)>>,
-    /// Told of every page of a file that is read or written through the page cache.
+    /// Called with every page of a file that is read or written through the page cache.
     pub pages: Option<Box<dyn FnMut(PageRequest)>>,
-    /// Told now and then how far the run is.
+    /// Called now and then with the progress of the run.
     pub watcher: Option<Watcher>,
-    /// Where to save the content of the device afterwards.
+    /// Where to save the content of the device after the run.
     pub image: Option<PathBuf>,
 }
 
-/// Runs `spec` on `device`, whose content is lost.
+/// Runs `spec` on `device` and overwrites its content.
 ///
 /// # Errors
-/// Whatever goes wrong first: an option that cannot be, an operation that fails, an image that cannot be written.
+/// The first failure: an impossible option, a failed operation, an image that cannot be written.
 pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<RunResult, LabError> {
     let executor = Executor::new(spec.time, spec.host.clone());
     let runtime = executor.runtime();
@@ -182,7 +183,7 @@ pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<Ru
 /// How busy the device was.
 type SharedUsage = Rc<RefCell<Usage>>;
 
-/// Takes pages of files.
+/// Receives page requests of files.
 type PageSink = Box<dyn FnMut(PageRequest)>;
 
 async fn carry_out(
@@ -254,7 +255,7 @@ async fn run_ext4(
     Ok(gather(spec, &port, &measures, (span, usage), Some((figures, formatted.journal_bytes))))
 }
 
-/// Bytes of the journal that mkfs is asked for.
+/// Bytes of the journal for mkfs.
 fn journal_bytes(spec: &RunSpec, mode: Mode, port: &DevicePort) -> Option<u64> {
     spec.journal_bytes.or_else(|| mode.is_lazy().then(|| lazy_journal_bytes(device_bytes(port))))
 }

@@ -1,6 +1,6 @@
-//! Overlay: a device that reads from another and keeps every write to itself, so that a look changes nothing.
+//! Overlay: a device that reads from another one and keeps every write in memory, so that reading changes nothing.
 //!
-//! `ls`, `cat`, `tree` and `fsck -n` mount an image through it: a log is replayed, but only in memory.
+//! `ls`, `cat`, `tree` and `fsck -n` mount an image through it. They replay its log only in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use onewrite_block::{
     Bell, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token, TrimRead,
 };
 
-/// A layer that never lets a write through. Writes last as long as it does.
+/// A layer that passes no write on. Its writes live as long as the layer.
 pub struct Overlay {
     inner: Box<dyn Device>,
     geometry: Geometry,
@@ -40,7 +40,7 @@ impl Overlay {
         }
     }
 
-    /// Puts what was written over what the device inside gave.
+    /// Replaces pages of a read by the newer ones in memory.
     fn lay_over(&self, start: Lpn, pages: &mut [Page]) {
         let end = start.offset(pages.len() as u64);
         for (lpn, page) in self.written.range(start..end) {

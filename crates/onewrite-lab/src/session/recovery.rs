@@ -1,4 +1,4 @@
-//! Recovery after a run that is cut at its end: what the log holds then has to be brought home before anything else.
+//! Recovery after a run that ends in a power cut: the blocks in the log must first be written home.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use crate::driver::{self, Files, RunOptions};
 use crate::error::LabError;
 use crate::workload::fio;
 
-/// Runs `spec` on `device`, loses the power instead of unmounting, and recovers; gives what recovery did and how long
-/// it took, without what the device took to come back. `None` if the log was empty.
+/// Runs `spec` on `device`, cuts the power instead of unmounting, and recovers. Gives the work and the time of
+/// recovery, without the time that the device needs to start. `None` if the log was empty.
 ///
 /// # Errors
 /// If the run or the recovery fails, or the device has no power switch.
@@ -30,7 +30,7 @@ pub fn recovery_after(spec: &RunSpec, device: Box<dyn Device>) -> Result<Option<
     Ok(executor.block_on(async move { replay(&port).await })??)
 }
 
-/// The device after the run, the file system still mounted, and the time by then.
+/// The device after the run, with the file system still mounted, and the time.
 fn at_the_end(spec: &RunSpec, device: Box<dyn Device>) -> Result<(Box<dyn Device>, Nanos), LabError> {
     let Stack::Ext4(mode) = spec.stack else {
         return Err(LabError::Option("recovery needs a file system".to_owned()));

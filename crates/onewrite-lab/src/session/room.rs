@@ -1,4 +1,4 @@
-//! Room: how large a device must be for a job, and what is said where it is not.
+//! Room: computes how large a device must be for a job, and the advice when it is too small.
 
 use onewrite_block::{Choices, KIB, MIB};
 use onewrite_fs::FsError;
@@ -7,20 +7,20 @@ use super::{DEFAULT_BYTES, JobSpec, RunSpec, Stack};
 use crate::error::LabError;
 use crate::workload::{Workload, fio};
 
-/// What a file system of 1 GiB takes for itself besides its journal.
+/// Bytes of metadata of a file system of 1 GiB, without its journal.
 const STRUCTURE_BYTES: u64 = 32 * MIB;
-/// The journal of 1 GiB as mke2fs makes it.
+/// Bytes of the journal that mke2fs makes on 1 GiB.
 const JOURNAL_BYTES: u64 = 32 * MIB;
-/// Devices are made in steps of this.
+/// New devices are a multiple of this size.
 const STEP: u64 = 64 * MIB;
-/// Bytes of a device for each inode, as mke2fs makes them from 512 MiB on.
+/// Bytes of a device for each inode, as mke2fs chooses from 512 MiB on.
 const BYTES_PER_INODE: u64 = 16 * KIB;
 /// Inodes that a new file system uses for itself.
 const OWN_INODES: u64 = 11;
 
 impl RunSpec {
-    /// Bytes of a device that is made for this run: 1 GiB, or what the job needs with a quarter more for structure,
-    /// journal and what is deleted only later, and not fewer than give it the inodes that the job needs.
+    /// Bytes of a new device for this run: at least 1 GiB, and at least what the job needs. A quarter is added for
+    /// metadata, journal and files whose blocks are freed late. The device also has the inodes that the job needs.
     ///
     /// # Errors
     /// If the job cannot be planned.
@@ -44,7 +44,8 @@ impl RunSpec {
             .ok_or_else(|| LabError::Option("the job's files are too large".to_owned()))
     }
 
-    /// `error`, with what the job needs if it is that no room is left on `has` bytes.
+    /// Adds to an out-of-space `error` what the job needs; `has` is the size of the device in bytes. Leaves other
+    /// errors alone.
     pub(super) fn with_need(&self, error: LabError, has: u64) -> LabError {
         let is_full = matches!(
             &error,
@@ -52,7 +53,7 @@ impl RunSpec {
         );
         match self.bytes_wanted() {
             Ok(wanted) if is_full => {
-                // Files may grow beyond what they begin with.
+                // Files may grow beyond their first size.
                 let wanted = if wanted > has { wanted } else { has.saturating_mul(2) }.div_ceil(MIB);
                 LabError::NoRoom { cause: Box::new(error), has, wanted: format!("--size {wanted}M") }
             }
@@ -62,7 +63,7 @@ impl RunSpec {
 }
 
 impl JobSpec {
-    /// Bytes that the job's files take together, or the last byte that it uses of a raw device.
+    /// Bytes of all files of the job, or the end of the last byte that it uses on a raw device.
     ///
     /// # Errors
     /// If the job cannot be planned.
@@ -83,7 +84,7 @@ impl JobSpec {
     }
 }
 
-/// What the files of a job take.
+/// What the files of a job need.
 struct Needed {
     /// Bytes of content.
     bytes: u64,

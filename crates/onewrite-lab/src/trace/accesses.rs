@@ -1,7 +1,7 @@
-//! Accesses: pages of files as pages of one address space, for the before-cache trace of a file system.
+//! Accesses: maps pages of files to one address space, for the before-cache trace of a file system.
 //!
-//! Each run of 16 pages of a file gets the next free place when it is first touched, as delayed allocation would give
-//! it one; so files that are written together lie together. A file's number that is used again brings its places along.
+//! Each run of 16 pages of a file gets the next free place when it is first touched, as with delayed allocation. So
+//! files that are written together lie together. A new file that reuses an inode number also reuses its places.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use onewrite_fs::Ino;
 /// Pages of a run.
 const RUN_PAGES: u64 = 16;
 
-/// See the module's head.
+/// Places of the runs of pages; the module's head has the rule.
 #[derive(Clone, Debug, Default)]
 pub struct Pages(BTreeMap<(u64, u64), u64>);
 

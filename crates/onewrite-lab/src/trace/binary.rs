@@ -1,4 +1,4 @@
-//! Binary: the formats with records of bytes.
+//! Binary: trace formats with binary records.
 //!
 //! ```text
 //!   oracleGeneral, little endian   time u32 │ object u64 │ size u32 │ next access i64
@@ -6,7 +6,7 @@
 //!                                  │ device u32 │ cpu u32 │ error u16 │ length of what follows u16 │ what follows
 //! ```
 //!
-//! An action of blktrace is what happened in its lower 16 bits and the kind of the request in its upper ones.
+//! The lower 16 bits of blktrace's action say what happened; the upper ones have the kind of the request.
 
 use std::io::{ErrorKind, Read};
 
@@ -24,7 +24,7 @@ const KIND_READ: u32 = 1 << 0;
 const KIND_WRITE: u32 = 1 << 1;
 const KIND_NOTIFY: u32 = 1 << 10;
 const KIND_DISCARD: u32 = 1 << 13;
-/// Object numbers are cut to the pages that a simulation can name.
+/// Object numbers are reduced to the page numbers that a simulation can use.
 const OBJECT_MASK: u64 = (1 << 62) - 1;
 
 enum Kind {
@@ -32,15 +32,15 @@ enum Kind {
     Blktrace(Action),
 }
 
-/// See the module's head.
+/// Reads the records of one format.
 pub(super) struct Binary {
     kind: Kind,
-    /// Where the next record begins.
+    /// Offset of the next record in bytes.
     offset: u64,
 }
 
 impl Binary {
-    /// What reads the format; none if it has lines.
+    /// The reader of `format`; none for formats with lines.
     pub(super) fn new(format: &Format) -> Option<Binary> {
         let kind = match format {
             Format::OracleGeneral => Kind::Oracle,
@@ -50,7 +50,7 @@ impl Binary {
         Some(Binary { kind, offset: 0 })
     }
 
-    /// The same, taking blktrace's records of another action.
+    /// The same reader, for blktrace records of another action.
     pub(super) fn of_action(mut self, action: Action) -> Binary {
         if let Kind::Blktrace(taken) = &mut self.kind {
             *taken = action;
@@ -58,7 +58,7 @@ impl Binary {
         self
     }
 
-    /// Where the record begins that is being read.
+    /// Offset of the current record in bytes.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }

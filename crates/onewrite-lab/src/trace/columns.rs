@@ -1,9 +1,9 @@
-//! Columns: any table as a trace, by a map that says what stands where.
+//! Columns: reads any table as a trace, by a map of its columns.
 //!
-//! `op=2,write=W,offset=4*512,length=5,time=1*1000,volume=3,separator=;,skip=1`: the operation in column 2, where `W`
-//! means a write and anything else a read; the offset in column 4, in units of 512 bytes; and so on. Columns count from
-//! one. `op` and `offset` (or `page`, with the number of a page) are needed; without `length` a record is a byte long,
-//! which is a page; `time` is in nanoseconds times its factor; the first `skip` lines are passed over.
+//! `op=2,write=W,offset=4*512,length=5,time=1*1000,volume=3,separator=;,skip=1` means: the operation is in column 2,
+//! where `W` is a write and anything else a read; the offset is in column 4, in units of 512 bytes; and so on. Columns
+//! count from one. `op` is required, and so is `offset` or `page` (a page number). Without `length` a record has one
+//! byte, which is one page. `time` is in nanoseconds times its factor. The first `skip` lines are ignored.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use super::field::{self, Problem};
 use super::text::Parser;
 use super::{Extent, Record};
 
-/// A column, from zero, and what its numbers are multiplied with.
+/// Index of a column, from zero, and the factor of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Column {
     index: usize,
@@ -39,7 +39,7 @@ impl FromStr for Column {
     }
 }
 
-/// See the module's head.
+/// A map of columns; the module's head has its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     operation: usize,
@@ -49,7 +49,7 @@ pub struct Columns {
     length: Option<Column>,
     time: Option<Column>,
     volume: Option<Column>,
-    /// None for blanks.
+    /// Separator of the columns; none for blanks.
     separator: Option<u8>,
     skip: u64,
 }

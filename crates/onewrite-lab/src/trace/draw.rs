@@ -1,7 +1,8 @@
-//! Draw: a trace as a picture, the number of the request from left to right and the page from bottom to top, as in the
-//! dissertation's figure 2-10.
+//! Draw: a trace as a picture, as in the dissertation's figure 2-10. The number of the request goes from left to right,
+//! the page from bottom to top.
 //!
-//! A trace of any length becomes a grid of fixed size: a cell is as dark as it has requests, beside the fullest one.
+//! A trace of any length becomes a grid of fixed size. The more requests a cell has, compared with the fullest one, the
+//! darker it is.
 
 use std::fmt::Write;
 
@@ -13,16 +14,16 @@ use crate::report::escape;
 
 const COLUMNS: usize = 300;
 const ROWS: usize = 150;
-/// Side of a cell.
+/// Width and height of a cell.
 const CELL: f64 = 2.4;
 const MARGIN_LEFT: f64 = 76.0;
 const MARGIN_TOP: f64 = 30.0;
 const MARGIN_BOTTOM: f64 = 44.0;
-/// Text, in the colour of the page that the picture stands in.
+/// Style of text: the colour of the surrounding page.
 const INK: &str = "fill: var(--ink, #000)";
 const CHUNK: usize = 1 << 16;
 
-/// What is drawn.
+/// Options of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawing {
     /// Bytes of a page.
@@ -38,7 +39,7 @@ struct Bounds {
     pages: Option<(u64, u64)>,
 }
 
-/// Draws a trace that `open` opens, twice: first its bounds are found, then its cells are counted.
+/// Draws the trace that `open` opens. Opens it twice: first to find the bounds, then to count the cells.
 ///
 /// # Errors
 /// As [`Trace::next_record`], or if there is nothing to draw.
@@ -93,7 +94,7 @@ fn picture(title: &str, drawing: Drawing, bounds: &Bounds, (first, last): (u64, 
     for (place, count) in cells.iter().enumerate().filter(|(_, count)| **count > 0) {
         let x = MARGIN_LEFT + (place % COLUMNS) as f64 * CELL;
         let y = bottom - ((place / COLUMNS) as f64 + 1.0) * CELL;
-        // A square root, and never less than a fifth: lone requests have to be seen.
+        // The shade follows the square root and is at least a fifth, so that single requests are visible.
         let shade = 0.2 + 0.8 * (*count as f64 / most).sqrt();
         write_to(
             &mut svg,

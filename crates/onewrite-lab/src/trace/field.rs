@@ -1,12 +1,12 @@
-//! Field: numbers and words of a line, with errors that say which field was meant.
+//! Field: parses numbers and words of a line; errors name the field.
 
 /// What is wrong with a line.
 pub(super) type Problem = String;
 
-/// Sectors of the block layer and of disks.
+/// Bytes of a sector of the block layer and of disks.
 pub(super) const SECTOR: u64 = 512;
 
-/// Text for an error message, at most so long.
+/// Text for an error message, shortened to 60 characters.
 pub(super) fn shown(text: &[u8]) -> String {
     const MOST: usize = 60;
     let text = String::from_utf8_lossy(text);
@@ -61,13 +61,13 @@ pub(super) fn seconds(field: &[u8], name: &str) -> Result<u64, Problem> {
     whole.checked_add(nanos).ok_or_else(|| format!("{name} is {}, which is too large", shown(field)))
 }
 
-/// Which volume, as a small number.
+/// The number of a volume.
 pub(super) fn volume(field: &[u8], name: &str) -> Result<u32, Problem> {
     let value = number(field, name)?;
     u32::try_from(value).map_err(|_| format!("{name} is {value}; volumes are numbered with 32 bits"))
 }
 
-/// A read or a write, by its first letter.
+/// Whether a word means a write or a read.
 pub(super) fn is_write(field: &[u8]) -> Result<bool, Problem> {
     match field.trim_ascii() {
         [b'r' | b'R'] => Ok(false),
@@ -78,7 +78,7 @@ pub(super) fn is_write(field: &[u8]) -> Result<bool, Problem> {
     }
 }
 
-/// The fields of a line with separators of one byte; more than `N` are left over, fewer are an error.
+/// The first `N` fields of a line, with separators of one byte. Further fields are ignored; too few are an error.
 pub(super) fn fields<'a, const N: usize>(line: &'a [u8], separator: u8, form: &str) -> Result<[&'a [u8]; N], Problem> {
     let mut found = [&line[..0]; N];
     let mut parts = line.split(|byte| *byte == separator);
@@ -88,7 +88,7 @@ pub(super) fn fields<'a, const N: usize>(line: &'a [u8], separator: u8, form: &s
     Ok(found)
 }
 
-/// The same with blanks between the fields.
+/// The first `N` fields of a line, with blanks between them.
 pub(super) fn words<'a, const N: usize>(line: &'a [u8], form: &str) -> Result<[&'a [u8]; N], Problem> {
     let mut found = [&line[..0]; N];
     let mut parts = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! Format: which traces are understood, by name, and how one is told from another.
+//! Format: the known trace formats, their names, and how to detect them.
 
 use std::fmt;
 use std::path::Path;
@@ -10,11 +10,11 @@ use super::text::{self, Parser};
 /// A trace format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Our own CSV: `r|w,page` or `r|w,offset,length` in bytes, with a time or without.
+    /// Our own CSV: `r|w,page` or `r|w,offset,length` in bytes, with or without a time.
     Own,
-    /// What `onewrite run --trace` writes.
+    /// The output of `onewrite run --trace`.
     Run,
-    /// Any table, its columns told by a map.
+    /// Any table, described by a map of its columns.
     Columns(Columns),
     /// MSR Cambridge: `time,host,disk,Read|Write,offset,size,response`, time in 100 ns, bytes.
     Msr,
@@ -28,7 +28,7 @@ pub enum Format {
     Fio,
     /// MQSim: time in ns, device, sector, sectors, 0 for a write and 1 for a read.
     Mqsim,
-    /// libCacheSim's oracleGeneral: 24 bytes for each request; an object is taken for a page, and read.
+    /// libCacheSim's oracleGeneral: 24 bytes for each request; an object counts as a page, and each request as a read.
     OracleGeneral,
     /// Alibaba block traces: `device,R|W,offset,length,time`, bytes and µs.
     Alibaba,
@@ -36,33 +36,33 @@ pub enum Format {
     Tencent,
 }
 
-/// How a trace is to be read.
+/// How to read a trace.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
-    /// The format; found out from the file if not told.
+    /// The format; `None` to detect it from the file.
     pub format: Option<Format>,
-    /// Only this volume's records.
+    /// Read only records of this volume.
     pub volume: Option<u32>,
-    /// Which action of a request blkparse and blktrace records are taken from; `Q` (queued) if not told.
+    /// The action whose records are taken from blkparse and blktrace; `None` for `Q` (queued).
     pub action: Option<Action>,
-    /// Where each volume lies if they are packed; side by side if not.
+    /// Places of the volumes, one directly after the other; `None` to place them far apart.
     pub packing: Option<super::Packing>,
 }
 
-/// What happened to a request when the block layer's trace noted it.
+/// The event of a request that a record of the block layer notes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Action {
-    /// Q: it was queued.
+    /// Q: the request was queued.
     #[default]
     Queued,
-    /// D: it was given to the driver.
+    /// D: the request was given to the driver.
     Issued,
-    /// C: it was completed.
+    /// C: the request was completed.
     Completed,
 }
 
 impl Action {
-    /// The letter in blkparse's output.
+    /// The action's letter in blkparse's output.
     pub(super) const fn letter(self) -> u8 {
         match self {
             Action::Queued => b'Q',
@@ -71,7 +71,7 @@ impl Action {
         }
     }
 
-    /// The number in blktrace's records.
+    /// The action's number in blktrace's records.
     pub(super) const fn number(self) -> u32 {
         match self {
             Action::Queued => 1,
@@ -94,7 +94,7 @@ impl FromStr for Action {
     }
 }
 
-/// Names that take no map.
+/// Formats that need no map, by name.
 const NAMED: [(&str, Format); 11] = [
     ("own", Format::Own),
     ("run", Format::Run),
@@ -109,14 +109,14 @@ const NAMED: [(&str, Format); 11] = [
     ("tencent", Format::Tencent),
 ];
 
-/// blktrace's magic number without its version, as it lies on disk: big endian, little endian.
+/// blktrace's magic number without its version, as on disk: big endian, little endian.
 pub(super) const BLKTRACE_MAGIC: [[u8; 3]; 2] = [[0x65, 0x61, 0x74], [0x74, 0x61, 0x65]];
 
 impl Format {
-    /// The format that a file's name and first bytes speak for.
+    /// Detects the format from a file's name and first bytes.
     ///
     /// # Errors
-    /// If they speak for none.
+    /// If they match no format.
     pub(super) fn of(path: &Path, start: &[u8]) -> Result<Format, String> {
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         if name.contains("oraclegeneral") {
@@ -163,7 +163,7 @@ impl Format {
         }
     }
 
-    /// What reads its lines; the binary formats have no lines.
+    /// The parser of its lines; binary formats have no lines.
     pub(super) fn parser(&self, options: &TraceOptions) -> Box<dyn Parser> {
         let action = options.action.unwrap_or_default();
         match self {

@@ -1,9 +1,8 @@
-//! Trace: block traces as the field has them, read as a stream.
+//! Trace: reads block traces in the usual formats, as a stream.
 //!
-//! [`Trace`] opens a file, compressed or not, finds out or is told its [`Format`], and gives [`Record`]s one at a time,
-//! so that a trace of any length is read in the same memory. [`pages`](Trace::next_pages) cuts them into the page
-//! requests of the cache simulator. What cannot be understood is an error that names the line, or the byte of a binary
-//! trace.
+//! [`Trace`] opens a file, compressed or not, detects its [`Format`] unless it is given, and returns [`Record`]s one at
+//! a time. So memory does not grow with the length of a trace. [`pages`](Trace::next_pages) splits records into the
+//! page requests of the cache simulator. An error names the line, or the byte of a binary trace.
 
 mod accesses;
 mod binary;
@@ -35,34 +34,34 @@ use binary::Binary;
 use source::Source;
 use text::Parser;
 
-/// What a record touches.
+/// The addresses of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes from an offset on.
+    /// A range of bytes.
     Bytes {
         /// First byte.
         offset: u64,
         /// Number of bytes; may be zero, which touches nothing.
         length: u64,
     },
-    /// One page, in pages of whatever size the reader of the trace chooses.
+    /// One page; its size is up to the reader of the trace.
     Page(u64),
 }
 
 /// A read or write of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When, in nanoseconds on the trace's own clock; zero where the format has none.
+    /// Time in nanoseconds on the trace's own clock; zero if the format has none.
     pub time_ns: u64,
-    /// Which disk or file, where the trace has several; else zero.
+    /// Number of the disk or file, if the trace has several; else zero.
     pub volume: u32,
     /// Whether it is a write.
     pub is_write: bool,
-    /// What it touches.
+    /// The addresses.
     pub extent: Extent,
 }
 
-/// How the bytes become records.
+/// Turns bytes into records.
 enum Reader {
     Text(Box<dyn Parser>),
     Binary(Binary),
@@ -81,7 +80,7 @@ pub struct Trace {
     seen: Seen,
 }
 
-/// What of a trace has been read.
+/// Statistics of the records read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Records that read.
@@ -90,11 +89,11 @@ pub struct Seen {
     pub writes: u64,
     /// Time of the first record.
     first_ns: u64,
-    /// The earliest and the latest, from the first on.
+    /// Earliest and latest time, relative to the first record.
     earliest: i64,
     latest: i64,
     has_times: bool,
-    /// Whether volumes other than the first were among them, which lie far behind it.
+    /// Whether there were volumes besides the first; they lie far behind it.
     pub has_volumes: bool,
 }
 
@@ -104,7 +103,7 @@ impl Seen {
             self.first_ns = record.time_ns;
         }
         *(if record.is_write { &mut self.writes } else { &mut self.reads }) += 1;
-        // Clocks that count from 1601 wrap; only differences matter.
+        // Times since 1601 wrap around; only differences matter.
         let since = record.time_ns.wrapping_sub(self.first_ns).cast_signed();
         (self.earliest, self.latest) = (self.earliest.min(since), self.latest.max(since));
         self.has_times |= record.time_ns != 0;
@@ -115,7 +114,7 @@ impl Seen {
         self.has_times.then(|| self.latest.wrapping_sub(self.earliest).cast_unsigned())
     }
 
-    /// Nanoseconds from the first record to one at `time_ns`; zero for one that is earlier.
+    /// Nanoseconds from the first record to `time_ns`; zero if it is earlier.
     pub fn since_first(&self, time_ns: u64) -> u64 {
         time_ns.wrapping_sub(self.first_ns).cast_signed().max(0).cast_unsigned()
     }
@@ -125,7 +124,7 @@ impl Trace {
     /// Opens a trace.
     ///
     /// # Errors
-    /// If it cannot be read, or its format cannot be told.
+    /// If it cannot be read, or its format cannot be detected.
     pub fn open(path: &Path, options: &TraceOptions) -> Result<Trace, LabError> {
         let source = Source::open(path)?;
         let format = match &options.format {
@@ -145,7 +144,7 @@ impl Trace {
         Ok(Trace { path, source, reader, format, volume, packing, line, line_number, seen })
     }
 
-    /// Whether a trace has times: whether one of its first records has one.
+    /// Whether one of the first records of a trace has a time.
     ///
     /// # Errors
     /// As [`Trace::next_record`].
@@ -162,17 +161,17 @@ impl Trace {
         Ok(false)
     }
 
-    /// What has been read so far.
+    /// Statistics of the records read so far.
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// The format, told or found out.
+    /// The format, given or detected.
     pub fn format(&self) -> &Format {
         &self.format
     }
 
-    /// Bytes of the file read so far, as they lie on disk.
+    /// Bytes of the file read so far, before decompression.
     pub fn bytes_read(&self) -> u64 {
         self.source.bytes_read()
     }
@@ -189,7 +188,7 @@ impl Trace {
         LabError::Trace { file: self.path.display().to_string(), place, problem }
     }
 
-    /// The next read or write; none at the end.
+    /// The next read or write; `None` at the end.
     ///
     /// # Errors
     /// If the file cannot be read or a line cannot be understood.

@@ -1,6 +1,6 @@
-//! Pages: records cut into the page requests of the cache simulator.
+//! Pages: splits records into the page requests of the cache simulator.
 //!
-//! Volumes lie side by side, each with an address space of its own of [`VOLUME_PAGES`] pages.
+//! Volumes lie side by side; each has [`VOLUME_PAGES`] pages of the address space.
 
 use onewrite_block::Nanos;
 use onewrite_cache::PageRequest;
@@ -33,8 +33,8 @@ fn span(record: &Record, page_bytes: u64) -> Result<(u64, u64), String> {
 }
 
 impl Trace {
-    /// Appends page requests of `page_bytes` to `pages`, at least `wanted` of them unless the trace ends; tells whether
-    /// it goes on.
+    /// Appends page requests of `page_bytes` to `pages`, at least `wanted` of them unless the trace ends. Returns
+    /// whether the trace goes on.
     ///
     /// # Errors
     /// As [`Trace::next_record`], or if an address is out of bounds.
@@ -53,7 +53,7 @@ impl Trace {
         Ok(true)
     }
 
-    /// Appends the page requests of the next record; tells when it comes after the first one. None at the end.
+    /// Appends the page requests of the next record. Returns its time since the first record; `None` at the end.
     ///
     /// # Errors
     /// As [`Trace::next_pages`].
@@ -69,5 +69,5 @@ impl Trace {
     }
 }
 
-/// Pages of one record that are believed: 4 GiB in pages of 4 KiB. Beyond, memory would not stay bounded.
+/// Most pages of one record: 4 GiB in pages of 4 KiB. This bounds memory.
 const MOST_PAGES: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Source: the bytes of a trace, decompressed if its first bytes say that it is compressed.
+//! Source: the bytes of a trace, decompressed if its first bytes show a known compression.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -12,13 +12,13 @@ use liblzma::bufread::XzDecoder;
 use crate::error::LabError;
 
 const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes that are looked at to tell a format.
+/// Bytes used to detect a format.
 const PEEK_BYTES: u64 = 4096;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const XZ_MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Counts what is read of the file.
+/// A file that counts the bytes read from it.
 struct Counted {
     file: File,
     count: Arc<AtomicU64>,
@@ -32,10 +32,10 @@ impl Read for Counted {
     }
 }
 
-/// See the module's head.
+/// The bytes of a trace.
 pub(super) struct Source {
     inner: Box<dyn BufRead>,
-    /// The first bytes, to tell a format by; `inner` gives them, too.
+    /// The first bytes, to detect the format; reading returns them too.
     start: Vec<u8>,
     count: Arc<AtomicU64>,
 }
@@ -65,12 +65,12 @@ impl Source {
         Ok(Source { inner, start: begin, count })
     }
 
-    /// The first bytes, which stay to be read.
+    /// The first bytes of the content; they are still to be read.
     pub(super) fn start(&self) -> &[u8] {
         &self.start
     }
 
-    /// Bytes of the file read so far, as they lie on disk.
+    /// Bytes of the file read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

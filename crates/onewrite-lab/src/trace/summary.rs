@@ -1,4 +1,4 @@
-//! Summary: what a trace is, in the columns of the dissertation's table 2-2.
+//! Summary: the figures of a trace, in the columns of the dissertation's table 2-2.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use super::Trace;
 use super::pages::VOLUME_PAGES;
 use crate::error::LabError;
 
-/// Page requests looked at between two looks at the file.
+/// Page requests between two calls of `watch`.
 const CHUNK: usize = 1 << 16;
 
-/// See the module's head. Volumes are counted in whole pages.
+/// The figures of a trace. Bytes are whole pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// Requests of the trace, of whatever length.
+    /// Records of the trace, of any length.
     pub records: u64,
-    /// Those of them that write.
+    /// Records that write.
     pub write_records: u64,
-    /// From the earliest request to the latest; none if the trace has no times.
+    /// Time from the earliest record to the latest; none if the trace has no times.
     pub duration_seconds: Option<f64>,
-    /// Pages read and written.
+    /// Page requests: pages read and written.
     pub requests: u64,
     /// Pages read.
     pub reads: u64,
@@ -34,8 +34,9 @@ pub struct Summary {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// From the lowest page written to the highest: the write range of table 2-2, whose server workloads write less
-    /// than theirs, so that it cannot be the bytes of different pages. Of several volumes the sum of theirs.
+    /// Bytes from the lowest to the highest page written: the write range of table 2-2. It cannot be the bytes of
+    /// different pages, because the server workloads write less than their range. With several volumes it is the sum of
+    /// their ranges.
     pub write_range_bytes: u64,
     /// Bytes of different pages written.
     pub write_footprint_bytes: u64,
@@ -47,7 +48,7 @@ pub struct Summary {
     pub last_page: Option<u64>,
 }
 
-/// Reads a whole trace; `watch` is told of each batch. Memory grows with the different pages, 9 bytes or so for each.
+/// Reads a whole trace and calls `watch` for each batch. Memory grows by about 9 bytes for each different page.
 ///
 /// # Errors
 /// As [`Trace::next_record`].
@@ -93,8 +94,8 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
     })
 }
 
-/// Pages from the lowest to the highest of all `ranges`, or of each where they are those of volumes, between which
-/// nothing lies.
+/// Pages from the lowest to the highest of all `ranges`. If the ranges are volumes, the sum over them, because nothing
+/// lies between volumes.
 fn write_range(ranges: &BTreeMap<u64, Option<(u64, u64)>>, are_volumes: bool) -> u64 {
     let mut ranges = ranges.values().flatten().copied();
     match are_volumes {
@@ -106,7 +107,7 @@ fn write_range(ranges: &BTreeMap<u64, Option<(u64, u64)>>, are_volumes: bool) ->
     }
 }
 
-/// Lets the range from a lowest to a highest page hold `page`, too.
+/// Extends a range so that it holds `page`.
 fn widen(range: &mut Option<(u64, u64)>, page: u64) {
     *range = Some(range.map_or((page, page), |(first, last)| (first.min(page), last.max(page))));
 }

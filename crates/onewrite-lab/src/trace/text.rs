@@ -1,4 +1,4 @@
-//! Text: the formats with a record on each line.
+//! Text: trace formats with one record on each line.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use super::field::{self, Problem, SECTOR, fields, is_write, number, scaled, seco
 use super::format::Action;
 use super::{Extent, Record};
 
-/// Understands one line at a time.
+/// Parses one line at a time.
 pub(super) trait Parser {
-    /// The record of a line that is not empty; none for lines that hold something else, as they may.
+    /// The record of a non-empty line; none for permitted lines without a record.
     fn line(&mut self, line: &[u8], number: u64) -> Result<Option<Record>, Problem>;
 }
 
@@ -18,14 +18,14 @@ fn bytes(offset: u64, length: u64) -> Extent {
     Extent::Bytes { offset, length }
 }
 
-/// Our own. A line before the records that is `op,…` names the columns; without one their number tells them: two are
-/// `op,page`, three `op,offset,length`, four `op,offset,length,time`. Times are nanoseconds.
+/// Our own format. A first line `op,…` names the columns. Without it their number decides: two are `op,page`, three
+/// `op,offset,length`, four `op,offset,length,time`. Times are in nanoseconds.
 #[derive(Default)]
 pub(super) struct Own {
     columns: Option<OwnColumns>,
 }
 
-/// What stands on a line of ours.
+/// The columns of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct OwnColumns {
     count: usize,
@@ -33,9 +33,9 @@ struct OwnColumns {
 }
 
 impl Own {
-    /// The header of lines with a page and a time, which their number alone does not tell.
+    /// Header of lines with a page and a time; their number of columns alone does not show this.
     pub(super) const TIMED_PAGES: &str = "op,page,time";
-    /// The header of lines with bytes and a time.
+    /// Header of lines with bytes and a time.
     pub(super) const TIMED_BYTES: &str = "op,offset,length,time";
 }
 
@@ -69,11 +69,11 @@ impl Parser for Own {
     }
 }
 
-/// What `onewrite run --trace` writes: requests to the device, in pages of 4 KiB. Flushes, trims and SHARE pass by.
+/// The output of `onewrite run --trace`: device requests, in pages of 4 KiB. Flushes, trims and SHARE are ignored.
 pub(super) struct Run;
 
 impl Run {
-    /// The first line of such a trace.
+    /// First line of such a trace.
     pub(super) const HEADER: &str = "submitted_ns,latency_ns,operation,start_page,pages,cause,failed";
 }
 
@@ -95,7 +95,7 @@ impl Parser for Run {
     }
 }
 
-/// MSR Cambridge (SNIA IOTTA 388). The volume is the number of the disk.
+/// MSR Cambridge (SNIA IOTTA 388). The number of the disk is the volume.
 pub(super) struct Msr;
 
 impl Parser for Msr {
@@ -107,7 +107,7 @@ impl Parser for Msr {
         }
         let [time, _host, disk, operation, offset, length] = fields(line, b',', form)?;
         Ok(Some(Record {
-            // Counted from 1601, the product does not fit; only differences matter.
+            // Times count from 1601, so the product overflows; only differences matter.
             time_ns: number(time, "the time")?.wrapping_mul(FILETIME_NS),
             volume: volume(disk, "the disk")?,
             is_write: is_write(operation)?,
@@ -116,7 +116,7 @@ impl Parser for Msr {
     }
 }
 
-/// Storage Performance Council's trace file format, revision 1.0.1; further fields are optional there.
+/// Storage Performance Council's trace file format, revision 1.0.1; it allows further fields.
 pub(super) struct Spc;
 
 impl Parser for Spc {
@@ -131,7 +131,7 @@ impl Parser for Spc {
     }
 }
 
-/// blkparse's default output; the summary after the records ends the trace.
+/// blkparse's default output; the trace ends where the summary begins.
 pub(super) struct Blkparse {
     action: Action,
     volumes: BTreeMap<Vec<u8>, u32>,
@@ -174,8 +174,8 @@ impl Parser for Blkparse {
     }
 }
 
-/// fio's iolog: version 2 `file action [offset length]`, version 3 with a time in microseconds before. Files are
-/// volumes in the order in which they are added.
+/// fio's iolog: version 2 is `file action [offset length]`; version 3 has a time in microseconds in front. Files are
+/// volumes, numbered in the order in which they are added.
 #[derive(Default)]
 pub(super) struct Fio {
     version: u32,
@@ -224,7 +224,7 @@ impl Parser for Fio {
     }
 }
 
-/// MQSim's five columns.
+/// MQSim's format with five columns.
 pub(super) struct Mqsim;
 
 impl Parser for Mqsim {

@@ -1,6 +1,7 @@
-//! Volumes: the disks or files of a trace, found by reading it once, and where each lies when they are packed.
+//! Volumes: the disks or files of a trace, and their places when they are packed.
 //!
-//! Packed, volumes lie one behind the other in the order of their numbers, each as long as its last page.
+//! Reading the trace once finds them. Packed volumes lie one after the other in the order of their numbers; each is as
+//! long as its last page requires.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,13 +9,13 @@ use std::path::Path;
 use super::{Extent, Record, Trace, TraceOptions};
 use crate::error::LabError;
 
-/// The volumes of a trace and the pages that each reaches to.
+/// The volumes of a trace, with the page after the last one of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volumes {
     ends: BTreeMap<u32, u64>,
 }
 
-/// Where each volume begins.
+/// First page of each volume in the packed address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     page_bytes: u64,
@@ -41,20 +42,20 @@ impl Volumes {
         Ok(volumes)
     }
 
-    /// Their numbers, ascending.
+    /// Numbers of the volumes, ascending.
     pub fn numbers(&self) -> Vec<u32> {
         self.ends.keys().copied().collect()
     }
 
-    /// One of them, from page 0 on.
+    /// A packing of one volume, which begins at page 0.
     pub fn alone(volume: u32, page_bytes: u64) -> Packing {
         Packing { page_bytes, bases: BTreeMap::from([(volume, 0)]) }
     }
 
-    /// One behind the other.
+    /// A packing of all volumes, one after the other.
     ///
     /// # Errors
-    /// If together they are longer than 64 bits can address.
+    /// If all together need more than 64 bits of address.
     pub fn packed(&self, page_bytes: u64) -> Result<Packing, LabError> {
         let mut bases = BTreeMap::new();
         let mut next = 0_u64;
@@ -72,7 +73,7 @@ impl Volumes {
 }
 
 impl Packing {
-    /// The record at its place among all volumes.
+    /// Moves a record to its place among all volumes.
     pub(super) fn place(&self, record: Record) -> Result<Record, String> {
         let Some(base) = self.bases.get(&record.volume) else {
             return Err(format!("volume {} was not there when the volumes were counted", record.volume));

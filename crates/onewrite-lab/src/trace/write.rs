@@ -1,4 +1,4 @@
-//! Write: traces in our own format, compressed if the file's name says so.
+//! Write: writes traces in our own format, compressed if the file's name says so.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,19 +14,19 @@ use super::{Extent, Record};
 use crate::error::LabError;
 use crate::partial::Partial;
 
-/// What a line of our own format holds.
+/// Content of a line of our own format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFormat {
-    /// `r|w,page`, in pages of so many bytes.
+    /// `r|w,page`, with the bytes of a page.
     Pages(u64),
-    /// `r|w,offset,length` in bytes; page records are pages of so many bytes.
+    /// `r|w,offset,length` in bytes; a page record has this many bytes.
     Bytes(u64),
 }
 
-/// What xz(1) takes by itself.
+/// xz(1)'s default level.
 const XZ_LEVEL: u32 = 6;
 
-/// Where the lines go.
+/// Destination of the lines.
 enum Sink {
     Plain(BufWriter<File>),
     Gzip(Box<GzEncoder<BufWriter<File>>>),
@@ -45,18 +45,18 @@ impl Sink {
     }
 }
 
-/// See the module's head. Ends with [`TraceWriter::finish`]; without it the file is removed.
+/// Writes a trace. End it with [`TraceWriter::finish`]; a writer that is dropped before removes its file.
 pub struct TraceWriter {
     path: PathBuf,
     sink: Sink,
     line: Vec<u8>,
     partial: Partial,
-    /// The time of the record that is written, if the file has times.
+    /// Time of the current record, if the file has times.
     time_ns: Option<u64>,
 }
 
 impl TraceWriter {
-    /// A new file, compressed with zstd if it ends in `.zst`, with gzip if in `.gz`, with xz if in `.xz`.
+    /// Makes a new file: `.zst` compresses with zstd, `.gz` with gzip, `.xz` with xz.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -76,7 +76,7 @@ impl TraceWriter {
         Ok(TraceWriter { path: path.to_owned(), sink, line: Vec::new(), partial, time_ns: None })
     }
 
-    /// Begins a file with times: a header, and a column more on each line of a [`TraceWriter::record`].
+    /// Begins a file with times: writes a header, and adds a column to each line of a [`TraceWriter::record`].
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -92,10 +92,10 @@ impl TraceWriter {
         Ok(self)
     }
 
-    /// Writes a record; a volume's records keep their own addresses, so take one volume of a trace with several.
+    /// Writes a record with the address of its own volume, so take only one volume of a trace with several.
     ///
     /// # Errors
-    /// If the file cannot be written or the extent has no such form.
+    /// If the file cannot be written; if the format cannot express the extent.
     pub fn record(&mut self, record: &Record, format: WriteFormat) -> Result<(), LabError> {
         if let Some(time_ns) = &mut self.time_ns {
             *time_ns = record.time_ns;

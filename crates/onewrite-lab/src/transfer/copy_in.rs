@@ -1,13 +1,13 @@
-//! Into a file system, from the host or another file system.
+//! Copies into a file system, from the host or another file system.
 //!
-//! What is kept: kinds, all permission bits, owners, times, extended attributes, access control lists, holes and hard
-//! links, also those between several trees of one transfer.
+//! Kept are kinds, all permission bits, owners, times, extended attributes, access control lists, holes and hard links,
+//! also hard links between several trees of one transfer.
 //!
 //! # Invariants
-//! - A file appears under its name when it is whole: it is written as `.onewrite.part` in its directory, then renamed.
-//!   What it replaces stays until then.
+//! - A file gets its name only when it is complete: it is written as `.onewrite.part` in its directory, then renamed.
+//!   The file that it replaces stays until then.
 //! - A directory is copied once, and never into itself.
-//! - What is wrong with one entry keeps no other from being copied; what is wrong with the target ends the transfer.
+//! - A problem with one entry does not stop the others; a problem with the target ends the transfer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use super::source::{Identity, Source};
 use super::{Left, Transferred, Watcher};
 use crate::error::LabError;
 
-/// The first of these names that is free holds a file until it is whole.
+/// Temporary name of a file until it is complete; if it is taken, a number is added.
 const PARTIAL: &[u8] = b".onewrite.part";
 const PARTIALS_MAX: u32 = 1000;
 const BLOCK: u64 = 4096;
@@ -34,29 +34,29 @@ pub struct CopyIn<'a, F, S> {
     within: bool,
     watcher: &'a mut dyn Watcher,
     left: &'a mut Left,
-    /// Files with several names.
+    /// Inodes in `fs` of the files with several names.
     links: BTreeMap<Identity, Ino>,
-    /// Directories of the tree that were met.
+    /// Directories of the tree seen so far.
     seen: BTreeSet<Identity>,
-    /// Directories made in `fs`: they are not copied themselves.
+    /// Directories made in `fs`; they are not copied themselves.
     own: BTreeSet<Identity>,
-    /// Directories made or merged into; their times are set last, since what goes into them changes them.
+    /// Directories made or merged into. Their times are set last, because new entries change them.
     made: Vec<(Ino, Attributes)>,
     paths: Paths,
     transferred: Transferred,
 }
 
-/// An entry that waits to be copied.
+/// An entry still to be copied.
 struct Pending<N> {
-    /// Where it comes from: directory in [`Paths`] and name.
+    /// Its source: directory in [`Paths`] and name.
     from: (usize, Vec<u8>),
     node: N,
-    /// Where it goes: a directory and a name.
+    /// Its target: directory and name.
     to: (Ino, Vec<u8>),
 }
 
 impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
-    /// From `source` into `fs`; `within` if both are one file system.
+    /// A transfer from `source` into `fs`; `within` if both are one file system.
     pub fn new(
         (fs, source, within): (&'a F, &'a S, bool),
         watcher: &'a mut dyn Watcher,
@@ -77,13 +77,12 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         }
     }
 
-    /// Copies `node`, shown as `shown`, and all below it into `directory` under `name`; existing directories are
-    /// merged, existing files replaced. With no `name`, `node` is a directory whose content and attributes go to
+    /// Copies `node`, shown as `shown`, and everything below it into `directory` under `name`. Merges existing
+    /// directories and replaces existing files. With no `name`, `node` is a directory; its content and attributes go to
     /// `directory` itself.
     ///
     /// # Errors
-    /// Whatever ends the transfer: the target is full or fails, or the watcher stopped it. What was copied by then is
-    /// whole.
+    /// If the target is full or fails, or the watcher stops the transfer. Entries copied before are complete.
     pub async fn tree(
         &mut self,
         node: &S::Node,
@@ -163,7 +162,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         Ok(())
     }
 
-    /// What lies at a name of the target.
+    /// Inode and kind of the entry with a name in the target.
     async fn existing(&self, directory: Ino, name: &[u8]) -> FsResult<Option<(Ino, FileKind)>> {
         match self.fs.lookup(directory, name).await {
             Ok(ino) => Ok(Some((ino, self.fs.attributes(ino).await?.kind))),
@@ -198,7 +197,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         self.merge(entry, attributes, ino, pending).await
     }
 
-    /// Queues what `entry` holds for the directory `ino`.
+    /// Queues the content of `entry` for the directory `ino`.
     async fn merge(
         &mut self,
         entry: &Pending<S::Node>,
@@ -220,7 +219,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         Ok(())
     }
 
-    /// Makes anything but a directory, whole, and then gives it its name.
+    /// Makes a complete entry that is no directory, and then gives it its name.
     async fn node(&mut self, entry: &Pending<S::Node>, attributes: &Attributes) -> Result<Ino, LabError> {
         let (directory, name) = (entry.to.0, &entry.to.1[..]);
         let (partial, ino) = match attributes.kind {
@@ -268,7 +267,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
                 self.watcher.moved(bytes.len() as u64)?;
             }
             if offset < range.end {
-                // It was cut while it was read.
+                // The file was truncated while it was read.
                 size = offset;
                 break;
             }
@@ -326,7 +325,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         Ok(())
     }
 
-    /// The target is full: says how much is missing for all that waits.
+    /// The target is full: computes how much is missing for all pending entries.
     async fn full(&mut self, what: &'static str, mut pending: Vec<Pending<S::Node>>) -> LabError {
         let (mut place, mut needed) = (String::new(), 0);
         while let Some(entry) = pending.pop() {
@@ -352,7 +351,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
                 _ => (),
             }
         }
-        // What was taken back is free once that is committed.
+        // Syncs first, because removed blocks become free only with a commit.
         let free = match self.fs.sync().await {
             Ok(()) => self.fs.space().await.map_or(0, |space| space.blocks_free * BLOCK),
             Err(_) => 0,
@@ -374,7 +373,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
     }
 }
 
-/// Makes something under a name that is free.
+/// Makes an entry under a free temporary name.
 async fn partial(make: impl AsyncFn(&[u8]) -> FsResult<Ino>) -> FsResult<(Vec<u8>, Ino)> {
     let mut name = PARTIAL.to_vec();
     for number in 1..PARTIALS_MAX {
@@ -390,7 +389,7 @@ fn refuse<T>(problem: &str) -> Result<T, LabError> {
     Err(LabError::Option(problem.to_owned()))
 }
 
-/// Whether nothing else can be copied either.
+/// Whether the error also prevents all further copies.
 fn ends_all(error: &LabError) -> bool {
     match error {
         LabError::Fs(FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. }) => true,

@@ -1,13 +1,13 @@
-//! To the host, from a file system that may be crafted.
+//! Copies to the host, from a file system that may be crafted.
 //!
 //! # Invariants
-//! - Nothing is written outside of the target: everything happens by single names in open directories (see
-//!   `directories`), and names that are paths were refused before (see `source`).
-//! - A link, pipe or device that the host has already is neither followed nor opened. A file or link is replaced by
-//!   rename; over a pipe, socket, device or directory nothing is copied, and no directory over a link.
-//! - A file appears under its name when it is whole: until then it has none (`O_TMPFILE`), or on file systems that
-//!   cannot do that the name `.onewrite-….part`.
-//! - A directory is copied once, wherever else it is named.
+//! - Nothing is written outside the target: every step uses a single name in an open directory (see `directories`).
+//!   `source` has already refused names that are paths.
+//! - Links, pipes and devices of the host are neither followed nor opened. A rename replaces a file or link. Nothing
+//!   replaces a pipe, socket, device or directory, and no directory replaces a link.
+//! - A file gets its name only when it is complete. Until then it has none (`O_TMPFILE`), or, if the file system cannot
+//!   do that, the name `.onewrite-….part`.
+//! - A directory is copied once, even if it has several names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
@@ -28,7 +28,7 @@ use super::source::{Identity, Source};
 use super::{Left, Transferred, Watcher};
 use crate::error::LabError;
 
-/// Names tried for a file that is not whole yet.
+/// Most temporary names to try.
 const PARTIALS_MAX: u32 = 1000;
 
 /// A transfer of one or more trees into one directory of the host.
@@ -38,11 +38,11 @@ pub struct CopyOut<'a, S> {
     watcher: &'a mut dyn Watcher,
     left: &'a mut Left,
     directories: Directories,
-    /// Files with several names: where the first one is, and which file it is there.
+    /// Files with several names: directory and name of the first copy, and its identity.
     links: BTreeMap<Identity, (usize, Vec<u8>, Identity)>,
-    /// Directories of the tree that were met.
+    /// Directories of the tree seen so far.
     seen: BTreeSet<Identity>,
-    /// Directories to be settled last, since what goes into them changes them.
+    /// Directories whose attributes are set last, because new entries change them.
     made: Vec<(usize, Attributes, ExtendedAttributes)>,
     transferred: Transferred,
 }
@@ -54,10 +54,10 @@ struct Pending<N> {
 }
 
 impl<'a, S: Source> CopyOut<'a, S> {
-    /// From `source` into the directory `target`, which is taken as it is written: links in its path are followed.
+    /// A transfer from `source` into the directory `target`; links in its path are followed.
     ///
     /// # Errors
-    /// If `target` is no directory that can be entered.
+    /// If `target` is no directory or cannot be entered.
     pub fn new(
         source: &'a S,
         target: &Path,
@@ -81,12 +81,11 @@ impl<'a, S: Source> CopyOut<'a, S> {
         })
     }
 
-    /// Copies `node` and all below it under `name`; existing directories are merged, existing files replaced. With no
-    /// `name`, the content of the directory `node` goes into the target itself.
+    /// Copies `node` and everything below it under `name`. Merges existing directories and replaces existing files.
+    /// With no `name`, the content of the directory `node` goes into the target itself.
     ///
     /// # Errors
-    /// Whatever ends the transfer: the host's disk is full, or the watcher stopped it. What was copied by then is
-    /// whole.
+    /// If the host's disk is full, or the watcher stops the transfer. Entries copied before are complete.
     pub async fn tree(&mut self, node: &S::Node, name: Option<&[u8]>) -> Result<Transferred, LabError> {
         (self.seen, self.transferred) = (BTreeSet::new(), Transferred::default());
         let copied = self.walk(node, name).await;
@@ -157,7 +156,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         }
         let parent = self.open(entry.directory)?;
         let permissions = attributes.permissions & 0o777;
-        // With -p nobody else looks in before the owner is set.
+        // With -p, nobody else may look in before the owner is set.
         let mode = if self.keep == Keep::All { 0o700 } else { permissions | 0o700 };
         let is_new = match mkdirat(&parent, &entry.name[..], Mode::from_raw_mode(mode.into())) {
             Ok(()) => true,
@@ -173,7 +172,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         self.merge(&entry.node, attributes, (index, is_new), pending).await
     }
 
-    /// Queues what `node` holds for the directory `index`.
+    /// Queues the content of `node` for the directory `index`.
     async fn merge(
         &mut self,
         node: &S::Node,
@@ -209,7 +208,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         let partial = Partial::create(directory, mode)?;
         self.content(&entry.node, &partial.file, attributes.size).await?;
         if let (Keep::Content, Some(existing)) = (self.keep, existing.filter(Metadata::is_file)) {
-            // A file that is written over keeps its permissions.
+            // A replaced file keeps its permissions.
             let mode = (existing.mode() & 0o777) as u16;
             Copied::Open(&partial.file).set_permissions(mode).map_err(refused)?;
         }
@@ -243,7 +242,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         file.set_len(size).map_err(refused)
     }
 
-    /// Symbolic links, pipes, sockets and device nodes.
+    /// Makes symbolic links, pipes, sockets and device nodes.
     async fn node(
         &mut self,
         entry: &Pending<S::Node>,
@@ -276,7 +275,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         Ok(())
     }
 
-    /// A further name of a file: the file is found by its first name, and linked by its descriptor.
+    /// Makes another name of a file: finds the file by its first name, and links it by its descriptor.
     fn link(
         &mut self,
         (first_directory, first_name, first): &(usize, Vec<u8>, Identity),
@@ -289,7 +288,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
         }
         let (partial, ()) = partial(|name| give_name(&found, directory, name))?;
         rename(directory, &partial, name)?;
-        // A rename onto another name of the same file does nothing.
+        // A rename onto another name of the same file does nothing, so the temporary name must be removed.
         let _ = unlinkat(directory, &partial[..], AtFlags::empty());
         Ok(())
     }
@@ -347,7 +346,7 @@ fn refused(error: io::Error) -> LabError {
     }
 }
 
-/// What a copy named `name` would replace; refuses what it must not.
+/// The entry that a copy named `name` would replace; an error if it must not.
 fn replaceable(directory: &File, name: &[u8]) -> Result<Option<Metadata>, LabError> {
     let metadata = match handle(directory, name).and_then(|found| found.metadata()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -363,7 +362,7 @@ fn replaceable(directory: &File, name: &[u8]) -> Result<Option<Metadata>, LabErr
     Ok(Some(metadata))
 }
 
-/// Makes something under a name that is free.
+/// Makes an entry under a free temporary name.
 fn partial<T>(make: impl Fn(&[u8]) -> Result<T, Errno>) -> Result<(Vec<u8>, T), LabError> {
     for number in 0..PARTIALS_MAX {
         let name = format!(".onewrite-{}-{number}.part", std::process::id()).into_bytes();
@@ -388,10 +387,10 @@ fn give_name(file: &File, directory: &File, name: &[u8]) -> Result<(), Errno> {
     linkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), directory, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// A file that is not whole yet, and goes unless it gets a name.
+/// A file that is not complete yet; it is removed unless it gets a name.
 struct Partial {
     directory: File,
-    /// What it goes by until then; `None` if by nothing.
+    /// Its temporary name; `None` if it has none.
     name: Option<Vec<u8>>,
     file: File,
 }
@@ -402,7 +401,8 @@ impl Partial {
         let mode = Mode::from_raw_mode(mode.into());
         let (name, file) = match openat(directory, ".", flags | OFlags::TMPFILE, mode) {
             Ok(file) => (None, file),
-            // The file system, or an old kernel, has no files without a name. Anything else the second try tells.
+            // The file system or an old kernel has no files without a name. For any other error the second attempt
+            // fails too.
             Err(_) => {
                 let (name, file) =
                     partial(|name| openat(directory, name, flags | OFlags::CREATE | OFlags::EXCL, mode))?;
@@ -427,7 +427,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // It may be gone already; the error that broke it off is told.
+            // It may be gone already; the caller reports the first error.
             let _ = unlinkat(&self.directory, &name[..], AtFlags::empty());
         }
     }

@@ -1,8 +1,8 @@
-//! Directories: places in a tree of the host, reached by descriptors and single names alone.
+//! Directories: positions in a tree of the host, reached only by descriptors and single names.
 //!
-//! One directory is open at a time. The way to another leads over `..` or down from the top; no link is followed, and
-//! what is found must be what was there before, by device and inode. So nobody can lead the way out of the tree, it may
-//! be deeper than a path may be long, and it needs one descriptor.
+//! One directory is open at a time. The way to another one goes through `..` or down from the top. No link is followed,
+//! and each directory must be the same as before, by device and inode. So nobody can redirect the way out of the tree,
+//! the tree may be deeper than a path may be long, and one descriptor is enough.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -14,10 +14,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::paths::Paths;
 use super::source::Identity;
 
-/// How a directory is opened that is only passed through.
+/// Flags to open a directory only to pass through it.
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The directories met so far, and the one that is open.
+/// The directories seen so far, and the open one.
 #[derive(Debug)]
 pub(super) struct Directories {
     pub(super) paths: Paths,
@@ -31,26 +31,26 @@ pub(super) fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// What `name` in `directory` is, itself and not what it may lead to; no pipe or device is set going.
+/// Opens `name` in `directory` itself, without following a link and without waking a pipe or device.
 pub(super) fn handle(directory: &File, name: &[u8]) -> io::Result<File> {
     open(directory, name, OFlags::PATH | OFlags::NOFOLLOW)
 }
 
-/// Opens `name` in `directory`, following no link.
+/// Opens `name` in `directory` without following a link.
 pub(super) fn open(directory: &File, name: &[u8], flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(directory, name, flags, Mode::empty())?))
 }
 
 impl Directories {
-    /// The tree whose top is `path`, which is taken as it is written: links in it are followed.
+    /// The tree whose top is `path`; links in that path are followed.
     pub(super) fn new(path: &Path, shown: Vec<u8>) -> io::Result<Directories> {
         let top = File::from(openat(CWD, path, PASS, Mode::empty())?);
         let identities = vec![identity(&top.metadata()?)];
         Ok(Directories { paths: Paths::new(shown), identities, at: 0, open: top.try_clone()?, top })
     }
 
-    /// A directory in another, which is open afterwards: its index.
+    /// Enters a directory in another one, which is open afterwards; returns its index.
     pub(super) fn enter(&mut self, parent: usize, name: &[u8]) -> io::Result<usize> {
         let found = open(self.go(parent)?, name, PASS)?;
         self.identities.push(identity(&found.metadata()?));
@@ -59,7 +59,7 @@ impl Directories {
         Ok(self.at)
     }
 
-    /// The directory, open for passing.
+    /// Opens the directory to pass through it.
     pub(super) fn go(&mut self, to: usize) -> io::Result<&File> {
         let common = self.paths.common(self.at, to);
         if self.climb_to(common).is_err() {
@@ -76,7 +76,7 @@ impl Directories {
         Ok(&self.open)
     }
 
-    /// The directory, open for reading and for changes of its own attributes.
+    /// Opens the directory for reading and for changes of its own attributes.
     pub(super) fn readable(&mut self, index: usize) -> io::Result<File> {
         open(self.go(index)?, b".", OFlags::RDONLY | OFlags::DIRECTORY)
     }

@@ -1,5 +1,5 @@
-//! A tree of the host as a source, read by descriptors and single names: links are never followed, pipes and devices
-//! never opened, and depth does not matter.
+//! Host tree: a tree of the host as a source, read by descriptors and single names. Links are never followed, pipes and
+//! devices never opened, and the tree may have any depth.
 
 use std::cell::RefCell;
 use std::fs::{File, Metadata};
@@ -19,7 +19,7 @@ use super::directories::{Directories, handle, identity, open};
 use super::source::{Entries, Identity, Source};
 use crate::error::LabError;
 
-/// Longest list of names and longest value of extended attributes that Linux gives out.
+/// Longest list of names and longest value of extended attributes that Linux returns.
 const ATTRIBUTE_MAX: usize = 1 << 16;
 
 /// The host's files.
@@ -29,7 +29,7 @@ pub struct HostTree(RefCell<Inner>);
 #[derive(Debug)]
 struct Inner {
     directories: Directories,
-    /// The file that is being read.
+    /// The file read last, kept open.
     reading: Option<(HostNode, File)>,
 }
 
@@ -41,7 +41,7 @@ pub struct HostNode {
 }
 
 impl HostTree {
-    /// All of the host's files.
+    /// A source with all of the host's files.
     ///
     /// # Errors
     /// If not even the root directory can be opened.
@@ -52,7 +52,7 @@ impl HostTree {
         Ok(HostTree(RefCell::new(Inner { directories, reading: None })))
     }
 
-    /// What lies at `path`, absolute and free of links (see `Path::canonicalize`).
+    /// The entry at `path`, which is absolute and contains no links (see `Path::canonicalize`).
     ///
     /// # Errors
     /// If a directory on the way cannot be entered.
@@ -81,7 +81,7 @@ impl Inner {
         LabError::ReadFile { path: format!("/{}", String::from_utf8_lossy(&path)), message: error.to_string() }
     }
 
-    /// The file, open for reading: a regular file, or the open does not wait.
+    /// Opens the file for reading. If it is no regular file, the open does not wait.
     fn file(&mut self, node: &HostNode) -> Result<&File, LabError> {
         if self.reading.as_ref().is_none_or(|(read, _)| read != node) {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -132,7 +132,7 @@ impl Source for HostTree {
     async fn extended_attributes(&self, node: &HostNode) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LabError> {
         let mut inner = self.0.borrow_mut();
         let found = inner.handle(node)?;
-        // The descriptor's own path: no name is looked up again.
+        // The descriptor's own path, so that no name is looked up again.
         let path = format!("/proc/self/fd/{}", found.as_raw_fd());
         let mut names = Vec::with_capacity(ATTRIBUTE_MAX);
         match listxattr(&path, rustix::buffer::spare_capacity(&mut names)) {
@@ -143,7 +143,7 @@ impl Source for HostTree {
         for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let mut value = Vec::with_capacity(ATTRIBUTE_MAX);
             match getxattr(&path, name, rustix::buffer::spare_capacity(&mut value)) {
-                // It went away, or only its name may be seen.
+                // The attribute is gone, or only its name may be read.
                 Err(Errno::NODATA) => continue,
                 other => other.map_err(|error| {
                     let name = String::from_utf8_lossy(name);
@@ -163,8 +163,7 @@ impl Source for HostTree {
         match range {
             Ok(range) => Ok(Some(range)),
             Err(Errno::NXIO) => Ok(None),
-            // A file system without holes, perhaps one that knows no sizes (/proc): all is data, up to where reading
-            // ends.
+            // The file system has no holes, or perhaps (/proc) no sizes: everything is data, up to the end of reading.
             Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
             Err(error) => Err(inner.unreadable(node, &error)),
         }
@@ -221,7 +220,7 @@ fn kind_of(metadata: &Metadata) -> FileKind {
     }
 }
 
-/// Major and minor number as Linux packs them into 64 bits.
+/// Unpacks major and minor number from Linux's 64-bit form.
 const fn device_numbers(packed: u64) -> (u32, u32) {
     let major = (packed >> 8 & 0xfff) | (packed >> 32 & !0xfff);
     let minor = (packed & 0xff) | (packed >> 12 & !0xff);

@@ -1,40 +1,40 @@
-//! Left: what a transfer could not copy or keep. The rest is copied; this is told at the end.
+//! Left: what a transfer could not copy or keep. The transfer copies the rest and reports this at the end.
 
-/// Lines that are kept; the others are only counted.
+/// Most problems that are kept; the others are only counted.
 const KEPT_MAX: usize = 20;
 
-/// What was left out, in the order in which it was met.
+/// Problems of a transfer, in the order in which they occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// The first of them.
+    /// The first ones.
     pub first: Vec<LeftOut>,
-    /// How many there were in all.
+    /// Number of all.
     pub count: u64,
 }
 
-/// Something that was not copied, or not kept of what was.
+/// An entry that was not copied, or lost a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its path; raw bytes, to be escaped where they are shown.
+    /// Its path: raw bytes, to be escaped when shown.
     pub path: Vec<u8>,
-    /// What was left out, why, and what helps.
+    /// What is missing, why, and what helps.
     pub problem: String,
 }
 
 impl Left {
-    /// Whether all was copied and kept.
+    /// Whether everything was copied and kept.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// What was left out elsewhere, too.
+    /// Adds the problems of another transfer.
     pub fn append(&mut self, other: Left) {
         let room = KEPT_MAX.saturating_sub(self.first.len());
         self.first.extend(other.first.into_iter().take(room));
         self.count += other.count;
     }
 
-    /// One more.
+    /// Adds a problem.
     pub fn add(&mut self, path: Vec<u8>, problem: String) {
         self.count += 1;
         if self.first.len() < KEPT_MAX {

@@ -1,8 +1,8 @@
-//! Transfer: files and trees between the host and file systems, and lists of what is there.
+//! Transfer: copies files and trees between the host and file systems, and lists entries.
 //!
-//! Content, kinds, holes, symbolic and hard links, times and `user.` attributes always go over; into a file system also
-//! owners, all permission bits, access control lists and the other extended attributes, to the host only where that is
-//! asked for ([`Keep`]). What does not go over is [`Left`], and told.
+//! Content, kinds, holes, symbolic and hard links, times and `user.` attributes are always copied. Owners, all
+//! permission bits, access control lists and the other extended attributes are copied into a file system, and to the
+//! host only on request ([`Keep`]). [`Left`] lists what is not copied.
 
 mod copy_in;
 mod copy_out;
@@ -28,47 +28,48 @@ pub use settle::Keep;
 pub use source::{Entries, Identity, Source, Tree};
 pub use weigh::{Weight, weigh};
 
-/// Bytes moved at a time.
+/// Most bytes moved at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Sees how far a transfer is, and may stop it: progress bars and interruptions come in here.
+/// Watches the progress of a transfer and may stop it; progress bars and interruptions use it.
 pub trait Watcher {
-    /// So many more bytes of content were moved (0: an entry is about to be). Called between chunks, so often that a
-    /// stop feels immediate.
+    /// `bytes` more bytes of content were moved; 0 means that an entry begins. Called between chunks, often enough that
+    /// a stop seems immediate.
     ///
     /// # Errors
-    /// [`LabError::Stopped`], or any other reason to end here: what is half copied is removed, what is whole stays.
+    /// [`LabError::Stopped`], or any other reason to end the transfer. Incomplete copies are removed; complete ones
+    /// stay.
     fn moved(&mut self, bytes: u64) -> Result<(), LabError>;
 }
 
-/// Nobody watches.
+/// No watcher.
 impl Watcher for () {
     fn moved(&mut self, _bytes: u64) -> Result<(), LabError> {
         Ok(())
     }
 }
 
-/// What was transferred.
+/// Number of entries and bytes transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
     /// Regular files.
     pub files: u64,
     /// Directories.
     pub directories: u64,
-    /// Symbolic links, pipes, sockets, device nodes and further names of files.
+    /// Symbolic links, pipes, sockets, device nodes and second names of files.
     pub others: u64,
     /// Bytes of content.
     pub bytes: u64,
 }
 
-/// An entry of a directory with what is known of it.
+/// An entry of a directory with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its name.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// Content, if it is a symbolic link.
+    /// Where it leads, if it is a symbolic link.
     pub target: Option<Vec<u8>>,
 }
 
@@ -101,7 +102,7 @@ pub async fn list<F: FileView>(fs: &F, directory: Ino) -> FsResult<Vec<Listed>> 
     Ok(listed)
 }
 
-/// What is known of `ino`, which goes by `name`.
+/// Attributes of `ino`, whose name is `name`.
 ///
 /// # Errors
 /// As [`FileView::attributes`].
@@ -109,7 +110,7 @@ pub async fn look<F: FileView>(fs: &F, name: Vec<u8>, ino: Ino) -> FsResult<List
     let attributes = fs.attributes(ino).await?;
     let target = match attributes.kind {
         FileKind::Symlink => match fs.read_link(ino).await {
-            // An encrypted link is there, even if nobody can tell where it leads.
+            // An encrypted link is listed, although its target is unknown.
             Err(FsError::Unsupported(_)) => None,
             target => Some(target?),
         },

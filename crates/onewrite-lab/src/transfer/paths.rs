@@ -1,11 +1,12 @@
-//! Paths: the directories of a tree, each with its parent. A path is put together only where it is shown.
+//! Paths: the directories of a tree, each with its parent. Whole paths are built only to be shown.
 //!
-//! Trees may be deeper than any path may be long; so nothing here recurses, and a path that is too long to read is cut.
+//! Trees may be deeper than a path may be long. So nothing here recurses, and a path that is too long to read is
+//! shortened.
 
-/// Bytes of a path that are shown.
+/// Most bytes of a path that are shown.
 const SHOWN_MAX: usize = 1024;
 
-/// Directories by index; 0 is where the tree begins.
+/// Directories by index; 0 is the top of the tree.
 #[derive(Debug)]
 pub(super) struct Paths(Vec<Directory>);
 
@@ -17,12 +18,12 @@ struct Directory {
 }
 
 impl Paths {
-    /// A tree that begins at a directory shown as `name`.
+    /// A tree whose top is shown as `name`.
     pub(super) fn new(name: Vec<u8>) -> Paths {
         Paths(vec![Directory { parent: 0, name, depth: 0 }])
     }
 
-    /// A further directory: its index.
+    /// Adds a directory and returns its index.
     pub(super) fn add(&mut self, parent: usize, name: &[u8]) -> usize {
         let depth = self.0[parent].depth + 1;
         self.0.push(Directory { parent, name: name.to_owned(), depth });
@@ -41,7 +42,7 @@ impl Paths {
         self.0[index].depth
     }
 
-    /// The deepest directory that both are or lie in.
+    /// The deepest directory that contains both or is one of them.
     pub(super) fn common(&self, mut one: usize, mut other: usize) -> usize {
         while one != other {
             match self.depth(one) >= self.depth(other) {
@@ -52,7 +53,7 @@ impl Paths {
         one
     }
 
-    /// The path of `name` in `directory`; one that is too long loses its beginning.
+    /// The path of `name` in `directory`; a path that is too long loses its beginning.
     pub(super) fn shown(&self, directory: usize, name: &[u8]) -> Vec<u8> {
         let (mut parts, mut length, mut at) = (vec![name], name.len(), directory);
         while length < SHOWN_MAX {
@@ -61,7 +62,7 @@ impl Paths {
             if at == 0 {
                 parts.retain(|part| !part.is_empty());
                 parts.reverse();
-                // The root of an image, `n.img:/`, brings its slash with it.
+                // The root of an image, `n.img:/`, already ends with a slash.
                 if let [root, _, ..] = &mut parts[..] {
                     *root = root.strip_suffix(b"/").unwrap_or(root);
                 }

@@ -1,4 +1,4 @@
-//! Removal of trees, however deep, crafted ones among them.
+//! Removes trees of any depth, crafted ones too.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use super::{Watcher, entries};
 use crate::error::LabError;
 
 enum Step {
-    /// A name to be removed, with all that lies below.
+    /// A name to remove, with everything below it.
     Remove(Ino, Vec<u8>),
-    /// A directory whose content was removed.
+    /// A directory whose content is removed.
     Leave(Ino, Vec<u8>),
 }
 
-/// Removes `name` from `directory`, with all below it if it is a directory.
+/// Removes `name` from `directory`; for a directory, with everything below it.
 ///
 /// # Errors
-/// The first that the file system gives, or the watcher's; what was removed by then stays removed. A directory with two
-/// names is damage.
+/// The first error of the file system or of the watcher; names removed before stay removed. A directory with two names
+/// is damage.
 pub async fn remove<F: FileSystem>(
     fs: &F,
     directory: Ino,

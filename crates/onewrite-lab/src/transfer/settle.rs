@@ -1,7 +1,8 @@
-//! Settling: owner, permissions, extended attributes and times of something that was copied to the host.
+//! Settle: sets owner, permissions, extended attributes and times of a copy on the host.
 //!
-//! An image is a stranger's. Without [`Keep::All`] nothing it says gives anybody rights here: no owner, no set-user-ID,
-//! set-group-ID or sticky bit, no capabilities, no access control list; of extended attributes only `user.` ones.
+//! An image may come from a stranger. Without [`Keep::All`] it gives nobody any rights here: no owner, no set-user-ID,
+//! set-group-ID or sticky bit, no capabilities, no access control list. Of extended attributes only `user.` ones are
+//! copied.
 
 use std::fs::{File, Permissions};
 use std::os::fd::AsRawFd;
@@ -13,26 +14,26 @@ use rustix::io::Errno;
 
 use super::directories::handle;
 
-/// What of a copy on the host is the source's.
+/// Which attributes a copy on the host takes from its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Content, `user.` attributes and times; permissions as the umask allows, without set-user-ID and the like; the
-    /// owner is whoever copies. As cp(1) does it, but for the times and attributes.
+    /// Content, `user.` attributes and times. Permissions are limited by the umask, without set-user-ID and the like.
+    /// The owner is the user who copies. Like cp(1), but with times and attributes.
     #[default]
     Content,
-    /// Owner, all permission bits, access control lists and all extended attributes, as `cp -p` does it; as far as
-    /// whoever copies may do that.
+    /// Owner, all permission bits, access control lists and all extended attributes, like `cp -p`, as far as the user
+    /// who copies is allowed to.
     All,
 }
 
 /// Extended attributes: names and values.
 pub(super) type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Something new on the host.
+/// A new entry on the host.
 pub(super) enum Copied<'a> {
-    /// A file or directory, open.
+    /// An open file or directory.
     Open(&'a File),
-    /// Anything else, by its directory and name: it is not opened.
+    /// Anything else, by directory and name; it is not opened.
     Named(&'a File, &'a [u8]),
 }
 
@@ -43,13 +44,13 @@ pub(super) fn is_root() -> bool {
 }
 
 impl Copied<'_> {
-    /// Gives the copy what it is to keep. What could not be given is in the answer.
+    /// Sets the attributes of the copy. Returns those that could not be set.
     pub(super) fn settle(&self, keep: Keep, attributes: &Attributes, extended: &ExtendedAttributes) -> Vec<String> {
         let mut lost = Vec::new();
         if keep == Keep::All {
             let mut permissions = attributes.permissions;
             if let Err(error) = self.set_owner(attributes) {
-                // Rights that were the other owner's are not given to this one.
+                // The user who copies does not get rights that belonged to the source's owner.
                 permissions &= 0o1777;
                 let (uid, gid) = (attributes.uid, attributes.gid);
                 lost.push(format!("owner {uid}:{gid} not kept: {error}; only root may give files away"));
@@ -84,10 +85,10 @@ impl Copied<'_> {
         }
     }
 
-    /// Takes away lists that the copy inherited from its directory.
+    /// Removes access control lists that the copy inherited from its directory.
     fn forget_lists(&self, extended: &ExtendedAttributes) {
         for list in LISTS.iter().filter(|list| !extended.iter().any(|(name, _)| name == list.as_bytes())) {
-            // None is there, or the file system has none at all.
+            // There is no list, or the file system has none at all.
             let _ = self.with_path(|path| rustix::fs::removexattr(path, *list));
         }
     }
@@ -121,7 +122,7 @@ impl Copied<'_> {
         }
     }
 
-    /// Does `work` with a path that leads to the copy itself, by its descriptor: nothing is looked up again, no link
+    /// Calls `work` with a path that leads to the copy by its descriptor, so no name is looked up again and no link
     /// followed.
     fn with_path<T>(&self, work: impl FnOnce(&str) -> Result<T, Errno>) -> Result<T, Errno> {
         let found;
@@ -137,7 +138,7 @@ impl Copied<'_> {
     }
 }
 
-/// Takes back the rights of the owner that a new directory had only so that it could be filled.
+/// Removes owner rights that a new directory needed only while it was filled.
 pub(super) fn take_back(directory: &File, wanted: u16) -> std::io::Result<()> {
     let surplus = 0o700 & !u32::from(wanted);
     if surplus == 0 {

@@ -1,6 +1,6 @@
-//! Source: where a transfer takes things from, a tree of the host or one of a file system.
+//! Source: where a transfer copies from: a tree of the host or of a file system.
 //!
-//! Nothing that a source says of itself is trusted where it can be crafted: names that no file can have are told apart
+//! A source may be crafted, so nothing that it says of itself is trusted. Names that no file can have are sorted out
 //! here, before anybody uses them as paths.
 
 use std::ops::Range;
@@ -10,31 +10,31 @@ use onewrite_fs::{Attributes, FileView, FsError, Ino, Manner, SeekTarget};
 use super::CHUNK;
 use crate::error::LabError;
 
-/// Device and inode: what two names have in common if they lead to one file.
+/// Device and inode; equal for two names of one file.
 pub type Identity = (u64, u64);
 
 /// A tree that can be copied.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait Source {
-    /// What names an entry.
+    /// Refers to an entry.
     type Node: Clone;
 
-    /// What is known of it.
+    /// Attributes and identity of an entry.
     async fn attributes(&self, node: &Self::Node) -> Result<(Attributes, Identity), LabError>;
 
-    /// What a directory holds.
+    /// Entries of a directory.
     async fn entries(&self, directory: &Self::Node) -> Result<Entries<Self::Node>, LabError>;
 
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     async fn read_link(&self, node: &Self::Node) -> Result<Vec<u8>, LabError>;
 
     /// Names and values of the extended attributes.
     async fn extended_attributes(&self, node: &Self::Node) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LabError>;
 
-    /// The first range at or behind `offset` that is no hole; `None` if there is only hole behind it.
+    /// The first range of data at or after `offset`; `None` if only holes follow.
     async fn data(&self, node: &Self::Node, offset: u64) -> Result<Option<Range<u64>>, LabError>;
 
-    /// Up to [`CHUNK`] bytes of `range`; none at the end of the file.
+    /// Up to [`CHUNK`] bytes of `range`; empty at the end of the file.
     async fn read(&self, node: &Self::Node, range: Range<u64>) -> Result<Vec<u8>, LabError>;
 }
 
@@ -47,7 +47,7 @@ pub struct Entries<N> {
     pub wrong: Vec<(Vec<u8>, String)>,
 }
 
-/// What keeps `name` from being the name of a file.
+/// Why `name` cannot be the name of a file; `None` if it can.
 pub fn name_problem(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("it has no name"),
@@ -89,7 +89,7 @@ impl<F: FileView> Source for Tree<'_, F> {
             cursor = last.next;
             for entry in part {
                 match name_problem(&entry.name) {
-                    // The directory's own two.
+                    // The directory's own `.` and `..`.
                     Some(_) if dots < 2 && matches!(&entry.name[..], b"." | b"..") => dots += 1,
                     Some(problem) => wrong.push((entry.name, damage(problem))),
                     None => children.push((entry.name, entry.ino)),

@@ -1,4 +1,4 @@
-//! Weigh: how much a transfer has before it, so that it can tell how long it takes yet.
+//! Weigh: computes the size of a transfer beforehand, to estimate its remaining time.
 
 use std::collections::BTreeSet;
 
@@ -10,34 +10,34 @@ use crate::error::LabError;
 
 /// Bytes of one sector, the unit of the space that a file takes.
 const SECTOR: u64 = 512;
-/// Blocks and inodes of an image: mkfs makes an inode for so many bytes.
+/// Bytes of a block of an image, and bytes of an image for which mkfs makes one inode.
 const BLOCK: u64 = 4096;
 const BYTES_PER_INODE: u64 = 16 << 10;
 
-/// How much something is.
+/// Size of a set of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// Bytes of content, holes left out.
+    /// Bytes of content, without holes.
     pub bytes: u64,
     /// Files, directories and other entries.
     pub entries: u64,
-    /// Bytes of whole blocks that they take.
+    /// Bytes of the whole blocks that they occupy.
     pub space: u64,
 }
 
 impl Weight {
-    /// Bytes of an image that has room for it, structure and journal included: a quarter more than it takes.
+    /// Bytes of an image with room for the entries, metadata and journal: a quarter more than they occupy.
     pub fn image_bytes(&self) -> u64 {
         let inodes = (self.entries + self.entries / 8) * BYTES_PER_INODE;
         (self.space + self.space / 4).max(inodes).saturating_add(64 << 20).next_multiple_of(64 << 20)
     }
 }
 
-/// What `nodes` and all below them are: holes count for nothing, and a file or directory counts once. Nor does what
-/// cannot be read; it is told when it is copied.
+/// Size of `nodes` and everything below them. Holes do not count, and each file or directory counts once. Unreadable
+/// entries do not count; the copy reports them.
 ///
 /// # Errors
-/// If `watcher` ends it.
+/// If `watcher` stops it.
 pub async fn weigh<S: Source>(source: &S, nodes: Vec<S::Node>, watcher: &mut dyn Watcher) -> Result<Weight, LabError> {
     let (mut pending, mut seen, mut weight) = (nodes, BTreeSet::new(), Weight::default());
     while let Some(node) = pending.pop() {
