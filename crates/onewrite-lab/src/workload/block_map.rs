@@ -1,7 +1,7 @@
-//! Block map: which blocks of a file a random job has visited, as fio's `axmap`.
+//! Block map: which blocks of a file a random job has visited, like fio's `axmap`.
 //!
-//! A bit for each block, and above each word of 64 bits one bit that says whether the word is full; so the next free
-//! block is found in a few steps however full the map is.
+//! Each block has a bit. Each word of 64 bits has a bit one level above, which says whether the word is full. So the
+//! next free block is found in a few steps, however full the map is.
 
 /// A set of visited blocks.
 ///
@@ -17,7 +17,7 @@ pub struct BlockMap {
 const FULL: u64 = u64::MAX;
 
 impl BlockMap {
-    /// `blocks` blocks, none visited.
+    /// A map of `blocks` blocks, none visited.
     pub fn new(blocks: u64) -> BlockMap {
         let mut levels = Vec::new();
         let mut bits = blocks;
@@ -31,7 +31,7 @@ impl BlockMap {
         }
     }
 
-    /// Whether `block` was visited.
+    /// Whether `block` has been visited.
     pub fn contains(&self, block: u64) -> bool {
         self.levels[0][(block / 64) as usize] >> (block % 64) & 1 == 1
     }
@@ -49,7 +49,7 @@ impl BlockMap {
         }
     }
 
-    /// Marks blocks from `block` on, up to `count` or to the next one visited; returns how many.
+    /// Marks blocks from `block` on: at most `count`, and only up to the next visited one. Returns their number.
     pub fn insert_run(&mut self, block: u64, count: u64) -> u64 {
         let end = (block + count).min(self.blocks);
         let run = (block..end).take_while(|&block| !self.contains(block)).count() as u64;
@@ -57,7 +57,7 @@ impl BlockMap {
         run
     }
 
-    /// The first block not visited at or after `block`, or else from the beginning.
+    /// The first unvisited block at or after `block`; if there is none, the first one in the map.
     pub fn next_free(&self, block: u64) -> Option<u64> {
         self.free_from(block).or_else(|| self.free_from(0))
     }
@@ -75,7 +75,7 @@ impl BlockMap {
         None
     }
 
-    /// The first free block below bit `bit` of level `depth`, which is known to have one.
+    /// The first free block below bit `bit` of level `depth`; there must be one.
     fn descend(&self, depth: usize, bit: u64) -> u64 {
         (0..depth)
             .rev()

@@ -1,14 +1,14 @@
-//! Distributions: Zipf and Pareto as fio 3.33 defines them (its `lib/zipf.c`), gamma as filebench does.
+//! Distributions: Zipf and Pareto as in fio 3.33 (its `lib/zipf.c`), gamma as in filebench.
 //!
-//! Real numbers are where platforms differ, so only IEEE 754's exactly rounded operations and the crate `libm` are
-//! used, which computes `pow`, `exp`, `log` and `tan` in plain Rust: the same bits everywhere.
+//! Floating-point results may differ between platforms. So only operations that IEEE 754 rounds exactly are used, and
+//! the crate `libm`, which computes `pow`, `exp`, `log` and `tan` in plain Rust: the bits are the same everywhere.
 
 use onewrite_block::Choices;
 
-/// Largest number of terms of the zeta sum; fio stops there too.
+/// Largest number of terms of the zeta sum, as in fio.
 const ZETA_TERMS_MAX: u64 = 10_000_000;
 
-/// Spreads popular ranks over the range, as fio's `__hash_u64` does.
+/// Spreads popular ranks over the range, like fio's `__hash_u64`.
 const fn spread(rank: u64) -> u64 {
     rank.wrapping_mul(0x61c8_8646_80b5_83eb)
 }
@@ -32,9 +32,9 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Over `count` places, the most popular one at `center` of them or anywhere.
+    /// A law over `count` places. The most popular place is at fraction `center`, or anywhere.
     ///
-    /// Costs one power for each place, up to ten million.
+    /// Computes one power for each place, up to ten million.
     pub fn new(count: u64, theta: f64, center: Option<f64>, choices: &mut Choices) -> Zipf {
         let zeta: f64 = (1..=count.min(ZETA_TERMS_MAX)).map(|rank| libm::pow(1.0 / rank as f64, theta)).sum();
         let second = 1.0 + libm::pow(0.5, theta);
@@ -42,7 +42,7 @@ impl Zipf {
         Zipf { count, offset: first_place(center, count, choices), alpha: 1.0 / (1.0 - theta), eta, zeta, second }
     }
 
-    /// A place below the count.
+    /// Draws a place below `count`.
     pub fn draw(&self, choices: &mut Choices) -> u64 {
         spread(self.rank(choices.fraction())).wrapping_add(self.offset) % self.count
     }
@@ -68,12 +68,12 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Over `count` places: a share `h` of them gets the share `1 - h` of the draws.
+    /// A law over `count` places: a share `h` of them gets the share `1 - h` of the draws.
     pub fn new(count: u64, h: f64, center: Option<f64>, choices: &mut Choices) -> Pareto {
         Pareto { count, offset: first_place(center, count, choices), power: libm::log(h) / libm::log(1.0 - h) }
     }
 
-    /// A place below the count.
+    /// Draws a place below `count`.
     pub fn draw(&self, choices: &mut Choices) -> u64 {
         spread(self.rank(choices.fraction())).wrapping_add(self.offset) % self.count
     }
@@ -83,7 +83,7 @@ impl Pareto {
     }
 }
 
-/// The normal distribution over a range, as the sum of twelve uniform draws (Irwin-Hall), which needs no logarithm.
+/// The normal distribution over a range, as the sum of twelve uniform draws (Irwin-Hall). It needs no logarithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Normal {
     count: u64,
@@ -92,12 +92,12 @@ pub struct Normal {
 }
 
 impl Normal {
-    /// Over `count` places, around `center` of them with a standard deviation of `deviation` of them.
+    /// A law over `count` places; `center` and the standard deviation `deviation` are fractions of `count`.
     pub fn new(count: u64, deviation: f64, center: f64) -> Normal {
         Normal { count, deviation, center }
     }
 
-    /// A place below the count; what falls outside comes in again at the other end.
+    /// Draws a place below `count`; a place outside the range wraps around.
     pub fn draw(&self, choices: &mut Choices) -> u64 {
         let sum: f64 = (0..12).map(|_| choices.fraction()).sum();
         let place = self.center + self.deviation * (sum - 6.0);
@@ -106,7 +106,8 @@ impl Normal {
     }
 }
 
-/// Gamma distribution with a shape above one (Knuth, volume 2, 3.4.1, algorithm A, as filebench's `gamma_dist.c`).
+/// Gamma distribution with a shape above one. Source: Knuth, volume 2, 3.4.1, algorithm A, as in filebench's
+/// `gamma_dist.c`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gamma {
     shape: f64,
@@ -114,7 +115,7 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// With this `mean`.
+    /// A distribution with this `mean`.
     ///
     /// # Panics
     /// If `shape` is not above one.
@@ -123,7 +124,7 @@ impl Gamma {
         Gamma { shape, scale: mean / shape }
     }
 
-    /// A value, rounded down.
+    /// Draws a value, rounded down.
     pub fn draw(&self, choices: &mut Choices) -> u64 {
         let width = (2.0 * self.shape - 1.0).sqrt();
         loop {

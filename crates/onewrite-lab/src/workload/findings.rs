@@ -1,56 +1,55 @@
-//! Findings: what a task found out besides what is measured: the depth that keeps a latency, and whether it became
-//! steady.
+//! Findings: results of a task besides its measures: the depth that keeps to a latency, and whether it became steady.
 
 use onewrite_block::Nanos;
 
-/// What the tasks of a job found out.
+/// Findings of the tasks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Where a depth was searched.
+    /// Result of the depth search, if there was one.
     pub depth: Option<DepthFound>,
-    /// Where steadiness was looked for.
+    /// Result of the check for a steady state, if there was one.
     pub steady: Option<SteadyFound>,
 }
 
 impl Findings {
-    /// Adds those of another task; where both have one, the later counts, as in fio.
+    /// Adds the findings of another task. If both have one, the later one counts, as in fio.
     pub fn join(&mut self, other: Findings) {
         self.depth = other.depth.or(self.depth.take());
         self.steady = other.steady.or(self.steady.take());
     }
 }
 
-/// The depth at which a job kept a latency (`latency_target`).
+/// The depth at which a job kept to a latency (`latency_target`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DepthFound {
-    /// Operations under way at once: the last depth tried.
+    /// Most operations under way at once: the last depth tried.
     pub depth: u32,
-    /// Whether that depth kept the latency for a whole window.
+    /// Whether that depth kept to the latency for a whole window.
     pub is_kept: bool,
-    /// The latency.
+    /// The latency limit.
     pub target: Nanos,
-    /// Share of the accesses in percent that must keep it.
+    /// Percent of the accesses that must keep to it.
     pub percentile: f64,
-    /// Over what span they are counted.
+    /// Length of the window.
     pub window: Nanos,
 }
 
-/// Whether a job became steady (`steadystate`), and what was seen of it last.
+/// Whether a job became steady (`steadystate`), and its last values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SteadyFound {
-    /// What was asked for, as fio writes it: `iops:10.000000%`.
+    /// The criterion as fio writes it: `iops:10.000000%`.
     pub asked: String,
     /// Seconds of the rolling window.
     pub seconds: u64,
     /// Whether it became steady.
     pub is_attained: bool,
-    /// What was compared with the limit.
+    /// The value compared with the limit.
     pub criterion: f64,
     /// Whether `criterion` is in percent of the mean.
     pub is_percent: bool,
     /// Largest distance of a second from the mean.
     pub deviation: f64,
-    /// Slope of the regression line, a second.
+    /// Slope of the regression line for each second.
     pub slope: f64,
     /// Bytes of each second of the window.
     pub bytes: Vec<u64>,

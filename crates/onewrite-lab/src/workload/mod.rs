@@ -1,8 +1,8 @@
 //! Workloads: what runs, as streams of operations.
 //!
 //! Its one idea: a fio job, a filebench thread and (later) a trace are the same thing, a [`Stream`] that gives one
-//! [`Operation`] after the other. Whoever drives them (the benchmark driver, the crash explorer) needs to know nothing
-//! of where they come from.
+//! [`Operation`] after the other. The benchmark driver and the crash explorer need not know where the operations come
+//! from.
 //!
 //! ```text
 //!   job file ──┐                       groups, one after the other (stonewall)
@@ -34,15 +34,15 @@ pub use operation::{FileId, Operation, Reservation, Slot, WriteManner};
 use crate::error::LabError;
 use crate::job::Fallocate;
 
-/// What runs: files and groups of tasks.
+/// A workload: files and groups of tasks.
 pub struct Workload {
-    /// The name for reports.
+    /// Name for reports.
     pub name: String,
-    /// Directories to be made, parents first, without a leading slash.
+    /// Directories to make, parents first, without a leading slash.
     pub directories: Vec<String>,
     /// Files, by [`FileId`].
     pub files: Vec<FilePlan>,
-    /// What reports tell apart.
+    /// Jobs that reports distinguish.
     pub jobs: Vec<JobPlan>,
     /// Groups of tasks; one group ends before the next begins.
     pub groups: Vec<Vec<Task>>,
@@ -53,53 +53,53 @@ pub struct Workload {
 pub struct FilePlan {
     /// Its path, without a leading slash.
     pub path: String,
-    /// What is done to it before the tasks begin.
+    /// How it is laid out before the tasks begin.
     pub layout: Layout,
     /// Whether reads are checked against what was written.
     pub verified: bool,
-    /// Bytes that it grows to, where that is known before.
+    /// Bytes that it grows to, if known beforehand.
     pub bytes: u64,
 }
 
-/// What is done to a file before the tasks begin.
+/// How a file is laid out before the tasks begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Nothing: it comes into being when it is opened.
+    /// Not at all: opening it makes it.
     None,
-    /// It is made, and room is reserved for it.
+    /// Made, with reserved space.
     Reserved {
-        /// Bytes.
+        /// Reserved bytes.
         size: u64,
-        /// How.
+        /// How space is reserved.
         fallocate: Fallocate,
     },
-    /// It is made, filled and synced.
+    /// Made, filled and synced.
     Filled {
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// How room is reserved first.
+        /// How space is reserved first.
         fallocate: Fallocate,
         /// Bytes in each write.
         chunk: u64,
-        /// Content.
+        /// Selects the content.
         seed: u64,
-        /// Share of the content that compresses.
+        /// Percent of the content that compresses.
         compressible_percent: u8,
         /// Whether an fsync follows.
         synced: bool,
     },
 }
 
-/// What a report shows as one job.
+/// A job as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPlan {
     /// Its name.
     pub name: String,
-    /// The group it runs in.
+    /// Number of its group.
     pub group: usize,
-    /// Whether more than reads, writes and syncs are reported: creations, deletions and the like.
+    /// Whether reports have more than reads, writes and syncs: creations, deletions and the like.
     pub operations_count: bool,
-    /// What its section of the job file sets, as it stands there; settings without a value are left out, as fio does.
+    /// Settings of its section of the job file, as written there; as in fio, settings without a value are left out.
     pub options: Vec<(String, String)>,
 }
 
@@ -109,22 +109,22 @@ pub struct Task {
     pub job: usize,
     /// Its operations.
     pub stream: Box<dyn Stream>,
-    /// How many of them may be under way at once.
+    /// Most operations under way at once.
     pub concurrency: u32,
-    /// Time that it waits before it begins.
+    /// Time to wait before it begins.
     pub start_delay: Nanos,
-    /// Time from its beginning on that is not measured.
+    /// Time from its beginning that is not measured.
     pub ramp_time: Nanos,
-    /// What is read before its group begins, so that it is in memory.
+    /// Parts of files to read into memory before its group begins.
     pub read_before: Vec<ReadBefore>,
 }
 
-/// A part of a file that is read before a task begins.
+/// A part of a file to read before a task begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadBefore {
     /// The file.
     pub file: FileId,
-    /// Its bytes.
+    /// Range in bytes.
     pub range: Range<u64>,
     /// Bytes in each read.
     pub chunk: u64,
@@ -138,58 +138,58 @@ pub trait Stream {
     /// If the workload cannot go on, for example because no file is left.
     fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError>;
 
-    /// Tells that `operation` is done, and how it went.
+    /// Called when `operation` has ended.
     fn completed(&mut self, operation: &Operation, ended: Ended) {
         let _ = (operation, ended);
     }
 
-    /// The part of it that has begun, 0 to 1, never less than before; `None` if that is not known. `now` is the time
-    /// since the task began.
+    /// The share of the stream that has begun, from 0 to 1, never less than before; `None` if unknown. `now` is the
+    /// time since the task began.
     fn share(&self, now: Nanos) -> Option<f64> {
         let _ = now;
         None
     }
 
-    /// How many of its operations may be under way at once now, one at least; [`Task::concurrency`] is the limit.
+    /// Most operations that may be under way now, at least one; [`Task::concurrency`] is the limit.
     fn depth(&self) -> u32 {
         u32::MAX
     }
 
-    /// Whether all that was measured of the task so far is to be forgotten; asked once after each operation. Only a
-    /// stream that has a depth among its findings may say so.
+    /// Whether to forget all measures of the task so far; asked once after each operation. Only a stream with a depth
+    /// among its findings may return true.
     fn forgets(&mut self) -> bool {
         false
     }
 
-    /// What it found out.
+    /// The findings of the stream.
     fn findings(&self) -> Findings {
         Findings::default()
     }
 
-    /// Tells that `operation` failed with this error number; whether the task goes on all the same.
+    /// Called when `operation` failed with this error number. Returns whether the task goes on.
     fn failed(&mut self, operation: &Operation, errno: i32) -> bool {
         let _ = (operation, errno);
         false
     }
 }
 
-/// How an operation went.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Its end, as time since the task began.
+    /// Time of its end since the task began.
     pub now: Nanos,
-    /// From its beginning to its end.
+    /// Time from its beginning to its end.
     pub latency: Nanos,
     /// Bytes that it moved.
     pub bytes: u64,
 }
 
-/// An operation and how it relates to the others of its task.
+/// An operation and its order among the others of its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What to do.
     pub operation: Operation,
-    /// What of the same task may be under way with it.
+    /// Which operations of the same task may be under way with it.
     pub order: Order,
 }
 
@@ -199,19 +199,19 @@ impl Step {
         Step { operation, order: Order::Overlapping }
     }
 
-    /// An operation that waits for those before it and lets none begin before its end.
+    /// An operation that waits for all before it; none may begin before its end.
     pub const fn alone(operation: Operation) -> Step {
         Step { operation, order: Order::Alone }
     }
 }
 
-/// What of the same task may be under way with an operation.
+/// Which operations of the same task may be under way with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Anything.
+    /// Any.
     Overlapping,
-    /// What began before it; nothing begins before its end.
+    /// Those that began before it; none may begin before its end.
     Blocking,
-    /// Nothing.
+    /// None.
     Alone,
 }

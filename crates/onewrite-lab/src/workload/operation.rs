@@ -9,25 +9,25 @@ use crate::job::{Direction, SyncMode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// A descriptor of a task: what a file is opened under.
+/// A descriptor of a task, the number of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteManner {
-    /// Past the page cache.
+    /// Bypasses the page cache.
     pub direct: bool,
-    /// Durable on return.
+    /// Whether it is durable on return.
     pub sync: SyncMode,
 }
 
-/// What fallocate does.
+/// Effect of fallocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
     /// Reserves blocks and extends the size.
     Extend,
-    /// Reserves blocks and leaves the size.
+    /// Reserves blocks and keeps the size.
     KeepSize,
     /// Frees blocks.
     PunchHole,
@@ -49,7 +49,7 @@ pub enum Operation {
         file: FileId,
         /// Its descriptor.
         slot: Slot,
-        /// Whether it may be made.
+        /// Whether it may make the file.
         create: bool,
     },
     /// Ends an [`Operation::Open`] or [`Operation::Create`].
@@ -62,12 +62,12 @@ pub enum Operation {
         /// The file.
         file: FileId,
     },
-    /// Asks for a file's attributes.
+    /// Reads a file's attributes.
     Stat {
         /// The file.
         file: FileId,
     },
-    /// Drops what the page cache holds of a file.
+    /// Drops the cached pages of a file.
     Invalidate {
         /// The descriptor.
         slot: Slot,
@@ -78,9 +78,9 @@ pub enum Operation {
         slot: Slot,
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         length: u64,
-        /// Past the page cache.
+        /// Bypasses the page cache.
         direct: bool,
     },
     /// Reads a file from its beginning to its end.
@@ -94,15 +94,15 @@ pub enum Operation {
     Write {
         /// The descriptor.
         slot: Slot,
-        /// Where.
+        /// Where it writes.
         position: Position,
-        /// Bytes.
+        /// Number of bytes.
         length: u64,
         /// Selects the content.
         seed: u64,
-        /// Share of the content that compresses.
+        /// Percent of the content that compresses.
         compressible_percent: u8,
-        /// How.
+        /// Direct and sync flags.
         manner: WriteManner,
     },
     /// Frees a range (raw devices only, as in fio).
@@ -111,29 +111,29 @@ pub enum Operation {
         slot: Slot,
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         length: u64,
     },
     /// Reserves or frees a range of a file, in place of an access in `direction`.
     Allocate {
         /// The descriptor.
         slot: Slot,
-        /// What it is counted as.
+        /// The direction it counts as.
         direction: Direction,
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         length: u64,
-        /// What is done.
+        /// The effect.
         reservation: Reservation,
     },
     /// Sets a file's size, in place of a write of `length` bytes.
     SetSize {
         /// The descriptor.
         slot: Slot,
-        /// The size.
+        /// The new size in bytes.
         size: u64,
-        /// Bytes that it is counted as.
+        /// Bytes it counts as.
         length: u64,
     },
     /// Makes a file durable.
@@ -146,12 +146,12 @@ pub enum Operation {
         /// The descriptor.
         slot: Slot,
     },
-    /// Waits.
+    /// Waits for this time.
     Think(Nanos),
 }
 
 impl Operation {
-    /// What it is counted as, if it is an access.
+    /// The direction it counts as; `None` if it is no access.
     pub const fn direction(&self) -> Option<Direction> {
         match self {
             Operation::Read { .. } | Operation::ReadWhole { .. } => Some(Direction::Read),
@@ -162,7 +162,7 @@ impl Operation {
         }
     }
 
-    /// The word for errors and reports.
+    /// Name for errors and reports.
     pub const fn name(&self) -> &'static str {
         match self {
             Operation::Create { .. } => "create",

@@ -1,10 +1,9 @@
-//! PostMark (J. Katcher, Network Appliance TR-3022, 1997): small files that come and go, as of mail and news servers.
+//! PostMark (J. Katcher, Network Appliance TR-3022, 1997): small, short-lived files, as on mail and news servers.
 //!
-//! One thread makes a set of files, of any size between two bounds, spread over subdirectories by chance. Then come
-//! transactions, each of two halves: a file is read whole or appended to, and one is made or deleted, each with even
-//! chances. At the end all files are deleted. Nothing is synced, but for one fsync behind the set if it is asked for,
-//! as in `papers/001` §6.1. PostMark writes random text, of which LZ4 finds nothing to compress; so does the default
-//! here.
+//! One thread makes a set of files of random size between two bounds, spread over subdirectories at random.
+//! Transactions follow. Each has two halves with even chances: it reads a whole file or appends to one, and it makes or
+//! deletes one. At the end all files are deleted. Nothing is synced, except for an optional fsync after the set, as in
+//! `papers/001` §6.1. PostMark writes random text that LZ4 cannot compress; so does the default here.
 
 use std::collections::VecDeque;
 
@@ -18,12 +17,12 @@ use crate::workload::{FileId, FilePlan, JobPlan, Layout, Operation, Slot, Step, 
 /// Name on the command line and in reports.
 pub const NAME: &str = "postmark";
 
-/// What can be set. The default is the published one.
+/// Parameters of a run. The default is the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Files of the set.
     pub files: u32,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u32,
     /// Smallest and largest size of a file in bytes.
     pub size: (u64, u64),
@@ -31,9 +30,9 @@ pub struct Parameters {
     pub subdirectories: u32,
     /// Bytes of one read or write.
     pub chunk: u64,
-    /// An fsync when the set is made.
+    /// Whether an fsync follows the set.
     pub synced_set: bool,
-    /// Share of the content that compresses, 0 to 100.
+    /// Percent of the content that compresses, 0 to 100.
     pub compressible_percent: u8,
 }
 
@@ -51,10 +50,10 @@ impl Default for Parameters {
     }
 }
 
-/// Turns parameters into a workload; all chance comes from `choices`.
+/// Turns parameters into a workload; `choices` is the only source of chance.
 ///
 /// # Errors
-/// [`LabError::Option`] if there are no files, or the sizes are none.
+/// [`LabError::Option`] if there are no files, or the sizes are impossible.
 pub fn plan(parameters: Parameters, choices: &Choices) -> Result<Workload, LabError> {
     let (least, most) = parameters.size;
     if parameters.files == 0 || parameters.chunk == 0 || least == 0 || least > most {
@@ -98,9 +97,9 @@ const FILE: Slot = Slot(1);
 struct PostMark {
     parameters: Parameters,
     choices: Choices,
-    /// Files that exist, with their sizes.
+    /// Existing files and their sizes.
     live: Vec<(FileId, u64)>,
-    /// The file that is made next.
+    /// The next file to make.
     next: FileId,
     transactions_left: u32,
     is_removing: bool,
@@ -114,7 +113,7 @@ impl PostMark {
         PostMark { parameters, choices, live, next: FileId(0), transactions_left, is_removing: false, pending }
     }
 
-    /// Puts what comes next into `pending`; nothing at the end.
+    /// Puts the next operations into `pending`; none at the end.
     fn go_on(&mut self) {
         if self.next.0 < self.parameters.files {
             self.create(self.parameters.synced_set && self.next.0 + 1 == self.parameters.files);
@@ -182,7 +181,7 @@ impl PostMark {
         self.pending.push_back(Operation::Close { slot: FILE });
     }
 
-    /// Appends to a file that is not as large as files get.
+    /// Appends to a random file, unless it has the largest size.
     fn append(&mut self) {
         if self.live.is_empty() {
             return;
@@ -209,7 +208,7 @@ impl Stream for PostMark {
         Ok(self.pending.pop_front().map(Step::alone))
     }
 
-    /// Of the transactions: files are made before and removed after them.
+    /// Share of the transactions; making and removing files do not count.
     fn share(&self, _now: Nanos) -> Option<f64> {
         let all = self.parameters.transactions;
         Some(f64::from(all - self.transactions_left) / f64::from(all.max(1)))

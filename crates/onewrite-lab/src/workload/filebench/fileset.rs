@@ -1,4 +1,4 @@
-//! File set: which files exist, which are busy, and whose turn it is, as filebench's `fileset.c` keeps it.
+//! File set: which files exist, which are busy, and which one is next, as in filebench's `fileset.c`.
 //!
 //! ```text
 //!   missing ──create──► existing ──delete──► missing       busy: an operation on it is under way
@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - An entry is in exactly one of `missing` and `existing`.
-//! - A busy entry is picked by nobody; an open one is not deleted.
+//! - Nobody picks a busy entry; an open entry is not deleted.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use onewrite_block::Choices;
 
 use crate::workload::{FileId, Gamma, Operation};
 
-/// Shape of the distributions of depth and width, filebench's `dirgamma` of 1500.
+/// Shape of the distributions of depth and width: filebench's `dirgamma` of 1500.
 const DIRECTORY_SHAPE: f64 = 1.5;
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ struct Entry {
     open_count: u32,
 }
 
-/// The files of one run, shared by its threads.
+/// The files of one run; its threads share them.
 pub struct FileSet {
     entries: Vec<Entry>,
     entry_of: Vec<usize>,
@@ -33,12 +33,12 @@ pub struct FileSet {
     missing: BTreeSet<usize>,
     next_existing: usize,
     next_missing: usize,
-    /// The log, which is never picked.
+    /// The log file, which is never picked.
     pub log: Option<FileId>,
 }
 
 impl FileSet {
-    /// Entry `order[n]` is file `n`; `sizes` is by entry, `exists` by file.
+    /// A set in which file `n` is entry `order[n]`. `sizes` has one value for each entry, `exists` one for each file.
     pub fn new(order: &[u32], sizes: &[u64], exists: &[bool]) -> FileSet {
         let entry_of: Vec<usize> = order.iter().map(|&entry| entry as usize).collect();
         let blank = Entry { file: FileId(0), size: 0, busy: false, open_count: 0 };
@@ -64,19 +64,19 @@ impl FileSet {
         Some(self.occupy(entry))
     }
 
-    /// Picks the next existing file for deletion; `Some(None)` if it is open, and so stays.
+    /// Picks the next existing file for deletion; `Some(None)` if it is open and therefore stays.
     pub fn pick_for_deletion(&mut self) -> Option<Option<FileId>> {
         let entry = pick(&self.existing, &self.entries, &mut self.next_existing)?;
         let is_open = self.entries[entry].open_count > 0;
         Some((!is_open).then(|| self.occupy(entry)))
     }
 
-    /// The size that `file` has when it is written whole.
+    /// The size of `file` when it is written whole.
     pub fn size(&self, file: FileId) -> u64 {
         self.entries[self.entry_of[file.0 as usize]].size
     }
 
-    /// Ends an operation: the file is free again, and exists or not as the operation left it.
+    /// Ends an operation: the file is no longer busy, and exists if the operation left it so.
     pub fn completed(&mut self, operation: &Operation) {
         let (Operation::Create { file, .. }
         | Operation::Open { file, .. }
@@ -106,7 +106,7 @@ impl FileSet {
         }
     }
 
-    /// Ends an open.
+    /// Counts a close of `file`.
     pub fn closed(&mut self, file: FileId) {
         self.entries[self.entry_of[file.0 as usize]].open_count -= 1;
     }
@@ -117,8 +117,8 @@ impl FileSet {
     }
 }
 
-/// The first entry of `set` at or after `next`, around the end, that is not busy. The turn passes on from the first
-/// one looked at, busy or not, as in filebench.
+/// The first entry of `set` at or after `next`, around the end, that is not busy. As in filebench, `next` moves on from
+/// the first entry looked at, even if that one is busy.
 fn pick(set: &BTreeSet<usize>, entries: &[Entry], next: &mut usize) -> Option<usize> {
     let mut around = set.range(*next..).chain(set.range(..*next)).copied();
     let first = around.next()?;
@@ -126,8 +126,8 @@ fn pick(set: &BTreeSet<usize>, entries: &[Entry], next: &mut usize) -> Option<us
     std::iter::once(first).chain(around).find(|&entry| !entries[entry].busy)
 }
 
-/// Directories, parents first, and paths of `files` files below `root`, in the order of their entries
-/// (`fileset_populate_subdir`).
+/// Directories, parents first, and the paths of `files` files below `root`, in the order of their entries. Source:
+/// filebench's `fileset_populate_subdir`.
 pub fn tree(root: &str, files: u32, width: u32, choices: &mut Choices) -> (Vec<String>, Vec<String>) {
     let depth = libm::log(f64::from(files)) / libm::log(f64::from(width));
     let mut tree = Tree {

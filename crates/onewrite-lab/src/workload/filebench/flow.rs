@@ -1,4 +1,4 @@
-//! Flows: what a thread of a personality does, over and over.
+//! Flows: the operations that a thread of a personality repeats.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -43,8 +43,8 @@ use Flow::{Append, AppendLog, Close, Create, Delete, Fsync, Open, ReadWhole, Sta
 /// `varmail.f`
 pub const VARMAIL: &[Flow] = &[
     Delete, Create, Append, Fsync, Close, // a message arrives
-    Open, ReadWhole, Append, Fsync, Close, // one is read and marked
-    Open, ReadWhole, Close, // one is read
+    Open, ReadWhole, Append, Fsync, Close, // a message is read and marked
+    Open, ReadWhole, Close, // a message is read
 ];
 
 /// `fileserver.f`
@@ -66,7 +66,7 @@ pub const WEBPROXY: &[Flow] = &[
 const FILE: Slot = Slot(1);
 const LOG: Slot = Slot(2);
 
-/// How far a run has come; shared by its threads.
+/// The progress of a run; its threads share it.
 pub struct Pace {
     length: Length,
     issued: Cell<u64>,
@@ -105,12 +105,12 @@ pub struct FlowStream {
     choices: Choices,
     file: Option<FileId>,
     log_open: bool,
-    /// Operations of a flow that takes several.
+    /// The remaining operations of a flow that has several.
     pending: VecDeque<Operation>,
 }
 
 impl FlowStream {
-    /// A thread that goes through `flows`.
+    /// The stream of a thread that repeats `flows`.
     pub fn new(
         personality: &'static str,
         flows: &'static [Flow],
@@ -175,7 +175,7 @@ impl FlowStream {
         self.pending.push_back(Operation::Close { slot: FILE });
     }
 
-    /// Any length below the append size; nothing at all is skipped, as in filebench.
+    /// Appends a random length below the append size. As in filebench, length zero does nothing.
     fn append(&mut self, slot: Slot) {
         let length = self.choices.below(self.parameters.append_size);
         if length > 0 {
@@ -212,7 +212,7 @@ impl FlowStream {
         }
     }
 
-    /// Closes what is open, one after the other.
+    /// Closes the open files, one after the other.
     fn ending(&mut self) -> Option<Operation> {
         if self.file.is_some() {
             return Some(Operation::Close { slot: FILE });
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::workload::filebench::{Personality, plan};
 
-    /// One letter for each operation of a single thread.
+    /// The operations of a single thread, one letter each.
     fn letters(personality: Personality, operations: u64) -> String {
         let parameters =
             Parameters { threads: 1, files: 50, length: Length::Operations(operations), ..personality.parameters() };

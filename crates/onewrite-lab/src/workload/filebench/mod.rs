@@ -1,8 +1,8 @@
 //! The personalities of filebench 1.5: `varmail`, `fileserver`, `webserver` and `webproxy`.
 //!
-//! Flows and parameters are those of its published `.f` files; files are picked in rotation, made, opened and deleted
-//! by the rules of its `fileset.c`, and sizes are drawn as its `cvar-gamma` does. What can be set: number and mean size
-//! of files, threads, how far content compresses, and how long or how many operations to run.
+//! Flows and parameters are those of filebench's published `.f` files. Files are picked in rotation, and made, opened
+//! and deleted by the rules of its `fileset.c`. Sizes are drawn as in its `cvar-gamma`. The user can set the number and
+//! mean size of files, the threads, how well content compresses, and the time or number of operations.
 
 mod fileset;
 mod flow;
@@ -20,18 +20,18 @@ use flow::{Flow, FlowStream, Pace};
 /// The four personalities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Personality {
-    /// A mail server: each message its own file, synced.
+    /// A mail server: each message is a file of its own, and synced.
     Varmail,
-    /// A file server: whole files written, read, appended to and deleted.
+    /// A file server: writes, reads, appends to and deletes whole files.
     Fileserver,
-    /// A web server: whole files read, one log appended to.
+    /// A web server: reads whole files and appends to one log.
     Webserver,
-    /// A web proxy: files replaced, then read five times.
+    /// A web proxy: replaces files, then reads five.
     Webproxy,
 }
 
 impl Personality {
-    /// All of them.
+    /// All personalities.
     pub const ALL: [Personality; 4] =
         [Personality::Varmail, Personality::Fileserver, Personality::Webserver, Personality::Webproxy];
 
@@ -50,7 +50,7 @@ impl Personality {
         Personality::ALL.into_iter().find(|personality| personality.name() == name)
     }
 
-    /// The published parameters; a run of 60 seconds.
+    /// The published parameters, for a run of 60 seconds.
     pub const fn parameters(self) -> Parameters {
         let (files, file_size, threads) = match self {
             Personality::Varmail => (1000, 16 * KIB, 16),
@@ -79,40 +79,40 @@ impl Personality {
         }
     }
 
-    /// Share of the files that exist at the beginning, in percent.
+    /// Percent of the files that exist at the beginning.
     const fn preallocated_percent(self) -> u64 {
         if matches!(self, Personality::Webserver) { 100 } else { 80 }
     }
 
-    /// Shape of the distribution of file sizes; `None` where all are alike.
+    /// Shape of the distribution of file sizes; `None` if all have the same size.
     const fn size_shape(self) -> Option<f64> {
         if matches!(self, Personality::Webproxy) { None } else { Some(1.5) }
     }
 }
 
-/// How long a personality runs.
+/// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// For a time.
+    /// A time.
     Time(Nanos),
-    /// For so many operations of all threads together.
+    /// A number of operations of all threads together.
     Operations(u64),
 }
 
-/// What can be set of a personality.
+/// Parameters of a personality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Entries of the file set.
     pub files: u32,
     /// Mean size of a file in bytes.
     pub file_size: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Appends are shorter than this, by chance.
+    /// Bound of appends in bytes: each is shorter, by chance.
     pub append_size: u64,
-    /// Share of the content that compresses, 0 to 100.
+    /// Percent of the content that compresses, 0 to 100.
     pub compressible_percent: u8,
-    /// How long to run.
+    /// Length of the run.
     pub length: Length,
 }
 

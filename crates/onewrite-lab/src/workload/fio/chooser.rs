@@ -1,4 +1,4 @@
-//! Chooser: which block of a file a random access goes to, where that is not any block alike.
+//! Chooser: chooses the block of a random access, if not all blocks are equally likely.
 
 use onewrite_block::Choices;
 
@@ -8,17 +8,17 @@ use crate::workload::{Normal, Pareto, Zipf};
 /// A part of the file with a share of the accesses.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
-    /// Share of this part and those before it, in percent.
+    /// Shares of this part and the parts before it together, in percent.
     until: u64,
     /// First byte.
     begin: u64,
-    /// First byte behind it.
+    /// First byte after it.
     end: u64,
 }
 
-/// The law of one job in one file.
+/// The distribution of the accesses of one job in one file.
 pub enum Chooser {
-    /// Any block.
+    /// All blocks alike.
     Uniform,
     /// Zipf's law.
     Zipf(Zipf),
@@ -26,7 +26,7 @@ pub enum Chooser {
     Pareto(Pareto),
     /// The normal distribution.
     Normal(Normal),
-    /// Parts with shares, for each direction, of so many bytes.
+    /// Parts with shares, for each direction.
     Zoned(Box<PerDirection<Zones>>),
 }
 
@@ -37,7 +37,7 @@ pub struct Zones {
 }
 
 impl Chooser {
-    /// The law of a job with `options` over `bytes` bytes.
+    /// The distribution of a job with `options` over `bytes` bytes.
     pub fn new(options: &Options, bytes: u64, choices: &mut Choices) -> Chooser {
         let blocks = bytes.div_ceil(options.block_size_least()).max(1);
         match &options.distribution {
@@ -55,7 +55,7 @@ impl Chooser {
         }
     }
 
-    /// One of `blocks` blocks for an access in `direction`; `None` if any will do.
+    /// Draws one of `blocks` blocks for an access in `direction`; `None` if all are alike.
     pub fn draw(&self, direction: Direction, blocks: u64, choices: &mut Choices) -> Option<u64> {
         match self {
             Chooser::Uniform => None,
@@ -67,7 +67,7 @@ impl Chooser {
     }
 }
 
-/// Where each part lies in a file of so many bytes; what does not fit in is cut off.
+/// The place of each part in a file of `bytes` bytes; parts beyond its end are shortened.
 fn zones(shares: &[ZoneShare], bytes: u64) -> Zones {
     let (mut until, mut begin) = (0, 0);
     let parts = shares.iter().map(|share| {
@@ -89,7 +89,7 @@ impl Zones {
         let zone = self.parts.iter().find(|zone| drawn < zone.until).or(self.parts.last()).expect("one part at least");
         let block = |byte: u64| (u128::from(byte) * u128::from(blocks) / u128::from(self.bytes.max(1))) as u64;
         let (begin, end) = (block(zone.begin), block(zone.end));
-        // A part smaller than a block is the block it lies in.
+        // A part smaller than a block means the block in which it lies.
         (begin + choices.below((end - begin).max(1))).min(blocks - 1)
     }
 }

@@ -1,4 +1,4 @@
-//! Depth: searches the largest queue depth at which a job keeps its latency (`latency_target`).
+//! Depth: searches the largest queue depth at which a job keeps to its latency (`latency_target`).
 //!
 //! ```text
 //!                       kept: twice as deep, or half way to what was missed
@@ -10,41 +10,41 @@
 //! ```
 //!
 //! # Invariants
-//! - 1 <= `depth` <= `most`; every depth up to `kept` was kept when it was tried last, `missed` was not.
-//! - An access counts in the window in which it began, or not at all: what the depth before left behind judges nothing.
+//! - 1 <= `depth` <= `most`. Every depth up to `kept` kept to the latency when it was last tried; `missed` did not.
+//! - An access counts only in the window in which it began. So accesses from an earlier depth judge nothing.
 
 use onewrite_block::Nanos;
 
 use crate::job::LatencyAim;
 use crate::workload::DepthFound;
 
-/// Windows that a depth holds before a job that goes on tries a larger one again.
+/// Windows that a depth is kept before a job that goes on tries a larger one again.
 const PATIENCE: u32 = 16;
 
-/// What follows from an access.
+/// What an access leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing yet, or another depth.
+    /// The search goes on, perhaps at another depth.
     GoesOn,
-    /// The depth is found; what was measured until now belongs to others.
+    /// The depth is found; measures so far belong to other depths.
     BeginsLast,
-    /// The depth was held for a last window.
+    /// The depth kept to the latency for a last window.
     IsDone,
-    /// Not even one at a time keeps the latency, which every access must.
+    /// Depth one misses the latency, although every access must keep to it.
     IsImpossible,
 }
 
-/// See the module's head.
+/// The search of one task.
 pub struct DepthSearch {
     aim: LatencyAim,
     most: u32,
     depth: u32,
-    /// Zero before any was.
+    /// Largest depth that kept to the latency; zero before the first.
     kept: u32,
     missed: Option<u32>,
-    /// The depth has been found.
+    /// Whether the depth has been found.
     is_last: bool,
-    /// Windows in a row that kept this depth.
+    /// Windows in a row that kept to the latency at this depth.
     held: u32,
     window: Window,
 }
@@ -57,19 +57,19 @@ struct Window {
 }
 
 impl DepthSearch {
-    /// A search between 1 and `most`, whose first window begins at `began`.
+    /// A search between 1 and `most`; its first window begins at `began`.
     pub fn new(aim: LatencyAim, most: u32, began: Nanos) -> DepthSearch {
         assert!(most > 0, "a task has a worker");
         let window = Window { began, ..Window::default() };
         DepthSearch { aim, most, depth: 1, kept: 0, missed: None, is_last: false, held: 0, window }
     }
 
-    /// The depth that is tried now.
+    /// The current depth.
     pub const fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// An access that took `latency` has ended at `now`.
+    /// Counts an access that took `latency` and ended at `now`.
     pub fn ended(&mut self, now: Nanos, latency: Nanos) -> Verdict {
         if now.saturating_sub(latency) < self.window.began {
             return Verdict::GoesOn;
@@ -115,13 +115,13 @@ impl DepthSearch {
             return if self.aim.percentile >= 100.0 { Verdict::IsImpossible } else { Verdict::GoesOn };
         }
         self.missed = Some(self.depth);
-        // A depth that was kept before and is not any more says nothing of those below it.
+        // A depth that is no longer kept says nothing about the depths below it.
         self.kept = self.kept.min(self.depth - 1);
         self.depth = ((self.depth + self.kept) / 2).max(1);
         Verdict::GoesOn
     }
 
-    /// What came out by now.
+    /// The result so far.
     pub fn found(&self) -> DepthFound {
         let LatencyAim { target, window, percentile, .. } = self.aim;
         DepthFound { depth: self.depth, is_kept: self.kept >= self.depth, target, percentile, window }
@@ -139,18 +139,19 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Windows of ten accesses; an access takes a millisecond for each that is under way.
+    /// Windows of ten accesses; an access takes a millisecond for each access under way.
     fn search(target_ms: u64, percentile: f64, most: u32, goes_on: bool) -> DepthSearch {
         let (target, window) = (Nanos::from_millis(target_ms), Nanos::from_millis(100));
         DepthSearch::new(LatencyAim { target, window, percentile, goes_on }, most, Nanos::ZERO)
     }
 
-    /// The depths that are tried, in order, and how the search ends; `of_depth` gives the latency in milliseconds.
+    /// The depths in the order in which they are tried, and how the search ends; `of_depth` gives the latency in
+    /// milliseconds.
     fn depths(search: &mut DepthSearch, accesses: u64, of_depth: impl Fn(u32, u64) -> u64) -> (Vec<u32>, Verdict) {
         let mut depths = vec![search.depth()];
         for access in 1..=accesses {
             let now = Nanos::from_millis(access * 10);
-            // Without what was left behind: each begins after the one before ended.
+            // Each access begins after the one before has ended, so none comes from an earlier window.
             let latency = Nanos::from_millis(of_depth(search.depth(), access)).min(Nanos::from_millis(10));
             let verdict = search.ended(now, latency);
             depths.push(search.depth());
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_share_of_the_accesses_may_be_late() {
-        // One of ten is late, whatever the depth.
+        // One access in ten is late at any depth.
         let late = |_, access: u64| if access.is_multiple_of(10) { 9 } else { 1 };
         assert_eq!(depths(&mut search(5, 90.0, 4, false), 1000, late).1, Verdict::IsDone);
         assert_eq!(depths(&mut search(5, 100.0, 4, false), 1000, late).1, Verdict::IsImpossible);
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn a_run_that_goes_on_follows_a_device_that_changes() {
         let mut search = search(5, 100.0, 8, true);
-        // After two seconds everything is twice as slow, after six fast again.
+        // After two seconds everything is twice as slow; after six it is fast again.
         let slow = |depth: u32, access| if (200..600).contains(&access) { depth * 2 } else { depth }.into();
         let (depths, verdict) = depths(&mut search, 2000, slow);
         assert_eq!(verdict, Verdict::GoesOn);

@@ -1,5 +1,5 @@
-//! Goals: what a job is held to besides what it moves: latencies (`latency_target`, `max_latency`) and steadiness
-//! (`steadystate`). Some end the job, one fails the run.
+//! Goals: limits of a job besides its amounts: latencies (`latency_target`, `max_latency`) and steadiness
+//! (`steadystate`). Some end the job; missing others fails the run.
 
 use onewrite_block::Nanos;
 
@@ -12,10 +12,10 @@ use crate::workload::{Ended, Findings, Operation};
 /// The goals of one task.
 pub struct Goals {
     search: Option<DepthSearch>,
-    /// One for all tasks of a group with `group_reporting`.
+    /// The detector; with `group_reporting`, all tasks of a group share one.
     detector: Option<SharedDetector>,
     latency_most: PerDirection<Nanos>,
-    /// When the task begins, on the clock that its group shares.
+    /// When the task begins, on the clock of its group.
     delay: Nanos,
     forgets: bool,
     is_reached: bool,
@@ -24,7 +24,7 @@ pub struct Goals {
 }
 
 impl Goals {
-    /// The goals that `options` name, for a task that begins after `delay`.
+    /// The goals in `options`, for a task that begins after `delay`.
     pub fn new(options: &Options, detector: Option<SharedDetector>, delay: Nanos) -> Goals {
         let searches = options.latency.target > Nanos::ZERO;
         Goals {
@@ -38,7 +38,7 @@ impl Goals {
         }
     }
 
-    /// An access has ended.
+    /// Counts an access that has ended.
     pub fn ended(&mut self, operation: &Operation, ended: Ended) {
         let Some(direction) = operation.direction() else { return };
         if let Some(detector) = &self.detector {
@@ -62,17 +62,17 @@ impl Goals {
         }
     }
 
-    /// The first counts.
+    /// Keeps the first failure.
     fn fail(&mut self, key: &str, what: &str, latency: Nanos) {
         let alone = if key == "latency_target" { " with nothing else under way" } else { "" };
         let told = || format!("{key} was not kept: a {what}{alone} took {latency}");
         self.failure.get_or_insert_with(told);
     }
 
-    /// Whether the job has reached what it ran for. `now` is the time since the task began.
+    /// Whether the job has reached its goals. `now` is the time since the task began.
     ///
     /// # Errors
-    /// If it cannot reach it any more.
+    /// If it can no longer reach them.
     pub fn are_reached(&mut self, now: Nanos) -> Result<bool, LabError> {
         if let Some(told) = &self.failure {
             return Err(LabError::Missed(told.clone()));
@@ -95,7 +95,7 @@ impl Goals {
         std::mem::take(&mut self.forgets)
     }
 
-    /// What came out by now.
+    /// The results so far.
     pub fn findings(&self) -> Findings {
         Findings {
             depth: self.search.as_ref().map(DepthSearch::found),

@@ -1,5 +1,5 @@
-//! fio jobs as workloads: names and sizes of files, layout, clones and groups, as fio 3.33 sets them up (its
-//! `add_job`, `setup_files` and `extend_file`).
+//! Turns fio jobs into workloads: names and sizes of files, layout, clones and groups, as in fio 3.33 (its `add_job`,
+//! `setup_files` and `extend_file`).
 
 mod chooser;
 mod depth;
@@ -32,25 +32,25 @@ use sizes::{Extent, Sizes};
 use steady::{Detector, SharedDetector};
 use stream::{Amounts, FioStream};
 
-/// What fio jobs run against.
+/// Target of fio jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Files of a file system.
     Files,
-    /// A device without one, of so many bytes.
+    /// A device without a file system.
     Device {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
 }
 
-/// What a task knows besides its options.
+/// Everything about a task besides its options.
 pub struct Task {
-    /// What all tasks share.
+    /// State that all tasks share.
     shared: Rc<Shared>,
     /// Its groups.
     member: Membership,
-    /// What it is held to.
+    /// Its goals.
     goals: Goals,
 }
 
@@ -60,7 +60,7 @@ impl Task {
         self.shared.is_ended(self.member)
     }
 
-    /// This one ended.
+    /// Tells the other tasks that this one has ended.
     fn end(&self, options: &Options) {
         self.shared.end(options, self.member);
     }
@@ -81,7 +81,7 @@ pub fn plan(file: &JobFile, target: Target, choices: &Choices) -> Result<Workloa
     Ok(planner.workload)
 }
 
-/// The last byte that the jobs of `file` use of a raw device, as far as they say so in bytes.
+/// End of the last byte that the jobs of `file` use of a raw device, as far as they give it in bytes.
 pub fn bytes_reached(file: &JobFile) -> u64 {
     let reach = |job: &Job| {
         let options = &job.options;
@@ -107,7 +107,7 @@ struct Planner<'a> {
     names: Vec<String>,
     /// The files by their paths.
     files: BTreeMap<String, FileId>,
-    /// What looks for steadiness in groups that report together, and what it was asked for.
+    /// Detectors of groups that report together, with their options.
     detectors: BTreeMap<usize, (Steadiness, Option<SharedDetector>)>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A stonewall ends the group, unless the group is empty; so does waiting for one of its jobs.
+    /// A stonewall ends the group, unless the group is empty. So does waiting for a job of the group.
     fn begin_job(&mut self, job: &Job, before: &[Job]) -> Result<(), LabError> {
         let options = &job.options;
         let mut waits = options.stonewall;
@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Jobs that report together are steady together.
+    /// Jobs that report together share a detector.
     fn detector(&mut self, job: &Job) -> Result<Option<SharedDetector>, LabError> {
         let options = &job.options;
         let new = || Detector::new(&options.steadiness, options.ramp_time).map(RefCell::new).map(Rc::new);
@@ -192,7 +192,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The stream of one clone, and what is read before it begins.
+    /// The stream of one clone, and the parts of files to read before it begins.
     fn stream(
         &mut self,
         job: &Job,
@@ -272,7 +272,7 @@ impl<'a> Planner<'a> {
         Ok(Placed { spans: spans.collect::<Result<Vec<FileSpan>, LabError>>()?, amounts })
     }
 
-    /// Bytes that a file will have which an earlier job uses; zero if none does.
+    /// Bytes of a file that an earlier job uses too; zero if none does.
     fn bytes_of(&self, path: &str) -> u64 {
         let known = self.files.get(path.trim_matches('/'));
         known.map_or(0, |file| self.workload.files[file.0 as usize].bytes)
@@ -297,7 +297,7 @@ impl<'a> Planner<'a> {
         Ok(FileSpan { file, offset, size, whole })
     }
 
-    /// The files of a recorded run, as large as its last access needs them.
+    /// The files of a recorded run, each as large as its accesses need.
     fn replayed(&mut self, job: &Job, log: &Iolog, choices: &mut Choices) -> Result<Vec<FileId>, LabError> {
         let options = &job.options;
         let mut files = Vec::new();
@@ -330,7 +330,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Adds a file, or joins what another job wants of the same one.
+    /// Adds a file, or joins the needs of another job for the same file.
     fn file(&mut self, path: &str, layout: Layout, verified: bool, bytes: u64) -> FileId {
         let files = &mut self.workload.files;
         if let Some(&known) = self.files.get(path) {
@@ -356,7 +356,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Files of a job and what it does with them.
+/// Files of a job, and the amounts that it moves.
 struct Placed {
     spans: Vec<FileSpan>,
     amounts: Amounts,
@@ -366,14 +366,14 @@ fn refusal(job: &Job, problem: &str) -> LabError {
     LabError::Job { refusals: vec![job.place.refuse(format!("job [{}]: {problem}", job.section))] }
 }
 
-/// `startdelay`: one span, or any between two.
+/// `startdelay`: one time span, or a random one between two.
 fn delay(options: &Options, choices: &mut Choices) -> Nanos {
     let (least, most) = options.start_delay;
     if least == most { least } else { least + Nanos(choices.below(most.0 - least.0 + 1)) }
 }
 
 impl Layout {
-    /// What satisfies two jobs that use one file: the larger size, filled if either wants it filled.
+    /// A layout that satisfies two jobs with one file: the larger size, filled if one of them wants it filled.
     fn joined(self, other: Layout) -> Layout {
         match (self, other) {
             (Layout::Filled { size, .. }, Layout::Filled { size: larger, .. }) if larger > size => other,
@@ -386,7 +386,7 @@ impl Layout {
     }
 }
 
-/// `directory/name` for each file of one clone.
+/// Paths `directory/name` of the files of one clone.
 fn names(job: &Job, clone: u32) -> Vec<String> {
     let options = &job.options;
     let directory = match options.directories.len() {
@@ -407,12 +407,12 @@ fn names(job: &Job, clone: u32) -> Vec<String> {
     (0..options.file_count).map(name).collect()
 }
 
-/// Files that are read or overwritten are filled and synced first (`extend_file`).
+/// Files that will be read or overwritten are filled and synced first (`extend_file`).
 fn layout(options: &Options, size: u64, seed: u64) -> Layout {
     if options.create_on_open || options.work == Work::Create {
         return Layout::None;
     }
-    // What fills the device takes its room as it goes.
+    // A job that fills the device takes its room while it runs.
     if options.fill_device && !options.reads() {
         return Layout::Reserved { size: 0, fallocate: Fallocate::None };
     }
@@ -429,7 +429,7 @@ fn layout(options: &Options, size: u64, seed: u64) -> Layout {
     }
 }
 
-/// What `pre_read` asks for.
+/// The parts of files for `pre_read`.
 fn read_before(options: &Options, spans: impl Iterator<Item = FileSpan>) -> Vec<ReadBefore> {
     let part = |FileSpan { file, offset, size, .. }| ReadBefore {
         file,
@@ -439,12 +439,12 @@ fn read_before(options: &Options, spans: impl Iterator<Item = FileSpan>) -> Vec<
     if options.pre_read { spans.map(part).collect() } else { Vec::new() }
 }
 
-/// `done` of `all`, no more than 1.
+/// `done` of `all`, at most 1.
 fn part(done: u64, all: u64) -> f64 {
     if done >= all { 1.0 } else { done as f64 / all as f64 }
 }
 
-/// Whether an fsync lets nothing begin before its end.
+/// Whether nothing may begin before an fsync ends.
 const fn sync_blocks(engine: Engine) -> bool {
     !matches!(engine, Engine::IoUring)
 }

@@ -1,5 +1,5 @@
-//! Nodes: the streams of fio's engines `filecreate`, `filestat` and `filedelete`, which make files, ask for them and
-//! remove them, one operation for each file and pass.
+//! Nodes: the streams of fio's engines `filecreate`, `filestat` and `filedelete`. They make files, read attributes or
+//! remove files, one operation for each file and pass.
 
 use onewrite_block::Nanos;
 
@@ -8,13 +8,13 @@ use crate::error::LabError;
 use crate::job::{Options, Work};
 use crate::workload::{FileId, Operation, Slot, Step, Stream};
 
-/// See the module's head.
+/// The operations of one clone.
 pub struct NodeStream {
     options: Options,
     files: Vec<FileId>,
     next: usize,
     passes: u64,
-    /// A file that was made is closed next.
+    /// The new file must be closed next.
     is_open: bool,
     is_over: bool,
     task: Task,
@@ -26,7 +26,7 @@ impl NodeStream {
         NodeStream { options: options.clone(), files, next: 0, passes: 1, is_open: false, is_over: false, task }
     }
 
-    /// Whether there is another pass; a file can be made or removed but once.
+    /// Whether another pass begins; a file can be made or removed only once.
     fn begins_pass(&mut self) -> bool {
         let is_wanted = self.options.time_based || self.passes < self.options.loops;
         let begins = is_wanted && self.options.work == Work::Stat;

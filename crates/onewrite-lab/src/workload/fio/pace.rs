@@ -1,4 +1,4 @@
-//! Pace: when the next access may begin (`rate`), and whether enough of them end (`rate_min`).
+//! Pace: when the next access may begin (`rate`), and whether enough accesses end (`rate_min`).
 
 use onewrite_block::{Choices, Nanos};
 
@@ -6,18 +6,18 @@ use crate::error::LabError;
 use crate::job::{Direction, Options, Pace};
 
 const SECOND: u128 = 1_000_000_000;
-/// How long fio lets a job settle before it looks at the least rate.
+/// Time at the beginning in which fio does not check the lower limits.
 const SETTLING: Nanos = Nanos::from_secs(2);
 
 /// The pace of one task.
 pub struct Pacer {
     pace: Pace,
-    /// Bytes of an access, where accesses are counted.
+    /// Bytes of an access, if the limit is in accesses.
     unit: [u64; 3],
     issued_bytes: [u64; 3],
     /// When the next access may begin.
     due: [Nanos; 3],
-    /// Done since the last look at the least rate: bytes and accesses.
+    /// Bytes and accesses since the last check.
     done: [(u64, u64); 3],
     looked: Nanos,
 }
@@ -31,7 +31,7 @@ impl Pacer {
         Pacer { pace: options.pace.clone(), unit, issued_bytes, due, done, looked: Nanos::ZERO }
     }
 
-    /// Bytes a second that are allowed; zero is any.
+    /// Bytes a second that are allowed; zero is no limit.
     fn bytes_a_second(&self, direction: Direction) -> u64 {
         match *self.pace.bytes.of(direction) {
             0 => self.pace.accesses.of(direction).saturating_mul(self.unit[direction as usize]),
@@ -44,7 +44,7 @@ impl Pacer {
         self.due[direction as usize]
     }
 
-    /// An access of `bytes` begins.
+    /// Counts an access of `bytes` that begins.
     pub fn issue(&mut self, direction: Direction, bytes: u64, choices: &mut Choices) {
         let rate = self.bytes_a_second(direction);
         if rate == 0 {
@@ -63,7 +63,7 @@ impl Pacer {
         };
     }
 
-    /// The job thinks for `span`, which `rate_ignore_thinktime` does not make up for.
+    /// Counts a pause of `span`; with `rate_ignore_thinktime` the job does not catch up on it.
     pub fn think(&mut self, span: Nanos) {
         if self.pace.ignores_thinking && !self.pace.poisson {
             for index in 0..3 {
@@ -74,21 +74,21 @@ impl Pacer {
         }
     }
 
-    /// An access of `bytes` has ended.
+    /// Counts an access of `bytes` that has ended.
     pub fn complete(&mut self, direction: Direction, bytes: u64) {
         let (total, count) = &mut self.done[direction as usize];
         *total += bytes;
         *count += 1;
     }
 
-    /// Once in a cycle: whether the job is as fast as it must be.
+    /// Checks once in a cycle whether the job is fast enough.
     ///
     /// # Errors
     /// If it is not.
     pub fn check(&mut self, now: Nanos) -> Result<(), LabError> {
         let span = now.saturating_sub(self.looked);
         if now < SETTLING || span < self.pace.cycle {
-            // What was done while it settled does not count.
+            // Accesses during the first seconds do not count.
             if now < SETTLING {
                 self.looked = now;
                 self.done = [(0, 0); 3];
@@ -105,7 +105,7 @@ impl Pacer {
             ];
             for (key, least, done, what) in least {
                 let rate = u128::from(done) * SECOND / u128::from(span.0);
-                // Nothing at all: the job does not go in this direction, or has not begun to.
+                // No access at all means that the job does not use this direction, or has not begun to.
                 if done > 0 && rate < u128::from(least) {
                     return Err(LabError::Missed(format!(
                         "{key}={least} was not met: {rate} {what} a second at {} s",

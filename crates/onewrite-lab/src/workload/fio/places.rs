@@ -1,8 +1,8 @@
-//! Places: where in a file the next access goes and how long it is, as fio 3.33 chooses them (its `io_u.c`).
+//! Places: offset and length of the next access in a file, as fio 3.33 chooses them (its `io_u.c`).
 //!
 //! # Invariants
-//! - Offsets inside are relative to the first byte that the job uses; only a [`Place`] is relative to the file.
-//! - No access begins behind the bytes that the job uses, and none ends behind the file's.
+//! - Offsets in this file are relative to the first byte that the job uses; only a [`Place`] is relative to the file.
+//! - No access begins after the bytes that the job uses, and none ends after the end of the file.
 
 use onewrite_block::Choices;
 
@@ -17,7 +17,7 @@ pub struct FileSpan {
     pub file: FileId,
     /// First byte that the job uses.
     pub offset: u64,
-    /// Bytes from there on that the job uses.
+    /// Bytes from `offset` on that the job uses.
     pub size: u64,
     /// Bytes of the file.
     pub whole: u64,
@@ -28,15 +28,15 @@ pub struct FileSpan {
 pub struct Place {
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
-/// Where an access begins, and how it came to that.
+/// Where an access begins, and how that was chosen.
 #[derive(Clone, Copy)]
 struct Start {
     offset: u64,
-    /// It counts as a visit of the map.
+    /// Whether the map counts it as a visit.
     is_visit: bool,
     is_random: bool,
 }
@@ -45,19 +45,19 @@ struct Start {
 pub struct Places {
     /// The file.
     pub span: FileSpan,
-    /// First byte of the zone the job is in; without zones that of the span.
+    /// First byte of the job's current zone; without zones, of the span.
     base: u64,
     /// Bytes moved in this zone.
     zone_bytes: u64,
-    /// Where the last access of each direction ended, from the beginning of the file.
+    /// Ends of the last accesses in each direction, from the beginning of the file.
     ends: [u64; 3],
-    /// Where the last access of each direction began, from the base.
+    /// Beginnings of the last accesses in each direction, from the base.
     last: [u64; 3],
     map: Option<BlockMap>,
     map_unit: u64,
     chooser: Chooser,
     until_random: u64,
-    /// A pass has begun, and this file was not asked for a place in it.
+    /// A pass has begun, and this file has not given a place in it yet.
     may_start_over: bool,
 }
 
@@ -77,7 +77,7 @@ impl Places {
         Places { span, base, zone_bytes: 0, ends, last, map, map_unit: unit, chooser, until_random: 1, may_start_over }
     }
 
-    /// Another pass begins. It goes on where the last one ended, and starts over where nothing is left there.
+    /// Begins another pass. It continues where the last one ended, and starts over if nothing is left there.
     pub fn begin_pass(&mut self, is_exhausted: bool) {
         let is_full = self.map.as_ref().is_some_and(|map| map.next_free(0).is_none());
         self.may_start_over = true;
@@ -86,7 +86,7 @@ impl Places {
         }
     }
 
-    /// Forgets what was visited.
+    /// Forgets all visits.
     fn start_over(&mut self) {
         self.may_start_over = false;
         self.base = self.span.offset;
@@ -97,7 +97,7 @@ impl Places {
         }
     }
 
-    /// The next access; `None` when this pass has nothing left.
+    /// The next access; `None` if this pass has nothing left.
     pub fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Place> {
         let place = self.choose(options, direction, choices);
         if place.is_none() && self.may_start_over {
@@ -132,7 +132,8 @@ impl Places {
         Some(Place { offset: self.base + offset, length })
     }
 
-    /// `zonemode=strided`: on to the next zone when enough was moved in this one, round and round inside it until then.
+    /// `zonemode=strided`: enters the next zone when enough bytes were moved in this one. Until then accesses go around
+    /// in it.
     fn enter_zone(&mut self, options: &Options, direction: Direction) {
         let zone = &options.strided;
         let end = &mut self.ends[direction as usize];
@@ -217,7 +218,7 @@ impl Places {
         match offset.checked_add_signed(skip) {
             Some(offset) if offset < span.whole => Some(offset),
             _ if skip > 0 => Some(self.base),
-            // From the other end again.
+            // Starts again from the other end.
             _ => last.checked_add_signed(skip),
         }
     }
@@ -245,7 +246,7 @@ impl Places {
     }
 }
 
-/// The part whose share the draw falls into; the rarest come first, as fio sorts them.
+/// The size whose share contains the draw. As in fio, sizes are sorted by share, smallest first.
 fn split_size(parts: &[SplitPart], choices: &mut Choices, fits: impl Fn(u64) -> bool) -> u64 {
     let mut parts: Vec<SplitPart> = parts.iter().copied().filter(|part| part.percent > 0).collect();
     parts.sort_by_key(|part| part.percent);

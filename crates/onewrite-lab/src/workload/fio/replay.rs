@@ -1,4 +1,5 @@
-//! Replay: the stream of a recorded run (`read_iolog`): the same accesses, at the same times or as fast as they go.
+//! Replay: the stream of a recorded run (`read_iolog`): the same accesses, at their recorded times or as fast as
+//! possible.
 
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 use onewrite_fs::Position;
@@ -8,22 +9,22 @@ use crate::error::LabError;
 use crate::job::{Iolog, IologAction, IologEvent, Options};
 use crate::workload::{Ended, FileId, Findings, Operation, Order, Slot, Step, Stream, WriteManner};
 
-/// See the module's head.
+/// The stream of one recorded run.
 pub struct ReplayStream {
     options: Options,
     choices: Choices,
     log: Iolog,
-    /// The file of each recorded one; several may be one (`replay_redirect`).
+    /// The file of each recorded file; several may share one (`replay_redirect`).
     files: Vec<FileId>,
     opened: usize,
     next: usize,
     closed: usize,
     loops: u64,
-    /// When this pass began.
+    /// Beginning of this pass.
     began: Nanos,
-    /// This pass had an event that was not skipped.
+    /// Whether this pass had an event that was not skipped.
     had_event: bool,
-    /// Nothing comes any more but closing.
+    /// Only closing files is left.
     is_over: bool,
     task: Task,
 }
@@ -57,7 +58,7 @@ impl ReplayStream {
         }
     }
 
-    /// The pause before `event`, if it is not yet its time.
+    /// The pause until `event` is due; `None` if it is due already.
     fn pause(&self, event: &IologEvent, now: Nanos) -> Option<Nanos> {
         if self.options.replay_unpaced {
             return None;
@@ -118,7 +119,7 @@ impl ReplayStream {
         }
     }
 
-    /// Whether there is another pass; one without any event would never end.
+    /// Whether another pass begins; passes without events would never end.
     fn begins_pass(&mut self, now: Nanos) -> bool {
         let is_wanted = self.loops > 1 || self.options.time_based;
         let begins = is_wanted && std::mem::take(&mut self.had_event);
@@ -129,7 +130,7 @@ impl ReplayStream {
         begins
     }
 
-    /// How far it is in the log: in recorded time where times are kept, else in events.
+    /// Progress in the log: in recorded time if times are kept, else in events.
     fn place_in_log(&self) -> f64 {
         let events = &self.log.events;
         let time = |event: Option<&IologEvent>| event.map_or(0, |event| event.at.0);
@@ -141,7 +142,7 @@ impl ReplayStream {
     }
 }
 
-/// An offset after `replay_scale` and `replay_align`.
+/// An offset changed by `replay_scale` and `replay_align`.
 pub fn placed(options: &Options, offset: u64) -> u64 {
     let offset = offset / options.replay_divisor;
     match options.replay_align {
@@ -150,7 +151,7 @@ pub fn placed(options: &Options, offset: u64) -> u64 {
     }
 }
 
-/// Bytes that the file of `index` needs, whole pages.
+/// Bytes that the file of `index` needs, in whole pages.
 pub fn bytes_needed(options: &Options, log: &Iolog, index: usize) -> u64 {
     let events = log.events.iter().filter(|event| event.file == index);
     let ends = events.filter_map(|event| event.action.range()).map(|(offset, length)| placed(options, offset) + length);
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
     use crate::job::JobFile;
 
-    /// The shares before each event of a log that is replayed on time, and at its end.
+    /// The shares before each event of a log that is replayed on time, and the share at its end.
     fn shares(settings: &str) -> Vec<f64> {
         let job = JobFile::parse("t", &format!("[a]\nsize=1m\n{settings}\n")).unwrap().jobs.remove(0);
         let log = "fio version 3 iolog\n0 f add\n0 f write 0 4096\n1000 f write 4096 4096\n4000 f write 8192 4096\n";
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_share_is_the_place_in_the_log() {
-        // What opens the file, three writes, what closes it.
+        // Open, three writes, close.
         assert_eq!(shares(""), [0.0, 0.25, 1.0, 1.0, 1.0], "of its time");
         assert_eq!(shares("replay_no_stall=1"), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 1.0], "of its events");
         assert_eq!(shares("loops=2"), [0.0, 0.125, 0.5, 0.5, 0.625, 1.0, 1.0, 1.0]);

@@ -1,4 +1,4 @@
-//! Shared: what the jobs of a run know of each other: who ended whom, and how far each is in its flow.
+//! Shared: state that the jobs of a run share: which job ended which others, and the accesses of each flow.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::rc::Rc;
 
 use crate::job::{ExitScope, Flow, Options};
 
-/// Which group a task belongs to.
+/// The groups of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Of reports.
+    /// Group in reports.
     pub group: usize,
-    /// Between two stonewalls.
+    /// Group between two stonewalls.
     pub stonewall: usize,
 }
 
-/// One for all tasks of a run.
+/// State of a run; all its tasks share it.
 #[derive(Default)]
 pub struct Shared {
     ended: RefCell<Vec<(ExitScope, Membership)>>,
@@ -30,7 +30,7 @@ struct Stream {
 }
 
 impl Shared {
-    /// A task ended; others do too if it has `exitall`.
+    /// Notes that a task has ended; with `exitall` others end too.
     pub fn end(&self, options: &Options, member: Membership) {
         if options.ends_others {
             self.ended.borrow_mut().push((options.exit_scope, member));
@@ -47,7 +47,7 @@ impl Shared {
     }
 }
 
-/// The part of one task in a flow; leaves it when dropped.
+/// Part of one task in a flow; dropping it leaves the flow.
 pub struct FlowShare {
     shared: Rc<Shared>,
     flow: Flow,
@@ -55,13 +55,13 @@ pub struct FlowShare {
 }
 
 impl FlowShare {
-    /// Joins the flow of `flow`.
+    /// Joins `flow`.
     pub fn join(shared: &Rc<Shared>, flow: Flow) -> FlowShare {
         shared.flows.borrow_mut().entry(flow.id).or_default().weight += flow.weight;
         FlowShare { shared: Rc::clone(shared), flow, accesses: Cell::new(0) }
     }
 
-    /// Whether the task may go on: it has no more than its share of the accesses. If so, the access is counted.
+    /// Whether the task may go on, because it has at most its share of the accesses. If so, counts an access.
     pub fn passes(&self) -> bool {
         let mut flows = self.shared.flows.borrow_mut();
         let all = flows.entry(self.flow.id).or_default();

@@ -1,41 +1,41 @@
-//! Sizes: which bytes of which file a job uses, and how many it moves, as fio 3.33's `setup_files` finds them.
+//! Sizes: which bytes of each file a job uses, and how many bytes it moves, as in fio 3.33's `setup_files`.
 //!
 //! ```text
 //!   0         offset                    offset + size          whole
 //!   ├───────────┼────── used by the job ──────┼──────────────────┤
 //! ```
 //!
-//! `size=N%` is a share of each file and is taken once: of 10 MiB, `size=50%` leaves 5 MiB.
+//! `size=N%` is a share of each file and applies only once: of 10 MiB, `size=50%` leaves 5 MiB.
 
 use onewrite_block::Choices;
 
 use super::Amounts;
 use crate::job::{Amount, Options};
 
-/// Files of a terabyte and more: nothing that is filled until no room is left ends before.
+/// Bytes of files without an own size for `fill_device`; no device has room for them.
 const FILL_BYTES: u64 = 1 << 44;
 
-/// What a job uses of one file.
+/// The bytes of one file that a job uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte.
     pub offset: u64,
-    /// Bytes from there on.
+    /// Bytes from `offset` on that the job uses.
     pub size: u64,
     /// Bytes of the file.
     pub whole: u64,
 }
 
-/// What a job uses of all its files.
+/// The bytes of all its files that a job uses.
 pub struct Sizes {
     /// Each file.
     pub files: Vec<Extent>,
-    /// What is moved.
+    /// Bytes that it moves.
     pub amounts: Amounts,
 }
 
 impl Sizes {
-    /// The last byte of a device that is named in bytes; what is a share of the device reaches nowhere by itself.
+    /// End of the last byte of a device that the options give in bytes; shares of the device do not count.
     pub fn last_byte(&self, options: &Options) -> u64 {
         let in_bytes = |amount: Amount| matches!(amount, Amount::Bytes(_));
         let is_absolute = in_bytes(options.offset) && in_bytes(options.offset_increment);
@@ -48,10 +48,10 @@ impl Sizes {
     }
 }
 
-/// What a job with `options` uses of its files, which have `existing` bytes already.
+/// The bytes that a job with `options` uses of its files; these have `existing` bytes already.
 ///
 /// # Errors
-/// If there is nothing to use.
+/// If there are none.
 pub fn of_files(options: &Options, clone: u32, existing: &[u64], choices: &mut Choices) -> Result<Sizes, String> {
     let block = options.block_size_least();
     let parts = match (options.file_size, options.size) {
@@ -87,7 +87,7 @@ pub fn of_files(options: &Options, clone: u32, existing: &[u64], choices: &mut C
     }
 }
 
-/// What a job with `options` uses of a device of `bytes` bytes; it may be nothing.
+/// The bytes that a job with `options` uses of a device of `bytes` bytes; there may be none.
 pub fn of_device(options: &Options, clone: u32, bytes: u64) -> Sizes {
     let offset = offset(options, clone, bytes).min(bytes);
     let room = bytes - offset;
@@ -100,7 +100,7 @@ pub fn of_device(options: &Options, clone: u32, bytes: u64) -> Sizes {
     Sizes { files, amounts }
 }
 
-/// Bytes of a pass, and bytes that end the job.
+/// Bytes of a pass, and bytes after which the job ends.
 fn amounts(options: &Options, files: &[Extent]) -> Amounts {
     let total = files.iter().fold(0_u64, |sum, file| {
         let share = match options.io_size {
@@ -142,7 +142,7 @@ fn file_size(least: u64, most: u64, block: u64, choices: &mut Choices) -> u64 {
     (size - size % block).max(least)
 }
 
-/// `size=N%`: of the file with what lies before the offset, but no more than lies behind it.
+/// `size=N%`: a percentage of the file including the part before the offset, but at most the part after it.
 fn percent_of(share: Option<Amount>, size: u64, offset: u64, block: u64) -> u64 {
     match share {
         Some(Amount::Percent(percent)) if percent < 100 => {

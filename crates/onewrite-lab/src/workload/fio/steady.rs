@@ -1,12 +1,12 @@
-//! Steady: whether a job, or a group of them, does as much each second as the second before (`steadystate`).
+//! Steady: whether a job or a group of jobs does the same amount in each second (`steadystate`).
 //!
 //! ```text
 //!   begin ── ramp ──┬─ 1 s ─┬─ 1 s ─┬─ 1 s ─┬─ …    accesses and bytes of each second
 //!                   └─── the window: the last N ───┘
 //! ```
 //!
-//! After each second that fills the window its largest distance from the mean, or the slope of its regression line, is
-//! held against the limit. Seconds are counted from the beginning of the first job, as fio counts them.
+//! After each second with a full window, one value of the window is compared with the limit: its largest distance from
+//! the mean, or the slope of its regression line. As in fio, seconds are counted from the beginning of the first job.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use crate::workload::SteadyFound;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// See the module's head.
+/// Detects the steady state of a job or a group.
 pub struct Detector {
     criterion: Criterion,
     length: usize,
     ramp: Nanos,
     begin: Option<Nanos>,
-    /// The second that is being counted, from the end of the ramp.
+    /// Number of the current second, from the end of the ramp.
     second: u64,
     count: Second,
     window: VecDeque<Second>,
@@ -33,17 +33,17 @@ pub struct Detector {
     is_attained: bool,
 }
 
-/// One for all tasks that are looked at together.
+/// A detector for all tasks that become steady together.
 pub type SharedDetector = Rc<RefCell<Detector>>;
 
-/// What was done in a second.
+/// The accesses and bytes of a second.
 #[derive(Clone, Copy, Default)]
 struct Second {
     accesses: u64,
     bytes: u64,
 }
 
-/// What the last look at a full window showed.
+/// Values of the last full window.
 #[derive(Clone, Copy, Default)]
 struct Look {
     deviation: f64,
@@ -52,7 +52,7 @@ struct Look {
 }
 
 impl Detector {
-    /// A detector that looks for `wanted`, if that asks for one; `ramp_time` is not looked at either.
+    /// A detector of `wanted`; `None` if that asks for none. The time `ramp_time` does not count either.
     pub fn new(wanted: &Steadiness, ramp_time: Nanos) -> Option<Detector> {
         let criterion = wanted.criterion.filter(|_| wanted.seconds > 0)?;
         let (length, ramp) = (wanted.seconds as usize, wanted.ramp.max(ramp_time));
@@ -60,12 +60,12 @@ impl Detector {
         Some(Detector { criterion, length, ramp, begin: None, second: 0, count, window, look, is_attained: false })
     }
 
-    /// A job begins at `now`; the first counts.
+    /// Notes that a job begins at `now`; the first one counts.
     pub fn begin(&mut self, now: Nanos) {
         self.begin.get_or_insert(now);
     }
 
-    /// An access of `bytes` ended at `now`.
+    /// Counts an access of `bytes` that ended at `now`.
     pub fn count(&mut self, now: Nanos, bytes: u64) {
         self.advance(now);
         if now >= self.start() {
@@ -74,18 +74,18 @@ impl Detector {
         }
     }
 
-    /// Whether all is steady at `now`; it stays so.
+    /// Whether the jobs are steady at `now`; once steady, they stay so.
     pub fn is_steady(&mut self, now: Nanos) -> bool {
         self.advance(now);
         self.is_attained
     }
 
-    /// When the first second begins.
+    /// When the first counted second begins.
     fn start(&self) -> Nanos {
         self.begin.unwrap_or(Nanos::ZERO) + self.ramp
     }
 
-    /// Looks at every second that is over.
+    /// Checks every second that is over.
     fn advance(&mut self, now: Nanos) {
         let seconds = now.saturating_sub(self.start()).0 / SECOND;
         while self.second < seconds && !self.is_attained {
@@ -107,7 +107,7 @@ impl Detector {
         let slope = slope(&values, mean);
         let seen = if self.criterion.is_slope { slope } else { deviation };
         let criterion = match self.criterion.is_percent {
-            // Nothing at all was done: nothing is steady.
+            // Without any access nothing is steady.
             true if mean == 0.0 => f64::INFINITY,
             true => 100.0 * seen / mean,
             false => seen,
@@ -120,7 +120,7 @@ impl Detector {
         if self.criterion.counts_bytes { second.bytes as f64 } else { second.accesses as f64 }
     }
 
-    /// What came out by now.
+    /// The results so far.
     pub fn found(&self) -> SteadyFound {
         let Look { deviation, slope, criterion } = self.look;
         SteadyFound {
@@ -129,7 +129,7 @@ impl Detector {
             is_attained: self.is_attained,
             criterion,
             is_percent: self.criterion.is_percent,
-            // fio tells the one that was asked for, and zero for the other.
+            // As fio does, gives the value of the criterion, and zero for the other one.
             deviation: if self.criterion.is_slope { 0.0 } else { deviation },
             slope: if self.criterion.is_slope { slope } else { 0.0 },
             bytes: self.window.iter().map(|second| second.bytes).collect(),
@@ -138,7 +138,7 @@ impl Detector {
     }
 }
 
-/// Slope of the line with the least squares through `values`, one apart.
+/// Slope of the least-squares line through `values`, which are one apart.
 fn slope(values: &[f64], mean: f64) -> f64 {
     let middle = (values.len() - 1) as f64 / 2.0;
     let distances = || (0..values.len()).map(|place| place as f64 - middle);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::job::JobFile;
 
-    /// After which second a job is steady that does so many accesses of a KiB in each; `None` if it never is.
+    /// The second after which a job with these accesses of a KiB in each second is steady; `None` if it never is.
     fn steady(settings: &str, counts: &[u64]) -> (Option<usize>, SteadyFound) {
         let job = JobFile::parse("t", &format!("[a]\nsize=1m\n{settings}\n")).unwrap().jobs.remove(0);
         let mut detector = Detector::new(&job.options.steadiness, Nanos::ZERO).unwrap();

@@ -8,10 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! - A pass ends when its bytes are issued, its files have nothing left, or the job's time, bytes or accesses are used
-//!   up.
-//! - What waits for its time (`rate`, `flow`, `thinktime`) comes out as [`Operation::Think`]; the stream itself never
-//!   blocks.
+//! - A pass ends when its bytes are issued, when its files have nothing left, or when the job's time, bytes or accesses
+//!   are used up.
+//! - Waiting (`rate`, `flow`, `thinktime`) is an [`Operation::Think`]; the stream itself never blocks.
 
 use std::collections::BTreeMap;
 
@@ -28,21 +27,21 @@ use crate::error::LabError;
 use crate::job::{Access, Amount, Direction, Options, Work};
 use crate::workload::{Ended, Findings, Operation, Order, Reservation, Slot, Step, Stream, WriteManner};
 
-/// How long a task rests that is ahead of its flow, or whose access failed, if nothing else is said.
+/// Default pause of a task that is ahead of its flow, or whose access failed.
 const REST: Nanos = Nanos::from_micros(10);
-/// The number of "no space left on device".
+/// Error number of "no space left on device".
 const ENOSPC: i32 = 28;
 const ENOENT: i32 = 2;
 
-/// What the job does now.
+/// The phase of a job.
 enum Phase {
-    /// Opens file `next`, and drops its cached pages first where `invalidate` says so.
+    /// Opens file `next`; before that drops its cached pages if `invalidate` is set.
     Opening {
         next: usize,
         opened: bool,
     },
     Accessing,
-    /// Reads back so many blocks of what was written; then goes on, or ends the pass.
+    /// Reads back `left` written blocks; then goes on, or ends the pass.
     Verifying {
         left: u64,
         goes_on: bool,
@@ -70,33 +69,33 @@ pub struct FioStream {
     turns: Turns,
     mix: Mix,
     issued: Issued,
-    /// A direction that was chosen and waits for its time.
+    /// A chosen direction that waits until it is due.
     waiting: Option<(usize, Direction)>,
-    /// A block that was trimmed and is to be written.
+    /// A trimmed block that must be written.
     trimmed: Option<(usize, Place)>,
-    /// Passes that `loops` still gives.
+    /// Passes of `loops` that are left.
     passes: u64,
     pass_bytes: u64,
     amounts: Amounts,
     thinking: Thinking,
-    /// An access failed: the task rests, so that time goes on.
+    /// An access failed: the task pauses, so that time goes on.
     rests: bool,
-    /// No room is left (`fill_device`), or another job ended this one.
+    /// No room is left (`fill_device`), or another job has ended this one.
     is_ended: bool,
     written: BTreeMap<(usize, u64), u64>,
     checked_bytes: u64,
 }
 
-/// How much a job moves.
+/// Bytes that a job moves.
 #[derive(Clone, Copy, Debug)]
 pub struct Amounts {
     /// Bytes of a pass.
     pub size: u64,
-    /// Bytes that end the job.
+    /// Bytes after which the job ends.
     pub limit: u64,
 }
 
-/// How much has been issued.
+/// Accesses and bytes issued so far.
 #[derive(Default)]
 struct Issued {
     counts: [u64; 3],
@@ -104,7 +103,7 @@ struct Issued {
     synced: bool,
 }
 
-/// When the next pause is.
+/// When the next pause begins.
 #[derive(Default)]
 struct Thinking {
     is_due: bool,
@@ -162,7 +161,7 @@ impl FioStream {
         }))
     }
 
-    /// The next access or sync; `None` when the pass or a backlog is done.
+    /// The next access or sync; `None` if the pass is done or a backlog is full.
     fn accessing(&mut self, now: Nanos) -> Option<Step> {
         if std::mem::take(&mut self.thinking.is_due) {
             let span = self.options.think.span;
@@ -203,7 +202,7 @@ impl FioStream {
         None
     }
 
-    /// How long an access in `direction` has to wait yet.
+    /// Time until an access in `direction` may begin; `None` if it may begin now.
     fn wait(&self, direction: Direction, now: Nanos) -> Option<Nanos> {
         let due = self.pacer.due(direction);
         if now < due {
@@ -224,13 +223,13 @@ impl FioStream {
         time_is_up || is_enough || is_ended || pass_is_checked || (!options.time_based && all_moved)
     }
 
-    /// Whether so much was written that it is checked before anything else is (`verify_backlog`).
+    /// Whether there are enough writes to check them before anything else (`verify_backlog`).
     fn has_backlog(&self) -> bool {
         let backlog = self.options.checking.backlog;
         backlog > 0 && self.reads_back() && self.written.len() as u64 >= backlog
     }
 
-    /// Bytes of all passes, and those that are read back of them.
+    /// Bytes of all passes, with the bytes that are read back.
     fn bytes_wanted(&self) -> u64 {
         let moved = self.amounts.limit.saturating_mul(self.options.loops);
         let writes = match self.options.direction {
@@ -245,13 +244,13 @@ impl FioStream {
         self.options.verify && self.options.checking.reads_back
     }
 
-    /// The file that is served next, if this pass has anything left.
+    /// The next file; `None` if this pass has nothing left.
     fn next_file(&mut self) -> Option<usize> {
         let is_moved = self.pass_bytes >= self.amounts.size && self.options.io_size.is_none();
         (!is_moved).then(|| self.turns.next(&self.options, self.issued.bytes > 0, &mut self.choices))?
     }
 
-    /// Starts over, if the job wants more than one pass gives.
+    /// Starts over if the job wants more than one pass.
     fn begin_pass(&mut self) -> bool {
         let left = self.amounts.limit.saturating_sub(self.issued.bytes);
         let has_room = self.options.io_size.is_some() && left >= self.options.block_size_most() && self.pass_bytes > 0;
@@ -270,7 +269,7 @@ impl FioStream {
         self.pass_bytes = 0;
     }
 
-    /// After a pass, what was written checked: whether there is another one.
+    /// Whether another pass follows; asked after a pass whose writes have been checked.
     fn another_pass(&mut self, now: Nanos) -> bool {
         let moved = std::mem::take(&mut self.pass_bytes);
         let left = self.amounts.limit.saturating_sub(self.issued.bytes);
@@ -284,7 +283,7 @@ impl FioStream {
         true
     }
 
-    /// An fsync after every so many writes, never two in a row.
+    /// An fsync after every `fsync_every` writes or an fdatasync after every `fdatasync_every`; never two in a row.
     fn sync_due(&mut self, file: usize) -> Option<Step> {
         let writes = self.issued.counts[Direction::Write as usize];
         if self.issued.synced || writes == 0 || !self.options.writes() {
@@ -305,7 +304,7 @@ impl FioStream {
     fn access(&mut self, file: usize, direction: Direction, place: Place, now: Nanos) -> Step {
         self.issued.counts[direction as usize] += 1;
         self.issued.synced = false;
-        // A block that is trimmed and written moves its bytes once.
+        // A block that is trimmed and then written counts its bytes once.
         let is_half = self.options.direction == Access::TrimWrite && direction == Direction::Trim;
         if is_half {
             self.trimmed = Some((file, place));
@@ -381,7 +380,7 @@ impl FioStream {
         Some(Step::alone(Operation::Fsync { slot: Slot(next as u32) }))
     }
 
-    /// fsync, close and unlink of file `next`, whichever is asked for.
+    /// The fsync, close or unlink of file `next` that the options ask for.
     fn closing(&mut self, next: usize, step: u8) -> Option<Step> {
         let file = self.files.get(next)?.span.file;
         let slot = Slot(next as u32);
@@ -459,7 +458,7 @@ impl Stream for FioStream {
         self.task.goals.ended(operation, ended);
     }
 
-    /// By time where only that ends the job, else by what is nearest to its end.
+    /// Progress by time if only time ends the job, else by the limit that is nearest.
     fn share(&self, now: Nanos) -> Option<f64> {
         let options = &self.options;
         if matches!(self.phase, Phase::Ending { .. } | Phase::Closing { .. }) {
@@ -489,7 +488,7 @@ impl Stream for FioStream {
     fn failed(&mut self, operation: &Operation, errno: i32) -> bool {
         let is_read = matches!(operation, Operation::Read { .. });
         let is_full = self.options.fill_device && errno == ENOSPC && !is_read;
-        // Clones that share a file remove it together.
+        // Clones that share a file all remove it; only the first one finds it.
         let is_gone = matches!(operation, Operation::Unlink { .. }) && errno == ENOENT;
         self.is_ended |= is_full;
         self.rests = true;
@@ -519,7 +518,7 @@ mod tests {
         FioStream::new(&options, spans, Amounts { size, limit }, Choices::new(1), task)
     }
 
-    /// One letter for each operation of a job; the clock goes on by a microsecond for each.
+    /// The operations of a job, one letter each; the clock advances by a microsecond for each.
     fn letters(settings: &str, size: u64) -> String {
         let mut stream = stream(settings, size);
         let step = |now| stream.next(Nanos::from_micros(now)).unwrap();
@@ -566,7 +565,7 @@ mod tests {
         assert!((2700..2900).contains(&reads), "{reads} of 4000");
     }
 
-    /// The share after so many operations, each of a microsecond.
+    /// The share after this number of operations, each of a microsecond.
     fn share_after(settings: &str, size: u64, operations: u64) -> Option<f64> {
         let mut stream = stream(settings, size);
         for now in 0..operations {

@@ -1,15 +1,15 @@
-//! Turns: which file comes next, and whether it is read or written.
+//! Turns: which file comes next, and whether the next access reads or writes.
 
 use onewrite_block::Choices;
 
 use crate::job::{Access, Direction, FileService, Options};
 
-/// Which file is served next (`file_service_type`).
+/// Chooses the next file (`file_service_type`).
 pub struct Turns {
-    /// The file whose turn it is, and the accesses it has left.
+    /// The current file, and the accesses that it has left.
     file: usize,
     accesses: u64,
-    /// Files that have nothing left in this pass.
+    /// Whether each file has nothing left in this pass.
     exhausted: Vec<bool>,
 }
 
@@ -19,7 +19,7 @@ impl Turns {
         Turns { file: 0, accesses: 0, exhausted: vec![false; count] }
     }
 
-    /// The next file; `None` if none has anything left. `has_begun`: the job has had an access.
+    /// The next file; `None` if none has anything left. `has_begun` says that the job has had an access.
     pub fn next(&mut self, options: &Options, has_begun: bool, choices: &mut Choices) -> Option<usize> {
         let count = self.exhausted.len();
         if self.accesses > 0 && !self.exhausted[self.file] {
@@ -37,13 +37,13 @@ impl Turns {
         Some(file)
     }
 
-    /// A file has nothing left in this pass.
+    /// Notes that a file has nothing left in this pass.
     pub fn exhaust(&mut self, file: usize) {
         self.exhausted[file] = true;
         self.accesses = 0;
     }
 
-    /// Another pass begins; gives the files that had nothing left.
+    /// Begins another pass. Returns which files had nothing left.
     pub fn begin_pass(&mut self) -> Vec<bool> {
         self.accesses = 0;
         let none = vec![false; self.exhausted.len()];
@@ -51,7 +51,7 @@ impl Turns {
     }
 }
 
-/// Which of reads and writes comes next (`get_rw_ddir`): one direction goes on until its share is reached.
+/// Chooses between reads and writes (`get_rw_ddir`): one direction goes on until its share is reached.
 pub struct Mix {
     direction: Direction,
     until: u64,
@@ -63,7 +63,7 @@ impl Mix {
         Mix { direction: Direction::Read, until: 0 }
     }
 
-    /// The next direction, after so many accesses of each.
+    /// The next direction, after `counts` accesses of each.
     pub fn next(&mut self, options: &Options, counts: &[u64; 3], choices: &mut Choices) -> Direction {
         match options.direction {
             Access::Only(direction) => direction,
