@@ -1,10 +1,11 @@
-//! Clock: an estimate of how long flash operations take. Each die and each channel is busy until a time, nothing more.
+//! Clock: estimates the times of flash operations. Each die and each channel is busy until a time; it has no other
+//! state.
 //!
-//! A block of the translation layer lies over all dies: its first *row* (the pages that a die takes at once: planes,
-//! large flash pages) on the first die, the next row on the second. An erase takes all dies. The first page of a row
-//! senses or programs the row; further pages of it only cross the channel, for the controller gathers rows in its
-//! buffer, whatever else happens between. Operations of one request depend on each other only through the dies that
-//! they share.
+//! A block of the translation layer spans all dies. A *row* is the pages that a die takes at once (planes, large flash
+//! pages). The first row of a block is on the first die, the next row on the second. An erase takes all dies. The first
+//! page of a row senses or programs the row. Further pages of it only cross the channel, because the controller gathers
+//! rows in its buffer, whatever happens between. Operations of one request depend on each other only through the dies
+//! that they share.
 
 use crate::address::FlashBlock;
 use crate::ssd::model::Timing;
@@ -14,7 +15,7 @@ use crate::ssd::shape::Shape;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     block: FlashBlock,
-    /// Its number among the rows of this block on its die.
+    /// Its index among the rows of this block on its die.
     number: u32,
 }
 
@@ -54,18 +55,18 @@ impl Clock {
         }
     }
 
-    /// Operations from now on belong to a request that the flash may begin at `time`.
+    /// Assigns the following operations to a request that the flash may start at `time`.
     pub(crate) fn begin(&mut self, time: u64) {
         self.begin = time;
         self.end = time;
     }
 
-    /// When the last operation of the present request ends.
+    /// The time at which the last operation of the present request ends.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// When the operation that came last ends.
+    /// The time at which the most recent operation ends.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
@@ -75,19 +76,19 @@ impl Clock {
         self.end = self.end.max(time);
     }
 
-    /// When everything is done.
+    /// The time at which all work has ended.
     pub(crate) fn rest(&self) -> u64 {
         self.dies.iter().map(|die| die.busy_until).fold(self.end, u64::max)
     }
 
-    /// The power went: nothing is under way.
+    /// The power failed: no operation is under way.
     pub(crate) fn stop(&mut self) {
         self.dies.iter_mut().for_each(|die| die.busy_until = 0);
         self.channels.fill(0);
         self.forget_rows();
     }
 
-    /// What the controller had gathered is gone.
+    /// Forgets the rows that the controller gathered.
     pub(crate) fn forget_rows(&mut self) {
         self.dies.iter_mut().for_each(|die| (die.read, die.programmed) = (None, None));
     }
@@ -117,7 +118,8 @@ impl Clock {
         self.ends(time);
     }
 
-    /// Reads an out-of-band area: senses its row, if it was not the last; a few bytes cross the channel in no time.
+    /// Reads an out-of-band area. It senses the row if that was not the last one; a few bytes cross the channel in no
+    /// time.
     pub(crate) fn read_area(&mut self, block: FlashBlock, offset: u32) {
         let (die, row) = self.row(block, offset);
         let state = &mut self.dies[die];

@@ -1,4 +1,4 @@
-//! Counters: what a translation layer did for the host's pages.
+//! Counters: the work of a translation layer for the host's pages.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub struct FlashCounters {
     pub erases: u64,
 }
 
-/// What was done, in pages and blocks.
+/// Work done, in pages and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FtlCounters {
     /// Pages read by the host.
@@ -26,24 +26,24 @@ pub struct FtlCounters {
     pub flash: FlashCounters,
     /// Pages copied by merges or garbage collection.
     pub moved_pages: u64,
-    /// A log block became the data block as it was.
+    /// Log blocks that became data blocks without any copy.
     pub switch_merges: u64,
-    /// A log block became the data block after the rest was copied to it.
+    /// Log blocks that became data blocks after the missing pages were copied into them.
     pub partial_merges: u64,
-    /// A data block was gathered from several blocks.
+    /// Data blocks gathered from several blocks.
     pub full_merges: u64,
     /// Pages read for the map: translation pages.
     pub map_reads: u64,
     /// Pages programmed for the map: translation pages, records of trims.
     pub map_programs: u64,
-    /// Look-ups of the map that its cache answered.
+    /// Map look-ups that the cache answered.
     pub map_hits: u64,
-    /// Look-ups of the map that its cache did not answer.
+    /// Map look-ups that the cache missed.
     pub map_misses: u64,
 }
 
 impl FtlCounters {
-    /// Flash pages programmed for each page of the host; none if the host wrote nothing.
+    /// Flash pages programmed for each page of the host; `None` if the host wrote nothing.
     pub fn write_amplification(&self) -> Option<f64> {
         (self.host_writes > 0).then(|| self.flash.programs as f64 / self.host_writes as f64)
     }

@@ -1,4 +1,4 @@
-//! Layer: what every translation layer does, and how its flash is laid out.
+//! Layer: the interface of every translation layer, and the layout of its flash.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -14,72 +14,72 @@ use crate::address::{FlashBlock, LogicalBlock, Lpn};
 /// A translation layer.
 ///
 /// # Contract
-/// After a power cut at any flash operation, in recovery too, and a recovery that was not cut,
-/// 1. every page reads the version whose `write` returned last, or nothing if a `trim` of it returned after that;
-/// 2. a page whose `write` or `trim` was cut reads as before or as after, and goes on to do so.
+/// Power may be cut at any flash operation, also in recovery. After a recovery that was not cut,
+/// 1. every page reads the version of its last returned `write`, or nothing if a later `trim` of it returned;
+/// 2. a page whose `write` or `trim` was cut reads as before or as after, and stays so.
 pub trait Ftl: Debug + Send + Sync {
-    /// Writes a page and gives the version that it has from now on. Durable on return.
+    /// Writes a page and returns its new version. Durable on return.
     ///
     /// # Errors
-    /// If the power goes.
+    /// If the power fails.
     fn write(&mut self, lpn: Lpn) -> Result<u64, PowerLost>;
 
-    /// The version of a page, if it holds anything.
+    /// The version of a page, if it holds content.
     ///
     /// # Errors
-    /// If the power goes.
+    /// If the power fails.
     fn read(&mut self, lpn: Lpn) -> Result<Option<u64>, PowerLost>;
 
     /// Drops pages. Durable on return.
     ///
     /// # Errors
-    /// If the power goes.
+    /// If the power fails.
     fn trim(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost>;
 
-    /// Makes everything volatile anew from what the flash says; after a cut, or at any other time.
+    /// Rebuilds all volatile state from the flash; after a cut, or at any other time.
     ///
     /// # Errors
-    /// If the power goes again.
+    /// If the power fails again.
     fn recover(&mut self) -> Result<(), PowerLost>;
 
     /// The flash under it.
     fn flash(&self) -> &Flash;
 
-    /// The flash under it, to cut its power or to give it a clock.
+    /// The flash under it, for a power cut or a clock.
     fn flash_mut(&mut self) -> &mut Flash;
 
-    /// What was done since the device was new, or since [`Ftl::reset_counters`].
+    /// The counts since the device was new, or since [`Ftl::reset_counters`].
     fn counters(&self) -> FtlCounters;
 
-    /// Begins to count anew; erase counts of blocks stay.
+    /// Resets the counters; erase counts of blocks stay.
     fn reset_counters(&mut self);
 
-    /// The version that a number in an out-of-band area stands for.
+    /// The version for a number in an out-of-band area.
     fn version_of(&self, stamp: u64) -> u64 {
         stamp
     }
 
-    /// Pages of the host that hold something.
+    /// Pages of the host that hold content.
     fn mapped_pages(&self) -> u64;
 
-    /// Pages of the log, of a hybrid layer.
+    /// Pages of the log, for a hybrid layer.
     fn log_pages(&self) -> Option<u32> {
         None
     }
 
-    /// Goes by other rules from now on; for tests that break one.
+    /// Uses other rules from now on; for tests that break one.
     fn set_rules(&mut self, rules: Arc<dyn FtlRules>);
 
-    /// Pages that the host sees.
+    /// Number of pages that the host sees.
     fn logical_pages(&self) -> u32;
 
-    /// A copy that goes its own way.
+    /// An independent copy.
     fn fork(&self) -> Box<dyn Ftl>;
 
-    /// Verifies the invariants that the layer's module states.
+    /// Verifies the invariants in the head of the layer's module.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first invariant that does not hold.
     fn check(&self) -> Result<(), String>;
 }
 
@@ -94,17 +94,17 @@ impl Clone for Box<dyn Ftl> {
 pub struct FtlPlan {
     /// Pages that the host sees.
     pub logical_pages: u32,
-    /// Pages of a block, any number from two on; blocks are erased, logged and merged as a whole.
+    /// Pages of a block, at least two. Blocks are erased, logged and merged as a whole.
     pub block_pages: u32,
     /// Blocks beyond those that the host's pages fill.
     pub spare_blocks: u32,
 }
 
 impl FtlPlan {
-    /// Most pages that the host may see: their numbers share a word of the out-of-band area with what the page is.
+    /// Most pages that the host may see: a page number shares a word of the out-of-band area with the page's kind.
     pub const LOGICAL_PAGES_MAX: u32 = 1 << 30;
 
-    /// `bytes` for the host in blocks of `block_pages` pages, and `spare_percent` percent of further blocks.
+    /// `bytes` for the host in blocks of `block_pages` pages, with `spare_percent` percent more blocks.
     pub fn of_bytes(bytes: u64, block_pages: u32, spare_percent: f64) -> FtlPlan {
         let logical_pages = (bytes / PAGE_SIZE as u64) as u32;
         let spare = f64::from(logical_pages.div_ceil(block_pages)) * spare_percent / 100.0;
@@ -116,12 +116,12 @@ impl FtlPlan {
         self.logical_pages.div_ceil(self.block_pages)
     }
 
-    /// Blocks in all.
+    /// Number of blocks.
     pub fn blocks(&self) -> u32 {
         self.data_blocks() + self.spare_blocks
     }
 
-    /// Asserts that the host sees every page of a trim.
+    /// Asserts that all pages of a trim are pages of the host.
     pub(super) fn assert_within(&self, pages: &Range<Lpn>) {
         let Range { start, end } = pages;
         assert!(
@@ -131,7 +131,7 @@ impl FtlPlan {
         );
     }
 
-    /// The logical block of a page, and the page's place in it.
+    /// The logical block of a page, and the page's index in it.
     #[inline]
     pub(super) fn place(&self, lpn: Lpn) -> (LogicalBlock, u32) {
         assert!(lpn.0 < self.logical_pages, "page {lpn} of {}", self.logical_pages);

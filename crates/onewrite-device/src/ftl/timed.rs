@@ -1,9 +1,9 @@
-//! Host side of a translation layer: an estimate of how long a trace takes.
+//! Host side of a translation layer: estimates the time that a trace takes.
 //!
-//! As many requests are under way as the queue holds; the next one enters when one is done. A command costs its latency
-//! and an interval, each page the link. A read is done when its pages are. A write is done when its pages have crossed
-//! the link and at most as many earlier pages as the profile's buffer holds wait for their program. The buffer hides
-//! time and nothing else: every page written is programmed, none is read from it.
+//! As many requests are under way as the queue holds; the next one enters when one ends. A command costs its latency
+//! and an interval; each page costs its time on the link. A read ends when its pages are there. A write ends when two
+//! things hold: its pages have crossed the link, and the earlier pages that wait for their program fit the profile's
+//! buffer. The buffer hides only time: every page written is programmed, and no page is read from it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,9 +22,9 @@ use crate::ssd::model::Model;
 pub struct TimedFtl {
     ftl: Box<dyn Ftl>,
     model: Model,
-    /// When requests under way are done.
+    /// End times of requests under way, ns.
     under_way: BinaryHeap<Reverse<u64>>,
-    /// When the pages in the buffer are programmed.
+    /// Times at which the pages in the buffer are programmed, ns.
     buffered: VecDeque<u64>,
     buffer_pages: usize,
     command_free: u64,
@@ -50,7 +50,7 @@ impl TimedFtl {
         }
     }
 
-    /// A copy that goes its own way, to begin at once.
+    /// An independent copy that starts at once.
     pub fn fork(&self) -> TimedFtl {
         TimedFtl {
             ftl: self.ftl.fork(),
@@ -71,14 +71,14 @@ impl TimedFtl {
         &self.model.geometry
     }
 
-    /// Lets everything come to rest; time and counters begin then.
+    /// Waits until all work has ended; time and counters start there.
     pub fn begin(&mut self) {
         self.finish();
         self.begin = self.end;
         self.ftl.reset_counters();
     }
 
-    /// Waits for everything and gives the time since [`TimedFtl::begin`].
+    /// Waits until all work has ended; returns the time since [`TimedFtl::begin`].
     pub fn finish(&mut self) -> Nanos {
         let last = self.under_way.drain().map(|Reverse(done)| done).max().unwrap_or(0);
         self.buffered.clear();
@@ -92,7 +92,7 @@ impl TimedFtl {
         self.ftl.flash_mut().clock_mut().expect("the clock is set")
     }
 
-    /// Begins a request as soon as the queue has room, and gives the time at which the controller understands it.
+    /// Starts a request when the queue has room; returns the time at which the controller understands it.
     fn admit(&mut self) -> u64 {
         let mut time = self.command_free;
         if self.under_way.len() >= self.model.geometry.queue_depth.max(1) as usize {
@@ -111,7 +111,7 @@ impl TimedFtl {
     /// Reads pages.
     ///
     /// # Errors
-    /// If the power goes.
+    /// If the power fails.
     pub fn read(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
         let begin = self.admit();
         self.clock().begin(begin);
@@ -128,7 +128,7 @@ impl TimedFtl {
     /// Writes pages.
     ///
     /// # Errors
-    /// If the power goes.
+    /// If the power fails.
     pub fn write(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
         let mut done = self.admit();
         for lpn in each(pages) {
@@ -143,7 +143,7 @@ impl TimedFtl {
         Ok(())
     }
 
-    /// When the buffer had room for the page that came last.
+    /// The time at which the buffer had room for the last page.
     fn room(&mut self) -> u64 {
         if self.buffered.len() <= self.buffer_pages { 0 } else { self.buffered.pop_front().unwrap_or(0) }
     }

@@ -1,4 +1,4 @@
-//! BAST: a hybrid translation layer whose log blocks belong to one data block each. A model of memory cards.
+//! BAST: a hybrid translation layer. Each log block belongs to one data block. A model of memory cards.
 //!
 //! ```text
 //!   write of a page ─┬─ beyond what its data block holds, no log block ──► in place
@@ -8,25 +8,26 @@
 //!                                                           └─ else it stays open
 //! ```
 //!
-//! As many logical blocks are *open* as there are log blocks. A write to another one closes the one used longest ago,
-//! at the cost of a block: logical blocks share no log block, so what counts is how many writes go to one before others
-//! take its place. A *switch* makes the log block the data block as it is, a *partial merge* first copies what lies
-//! beyond its end, a *full merge* gathers a new data block from both.
+//! As many logical blocks are *open* as there are log blocks. A write to another one closes the least recently used
+//! one; this costs a merge. Logical blocks share no log block. So the number of writes that go to a block before others
+//! replace it decides the cost. A *switch* makes the log block the data block without a copy. A *partial merge* first
+//! copies the pages beyond its end. A *full merge* gathers a new data block from both.
 //!
 //! Invariants, verified by [`Bast::check`]:
-//! 1. A block is free, a data block or a log block; never two of these. A logical block has at most one of each.
-//! 2. `places[lpn]` is the flash page that names `lpn` in its newest version, in a block of its logical block; or none.
-//! 3. Pages of a data block are at their own places; so are those of a log block that is in order, without a gap.
+//! 1. A block is free, a data block or a log block, and only one of these. A logical block has at most one data block
+//!    and one log block.
+//! 2. `places[lpn]` is the flash page with the newest version of `lpn`, in a block of its logical block; or none.
+//! 3. Pages of a data block are at their own places. The same holds, without gaps, for a log block in order.
 //! 4. At least one block is free, for merges.
-//! 5. A record of a trim is in the log block of its logical block until nothing older is on flash.
+//! 5. The record of a trim stays in the log block of its logical block until no older version is on flash.
 //!
-//! Where the paper is silent: a trim that leaves something of a block writes a record to its log block, one that leaves
-//! nothing erases; recovery closes all log blocks.
+//! The paper does not say three things. Here a trim that leaves pages of a block writes a record to its log block; a
+//! trim that leaves none erases the block; recovery closes all log blocks.
 //!
 //! Source: Kim et al., "A space-efficient flash translation layer for CompactFlash systems", IEEE Transactions on
 //! Consumer Electronics 48(2), 2002 (dissertation, reference 32); the name is from Lee et al. 2007. Cards keep a few
-//! erase blocks open and collect when another is written: Bergmann, "Optimizing Linux with cheap flash drives", LWN,
-//! February 2011.
+//! erase blocks open and collect when the host writes to another one: Bergmann, "Optimizing Linux with cheap flash
+//! drives", LWN, February 2011.
 
 mod check;
 mod recover;
@@ -47,17 +48,17 @@ use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, each, indices};
 pub struct BastPlan {
     /// Flash and host space.
     pub space: FtlPlan,
-    /// Log blocks at most; none for all spare blocks but the one that merges need.
+    /// Most log blocks; `None` for all spare blocks except the one that merges need.
     pub log_blocks: Option<u32>,
 }
 
 /// An open log block.
 #[derive(Clone, Copy, Debug)]
 struct Log {
-    /// Whose it is.
+    /// Its logical block.
     logical: LogicalBlock,
     block: FlashBlock,
-    /// Each page is at its own place, from the first one on.
+    /// Whether each page is at its own place, from the first one on.
     is_in_order: bool,
 }
 
@@ -69,9 +70,9 @@ pub struct Bast {
     log_max: usize,
     /// Data block of each logical block.
     data: Vec<Option<FlashBlock>>,
-    /// Flash page of each page.
+    /// Flash page of each logical page.
     places: Vec<MapEntry>,
-    /// The one used longest ago first.
+    /// Least recently used first.
     log: VecDeque<Log>,
     free: VecDeque<FlashBlock>,
     version: u64,
@@ -80,7 +81,7 @@ pub struct Bast {
 }
 
 impl BastPlan {
-    /// Spare blocks without which there is no BAST: a log block, one for merges.
+    /// Fewest spare blocks for BAST: a log block and one for merges.
     pub const SPARE_BLOCKS_MIN: u32 = 2;
 
     /// Most log blocks that the spare blocks of `space` allow.
@@ -119,7 +120,7 @@ impl Bast {
         }
     }
 
-    /// The same device by other rules; for tests that break one.
+    /// The same device with other rules; for tests that break one.
     pub fn with_rules(self, rules: Arc<dyn FtlRules>) -> Bast {
         Bast { rules, ..self }
     }
@@ -139,7 +140,7 @@ impl Bast {
         self.version
     }
 
-    /// Programs a page of the host and points to it.
+    /// Programs a page of the host and maps it.
     #[inline]
     fn put(&mut self, lpn: Lpn, block: FlashBlock, offset: u32, version: u64) -> Result<(), PowerLost> {
         self.flash.program(block, offset, Area::Logged(lpn), version)?;
@@ -147,7 +148,7 @@ impl Bast {
         Ok(())
     }
 
-    /// The data block that a page can be written to as it is; a new one if there is none.
+    /// The data block, if the page can go straight to its place there. Takes a new block if there is none.
     fn data_beyond(&mut self, logical: LogicalBlock, offset: u32) -> Option<FlashBlock> {
         let data = &mut self.data[logical.index()];
         let free = || self.free.pop_front().expect("spare blocks leave a free one");
@@ -170,7 +171,7 @@ impl Bast {
         if is_whole { self.close_at(self.log.len() - 1) } else { Ok(()) }
     }
 
-    /// The log block of a logical block, last in the queue from now on, and its next place.
+    /// The log block of a logical block, and its next free page. Moves the log block to the end of the queue.
     fn log_place(&mut self, logical: LogicalBlock) -> Result<(FlashBlock, u32), PowerLost> {
         if let Some(at) = self.log.iter().rposition(|log| log.logical == logical) {
             let log = self.log[at];
@@ -205,14 +206,14 @@ impl Bast {
             self.counters.full_merges += 1;
         }
         self.log.remove(at);
-        // The data block goes first: a record of a trim in the log block says what of it is stale.
+        // The data block goes first: a record of a trim in the log block marks which of its pages are stale.
         if let Some(before) = before {
             self.erase(before)?;
         }
         if is_in_order { Ok(()) } else { self.erase(block) }
     }
 
-    /// Copies all that is live to a new block; none if nothing is.
+    /// Copies all live pages to a new block; `None` if there are none.
     fn gather(&mut self, logical: LogicalBlock) -> Result<Option<FlashBlock>, PowerLost> {
         if each(self.space.pages_of(logical)).all(|lpn| self.places[lpn.index()] == MapEntry::NONE) {
             return Ok(None);
@@ -222,7 +223,7 @@ impl Bast {
         Ok(Some(target))
     }
 
-    /// Copies the newest versions from place `from` on to their places in `target`; gives their number.
+    /// Copies the newest versions from place `from` on to their places in `target`; returns their number.
     fn copy_live(&mut self, logical: LogicalBlock, from: u32, target: FlashBlock) -> Result<u64, PowerLost> {
         let mut moved = 0;
         for (offset, lpn) in (0..).zip(each(self.space.pages_of(logical))).skip(from as usize) {
@@ -341,7 +342,7 @@ impl Ftl for Bast {
 mod tests {
     use super::*;
 
-    /// Sixteen blocks of four pages, filled, two log blocks.
+    /// Sixteen full blocks of four pages, with two log blocks.
     fn filled() -> Bast {
         let space = FtlPlan { logical_pages: 64, block_pages: 4, spare_blocks: 4 };
         let mut device = Bast::new(BastPlan { space, log_blocks: Some(2) });
@@ -361,7 +362,7 @@ mod tests {
         programs: u64,
     }
 
-    /// What these writes cost.
+    /// The merges and programs of these writes.
     fn after(writes: &[u32]) -> Done {
         let mut device = filled();
         for lpn in writes {

@@ -1,13 +1,13 @@
-//! Recovery of BAST: everything from the out-of-band areas of all programmed pages, by versions alone.
+//! Recovery of BAST: rebuilds everything from the versions in the out-of-band areas of all programmed pages.
 //!
-//! 1. A block belongs to the logical block that its pages, or its records of trims, name. A block without a readable
-//!    page is erased.
-//! 2. A logical block may have a data block, a log block and the target of a merge that was cut. A block is erased if
-//!    the others cover every page of it (by the same version, a newer one, or a newer trim) and its records concern
-//!    none of them.
-//! 3. What then is more than one block, or not in order, is gathered into a new data block. No log block stays open.
+//! 1. The pages of a block, or its records of trims, name its logical block. A block without a readable page is erased.
+//! 2. A logical block may have a data block, a log block and the target of a cut merge. A block is erased if two things
+//!    hold: the others cover every page of it (with the same version, a newer one, or a newer trim), and its records
+//!    concern no page of the others.
+//! 3. If more than one block is left, or the block is not in order, a new data block is gathered. No log block stays
+//!    open.
 //!
-//! Nothing is erased that is not covered on flash at that moment, so a cut leaves recovery to begin again.
+//! Recovery erases only blocks that are covered on flash at that moment. So after a cut it can start again.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::Bast;
 use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, Ppn, each, indices};
 use crate::ftl::flash::{Area, PowerLost};
 
-/// What the areas say.
+/// The content of the areas.
 struct Found {
     /// Blocks of each logical block.
     blocks: Vec<Vec<FlashBlock>>,
@@ -75,7 +75,7 @@ impl Bast {
         Ok(())
     }
 
-    /// Gives a page that the record names.
+    /// Notes the trim of a record; returns a page that it names.
     fn note_trim(&self, page: Ppn, version: u64, found: &mut Found) -> Lpn {
         let record = self.flash.record(page);
         if self.rules.trims_count() {
@@ -85,7 +85,7 @@ impl Bast {
         record.start
     }
 
-    /// Pages of the host in a block: number and flash page.
+    /// Pages of the host in a block: logical page and flash page.
     fn pages_in(&self, block: FlashBlock) -> impl Iterator<Item = (Lpn, Ppn)> + '_ {
         self.flash.filled_pages(block).filter_map(|page| match self.flash.area(page) {
             Area::Logged(lpn) => Some((lpn, page)),
@@ -99,8 +99,8 @@ impl Bast {
         records.map(|page| (self.flash.record(page), self.flash.version(page)))
     }
 
-    /// Erases what a merge that was cut has left over, until nothing more is covered. Comes first, for gathering needs
-    /// a free block.
+    /// Erases the leftovers of a cut merge until no block is covered. It comes first, because gathering needs a free
+    /// block.
     fn erase_covered(&mut self, logical: LogicalBlock, found: &mut Found) -> Result<(), PowerLost> {
         let mut blocks = std::mem::take(&mut found.blocks[logical.index()]);
         while blocks.len() > 1 {
@@ -111,7 +111,7 @@ impl Bast {
         Ok(())
     }
 
-    /// Whether nothing is lost with the block at a place of the list.
+    /// Whether the block at index `at` can go without a loss.
     fn is_covered(&self, at: usize, blocks: &[FlashBlock], found: &Found) -> bool {
         let others = || blocks.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, block)| *block);
         let other_pages: Vec<(Lpn, u64)> = others()
@@ -132,7 +132,7 @@ impl Bast {
             })
     }
 
-    /// Makes what is left of a logical block its data block.
+    /// Makes the remaining blocks of a logical block its data block.
     fn close(&mut self, logical: LogicalBlock, found: &Found) -> Result<(), PowerLost> {
         let blocks = &found.blocks[logical.index()];
         for (lpn, page) in blocks.iter().flat_map(|block| self.pages_in(*block)).collect::<Vec<_>>() {
@@ -151,7 +151,7 @@ impl Bast {
         Ok(())
     }
 
-    /// Whether a block can be a data block as it is.
+    /// Whether a block can be a data block without a copy.
     fn is_data(&self, block: FlashBlock, found: &Found) -> bool {
         let is_live = |(lpn, page): (Lpn, Ppn)| {
             self.flash.place(page).1 == self.space.place(lpn).1 && self.flash.version(page) > found.trimmed[lpn.index()]

@@ -1,8 +1,8 @@
-//! Contents: what pages of the flash hold, by version, as long as a page with that version exists.
+//! Contents: the content of flash pages by version, while a page with that version exists.
 //!
-//! Copies of a version share its content. A version counts from the moment when its first program is ordered until the
-//! last page with it is erased, so there are never more than the flash has pages. Zeros are not kept: a version that is
-//! not here reads as zeros.
+//! Copies of a version share its content. A version counts from the order of its first program until the erase of the
+//! last page with it. So there are never more versions than flash pages. Zeros are not kept: a version without an entry
+//! reads as zeros.
 
 use onewrite_block::Page;
 use rustc_hash::FxHashMap;
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Debug)]
 struct Kept {
     page: Page,
-    /// Pages of the flash with this version, those that are being programmed included.
+    /// Flash pages with this version, including pages under program.
     copies: u32,
 }
 
@@ -21,12 +21,12 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// What a version holds.
+    /// The content of a version.
     pub(super) fn page(&self, version: u64) -> Page {
         self.by_version.get(&version).map_or(Page::ZEROS, |kept| kept.page.clone())
     }
 
-    /// Keeps what a new version holds; the program that is ordered for it counts as the first copy.
+    /// Keeps the content of a new version. The ordered program of it counts as the first copy.
     pub(super) fn keep(&mut self, version: u64, page: Page) {
         if !page.same_handle(&Page::ZEROS) {
             let before = self.by_version.insert(version, Kept { page, copies: 0 });
@@ -34,7 +34,7 @@ impl Contents {
         }
     }
 
-    /// One more page holds a version.
+    /// Counts one more page with a version.
     #[inline]
     pub(super) fn gain(&mut self, version: u64) {
         if let Some(kept) = self.by_version.get_mut(&version) {
@@ -42,7 +42,7 @@ impl Contents {
         }
     }
 
-    /// A page that held a version is erased.
+    /// Counts the erase of a page with a version.
     #[inline]
     pub(super) fn lose(&mut self, version: u64) {
         if let Some(kept) = self.by_version.get_mut(&version) {
@@ -53,7 +53,7 @@ impl Contents {
         }
     }
 
-    /// Counts anew, after a power cut: keeps what these pages of the flash hold.
+    /// Counts again after a power cut: keeps the content of these versions of flash pages.
     pub(super) fn recount(&mut self, versions: impl Iterator<Item = u64>) {
         let mut before = std::mem::take(&mut self.by_version);
         for version in versions {
@@ -64,7 +64,7 @@ impl Contents {
         }
     }
 
-    /// Versions with content.
+    /// Number of versions with content.
     pub(super) fn len(&self) -> usize {
         self.by_version.len()
     }

@@ -1,8 +1,8 @@
-//! Power: what a cut leaves, recovery, and the check of a device in service.
+//! Power: the effect of a cut, recovery, and the check of a device in service.
 //!
-//! A cut undoes the changes of the flash that have not happened; chance decides whether the one under way is left out,
-//! torn or whole. A capacitor saves the buffer. Recovery is the layer's own, from out-of-band areas. Each of its flash
-//! operations is a cut point, and the clock times it: rows sensed for their areas, copies, erases.
+//! A cut undoes the changes of the flash that have not happened. Chance decides whether the change under way is
+//! missing, torn or whole. A capacitor saves the buffer. The layer recovers itself from out-of-band areas. Each of its
+//! flash operations is a cut point, and the clock times it: rows sensed for their areas, copies, erases.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use crate::ftl::flash::PowerLost;
 use crate::ssd::buffer::{Buffer, Urgency};
 use crate::ssd::host::Host;
 
-/// What a capacitor saves.
+/// The state that a capacitor saves.
 #[derive(Clone, Debug)]
 pub(super) struct Dump {
     /// Pages of the buffer, in the order of their last writes.
     pages: Vec<(Lpn, Page)>,
-    /// TRIMs under way: they may have dropped from the buffer what the flash has only in older versions.
+    /// TRIMs under way. They may have dropped pages from the buffer of which the flash has only older versions.
     trims: Vec<Range<Lpn>>,
 }
 
@@ -53,7 +53,7 @@ impl FtlDevice {
         self.host = Host::default();
     }
 
-    /// Lets the layer recover; the power may go at any of its flash operations.
+    /// Lets the layer recover. The power may fail at any of its flash operations.
     fn rebuild(&mut self) -> Result<(), PowerLost> {
         self.ftl.flash_mut().drop_history();
         self.ftl.flash_mut().clock_mut().expect("a device has a clock").stop();
@@ -72,7 +72,7 @@ impl FtlDevice {
         recovered
     }
 
-    /// What recovery did counts, and so do its operations as cut points.
+    /// Adds the work of recovery to the counters, and its operations to the cut points.
     fn count_recovery(&mut self, before: FtlCounters) {
         let after = self.ftl.counters();
         let done = |of: fn(&FlashCounters) -> u64| of(&after.flash) - of(&before.flash);

@@ -7,8 +7,8 @@
 //!   given to the layer ─► all that it ordered has happened ─► gone from the buffer
 //! ```
 //!
-//! The content of a read is fixed when its command is understood. It then takes the time of the layer's operations for
-//! it, behind those already ordered on the same dies, and of the link.
+//! The content of a read is fixed when its command is understood. The read then takes the time of the layer's
+//! operations and of the link. Operations ordered before it on the same dies go first.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ impl FtlDevice {
         served(self.ftl.read(lpn)).map_or(Page::ZEROS, |version| self.contents.page(version))
     }
 
-    /// Sends a page to the host as soon as it is ready; gives when it is there.
+    /// Sends a page to the host as soon as it is ready; returns its arrival time.
     fn send(&mut self, ready: u64) -> u64 {
         let end = self.host.outbound_free.max(ready) + self.model.timing.link_page;
         self.host.outbound_free = end;
@@ -51,7 +51,7 @@ impl FtlDevice {
         end
     }
 
-    /// Lets the content of a write come over the link.
+    /// Transfers the content of a write over the link.
     pub(super) fn receive(&mut self, slot: Slot, pages: u64) {
         let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
         self.host.inbound_free = end;
@@ -61,7 +61,7 @@ impl FtlDevice {
         self.host.at(end, slot, Step::Arrived);
     }
 
-    /// Lets arrived pages into the buffer, in order, as far as there is room.
+    /// Moves arrived pages into the buffer, in order, while there is room.
     pub(super) fn admit_arrived(&mut self) {
         while let Some(&slot) = self.host.arriving.front() {
             if !self.admit_pages(slot) {
@@ -74,7 +74,7 @@ impl FtlDevice {
         }
     }
 
-    /// Lets pages of one write in; false if some have to wait.
+    /// Moves pages of one write into the buffer; false if some must wait.
     fn admit_pages(&mut self, slot: Slot) -> bool {
         loop {
             if !self.buffer.has_room() {
@@ -101,7 +101,7 @@ impl FtlDevice {
         }
     }
 
-    /// Gives the layer the pages that should leave the buffer now, as many as it may have at once.
+    /// Gives the layer the pages that should leave the buffer now, within its window.
     pub(super) fn evict(&mut self) {
         while self.given.len() < self.window() {
             let Some(id) = self.buffer.next_due(|_| true) else { return };
@@ -120,7 +120,7 @@ impl FtlDevice {
         self.given.push_back(Given { changes: self.ftl.flash().ordered(), waits });
     }
 
-    /// Ends what has happened in flash.
+    /// Ends the given pages and TRIMs whose flash changes have happened.
     pub(super) fn end_happened(&mut self) {
         let happened = self.ftl.flash().happened();
         while let Some(given) = self.given.pop_front_if(|given| given.changes <= happened) {
@@ -137,7 +137,7 @@ impl FtlDevice {
         }
     }
 
-    /// A TRIM has happened, and with it every FUA write that it made void.
+    /// A TRIM has happened. It also ends every FUA write that it made void.
     fn trimmed(&mut self, slot: Slot, newest: u64) {
         let range = self.trimmed_by(slot);
         let mut void: Vec<Lpn> = self.waiting_for.keys().copied().filter(|lpn| range.contains(lpn)).collect();
@@ -146,13 +146,13 @@ impl FtlDevice {
         self.host.at(self.now + self.model.timing.trim, slot, Step::Done);
     }
 
-    /// The pages that a TRIM under way names.
+    /// The pages of a TRIM under way.
     pub(super) fn trimmed_by(&self, slot: Slot) -> Range<Lpn> {
         let Operation::Trim { start, count } = self.host.request(slot).operation else { unreachable!("it is a TRIM") };
         Lpn::of(start).run(count as u32)
     }
 
-    /// Tells those who wait for `lpn` that `version` of it is in flash.
+    /// Notifies the requests that wait for `lpn`: `version` of it is in flash.
     fn satisfy(&mut self, lpn: Lpn, version: u64) {
         let Some(waiters) = self.waiting_for.remove(&lpn) else { return };
         let (ready, others): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(_, ticket)| *ticket <= version);
@@ -171,7 +171,7 @@ impl FtlDevice {
         }
     }
 
-    /// FLUSH: drains what is in the buffer now. What has left it is durable.
+    /// FLUSH: drains the present content of the buffer. Pages that have left it are durable.
     pub(super) fn flush(&mut self, slot: Slot) {
         if self.model.has_capacitor {
             return self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
@@ -196,8 +196,8 @@ impl FtlDevice {
         }
     }
 
-    /// TRIM: drops what it covers, in the buffer too; durable when it ends. A page that is on its way to flash leaves a
-    /// tombstone in the buffer: the layer trims it behind that.
+    /// TRIM: drops its pages, also in the buffer; durable when it ends. A page on its way to flash leaves a tombstone
+    /// in the buffer: the layer trims it after that program.
     pub(super) fn trim(&mut self, slot: Slot, pages: Range<Lpn>) {
         let covered = |lpn: &Lpn| pages.contains(lpn);
         let mut buffered: Vec<Lpn> = self.buffer.entries().map(|entry| entry.lpn).filter(covered).collect();

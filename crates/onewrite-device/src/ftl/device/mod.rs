@@ -1,26 +1,26 @@
-//! FTL device: a translation layer of this folder as a device, with content, time and a power switch.
+//! FTL device: a translation layer of this folder as a device with content, time and a power switch.
 //!
 //! ```text
 //!   request ──link──► write buffer ──due──► Ftl ──orders──► changes of the flash ──happen──► page leaves the buffer
 //!                       ▲ reads                └──► Clock: when                  └─ the power may go at any of them
 //! ```
 //!
-//! Its one idea: the layer decides at once and its flash takes time. A page is given to the layer when it leaves the
-//! buffer, never at submission. The clock then says when each of its flash operations ends, merges and map traffic
-//! included, and the flash's history (`flash/history`) lets the changes happen one by one at these moments. Each is an
-//! event and a cut point: a power cut undoes what has not happened, and the layer recovers from what the flash then
-//! says.
+//! Its one idea: the layer decides at once and its flash takes time. The layer gets a page when the page leaves the
+//! buffer, never at submission. The clock then gives the end of each of its flash operations, including merges and map
+//! traffic. The flash's history (`flash/history`) lets the changes happen one by one at these moments. Each is an event
+//! and a cut point. A power cut undoes the changes that have not happened, and the layer recovers from the flash as it
+//! then is.
 //!
-//! The rest is the event-driven SSD's: its host side (`ssd/host`), its write buffer (`ssd/buffer`), its promises. A
-//! page reads the content of the version that the layer names ([`content`]).
+//! The event-driven SSD gives the rest: host side (`ssd/host`), write buffer (`ssd/buffer`), promises. A page reads the
+//! content of the version that the layer names ([`content`]).
 //!
 //! Invariants:
-//! 1. A page that the layer was given leaves the buffer only when all that was ordered for it has happened.
-//! 2. A FLUSH, a FUA write and a TRIM end only then; so the device may promise what the layer holds durable.
-//! 3. The layer is given at most [`FtlDevice::window`] pages that are not in flash yet; so a read waits for these, for
-//!    the merges that they cause, and for nothing else.
+//! 1. A page given to the layer leaves the buffer only when all changes ordered for it have happened.
+//! 2. A FLUSH, a FUA write and a TRIM end only then. So the device may promise everything that is durable in the layer.
+//! 3. The layer has at most [`FtlDevice::window`] pages that are not in flash yet. So a read waits only for these pages
+//!    and the merges that they cause.
 //!
-//! SHARE is refused: FAST and BAST have one place for a page, and no layer keeps several owners of one.
+//! SHARE is refused: FAST and BAST have one place for a page, and no layer keeps several owners of a page.
 
 mod content;
 mod cut;
@@ -48,19 +48,19 @@ use crate::ssd::model::Model;
 use content::Contents;
 use cut::Dump;
 
-/// What waits for changes of the flash.
+/// A waiter for changes of the flash.
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     /// An entry of the buffer.
     Eviction(EntryId),
-    /// A TRIM, and the newest ticket of what it may have dropped from the buffer.
+    /// A TRIM, and the newest ticket of pages that it may have dropped from the buffer.
     Trim { slot: Slot, newest: u64 },
 }
 
-/// A page or a TRIM that was given to the layer.
+/// A page or a TRIM given to the layer.
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    /// It is in flash when this number of changes has happened.
+    /// It is in flash after this many changes have happened.
     changes: u64,
     waits: Waits,
 }
@@ -75,10 +75,10 @@ pub struct FtlDevice {
 
     buffer: Buffer,
     given: VecDeque<Given>,
-    /// FUA writes that wait until a version of a logical page, or a newer one, is in flash.
+    /// FUA writes that wait until this or a newer version of a logical page is in flash.
     waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,
     host: Host,
-    /// Newest version of which a program has happened: what comes later in an older one is a copy.
+    /// Newest version with a completed program. A later program of an older version is a copy.
     newest: u64,
 
     now: u64,
@@ -113,18 +113,18 @@ impl FtlDevice {
         }
     }
 
-    /// The same device by other rules, for tests that show what a broken rule does.
+    /// The same device with other rules; for tests that show the effect of a broken rule.
     pub fn with_rules(mut self, rules: Arc<dyn FtlRules>) -> FtlDevice {
         self.ftl.set_rules(rules);
         self
     }
 
-    /// Versions whose content is kept: at most one for each page of the flash.
+    /// Number of versions with kept content: at most one for each flash page.
     pub fn kept_contents(&self) -> usize {
         self.contents.len()
     }
 
-    /// What the flash operation under way is, for statistics of cuts.
+    /// The flash operation under way, for statistics of cuts.
     pub fn under_way(&self) -> UnderWay {
         let mut under_way = UnderWay::default();
         match self.ftl.flash().under_way() {
@@ -139,18 +139,18 @@ impl FtlDevice {
         under_way
     }
 
-    /// The version of a page of the host; none of any other page.
+    /// The version of a page of the host; `None` for any other page.
     fn version(&self, area: Area, stamp: u64) -> Option<u64> {
         matches!(area, Area::Logged(_) | Area::InPlace(_)).then(|| self.ftl.version_of(stamp))
     }
 
-    /// The versions that pages of the flash hold.
+    /// The versions of all flash pages.
     fn versions(&self) -> impl Iterator<Item = u64> + '_ {
         let flash = self.ftl.flash();
         flash.pages().filter_map(move |page| self.version(flash.area(page), flash.version(page)))
     }
 
-    /// Pages that the layer is given before the first is in flash: two programs for each die.
+    /// Most pages that the layer has before the first is in flash: two programs for each die.
     fn window(&self) -> usize {
         2 * (self.model.shape.dies * self.model.shape.planes) as usize
     }
@@ -162,7 +162,7 @@ impl FtlDevice {
         self.ftl.flash().ordered()
     }
 
-    /// Counts the programs that the layer ordered since `ordered` changes as copies of their versions.
+    /// Counts the programs ordered after the first `ordered` changes as copies of their versions.
     fn gain_since(&mut self, ordered: u64) {
         let (ftl, contents) = (&self.ftl, &mut self.contents);
         for change in ftl.flash().ordered_since(ordered) {
@@ -173,12 +173,12 @@ impl FtlDevice {
         }
     }
 
-    /// When the present work of the layer ends.
+    /// The time at which the present work of the layer ends.
     fn work_ends(&mut self) -> u64 {
         self.ftl.flash_mut().clock_mut().expect("a device has a clock").end()
     }
 
-    /// Passes a cut point; true if the power goes there.
+    /// Passes a cut point; true if the power fails there.
     fn passes_cut_point(&mut self) -> bool {
         self.cut_points += 1;
         self.is_dark |= self.armed == Some(self.cut_points);
@@ -207,7 +207,7 @@ impl FtlDevice {
         }
     }
 
-    /// Lets the host learn now that a request has ended.
+    /// Completes a request for the host now.
     fn finish(&mut self, slot: Slot) {
         self.host.at(self.now, slot, Step::Done);
     }
@@ -312,10 +312,10 @@ impl Device for FtlDevice {
     }
 }
 
-/// The power of a device in service goes at its cut points, never inside the layer.
+/// In service the power fails at the device's cut points, never inside the layer.
 const IN_SERVICE: &str = "the flash runs ahead and loses no power of itself";
 
-/// What the layer gives in service.
+/// The result of the layer's work in service.
 fn served<T>(work: Result<T, PowerLost>) -> T {
     work.expect(IN_SERVICE)
 }

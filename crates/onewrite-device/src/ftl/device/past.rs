@@ -1,4 +1,4 @@
-//! Past: a device is aged in no time and without content, by its layer alone.
+//! Past: gives a device a past in no time and without content, by its layer alone.
 
 use onewrite_block::Counters;
 
@@ -14,7 +14,7 @@ impl FtlDevice {
         self
     }
 
-    /// Gives a new device a past; its time and its counters begin after it.
+    /// Gives a new device a past. Its time and its counters start after it.
     ///
     /// # Panics
     /// If the device was in use.

@@ -1,7 +1,7 @@
-//! Cache of map entries: bounded, least recently used first out.
+//! Cache of map entries: bounded, LRU.
 //!
-//! Each entry has a cell in a list by last use. A table leads from logical pages to cells; a controller would keep it
-//! as a hash over the cells. Invariant: the table names a cell exactly if that cell is in the list and holds that page.
+//! Each entry has a cell in a list by last use. A table maps logical pages to cells; a real controller would use a hash
+//! over the cells. Invariant: the table names a cell if and only if the cell is in the list and holds that page.
 
 use crate::address::{Lpn, MapEntry};
 
@@ -15,7 +15,7 @@ impl CellId {
     }
 }
 
-/// In place of a cell: none.
+/// Marks the absence of a cell.
 const NIL: CellId = CellId(u32::MAX);
 
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct MapCache {
 }
 
 impl MapCache {
-    /// Room for `capacity` entries of `logical_pages` pages.
+    /// An empty cache of `capacity` entries for `logical_pages` pages.
     pub(super) fn new(logical_pages: u32, capacity: usize) -> MapCache {
         assert!(capacity > 0, "a mapping cache without an entry");
         MapCache {
@@ -54,17 +54,17 @@ impl MapCache {
         }
     }
 
-    /// As new.
+    /// Resets the cache.
     pub(super) fn clear(&mut self) {
         *self = MapCache::new(self.cell_of.len() as u32, self.capacity);
     }
 
-    /// Whether the next entry has no room.
+    /// Whether there is no room for another entry.
     pub(super) fn is_full(&self) -> bool {
         self.length >= self.capacity
     }
 
-    /// Whether it holds more than it should, as it may in recovery.
+    /// Whether it exceeds its capacity, as it may in recovery.
     pub(super) fn is_over(&self) -> bool {
         self.length > self.capacity
     }
@@ -79,12 +79,12 @@ impl MapCache {
         self.cell(lpn).map(|cell| self.cells[cell.index()].entry)
     }
 
-    /// Whether the page has an entry that its translation page does not have.
+    /// Whether the page's entry differs from its translation page.
     pub(super) fn is_dirty(&self, lpn: Lpn) -> bool {
         self.cell(lpn).is_some_and(|cell| self.cells[cell.index()].is_dirty)
     }
 
-    /// The entry of a page, which is the newest then.
+    /// The entry of a page; makes it the most recently used.
     #[inline]
     pub(super) fn touch(&mut self, lpn: Lpn) -> Option<MapEntry> {
         let cell = self.cell(lpn)?;
@@ -95,7 +95,7 @@ impl MapCache {
         Some(self.cells[cell.index()].entry)
     }
 
-    /// A clean entry for a page that has none.
+    /// Adds a clean entry for a page without one.
     pub(super) fn insert(&mut self, lpn: Lpn, entry: MapEntry) {
         let fresh = Cell { lpn, entry, is_dirty: false, newer: NIL, older: NIL };
         let cell = self.free.pop().unwrap_or_else(|| {
@@ -108,7 +108,7 @@ impl MapCache {
         self.link(cell);
     }
 
-    /// Changes the entry of a page that has one; it is dirty then.
+    /// Changes the entry of a page and marks it dirty.
     #[inline]
     pub(super) fn set(&mut self, lpn: Lpn, entry: MapEntry) {
         let cell = self.cell(lpn).expect("the entry is in the cache");
@@ -116,7 +116,7 @@ impl MapCache {
         (cell.entry, cell.is_dirty) = (entry, true);
     }
 
-    /// Marks a dirty entry clean and gives it.
+    /// Marks a dirty entry clean and returns it.
     pub(super) fn clean(&mut self, lpn: Lpn) -> Option<MapEntry> {
         let cell = self.cell(lpn)?;
         let cell = &mut self.cells[cell.index()];
@@ -137,7 +137,7 @@ impl MapCache {
         self.length -= 1;
     }
 
-    /// Drops an entry if there is one.
+    /// Drops the entry of a page, if any.
     pub(super) fn drop_entry(&mut self, lpn: Lpn) {
         if self.cell(lpn).is_some() {
             self.remove(lpn);
@@ -165,7 +165,7 @@ impl MapCache {
         }
     }
 
-    /// Verifies the list and the table; `clean` tells what a clean entry has to be.
+    /// Verifies the list and the table. `clean` gives the correct value of a clean entry.
     pub(super) fn check(&self, clean: impl Fn(Lpn) -> MapEntry) -> Result<(), String> {
         let (mut cell, mut count, mut before) = (self.newest, 0, NIL);
         while cell != NIL {

@@ -1,4 +1,4 @@
-//! Garbage collection: the block with the fewest valid pages, of data or of translation pages.
+//! Garbage collection: takes the block with the fewest valid pages, a data block or a translation block.
 
 use super::{Dftl, FREE_BLOCKS_MIN, MOVES, Stream};
 use crate::address::{FlashBlock, MapEntry, Ppn};
@@ -6,7 +6,7 @@ use crate::ftl::flash::{Area, PowerLost};
 use crate::ssd::mapping::Record;
 
 impl Dftl {
-    /// Collects until there are free blocks enough for the next operation.
+    /// Collects until there are enough free blocks for the next operation.
     #[inline]
     pub(super) fn make_room(&mut self) -> Result<(), PowerLost> {
         while self.blocks.free(0).len() < FREE_BLOCKS_MIN {
@@ -30,7 +30,7 @@ impl Dftl {
         Ok(())
     }
 
-    /// Moves a page; the new place of a data page without a cached entry goes to `uncached`.
+    /// Moves a page. If it is a data page without a cached entry, its new place goes to `uncached`.
     fn carry(&mut self, source: Ppn, uncached: &mut Vec<Record>) -> Result<(), PowerLost> {
         let stamp = self.flash.read(source)?;
         let stamp = if stamp & MOVES == MOVES { stamp } else { stamp + 1 };
@@ -58,7 +58,7 @@ impl Dftl {
         Ok(())
     }
 
-    /// Puts moved pages into their translation pages, one program for each.
+    /// Writes moved pages into their translation pages, one program for each translation page.
     fn map_moved(&mut self, mut uncached: Vec<Record>) -> Result<(), PowerLost> {
         uncached.sort_unstable();
         for changed in uncached.chunk_by(|one, next| Dftl::group(one.lpn) == Dftl::group(next.lpn)) {
@@ -67,7 +67,7 @@ impl Dftl {
         Ok(())
     }
 
-    /// Whether a block is one of the streams'.
+    /// Whether a block belongs to a stream.
     pub(super) fn is_open(&self, block: FlashBlock) -> bool {
         self.open.contains(&Some(block))
     }

@@ -1,5 +1,5 @@
-//! DFTL: a page-level translation layer. Its map lies on flash in translation pages; a bounded cache holds entries of
-//! it.
+//! DFTL: a page-level translation layer. Its map is on flash in translation pages; a bounded cache holds some of its
+//! entries.
 //!
 //! ```text
 //!   look-up ─► cache of entries (bytes bounded, LRU) ── missed ─► directory ─► translation page (a read)
@@ -9,22 +9,23 @@
 //! ```
 //!
 //! A *group* is the run of logical pages that one translation page maps. Garbage collection is greedy over data and
-//! translation blocks. Moved pages whose entries are cached change there; the others change their translation pages,
-//! one program for each. FLUSH has nothing to do: after a cut, the areas of pages newer than their translation page
-//! replace what the cache held (PFTL's inverted index).
+//! translation blocks. If the entry of a moved page is cached, it changes there. Other moved pages change their
+//! translation pages, one program for each. FLUSH has no work: after a cut, the areas of pages newer than their
+//! translation page replace the lost cache (PFTL's inverted index).
 //!
 //! Invariants, verified by [`Dftl::check`]:
-//! 1. The map is the cache's entry where there is one, else that of the translation page. A clean entry equals it.
-//! 2. A flash page is valid exactly if the map or the directory names it; blocks count their valid pages.
-//! 3. A translation page says what the map was when it was written: no translation page is written between a data
-//!    page's program and the change of its entry. So a page older than a translation page that does not name it was
-//!    trimmed, or superseded by a newer page.
+//! 1. The cached entry is the map's entry. Without one it is the entry of the translation page; a clean entry equals
+//!    that.
+//! 2. A flash page is valid if and only if the map or the directory names it; blocks count their valid pages.
+//! 3. A translation page holds the map at the time of its write: no translation page is written between the program of
+//!    a data page and the change of its entry. So if a page is older than a translation page that does not name it, the
+//!    page was trimmed, or a newer page superseded it.
 //! 4. Free blocks suffice for a collection in which each moved page costs a translation page: [`FREE_BLOCKS_MIN`].
 //!
-//! The controller's memory besides the cache: directory, a bit for each flash page (valid), counts of blocks.
+//! Memory of the controller besides the cache: the directory, a valid bit for each flash page, counts of blocks.
 //!
-//! Sources: Gupta et al., "DFTL", ASPLOS 2009 (plain LRU here, segmented there); `papers/002` §5.1 (PFTL: DFTL's cache,
-//! lazy indexing). Neither says how to recover; that is ours.
+//! Sources: Gupta et al., "DFTL", ASPLOS 2009 (plain LRU here, segmented LRU there); `papers/002` §5.1 (PFTL: DFTL's
+//! cache, lazy indexing). Neither describes recovery; this one is our design.
 
 mod cache;
 mod check;
@@ -46,10 +47,9 @@ use cache::MapCache;
 
 /// Entries in a translation page: 4 KiB of 4 bytes each.
 const GROUP: u32 = 1024;
-/// Collection begins below this number of free blocks: one for each stream, two for what one collection may take beyond
-/// that.
+/// Collection starts below this number of free blocks: one for each stream, and two more for one collection.
 const FREE_BLOCKS_MIN: usize = 5;
-/// Bits of the version in the out-of-band area that count a page's moves: of two copies the later one wins.
+/// Bits of the version in the out-of-band area that count a page's moves. Of two copies the later one wins.
 const MOVES_BITS: u32 = 8;
 const MOVES: u64 = (1 << MOVES_BITS) - 1;
 
@@ -58,11 +58,11 @@ const MOVES: u64 = (1 << MOVES_BITS) - 1;
 pub struct DftlPlan {
     /// Flash and host space; translation pages lie in the spare blocks.
     pub space: FtlPlan,
-    /// Bytes of the mapping cache; an entry takes [`DftlPlan::ENTRY_BYTES`].
+    /// Bytes of the mapping cache; [`DftlPlan::ENTRY_BYTES`] for each entry.
     pub cache_bytes: u64,
 }
 
-/// Which block takes a page.
+/// The streams; each has its own block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Host,
@@ -81,7 +81,7 @@ pub struct Dftl {
     /// Newest translation page of each group.
     directory: Vec<MapEntry>,
     cache: MapCache,
-    /// Block of each stream.
+    /// The block of each stream.
     open: [Option<FlashBlock>; 3],
     version: u64,
     counters: FtlCounters,
@@ -92,8 +92,7 @@ impl DftlPlan {
     /// Bytes of an entry in the cache: a logical page and a flash page.
     pub const ENTRY_BYTES: u64 = 8;
 
-    /// Spare blocks that `logical_pages` need at least in blocks of `block_pages`: twice the map, and those to work
-    /// with.
+    /// Fewest spare blocks for `logical_pages` in blocks of `block_pages`: twice the map, and the working blocks.
     pub fn spare_blocks_min(logical_pages: u32, block_pages: u32) -> u32 {
         2 * logical_pages.div_ceil(GROUP).div_ceil(block_pages) + FREE_BLOCKS_MIN as u32 + 3
     }
@@ -125,7 +124,7 @@ impl Dftl {
         }
     }
 
-    /// The same device by other rules; for tests that break one.
+    /// The same device with other rules; for tests that break one.
     pub fn with_rules(self, rules: Arc<dyn FtlRules>) -> Dftl {
         Dftl { rules, ..self }
     }
@@ -147,7 +146,7 @@ impl Dftl {
         self.blocks.lose(self.flash.block(page));
     }
 
-    /// Invalidates the flash page that an entry names, if it names one.
+    /// Invalidates the flash page of an entry, if it names one.
     #[inline]
     fn supersede(&mut self, entry: MapEntry) {
         if let Some(page) = entry.page() {
@@ -171,7 +170,7 @@ impl Dftl {
         Lpn(group * GROUP)..Lpn(self.space.logical_pages.min((group + 1) * GROUP))
     }
 
-    /// Programs a page in a stream's block and gives its number.
+    /// Programs a page in a stream's block and returns its number.
     #[inline]
     fn append(&mut self, stream: Stream, area: Area, stamp: u64) -> Result<Ppn, PowerLost> {
         let block = match self.open[stream as usize] {
@@ -183,7 +182,7 @@ impl Dftl {
         Ok(self.flash.page(block, offset))
     }
 
-    /// The least worn free block for a stream, in place of a full one.
+    /// Takes the least worn free block for a stream and closes its full block.
     fn next_block(&mut self, stream: Stream, full: Option<FlashBlock>) -> FlashBlock {
         if let Some(full) = full {
             self.blocks.close(full);
@@ -194,7 +193,7 @@ impl Dftl {
         block
     }
 
-    /// The map's entry of a page, in the cache from now on.
+    /// The map's entry of a page; it is in the cache from now on.
     fn look_up(&mut self, lpn: Lpn) -> Result<MapEntry, PowerLost> {
         if let Some(entry) = self.cache.touch(lpn) {
             self.counters.map_hits += 1;
@@ -222,8 +221,8 @@ impl Dftl {
         Ok(())
     }
 
-    /// Writes a group's translation page anew: with `changed` entries, and the dirty ones of the cache, which are clean
-    /// then.
+    /// Writes a group's translation page again with the `changed` entries and the dirty entries of the cache. These are
+    /// clean then.
     fn write_group(&mut self, group: u32, changed: &[Record]) -> Result<(), PowerLost> {
         let before = self.directory[group as usize];
         if let Some(before) = before.page() {
@@ -245,7 +244,7 @@ impl Dftl {
         Ok(())
     }
 
-    /// The content of the translation page that was just programmed, by the power that was lost or not.
+    /// Sets the entries of the translation page that is now on flash, even if the power failed at its program.
     fn fill_group(&mut self, group: u32, changed: &[Record]) {
         for lpn in each(self.members(group)) {
             if let Some(entry) = self.cache.clean(lpn) {
@@ -255,12 +254,12 @@ impl Dftl {
         changed.iter().for_each(|record| self.flash.set_entry(record.lpn, record.entry));
     }
 
-    /// The map's entry of a page, wherever it is.
+    /// The map's entry of a page, from the cache or from flash.
     fn entry(&self, lpn: Lpn) -> MapEntry {
         self.cache.get(lpn).unwrap_or_else(|| self.flash.entry(lpn))
     }
 
-    /// Drops those of the pages that lie in a group.
+    /// Drops the pages that are in a group.
     fn trim_group(&mut self, group: u32, pages: &Range<Lpn>) -> Result<(), PowerLost> {
         let members = self.members(group);
         let range = members.start.max(pages.start)..members.end.min(pages.end);
@@ -355,7 +354,7 @@ impl Ftl for Dftl {
     }
 }
 
-/// The blocks of the flash, as one die has them.
+/// The blocks of the flash, as if on one die.
 fn block_counts(space: &FtlPlan) -> BlockCounts {
     BlockCounts { blocks: space.blocks(), dies: 1, pages_per_block: space.block_pages }
 }

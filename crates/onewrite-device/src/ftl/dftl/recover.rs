@@ -1,14 +1,13 @@
-//! Recovery of DFTL: directory and map from the out-of-band areas of all programmed pages and the newest translation
-//! pages.
+//! Recovery of DFTL: rebuilds directory and map from the out-of-band areas of all programmed pages and from the newest
+//! translation pages.
 //!
-//! 1. The newest readable translation page of each group is the map as of its version.
-//! 2. A data page counts if no newer version (or later copy) of its logical page is found, and its translation page is
-//!    older or names the logical page; otherwise the logical page was trimmed since.
-//! 3. What differs from the translation pages becomes dirty entries in the cache; entries beyond its capacity are
+//! 1. The newest readable translation page of each group gives the map at its version.
+//! 2. A data page counts if there is no newer version (or later copy) of its logical page, and its translation page is
+//!    older or names this logical page. Otherwise the logical page was trimmed later.
+//! 3. Differences from the translation pages become dirty entries in the cache; entries beyond its capacity are
 //!    evicted.
 //!
-//! Until the last step nothing is written, and that step does what a running device does; so a cut leaves recovery to
-//! begin again.
+//! Only the last step writes, in the same way as a running device. So after a cut recovery can start again.
 
 use super::{Dftl, MOVES_BITS, block_counts};
 use crate::address::{Lpn, MapEntry, Ppn, each};
@@ -35,7 +34,7 @@ impl Dftl {
         Ok(())
     }
 
-    /// Reads all areas: fills the directory and gives the newest page of each logical page.
+    /// Reads all areas. Fills the directory and returns the newest page of each logical page.
     fn scan(&mut self) -> Result<Vec<MapEntry>, PowerLost> {
         let mut newest = vec![MapEntry::NONE; self.space.logical_pages as usize];
         for block in each(self.space.block_range()) {
@@ -56,7 +55,7 @@ impl Dftl {
         Ok(newest)
     }
 
-    /// The newest page of a logical page if it was not trimmed since, else none.
+    /// The newest page of a logical page; none if it was trimmed later.
     fn recovered(&self, lpn: Lpn, newest: MapEntry) -> MapEntry {
         let translation = self.directory[Dftl::group(lpn) as usize];
         let (Some(page), Some(translation)) = (newest.page(), translation.page()) else { return newest };
@@ -85,7 +84,8 @@ impl Dftl {
         self.directory = directory;
     }
 
-    /// Blank blocks are free, two begun data blocks and one of translation pages go on, all others are full.
+    /// Blank blocks are free. Two partly filled data blocks and one of translation pages stay open; all others are
+    /// full.
     fn sort_blocks(&mut self) {
         for block in each(self.space.block_range()) {
             let filled = self.flash.filled(block);

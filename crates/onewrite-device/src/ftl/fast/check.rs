@@ -1,4 +1,4 @@
-//! Check: the invariants of the module's head, from the flash up.
+//! Check: the invariants in the module's head, from the flash up.
 
 use super::Fast;
 use crate::address::{LogicalBlock, Lpn, each, from};

@@ -1,14 +1,14 @@
-//! Merges: how log blocks become data blocks, and what is erased when.
+//! Merges: how log blocks become data blocks, and the order of erases.
 //!
-//! Every merge copies first and erases what it copied from last, each copy with its version. So a cut leaves either all
-//! sources or a whole target, and recovery can tell which by versions alone.
+//! Every merge copies first, each page with its version, and erases the sources last. So a cut leaves either all
+//! sources or a whole target, and the versions tell recovery which one.
 
 use super::{Fast, Home, IN_PLACE};
 use crate::address::{FlashBlock, LogicalBlock, Ppn, each};
 use crate::ftl::flash::{Area, PowerLost};
 
 impl Fast {
-    /// Makes the sequential block the data block, after copying what lies beyond its end.
+    /// Makes the sequential block the data block, after a copy of the pages beyond its end.
     pub(super) fn close_sequential(&mut self) -> Result<(), PowerLost> {
         let Some(open) = self.sequential else { return Ok(()) };
         let moved = self.copy_live(open.logical, open.filled, open.block)?;
@@ -20,7 +20,7 @@ impl Fast {
         self.replace_data(open.logical, Some(open.block))
     }
 
-    /// Gathers a new data block from all that is live.
+    /// Gathers a new data block from all live pages.
     pub(super) fn merge(&mut self, logical: LogicalBlock) -> Result<(), PowerLost> {
         let is_live = self.homes(logical, 0).any(|home| self.locate(home).is_some());
         let target = is_live.then(|| self.take_free());
@@ -43,7 +43,7 @@ impl Fast {
         (from..each(pages).len() as u32).map(move |offset| Home { lpn: start.offset(offset), logical, offset })
     }
 
-    /// Copies the newest versions from place `from` on to their places in `target`; gives their number.
+    /// Copies the newest versions from place `from` on to their places in `target`; returns their number.
     fn copy_live(&mut self, logical: LogicalBlock, from: u32, target: FlashBlock) -> Result<u64, PowerLost> {
         let mut moved = 0;
         for home in self.homes(logical, from) {
@@ -58,7 +58,7 @@ impl Fast {
         Ok(moved)
     }
 
-    /// Notes that the random log holds no newest version of the pages from place `from` on.
+    /// Notes that the random log has no newest version of the pages from place `from` on.
     fn forget_logged(&mut self, logical: LogicalBlock, from: u32) {
         self.homes(logical, from).for_each(|home| self.log[home.lpn.index()] = IN_PLACE);
     }
@@ -68,7 +68,7 @@ impl Fast {
         before.map_or(Ok(()), |block| self.erase(block))
     }
 
-    /// Empties the oldest block of the random log.
+    /// Empties and erases the oldest block of the random log.
     pub(super) fn empty_oldest(&mut self) -> Result<(), PowerLost> {
         let victim = *self.random.front().expect("a full log has an oldest block");
         if self.rules.supersedes_before_erase() {
@@ -78,7 +78,7 @@ impl Fast {
         self.erase(victim)
     }
 
-    /// Merges what a page of the random log still stands for, so that it can go.
+    /// Merges the logical blocks that still need a page of the random log, so that its block can be erased.
     fn supersede(&mut self, page: Ppn) -> Result<(), PowerLost> {
         match self.flash.area(page) {
             Area::Logged(lpn) if self.log[lpn.index()].page() == Some(page) => self.merge(self.home(lpn).logical),
@@ -87,7 +87,7 @@ impl Fast {
         }
     }
 
-    /// Merges each logical block in which the record's trim left something older.
+    /// Merges each logical block in which the trim of this record left an older version.
     fn supersede_trim(&mut self, page: Ppn) -> Result<(), PowerLost> {
         let (trimmed, version) = (self.flash.record(page), self.flash.version(page));
         for logical in each(LogicalBlock::touched(&trimmed, self.space.block_pages)) {
@@ -99,7 +99,7 @@ impl Fast {
         Ok(())
     }
 
-    /// Whether the sequential or the data block holds a version of a page from before `version`.
+    /// Whether the sequential or the data block holds a version of a page older than `version`.
     fn is_older_at_home(&self, home: Home, version: u64) -> bool {
         let sequential = self.sequential.filter(|open| open.logical == home.logical).map(|open| open.block);
         let data = self.data[home.logical.index()];

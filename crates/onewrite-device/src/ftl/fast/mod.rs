@@ -7,24 +7,24 @@
 //!                    └─ any other ─────────────────────────────────────► random log blocks ──── oldest: full merges
 //! ```
 //!
-//! A write to the first page of a block opens the sequential log block anew; a write that breaks its stream closes it.
-//! A *switch* makes it the data block as it is, a *partial merge* first copies the rest behind it, a *full merge*
-//! gathers a new data block from the old one and all log blocks. When the random log blocks are full, the oldest is
-//! emptied by a full merge of each block that has a valid page in it. All blocks share the random log blocks: fully
+//! A write to the first page of a block starts a new sequential log block; a write that breaks its stream closes it. A
+//! *switch* makes it the data block without a copy. A *partial merge* first copies the remaining pages into it. A *full
+//! merge* gathers a new data block from the old one and all log blocks. When the random log blocks are full, the oldest
+//! is emptied: each block with a valid page in it gets a full merge. All blocks share the random log blocks: fully
 //! associative.
 //!
 //! Invariants, verified by [`Fast::check`]:
-//! 1. A block is free, a data block, the sequential one, or in the random log; never two of these.
-//! 2. `log[lpn]` is a page in the random log that names `lpn` and is its newest version; or [`IN_PLACE`]: the newest is
-//!    at its own place in the sequential or data block of its logical block, if it is anywhere; or [`TRIMMED`].
-//! 3. While a logical block has the sequential block, no page that lies there has a newer version elsewhere.
-//! 4. Free, sequential and random blocks together never exceed the spare ones; so a merge always finds a free block.
-//! 5. A record of a trim is in the random log until no version older than it is on flash.
+//! 1. A block is free, a data block, the sequential one, or in the random log, and only one of these.
+//! 2. `log[lpn]` is the page of the random log with the newest version of `lpn`. Or it is [`IN_PLACE`]: the newest
+//!    version, if any, is at its own place in the sequential or data block of its logical block. Or it is [`TRIMMED`].
+//! 3. While a logical block has the sequential block, no page there has a newer version elsewhere.
+//! 4. Free, sequential and random blocks together never exceed the spare ones. So a merge always finds a free block.
+//! 5. The record of a trim is in the random log until no older version is on flash.
 //!
-//! Where the paper is silent: pages of a data block are programmed in ascending order only (flash with several bits in
-//! a cell demands it), so a write below its end counts as a collision; a trim leaves a record in the random log; all
-//! spare blocks but two are log blocks unless the plan says less. Refused: SHARE, because a data block has one place
-//! for a page.
+//! The paper does not say three things. Here pages of a data block are programmed in ascending order only (flash with
+//! several bits in a cell demands it), so a write below its end counts as a collision. A trim leaves a record in the
+//! random log. All spare blocks except two are log blocks unless the plan says less. SHARE is refused, because a data
+//! block has one place for a page.
 //!
 //! Source: Lee et al., "A log buffer-based flash translation layer using fully-associative sector translation", ACM
 //! TECS 6(3), 2007; dissertation §2.2.
@@ -44,9 +44,9 @@ use super::layer::{Ftl, FtlPlan};
 use super::rules::{FtlRules, SoundFtl};
 use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, Ppn, each, indices};
 
-/// Not in the random log: the newest version is at its own place, if it is anywhere.
+/// Not in the random log: the newest version, if any, is at its own place.
 const IN_PLACE: MapEntry = MapEntry::NONE;
-/// Not in the random log: trimmed, whatever is at its own place.
+/// Not in the random log: trimmed; an older version may be at its own place.
 const TRIMMED: MapEntry = MapEntry::MARK;
 
 /// How a FAST device is laid out.
@@ -54,14 +54,14 @@ const TRIMMED: MapEntry = MapEntry::MARK;
 pub struct FastPlan {
     /// Flash and host space.
     pub space: FtlPlan,
-    /// Random log blocks at most; none for all spare blocks but the sequential one and the one that merges need.
+    /// Most random log blocks; `None` for all spare blocks except the sequential one and the one that merges need.
     pub random_blocks: Option<u32>,
 }
 
 /// The sequential log block.
 #[derive(Clone, Copy, Debug)]
 struct Sequential {
-    /// The logical block that it holds.
+    /// The logical block of its pages.
     logical: LogicalBlock,
     block: FlashBlock,
     filled: u32,
@@ -83,7 +83,7 @@ pub struct Fast {
     random_max: usize,
     /// Data block of each logical block.
     data: Vec<Option<FlashBlock>>,
-    /// Where the newest version of each page is.
+    /// The place of the newest version of each page.
     log: Vec<MapEntry>,
     sequential: Option<Sequential>,
     random: VecDeque<FlashBlock>,
@@ -94,7 +94,7 @@ pub struct Fast {
 }
 
 impl FastPlan {
-    /// Spare blocks without which there is no FAST: a random log block, the sequential one, one for merges.
+    /// Fewest spare blocks for FAST: a random log block, the sequential one, and one for merges.
     pub const SPARE_BLOCKS_MIN: u32 = 3;
 
     /// Most random log blocks that the spare blocks of `space` allow.
@@ -138,7 +138,7 @@ impl Fast {
         }
     }
 
-    /// The same device by other rules; for tests that break one.
+    /// The same device with other rules; for tests that break one.
     pub fn with_rules(self, rules: Arc<dyn FtlRules>) -> Fast {
         Fast { rules, ..self }
     }
@@ -148,7 +148,7 @@ impl Fast {
         Home { lpn, logical, offset }
     }
 
-    /// Flash page of the newest version.
+    /// The flash page of the newest version.
     #[inline]
     fn locate(&self, home: Home) -> Option<Ppn> {
         match self.log[home.lpn.index()] {
@@ -157,7 +157,7 @@ impl Fast {
         }
     }
 
-    /// Flash page at the page's own place, in the sequential block or in the data block.
+    /// The flash page at the page's own place, in the sequential block or in the data block.
     #[inline]
     fn at_home(&self, home: Home) -> Option<Ppn> {
         let sequential = self.sequential.filter(|open| open.logical == home.logical && home.offset < open.filled);
@@ -220,7 +220,7 @@ impl Fast {
         }
     }
 
-    /// Decides where a write goes.
+    /// Chooses where a write goes.
     fn place(&mut self, home: Home) -> Result<(), PowerLost> {
         if self.is_beyond_data(home) { self.write_data(home) } else { self.write_log(home) }
     }

@@ -1,13 +1,13 @@
-//! Recovery of FAST: everything from the out-of-band areas of all programmed pages, by versions alone.
+//! Recovery of FAST: rebuilds everything from the versions in the out-of-band areas of all programmed pages.
 //!
-//! 1. A block is a log block if its pages say so, else a data block of the logical block that its pages name. A block
-//!    without a readable page is erased.
-//! 2. The newest version of a page wins; where a copy and its source have the same, the one at its own place.
-//! 3. A merge that was cut leaves two blocks at the same place, or three if recovery was cut too. A block is erased if
-//!    all its pages are covered elsewhere (by the same version, a newer one, or a newer trim). A new data block is
-//!    gathered from those that remain.
+//! 1. The pages of a block show whether it is a log block. If not, it is a data block of the logical block that its
+//!    pages name. A block without a readable page is erased.
+//! 2. The newest version of a page wins. If a copy and its source have the same version, the one at its own place wins.
+//! 3. A cut merge leaves two blocks at the same place, or three if recovery was cut too. A block is erased if all its
+//!    pages are covered elsewhere (with the same version, a newer one, or a newer trim). The remaining blocks are
+//!    gathered into a new data block.
 //!
-//! Nothing is erased that is not covered on flash at that moment, so a cut leaves recovery to begin again.
+//! Recovery erases only blocks that are covered on flash at that moment. So after a cut it can start again.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::{Fast, Home, IN_PLACE, TRIMMED};
 use crate::address::{FlashBlock, LogicalBlock, Lpn, MapEntry, Ppn, each, indices};
 use crate::ftl::flash::{Area, PowerLost};
 
-/// What the areas say.
+/// The content of the areas.
 struct Found {
     /// Newest page of the random log by page of the host.
     logged: Vec<MapEntry>,
@@ -104,7 +104,7 @@ impl Fast {
         }
     }
 
-    /// Erases what a merge that was cut has left over. Comes first, for gathering needs a free block.
+    /// Erases the leftovers of a cut merge. It comes first, because gathering needs a free block.
     fn erase_covered(&mut self, logical: LogicalBlock, found: &mut Found) -> Result<(), PowerLost> {
         let mut blocks = std::mem::take(&mut found.at_home[logical.index()]);
         let mut index = 0;
@@ -130,7 +130,7 @@ impl Fast {
         found.logged[home.lpn.index()].page().map(|page| self.flash.version(page))
     }
 
-    /// Whether each page of `block` is elsewhere in the same version or a newer one, or trimmed since.
+    /// Whether each page of `block` is elsewhere in the same or a newer version, or was trimmed later.
     fn is_covered(&self, logical: LogicalBlock, block: FlashBlock, others: &[FlashBlock], found: &Found) -> bool {
         self.homes(logical, 0).all(|home| {
             let Some(version) = self.version_in(block, home) else { return true };
@@ -140,7 +140,7 @@ impl Fast {
         })
     }
 
-    /// Names the data block, a new one if there are several.
+    /// Sets the data block; gathers a new one if there are several.
     fn gather(&mut self, logical: LogicalBlock, found: &Found) -> Result<(), PowerLost> {
         self.data[logical.index()] = match found.at_home[logical.index()][..] {
             [] => None,
@@ -170,7 +170,7 @@ impl Fast {
         Ok(target)
     }
 
-    /// Entry of the page map.
+    /// The entry of the page map.
     fn newest(&self, lpn: Lpn, found: &Found) -> MapEntry {
         let home = self.home(lpn);
         let logged = self.logged_version(home, found);

@@ -1,9 +1,9 @@
-//! History: changes of the flash that are ordered and have not happened yet.
+//! History: changes of the flash that were ordered and have not happened yet.
 //!
-//! A translation layer works at once; its flash takes time. While a history is kept, the flash runs ahead: it shows the
-//! state after all ordered changes. Each program and erase waits here until its moment, with what undoes it. Changes
-//! happen in the order in which they were ordered. So a power cut leaves what a cut at that very operation leaves: all
-//! before it, nothing behind it, and of the one under way nothing, a part or all.
+//! A translation layer works at once; its flash takes time. With a history, the flash runs ahead: it shows the state
+//! after all ordered changes. Each program and erase waits here until its moment, with the data to undo it. Changes
+//! happen in the order in which they were ordered. So a power cut has the same effect as a cut at that operation: all
+//! changes before it are done, none after it, and the one under way is missing, torn or whole.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use onewrite_block::Choices;
 use super::{Area, BLANK, Flash, Remains, TORN};
 use crate::address::{FlashBlock, Lpn, MapEntry, Numbering, Ppn};
 
-/// A change and when it has happened.
+/// A change, and the moment at which it has happened.
 #[derive(Clone, Debug)]
 struct Ordered {
     moment: u64,
@@ -29,18 +29,18 @@ pub(crate) enum Change {
     Erase(Box<Erased>),
 }
 
-/// A page that is programmed, and what there was before.
+/// A page under program, and its state before.
 #[derive(Clone, Debug)]
 pub(crate) struct Programmed {
     pub(crate) page: Ppn,
     pub(crate) area: Area,
     pub(crate) version: u64,
     filled_before: u32,
-    /// Entries of the translation page, as the one before has them.
+    /// Old entries of the translation page, before this program changed them.
     entries_before: Vec<(Lpn, MapEntry)>,
 }
 
-/// What a block held before its erase.
+/// The state of a block before its erase.
 #[derive(Clone, Debug)]
 pub(crate) struct Erased {
     block: FlashBlock,
@@ -62,19 +62,19 @@ impl Erased {
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     ordered: VecDeque<Ordered>,
-    /// The last change has happened then.
+    /// The moment at which the last change has happened.
     last: u64,
     /// Changes ordered so far.
     count: u64,
 }
 
 impl Flash {
-    /// Keeps a history from now on; without one each change happens at once.
+    /// Keeps a history from now on. Without one each change happens at once.
     pub(crate) fn keep_history(&mut self) {
         self.history.get_or_insert_default();
     }
 
-    /// Keeps none.
+    /// Stops the history.
     ///
     /// # Panics
     /// If a change has not happened yet.
@@ -88,12 +88,12 @@ impl Flash {
         self.history.as_ref().map_or(0, |history| history.count)
     }
 
-    /// Those of them that have happened.
+    /// Number of these changes that have happened.
     pub(crate) fn happened(&self) -> u64 {
         self.history.as_ref().map_or(0, |history| history.count - history.ordered.len() as u64)
     }
 
-    /// When the next change has happened.
+    /// The moment at which the next change has happened.
     #[inline]
     pub(crate) fn next_moment(&self) -> Option<u64> {
         self.history.as_ref()?.ordered.front().map(|ordered| ordered.moment)
@@ -122,7 +122,8 @@ impl Flash {
         history.ordered.pop_front().expect("a change is under way").change
     }
 
-    /// The power goes: undoes what has not happened, last change first; of the one under way chance decides.
+    /// The power fails: undoes the changes that have not happened, last change first. Chance decides about the one
+    /// under way.
     pub(crate) fn lose_power(&mut self, choices: &mut Choices) {
         self.is_dark = true;
         let Some(history) = &mut self.history else { return };
@@ -176,7 +177,8 @@ impl Flash {
         }
     }
 
-    /// When an operation that was just timed has happened, as the order of all demands.
+    /// The moment at which the operation just timed has happened. Moments never decrease, because changes happen in
+    /// order.
     fn moment(&mut self) -> u64 {
         let ended = self.clock.as_ref().map_or(0, |clock| clock.last());
         let history = self.history.as_mut().expect("a history is kept");
@@ -190,7 +192,7 @@ impl Flash {
         self.history.as_mut().expect("a history is kept").ordered.push_back(Ordered { moment, change });
     }
 
-    /// Orders the program of a page, which has been timed and has not been carried out.
+    /// Orders the program of a page that was timed but not done yet.
     #[inline]
     pub(super) fn order_program(&mut self, block: FlashBlock, offset: u32, area: Area, version: u64) {
         if self.history.is_some() {
@@ -200,7 +202,7 @@ impl Flash {
         }
     }
 
-    /// Orders the erase of a block, which has been timed and has not been carried out.
+    /// Orders the erase of a block that was timed but not done yet.
     pub(super) fn order_erase(&mut self, block: FlashBlock) {
         if self.history.is_some() {
             let records = self
@@ -215,7 +217,7 @@ impl Flash {
         }
     }
 
-    /// An entry of the translation page that was programmed last.
+    /// Sets an entry of the translation page programmed last.
     pub(crate) fn set_entry(&mut self, lpn: Lpn, entry: MapEntry) {
         let before = std::mem::replace(&mut self.entries[lpn.index()], entry);
         let last = self.history.as_mut().and_then(|history| history.ordered.back_mut());
@@ -224,7 +226,7 @@ impl Flash {
         }
     }
 
-    /// The places of the pages of a block in the tables.
+    /// The indices of a block's pages in the tables.
     fn pages_of(&self, block: FlashBlock) -> Range<usize> {
         let pages = self.numbering.pages(block, self.block_pages());
         pages.start.index()..pages.end.index()
@@ -235,7 +237,7 @@ impl Flash {
 mod tests {
     use super::*;
 
-    /// Two pages programmed, the block erased, one page programmed anew.
+    /// Two pages are programmed, the block is erased, and one page is programmed again.
     fn ahead() -> Flash {
         let mut flash = Flash::new(2, 4);
         flash.program(FlashBlock(0), 0, Area::Logged(Lpn(3)), 1).unwrap();

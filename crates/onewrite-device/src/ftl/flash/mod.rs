@@ -1,10 +1,10 @@
-//! Flash: pages with out-of-band areas instead of content, blocks, and a power cut that may fall into any operation.
+//! Flash: pages with out-of-band areas instead of content, blocks, and power cuts at any operation.
 //!
-//! Rules of the medium, asserted here: a page is programmed once between two erases, and the pages of a block in
-//! ascending order; skipped pages stay blank. A page under way when the power goes is afterwards blank, torn or whole;
-//! a block being erased is as before, torn or blank. Chance decides.
+//! Rules of the medium, asserted here: a page is programmed once between two erases; the pages of a block are
+//! programmed in ascending order; skipped pages stay blank. After a power cut the page under program is blank, torn or
+//! whole; the block under erase is as before, torn or blank. Chance decides.
 //!
-//! An area is one word for what a page holds and one for its version:
+//! An area is one word for the kind and number of a page and one for its version:
 //!
 //! ```text
 //!   kind (2 bits) │ number (30 bits)       Logged   a page of the host, at any place
@@ -28,7 +28,7 @@ use crate::address::{Dense, FlashBlock, Lpn, MapEntry, Numbering, Ppn, each};
 pub(crate) use history::Change;
 use history::History;
 
-/// The power went at a flash operation; nothing works until [`Ftl::recover`](super::Ftl::recover).
+/// The power failed at a flash operation; no operation works until [`Ftl::recover`](super::Ftl::recover).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the power went in the middle of a flash operation; recover first")]
 pub struct PowerLost;
@@ -42,7 +42,7 @@ const BLANK: u32 = u32::MAX;
 const TORN: u32 = u32::MAX - 1;
 const TRIM: u32 = u32::MAX - 2;
 
-/// What a page's out-of-band area says.
+/// The meaning of a page's out-of-band area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Area {
     /// Not programmed.
@@ -85,7 +85,7 @@ impl Area {
     }
 }
 
-/// What a cut leaves of an operation.
+/// The effect of an operation that was cut.
 enum Remains {
     Nothing,
     Torn,
@@ -108,20 +108,20 @@ pub struct Flash {
     numbering: Dense,
     words: Vec<u32>,
     versions: Vec<u64>,
-    /// Pages of a block from here on may be programmed.
+    /// Pages of a block from this one on may be programmed.
     filled: Vec<u32>,
     erase_counts: Vec<u32>,
     /// Trimmed ranges by the page of their record.
     records: BTreeMap<Ppn, Range<Lpn>>,
     counters: FlashCounters,
-    /// Operations until the power goes, the last one included.
+    /// Operations until the power fails, including the one that fails.
     operations_left: u64,
     is_dark: bool,
     choices: Choices,
     clock: Option<Box<Clock>>,
-    /// Out-of-band areas read, without the pages.
+    /// Reads of out-of-band areas only.
     area_reads: u64,
-    /// What the newest translation pages say, by page of the host; empty without such pages.
+    /// Entries of the newest translation pages, by page of the host; empty without such pages.
     entries: Vec<MapEntry>,
     /// Changes under way, if they take time.
     history: Option<Box<History>>,
@@ -131,7 +131,7 @@ impl Flash {
     /// `blocks` blank blocks of `block_pages` pages.
     ///
     /// # Panics
-    /// If pages cannot be numbered with 32 bits.
+    /// If 32 bits are too few to number the pages.
     pub fn new(blocks: u32, block_pages: u32) -> Flash {
         let pages = blocks.checked_mul(block_pages).filter(|pages| *pages < TRIM).expect("at most 2^32 flash pages");
         Flash {
@@ -152,7 +152,7 @@ impl Flash {
         }
     }
 
-    /// The same with translation pages for `logical_pages` pages of the host.
+    /// The same flash with translation pages for `logical_pages` pages of the host.
     pub(crate) fn with_entries(self, logical_pages: u32) -> Flash {
         Flash { entries: vec![MapEntry::NONE; logical_pages as usize], ..self }
     }
@@ -178,17 +178,17 @@ impl Flash {
         self.counters
     }
 
-    /// Begins to count anew; erase counts of blocks stay.
+    /// Resets the counters; erase counts of blocks stay.
     pub(crate) fn reset_counters(&mut self) {
         self.counters = FlashCounters::default();
     }
 
-    /// How often each block was erased.
+    /// Erase count of each block.
     pub fn erase_counts(&self) -> &[u32] {
         &self.erase_counts
     }
 
-    /// From now on operations take time.
+    /// Gives operations a time from now on.
     pub(crate) fn set_clock(&mut self, clock: Clock) {
         self.clock = Some(Box::new(clock));
     }
@@ -198,12 +198,12 @@ impl Flash {
         self.clock.as_deref_mut()
     }
 
-    /// Takes the clock off: operations take no time.
+    /// Removes the clock: operations take no time.
     pub(crate) fn take_clock(&mut self) -> Option<Clock> {
         self.clock.take().map(|clock| *clock)
     }
 
-    /// The power goes at the operation after `operations` further ones; `seed` decides what is left of that one.
+    /// The power fails at the operation after `operations` more ones; `seed` decides the effect on that one.
     pub fn cut_after(&mut self, operations: u64, seed: u64) {
         self.operations_left = operations.saturating_add(1);
         self.choices = Choices::new(seed);
@@ -214,7 +214,7 @@ impl Flash {
         self.is_dark
     }
 
-    /// The power comes back. A cut that was ordered and has not happened stays ordered.
+    /// The power returns. An ordered cut that has not happened stays ordered.
     pub(crate) fn power_up(&mut self) {
         self.is_dark = false;
         if let Some(clock) = &mut self.clock {
@@ -228,7 +228,7 @@ impl Flash {
         self.numbering.ppn(block, offset)
     }
 
-    /// The block of a page, and the place in it.
+    /// The block of a page, and the page's index in it.
     #[inline]
     pub(crate) fn place(&self, page: Ppn) -> (FlashBlock, u32) {
         self.numbering.place(page)
@@ -256,7 +256,7 @@ impl Flash {
         self.filled[block.index()]
     }
 
-    /// Blocks of which nothing is programmed, least worn first.
+    /// Blocks without a programmed page, least worn first.
     pub(crate) fn blank_blocks(&self) -> VecDeque<FlashBlock> {
         let all = each(FlashBlock(0)..FlashBlock(self.blocks()));
         let mut blank: Vec<FlashBlock> = all.filter(|block| self.filled(*block) == 0).collect();
@@ -264,7 +264,7 @@ impl Flash {
         blank.into()
     }
 
-    /// What a page's area says, as the controller remembers it: no operation.
+    /// A page's area from the controller's memory, without an operation.
     #[inline]
     pub(crate) fn area(&self, page: Ppn) -> Area {
         Area::of(self.words[page.index()])
@@ -276,18 +276,18 @@ impl Flash {
         self.words[page.index()] == area.word()
     }
 
-    /// A page's version, as the controller remembers it: no operation.
+    /// A page's version from the controller's memory, without an operation.
     #[inline]
     pub(crate) fn version(&self, page: Ppn) -> u64 {
         self.versions[page.index()]
     }
 
-    /// The pages that a record of a trim names.
+    /// The pages in a record of a trim.
     pub(crate) fn record(&self, page: Ppn) -> Range<Lpn> {
         self.records.get(&page).cloned().expect("a record has its range")
     }
 
-    /// Counts an operation; true if the power goes at this one.
+    /// Counts an operation; true if the power fails at this one.
     #[inline]
     fn is_cut(&mut self) -> Result<bool, PowerLost> {
         if self.is_dark {
@@ -305,7 +305,7 @@ impl Flash {
         Remains::by_chance(&mut self.choices)
     }
 
-    /// Reads the out-of-band area of a page, without the page, and gives its version.
+    /// Reads the out-of-band area of a page without the page; returns its version.
     #[inline]
     pub(crate) fn read_area(&mut self, page: Ppn) -> Result<u64, PowerLost> {
         if self.is_cut()? {
@@ -320,12 +320,12 @@ impl Flash {
         Ok(self.versions[page.index()])
     }
 
-    /// Out-of-band areas read since the flash was new; each counts as a page read, too.
+    /// Out-of-band areas read since the flash was new; each also counts as a page read.
     pub(crate) fn area_reads(&self) -> u64 {
         self.area_reads
     }
 
-    /// Reads a page and gives its version.
+    /// Reads a page and returns its version.
     #[inline]
     pub(crate) fn read(&mut self, page: Ppn) -> Result<u64, PowerLost> {
         if self.is_cut()? {
