@@ -1,8 +1,7 @@
-//! The file disk in wall time: blocking calls, threads and io_uring side by side, through the host's page cache and
-//! past it.
+//! The file disk in wall time: blocking calls, threads and io_uring, each through the host's page cache and past it.
 //!
-//! `cargo bench --bench file_disk [-- DIRECTORY]`; the file (256 MiB) lies in DIRECTORY, else where temporary files do.
-//! Each line is the median of three rounds, which take turns.
+//! `cargo bench --bench file_disk [-- DIRECTORY]`. The file (256 MiB) is in DIRECTORY; the default is the directory for
+//! temporary files. Each line is the median of three rounds, which take turns.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -83,7 +82,7 @@ fn report(file: &Path, path: Way, load: Load, depth: u64) {
     println!("{path:8?} {load:7?} {depth:5} {blocking:12} {threads:12} {ring:12}");
 }
 
-/// Requests a second: reads or writes; FLUSHes are not counted.
+/// Reads or writes per second, without FLUSHes.
 fn rate(file: &Path, path: Way, load: Load, depth: u64, way: Submission) -> u64 {
     let disk = match path {
         Way::Cached => FileDisk::open(file).expect("a file"),

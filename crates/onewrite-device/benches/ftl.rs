@@ -10,7 +10,7 @@ fn resident_bytes() -> u64 {
     text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// Seconds that this process has spent on a processor: other work on the machine does not count.
+/// Processor time of this process, in seconds. Other work on the machine does not count.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells the processor time");
     let nanos: u64 = text.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");

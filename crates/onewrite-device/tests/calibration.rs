@@ -1,4 +1,4 @@
-//! The calibration rows of the scoreboard: what a profile was fitted to must come out of the device again.
+//! The calibration rows of the scoreboard: a device must show the values to which its profile was fitted.
 
 use onewrite_block::{Lpn, MIB, Operation, Page};
 use onewrite_device::Profile;

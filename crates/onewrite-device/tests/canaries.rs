@@ -1,5 +1,5 @@
-//! Canaries: one rule of the FTL broken at a time. The model test must notice each within 10,000 cuts from three seeds,
-//! and must pass the sound device with the same seeds.
+//! Canaries: each breaks one rule of the FTL. The model test must notice each within 10,000 cuts from three seeds, and
+//! must pass the sound device with the same seeds.
 
 #[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
 mod support;
@@ -16,7 +16,7 @@ use support::{Driver, Mix};
 const CUTS_MAX: u64 = 10_000;
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Every owner but the last is forgotten.
+/// Forgets every owner except the last.
 #[derive(Debug)]
 struct IgnoresReferences;
 
@@ -66,7 +66,7 @@ fn mix(range: u64) -> Mix {
     Mix { write: 30, fua: 3, flush: 4, trim: 8, share: 30, read: 4, pages_max: 12, range, depth: 8 }
 }
 
-/// Runs until the model notices something or the cuts are used up; gives the cuts it took.
+/// Runs until the model notices an error or there are no cuts left; returns the number of cuts.
 fn hunt(rules: Rc<dyn Rules>, seed: u64, cuts_max: u64) -> Option<u64> {
     let device = Profile::load("ideal").unwrap().ssd(Some(4 * MIB)).unwrap().with_rules(rules);
     let mut driver = Driver::new(device);
@@ -120,7 +120,7 @@ fn the_sound_device_passes_the_same_seeds() {
     }
 }
 
-/// Recovery of a translation layer, one rule broken.
+/// Recovery of a translation layer with one broken rule.
 #[derive(Debug)]
 enum BrokenFtl {
     IgnoresVersions,

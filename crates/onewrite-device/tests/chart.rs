@@ -1,4 +1,4 @@
-//! What dies did when: the events add up, and the picture shows garbage collection.
+//! The operations of dies: the events add up, and the picture shows garbage collection.
 
 use onewrite_block::{Device, MIB};
 use onewrite_device::micro::{Bench, Load};

@@ -1,4 +1,4 @@
-//! A FLUSH of the file disk that failed once does not succeed later.
+//! After a failed FLUSH of the file disk, no later FLUSH succeeds.
 
 mod host_mount;
 
@@ -6,7 +6,7 @@ use host_mount::{Host, HostMount};
 use onewrite_block::{Cause, DeviceError, Executor, Lpn, MIB, PAGE_SIZE, Page, Request};
 use onewrite_device::FileDisk;
 
-/// Linux takes what it could not write back for clean, so that its next `fdatasync` but one succeeds.
+/// Linux treats pages that it could not write back as clean, so a second `fdatasync` succeeds.
 #[test]
 fn after_a_failed_flush_nothing_is_acknowledged_any_more() {
     let Some(mount) = HostMount::in_room(Host::Ext4, "lost", Some(48 * MIB)) else { return };

@@ -1,5 +1,5 @@
-//! The file disk with many requests under way, in wall time: through the ring and through threads, it gives what it
-//! gives with blocking calls, one after another.
+//! The file disk with many requests under way, in wall time. The ring and threads give the same results as blocking
+//! calls one after another.
 
 mod host_mount;
 
@@ -29,7 +29,7 @@ fn number(content: u64) -> Page {
     Page::from_slice(&content.to_le_bytes().repeat(PAGE_SIZE / 8))
 }
 
-/// Submits all requests at once; gives what each gave.
+/// Submits all requests at once; returns their outcomes.
 fn carry_out(executor: &Executor, disk: FileDisk, requests: Vec<Request>) -> Vec<Outcome> {
     let port = executor.runtime().attach(Box::new(disk));
     let work = async move {
@@ -43,7 +43,7 @@ fn carry_out(executor: &Executor, disk: FileDisk, requests: Vec<Request>) -> Vec
     executor.block_on(work).unwrap()
 }
 
-/// A seeded stream on few pages, so that most requests overlap others.
+/// A seeded stream of requests on few pages, so that most requests overlap others.
 fn stream(seed: u64) -> Vec<Request> {
     let chance = &mut Choices::new(seed);
     let request = |step: u64| {
@@ -151,7 +151,7 @@ fn a_disk_dropped_with_requests_under_way_lets_them_end_and_goes() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Several FLUSHes at once: the kernel tells one of them, and none succeeds.
+/// Several FLUSHes at once: the kernel reports the error to one of them, and none succeeds.
 #[test]
 fn after_a_failed_flush_none_beside_it_or_after_it_is_acknowledged() {
     for way in BESIDE {

@@ -1,4 +1,4 @@
-//! SHARE of the file disk on file systems of the host that reflink, and its refusal on those that do not.
+//! SHARE of the file disk: on file systems of the host that reflink, and its refusal on others.
 
 mod host_mount;
 
@@ -13,7 +13,7 @@ use onewrite_device::{FileDisk, Submission};
 
 const PAGES: u64 = 4096;
 
-/// Carries out requests one after another; gives what each gave.
+/// Runs requests one after another; returns their outcomes.
 fn carry_out(disk: FileDisk, requests: Vec<Request>) -> Vec<Outcome> {
     carry_out_in(Time::Virtual, disk, requests)
 }
@@ -102,7 +102,7 @@ fn a_share_that_completed_survives_a_power_cut_of_the_host() {
     assert_eq!(found.unwrap(), expected, "the SHARE with its sources is there, the write that nothing flushed is not");
 }
 
-/// A seeded stream of writes, trims and shares against the plainest model: a table.
+/// A seeded stream of writes, trims and shares against the simplest model: a table.
 #[test]
 fn a_long_stream_of_shares_reads_as_a_table_does() {
     let Some(mount) = HostMount::new(Host::Xfs, "share-stream") else { return };
@@ -122,7 +122,7 @@ fn a_long_stream_of_shares_reads_as_a_table_does() {
     assert!(mount.has_shared_blocks(&path), "the pairs share blocks of XFS");
 }
 
-/// The next request of the stream, and what it does to the table.
+/// The next request of the stream; also applies it to the table.
 fn request(model: &mut [u64], step: u64, chance: &mut Choices) -> Request {
     let count = 1 + chance.below(40);
     let low = chance.below(PAGES / 2 - count);

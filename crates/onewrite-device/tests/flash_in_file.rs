@@ -1,4 +1,4 @@
-//! Flash in a file: the device outlives its process, even one that is killed.
+//! Flash in a file: the device outlives its process, even a killed one.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use onewrite_block::{Device, Lpn, MIB, Operation, Page, PowerCut};
 use onewrite_device::micro::Bench;
 use onewrite_device::{Profile, Ssd};
 
-/// A child between its fork and its exec still holds the files that the other tests have locked: one test at a time.
+/// Between fork and exec, a child still holds the files that other tests have locked. So only one test runs at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const PATH_VARIABLE: &str = "ONEWRITE_DEVICE_TEST_FLASH";
@@ -34,7 +34,7 @@ fn content(number: u64) -> Page {
     Page::from_slice(&number.to_le_bytes())
 }
 
-/// Writes number `n` to page `n % 500`, flushes after every ten, and says so.
+/// Writes number `n` to page `n % 500`; flushes after every ten, and prints the number.
 fn write_for_ever(path: &Path) {
     let mut bench = Bench::new(Box::new(open(path)), 1);
     for number in 1_u64.. {
@@ -55,7 +55,7 @@ fn child_that_will_be_killed() {
     }
 }
 
-/// Lets the child run until it has flushed `lines` times, kills it, and gives the last number that it called durable.
+/// Runs the child until it has flushed `lines` times, kills it, and returns the last number that it printed as durable.
 fn run_and_kill(path: &Path, lines: usize) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", "child_that_will_be_killed"])

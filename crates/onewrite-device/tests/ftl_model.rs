@@ -1,5 +1,5 @@
-//! Translation layers against a plain model of their contract: random writes, trims and reads, power cuts at any flash
-//! operation, recovery cut too. And canaries: recovery with one rule broken has to be noticed.
+//! Translation layers against a simple model of their contract: random writes, trims and reads, with power cuts at any
+//! flash operation, also in recovery. And canaries: the model must notice recovery with one broken rule.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,13 +10,13 @@ use onewrite_device::ftl::{
     Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlPlan, FtlRules, Lpn, PowerLost, SoundFtl,
 };
 
-/// Pages of FAST, the last block not whole.
+/// Logical pages of FAST; the last block is partial.
 const PAGES: u32 = 203;
-/// Pages of DFTL: two translation pages and a little of a third.
+/// Logical pages of DFTL: two translation pages and a small part of a third.
 const DFTL_PAGES: u32 = 2_100;
 const BLOCK_PAGES: u32 = 8;
 
-/// The device under test and what it has to answer.
+/// The device under test and its expected answers.
 struct Driver {
     ftl: Box<dyn Ftl>,
     /// Version of each page; zero for none.
@@ -34,7 +34,7 @@ enum Step {
     Read { lpn: u32 },
 }
 
-/// What a cut leaves open: each of these pages reads as before the request or as after it.
+/// The effect of a cut request: each of these pages reads as before the request or as after it.
 #[derive(Clone, Debug)]
 enum Open {
     Written(Range<u32>),
@@ -43,7 +43,7 @@ enum Open {
 }
 
 impl Open {
-    /// Whether `found` may be the version of a page that had the version `known` before the request.
+    /// Whether `found` is an allowed version of a page that had version `known` before the request.
     fn allows(&self, lpn: u32, found: u64, known: u64) -> bool {
         match self {
             Open::Written(pages) => pages.contains(&lpn) && found > known,
@@ -59,14 +59,14 @@ impl Driver {
         Driver { ftl, versions, choices: Choices::new(seed), cuts: 0, cuts_in_recovery: 0 }
     }
 
-    /// The same with every page written once.
+    /// A driver with every page written once.
     fn filled(ftl: Box<dyn Ftl>, seed: u64) -> Driver {
         let mut driver = Driver::new(ftl, seed);
         driver.run(Step::Write { start: 0, count: driver.ftl.logical_pages() }).unwrap();
         driver
     }
 
-    /// Runs of whole and half blocks, single pages (some of them hot), trims of any length, reads.
+    /// Random requests: runs of whole and half blocks, single pages (some of them hot), trims of any length, reads.
     fn step(&mut self) -> Step {
         let pages = self.ftl.logical_pages();
         let place = self.choices.below(u64::from(pages)) as u32;
@@ -83,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// Gives what the cut leaves open.
+    /// Runs a request. If it is cut, returns the pages that the cut leaves open.
     fn run(&mut self, step: Step) -> Result<(), Open> {
         match step {
             Step::Write { start, count } => (start..start + count).try_for_each(|lpn| {
@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// Recovers, cut again now and then, and compares every page.
+    /// Recovers, with some further cuts, and compares every page.
     fn recover(&mut self, open: &Open) {
         self.cuts += 1;
         loop {
@@ -128,7 +128,7 @@ impl Driver {
         }
     }
 
-    /// `steps` requests with a cut about every `pace` flash operations.
+    /// Runs `steps` requests with a cut about every `pace` flash operations.
     fn torture(&mut self, steps: u64, pace: u64) {
         self.ftl.flash_mut().cut_after(self.choices.below(pace), self.choices.bits());
         for turn in 0..steps {
@@ -199,7 +199,7 @@ fn what_was_acknowledged_is_read_back_after_cuts_at_any_flash_operation() {
     }
 }
 
-/// Runs until the operation after `operations` others is cut, and recovers; false if none was left to cut.
+/// Cuts after `operations` operations, and recovers; false if the run ended before.
 fn cut_at(make: Make, operations: u64) -> bool {
     let mut driver = Driver::filled(make(Arc::new(SoundFtl)), 5);
     driver.ftl.flash_mut().cut_after(operations, operations);
@@ -234,7 +234,7 @@ fn recovery_without_a_cut_changes_nothing() {
     }
 }
 
-/// A layer of random size, block, spare and cache.
+/// A layer of random size, block size, spare blocks and cache.
 fn any_layer(choices: &mut Choices) -> (String, Box<dyn Ftl>) {
     let mut between = |low: u64, high: u64| (low + choices.below(high - low + 1)) as u32;
     let block_pages = between(2, 24);
@@ -256,13 +256,13 @@ fn any_layer(choices: &mut Choices) -> (String, Box<dyn Ftl>) {
     (format!("{plan:?}"), Box::new(Dftl::new(plan)))
 }
 
-/// Power cuts.
+/// Numbers of power cuts.
 struct Cuts {
     all: u64,
     in_recovery: u64,
 }
 
-/// Tortures layers of random shapes until there were `cuts_min` cuts.
+/// Tests layers of random shapes until there were `cuts_min` cuts.
 fn torture_shapes(seeds: std::ops::RangeFrom<u64>, cuts_min: u64) -> Cuts {
     let mut cuts = Cuts { all: 0, in_recovery: 0 };
     for seed in seeds {
@@ -298,7 +298,7 @@ fn a_million_cuts_keep_the_contract() {
     torture_shapes(1_000_000.., 1_000_000);
 }
 
-/// Whatever is found last counts as newest.
+/// Counts the page found last as the newest.
 #[derive(Debug)]
 struct IgnoresVersions;
 
@@ -335,7 +335,7 @@ impl FtlRules for ErasesUnsettled {
     }
 }
 
-/// Cuts until the model notices; none if it does not.
+/// Cuts until the model notices; `None` if it never does.
 fn hunt(make: Make, rules: Arc<dyn FtlRules>, seed: u64) -> Option<u64> {
     let mut driver = Driver::new(make(rules), seed);
     for _ in 0..200 {

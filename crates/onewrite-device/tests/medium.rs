@@ -101,7 +101,7 @@ fn factory_bad_blocks_are_never_used() {
     assert_eq!(driver.device.wear().bad_blocks, 4);
 }
 
-/// Pages moved for each page written when nine writes in ten hit a tenth of the device.
+/// Pages moved for each page written, if nine in ten writes hit a tenth of the device.
 fn amplification(victim: Victim, window: usize) -> f64 {
     let mut profile = Profile::load("ideal").unwrap();
     let flash = profile.flash.as_mut().unwrap();
@@ -128,7 +128,7 @@ fn every_victim_policy_works_and_they_differ() {
     assert!(found[0] != found[1] && found[1] != found[2], "{found:?}");
 }
 
-/// Spread of the erase counts after writing a twentieth of a full device again and again.
+/// Spread of the erase counts after many writes to a twentieth of a full device.
 fn erase_spread(wear_spread_max: u32) -> u32 {
     let mut profile = Profile::load("sata-850pro").unwrap();
     profile.flash.as_mut().unwrap().wear_spread_max = wear_spread_max;

@@ -1,4 +1,4 @@
-//! The emulated SSD against a plain model of its promises: random requests, cuts at any event, recovery cut too.
+//! The emulated SSD against a simple model of its promises: random requests, with cuts at any event, also in recovery.
 
 #[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
 mod support;
@@ -90,10 +90,10 @@ fn every_translation_layer_keeps_every_promise_through_cuts_inside_merges_and_re
     }
 }
 
-/// Requests of the deep run, over all its seeds.
+/// Total requests of the deep run, over all its seeds.
 const DEEP_REQUESTS: u64 = 10_000_000;
 
-/// The mixes of the deep run: balanced, full of SHAREs, full of trims, overlapping writes on few pages.
+/// The mixes of the deep run: balanced, many SHAREs, many trims, overlapping writes on few pages.
 const DEEP_MIXES: [Mix; 4] = [
     Mix { range: 1024, ..BALANCED },
     Mix { write: 25, fua: 3, flush: 3, trim: 5, share: 60, read: 4, pages_max: 8, range: 1024, depth: 16 },

@@ -15,7 +15,7 @@ fn device(profile: &str) -> Box<dyn PowerCut> {
     Profile::load(profile).unwrap().device(Some(16 * MIB)).unwrap()
 }
 
-/// Carries one request out; gives its outcome and how long it took.
+/// Runs one request; returns its outcome and its time.
 fn run(device: &mut dyn PowerCut, now: &mut Nanos, operation: Operation) -> (Outcome, Nanos) {
     let start = *now;
     device.submit(Token(1), Request::new(operation, Cause::Data), start);
@@ -46,7 +46,7 @@ fn read(start: u64) -> Operation {
     Operation::Read { start: Lpn(start), count: 1 }
 }
 
-/// `target` is to read as `source` does.
+/// A pair: `target` will read as `source` does.
 fn remap(target: u64, source: u64) -> Remap {
     Remap { target: Lpn(target), source: Lpn(source) }
 }
@@ -65,7 +65,7 @@ fn survivor(device: &dyn PowerCut, seed: u64, lpn: u64) -> Page {
     run(&mut *device, &mut now, read(lpn)).0.unwrap().remove(0)
 }
 
-/// Writes `bytes` bytes from page 0 on, then reads page 0: how long the read takes.
+/// Writes `bytes` bytes from page 0 on, then reads page 0; returns the time of the read.
 fn read_after_writing(bytes: u64) -> Nanos {
     let (mut device, mut now) = (device("sata-850pro"), Nanos::ZERO);
     for start in (0..bytes / PAGE_SIZE as u64).step_by(16) {

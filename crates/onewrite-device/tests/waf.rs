@@ -1,4 +1,4 @@
-//! The write-amplification rows of the scoreboard that a page-level FTL decides alone.
+//! The write-amplification rows of the scoreboard that only need a page-level FTL.
 
 use onewrite_block::GIB;
 use onewrite_device::waf;

@@ -9,9 +9,9 @@
 //!   area:  u32 logical page, u32 erase count of its block, u64 sequence, u32 page number, u32 0, u32 0, u32 CRC32C
 //! ```
 //!
-//! A program writes the content and then the area; the area counts only with the erase count that its block has now. So
-//! an erase writes one entry, and a page is whole or blank whenever the process is killed. All numbers are
-//! little-endian. Every FLUSH, FUA and SHARE ends with `fdatasync`, in case the host itself loses power.
+//! A program writes the content and then the area. The area counts only if it has the present erase count of its block.
+//! So an erase writes one entry, and a page is whole or blank whenever the process is killed. All numbers are
+//! little-endian. Every FLUSH, FUA and SHARE ends with `fdatasync`, because the host itself may lose power.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub(crate) struct Backing {
     error: RefCell<Option<String>>,
 }
 
-/// What the table says of a block.
+/// An entry of the block table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockEntry {
     pub(crate) erase_count: u32,
@@ -84,10 +84,10 @@ fn header(shape: &Shape, profile: &str) -> Vec<u8> {
 }
 
 impl Backing {
-    /// Takes `file` for the flash of a device of this shape, and lays it out if it is blank.
+    /// Uses `file` as the flash of a device of this shape; lays it out if it is blank.
     ///
     /// # Errors
-    /// The system's, or that the file holds something else.
+    /// The system's error, or that the file has other content.
     pub(crate) fn new(file: File, shape: &Shape, profile: &str) -> io::Result<Backing> {
         let (blocks, pages_per_block) = (u64::from(shape.blocks()), u64::from(shape.pages_per_block));
         let is_blank = file.metadata()?.len() == 0;
@@ -106,7 +106,7 @@ impl Backing {
         Ok(backing)
     }
 
-    /// Whether the file was blank when it was opened: the device is to be formatted.
+    /// Whether the file was blank when it was opened. Then the device needs a format.
     pub(crate) fn is_blank(&self) -> bool {
         self.is_blank
     }
@@ -129,7 +129,7 @@ impl Backing {
         }
     }
 
-    /// The first thing that went wrong with the file, once.
+    /// The first error of the file; a second call returns `None`.
     pub(crate) fn take_error(&self) -> Option<String> {
         self.error.borrow_mut().take()
     }
@@ -143,13 +143,13 @@ impl Backing {
         self.note(written.and_then(|()| self.file.write_all_at(&area, self.area_offset(number))));
     }
 
-    /// Writes what the table says of a block.
+    /// Writes the table entry of a block.
     pub(crate) fn set_block(&self, block: FlashBlock, entry: BlockEntry) {
         let bytes: [u8; 16] = sealed(&[entry.erase_count, u32::from(entry.is_bad), 0]);
         self.note(self.file.write_all_at(&bytes, HEADER_BYTES + u64::from(block.0) * BLOCK_BYTES));
     }
 
-    /// Reads the content of a page; zeros if the file cannot give it, and the error is noted.
+    /// Reads the content of a page. If the file cannot give it, notes the error and returns zeros.
     pub(crate) fn content(&self, block: FlashBlock, page: u32) -> Page {
         let mut bytes = [0; PAGE_SIZE];
         let offset = self.content_offset(self.page_number(block, page));
@@ -157,12 +157,12 @@ impl Backing {
         if bytes.iter().all(|&byte| byte == 0) { Page::ZEROS } else { Page::new(bytes) }
     }
 
-    /// Makes everything written so far survive a crash of the host.
+    /// Makes all writes so far survive a crash of the host.
     pub(crate) fn sync(&self) {
         self.note(self.file.sync_data());
     }
 
-    /// What the table says of every block.
+    /// The table entries of all blocks.
     pub(crate) fn blocks(&self) -> io::Result<Vec<BlockEntry>> {
         let mut bytes = vec![0; (self.blocks * BLOCK_BYTES) as usize];
         self.file.read_exact_at(&mut bytes, HEADER_BYTES)?;
@@ -174,7 +174,7 @@ impl Backing {
         bytes.chunks_exact(BLOCK_BYTES as usize).map(entry).collect()
     }
 
-    /// The areas of the pages of a block that are programmed since its last erase.
+    /// The areas of a block's pages that were programmed since its last erase.
     pub(crate) fn areas(&self, block: FlashBlock, entry: BlockEntry) -> io::Result<Vec<Oob>> {
         let mut bytes = vec![0; (self.pages_per_block * AREA_BYTES) as usize];
         self.file.read_exact_at(&mut bytes, self.area_offset(self.page_number(block, 0)))?;

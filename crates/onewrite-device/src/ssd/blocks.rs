@@ -1,22 +1,23 @@
-//! Blocks: what each data block is for at the moment, how many valid pages it has, and which one to collect next.
+//! Blocks: the present role of each data block, its number of valid pages, and the next block to collect.
 //!
 //! ```text
 //!   Free ──taken──► Open ──full──► Closed ──chosen──► Victim ──no valid page left──► Emptied ──erase──► Free
 //!                                     ▲ recovery                                        (or Bad)
 //! ```
 //!
-//! Invariants, verified by [`Blocks::check`]: a block is on its die's free list exactly if it is `Free`, in its die's
-//! list for its number of valid pages exactly if it is `Closed`; a `Free` or `Emptied` block has no valid page.
+//! Invariants, verified by [`Blocks::check`]: a block is on its die's free list if and only if it is `Free`. It is in
+//! its die's list for its number of valid pages if and only if it is `Closed`. A `Free` or `Emptied` block has no valid
+//! page.
 
 use std::cmp::Reverse;
 
 use crate::address::{FlashBlock, each, from};
 
-/// What a block is for at the moment; the module's head draws the order.
+/// The present role of a block; the module's head draws the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum BlockState {
-    /// Blank (or to be erased before use after recovery), on the free list.
+    /// Blank, on the free list.
     Free,
     /// Taking pages, or announced as the next to take them.
     Open,
@@ -30,10 +31,10 @@ pub(crate) enum BlockState {
     Bad,
 }
 
-/// In place of a block in a list: the list ends.
+/// Marks the end of a list.
 const NIL: FlashBlock = FlashBlock(u32::MAX);
 
-/// How many blocks there are, and how they lie: block `n` on die `n % dies`.
+/// The number of blocks and their places: block `n` is on die `n % dies`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCounts {
     pub(crate) blocks: u32,
@@ -55,22 +56,22 @@ pub(crate) struct Blocks {
     valid: Vec<u32>,
     /// Pages of a die's usable blocks that are not valid.
     slack: Vec<i64>,
-    /// For a closed block: those after and before it in the list of its die and valid count.
+    /// For a closed block: the next and previous block in the list of its die and valid count.
     after: Vec<FlashBlock>,
     before: Vec<FlashBlock>,
-    /// First closed block by die and valid count.
+    /// First closed block, by die and valid count.
     heads: Vec<FlashBlock>,
-    /// No closed block of a die has fewer valid pages.
+    /// Lower bound of the valid pages of a die's closed blocks.
     fewest: Vec<u32>,
     free: Vec<Vec<FlashBlock>>,
-    /// When a block was closed, counted in closings: its age.
+    /// When a block was closed, as a number of closings. It gives the block's age.
     closed_at: Vec<u64>,
     closings: u64,
     counts: BlockCounts,
 }
 
 impl Blocks {
-    /// Free blocks.
+    /// Blocks that are all free.
     pub(crate) fn new(counts: BlockCounts) -> Blocks {
         let mut blocks = Blocks::without_free(counts);
         for block in each(FlashBlock(0)..FlashBlock(counts.blocks)).rev() {
@@ -80,7 +81,7 @@ impl Blocks {
         blocks
     }
 
-    /// Blocks that recovery will sort out; all `Free` and on no list yet.
+    /// Blocks that recovery will sort: all `Free`, and on no list yet.
     pub(crate) fn without_free(counts: BlockCounts) -> Blocks {
         let BlockCounts { blocks, dies, pages_per_block } = counts;
         let count = blocks as usize;
@@ -104,7 +105,7 @@ impl Blocks {
         (block.0 % self.counts.dies) as usize
     }
 
-    /// What a block is for.
+    /// The role of a block.
     pub(crate) fn state(&self, block: FlashBlock) -> BlockState {
         self.state[block.index()]
     }
@@ -115,7 +116,7 @@ impl Blocks {
         self.valid[block.index()]
     }
 
-    /// Whether a die has less room than another one by more than a block: then the other one should take new pages.
+    /// Whether a die has more than one block less room than another die. Then the other one should take new pages.
     pub(crate) fn is_fuller_than_others(&self, die: usize) -> bool {
         let most = self.slack.iter().copied().max().unwrap_or(0);
         self.slack[die] + i64::from(self.counts.pages_per_block) < most
@@ -126,7 +127,7 @@ impl Blocks {
         &self.valid
     }
 
-    /// The free blocks of a die, in no order that means anything.
+    /// The free blocks of a die, in arbitrary order.
     pub(crate) fn free(&self, die: usize) -> &[FlashBlock] {
         &self.free[die]
     }
@@ -177,7 +178,7 @@ impl Blocks {
         }
     }
 
-    /// Counts one valid page less in a block.
+    /// Counts one valid page fewer in a block.
     #[inline]
     pub(crate) fn lose(&mut self, block: FlashBlock) {
         let is_listed = self.state[block.index()] == BlockState::Closed;
@@ -192,7 +193,7 @@ impl Blocks {
         }
     }
 
-    /// Takes the free block of a die for which `wear` is lowest.
+    /// Takes the free block of a die with the lowest `wear`.
     pub(crate) fn take_free(&mut self, die: usize, wear: impl Fn(FlashBlock) -> u32) -> Option<FlashBlock> {
         let list = &mut self.free[die];
         let index = (0..list.len()).rev().min_by_key(|&index| wear(list[index]))?;
@@ -201,7 +202,7 @@ impl Blocks {
         Some(block)
     }
 
-    /// Takes one free block off its list, if it is there.
+    /// Takes one block off its free list, if it is there.
     pub(crate) fn take_block(&mut self, block: FlashBlock) -> bool {
         let die = self.die(block);
         let list = &mut self.free[die];
@@ -209,7 +210,7 @@ impl Blocks {
         found.is_some_and(|index| list.swap_remove(index) == block)
     }
 
-    /// Declares an open block full.
+    /// Marks an open block as full.
     pub(crate) fn close(&mut self, block: FlashBlock) {
         assert_ne!(self.state[block.index()], BlockState::Closed, "block {block} is closed twice");
         self.state[block.index()] = BlockState::Closed;
@@ -218,7 +219,7 @@ impl Blocks {
         self.link(block);
     }
 
-    /// Declares a block open; for recovery, which finds open blocks in the map log.
+    /// Marks a block as open; for recovery, which finds open blocks in the map log.
     pub(crate) fn open(&mut self, block: FlashBlock) {
         self.state[block.index()] = BlockState::Open;
     }
@@ -231,13 +232,13 @@ impl Blocks {
         self.free[die].push(block);
     }
 
-    /// Declares a victim empty.
+    /// Marks a victim as empty.
     pub(crate) fn empty(&mut self, block: FlashBlock) {
         assert_eq!(self.valid[block.index()], 0, "block {block} is emptied with valid pages");
         self.state[block.index()] = BlockState::Emptied;
     }
 
-    /// Declares a block unusable; valid pages that it still has stay where they are.
+    /// Marks a block as unusable. Its valid pages stay where they are.
     pub(crate) fn retire(&mut self, block: FlashBlock) {
         if self.state[block.index()] == BlockState::Closed {
             self.unlink(block);
@@ -247,7 +248,7 @@ impl Blocks {
         self.slack[die] -= i64::from(self.counts.pages_per_block);
     }
 
-    /// The closed block of a die with the fewest valid pages, if collecting it gains anything.
+    /// The closed block of a die with the fewest valid pages, if its collection gains anything.
     pub(crate) fn fewest_valid(&mut self, die: usize) -> Option<FlashBlock> {
         let row = die * (self.counts.pages_per_block as usize + 1);
         while self.fewest[die] < self.counts.pages_per_block {
@@ -260,7 +261,7 @@ impl Blocks {
         None
     }
 
-    /// The closed block of a die that scores highest, each one asked; the lowest number of several.
+    /// The closed block of a die with the highest score; among equals, the lowest number.
     pub(crate) fn best(&self, die: usize, score: impl Fn(FlashBlock) -> Option<u64>) -> Option<FlashBlock> {
         let scored = self.closed(die).filter_map(|block| Some((score(block)?, Reverse(block))));
         scored.max().map(|(_, block)| block.0)
@@ -271,17 +272,17 @@ impl Blocks {
         self.counts.of_die(die).filter(|&block| self.state[block.index()] == BlockState::Closed)
     }
 
-    /// Closings since a block was closed.
+    /// Number of closings since a block was closed.
     pub(crate) fn age(&self, block: FlashBlock) -> u64 {
         self.closings - self.closed_at[block.index()]
     }
 
-    /// Blocks that are not bad.
+    /// Number of blocks that are not bad.
     pub(crate) fn usable(&self) -> u32 {
         self.state.iter().filter(|&&state| state != BlockState::Bad).count() as u32
     }
 
-    /// Declares a closed block the victim of a collection.
+    /// Makes a closed block the victim of a collection.
     pub(crate) fn choose(&mut self, block: FlashBlock) {
         assert_eq!(self.state[block.index()], BlockState::Closed, "block {block} is no candidate");
         self.unlink(block);

@@ -1,4 +1,4 @@
-//! Write buffer: pages that the host has written and the flash has not taken yet, in the order of their last write.
+//! Write buffer: pages that the host has written and that are not in flash yet, in the order of their last write.
 //!
 //! ```text
 //!   written ──► waiting ──issue──► issued ──programmed──► gone
@@ -7,15 +7,16 @@
 //! ```
 //!
 //! Every page written gets a *ticket*, one higher than the last. Invariants:
-//! 1. Both lists ascend by ticket, so the oldest ticket alive is at one of their heads: FLUSH waits for it, and a write
-//!    is let in only if it is not too far away. A page leaves in its turn, at a distance between `begins` and `certain`
-//!    that differs from page to page. So the sizes of `papers/003` §3.1 hold by construction: a page may leave after
-//!    `begins` further pages and has left after `certain`.
-//! 2. At most one version of a page is issued; a newer one waits. So versions reach the flash in their order.
-//! 3. While a FLUSH covers a waiting page, writing it again does not move it back: its newer content pays the debt.
+//! 1. Both lists ascend by ticket, so the oldest live ticket is at the head of one of them. FLUSH waits for it. A write
+//!    enters only if that ticket is near enough. Each page leaves at its own distance between `begins` and `certain`.
+//!    So the sizes of `papers/003` §3.1 hold by construction: a page may leave after `begins` more pages and has left
+//!    after `certain`.
+//! 2. At most one version of a page is issued; a newer one waits. So versions reach the flash in order.
+//! 3. While a FLUSH covers a waiting page, a new write of the page does not move it back. Its newer content serves the
+//!    FLUSH.
 //!
-//! With [`EvictionOrder::Unspecified`] any waiting page may be the next to leave once more than `begins` wait, and
-//! writes are let in while fewer than `certain` do: then no number of further pages is enough to be certain.
+//! With [`EvictionOrder::Unspecified`] any waiting page may leave next if more than `begins` wait; writes enter while
+//! fewer than `certain` wait. Then no number of further pages makes it certain that a page has left.
 
 use onewrite_block::{EvictionOrder, Page};
 use rustc_hash::FxHashMap;
@@ -32,7 +33,7 @@ impl EntryId {
     }
 }
 
-/// In place of an entry in a list: the list ends.
+/// Marks the end of a list.
 const NIL: EntryId = EntryId(u32::MAX);
 
 /// When a page leaves the buffer.
@@ -40,7 +41,7 @@ const NIL: EntryId = EntryId(u32::MAX);
 pub(crate) enum Urgency {
     /// In its turn.
     InTurn,
-    /// Before its turn: somebody waits for it (FUA, source of a SHARE).
+    /// Before its turn: a request waits for it (FUA, source of a SHARE).
     Urgent,
 }
 
@@ -51,19 +52,19 @@ pub(crate) struct Entry {
     pub(crate) lpn: Lpn,
     /// Its newest content; `None` for a tombstone.
     pub(crate) content: Option<Page>,
-    /// Its place in the order.
+    /// Its position in the order.
     pub(crate) ticket: u64,
     /// The ticket of its newest content.
     pub(crate) version: u64,
-    /// The version that is on its way to flash; 0 if none.
+    /// The version on its way to flash; 0 if none.
     pub(crate) issued: u64,
-    /// To be written to flash before its turn (FUA, source of a SHARE).
+    /// Whether it must reach flash before its turn (FUA, source of a SHARE).
     pub(crate) is_urgent: bool,
     before: EntryId,
     after: EntryId,
 }
 
-/// Which list an entry is on.
+/// The list of an entry.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Waiting,
@@ -97,7 +98,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer from which pages begin to leave after `begins` further pages and have left after `certain`.
+    /// An empty buffer. Pages may leave after `begins` further pages and have left after `certain`.
     pub(crate) fn new(begins: u64, certain: u64, order: EvictionOrder) -> Buffer {
         Buffer {
             entries: Vec::new(),
@@ -136,7 +137,7 @@ impl Buffer {
         ticket(&self.waiting).into_iter().chain(ticket(&self.issued)).min()
     }
 
-    /// Whether one more page may come in.
+    /// Whether one more page may enter.
     pub(crate) fn has_room(&self) -> bool {
         match self.order {
             EvictionOrder::LeastRecentlyWritten => {
@@ -151,7 +152,8 @@ impl Buffer {
         self.waiting.length + self.issued.length
     }
 
-    /// Whether the first waiting page should leave, with `slack` pages of patience to fill a whole program.
+    /// Whether the first waiting page should leave. With `slack`, it waits for that many more pages, to fill a whole
+    /// program.
     fn first_is_due(&self, slack: u64) -> bool {
         self.waiting.first != NIL && self.is_in_turn(self.entries[self.waiting.first.index()].ticket, slack)
     }
@@ -166,19 +168,19 @@ impl Buffer {
         is_due || ticket <= self.flush_target
     }
 
-    /// How much longer than `begins` a page waits: as if by chance, up to three quarters of the way to `certain`; the
-    /// rest is for its program.
+    /// The extra wait of a page beyond `begins`: pseudo-random, up to three quarters of the way to `certain`. The rest
+    /// is for its program.
     fn patience(&self, ticket: u64) -> u64 {
         let span = (self.certain - self.begins) * 3 / 4;
         (scattered(ticket) * span) >> 32
     }
 
-    /// Whether pages should leave now, `group` of them together where nobody waits for them.
+    /// Whether pages should leave now: `group` of them together, or fewer if a request waits for them.
     pub(crate) fn is_due_in_groups(&self, group: u64) -> bool {
         self.urgent_count > 0 || self.first_is_due(group - 1) || (self.first_is_due(0) && !self.has_room())
     }
 
-    /// Takes in a write (`Some`) or a tombstone and gives its ticket.
+    /// Adds a write (`Some`) or a tombstone (`None`); returns its ticket.
     pub(crate) fn put(&mut self, lpn: Lpn, content: Option<Page>, urgency: Urgency) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -221,7 +223,7 @@ impl Buffer {
         self.append_to(id, Side::Waiting);
     }
 
-    /// Lets a page leave before its turn, if it is in the buffer.
+    /// Makes a page leave before its turn, if it is in the buffer.
     pub(crate) fn hurry(&mut self, lpn: Lpn) {
         if let Some(id) = self.find(lpn) {
             let entry = &mut self.entries[id.index()];
@@ -230,7 +232,7 @@ impl Buffer {
         }
     }
 
-    /// The next page to leave for which `is_ready`, if any is due.
+    /// The next page that is due and for which `is_ready` holds.
     pub(crate) fn next_due(&self, is_ready: impl Fn(&Entry) -> bool) -> Option<EntryId> {
         let mut urgent_left = self.urgent_count;
         let mut id = self.waiting.first;
@@ -261,7 +263,8 @@ impl Buffer {
         }
     }
 
-    /// Any waiting page that can leave, as if by chance, unless a FLUSH waits for `first`.
+    /// A pseudo-random waiting page for which `is_ready` holds; `first` if a FLUSH waits for it or the choice is not
+    /// ready.
     fn any_instead_of(&self, first: EntryId, is_ready: impl Fn(&Entry) -> bool) -> EntryId {
         if self.entries[first.index()].ticket <= self.flush_target {
             return first;
@@ -272,7 +275,7 @@ impl Buffer {
         if is_ready(&self.entries[id.index()]) { id } else { first }
     }
 
-    /// Declares the newest content of a waiting page to be on its way.
+    /// Marks the newest content of a waiting page as on its way.
     pub(crate) fn issue(&mut self, id: EntryId) {
         self.remove_from(id, Side::Waiting);
         let entry = &mut self.entries[id.index()];
@@ -281,7 +284,7 @@ impl Buffer {
         self.append_to(id, Side::Issued);
     }
 
-    /// The version on its way is in flash. The page leaves unless it is newer by now; a tombstone leaves too.
+    /// The version on its way is in flash. The page leaves unless it has newer content; a tombstone leaves too.
     pub(crate) fn programmed(&mut self, id: EntryId) -> Programmed {
         self.remove_from(id, Side::Issued);
         let entry = &mut self.entries[id.index()];
@@ -296,7 +299,7 @@ impl Buffer {
         Programmed { version, is_trimmed }
     }
 
-    /// The version on its way could not be programmed: the page waits again.
+    /// The version on its way could not be programmed. The page waits again.
     pub(crate) fn program_failed(&mut self, id: EntryId) {
         self.remove_from(id, Side::Issued);
         self.entries[id.index()].issued = 0;
@@ -323,7 +326,7 @@ impl Buffer {
         self.unused.push(id);
     }
 
-    /// All pages, waiting ones first, each list in its order.
+    /// All pages: the waiting ones first, each list in its order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         let walk = |first: EntryId| {
             std::iter::successors((first != NIL).then_some(first), |&id| {
@@ -341,7 +344,7 @@ impl Buffer {
         }
     }
 
-    /// Puts an entry behind all with a lower ticket; from the end, where it nearly always belongs.
+    /// Inserts an entry after all entries with a lower ticket. Searches from the end, where it almost always belongs.
     fn append_to(&mut self, id: EntryId, side: Side) {
         let ticket = self.entries[id.index()].ticket;
         let mut before = self.list(side).last;
@@ -392,7 +395,7 @@ impl Buffer {
     }
 }
 
-/// 32 bits that look like chance and follow from `number`.
+/// 32 pseudo-random bits that depend only on `number`.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
@@ -402,7 +405,7 @@ fn scattered(number: u64) -> u64 {
 pub(crate) struct Programmed {
     /// Its ticket.
     pub(crate) version: u64,
-    /// Whether the page was trimmed meanwhile: the flash page is to be unmapped.
+    /// Whether the page was trimmed meanwhile. Then the flash page must be unmapped.
     pub(crate) is_trimmed: bool,
 }
 

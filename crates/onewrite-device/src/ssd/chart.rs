@@ -1,8 +1,8 @@
-//! Chart: what every die did when, as events and as a picture.
+//! Chart: the operations of every die over time, as events and as a picture.
 //!
-//! [`Ssd::record_operations`] begins to record; [`Ssd::take_operations`] hands over what was recorded.
-//! [`timeline_svg`] draws it: a row for each die, rows of a channel side by side, a colour for each kind of operation,
-//! so that garbage collection is visible between the work of the host.
+//! [`Ssd::record_operations`] starts the recording; [`Ssd::take_operations`] returns it. [`timeline_svg`] draws it: a
+//! row for each die, rows of a channel next to each other, a colour for each kind of operation. So garbage collection
+//! is visible between the work of the host.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use super::host::Active;
 use super::shape::Shape;
 use crate::latency::{Latency, LatencyStep};
 
-/// What a die was busy with.
+/// Kinds of operations of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OperationKind {
@@ -54,29 +54,29 @@ impl OperationKind {
     }
 }
 
-/// One operation of a die, or one stretch of it where it was interrupted.
+/// One operation of a die. An interrupted operation has one entry for each stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DieOperation {
     /// The die.
     pub die: u32,
     /// The channel that the die is on.
     pub channel: u32,
-    /// What it did.
+    /// The kind of operation.
     pub kind: OperationKind,
-    /// When it began.
+    /// Start time.
     pub start: Nanos,
-    /// When it ended (or would have, if interrupted).
+    /// End time (planned end, if it was interrupted).
     pub end: Nanos,
-    /// When its pages had crossed the channel, for programs.
+    /// The time at which its pages had crossed the channel, for programs.
     pub channel_until: Nanos,
     /// Pages read or programmed.
     pub pages: u32,
 }
 
-/// Names of the operations whose latencies are told apart.
+/// Names of the operations that have separate latencies.
 pub(super) const LATENCY_NAMES: [&str; 6] = ["read", "write", "fua write", "flush", "trim", "share"];
 
-/// How long one kind of request took, from submission to completion.
+/// Latency of one kind of request, from submission to completion.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperationLatency {
     /// The kind: read, write, fua write, flush, trim or share.
@@ -94,7 +94,7 @@ impl Ssd {
         self.latencies = Some(Default::default());
     }
 
-    /// The latencies recorded so far, by kind of request; kinds that did not occur are left out.
+    /// The latencies recorded so far, by kind of request, without kinds that did not occur.
     pub fn latencies(&self) -> Vec<OperationLatency> {
         let all = LATENCY_NAMES.into_iter().zip(self.latencies.iter().flatten());
         let told = all.map(|(operation, latencies)| OperationLatency {
@@ -119,12 +119,12 @@ impl Ssd {
         latencies[kind].record(Nanos(self.now - active.submitted));
     }
 
-    /// Hands over what was recorded; recording goes on.
+    /// Returns the recorded operations; recording continues.
     pub fn take_operations(&mut self) -> Vec<DieOperation> {
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Notes that a die begins something that ends at `end`.
+    /// Notes that a die starts an operation that ends at `end`.
     pub(super) fn note_operation(&mut self, die: usize, activity: Activity, end: u64) {
         let Some(kind) = self.kind_of(die, activity) else { return };
         let state = &self.dies[die];
@@ -195,7 +195,7 @@ pub fn timeline_svg(shape: &Shape, operations: &[DieOperation]) -> String {
     svg
 }
 
-/// A row of the picture; rows of a channel stand together.
+/// A row of the picture. Rows of a channel are next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     channel: u32,
@@ -230,7 +230,7 @@ fn draw(svg: &mut String, operation: &DieOperation, left: f64, right: f64, y: u6
 }
 
 impl Shape {
-    /// The geometry as a drawing in text: channels, their dies, and what each die holds.
+    /// The geometry as a text drawing: channels, their dies, and the blocks of each die.
     pub fn picture(&self) -> String {
         let mut text = String::new();
         let data_per_die = self.data_blocks / self.dies;

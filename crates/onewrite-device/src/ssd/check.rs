@@ -1,4 +1,4 @@
-//! Check: every invariant of a device that is not being recovered; and its power switch.
+//! Check: every invariant of a device outside recovery; and its power switch.
 
 use onewrite_block::{Choices, DeviceError, Nanos, PowerCut, RecoveryReport};
 

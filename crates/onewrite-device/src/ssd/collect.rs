@@ -5,10 +5,10 @@
 //!   page left: emptied ─► the map log is durable as of then ─► erase ─► free
 //! ```
 //!
-//! Each die collects its own blocks and moves pages within itself, so dies never wait for each other's collection. Host
-//! and moved pages never share a block. A block is erased only when a batch of the map log that began after its last
-//! page had moved is durable: recovery never meets a map entry that points into an erased block, and never needs the
-//! out-of-band area of a shared page to learn its owners.
+//! Each die collects its own blocks and moves pages within itself. So dies never wait for each other's collection. Host
+//! pages and moved pages never share a block. A block is erased only after a batch of the map log is durable that
+//! started after its last page had moved. So recovery never meets a map entry that points into an erased block, and it
+//! never needs the out-of-band area of a shared page to learn its owners.
 
 use super::Ssd;
 use super::die::{Activity, Cargo, Emptied, Front, Origin, Stream, Victim};
@@ -18,14 +18,14 @@ use super::model::{RESERVED_BLOCKS, VictimPolicy};
 use crate::address::{FlashBlock, Lpn, Ppn};
 
 impl Ssd {
-    /// Whether the collector has, or should have, work on a die.
+    /// Whether the collector has started work on a die, or should.
     pub(super) fn wants_collector(&self, die: usize) -> bool {
         let state = &self.dies[die];
         let has_begun = state.victim.is_some() || !state.emptied.is_empty() || !state.failing.is_empty();
         has_begun || self.blocks.free(die).len() < self.model.collect_below
     }
 
-    /// Takes the collector of an idle die one operation further; false if it cannot do anything now.
+    /// Advances the collector of an idle die by one operation; false if it can do nothing now.
     pub(super) fn collect(&mut self, die: usize) -> bool {
         if self.begin_erase(die) || self.begin_move(die) {
             return true;
@@ -36,7 +36,7 @@ impl Ssd {
         self.begin_victim_read(die) || self.begin_move(die) || self.finish_victim(die)
     }
 
-    /// Erases a block whose emptiness the map log knows.
+    /// Erases an emptied block if the map log knows about it.
     fn begin_erase(&mut self, die: usize) -> bool {
         let Some(&Emptied { block, batch }) = self.dies[die].emptied.front() else { return false };
         if !self.rules.may_erase(batch, self.log.batches_durable) {
@@ -74,7 +74,7 @@ impl Ssd {
         }
     }
 
-    /// Gain for cost of collecting a block; none if it gains nothing.
+    /// The ratio of gain to cost for the collection of a block; `None` if it gains nothing.
     fn benefit(&self, block: FlashBlock) -> Option<u64> {
         let (pages, valid) = (u64::from(self.model.shape.pages_per_block), u64::from(self.blocks.valid(block)));
         match valid {
@@ -84,7 +84,7 @@ impl Ssd {
         }
     }
 
-    /// Reads the next row of the victim that has valid pages, unless enough pages wait to be programmed.
+    /// Reads the next row of the victim with valid pages, unless enough pages wait for their program.
     fn begin_victim_read(&mut self, die: usize) -> bool {
         let planes = self.model.shape.planes;
         let Some(mut victim) = self.dies[die].victim else { return false };
@@ -112,7 +112,7 @@ impl Ssd {
         sensing > 0
     }
 
-    /// Programs pages that were read, once they fill a row or the victim has no more.
+    /// Programs pages from the victim when they fill a row or the victim has no more.
     fn begin_move(&mut self, die: usize) -> bool {
         let Some(victim) = self.dies[die].victim else { return false };
         let is_exhausted = victim.cursor >= self.flash.programmed(victim.block);
@@ -155,7 +155,7 @@ impl Ssd {
         self.dies[die].cargo.push(Cargo { content, lpn: name, sequence, origin: Origin::Flash(ppn) });
     }
 
-    /// The owner to name in the out-of-band area of a copy; none if the page cannot be moved at the moment.
+    /// The owner for the out-of-band area of a copy; `None` if the page cannot be moved now.
     fn owner_to_name(&self, ppn: Ppn) -> Option<Lpn> {
         if let Some(owner) = self.map.only_owner(ppn) {
             return (!self.locked.contains(owner.index())).then_some(owner);
@@ -179,7 +179,7 @@ impl Ssd {
         }
     }
 
-    /// Hands an exhausted victim over to be erased; then begins that or the next victim.
+    /// Hands an empty victim over for its erase; then starts that erase or the next victim.
     fn finish_victim(&mut self, die: usize) -> bool {
         let Some(victim) = self.dies[die].victim else { return false };
         let is_exhausted = victim.cursor >= self.flash.programmed(victim.block) && self.dies[die].moves.is_empty();
@@ -199,7 +199,8 @@ impl Ssd {
         self.collect(die)
     }
 
-    /// The block that takes pages of a stream on a die, the next one if the last is full; none if none is announced.
+    /// The block that takes pages of a stream on a die. If the last one is full, the next one; `None` if that is not
+    /// announced.
     pub(super) fn open_front(&mut self, die: usize, stream: Stream) -> Option<FlashBlock> {
         let mut front = *self.dies[die].front(stream);
         if let Some(full) = front.active.filter(|block| self.flash.is_full(*block)) {
@@ -217,7 +218,7 @@ impl Ssd {
         front.active
     }
 
-    /// Chooses the block that will take pages of a stream next, and has the map log announce it.
+    /// Chooses the block that takes pages of a stream next, and lets the map log announce it.
     pub(super) fn choose_next(&mut self, die: usize, stream: Stream) {
         let reserved = match stream {
             Stream::Host => RESERVED_BLOCKS,

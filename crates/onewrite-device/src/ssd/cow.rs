@@ -1,7 +1,7 @@
-//! Tables that a fork shares with its origin until either changes a piece of them.
+//! Tables that a fork shares with its origin, piece by piece, until one of them changes the piece.
 //!
-//! One idea: a table is a vector of counted pieces. Forking copies the counted handles, writing copies one piece if
-//! somebody else holds it. A piece that was never written takes no memory.
+//! Its one idea: a table is a vector of reference-counted pieces. A fork copies the handles. A write copies one piece
+//! if another table shares it. A piece without writes takes no memory.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ const PIECE_LENGTH: usize = 1024;
 
 type Piece<T> = Rc<[T; PIECE_LENGTH]>;
 
-/// A table with one value wherever nothing was written.
+/// A table with one value in all entries that were not written.
 #[derive(Clone, Debug)]
 pub(crate) struct CowTable<T> {
     pieces: Vec<Option<Piece<T>>>,
@@ -46,14 +46,14 @@ impl<T: Copy> CowTable<T> {
         }
     }
 
-    /// A piece that nobody else holds.
+    /// A piece that no other table shares, to change.
     #[cold]
     fn own(&mut self, piece: usize) -> &mut [T; PIECE_LENGTH] {
         let blank = self.blank;
         Rc::make_mut(self.pieces[piece].get_or_insert_with(|| Rc::new([blank; PIECE_LENGTH])))
     }
 
-    /// The first index of each written piece and its entries; the last piece may reach beyond the table.
+    /// The first index and the entries of each written piece. The last piece may be longer than the table.
     pub(crate) fn written(&self) -> impl Iterator<Item = (usize, &[T; PIECE_LENGTH])> {
         let indexed = self.pieces.iter().enumerate();
         indexed.filter_map(|(index, piece)| Some((index * PIECE_LENGTH, &**piece.as_ref()?)))
@@ -78,7 +78,7 @@ impl BitSet {
         self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Puts `number` in; false if it was there.
+    /// Adds `number`; false if it was there.
     #[inline]
     pub(crate) fn insert(&mut self, number: usize) -> bool {
         let word = &mut self.words[number / 64];
@@ -87,7 +87,7 @@ impl BitSet {
         was_out
     }
 
-    /// Takes `number` out.
+    /// Removes `number`.
     #[inline]
     pub(crate) fn remove(&mut self, number: usize) {
         self.words[number / 64] &= !(1 << (number % 64));

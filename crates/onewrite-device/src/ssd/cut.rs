@@ -1,8 +1,8 @@
-//! Power cut: what the operations under way leave in flash, and what a capacitor saves.
+//! Power cut: the effect of operations under way on flash, and the state that a capacitor saves.
 //!
-//! A page being programmed is afterwards blank, torn or whole; a block being erased is as before, torn or blank. Chance
-//! decides. Everything else that is not in flash is gone, unless a capacitor had the time to dump the buffer and the
-//! dirty map.
+//! After a cut a page under program is blank, torn or whole; a block under erase is as before, torn or blank. Chance
+//! decides. Everything else outside the flash is lost. A capacitor, if there is one, saves the buffer and the dirty
+//! map.
 
 use onewrite_block::{Choices, Page};
 
@@ -13,16 +13,16 @@ use super::mapping::Record;
 use super::oob::Oob;
 use crate::address::{FlashBlock, Lpn};
 
-/// What a capacitor saves.
+/// The state that a capacitor saves.
 #[derive(Clone, Debug)]
 pub(crate) struct Dump {
-    /// Pages of the buffer in the order of their last write; `None` for a trim that was not carried out yet.
+    /// Pages of the buffer in the order of their last write; `None` for a trim that is not done yet.
     pub(crate) buffered: Vec<(Lpn, Option<Page>)>,
-    /// Changes of the map that the log does not hold.
+    /// Changes of the map that are not in the log.
     pub(crate) dirty: Vec<Record>,
 }
 
-/// What an interrupted operation leaves.
+/// The effect of an interrupted operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaves {
     Before,

@@ -1,6 +1,6 @@
-//! Die: one flash die, what it does at the moment and what waits for it.
+//! Die: the state of one flash die, its present operation and its waiting work.
 //!
-//! A die does one operation at a time. Here is everything that it could do next; `schedule` decides what it does.
+//! A die does one operation at a time. This file holds its possible next work; `schedule` chooses.
 //!
 //! ```text
 //!   Idle ──► ReadArray ──► ReadBus ──► Idle            array first, then the channel when it is free
@@ -17,7 +17,7 @@ use super::host::Slot;
 use super::oob::Oob;
 use crate::address::{FlashBlock, Lpn, Ppn};
 
-/// What a die does.
+/// The present activity of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// Nothing.
@@ -36,7 +36,7 @@ pub(crate) enum Activity {
     LogErase,
 }
 
-/// Which pages a block takes: the two are never mixed.
+/// Kinds of pages; a block never mixes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Pages that the host wrote.
@@ -45,12 +45,12 @@ pub(crate) enum Stream {
     Moved,
 }
 
-/// Where a page on its way into flash comes from.
+/// The origin of a page on its way into flash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
     /// From this entry of the buffer.
     Buffer(EntryId),
-    /// It is a copy of this flash page.
+    /// A copy of this flash page.
     Flash(Ppn),
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct Cargo {
     pub(crate) content: Page,
-    /// The logical page that its out-of-band area will name.
+    /// The logical page in its out-of-band area.
     pub(crate) lpn: Lpn,
     /// Its version.
     pub(crate) sequence: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Cargo {
 }
 
 impl Cargo {
-    /// What goes into the out-of-band area.
+    /// The content of its out-of-band area.
     pub(crate) fn oob(&self) -> Oob {
         Oob::page(self.lpn, self.sequence)
     }
@@ -84,11 +84,11 @@ pub(crate) struct ReadJob {
 /// The blocks that take the pages of one stream on one die.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
-    /// Takes pages now.
+    /// The block that takes pages now.
     pub(crate) active: Option<FlashBlock>,
-    /// Will take pages next, if it is chosen already.
+    /// The block that takes pages next, if already chosen.
     pub(crate) next: Option<FlashBlock>,
-    /// Whether the map log says so durably; recovery would not look into the block otherwise.
+    /// Whether the durable map log names `next`. Otherwise recovery would not look into it.
     pub(crate) is_announced: bool,
 }
 
@@ -102,7 +102,7 @@ impl Front {
 pub(crate) struct Victim {
     /// The block.
     pub(crate) block: FlashBlock,
-    /// Its pages below this have been looked at.
+    /// Pages below this index are done.
     pub(crate) cursor: u32,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Emptied {
 pub(crate) struct Suspended {
     pub(crate) activity: Activity,
     pub(crate) block: FlashBlock,
-    /// How long it still takes.
+    /// Remaining time, ns.
     pub(crate) left: u64,
 }
 
@@ -127,42 +127,42 @@ pub(crate) struct Suspended {
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
     pub(crate) activity: Activity,
-    /// The block that a program or erase works on.
+    /// The block of the program or erase.
     pub(crate) block: Option<FlashBlock>,
     /// Pages being programmed.
     pub(crate) cargo: Vec<Cargo>,
-    /// Where the pages being programmed belong.
+    /// The stream of the pages under program.
     pub(crate) stream: Stream,
-    /// The moment when the array begins; before that, pages cross the channel.
+    /// The moment at which the array starts; before that, pages cross the channel.
     pub(crate) array_start: u64,
-    /// The moment when the activity ends.
+    /// The moment at which the activity ends.
     pub(crate) end: u64,
     pub(crate) suspended: Option<Suspended>,
-    /// How often the program or erase was interrupted.
+    /// Number of interruptions of the program or erase.
     pub(crate) suspensions: u32,
-    /// Host pages being read; empty while the collector reads.
+    /// Host pages under read; empty while the collector reads.
     pub(crate) reading: Vec<ReadJob>,
-    /// Host pages to be read.
+    /// Host pages that wait for a read.
     pub(crate) reads: VecDeque<ReadJob>,
-    /// The map page to be programmed.
+    /// The map page to program.
     pub(crate) map_page: Option<Page>,
-    /// The block of the map log to be erased.
+    /// The block of the map log to erase.
     pub(crate) log_erase: Option<FlashBlock>,
-    /// Where pages of the host go.
+    /// The blocks for pages of the host.
     pub(crate) host: Front,
-    /// Where moved pages go.
+    /// The blocks for moved pages.
     pub(crate) moved: Front,
-    /// The block being collected.
+    /// The block under collection.
     pub(crate) victim: Option<Victim>,
-    /// Pages of the victim that are being read.
+    /// Pages of the victim under read.
     pub(crate) sensing: u32,
-    /// Pages read from the victim and not yet programmed.
+    /// Pages read from the victim and not programmed yet.
     pub(crate) moves: Vec<Ppn>,
-    /// Blocks to be erased.
+    /// Blocks to erase.
     pub(crate) emptied: VecDeque<Emptied>,
     /// Bad blocks whose valid pages must be moved.
     pub(crate) failing: Vec<FlashBlock>,
-    /// Erases until static wear levelling may choose a victim again.
+    /// Erases left until static wear levelling may choose a victim again.
     pub(crate) wear_pause: u32,
     /// Whether the collector had the last turn.
     pub(crate) collector_went_last: bool,

@@ -1,7 +1,7 @@
-//! Timeline: which of a fixed set of sources has the next event.
+//! Timeline: finds the next event among a fixed set of sources.
 //!
-//! One idea: each source has at most one event to come, so the queue is a winner tree over the sources and nothing is
-//! ever cancelled. Of two events at one moment the source with the lower number comes first, on every machine.
+//! Its one idea: each source has at most one future event. So the queue is a winner tree over the sources, and nothing
+//! is ever cancelled. Of two events at one moment the source with the lower number comes first, on every machine.
 
 /// A moment that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -10,7 +10,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     moments: Vec<u64>,
-    /// `winners[node]` is the source that wins below the node; the leaves are the second half.
+    /// `winners[node]` is the source that wins below the node. The leaves are the second half.
     winners: Vec<u16>,
 }
 

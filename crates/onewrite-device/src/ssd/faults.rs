@@ -1,4 +1,4 @@
-//! Faults: which programs, erases and reads of the medium fail, and what the device does about it.
+//! Faults: failures of programs, erases and reads of the medium, and the reaction of the device.
 //!
 //! | fault   | the medium                     | the device                                                           |
 //! |---------|--------------------------------|----------------------------------------------------------------------|
@@ -6,8 +6,8 @@
 //! | erase   | block marked bad               | retires it                                                           |
 //! | read    | page lost for good             | reads of it fail by name until it is written again                   |
 //!
-//! A log page that fails is written again behind the failed one; a log block that cannot be erased leaves the ring.
-//! When too few good blocks are left to work with, the device refuses writes by name; reads go on.
+//! A failed log page is written again behind the failed one. A log block that cannot be erased leaves the ring. If too
+//! few good blocks are left, the device refuses writes with an error; reads continue.
 
 use onewrite_block::{Choices, DeviceError, Operation};
 
@@ -29,23 +29,23 @@ pub enum MediumOperation {
     Read,
 }
 
-/// Which operations of the medium fail: chosen ones, and some by chance.
+/// The operations of the medium that fail: chosen ones, and random ones.
 #[derive(Clone, Debug)]
 pub struct MediumFaults {
-    /// Operations that fail by number, counted from 0 for each kind.
+    /// Operations that fail, by number. Each kind counts from 0.
     pub chosen: Vec<(MediumOperation, u64)>,
-    /// Of this number of programs one fails, on average; 0 for none.
+    /// One in this many programs fails on average; 0 for none.
     pub program_one_in: u64,
-    /// Of this number of erases one fails, on average; 0 for none.
+    /// One in this many erases fails on average; 0 for none.
     pub erase_one_in: u64,
-    /// Of this number of reads one fails, on average; 0 for none.
+    /// One in this many reads fails on average; 0 for none.
     pub read_one_in: u64,
     choices: Choices,
     counts: [u64; 3],
 }
 
 impl MediumFaults {
-    /// No faults yet; chance, where rates are set, comes from `seed`.
+    /// No faults yet. If rates are set, `seed` fixes the random ones.
     pub fn new(seed: u64) -> MediumFaults {
         let choices = Choices::new(seed).stream("medium faults", 0);
         MediumFaults { chosen: Vec::new(), program_one_in: 0, erase_one_in: 0, read_one_in: 0, choices, counts: [0; 3] }
@@ -62,12 +62,12 @@ impl MediumFaults {
 }
 
 impl Ssd {
-    /// Lets operations of the medium fail from now on.
+    /// Makes operations of the medium fail from now on.
     pub fn set_faults(&mut self, faults: MediumFaults) {
         self.faults = Some(faults);
     }
 
-    /// Marks a free block bad, as blocks are that leave the factory so; does nothing if it is in use.
+    /// Marks a free block bad, like a bad block from the factory. No-op if the block is in use.
     pub fn mark_block_bad(&mut self, block: FlashBlock) {
         if self.model.shape.data_range().contains(&block) && self.blocks.take_block(block) {
             self.flash.mark_bad(block);
@@ -76,7 +76,7 @@ impl Ssd {
         }
     }
 
-    /// Whether bad blocks have used up what the device works with.
+    /// Whether bad blocks have used up the working blocks.
     pub fn is_worn_out(&self) -> bool {
         self.is_worn_out
     }
@@ -87,7 +87,7 @@ impl Ssd {
         self.faults.as_mut().is_some_and(|faults| faults.strikes(operation))
     }
 
-    /// Takes a block that failed to program out of use; its valid pages are moved away as soon as possible.
+    /// Retires a block that failed to program. Its valid pages are moved away as soon as possible.
     pub(super) fn program_failed(&mut self, die: usize, block: FlashBlock) {
         if self.flash.is_bad(block) {
             return;
@@ -104,7 +104,7 @@ impl Ssd {
         self.judge_wear();
     }
 
-    /// Takes a block that failed to erase out of use.
+    /// Retires a block that failed to erase.
     pub(super) fn erase_failed(&mut self, block: FlashBlock) {
         self.flash.mark_bad(block);
         if self.model.shape.data_range().contains(&block) {
@@ -113,7 +113,7 @@ impl Ssd {
         self.judge_wear();
     }
 
-    /// A page could not be read: nobody will ever read it again.
+    /// Marks an unreadable page: its content is lost for good.
     pub(super) fn read_failed(&mut self, ppn: Ppn) {
         let (block, page) = self.model.shape.place(ppn);
         self.flash.tear_page(block, page);
@@ -126,7 +126,7 @@ impl Ssd {
         }
     }
 
-    /// Finds out whether the device can still work.
+    /// Finds out whether the device has enough good blocks.
     pub(super) fn judge_wear(&mut self) {
         let shape = self.model.shape;
         let failing: usize = self.dies.iter().map(|die| die.failing.len()).sum();
@@ -140,7 +140,7 @@ impl Ssd {
         }
     }
 
-    /// Takes no more writes once the file behind the flash has failed.
+    /// Stops all writes if the file behind the flash has failed.
     pub(super) fn notice_file_errors(&mut self) {
         let Some(message) = self.flash.take_error() else { return };
         let path = self.model.geometry.name.clone();
@@ -160,7 +160,7 @@ impl Ssd {
         DeviceError::WornOut { device: self.model.geometry.name.clone(), detail: format!("{bad} blocks are bad") }
     }
 
-    /// Ends everything that waits for the medium to take something.
+    /// Fails all requests that wait for the medium to write.
     fn fail_writers(&mut self) {
         let error = self.worn_out();
         let mut slots: Vec<Slot> = self.host.arriving.drain(..).collect();

@@ -21,14 +21,14 @@ impl Slot {
     }
 }
 
-/// What happens to a request next.
+/// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// The controller has understood it.
     Decoded,
-    /// The content to be written is in the controller.
+    /// The content of the write is in the controller.
     Arrived,
-    /// The host learns that it has ended.
+    /// The host gets the completion.
     Done,
 }
 
@@ -38,16 +38,16 @@ pub(crate) struct Active {
     pub(crate) token: Token,
     pub(crate) submitted: u64,
     pub(crate) request: Request,
-    /// Pages that a read gives back.
+    /// Pages that a read returns.
     pub(crate) pages: Vec<Page>,
-    /// Pages that it waits for: to be read, or to become durable.
+    /// Pages that it waits for: reads, or pages that must become durable.
     pub(crate) pending: u32,
-    /// Pages that were let into the buffer.
+    /// Pages already in the buffer.
     pub(crate) admitted: u32,
     pub(crate) error: Option<DeviceError>,
 }
 
-/// A step to come; the earliest first, of several at one moment the one that was set first.
+/// A future step. The earliest goes first; of equal moments, the one set first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     moment: u64,
@@ -64,20 +64,20 @@ pub(crate) struct Host {
     under_way: u32,
     steps: BinaryHeap<Reverse<Due>>,
     steps_set: u64,
-    /// The controller takes no command before.
+    /// The controller takes no command before this moment.
     pub(crate) processor_free: u64,
-    /// The link carries nothing to the controller before.
+    /// The link carries nothing to the controller before this moment.
     pub(crate) inbound_free: u64,
-    /// The link carries nothing to the host before.
+    /// The link carries nothing to the host before this moment.
     pub(crate) outbound_free: u64,
-    /// Writes whose content is in the controller, in order of arrival, not wholly in the buffer yet.
+    /// Writes with their content in the controller but not all in the buffer, in order of arrival.
     pub(crate) arriving: VecDeque<Slot>,
     /// FLUSH requests, each with the newest ticket that it covers.
     pub(crate) flushes: VecDeque<(Slot, u64)>,
 }
 
 impl Host {
-    /// Takes a request in and gives its slot.
+    /// Takes a request in and returns its slot.
     pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> Slot {
         self.under_way += 1;
         let active =
@@ -104,7 +104,7 @@ impl Host {
         self.slots[slot.index()].as_mut().expect("a slot is used while its request is under way")
     }
 
-    /// What was asked by a request under way.
+    /// The request in a slot.
     pub(crate) fn request(&self, slot: Slot) -> &Request {
         &self.slots[slot.index()].as_ref().expect("a slot is used while its request is under way").request
     }
@@ -116,7 +116,7 @@ impl Host {
         self.slots[slot.index()].take().expect("a request ends once")
     }
 
-    /// Lets `step` happen to a request at `moment`.
+    /// Schedules `step` for a request at `moment`.
     pub(crate) fn at(&mut self, moment: u64, slot: Slot, step: Step) {
         self.steps_set += 1;
         self.steps.push(Reverse(Due { moment, number: self.steps_set, slot, step }));
@@ -128,7 +128,7 @@ impl Host {
         self.steps.peek().map(|Reverse(due)| due.moment)
     }
 
-    /// Takes the next step off.
+    /// Removes and returns the next step.
     pub(crate) fn next_step(&mut self) -> (Slot, Step) {
         let Reverse(due) = self.steps.pop().expect("a step was seen");
         (due.slot, due.step)

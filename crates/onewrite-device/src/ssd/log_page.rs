@@ -1,4 +1,4 @@
-//! Map-log page: the byte format of what makes the map durable. `docs/device-model.md` tells how it is used.
+//! Map-log page: the byte format that makes the map durable. `docs/device-model.md` describes its use.
 //!
 //! ```text
 //!    0  u32  magic "1WML"
@@ -12,9 +12,9 @@
 //!            or the entries of the segment: u32 flash page
 //! ```
 //!
-//! All numbers are little-endian. *Sealed* means: this page and those before it hold every map change up to the moment
-//! when the open blocks had as many pages as the page says. A flash page of all ones means that the logical page holds
-//! nothing, all ones but the last bit that its content is lost.
+//! All numbers are little-endian. *Sealed* means: this page and the pages before it hold every map change up to one
+//! moment. At that moment the open blocks had as many pages as the page says. A flash page of all ones means that the
+//! logical page holds nothing. All ones except the last bit means that its content is lost.
 
 use onewrite_block::{PAGE_SIZE, Page, PageBytes, crc32c};
 
@@ -33,16 +33,16 @@ pub(crate) const fn records_max(open_blocks: usize) -> usize {
     (PAGE_SIZE - HEADER_BYTES) / RECORD_BYTES - open_blocks
 }
 
-/// A block that takes pages, and how many of its pages the map covers.
+/// A block that takes pages, and the number of its pages that the map covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenBlock {
-    /// The block; none if there is none for this purpose.
+    /// The block; `None` if this role has no block.
     pub(crate) block: Option<FlashBlock>,
-    /// Its pages below this are in the map.
+    /// Pages below this index are in the map.
     pub(crate) covered: u32,
 }
 
-/// What a log page says.
+/// The content of a log page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Changes, in order; more follow before the next seal.
@@ -56,11 +56,11 @@ pub(crate) enum Content {
 /// A page of the map log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogPage {
-    /// Its place in the log.
+    /// Its number in the log.
     pub(crate) number: u64,
-    /// The sequence number that the next write would have got.
+    /// The sequence number of the next write at that moment.
     pub(crate) sequence: u64,
-    /// What it says.
+    /// Its content.
     pub(crate) content: Content,
 }
 
@@ -80,7 +80,7 @@ fn wide(bytes: &PageBytes, offset: usize) -> u64 {
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
 }
 
-/// Puts words from byte `start` on, and gives the byte behind them.
+/// Puts words from byte `start` on; returns the offset after them.
 fn put_words(bytes: &mut PageBytes, start: usize, words: impl Iterator<Item = u32>) -> usize {
     let mut offset = start;
     for word in words {
@@ -90,7 +90,7 @@ fn put_words(bytes: &mut PageBytes, start: usize, words: impl Iterator<Item = u3
     offset
 }
 
-/// `count` pairs of words from byte `start` on, unless they reach beyond the page.
+/// `count` pairs of words from byte `start` on; `None` if they exceed the page.
 fn pairs(bytes: &PageBytes, start: usize, count: usize) -> Option<impl Iterator<Item = [u32; 2]>> {
     let area = bytes.get(start..start + count.checked_mul(RECORD_BYTES)?)?;
     let half = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().expect("four bytes"));
@@ -141,7 +141,7 @@ impl LogPage {
         Page::new(bytes)
     }
 
-    /// The page in `bytes`, unless they are anything but a whole log page.
+    /// The page in `bytes`; `None` if they are not a whole log page.
     pub(crate) fn decode(bytes: &PageBytes) -> Option<LogPage> {
         if word(bytes, 0) != MAGIC || word(bytes, 4) != crc32c(!0, &bytes[8..]) {
             return None;

@@ -3,12 +3,12 @@
 //! ```text
 //!            oldest                       head
 //!   blank │ ▓▓▓▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓___ │ blank
-//!            └ erased once every segment was written whole behind it, and a seal too
+//!            └ erased when every segment and a seal were written again behind it
 //! ```
 //!
-//! Pages are programmed one at a time, each numbered one higher than the last. So a cut can tear the last one only, and
-//! all earlier pages are durable when a page is made. Segments are rewritten in turn, at such a pace that one round of
-//! the ring rewrites all of them: there is no checkpoint to wait for.
+//! Pages are programmed one at a time, each with the next number. So a cut can tear only the last one, and when a page
+//! is made, all earlier pages are durable. Segments are rewritten in turn. Their pace is such that one round of the
+//! ring rewrites all of them, so no checkpoint is needed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::host::Slot;
 use super::log_page::{Content, OpenBlock};
 use crate::address::{FlashBlock, each};
 
-/// Segments need rewriting at a pace of `segments` in this share of the ring.
+/// The pace rewrites all segments once while records fill `1 / ROUNDS` of the ring.
 const ROUNDS: u64 = 2;
 
 /// A block of the ring with pages.
@@ -41,23 +41,23 @@ pub(crate) struct MapLog {
     pub(crate) next_number: u64,
     /// Number of the newest sealed page.
     pub(crate) sealed_number: u64,
-    /// Number of the newest whole copy of each segment; 0 if there is none.
+    /// Page number of the newest whole copy of each segment; 0 if there is none.
     pub(crate) copied: Vec<u64>,
-    /// Whether the log holds anything of a segment.
+    /// Whether the log has data of a segment.
     pub(crate) touched: Vec<bool>,
-    /// Pages of the batch under way that are still to come.
+    /// Pages of the batch under way that are not written yet.
     pub(crate) pages: VecDeque<Content>,
-    /// Segments that must be written before the oldest block can go.
+    /// Segments that must be written before the oldest block can be erased.
     pub(crate) forced: VecDeque<u32>,
-    /// Whether a page is on its way.
+    /// Whether a page is under program.
     pub(crate) is_writing: bool,
     /// Whether a batch is under way.
     pub(crate) has_batch: bool,
-    /// Whether somebody needs a batch that begins later than now.
+    /// Whether a request needs a batch that starts later than now.
     pub(crate) is_wanted: bool,
-    /// Batches begun so far.
+    /// Number of batches started.
     pub(crate) batches_begun: u64,
-    /// Batches that are durable.
+    /// Number of durable batches.
     pub(crate) batches_durable: u64,
     /// The open blocks that the batch under way announces.
     pub(crate) announcing: Vec<OpenBlock>,
@@ -109,12 +109,12 @@ impl MapLog {
         self.used.back().map(|used| used.block)
     }
 
-    /// Notes that a page of records was written; segments have to follow at their pace.
+    /// Notes that a page of records was written. Segments must follow at their pace.
     pub(crate) fn owe(&mut self) {
         self.debt += self.copied.len() as u64;
     }
 
-    /// The segment whose turn it is to be written whole, if one is owed.
+    /// The next segment to write whole, if one is owed.
     pub(crate) fn take_owed(&mut self) -> Option<u32> {
         if let Some(segment) = self.forced.pop_front() {
             return Some(segment);
@@ -130,7 +130,7 @@ impl MapLog {
         None
     }
 
-    /// The segments of which the oldest block may still hold something.
+    /// The segments of which the oldest block may still have data.
     pub(crate) fn held_by_oldest(&self) -> Vec<u32> {
         let Some(second) = self.used.get(1) else { return Vec::new() };
         let is_held =

@@ -1,10 +1,10 @@
-//! Mapping: which flash page each logical page reads from, and the way back.
+//! Mapping: the flash page of each logical page, and the owners of each flash page.
 //!
 //! Invariants, verified by [`Mapping::check`]:
-//! 1. `forward[lpn] == ppn` exactly if `lpn` is an owner of `ppn`.
-//! 2. A flash page is *valid* exactly if it has an owner. Pages with several owners (SHARE) keep all of them in a side
-//!    table; their number is the page's reference count.
-//! 3. A change that the map log does not hold yet is in the dirty list, once.
+//! 1. `forward[lpn] == ppn` if and only if `lpn` is an owner of `ppn`.
+//! 2. A flash page is *valid* if and only if it has an owner. Pages with several owners (SHARE) keep all of them in a
+//!    side table; their number is the page's reference count.
+//! 3. A change that is not in the map log yet is in the dirty list, once.
 
 use rustc_hash::FxHashMap;
 
@@ -15,19 +15,19 @@ use crate::address::{Lpn, MapEntry, Numbering, Ppn, from};
 pub(crate) const NOTHING: MapEntry = MapEntry::NONE;
 /// The content is lost to a medium error; reads fail until it is written again.
 pub(crate) const LOST: MapEntry = MapEntry::MARK;
-/// In place of an owner: nobody.
+/// Marks a flash page without an owner.
 const NOBODY: Lpn = Lpn(u32::MAX);
-/// In place of an owner: several, see the side table.
+/// Marks a flash page with several owners; the side table has them.
 const SEVERAL: Lpn = Lpn(u32::MAX - 2);
 
-/// A change of the map: what a logical page comes to.
+/// A change of the map: a logical page and its new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Record {
     pub(crate) lpn: Lpn,
     pub(crate) entry: MapEntry,
 }
 
-/// A flash page whose content was copied to another one.
+/// A flash page, and the page to which its content was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
     pub(crate) source: Ppn,
@@ -74,13 +74,13 @@ impl Mapping {
         self.forward.get(lpn.index())
     }
 
-    /// Whether somebody reads from a flash page.
+    /// Whether a flash page has an owner.
     #[inline]
     pub(crate) fn is_valid(&self, ppn: Ppn) -> bool {
         self.owner.get(ppn.index()) != NOBODY
     }
 
-    /// The logical pages that read from a flash page, into `owners`.
+    /// Puts the owners of a flash page into `owners`.
     pub(crate) fn owners(&self, ppn: Ppn, owners: &mut Vec<Lpn>) {
         owners.clear();
         match self.owner.get(ppn.index()) {
@@ -90,7 +90,7 @@ impl Mapping {
         }
     }
 
-    /// How many logical pages read from a flash page.
+    /// Number of owners of a flash page.
     pub(crate) fn owner_count(&self, ppn: Ppn) -> usize {
         match self.owner.get(ppn.index()) {
             NOBODY => 0,
@@ -99,7 +99,7 @@ impl Mapping {
         }
     }
 
-    /// Takes every owner off a page although they go on reading from it: what a broken rule asks for.
+    /// Removes every owner of a page although they still map to it. Only a broken rule needs this.
     pub(crate) fn disown(&mut self, ppn: Ppn) {
         self.several.remove(&ppn);
         self.owner.set(ppn.index(), NOBODY);
@@ -112,9 +112,9 @@ impl Mapping {
         (owner < SEVERAL).then_some(owner)
     }
 
-    /// Makes `lpn` read from `entry` and gives the flash page that lost its last owner by that.
+    /// Maps `lpn` to `entry`; returns the flash page that lost its last owner by this.
     ///
-    /// The change is *not* put on the dirty list: recovery repeats what the log already holds.
+    /// The change is *not* put on the dirty list: recovery repeats changes that the log already has.
     #[inline]
     pub(crate) fn point(&mut self, lpn: Lpn, entry: MapEntry) -> Option<Ppn> {
         let before = self.forward.get(lpn.index());
@@ -131,14 +131,14 @@ impl Mapping {
         }
     }
 
-    /// [`Mapping::point`] for a change that has to reach the log.
+    /// [`Mapping::point`] for a change that must reach the log.
     #[inline]
     pub(crate) fn change(&mut self, lpn: Lpn, entry: MapEntry) -> Option<Ppn> {
         self.mark_dirty(lpn);
         self.point(lpn, entry)
     }
 
-    /// Lets every owner of `source` read from `target`, a page without owners; the changes have to reach the log.
+    /// Maps every owner of `source` to `target`, a page without owners. The changes must reach the log.
     pub(crate) fn move_all(&mut self, Move { source, target }: Move) {
         let owner = self.owner.get(source.index());
         self.owner.set(target.index(), owner);
@@ -167,7 +167,7 @@ impl Mapping {
         }
     }
 
-    /// Takes an owner off a page; true if it was the last one.
+    /// Removes an owner of a page; true if it was the last one.
     fn remove_owner(&mut self, ppn: Ppn, lpn: Lpn) -> bool {
         if self.owner.get(ppn.index()) != SEVERAL {
             self.owner.set(ppn.index(), NOBODY);
@@ -190,24 +190,24 @@ impl Mapping {
         }
     }
 
-    /// Number of changes that the log does not hold.
+    /// Number of changes that are not in the log.
     pub(crate) fn dirty_count(&self) -> usize {
         self.dirty.len()
     }
 
-    /// The changes that the log does not hold, with what they come to; the list is empty afterwards.
+    /// Takes the changes that are not in the log, with their entries. The list is empty afterwards.
     pub(crate) fn take_dirty(&mut self) -> Vec<Record> {
         let dirty = std::mem::take(&mut self.dirty);
         dirty.iter().for_each(|&lpn| self.is_dirty.remove(lpn.index()));
         dirty.into_iter().map(|lpn| self.record(lpn)).collect()
     }
 
-    /// What a logical page comes to.
+    /// The present entry of a logical page.
     pub(crate) fn record(&self, lpn: Lpn) -> Record {
         Record { lpn, entry: self.get(lpn) }
     }
 
-    /// Logical pages with changes that the log does not hold.
+    /// Logical pages with changes that are not in the log.
     pub(crate) fn dirty(&self) -> &[Lpn] {
         &self.dirty
     }
@@ -223,7 +223,7 @@ impl Mapping {
         }
     }
 
-    /// Verifies the invariants and that `valid` counts the valid pages of each block.
+    /// Verifies the invariants, and that `valid` gives the number of valid pages of each block.
     pub(crate) fn check(&self, valid: &[u32], numbering: impl Numbering) -> Result<(), String> {
         let mut owners = Vec::new();
         let (mut references, mut owned) = (0_u64, 0_u64);

@@ -1,9 +1,8 @@
-//! Map flow: how changes of the map become durable.
+//! Map flow: makes changes of the map durable.
 //!
-//! A *batch* is everything that the map log has to learn at one moment: the dirty map, the open blocks with their
-//! numbers of programmed pages (the *seal*), and the SHAREs that are ready. A request that
-//! needs durability joins the next batch, so requests of one moment share its pages. Segments that are due follow a
-//! batch.
+//! A *batch* is everything that the map log needs at one moment: the dirty map, the open blocks with their numbers of
+//! programmed pages (the *seal*), and the SHAREs that are ready. A request that needs durability joins the next batch.
+//! So requests of one moment share its pages. Segments that are due follow a batch.
 //!
 //! ```text
 //!   wanted ──begin──► records, records, …, sealed (+ shares) ──all durable──► waiters end, blocks are announced,
@@ -22,7 +21,7 @@ use super::oob::Oob;
 use crate::address::{Lpn, each};
 
 impl Ssd {
-    /// Makes a blank device into one that recovery understands, before it is first switched on.
+    /// Prepares a blank device, so that recovery understands it. Runs before the device is first switched on.
     pub(super) fn format(&mut self) {
         for die in 0..self.dies.len() {
             self.choose_next(die, Stream::Host);
@@ -46,7 +45,7 @@ impl Ssd {
         blocks.map(|block| OpenBlock { block, covered: block.map_or(0, covered) }).collect()
     }
 
-    /// Notes that the log durably names these open blocks.
+    /// Notes that the durable log names these open blocks.
     pub(super) fn announced(&mut self, open: &[OpenBlock]) {
         for (die, open) in self.dies.iter_mut().zip(open.chunks_exact(4)) {
             die.host.is_announced |= die.host.next.is_some() && die.host.next == open[1].block;
@@ -54,7 +53,7 @@ impl Ssd {
         }
     }
 
-    /// Opens a further block of the log.
+    /// Opens another block of the log.
     fn advance_head(&mut self) {
         let block = self.log.blank.pop().expect("a blank block was seen");
         self.log.used.push_back(UsedBlock { block, first_number: self.log.next_number });
@@ -64,7 +63,7 @@ impl Ssd {
         self.log.head().is_none_or(|head| self.flash.is_full(head))
     }
 
-    /// Lets the next page of the log be programmed, if there is one and nothing is in the way.
+    /// Starts the program of the next page of the log, if there is one and a block has room.
     pub(super) fn write_log(&mut self) {
         if self.log.is_writing || (self.head_is_full() && self.log.blank.is_empty()) {
             return;
@@ -118,7 +117,7 @@ impl Ssd {
         self.note_touched();
     }
 
-    /// Adds the SHAREs that are ready behind the last records, each whole on one page.
+    /// Adds the ready SHAREs behind the last records. All pairs of a SHARE are on one page.
     fn add_shares(&mut self, open: &[OpenBlock], records: &mut Vec<Record>) {
         for (slot, pairs) in self.take_ready_shares() {
             match self.apply_share(&pairs) {
@@ -192,7 +191,7 @@ impl Ssd {
         }
     }
 
-    /// Keeps two blank blocks in the ring: erases the oldest block, or has copied what it still holds.
+    /// Keeps two blank blocks in the ring: erases the oldest block, or forces copies of the segments that need it.
     pub(super) fn reclaim_log(&mut self) {
         if self.log.blank.len() >= 2 || self.log.erasing.is_some() || self.log.used.len() < 2 {
             return;

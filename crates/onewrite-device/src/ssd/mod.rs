@@ -1,4 +1,4 @@
-//! The emulated SSD. `docs/device-model.md` describes the whole; the parts are
+//! The emulated SSD. `docs/device-model.md` describes the whole. Its parts are
 //!
 //! ```text
 //!   host        requests, controller, link              durable:   nand (pages, OOB, erase counts)
@@ -10,8 +10,8 @@
 //!   schedule, die       what each die does next, and how long it takes
 //! ```
 //!
-//! Its one idea: state changes when an event happens and at no other time, and every event is a cut point. A power cut
-//! therefore only has to decide what the dies' operations under way leave behind, and to forget all but the flash.
+//! Its one idea: state changes only when an event happens, and every event is a cut point. So a power cut only decides
+//! the effect of the dies' operations under way, and forgets everything except the flash.
 
 pub(crate) mod backing;
 pub(crate) mod blocks;
@@ -84,9 +84,10 @@ pub struct Ssd {
     log: MapLog,
     buffer: Buffer,
     stale: Stale,
-    /// Logical pages of which a version is being programmed: until that ends they cannot be trimmed or shared over.
+    /// Logical pages with a version under program. Until the program ends they cannot be trimmed or be targets of a
+    /// SHARE.
     locked: BitSet,
-    /// Requests that wait until a version of a logical page, or a newer one, is in flash.
+    /// Requests that wait until this or a newer version of a logical page is in flash.
     waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,
     /// Number of the next version written to flash.
     sequence: u64,
@@ -95,11 +96,11 @@ pub struct Ssd {
     dies: Vec<Die>,
     channels: Vec<u64>,
     timeline: Timeline,
-    /// The die that was last given pages of the host.
+    /// The die that last got pages of the host.
     last_die: usize,
-    /// Dies that do nothing, one bit each.
+    /// Idle dies, one bit each.
     idle: u64,
-    /// Dies that got work while another one was being started, one bit each.
+    /// Dies that got work while another one was started, one bit each.
     kicked: u64,
 
     rules: Rc<dyn Rules>,
@@ -162,10 +163,10 @@ impl Ssd {
         }
     }
 
-    /// The device whose flash `backing` holds: formatted if the file is blank, else recovered as after a power cut.
+    /// The device with its flash in `backing`. If the file is blank, formats it; else recovers as after a power cut.
     ///
     /// # Errors
-    /// What is wrong with the file, or why its content cannot be recovered.
+    /// The error of the file, or why its content cannot be recovered.
     pub(crate) fn with_backing(model: Model, backing: Backing) -> Result<(Ssd, Option<RecoveryReport>), String> {
         let (pages_per_block, is_blank) = (model.shape.pages_per_block, backing.is_blank());
         let flash = Flash::backed(backing, pages_per_block).map_err(|error| error.to_string())?;
@@ -179,7 +180,7 @@ impl Ssd {
         Ok((ssd, Some(report)))
     }
 
-    /// Begins time and counters anew; nothing must be under way.
+    /// Restarts time and counters; nothing may be under way.
     pub(crate) fn begin_anew(&mut self) {
         assert!(self.next_moment().is_none() && self.host.under_way() == 0, "the device is at work");
         self.now = 0;
@@ -189,17 +190,17 @@ impl Ssd {
         self.counters = Counters::default();
     }
 
-    /// Its flash, for reports.
+    /// The shape of its flash, for reports.
     pub fn shape(&self) -> Shape {
         self.model.shape
     }
 
-    /// The same device under other rules, for tests that show what a broken rule does.
+    /// The same device with other rules; for tests that show the effect of a broken rule.
     pub fn with_rules(self, rules: Rc<dyn Rules>) -> Ssd {
         Ssd { rules, ..self }
     }
 
-    /// What goes on inside at the moment, for statistics of cuts.
+    /// The present internal work, for statistics of cuts.
     pub fn under_way(&self) -> UnderWay {
         let is_doing = |activity| self.dies.iter().any(|die| die.activity == activity);
         UnderWay {
@@ -211,7 +212,7 @@ impl Ssd {
         }
     }
 
-    /// Passes a cut point; true if the power goes there.
+    /// Passes a cut point; true if the power fails there.
     fn passes_cut_point(&mut self) -> bool {
         self.cut_points += 1;
         self.is_dark |= self.armed == Some(self.cut_points);
@@ -238,7 +239,7 @@ impl Ssd {
         }
     }
 
-    /// Lets the host learn now that a request has ended.
+    /// Completes a request for the host now.
     fn finish(&mut self, slot: Slot) {
         self.host.at(self.now, slot, Step::Done);
     }
@@ -305,22 +306,22 @@ impl Device for Ssd {
     }
 }
 
-/// What goes on inside a device; see [`Ssd::under_way`].
+/// Internal work of a device; see [`Ssd::under_way`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnderWay {
-    /// Valid pages of a victim are being moved.
+    /// Valid pages of a victim move.
     pub collection: bool,
-    /// A page of the map log is being programmed, or a block of it erased.
+    /// A page of the map log is under program, or a block of it under erase.
     pub map_log: bool,
-    /// The map-log page of a SHARE is being programmed.
+    /// The map-log page of a SHARE is under program.
     pub share: bool,
-    /// A block is being erased.
+    /// A block is under erase.
     pub erase: bool,
-    /// Pages of the buffer are being programmed.
+    /// Pages of the buffer are under program.
     pub eviction: bool,
 }
 
-/// Pairs that fit a sealed page of the map log: the bound of one SHARE.
+/// Most pairs of one SHARE: as many as fit a sealed page of the map log.
 pub(crate) fn share_pairs_max(shape: &Shape) -> u32 {
     log_page::records_max(shape.dies as usize * 4) as u32
 }

@@ -1,63 +1,63 @@
-//! Model: what an SSD is, in the units in which it computes; made from a profile, never changed afterwards.
+//! Model: the constants of an SSD, in the units of its computation. A profile makes it; it never changes.
 
 use onewrite_block::{EvictionOrder, Geometry};
 
 use super::shape::Shape;
 
-/// How long things take, in nanoseconds.
+/// Times of operations, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Timing {
-    /// From submission until the controller has understood a command.
+    /// From submission until the controller understands a command.
     pub(crate) command: u64,
-    /// From one command to the next at least; the controller's processor.
+    /// Shortest time from one command to the next, by the controller's processor.
     pub(crate) command_interval: u64,
-    /// A page over the host link.
+    /// Transfer of a page over the host link.
     pub(crate) link_page: u64,
     /// Whether the link carries both directions at once.
     pub(crate) link_is_duplex: bool,
     /// Sensing a page.
     pub(crate) read: u64,
-    /// Programming, by kind of page in turn: one number for SLC, two for MLC, three for TLC, four for QLC.
+    /// Programming, for each kind of page in turn: one number for SLC, two for MLC, three for TLC, four for QLC.
     pub(crate) program: Vec<u64>,
-    /// Interrupting a program or an erase for a read, and going on afterwards; none if the flash cannot.
+    /// Interrupting a program or an erase for a read, and resuming it; `None` if the flash cannot.
     pub(crate) suspend: Option<u64>,
     /// Erasing a block.
     pub(crate) erase: u64,
-    /// A page over a channel.
+    /// Transfer of a page over a channel.
     pub(crate) channel_page: u64,
-    /// A TRIM, whatever its length.
+    /// A TRIM of any length.
     pub(crate) trim: u64,
-    /// A FLUSH beside the programs that it needs.
+    /// A FLUSH without its programs.
     pub(crate) flush: u64,
 }
 
-/// How the FTL chooses what to collect.
+/// How the FTL chooses its victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VictimPolicy {
     /// Fewest valid pages.
     Greedy,
-    /// Most gain for its cost: age × free share / (2 × valid share). Source: Kawaguchi et al., USENIX 1995.
+    /// Best ratio of gain to cost: age × free share / (2 × valid share). Source: Kawaguchi et al., USENIX 1995.
     CostBenefit,
-    /// Fewest valid pages among this number of blocks that were closed first. Source: Hu et al., SYSTOR 2009.
+    /// Fewest valid pages among this number of blocks closed first. Source: Hu et al., SYSTOR 2009.
     Windowed(usize),
 }
 
-/// Everything that stays the same during the life of a device.
+/// Everything that stays constant during the life of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) geometry: Geometry,
     pub(crate) shape: Shape,
     pub(crate) timing: Timing,
-    /// Pages written after which the first may have left the buffer.
+    /// The first page may leave the buffer after this many pages written.
     pub(crate) eviction_begins: u64,
-    /// Pages written after which all earlier ones have left the buffer.
+    /// All earlier pages have left the buffer after this many pages written.
     pub(crate) eviction_certain: u64,
     /// Whether a capacitor saves the buffer and the map in a power cut.
     pub(crate) has_capacitor: bool,
-    /// A die collects while it has no more free blocks than this.
+    /// A die collects while it has fewer free blocks than this.
     pub(crate) collect_below: usize,
     pub(crate) victim_policy: VictimPolicy,
-    /// Static wear levelling begins where the erase counts of a die differ by more; none without it.
+    /// Static wear levelling starts if the erase counts of a die differ by more than this; `None` for no levelling.
     pub(crate) wear_spread_max: Option<u32>,
 }
 

@@ -1,15 +1,15 @@
-//! Flash: what stays when the power goes. Blocks of pages with their out-of-band areas and erase counts.
+//! Flash: the state that survives a power cut. Blocks of pages with their out-of-band areas and erase counts.
 //!
 //! Invariants, asserted here because the layers above must never break them:
 //! 1. Pages of a block are programmed in ascending order, each once between two erases.
-//! 2. What a page's out-of-band area says was written together with the page.
+//! 2. A page's out-of-band area is written together with the page.
 //!
 //! ```text
 //!   blank ──program──► good ──erase──► blank        a cut during a program: good, torn or blank
 //!                      torn ──erase──► blank        a cut during an erase: the old pages, all torn, or blank
 //! ```
 //!
-//! A block that was never programmed takes no memory for its pages; forks share blocks until either changes one.
+//! A block without programmed pages takes no memory for pages. Forks share a block until one of them changes it.
 
 use std::io;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub(crate) struct FlashPage {
     pub(crate) oob: Oob,
 }
 
-/// A block: its pages that are not blank, and what an erase does not change.
+/// A block: its pages that are not blank, and the state that survives an erase.
 #[derive(Clone, Debug, Default)]
 struct Cells {
     pages: Vec<FlashPage>,
@@ -37,7 +37,7 @@ struct Cells {
     is_bad: bool,
 }
 
-/// All blocks of a device. A clone lives in memory, also if its origin lives in a file.
+/// All blocks of a device. A clone lives in memory, even if its origin lives in a file.
 #[derive(Debug)]
 pub(crate) struct Flash {
     blocks: Vec<Rc<Cells>>,
@@ -66,10 +66,10 @@ impl Flash {
         Flash { blocks: vec![blank; blocks as usize], pages_per_block, backing: None }
     }
 
-    /// The flash that a file holds; content stays there until it is read.
+    /// The flash in a file. Content stays there until it is read.
     ///
     /// # Errors
-    /// What the system says, or what is damaged.
+    /// The system's error, or the damage.
     pub(crate) fn backed(backing: Backing, pages_per_block: u32) -> io::Result<Flash> {
         let mut blocks = Vec::new();
         for (block, entry) in from(FlashBlock(0)).zip(backing.blocks()?) {
@@ -80,12 +80,12 @@ impl Flash {
         Ok(Flash { blocks, pages_per_block, backing: Some(backing) })
     }
 
-    /// What went wrong with the file behind the flash, once.
+    /// The first error of the file behind the flash; a second call returns `None`.
     pub(crate) fn take_error(&self) -> Option<String> {
         self.backing.as_ref()?.take_error()
     }
 
-    /// Makes what was programmed survive a crash of the host.
+    /// Makes programmed pages survive a crash of the host.
     pub(crate) fn sync(&self) {
         self.backing.iter().for_each(Backing::sync);
     }
@@ -107,10 +107,10 @@ impl Flash {
         self.backing.is_none() && self.blocks[block.index()].pages[page as usize].content.takes_memory()
     }
 
-    /// Forgets the content of a page that nobody will read again; the page stays programmed and keeps its out-of-band
+    /// Drops the content of a page that nobody will read again. The page stays programmed and keeps its out-of-band
     /// area.
     ///
-    /// A block that a fork shares is left as it is: the fork would hold the bytes all the same.
+    /// No-op if a fork shares the block: the fork would keep the bytes anyway.
     pub(crate) fn drop_payload(&mut self, block: FlashBlock, page: u32) {
         if let Some(block) = Rc::get_mut(&mut self.blocks[block.index()])
             && let Some(page) = block.pages.get_mut(page as usize)
@@ -142,22 +142,22 @@ impl Flash {
         self.blocks[block.index()].pages.len() as u32
     }
 
-    /// Whether a block takes no more pages before it is erased.
+    /// Whether a block takes no more pages before an erase.
     pub(crate) fn is_full(&self, block: FlashBlock) -> bool {
         self.programmed(block) == self.pages_per_block
     }
 
-    /// How often a block was erased.
+    /// Erase count of a block.
     pub(crate) fn erase_count(&self, block: FlashBlock) -> u32 {
         self.blocks[block.index()].erase_count
     }
 
-    /// Whether a block carries the mark of a bad one.
+    /// Whether a block has the mark of a bad block.
     pub(crate) fn is_bad(&self, block: FlashBlock) -> bool {
         self.blocks[block.index()].is_bad
     }
 
-    /// Marks a block bad; it is never programmed or erased again.
+    /// Marks a block bad. It is never programmed or erased again.
     pub(crate) fn mark_bad(&mut self, block: FlashBlock) {
         self.block_mut(block).is_bad = true;
         self.write_entry(block);
@@ -197,12 +197,12 @@ impl Flash {
         self.write_entry(block);
     }
 
-    /// Leaves every page of a block unreadable, as an interrupted erase does.
+    /// Makes every page of a block unreadable, as an interrupted erase does.
     pub(crate) fn tear_block(&mut self, block: FlashBlock) {
         (0..self.programmed(block)).for_each(|page| self.tear_page(block, page));
     }
 
-    /// Leaves one page unreadable.
+    /// Makes one page unreadable.
     pub(crate) fn tear_page(&mut self, block: FlashBlock, page: u32) {
         self.block_mut(block).pages[page as usize] = FlashPage { content: Page::ZEROS, oob: Oob::TORN };
         self.write_page(block, page);

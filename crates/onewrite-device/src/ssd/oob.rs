@@ -1,15 +1,15 @@
-//! Out-of-band area: what stands beside the content of a flash page and is programmed with it.
+//! Out-of-band area: the data beside the content of a flash page, programmed together with it.
 
 use crate::address::Lpn;
 
-/// What a programmed page is for.
+/// The role of a programmed page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     /// The content of a logical page.
     Page(Lpn),
     /// A page of the map log.
     Map,
-    /// Nothing that can be read: its program or erase was interrupted.
+    /// Unreadable: its program or erase was interrupted.
     Torn,
 }
 
@@ -17,7 +17,7 @@ impl Holds {
     const TORN: u32 = u32::MAX;
     const MAP: u32 = u32::MAX - 1;
 
-    /// The word that stands for it in a file.
+    /// The word for it in a file.
     pub(crate) const fn word(self) -> u32 {
         match self {
             Holds::Page(lpn) => lpn.0,
@@ -26,7 +26,7 @@ impl Holds {
         }
     }
 
-    /// What a word in a file stands for.
+    /// The meaning of a word in a file.
     pub(crate) const fn of_word(word: u32) -> Holds {
         match word {
             Holds::TORN => Holds::Torn,
@@ -36,12 +36,12 @@ impl Holds {
     }
 }
 
-/// What the out-of-band area of a page says.
+/// The data in the out-of-band area of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Oob {
-    /// What the page is for.
+    /// The role of the page.
     pub(crate) holds: Holds,
-    /// Version of the content: higher is newer. A moved page keeps the number it was first written with.
+    /// Version of the content: higher is newer. A moved page keeps the version of its first write.
     pub(crate) sequence: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Past: a device is aged by requests, in its own time.
+//! Past: requests give a device its past, in its own time.
 
 use onewrite_block::{Cause, Device, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Request, Token};
 
@@ -36,7 +36,7 @@ struct Run {
     pages: u64,
 }
 
-/// Writes zeros to runs of pages, as many at once as the queue holds.
+/// Writes zeros to runs of pages, with a full queue.
 fn write_all(device: &mut dyn PowerCut, now: &mut Nanos, runs: impl Iterator<Item = Run>) {
     let depth = device.geometry().queue_depth;
     let mut free: Vec<u32> = (0..depth).collect();

@@ -1,7 +1,7 @@
-//! Reads: from the buffer, from flash, or zeros where nothing was written.
+//! Reads: from the buffer, from flash, or zeros if nothing was written.
 //!
-//! The content of a read is fixed when the command is understood; the die then only takes its time. So a page that
-//! moves meanwhile needs no pin, and a read under way may give old or new content, as the contract allows.
+//! The content of a read is fixed when its command is understood; the die then only takes its time. So a page that
+//! moves meanwhile needs no pin. A read under way may give old or new content, as the contract allows.
 
 use std::ops::Range;
 
@@ -78,7 +78,7 @@ impl Ssd {
         self.start_dies();
     }
 
-    /// Lets a die read a page and gives what it will find.
+    /// Lets a die read a page; returns the content of the page now.
     fn sense(&mut self, slot: Slot, lpn: Lpn, ppn: Ppn) -> Page {
         let (block, page) = self.model.shape.place(ppn);
         let found = self.flash.page(block, page).expect("a mapped page is programmed");

@@ -1,17 +1,18 @@
-//! Recovery: makes everything volatile anew from what the flash says, and writes nothing but erases of torn log blocks.
+//! Recovery: rebuilds all volatile state from the flash. It writes nothing except erases of torn log blocks.
 //!
-//! 1. All pages of the map log, in the order of their numbers: records change the map, a segment replaces a piece of
-//!    it, the last seal names the open blocks.
-//! 2. The out-of-band areas of the open blocks' pages that the seal does not cover: a page counts if its version is
-//!    newer than that of the page which the map names.
-//!    A device without such hints (`Geometry::oob_hints`) skips this: what the map log does not name is gone.
-//! 3. What a capacitor saved.
+//! 1. It reads all pages of the map log in the order of their numbers. Records change the map; a segment replaces a
+//!    piece of it; the last seal names the open blocks.
+//! 2. It reads the out-of-band areas of the open blocks' pages that the seal does not cover. A page counts if its
+//!    version is newer than the version of the page in the map.
+//!    A device without such hints (`Geometry::oob_hints`) skips this step: it loses pages that the map log does not
+//!    name.
+//! 3. It loads the state that a capacitor saved.
 //!
-//! That the scan cannot undo a durable trim or half a SHARE is the work of the running device: while a version of a
-//! logical page is being programmed, that page is neither trimmed nor shared over, so every page beyond a seal is newer
-//! than what the seal says (or a moved copy of it, which has the same version and loses).
+//! The scan cannot undo a durable trim or half a SHARE. The running device ensures this: while a version of a logical
+//! page is under program, that page is not trimmed and is no target of a SHARE. So every page beyond a seal is newer
+//! than the seal's map (or it is a moved copy, which has the same version and loses).
 //!
-//! Since nothing is written, a cut at any step leaves recovery to begin again.
+//! Recovery writes nothing, so after a cut at any step it can start again.
 
 use onewrite_block::{DeviceError, Nanos, RecoveryReport};
 
@@ -28,11 +29,11 @@ use super::oob::{Holds, Oob};
 use super::stale::Stale;
 use crate::address::{FlashBlock, Lpn, MapEntry, Ppn, each, from};
 
-/// What the flash says, before it becomes the state of a device.
+/// The findings in flash, before they become the state of a device.
 struct Found {
-    /// What each logical page comes to.
+    /// The map entry of each logical page.
     entries: Vec<MapEntry>,
-    /// Logical pages that the map log does not say this of.
+    /// Logical pages with an entry that the map log does not have.
     changed: Vec<Lpn>,
     open: Vec<OpenBlock>,
     sequence: u64,
@@ -199,7 +200,8 @@ impl Ssd {
         Ok(())
     }
 
-    /// Takes a page beyond the seal for the newest of its logical page, if its version says so.
+    /// If the version of a page beyond the seal is newer than the known one, takes it as the newest of its logical
+    /// page.
     fn consider(&self, sequence: u64, ppn: Ppn, lpn: Lpn, found: &mut Found) {
         found.sequence = found.sequence.max(sequence + 1);
         if let Some(known) = found.entries[lpn.index()].page() {
@@ -214,7 +216,7 @@ impl Ssd {
         found.report.pages_recovered += 1;
     }
 
-    /// Makes what was found the state of the device.
+    /// Makes the findings the state of the device.
     fn take_on(&mut self, found: &mut Found) {
         self.sequence = found.sequence;
         for (lpn, entry) in from(Lpn(0)).zip(std::mem::take(&mut found.entries)) {
@@ -226,7 +228,7 @@ impl Ssd {
         each(self.model.shape.data_range()).for_each(|block| self.sort_out(block));
     }
 
-    /// Lets a logical page read from the flash page that was found, if that one can be read.
+    /// Maps a logical page to the flash page found; [`LOST`] if that page cannot be read.
     fn take_entry(&mut self, lpn: Lpn, entry: MapEntry, found: &mut Found) {
         match entry.page() {
             None if entry == NOTHING => (),
@@ -252,7 +254,7 @@ impl Ssd {
         }
     }
 
-    /// A page that failed to be read after the map log named it.
+    /// Whether the page is unreadable although the map log names it.
     fn is_torn(&self, ppn: Ppn) -> bool {
         let (block, page) = self.model.shape.place(ppn);
         self.flash.page(block, page).is_none_or(|found| self.page_in(found.oob).is_none())
@@ -265,7 +267,7 @@ impl Ssd {
         }
     }
 
-    /// The blocks of a stream as the seal names them, those that still take pages.
+    /// The blocks of a stream that the seal names and that still take pages.
     fn take_front(&mut self, active: Option<FlashBlock>, next: Option<FlashBlock>) -> Front {
         let usable = |block: &FlashBlock| !self.flash.is_full(*block) && !self.flash.is_bad(*block);
         let (active, next) = (active.filter(usable), next.filter(usable));
@@ -277,7 +279,7 @@ impl Ssd {
         }
     }
 
-    /// Finds out what a block is for that is not open.
+    /// Finds the role of a block that is not open.
     fn sort_out(&mut self, block: FlashBlock) {
         if self.flash.is_bad(block) {
             return self.sort_out_bad(block);
@@ -318,7 +320,7 @@ impl Ssd {
         }
     }
 
-    /// Log pages are read one after another, out-of-band areas on all dies at once.
+    /// Time of the recovery: log pages are read one after another, out-of-band areas on all dies at once.
     fn recovery_time(&self, found: &Found) -> Nanos {
         let timing = &self.model.timing;
         let one = timing.read + timing.channel_page;

@@ -1,8 +1,8 @@
-//! Schedule: what a die does next, and what happens when it has done it.
+//! Schedule: chooses the next operation of a die, and handles its end.
 //!
 //! Order at an idle die: pages of the map log (others wait for them), reads of the host, then collector and host
-//! programs in turn; the collector alone when free blocks run out. Each operation holds the die to its end; pages cross
-//! the channel one operation after another.
+//! programs in turn. If free blocks run out, the collector runs alone. Each operation holds the die to its end. Pages
+//! cross the channel one operation after another.
 
 use onewrite_block::Page;
 
@@ -16,7 +16,7 @@ use super::oob::Oob;
 use crate::address::FlashBlock;
 
 impl Ssd {
-    /// Gives every idle die something to do; the die after the one that was last given host pages comes first.
+    /// Gives work to every idle die. The die after the one that last got host pages comes first.
     pub(super) fn start_dies(&mut self) {
         let count = self.dies.len();
         for step in 1..=count {
@@ -27,7 +27,7 @@ impl Ssd {
         }
     }
 
-    /// Starts the dies that got a page or an erase of the map log since.
+    /// Starts the dies that got a page or an erase of the map log meanwhile.
     pub(super) fn start_kicked(&mut self) {
         while self.kicked != 0 {
             let die = self.kicked.trailing_zeros() as usize;
@@ -36,7 +36,7 @@ impl Ssd {
         }
     }
 
-    /// Gives a die something to do, if it is idle and anything is to be done.
+    /// Gives work to a die, if it is idle and there is work.
     pub(super) fn start_die(&mut self, die: usize) {
         if self.idle >> die & 1 == 0 {
             return;
@@ -66,7 +66,7 @@ impl Ssd {
         }
     }
 
-    /// Interrupts a program or erase of a die for a read that waits there, if its flash can.
+    /// Interrupts a program or erase of a die for a waiting read, if its flash can.
     pub(super) fn suspend(&mut self, die: usize) {
         let state = &mut self.dies[die];
         let can =
@@ -89,7 +89,7 @@ impl Ssd {
         self.begin(die, activity, Some(block), self.now + overhead + left);
     }
 
-    /// Lets a die begin an operation, a program or erase on `block`, that ends (or goes on) at `moment`.
+    /// Starts an operation of a die: a program or erase on `block`, or a read. It ends (or continues) at `moment`.
     pub(super) fn begin(&mut self, die: usize, activity: Activity, block: Option<FlashBlock>, moment: u64) {
         if self.recorded.is_some() {
             self.note_operation(die, activity, moment);
@@ -106,7 +106,7 @@ impl Ssd {
         self.timeline.set(die, super::events::NEVER);
     }
 
-    /// Reserves the channel of a die for `pages` pages; gives the moment when they have crossed it.
+    /// Reserves the channel of a die for `pages` pages; returns the moment at which they have crossed it.
     fn cross_channel(&mut self, die: usize, pages: u32) -> u64 {
         let channel = &mut self.channels[self.model.shape.channel_of(die)];
         *channel = (*channel).max(self.now) + u64::from(pages) * self.model.timing.channel_page;
@@ -120,7 +120,7 @@ impl Ssd {
         self.begin(die, Activity::MapProgram, Some(head), end);
     }
 
-    /// Senses the next host page and those behind it that lie in the same row of all planes.
+    /// Senses the next host page, and the next ones in the queue if they are in the same row of all planes.
     fn begin_host_read(&mut self, die: usize) {
         let planes = self.model.shape.planes;
         let die_state = &mut self.dies[die];
@@ -153,7 +153,7 @@ impl Ssd {
             self.last_die = die;
             return true;
         }
-        // Tombstones may have left, and nothing else will tell those who wait for that.
+        // Tombstones may have left the buffer; only this code can notify the requests that wait for that.
         self.advance_flushes();
         self.admit_arrived();
         self.write_log();
@@ -166,7 +166,7 @@ impl Ssd {
         planes - self.flash.programmed(block) % planes
     }
 
-    /// Programs what the die has been loaded with; false if that is nothing.
+    /// Programs the cargo of the die; false if it has none.
     pub(super) fn begin_program(&mut self, die: usize, block: FlashBlock) -> bool {
         let pages = self.dies[die].cargo.len() as u32;
         if pages == 0 {
@@ -177,7 +177,7 @@ impl Ssd {
         true
     }
 
-    /// The moment set for a die has come.
+    /// The event of a die at its set moment.
     pub(super) fn die_event(&mut self, die: usize) {
         if !matches!(self.dies[die].activity, Activity::ReadArray | Activity::ReadBus) {
             self.dies[die].suspensions = 0;
@@ -249,7 +249,7 @@ impl Ssd {
         }
     }
 
-    /// A page could not be programmed: it is torn, and what it came from is still there.
+    /// A page could not be programmed. It is torn; its source still exists.
     fn put_back(&mut self, die: usize, block: FlashBlock, cargo: &Cargo) {
         self.flash.program(block, Page::ZEROS, Oob::TORN);
         self.locked.remove(cargo.lpn.index());

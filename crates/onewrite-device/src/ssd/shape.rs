@@ -1,12 +1,12 @@
-//! Shape: how many channels, dies, blocks and pages an SSD of a given capacity has.
+//! Shape: the number of channels, dies, blocks and pages of an SSD with a given capacity.
 //!
-//! A *page* is 4 KiB: the unit of the map and of a flash page. Where real flash has larger pages, that is stated as
-//! more planes: a die programs up to `planes` consecutive pages of one block in one operation. A *block* is what one
-//! erase takes: the same block of all planes of a die. Block `n` lies on die `n % dies`, die `n` on channel
-//! `n % channels`, so that consecutive numbers lie on different channels.
+//! A *page* is 4 KiB: the unit of the map and of a flash page. Larger pages of real flash count as more planes: a die
+//! programs up to `planes` consecutive pages of one block in one operation. A *block* is the unit of erase: the same
+//! block of all planes of a die. Block `n` is on die `n % dies`, die `n` on channel `n % channels`. So consecutive
+//! numbers are on different channels.
 //!
-//! Small devices keep the profile's planes and shrink blocks, then dies, so that every die still has enough blocks
-//! for its open ones, its spare ones and a choice of victims. The map log has blocks of its own behind the others.
+//! Small devices keep the profile's planes. They get smaller blocks, then fewer dies, so that every die has enough
+//! blocks: open ones, spare ones and a choice of victims. The map log has its own blocks after the others.
 
 use std::ops::Range;
 
@@ -17,19 +17,19 @@ use super::log_page::SEGMENT_ENTRIES;
 use crate::address::{Aligned, FlashBlock, Numbering, Ppn};
 use crate::error::Error;
 
-/// Blocks that a die works with: two open and two announced, one being emptied, one free. They come on top of the spare
-/// share, so that a small device amplifies writes as the large one does of which it is a part.
+/// Working blocks of a die: two open, two announced, one under emptying, one free. They are not part of the spare
+/// share. So a small device has the same write amplification as a large one.
 pub(crate) const WORKING_BLOCKS: u32 = 6;
 const DATA_BLOCKS_MIN: u32 = 48;
 const BLOCK_PAGES_MIN: u32 = 32;
 const DIES_MIN: u32 = 2;
 
-/// What a profile says of its flash at full size.
+/// The flash of a profile at full size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashPlan {
     /// Channels between controller and dies.
     pub(crate) channels: u32,
-    /// Dies in all.
+    /// Number of dies.
     pub(crate) dies: u32,
     /// Pages that a die programs at once.
     pub(crate) planes: u32,
@@ -52,7 +52,7 @@ pub struct Shape {
     pub pages_per_block: u32,
     /// Blocks for content, over all dies.
     pub data_blocks: u32,
-    /// Blocks for the map log, behind the others.
+    /// Blocks for the map log, after the others.
     pub log_blocks: u32,
     /// Pages that the host sees.
     pub logical_pages: u32,
@@ -87,7 +87,7 @@ impl Shape {
         })
     }
 
-    /// Blocks of both kinds.
+    /// Blocks for content and for the map log.
     pub fn blocks(&self) -> u32 {
         self.data_blocks + self.log_blocks
     }
@@ -104,7 +104,7 @@ impl Shape {
         die % self.channels as usize
     }
 
-    /// Blocks for content, as [`Blocks`](super::blocks::Blocks) counts them.
+    /// Counts of blocks for content, for [`Blocks`](super::blocks::Blocks).
     pub(crate) fn block_counts(&self) -> BlockCounts {
         BlockCounts { blocks: self.data_blocks, dies: self.dies, pages_per_block: self.pages_per_block }
     }
@@ -125,7 +125,7 @@ impl Shape {
         Aligned::new(self.pages_per_block)
     }
 
-    /// Numbers of pages for content, the unused ones included.
+    /// Size of the number range of pages for content, with the unused numbers.
     pub(crate) fn page_numbers(&self) -> u32 {
         self.numbering().page_numbers(self.data_blocks)
     }
@@ -136,7 +136,7 @@ impl Shape {
         self.numbering().ppn(block, page)
     }
 
-    /// The block of a flash page, and the page in it.
+    /// The block of a flash page, and the page's index in it.
     #[inline]
     pub(crate) fn place(&self, ppn: Ppn) -> (FlashBlock, u32) {
         self.numbering().place(ppn)
@@ -148,13 +148,13 @@ impl Shape {
         self.numbering().block(ppn)
     }
 
-    /// Map segments: pieces of the map that fit a log page each.
+    /// Number of map segments: pieces of the map that fit one log page each.
     pub(crate) fn segments(&self) -> u32 {
         self.logical_pages.div_ceil(SEGMENT_ENTRIES as u32)
     }
 }
 
-/// Three blocks in turn (written, next, being erased) and three times the map.
+/// Three blocks in turn (written, next, under erase), and room for three maps.
 fn log_blocks(logical_pages: u32, pages_per_block: u32) -> u32 {
     let segments = logical_pages.div_ceil(SEGMENT_ENTRIES as u32);
     3 + (3 * segments).div_ceil(pages_per_block).max(2)

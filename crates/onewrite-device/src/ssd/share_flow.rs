@@ -5,8 +5,8 @@
 //!   log, all pairs on one sealed page ─► page durable ─► done
 //! ```
 //!
-//! The pairs take effect in memory when their page is made and are durable with it. Between the two no shared page is
-//! moved: a copy names one owner in its out-of-band area, and recovery could find half a SHARE by it.
+//! The pairs take effect in memory when their page is made, and are durable with it. Between these moments no shared
+//! page is moved: the out-of-band area of a copy names one owner, and from it recovery could restore half a SHARE.
 
 use onewrite_block::{DeviceError, Operation, Remap};
 
@@ -60,7 +60,7 @@ impl Ssd {
         }
     }
 
-    /// Takes the waiting SHAREs whose targets are not being programmed; the others go on waiting.
+    /// Takes the waiting SHAREs without a target under program; the others wait on.
     pub(super) fn take_ready_shares(&mut self) -> Vec<(Slot, Vec<Remap>)> {
         let mut ready = Vec::new();
         for slot in std::mem::take(&mut self.log.shares) {
@@ -74,10 +74,10 @@ impl Ssd {
         ready
     }
 
-    /// Lets the pairs of a SHARE take effect in memory and gives their records.
+    /// Applies the pairs of a SHARE in memory and returns their records.
     ///
     /// # Errors
-    /// If a source was trimmed since the SHARE was taken in; nothing has changed then.
+    /// If a source was trimmed after the SHARE came in. Nothing has changed then.
     pub(super) fn apply_share(&mut self, pairs: &[Remap]) -> Result<Vec<Record>, DeviceError> {
         let record = |pair: &Remap| Record { lpn: Lpn::of(pair.target), entry: self.map.get(Lpn::of(pair.source)) };
         let records: Vec<Record> = pairs.iter().map(record).collect();

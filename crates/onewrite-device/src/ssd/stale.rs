@@ -1,29 +1,30 @@
-//! Stale content: a flash page without owners gives its bytes back before its block is erased.
+//! Stale content: a flash page without owners frees its bytes before the erase of its block.
 //!
 //! Real flash keeps such a page until the erase. So does this one: program order, out-of-band area and page count stay.
-//! Only the payload goes, so a long run takes memory for what the host can still read, not for all that flash holds.
+//! Only the payload goes. So a long run takes memory only for pages that the host can still read.
 //!
 //! ```text
 //!   last owner leaves ──► fresh ──batch begins──► covered ──batch durable──► payload dropped
 //! ```
 //!
-//! Dropping waits for the batch of the map log that supersedes the page: until then recovery may still go back to it.
-//! The lists name each flash page at most once between two erases, so they take at most 4 bytes for each.
+//! The payload stays until the batch of the map log that supersedes the page is durable: before that, recovery may
+//! still need it. The lists name each flash page at most once between two erases, so they take at most 4 bytes for
+//! each.
 
 use super::Ssd;
 use crate::address::Ppn;
 
-/// Flash pages without owners whose payload is still held.
+/// Flash pages without owners that still have their payload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stale {
-    /// Superseded by changes that no batch has taken yet.
+    /// Superseded by changes that are in no batch yet.
     fresh: Vec<Ppn>,
     /// Superseded by the batch under way.
     covered: Vec<Ppn>,
 }
 
 impl Ssd {
-    /// The flash page `ppn` has lost its last owner.
+    /// Notes that the flash page `ppn` has lost its last owner.
     #[inline]
     pub(super) fn went_stale(&mut self, ppn: Ppn) {
         let (block, page) = self.model.shape.place(ppn);
@@ -33,12 +34,12 @@ impl Ssd {
         }
     }
 
-    /// The batch that begins holds every change so far.
+    /// Notes that the new batch holds every change so far.
     pub(super) fn cover_stale(&mut self) {
         self.stale.covered.append(&mut self.stale.fresh);
     }
 
-    /// The batch under way is durable.
+    /// Drops the payloads that the batch under way superseded; the batch is durable.
     pub(super) fn drop_stale(&mut self) {
         let mut covered = std::mem::take(&mut self.stale.covered);
         for ppn in covered.drain(..) {
@@ -59,7 +60,8 @@ mod tests {
     use crate::Profile;
     use crate::address::each;
 
-    /// Writes a page of bytes that differ each time and a FLUSH, `rounds` times over `lpns` pages.
+    /// Does `rounds` writes of one page, each with different bytes and a FLUSH after it. Takes the first `lpns` pages
+    /// in turn.
     fn overwrite(ssd: &mut Ssd, lpns: u64, rounds: u64) {
         let mut now = Nanos(ssd.now);
         for round in 0..rounds {

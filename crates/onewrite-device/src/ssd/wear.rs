@@ -1,8 +1,9 @@
 //! Wear: erase counts, and static wear levelling.
 //!
-//! Dynamic levelling chooses free blocks: host pages, which die young, get the least worn block; moved pages, which
-//! live long, get the most worn one. Static levelling moves what never dies: when the erase counts of a die lie too far
-//! apart, its least worn block is collected although others would gain more, once in `PAUSE_ERASES` erases.
+//! Dynamic levelling chooses free blocks. Host pages have short lives and get the least worn block; moved pages have
+//! long lives and get the most worn one. Static levelling moves pages that never change: if the erase counts of a die
+//! differ too much, its least worn block is collected although another would gain more. This happens at most once in
+//! `PAUSE_ERASES` erases.
 
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ pub struct Wear {
 }
 
 impl Ssd {
-    /// How evenly the blocks for content are worn; bad blocks do not count.
+    /// How evenly the blocks for content are worn, without bad blocks.
     pub fn wear(&self) -> Wear {
         let blocks = || each(self.model.shape.data_range()).filter(|&block| self.is_in_use(block));
         let counts = || blocks().map(|block| self.flash.erase_count(block));
@@ -44,12 +45,12 @@ impl Ssd {
         }
     }
 
-    /// A block of the die was erased: the pause of static levelling grows shorter.
+    /// Notes the erase of a block of the die: the pause of static levelling gets shorter.
     pub(super) fn note_erase(&mut self, die: usize) {
         self.dies[die].wear_pause = self.dies[die].wear_pause.saturating_sub(1);
     }
 
-    /// The block that static levelling wants collected on a die, if the counts lie too far apart.
+    /// The block of a die that static levelling wants to collect, if the erase counts differ too much.
     pub(super) fn least_worn_victim(&mut self, die: usize) -> Option<FlashBlock> {
         let spread_max = self.model.wear_spread_max?;
         if self.dies[die].wear_pause > 0 {

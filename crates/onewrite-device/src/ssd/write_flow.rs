@@ -1,4 +1,4 @@
-//! Writes: link, buffer, eviction to flash; and what waits for them: FLUSH, FUA, TRIM.
+//! Writes: link, buffer, eviction to flash; and the requests that wait for them: FLUSH, FUA, TRIM.
 //!
 //! ```text
 //!   arrived ─► let in while the oldest page is near enough ─► done
@@ -19,7 +19,7 @@ use super::mapping::NOTHING;
 use crate::address::{Lpn, MapEntry, Ppn, each};
 
 impl Ssd {
-    /// Lets the content of a write come over the link.
+    /// Transfers the content of a write over the link.
     pub(super) fn receive(&mut self, slot: Slot, pages: u64) {
         let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
         self.host.inbound_free = end;
@@ -40,7 +40,7 @@ impl Ssd {
         self.start_dies();
     }
 
-    /// Lets arrived pages into the buffer, in order, as far as there is room.
+    /// Moves arrived pages into the buffer, in order, while there is room.
     pub(super) fn admit_arrived(&mut self) {
         while let Some(&slot) = self.host.arriving.front() {
             if !self.admit_pages(slot) {
@@ -53,7 +53,7 @@ impl Ssd {
         }
     }
 
-    /// Lets pages of one write in; false if some have to wait.
+    /// Moves pages of one write into the buffer; false if some must wait.
     fn admit_pages(&mut self, slot: Slot) -> bool {
         loop {
             if !self.buffer.has_room() {
@@ -80,12 +80,12 @@ impl Ssd {
         }
     }
 
-    /// A page that should leave the buffer now and can.
+    /// A page that should leave the buffer now and may leave.
     fn next_to_leave(&self) -> Option<EntryId> {
         self.buffer.next_due(|entry| !self.locked.contains(entry.lpn.index()))
     }
 
-    /// Takes up to `count` pages that should leave the buffer into the hold of a die.
+    /// Loads up to `count` pages that should leave the buffer into the cargo of a die.
     pub(super) fn load_from_buffer(&mut self, die: usize, count: u32) {
         while self.dies[die].cargo.len() < count as usize {
             let Some(id) = self.next_to_leave() else { return };
@@ -103,7 +103,7 @@ impl Ssd {
         }
     }
 
-    /// A trim that had to wait for a program under way.
+    /// Does a trim that waited for a program.
     fn carry_out_tombstone(&mut self, id: EntryId) {
         let Entry { lpn, version, .. } = *self.buffer.entry(id);
         self.buffer.drop_waiting(id);
@@ -111,7 +111,7 @@ impl Ssd {
         self.satisfy(lpn, version);
     }
 
-    /// A page from the buffer, its `entry` there, is in flash at `ppn`.
+    /// A page from the buffer, with entry `entry`, is in flash at `ppn`.
     pub(super) fn evicted(&mut self, lpn: Lpn, entry: EntryId, ppn: Ppn) {
         self.locked.remove(lpn.index());
         self.remap(lpn, ppn);
@@ -140,7 +140,7 @@ impl Ssd {
         self.drop_garbage(before, garbage);
     }
 
-    /// Counts the page that a logical page read from `before` as garbage, if it has lost its last owner.
+    /// Counts the old flash page of a logical page as garbage, if it lost its last owner.
     fn drop_garbage(&mut self, before: MapEntry, garbage: Option<Ppn>) {
         if let Some(stale) = garbage {
             self.went_stale(stale);
@@ -153,7 +153,7 @@ impl Ssd {
         }
     }
 
-    /// Tells those who wait for `lpn` that `version` of it is in flash.
+    /// Notifies the requests that wait for `lpn`: `version` of it is in flash.
     pub(super) fn satisfy(&mut self, lpn: Lpn, version: u64) {
         if self.waiting_for.is_empty() {
             return;
@@ -183,7 +183,7 @@ impl Ssd {
         self.log.is_wanted = true;
     }
 
-    /// FLUSH: drains what is in the buffer now, then persists the map.
+    /// FLUSH: drains the present content of the buffer, then persists the map.
     pub(super) fn flush(&mut self, slot: Slot) {
         if self.model.has_capacitor {
             self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
@@ -196,7 +196,7 @@ impl Ssd {
         self.start_dies();
     }
 
-    /// Hands on the FLUSH requests whose pages have all left the buffer.
+    /// Continues the FLUSH requests whose pages have all left the buffer.
     pub(super) fn advance_flushes(&mut self) {
         while let Some(&(slot, target)) = self.host.flushes.front() {
             if self.buffer.oldest_ticket().is_some_and(|oldest| oldest <= target) {
@@ -207,7 +207,7 @@ impl Ssd {
         }
     }
 
-    /// Lets a FLUSH end when the map of this moment is durable.
+    /// Ends a FLUSH when the present map is durable.
     fn persist_map_for(&mut self, slot: Slot) {
         if !self.rules.flush_persists_map() {
             self.finish(slot);
@@ -221,7 +221,7 @@ impl Ssd {
         }
     }
 
-    /// TRIM: drops what it covers, in the buffer too.
+    /// TRIM: drops its pages, also in the buffer.
     pub(super) fn trim(&mut self, slot: Slot, pages: Range<Lpn>) {
         each(pages).for_each(|lpn| self.trim_page(lpn));
         self.advance_flushes();
@@ -230,8 +230,8 @@ impl Ssd {
         self.start_dies();
     }
 
-    /// A page that is being programmed cannot be trimmed at once: recovery would find it in its out-of-band area. It
-    /// leaves a tombstone that reads as zeros and is carried out when the program has ended.
+    /// A page under program cannot be trimmed at once: recovery would find it by its out-of-band area. It leaves a
+    /// tombstone in the buffer, which reads as zeros and is carried out after the program.
     fn trim_page(&mut self, lpn: Lpn) {
         if self.locked.contains(lpn.index()) {
             self.buffer.put(lpn, None, Urgency::InTurn);

@@ -1,5 +1,5 @@
-//! A file system of the host in a file of its own, mounted through a loop device; unmounted and removed when dropped,
-//! also when the test fails. The file can lie in memory that is too small for it: then write-back fails at some moment.
+//! A file system of the host in a file of its own, mounted through a loop device. The drop unmounts and removes it,
+//! even if the test fails. The file can be in memory that is too small for it: then write-back fails at some moment.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What can be mounted.
+/// File systems that can be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
     Xfs,
@@ -43,16 +43,16 @@ pub struct HostMount {
     host: Host,
 }
 
-/// Bytes of the file, which is sparse.
+/// Bytes of the sparse file.
 const BYTES: u64 = 512 << 20;
 
 impl HostMount {
-    /// Mounts a new one; `None`, loudly, where that is not possible.
+    /// Mounts a new one. If that is not possible, says so and returns `None`.
     pub fn new(host: Host, name: &str) -> Option<HostMount> {
         HostMount::in_room(host, name, None)
     }
 
-    /// The same with its file in `room` bytes of memory, if that is given.
+    /// Mounts a new one with its file in `room` bytes of memory, if `room` is given.
     pub fn in_room(host: Host, name: &str, room: Option<u64>) -> Option<HostMount> {
         static MOUNTS: AtomicU32 = AtomicU32::new(0);
         let (process, number) = (std::process::id(), MOUNTS.fetch_add(1, Ordering::Relaxed));
@@ -74,7 +74,7 @@ impl HostMount {
         Some(mount)
     }
 
-    /// A path in it.
+    /// A path in the mounted file system.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.join("mount").join(name)
     }
@@ -97,18 +97,18 @@ impl HostMount {
         unmount(&self.scratch.join("mount"))
     }
 
-    /// XFS stops as in a power cut: what is not durable is gone. Its files serve nobody until [`HostMount::start`].
+    /// Stops XFS as in a power cut: it loses what is not durable. Its files cannot be used until [`HostMount::start`].
     pub fn stop(&self) {
         assert_eq!(self.host, Host::Xfs, "only XFS has a command for it");
         assert!(succeeds(tool("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.scratch.join("mount"))));
     }
 
-    /// Mounts what was stopped again, its own log replayed. Nobody may hold a file of it.
+    /// Mounts a stopped file system again; it replays its log. No file of it may be open.
     pub fn start(&self) {
         assert!(self.unmount() && self.mount(), "{:?} at {} comes back", self.host, self.scratch.display());
     }
 
-    /// Whether a file has blocks that another place names, too.
+    /// Whether a file shares blocks with another place.
     pub fn has_shared_blocks(&self, file: &Path) -> bool {
         let output = tool("filefrag").arg("-v").arg(file).output().expect("filefrag, of e2fsprogs");
         String::from_utf8_lossy(&output.stdout).lines().any(|line| line.contains("shared"))
@@ -130,11 +130,11 @@ impl Drop for HostMount {
 }
 
 fn unmount(place: &Path) -> bool {
-    // A program that another test starts at this moment may hold a file of the mount until it runs.
+    // A program that another test starts now may hold a file of the mount until its exec.
     patiently(50, || succeeds(tool("umount").arg(place)))
 }
 
-/// Tries so many times, a moment apart.
+/// Tries up to `times` times, with a pause between.
 fn patiently(times: u32, attempt: impl Fn() -> bool) -> bool {
     (0..times).any(|time| {
         pause(Duration::from_millis(20) * time.min(5));

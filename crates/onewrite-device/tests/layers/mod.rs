@@ -1,4 +1,4 @@
-//! The promises of devices whose translation layer is FAST, BAST or DFTL, each as a small story.
+//! The promises of devices with the translation layer FAST, BAST or DFTL, each as a small story.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn share_is_refused_with_a_cure() {
     assert!(matches!(error, DeviceError::Unsupported { operation: "SHARE", .. }), "{error}");
 }
 
-/// Random single writes, each waited for: how long each took, and the device.
+/// Random single writes, one at a time; returns the time of each, and the device.
 fn random_writes(mut device: FtlDevice, pages: u64, count: u64) -> (Vec<u64>, FtlDevice, Nanos) {
     let (mut now, mut choices) = (Nanos::ZERO, Choices::new(3));
     let spans =
@@ -168,14 +168,14 @@ enum Kind {
     Write,
 }
 
-/// Requests per second, as the layer alone estimates them and as the device carries them out.
+/// Requests per second: the estimate of the layer alone, and the result of the device.
 struct Iops {
     estimated: f64,
     found: f64,
 }
 
-/// Requests per second of single pages at random places, one at a time, as the layer alone estimates them and as the
-/// device carries them out, on a device that was filled before.
+/// Requests per second of single pages at random places, one at a time, on a full device: the estimate of the layer
+/// alone, and the result of the device.
 fn random_iops(layer: Layer, kind: Kind) -> Iops {
     const REQUESTS: u64 = 4000;
     let bytes = 256 * MIB;
@@ -206,7 +206,7 @@ fn random_iops(layer: Layer, kind: Kind) -> Iops {
     Iops { estimated: per_second(alone.finish()), found: per_second(now - begin) }
 }
 
-/// The two models share the clock of the flash and differ in their buffers: so far they may be apart.
+/// Largest relative difference of the two models. They share the clock of the flash; their buffers differ.
 const ESTIMATE_WITHIN: f64 = 0.05;
 
 #[test]
@@ -239,7 +239,7 @@ fn requests_to_a_layer_under_way_fork_with_it() {
     assert_eq!(run(&mut device, &mut now, read(0)).0, run(&mut *fork, &mut now.clone(), read(0)).0);
 }
 
-/// Log blocks are erased although what they hold is nowhere else.
+/// Erases log blocks although their content is nowhere else.
 #[derive(Debug)]
 struct ErasesUnsettled;
 

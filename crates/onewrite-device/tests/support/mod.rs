@@ -1,10 +1,10 @@
-//! A plain model of what a device promises, and a driver that holds a device to it.
+//! A simple model of a device's promises, and a driver that tests a device against it.
 //!
-//! The model keeps for each page every value that was put there since the last known durable one, with the moments of
-//! submission and completion. A value is *superseded* by another one that was submitted after the first had completed.
-//! Without a cut a page reads as a completed value that no completed one supersedes; after a cut as any value that no
-//! *durable* one supersedes. Durable is what completed with FUA or as a SHARE, or before a completed FLUSH was
-//! submitted. The targets of a SHARE that was under way are all old or all new.
+//! For each page the model keeps every value since the last known durable one, with the moments of submission and
+//! completion. A value is *superseded* by another one if that was submitted after the first had completed. Without a
+//! cut a page reads as a completed value that no completed value supersedes. After a cut it reads as any value that no
+//! *durable* value supersedes. A value is durable if it completed with FUA or as a SHARE, or before the submission of a
+//! completed FLUSH. The targets of a SHARE under way are all old or all new.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use onewrite_block::{
 use onewrite_device::ftl::FtlDevice;
 use onewrite_device::{HardDisk, Ssd, UnderWay as Inside};
 
-/// Content of a page: 0 for zeros, odd ones the seed of a pattern, even ones bytes in memory, which devices give back.
+/// Content of a page: 0 for zeros, an odd value for the seed of a pattern, an even value for bytes in memory, which
+/// devices can free.
 pub type Value = u64;
 
 fn page_of(value: Value) -> Page {
@@ -26,7 +27,7 @@ fn page_of(value: Value) -> Page {
     }
 }
 
-/// Whether `page` is what `value` stands for; patterns are told by their handles.
+/// Whether `page` has the content `value`; for a pattern the handles decide.
 fn holds(page: &Page, value: Value) -> bool {
     match page.takes_memory() {
         true => value != 0 && value.is_multiple_of(2) && *page == page_of(value),
@@ -37,9 +38,9 @@ fn holds(page: &Page, value: Value) -> bool {
 /// When a change becomes durable on a device without a capacitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Promise {
-    /// With its completion: FUA, SHARE.
+    /// At its completion: FUA, SHARE.
     Completion,
-    /// With the next FLUSH.
+    /// At the next FLUSH.
     Flush,
 }
 
@@ -62,13 +63,13 @@ struct UnderWay {
     operation: Operation,
     values: Vec<Value>,
     submitted: u64,
-    /// For a read: what its pages may have held when it was submitted.
+    /// For a read: the possible values of its pages at submission.
     before: Vec<Vec<Put>>,
 }
 
-/// A device that can be held to the model.
+/// A device that the driver can test against the model.
 pub trait Subject: PowerCut {
-    /// What goes on inside.
+    /// Internal work at the moment.
     fn inside(&self) -> Inside {
         Inside::default()
     }
@@ -107,7 +108,7 @@ pub struct Driver<D: Subject> {
     next_value: Value,
     pub now: Nanos,
     pub requests: u64,
-    /// A recovery is cut within so many cut points.
+    /// A recovery is cut within this many cut points.
     pub recovery_points: u64,
     pub cuts: u64,
     pub cuts_in_recovery: u64,
@@ -145,7 +146,7 @@ impl<D: Subject> Driver<D> {
         self.clock
     }
 
-    /// The value that a page surely holds, if there is one.
+    /// The value of a page, if only one is possible.
     pub fn settled_value(&self, lpn: u64) -> Option<Value> {
         match self.pages[lpn as usize][..] {
             [one] if one.completed.is_some() => Some(one.value),
@@ -200,7 +201,7 @@ impl<D: Subject> Driver<D> {
         self.submit(Operation::Read { start: Lpn(start), count }, Vec::new())
     }
 
-    /// Shares pairs; the sources must be settled and hold something.
+    /// Shares pairs. Each source must have one possible value and hold content.
     pub fn share(&mut self, pairs: Vec<Remap>) -> u32 {
         let value = |pair: &Remap| self.settled_value(pair.source.0).expect("a settled source");
         let values = pairs.iter().map(value).collect();
@@ -304,7 +305,7 @@ impl<D: Subject> Driver<D> {
         assert!(matches, "page {lpn} reads {page:?}, submitted at {submitted}; {puts:?}");
     }
 
-    /// Cuts the power, recovers (cut again up to `recovery_cuts` times), and judges every page.
+    /// Cuts the power, recovers (with up to `recovery_cuts` more cuts), and judges every page.
     pub fn cut_and_recover(&mut self, choices: &mut Choices, recovery_cuts: u32) {
         self.cuts += 1;
         let inside = self.device.inside();
@@ -398,13 +399,13 @@ fn changed(operation: &Operation) -> Vec<u64> {
     }
 }
 
-/// Drops values that nothing can bring back: superseded by a durable one.
+/// Drops values that cannot come back: a durable value supersedes them.
 fn forget_superseded(puts: &mut Vec<Put>) {
     let durable: Vec<Put> = puts.iter().filter(|put| put.is_durable).copied().collect();
     puts.retain(|put| !durable.iter().any(|newer| newer.supersedes(put)));
 }
 
-/// How often each operation is drawn, out of the sum.
+/// Weight of each operation in the random choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     pub write: u64,
@@ -415,7 +416,7 @@ pub struct Mix {
     pub read: u64,
     /// Most pages of a write, trim or share.
     pub pages_max: u64,
-    /// Requests touch the first so many pages only.
+    /// Requests touch only the first `range` pages.
     pub range: u64,
     /// Most requests at once.
     pub depth: usize,
@@ -470,7 +471,7 @@ impl<D: Subject> Driver<D> {
         }
     }
 
-    /// Runs `requests` random requests, with a cut after every `pace` cut points or so.
+    /// Runs `requests` random requests, with a cut after about every `pace` cut points.
     pub fn torture(&mut self, mix: &Mix, requests: u64, pace: u64, choices: &mut Choices) {
         let end = self.requests + requests;
         while self.requests < end {
