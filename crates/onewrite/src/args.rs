@@ -1,4 +1,4 @@
-//! Arguments: what can be said on the command line. Help, errors and completions come from these definitions.
+//! Arguments: the command line. Help, errors and completions come from these definitions.
 
 mod image;
 mod layer;
@@ -19,7 +19,7 @@ pub use traces::{Cache, Lines, Trace, TraceInput};
 
 use crate::size;
 
-/// How the program ends; `failure` decides.
+/// The exit codes in the help; `failure` chooses among them.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
@@ -39,15 +39,15 @@ and no half file stays.";
 #[derive(Debug, Parser)]
 #[command(name = "onewrite", version, max_term_width = 110, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Tell results, warnings and errors only: no progress, no remarks.
+    /// Print results, warnings and errors only: no progress, no remarks.
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make an ext4 file system in an image or on a disk.
@@ -61,7 +61,7 @@ pub enum Command {
     Cat(Cat),
     /// Show the tree of an image.
     Tree(Tree),
-    /// Show what is known of files of an image: kind, size, owner, permissions, times, extended attributes.
+    /// Show the properties of files of an image: kind, size, owner, permissions, times, extended attributes.
     Stat(Stat),
     /// Copy files and trees into an image, out of one, between two or within one. Exits 1 if something was left out.
     Cp(Cp),
@@ -73,24 +73,24 @@ pub enum Command {
     Mkdir(Mkdir),
     /// Run a fio job file or a filebench personality, on an emulated device in virtual time or on a real disk.
     Run(Run),
-    /// Run one job in several modes and set them side by side, as a table and as an HTML report.
+    /// Run one job in several modes and compare them in a table and an HTML report.
     Compare(Compare),
-    /// Cut the power at every moment of a workload and judge what is recovered. Exits 1 if a promise was broken.
+    /// Cut the power at every moment of a workload and check what is recovered. Exits 1 if a promise was broken.
     Crash(Crash),
-    /// Run a trace through page cache policies: hits, evictions, and what the device makes of what is left.
+    /// Run a trace through page cache policies: hits, evictions, and how a device handles the remaining requests.
     Cache(Cache),
     /// Summarise, convert, cut, make and draw block traces.
     #[command(subcommand)]
     Trace(Trace),
     /// List device profiles; show, measure and draw one.
     Device(Device),
-    /// Find out what a device's write buffer does: buffer against flash reads, the eviction spot, FLUSH against
+    /// Measure what a device's write buffer does: buffer against flash reads, the eviction spot, FLUSH against
     /// eviction.
     Probe(Probe),
-    /// Measure what this machine costs, or print a host profile.
+    /// Measure the costs of this machine, or print a host profile.
     #[command(subcommand)]
     Host(Host),
-    /// Set what the papers report beside what this program measures.
+    /// Compare figures of the papers with measurements of this program.
     Paper(Paper),
 }
 
@@ -105,16 +105,16 @@ pub struct Mkfs {
     /// Copy this directory's content into the new file system.
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// Size of the journal [default: as mke2fs makes it].
+    /// Size of the journal [default: the size that mke2fs chooses].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub journal_size: Option<u64>,
     /// Name of the volume, at most 16 bytes.
     #[arg(long, default_value = "")]
     pub label: String,
-    /// Draw the UUID from this seed and take a fixed date, so that the image is the same each time.
+    /// Take the UUID from this seed and a fixed date, so that the image is the same each time.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Format even what holds something.
+    /// Format the file or disk even if it holds something.
     #[arg(long)]
     pub force: bool,
 }
@@ -125,30 +125,31 @@ pub struct Fsck {
     /// Write nothing: replay the log in memory.
     #[arg(short = 'n', conflicts_with_all = ["safe", "all"])]
     pub no_changes: bool,
-    /// Repair what is safe (counts, bitmaps, orphans, link counts, checksums of sound content); if that is not enough,
-    /// nothing.
+    /// Make only safe repairs (counts, bitmaps, orphans, link counts, checksums of sound content); if they are not
+    /// enough, repair nothing.
     #[arg(short = 'p', conflicts_with = "all")]
     pub safe: bool,
-    /// Repair everything: what has no name goes to lost+found, what cannot be kept is dropped. All or nothing.
+    /// Repair everything: files without a name go to lost+found, content that cannot be kept is dropped. All or
+    /// nothing.
     #[arg(short = 'y')]
     pub all: bool,
-    /// Write what was replayed and found as JSON to this file, or to standard output (-).
+    /// Write the replay and the check results as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Image file or block device.
     pub image: PathBuf,
 }
 
-/// What stands between a job and the device.
+/// The layer between a job and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FsKind {
     /// ext4 with a journal.
     Ext4,
-    /// No file system: the device itself.
+    /// No file system: the job uses the device itself.
     Raw,
 }
 
-/// What to run, and on what.
+/// The job, and the device and machine it runs on.
 #[derive(Debug, Args)]
 pub struct JobArgs {
     /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark.
@@ -156,10 +157,10 @@ pub struct JobArgs {
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]
     pub device: String,
-    /// What translates pages to flash in it.
+    /// Translation layer of the device.
     #[command(flatten)]
     pub layer: LayerArgs,
-    /// What was written to an emulated device before, by another tenant who trimmed nothing; `--precondition` is
+    /// Writes done to an emulated device before the run, by another tenant who trimmed nothing; `--precondition` is
     /// another name for it.
     #[arg(long, value_enum, default_value_t = AgeArg::None, alias = "precondition")]
     pub age: AgeArg,
@@ -169,33 +170,34 @@ pub struct JobArgs {
     /// Size of an emulated device or a new image [default: 1GiB, or more if the job needs it].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,
-    /// Size of the journal [default: as mke2fs makes it; in data+lazy and ldj 5 GB or an eighth of the device].
+    /// Size of the journal [default: the size that mke2fs chooses; in data+lazy and ldj 5 GB or an eighth of the
+    /// device].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub journal_size: Option<u64>,
     /// Size of the page cache.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
     pub cache_size: u64,
-    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
-    /// lru-wsr, bplru, arc, s3-fifo or sieve.
+    /// Replacement policy of the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
+    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj
     /// and zp).
     #[arg(long)]
     pub nodelalloc: bool,
-    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON
-    /// that `onewrite probe` wrote [default: what the device states].
+    /// For zp and zp-data: bytes of padding that push all earlier writes out of the device's write buffer, or the JSON
+    /// file of `onewrite probe` [default: the device's own value].
     #[arg(long, value_name = "SIZE|FILE")]
     pub eviction_spot: Option<String>,
-    /// Before the jobs make everything durable and empty the page cache of what is clean, as
-    /// `echo 3 > /proc/sys/vm/drop_caches` does: otherwise modes that buffer direct reads may serve them from what the
-    /// layout left.
+    /// Before the jobs, make everything durable and drop clean pages from the page cache, as `echo 3 >
+    /// /proc/sys/vm/drop_caches` does. Otherwise modes that buffer direct reads may read pages of the layout from
+    /// memory.
     #[arg(long)]
     pub drop_caches: bool,
     /// Seed of all chance; a job's randseed is mixed in.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Format a real disk that holds something, and replace images that are there.
+    /// Format a real disk that holds something, and replace existing images.
     #[arg(long)]
     pub force: bool,
     /// Options of job files.
@@ -206,7 +208,7 @@ pub struct JobArgs {
     pub personality: PersonalityArgs,
 }
 
-/// What of a fio job file is run, and how it is changed.
+/// Changes to a fio job file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of fio job files")]
 pub struct FioArgs {
@@ -218,7 +220,7 @@ pub struct FioArgs {
     pub set: Vec<String>,
 }
 
-/// Options of the personalities; a fio job says these things itself.
+/// Options of the personalities; a fio job file has keys for them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy and postmark")]
 pub struct PersonalityArgs {
@@ -231,13 +233,13 @@ pub struct PersonalityArgs {
     /// Mean size of a file.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub file_size: Option<u64>,
-    /// Share of the content that compresses, 0 to 100.
+    /// Percent of the content that compresses, 0 to 100.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub compressible: Option<u8>,
-    /// How long to run, not for postmark [default: 60s]; of a fio job file: `runtime` of every job.
+    /// Time to run, not for postmark [default: 60s]; for a fio job file: `runtime` of every job.
     #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
     pub runtime: Option<Duration>,
-    /// Run so many operations instead; of postmark: transactions [default: 500].
+    /// Run this number of operations instead; for postmark: transactions [default: 500].
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>)]
     pub operations: Option<u64>,
 }
@@ -245,7 +247,7 @@ pub struct PersonalityArgs {
 /// `onewrite run`
 #[derive(Debug, Args)]
 pub struct Run {
-    /// What stands between the job and the device.
+    /// Layer between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
     /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async;
@@ -258,14 +260,14 @@ pub struct Run {
     /// Write every request to the device to this file, as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every page of a file that is read or written through the page cache to this file, as `onewrite cache`
-    /// reads it: the before-cache trace (compressed if it ends in .zst, .gz or .xz).
+    /// Write every page of a file that is read or written through the page cache to this file, the before-cache trace
+    /// for `onewrite cache` (compressed if it ends in .zst, .gz or .xz).
     #[arg(long, value_name = "FILE")]
     pub page_trace: Option<PathBuf>,
-    /// Save the content of the device after the run as an image that Linux mounts.
+    /// Save the content of the device after the run as an image that Linux can mount.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
-    /// What to run, and on what.
+    /// The job, and the device and machine it runs on.
     #[command(flatten)]
     pub job: JobArgs,
 }
@@ -288,7 +290,7 @@ pub struct Compare {
     /// Power cuts to try in each mode, on a small run of the same job; 0 tries none.
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub cuts: u64,
-    /// What to run, and on what.
+    /// The job, and the device and machine it runs on.
     #[command(flatten)]
     pub job: JobArgs,
 }
@@ -296,12 +298,12 @@ pub struct Compare {
 /// `onewrite device`
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The profile, by name or a file that ends in .toml; without it all are listed.
+    /// The profile, by name or a file that ends in .toml; without it, list all profiles.
     pub profile: Option<String>,
-    /// Size of the device that is measured.
+    /// Size of the measured device.
     #[arg(long, value_parser = size::bytes, default_value = "1GiB", value_name = "SIZE")]
     pub size: u64,
-    /// Write what was measured as JSON to this file, or to standard output (-).
+    /// Write the measurements as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Draw dies and channels over a short run of random writes with garbage collection, as SVG, to this file.
@@ -310,13 +312,13 @@ pub struct Device {
     /// Seed of all chance.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Measure write amplification instead (`ftl-16g` only): share of each 4 MiB block that is written, in percent.
+    /// Measure write amplification instead (`ftl-16g` only): percent of each 4 MiB block that is written.
     #[arg(long, value_name = "PERCENT", requires = "range", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub block_utilization: Option<u32>,
-    /// Range of addresses that is written for `--block-utilization`.
+    /// Range of addresses to write for `--block-utilization`.
     #[arg(long, value_parser = size::bytes, value_name = "SIZE", requires = "block_utilization")]
     pub range: Option<u64>,
-    /// What translates pages to flash for `--block-utilization`.
+    /// Translation layer for `--block-utilization`.
     #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "block_utilization")]
     pub ftl: Ftl,
     /// Log blocks of FAST or BAST for `--block-utilization` [default: as many as the spare blocks allow].
@@ -336,13 +338,13 @@ pub struct Probe {
     /// Size of an emulated device.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "128MiB")]
     pub size: u64,
-    /// Most bytes written at once in search of the eviction spot; the device must be twice as large.
+    /// Most bytes written at once in the search for the eviction spot; the device must be twice as large.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "32MiB")]
     pub max: u64,
-    /// Probe a real disk or file, whose content is lost.
+    /// Probe a real disk or file and lose its content.
     #[arg(long)]
     pub force: bool,
-    /// Write what was found as JSON to this file, or to standard output (-); `--eviction-spot` takes it.
+    /// Write the results as JSON to this file, or to standard output (-), for `--eviction-spot`.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Draw the reads and the latencies, as SVG, to this file.
@@ -369,16 +371,16 @@ pub struct Crash {
     /// with zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
     #[arg(long, default_value = "ordered")]
     pub mode: String,
-    /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps; a tenth of the cuts falls inside
-    /// the emulated device itself, in zp and zp-data all. By default a disk with FUA that may lose any of what was not
-    /// flushed.
+    /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps. A tenth of the cuts falls inside
+    /// the emulated device itself; in zp and zp-data all do. Without it, the disk has FUA and may lose any write that
+    /// was not flushed.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
-    /// What translates pages to flash in it.
+    /// Translation layer of the device.
     #[command(flatten)]
     pub layer: LayerArgs,
-    /// For zp and zp-data: bytes of padding that push everything earlier out of the device's write buffer, or the JSON
-    /// that `onewrite probe` wrote [default: what the device states].
+    /// For zp and zp-data: bytes of padding that push all earlier writes out of the device's write buffer, or the JSON
+    /// file of `onewrite probe` [default: the device's own value].
     #[arg(long, value_name = "SIZE|FILE", requires = "device")]
     pub eviction_spot: Option<String>,
     /// Size of the image.
@@ -390,18 +392,18 @@ pub struct Crash {
     /// Pages of the page cache.
     #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
-    /// Which page leaves the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock, ts-clock-scan,
-    /// lru-wsr, bplru, arc, s3-fifo or sieve.
+    /// Replacement policy of the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
+    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo or sieve.
     #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
     pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj
     /// and zp).
     #[arg(long)]
     pub nodelalloc: bool,
-    /// Age at which a transaction commits by itself.
+    /// Age at which a transaction commits without an fsync.
     #[arg(long, value_parser = size::span, default_value = "50ms", value_name = "TIME")]
     pub commit_interval: Duration,
-    /// Age at which a committed block goes home by itself.
+    /// Age at which a committed block is written home.
     #[arg(long, value_parser = size::span, default_value = "200ms", value_name = "TIME")]
     pub checkpoint_age: Duration,
     /// Distinct states to judge.
@@ -410,22 +412,22 @@ pub struct Crash {
     /// Seed of all chance.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Let `e2fsck -fn` judge every so-many-th state, too; 0 for none.
+    /// Also check every COUNT-th state with `e2fsck -fn`; 0 checks none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
-    /// Let pages tear: some of the sectors of a page that survives are new, others old.
+    /// Let pages tear: a surviving page may have some new and some old sectors.
     #[arg(long)]
     pub torn_pages: bool,
-    /// Let a SHARE that is cut be done in part, as it may be on an image on XFS or Btrfs.
+    /// Let a SHARE tear: a power cut may leave some of its pairs done, as on an image on XFS or Btrfs.
     #[arg(long)]
     pub torn_shares: bool,
-    /// Do not cut: let each request fail in turn, and space run out.
+    /// Instead of power cuts, let each request fail in turn, and space run out.
     #[arg(long)]
     pub faults: bool,
-    /// Workloads that are explored side by side, each on a core; the report does not depend on it [default: all cores].
+    /// Workloads explored side by side, each on a core; the report is the same for any number [default: all cores].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
-    /// Judge only this state of a script, as the command of a violation says.
+    /// Judge only this state of a script, as in the command that a violation prints.
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,
     /// Write the report as JSON to this file, or to standard output (-).
@@ -433,12 +435,12 @@ pub struct Crash {
     pub json: Option<PathBuf>,
 }
 
-/// Parses what has a `FromStr` whose error is text.
+/// Parses a value by its `FromStr`, whose error is text.
 fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
 }
 
-/// A policy that a page cache can have: none that needs to know what comes.
+/// Parses a policy for a page cache: any except those that need to know the future.
 fn page_cache_policy(text: &str) -> Result<PolicyKind, String> {
     let mut known = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future());
     known.clone().find(|kind| kind.name() == text).ok_or_else(|| {

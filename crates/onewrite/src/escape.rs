@@ -1,15 +1,14 @@
-//! Escapes: names and messages that cannot command a terminal.
+//! Escapes: keeps names and messages from controlling a terminal.
 //!
-//! A name in an image is whatever somebody wrote there: it may hold line breaks, escape sequences that recolour or
-//! retype the terminal, marks that turn the direction of writing, or no UTF-8 at all. What is shown to a person is
-//! escaped as `ls -b` does it (`\n`, `\033`, `\\`); what goes into a pipe or file stays as it is, byte for byte.
+//! A name in an image is under the control of whoever wrote it. It may hold line breaks, escape sequences, marks that
+//! change the direction of writing, or invalid UTF-8. Output for a person is escaped as `ls -b` does (`
+//! `, `\033`, `\\`); output to a pipe or file stays the same, byte for byte.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// A name as a person may see it: control characters, marks of direction, backslashes and bytes that are no UTF-8
-/// escaped.
+/// A name for display: escapes control characters, marks of direction, backslashes and bytes that are not UTF-8.
 pub fn name(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -27,7 +26,7 @@ pub fn name(bytes: &[u8]) -> String {
     shown
 }
 
-/// A message as a person may see it: as [`name`], but line breaks, tabs and backslashes are the message's own.
+/// A message for display: like [`name`], but keeps line breaks, tabs and backslashes.
 pub fn message(text: &str) -> Cow<'_, str> {
     let is_own = |character: char| matches!(character, '\n' | '\t') || !commands(character);
     if text.chars().all(is_own) {
@@ -43,7 +42,7 @@ pub fn message(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// How a name goes to standard output: escaped on a terminal, raw elsewhere.
+/// A name for standard output: escaped on a terminal, raw elsewhere.
 pub fn for_stdout(bytes: &[u8]) -> Cow<'_, [u8]> {
     match std::io::stdout().is_terminal() {
         true => Cow::Owned(name(bytes).into_bytes()),
@@ -62,7 +61,7 @@ fn octal(shown: &mut String, byte: u8) {
     write!(shown, "\\{byte:03o}").expect("a string takes everything");
 }
 
-/// Control characters, line and paragraph separators, and marks that turn the direction of writing.
+/// Whether it is a control character, a line or paragraph separator, or a mark that changes the direction of writing.
 fn commands(character: char) -> bool {
     let turns =
         matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

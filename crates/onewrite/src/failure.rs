@@ -1,9 +1,9 @@
-//! Failure: the exit code that an error makes, decided in this one place.
+//! Failure: chooses the exit code of an error; no other place does.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | the promise was broken, a row differs from its paper, or part of what was asked could not be done |
+//! | 1 | the promise was broken, a row differs from its paper, or part of the work could not be done |
 //! | 2 | usage or bad input: options, job files, traces, profiles, a damaged or unsupported image |
 //! | 3 | the machine: I/O errors, a full disk, no permission, an image or disk in use |
 //!
@@ -16,20 +16,20 @@ use onewrite_block::DeviceError;
 use onewrite_fs::FsError;
 use onewrite_lab::LabError;
 
-/// What an error says about.
+/// What an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The promise.
     Broken = 1,
-    /// What was asked for.
+    /// The input.
     Input = 2,
-    /// What it was asked of.
+    /// The machine.
     Machine = 3,
 }
 
 impl Failure {
-    /// The first cause that knows decides; what nobody knows was our own word about the input. A command that
-    /// `sizes_device` was given too small a one if there is no room.
+    /// The first known cause decides; an error without a known cause is our own and about the input. If the command has
+    /// an option for the size (`sizes_device`), a full device is an error of the input.
     pub fn of(error: &anyhow::Error, sizes_device: bool) -> Failure {
         if sizes_device && error.chain().any(lacks_room) {
             return Failure::Input;
@@ -78,7 +78,7 @@ fn of_lab(error: &LabError) -> Failure {
     }
 }
 
-/// Whether the system's words are those of EIO.
+/// Whether the message is the system's text of EIO.
 fn is_broken_medium(message: &str) -> bool {
     message == io::Error::from_raw_os_error(5).to_string()
 }
@@ -98,7 +98,7 @@ fn of_setup(error: &onewrite_device::Error) -> Failure {
     }
 }
 
-/// A place that is not there, or is something else, was named wrongly.
+/// A missing path, or one of the wrong kind, is an error of the input.
 fn of_kind(kind: ErrorKind) -> Failure {
     match kind {
         ErrorKind::NotFound

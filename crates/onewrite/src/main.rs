@@ -1,7 +1,7 @@
-//! The command line of Onewrite: arguments and printing only. What is done is done in the crates below.
+//! The command line of Onewrite: arguments and printing only. The crates below do the work.
 //!
-//! Standard output carries results, standard error everything else. Exit codes: see `failure`; those of `fsck` are
-//! fsck(8)'s.
+//! Results go to standard output, everything else to standard error. `failure` has the exit codes; `fsck` has those of
+//! fsck(8).
 
 #[macro_use]
 mod output;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// Help, or what was wrong with the arguments: 2, of `fsck` 16 as fsck(8) has it.
+/// Prints help or the error in the arguments. The exit code is 2; for `fsck` it is 16, as in fsck(8).
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let is_option = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b"-");
     let is_fsck = std::env::args_os().skip(1).find(|name| !is_option(name)).is_some_and(|name| name == "fsck");
@@ -83,7 +83,8 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error and its causes in one line, each said once: causes repeat the names and words of what they caused.
+/// The error and its causes in one line. Repeated texts are left out, because causes often repeat the text of their
+/// error.
 fn told(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
         if told.is_empty() || cause.starts_with(&told) {
@@ -96,7 +97,7 @@ fn told(error: &anyhow::Error) -> String {
     })
 }
 
-/// Whoever reads our output has seen enough (`onewrite tree … | head`).
+/// Whether the reader of our output has closed it (`onewrite tree … | head`).
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let kind = error.root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     kind == Some(std::io::ErrorKind::BrokenPipe)

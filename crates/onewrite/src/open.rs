@@ -1,4 +1,4 @@
-//! Images: opened, mounted and closed again around one piece of work.
+//! Images: opens and mounts an image, does one piece of work, and closes it again.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,14 +15,14 @@ use onewrite_lab::transfer::Left;
 
 use crate::stop::Changing;
 
-/// Wall time from now on.
+/// Wall time that starts now.
 pub fn wall_time() -> Time {
     #[expect(clippy::disallowed_methods, reason = "files in an image carry the date")]
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Time::Wall { civil_start: Nanos(since.as_nanos() as u64) }
 }
 
-/// `IMAGE:/PATH` taken apart; without `:/` the image's root.
+/// Splits `IMAGE:/PATH`; without `:/` the path is the root of the image.
 pub fn image_place(place: &str) -> (PathBuf, String) {
     match split_place(place) {
         Some((image, path)) => (image, path),
@@ -30,7 +30,7 @@ pub fn image_place(place: &str) -> (PathBuf, String) {
     }
 }
 
-/// `IMAGE:/PATH` taken apart; `None` for a place on the host.
+/// Splits `IMAGE:/PATH`; `None` for a path on the host.
 pub fn split_place(place: &str) -> Option<(PathBuf, String)> {
     if let Some(image) = place.strip_suffix(':') {
         return Some((PathBuf::from(image), "/".to_owned()));
@@ -39,13 +39,13 @@ pub fn split_place(place: &str) -> Option<(PathBuf, String)> {
     Some((PathBuf::from(&place[..colon]), place[colon + 1..].to_owned()))
 }
 
-/// `IMAGE:/PATH` taken apart, of a command that changes what lies there.
+/// Splits `IMAGE:/PATH`, for commands that change it.
 pub fn named_place(place: &str) -> anyhow::Result<(PathBuf, String)> {
     split_place(place).with_context(|| format!("`{place}` is not in an image; write IMAGE:/PATH"))
 }
 
-/// Does `work` with the device of `image`; nothing lasts unless `writes`. Then an interruption only asks
-/// ([`crate::stop::check`]), so that the image is closed in order.
+/// Calls `work` with the device of `image`. Changes are kept only if `writes`; then an interruption only sets a flag
+/// ([`crate::stop::check`]), so that the image is closed properly.
 pub fn with_device<T: 'static>(
     image: &Path,
     writes: bool,
@@ -67,7 +67,7 @@ pub fn with_device<T: 'static>(
     }
 }
 
-/// The kernel asks no lock for a loop device: what it has read of the image by now, it may write over what was changed.
+/// The error for an image with a loop device. The kernel ignores our lock and may write old content over our changes.
 fn joined(image: &Path, device: &Path) -> onewrite_device::Error {
     let device = device.display();
     onewrite_device::Error::Busy {
@@ -77,7 +77,7 @@ fn joined(image: &Path, device: &Path) -> onewrite_device::Error {
     }
 }
 
-/// Does `work` with `device`, in wall time.
+/// Calls `work` with `device`, in wall time.
 pub fn on_device<T: 'static>(
     device: Box<dyn Device>,
     work: impl AsyncFnOnce(DevicePort) -> anyhow::Result<T> + 'static,
@@ -87,7 +87,7 @@ pub fn on_device<T: 'static>(
     executor.block_on(async move { work(port).await })?
 }
 
-/// What recovery did, in words; `lasts` if the image keeps it.
+/// Describes the recovery; `lasts` says that the image keeps it.
 pub fn replayed(recovered: &Recovered, lasts: bool) -> String {
     let place = if lasts { "" } else { " in memory" };
     format!(
@@ -100,7 +100,7 @@ pub fn replayed(recovered: &Recovered, lasts: bool) -> String {
     )
 }
 
-/// What was found in a view, and what a rescue could not read.
+/// A result from a view, and the parts that a rescue could not read.
 pub struct Viewed<T> {
     found: T,
     image: String,
@@ -108,7 +108,7 @@ pub struct Viewed<T> {
 }
 
 impl<T> Viewed<T> {
-    /// What was found; what could not be read goes to `left`.
+    /// The result; unreadable parts go to `left`.
     pub fn told(self, left: &mut Left) -> T {
         let Losses { told, count } = self.losses;
         left.count += count - told.len() as u64;
@@ -117,8 +117,8 @@ impl<T> Viewed<T> {
     }
 }
 
-/// Does `work` with a view of `image`, which needs no permission to write and changes nothing; with `rescue` it reads
-/// what is left of a damaged one. A log that waits for replay is told on standard error.
+/// Calls `work` with a view of `image`, which needs no write permission and changes nothing. With `rescue` it reads
+/// what is left of a damaged image. A log that was not replayed is reported on standard error.
 pub fn with_view<T: 'static>(
     image: &Path,
     rescue: bool,
@@ -141,8 +141,8 @@ pub fn with_view<T: 'static>(
     done.with_context(|| name)
 }
 
-/// Does `work` with the file system in `image`, and unmounts it; nothing lasts unless `writes`. A log that was replayed
-/// is told on standard error.
+/// Calls `work` with the file system in `image`, then unmounts it. Changes are kept only if `writes`. A replay is
+/// reported on standard error.
 pub fn with_image<T: 'static>(
     image: &Path,
     writes: bool,
@@ -151,7 +151,7 @@ pub fn with_image<T: 'static>(
     with_image_and(image, writes, async move |fs, _| work(fs).await)
 }
 
-/// As [`with_image`]; `work` also gets the runtime, to mount others beside it ([`beside`]).
+/// Like [`with_image`]; `work` also gets the runtime, to mount others beside it ([`beside`]).
 pub fn with_image_and<T: 'static>(
     image: &Path,
     writes: bool,
@@ -169,7 +169,7 @@ pub fn with_image_and<T: 'static>(
     done.with_context(|| name)
 }
 
-/// The file system in `image`, to be read beside another one that is mounted; nothing of what happens to it lasts.
+/// Mounts the file system in `image` for reading, beside another mounted one. Changes are not kept.
 pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Ext4> {
     if !image.exists() {
         bail!("{}: no such image; `onewrite mkfs` makes one", image.display());

@@ -1,4 +1,4 @@
-//! Output: results on standard output, and files that are whole or not there.
+//! Output: prints results on standard output, and writes files completely or not at all.
 
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -10,7 +10,7 @@ use onewrite_lab::Partial;
 
 use crate::escape;
 
-/// Prints to standard output; the program ends where that takes nothing any more.
+/// Prints to standard output; ends the program if that is closed.
 macro_rules! out {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
@@ -21,35 +21,35 @@ macro_rules! outln {
     ($form:literal $($rest:tt)*) => { out!("{}\n", format_args!($form $($rest)*)) };
 }
 
-/// Tells something on standard error, escaped: an error, a warning or a violation.
+/// Prints an error, a warning or a violation on standard error, escaped.
 macro_rules! errln {
     ($($text:tt)*) => { $crate::output::tell(&format!($($text)*)) };
 }
 
-/// Remarks on standard error, which `--quiet` leaves out.
+/// Prints a remark on standard error, unless `--quiet` is set.
 macro_rules! note {
     ($($text:tt)*) => { if !$crate::output::is_quiet() { errln!($($text)*) } };
 }
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on only errors, warnings and results are told.
+/// Prints only errors, warnings and results from now on.
 pub fn set_quiet(is_quiet: bool) {
     IS_QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
-/// Whether remarks and progress are left out.
+/// Whether remarks and progress are suppressed.
 pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
-/// What [`errln`] does. Nothing is to be done about a standard error that takes nothing.
+/// The work of [`errln`]. A failure of standard error is ignored.
 pub fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escape::message(text));
 }
 
-/// What [`out`] does: a reader that has seen enough (`onewrite cache … | head`) is no failure, a full disk is. A
-/// terminal gets no control characters but line breaks and tabs.
+/// The work of [`out`]. A reader that has closed its end (`onewrite cache … | head`) is no failure; a full disk is. A
+/// terminal gets no control characters except line breaks and tabs.
 pub fn print(text: fmt::Arguments<'_>) {
     let mut stdout = std::io::stdout().lock();
     let printed = match stdout.is_terminal() {
@@ -66,12 +66,12 @@ pub fn print(text: fmt::Arguments<'_>) {
     std::process::exit(3);
 }
 
-/// Whether `path` stands for standard output.
+/// Whether `path` means standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Writes a file; what cannot be written whole is not left behind.
+/// Writes a file; a failure leaves no partial file.
 pub fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     let written = Partial::create(path).and_then(|(mut file, partial)| {
         file.write_all(content.as_bytes())?;

@@ -1,7 +1,7 @@
-//! Outputs: the files that a command is going to make, looked at before it works.
+//! Outputs: checks the files that a command will make, before it begins to work.
 //!
-//! A slip of the hand loses nothing: an output is none of the inputs and no other output, it replaces no image that was
-//! not to be replaced, and a place that takes no file is told before the work is done whose results it is to hold.
+//! A mistake must lose nothing. So no output is an input or another output, and none replaces an image without
+//! permission. A place where no file can be made is reported before the work whose results it would hold.
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;
@@ -17,18 +17,18 @@ use crate::output::is_stdout;
 /// The outputs of a command.
 #[derive(Default)]
 pub struct Outputs<'a> {
-    /// Takes `-` for standard output.
+    /// JSON output; `-` is standard output.
     pub json: Option<&'a PathBuf>,
     /// Reports, charts and traces.
     pub files: Vec<&'a PathBuf>,
-    /// Images, which replace what there is only if `force` says so.
+    /// Images; they replace existing files only if `force` is set.
     pub images: Vec<&'a PathBuf>,
-    /// Whether images are replaced.
+    /// Whether to replace existing images.
     pub force: bool,
 }
 
 impl Outputs<'_> {
-    /// Refuses what cannot or must not be made by a command that reads `inputs`.
+    /// Refuses outputs that cannot or must not be made by a command that reads `inputs`.
     pub fn check(&self, inputs: &[&Path]) -> anyhow::Result<()> {
         let json = self.json.filter(|path| !is_stdout(path));
         let files = || json.iter().copied().chain(self.files.iter().copied());
@@ -90,7 +90,7 @@ fn is_new_image(path: &Path) -> anyhow::Result<()> {
     bail!("{}: it holds {held} already; --force replaces it", path.display())
 }
 
-/// Whether two names lead, or would lead, to one file.
+/// Whether two paths lead, or would lead, to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| -> Option<(PathBuf, OsString)> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

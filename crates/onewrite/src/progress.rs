@@ -1,6 +1,6 @@
-//! Progress on standard error: how far a run or a transfer is, how long it will take yet, and what it cost in the end.
+//! Progress on standard error: shows how far a run or a transfer is, the time left, and finally what it cost.
 //!
-//! Nothing is drawn where standard error is no terminal, or with `--quiet`.
+//! Nothing is drawn if standard error is no terminal, or with `--quiet`.
 
 use std::cell::Cell;
 use std::mem::discriminant;
@@ -14,24 +14,24 @@ use onewrite_lab::transfer::{self, Source};
 
 use crate::{escape, output, stop};
 
-/// Steps of a bar whose end is a share of the whole.
+/// Length of a bar that shows a share of the whole.
 const STEPS: u64 = 10_000;
 
-/// How far one run is: a spinner, which turns into a bar once the share that is done is known.
+/// Progress of one run: a spinner, which becomes a bar when the share that is done is known.
 pub struct Spinner {
     bar: ProgressBar,
     begin: Instant,
 }
 
 impl Spinner {
-    /// Begins to spin with `name` before it.
+    /// Starts a spinner with `name` before it.
     pub fn new(name: &str) -> Spinner {
         let bar = drawn(ProgressBar::new_spinner(), OPEN, name);
         bar.enable_steady_tick(Duration::from_millis(120));
         Spinner { bar, begin: now() }
     }
 
-    /// What tells the spinner how far the run is.
+    /// The callback that tells the spinner how far the run is.
     pub fn watcher(&self) -> Watcher {
         let bar = self.bar.clone();
         let before = Cell::new(None);
@@ -51,17 +51,17 @@ impl Spinner {
         })
     }
 
-    /// Ends it and says what the run cost this machine.
+    /// Ends the spinner and prints what the run cost this machine.
     pub fn finish(self, name: &str, count: u64) {
         self.bar.finish_and_clear();
         say(name, count, self.begin);
     }
 }
 
-/// A phase whose end is not known yet.
+/// Template for a phase of unknown length.
 const OPEN: &str = "{spinner} {prefix}: {msg}";
 
-/// Forgets how far the phase before came.
+/// Resets the bar for the next phase.
 fn open(bar: &ProgressBar) {
     bar.unset_length();
     bar.set_position(0);
@@ -69,7 +69,7 @@ fn open(bar: &ProgressBar) {
     bar.set_style(style(OPEN));
 }
 
-/// The part of the phase that is done, where that is known.
+/// The share of the phase that is done, if known.
 fn share(progress: &Progress) -> Option<f64> {
     match progress.phase {
         Phase::LayingOut(laid) => {
@@ -81,7 +81,7 @@ fn share(progress: &Progress) -> Option<f64> {
     }
 }
 
-/// Making a file takes as long as writing so many bytes.
+/// Making a file takes about as long as writing this number of bytes.
 const FILE_WEIGHT: f64 = 4096.0;
 
 fn words(progress: &Progress) -> String {
@@ -96,14 +96,14 @@ fn words(progress: &Progress) -> String {
     }
 }
 
-/// What a bar towards a known end shows.
+/// Template for work of known length.
 const BAR: &str = "{prefix} {wide_bar} {human_pos} of {human_len} {msg}, {eta} left";
 
-/// Work whose end is not known: its name and the time since it began, until this is dropped.
+/// Work of unknown length: shows its name and the time since it began, until dropped.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
-    /// Begins.
+    /// Starts to wait.
     pub fn new(name: &str) -> Waiting {
         let bar = drawn(ProgressBar::new_spinner(), "{spinner} {prefix}, {elapsed}", name);
         bar.enable_steady_tick(Duration::from_millis(120));
@@ -117,21 +117,21 @@ impl Drop for Waiting {
     }
 }
 
-/// A bar towards a known end, for work on several cores.
+/// A bar for work of known length on several cores.
 pub struct Bar {
     bar: ProgressBar,
     begin: Instant,
 }
 
 impl Bar {
-    /// Begins with `name` before it and `unit` after the numbers.
+    /// Starts a bar with `name` before it and `unit` after the numbers.
     pub fn new(name: &str, unit: &str) -> Bar {
         let bar = drawn(ProgressBar::no_length(), BAR, name).with_message(unit.to_owned());
         bar.enable_steady_tick(Duration::from_millis(500));
         Bar { bar, begin: now() }
     }
 
-    /// So much more is done, out of so much in all.
+    /// Adds `done`, out of `total`.
     pub fn advance(&self, done: u64, total: u64) {
         if self.bar.length() != Some(total) {
             self.bar.set_length(total);
@@ -139,7 +139,7 @@ impl Bar {
         self.bar.inc(done);
     }
 
-    /// It is at `stage` now, of which so many `unit` are done, out of so many in all; zero if that is not known.
+    /// Shows `stage`, with `done` out of `total` units; a zero `total` means unknown.
     pub fn stage(&self, (stage, unit): (&str, &'static str), done: u64, total: u64) {
         self.bar.set_prefix(stage.to_owned());
         self.bar.set_message(unit);
@@ -160,19 +160,19 @@ impl Bar {
         self.bar.set_position(done);
     }
 
-    /// So much is done by now, out of so much in all.
+    /// Shows `done` out of `total`.
     pub fn reach(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);
     }
 
-    /// Ends it; gives the seconds of this machine that it took.
+    /// Ends the bar. Returns the seconds that the work took on this machine.
     pub fn end(self) -> f64 {
         self.bar.finish_and_clear();
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// Ends it and says what the work cost this machine.
+    /// Ends the bar and prints what the work cost this machine.
     pub fn finish(self, name: &str) {
         let count = self.bar.position();
         self.bar.finish_and_clear();
@@ -180,19 +180,19 @@ impl Bar {
     }
 }
 
-/// How far a transfer is; ends it where an end was asked for.
+/// Progress of a transfer; stops the transfer if a stop was requested.
 pub struct Copying(ProgressBar);
 
 impl Copying {
-    /// Begins to copy something; how much is not known yet.
+    /// Starts to show a copy of unknown size.
     pub fn new(name: &str) -> Copying {
         Copying(drawn(ProgressBar::new_spinner(), "{spinner} {prefix}: {bytes}, {bytes_per_sec}", name))
     }
 
-    /// Finds out how much `nodes` of `source` are, so that the time left can be told. If it is time to stop, the copy
-    /// itself hears of it next.
+    /// Computes the size of `nodes` of `source`, to show the time left. If a stop is requested meanwhile, the copy
+    /// itself notices it.
     pub async fn weigh<S: Source>(&mut self, source: &S, nodes: impl Iterator<Item = S::Node>) {
-        // Only a bar that is seen is worth a walk.
+        // The walk is worth its time only if the bar is visible.
         if !self.0.is_hidden()
             && let Ok(weight) = transfer::weigh(source, nodes.collect(), self).await
         {

@@ -1,7 +1,7 @@
-//! Sizes and spans on the command line: `64M`, `1GiB`, `500MB`, `60s`.
+//! Parses sizes and time spans on the command line: `64M`, `1GiB`, `500MB`, `60s`.
 //!
-//! Bare letters and `iB` are powers of 1024, `B` with a letter powers of 1000, as `ls --block-size` and `numfmt` have
-//! it.
+//! Single letters and `iB` are powers of 1024; a letter with `B` is a power of 1000, as in `ls --block-size` and
+//! `numfmt`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Parses a number of bytes.
 ///
 /// # Errors
-/// What would have been right.
+/// A message with valid examples.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = (&text[..end], text[end..].to_ascii_lowercase());
@@ -18,7 +18,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     count.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large; sizes stay below 16EiB"))
 }
 
-/// The digits before a unit.
+/// Parses the digits before a unit.
 fn number(digits: &str, text: &str, limit: &str) -> Result<u64, String> {
     match digits.is_empty() {
         true => Err(format!("`{text}` does not begin with a number")),
@@ -26,10 +26,10 @@ fn number(digits: &str, text: &str, limit: &str) -> Result<u64, String> {
     }
 }
 
-/// A count of what is run, which is no experiment without one.
+/// Parses a count of repetitions, which must not be zero.
 ///
 /// # Errors
-/// What would have been right.
+/// A message with valid values.
 pub fn count<T: FromStr + PartialEq + Default>(text: &str) -> Result<T, String> {
     match text.parse() {
         Ok(zero) if zero == T::default() => Err("nothing would be done; give 1 or more".to_owned()),
@@ -52,10 +52,10 @@ fn factor(unit: &str) -> Option<u64> {
     }
 }
 
-/// Parses a span of time; seconds without a unit.
+/// Parses a time span; the default unit is the second.
 ///
 /// # Errors
-/// What would have been right.
+/// A message with valid examples.
 pub fn span(text: &str) -> Result<Duration, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let count = number(&text[..end], text, "write 500ms, 60s or 2m")?;
@@ -68,17 +68,17 @@ pub fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A size, or a share of something that is known later.
+/// A size, or a share of a size that is known later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SizeOrShare {
-    /// So many bytes.
+    /// Bytes.
     Bytes(u64),
-    /// So much of it, above 0 and at most 1.
+    /// A share, above 0 and at most 1.
     Share(f64),
 }
 
 impl SizeOrShare {
-    /// Bytes, in whole pages of `page_bytes` and at least one if a share of `whole` is meant.
+    /// The size in bytes. A share of `whole` is rounded down to pages of `page_bytes`, but is at least one page.
     pub fn bytes(self, whole: u64, page_bytes: u64) -> u64 {
         match self {
             SizeOrShare::Bytes(bytes) => bytes,
@@ -87,7 +87,7 @@ impl SizeOrShare {
     }
 }
 
-/// A size as [`bytes`] has it, or a share as `2.5%`.
+/// Parses a size like [`bytes`], or a share such as `2.5%`.
 pub fn bytes_or_share(text: &str) -> Result<SizeOrShare, String> {
     let text = text.trim();
     let Some(percent) = text.strip_suffix('%') else { return bytes(text).map(SizeOrShare::Bytes) };

@@ -1,4 +1,4 @@
-//! Stop: what ^C, SIGTERM and SIGHUP do.
+//! Stop: the effect of ^C, SIGTERM and SIGHUP.
 //!
 //! ```text
 //!   computing ──signal──► partial files removed, ended by the signal
@@ -6,7 +6,7 @@
 //!                     ──second signal──► as if computing: the image's log brings it in order when it is next opened
 //! ```
 //!
-//! A signal that whoever started this process had ignored (`nohup`) stays ignored.
+//! A signal that the parent process ignores (`nohup`) stays ignored.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// What is under way, and what was asked.
+/// Work under way, and the signal received.
 struct State {
-    /// Pieces of work that have to close something.
+    /// Number of pieces of work that must close something.
     changing: u32,
     asked: Option<i32>,
 }
@@ -30,7 +30,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on signals are dealt with as the module's head says.
+/// Starts to handle signals as the module's head says.
 pub fn watch() {
     let ignored = ignored();
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -39,7 +39,7 @@ pub fn watch() {
     std::thread::spawn(move || signals.forever().for_each(take));
 }
 
-/// The mask of signals that are ignored.
+/// The mask of ignored signals.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -62,15 +62,15 @@ fn end(signal: i32) -> ! {
     std::process::exit(128 + signal);
 }
 
-/// Lives while an image is being changed, or a tree copied to the host: the first signal only asks.
+/// Exists while an image is changed or a tree is copied to the host. The first signal then only requests a stop.
 #[must_use]
 pub struct Changing(());
 
 impl Changing {
-    /// Begins.
+    /// Begins such work.
     ///
     /// # Errors
-    /// If the end was asked for before.
+    /// If a stop was requested before.
     pub fn begin() -> Result<Changing, LabError> {
         let mut state = state();
         if state.asked.is_some() {
@@ -87,15 +87,15 @@ impl Drop for Changing {
     }
 }
 
-/// To be called at good places to stop.
+/// Must be called at good places to stop.
 ///
 /// # Errors
-/// If it is time to stop.
+/// If a stop is requested.
 pub fn check() -> Result<(), LabError> {
     if IS_ASKED.load(Ordering::Relaxed) { Err(LabError::Stopped) } else { Ok(()) }
 }
 
-/// Ends the process by the signal that asked for it, if one did.
+/// Ends the process with the signal that requested it, if there was one.
 pub fn end_if_asked() {
     let asked = state().asked;
     if let Some(signal) = asked {

@@ -1,15 +1,15 @@
-//! Arguments of the commands that look at an image and change what lies in it.
+//! Arguments of the commands that read or change an image.
 
 use clap::Args;
 
 /// `onewrite ls`
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// With kinds, permissions, owners, sizes and dates.
+    /// Show kinds, permissions, owners, sizes and dates.
     #[arg(short, long)]
     pub long: bool,
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
-    /// is named (exit status 1).
+    /// Read what is left of a damaged image: use backups of superblock and descriptors, ignore checksums. Unreadable
+    /// parts are listed (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// IMAGE or IMAGE:/PATH.
@@ -19,8 +19,8 @@ pub struct Ls {
 /// `onewrite cat`
 #[derive(Debug, Args)]
 pub struct Cat {
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
-    /// is named (exit status 1).
+    /// Read what is left of a damaged image: use backups of superblock and descriptors, ignore checksums. Unreadable
+    /// parts are listed (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// IMAGE:/PATH of a file.
@@ -30,8 +30,8 @@ pub struct Cat {
 /// `onewrite tree`
 #[derive(Debug, Args)]
 pub struct Tree {
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
-    /// is named (exit status 1).
+    /// Read what is left of a damaged image: use backups of superblock and descriptors, ignore checksums. Unreadable
+    /// parts are listed (exit status 1).
     #[arg(long)]
     pub rescue: bool,
     /// IMAGE or IMAGE:/PATH of a directory.
@@ -41,11 +41,11 @@ pub struct Tree {
 /// `onewrite stat`
 #[derive(Debug, Args)]
 pub struct Stat {
-    /// Read what is left of a damaged image: backups of superblock and descriptors, no checksums. What cannot be read
-    /// is named (exit status 1).
+    /// Read what is left of a damaged image: use backups of superblock and descriptors, ignore checksums. Unreadable
+    /// parts are listed (exit status 1).
     #[arg(long)]
     pub rescue: bool,
-    /// Each IMAGE:/PATH.
+    /// Files to show, each IMAGE:/PATH.
     #[arg(required = true)]
     pub places: Vec<String>,
 }
@@ -53,7 +53,7 @@ pub struct Stat {
 /// `onewrite mv`
 #[derive(Debug, Args)]
 pub struct Mv {
-    /// What to move and where to, each IMAGE:/PATH of one image: into a directory that exists, or to a new name.
+    /// Sources, then the target, each IMAGE:/PATH of one image. The target is an existing directory or a new name.
     #[arg(required = true, num_args = 2..)]
     pub places: Vec<String>,
 }
@@ -61,10 +61,10 @@ pub struct Mv {
 /// `onewrite rm`
 #[derive(Debug, Args)]
 pub struct Rm {
-    /// Remove directories, with all that lies below them.
+    /// Remove directories with everything below them.
     #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
-    /// What to remove, each IMAGE:/PATH.
+    /// Files to remove, each IMAGE:/PATH.
     #[arg(required = true)]
     pub places: Vec<String>,
 }
@@ -72,10 +72,10 @@ pub struct Rm {
 /// `onewrite mkdir`
 #[derive(Debug, Args)]
 pub struct Mkdir {
-    /// Make the directories above it, too, and be content with those that exist.
+    /// Also make missing parent directories, and accept existing directories.
     #[arg(short, long)]
     pub parents: bool,
-    /// What to make, each IMAGE:/PATH; owned by root, with permissions 0755.
+    /// Directories to make, each IMAGE:/PATH; owned by root, with permissions 0755.
     #[arg(required = true)]
     pub places: Vec<String>,
 }
@@ -84,21 +84,21 @@ pub struct Mkdir {
 ///
 /// Always kept: content with its holes, symbolic and hard links, times, `user.` attributes. An image also keeps owners,
 /// all permissions, access control lists and all extended attributes. On the host the copies are yours, with the
-/// permissions that your umask allows and without set-user-ID and the like, unless -p is given: an image is a
-/// stranger's. Existing directories are merged, existing files and symbolic links replaced once the new file is whole,
-/// and no link is followed but one that you name as the target. What cannot be copied or kept is named at the end, the
-/// rest is copied.
+/// permissions that your umask allows and without set-user-ID and the like, unless -p is given, because an image may
+/// come from a stranger. Existing directories are merged. Existing files and symbolic links are replaced when the new
+/// file is complete. No link is followed, except one that you name as the target. Whatever cannot be copied or kept is
+/// listed at the end; the rest is copied.
 #[derive(Debug, Args)]
 pub struct Cp {
     /// On the host, keep owners (as root), all permissions, access control lists and all extended attributes, and make
     /// device nodes (as root).
     #[arg(short, long)]
     pub preserve: bool,
-    /// Out of an image, copy what is left of a damaged image: backups of superblock and descriptors, no checksums. What
-    /// cannot be read is named (exit status 1).
+    /// Copy what is left of a damaged image: use backups of superblock and descriptors, ignore checksums. Unreadable
+    /// parts are listed (exit status 1).
     #[arg(long)]
     pub rescue: bool,
-    /// What to copy, each PATH or IMAGE:/PATH, and where to: into a directory that exists, or under a new name.
+    /// Sources, then the target, each PATH or IMAGE:/PATH. The target is an existing directory or a new name.
     #[arg(required = true, num_args = 2..)]
     pub places: Vec<String>,
 }

@@ -8,33 +8,33 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub struct Paper {
     /// Rows of the scoreboard, or figures, tables and sections of the papers as `--list` names them (`fig-3-3`,
-    /// `003-table-3`); without any, every row that can be run. Exits 1 if a row differs. Or `ts-clock`: the figures 2-1
+    /// `003-table-3`). Without any, every row that can be run. Exits 1 if a row differs. Or `ts-clock`: the figures 2-1
     /// and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on four devices, as tables in Markdown
-    /// with the papers' rows beside them, on all cores in five to ten minutes.
+    /// beside the papers' rows; needs five to ten minutes on all cores.
     pub ids: Vec<String>,
-    /// With `ts-clock`: share of the traces, caches and devices, from 0.031 to 1 [default: 0.05].
+    /// With `ts-clock`: scale of the traces, caches and devices, from 0.031 to 1 [default: 0.05].
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
-    /// With `ts-clock`: instead of the figures, the rows with uncertain numbers of the profiles, and the traces,
-    /// changed one by one.
+    /// With `ts-clock`: show how the rows change with each uncertain number of the profiles and of the traces, not the
+    /// figures.
     #[arg(long)]
     pub sensitivity: bool,
     /// With `ts-clock`: seed of the traces [default: 1].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Write a page to this file: the rows by figure, with `results` the tables, with `ts-clock` the charts.
+    /// Write a page to this file: the rows by figure; with `results` the tables; with `ts-clock` the charts.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// With `ts-clock`: write everything measured as JSON to this file, or to standard output (-).
+    /// With `ts-clock`: write all measurements as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// With `ts-clock`: dbench's load file [default: where Debian's package dbench has it].
+    /// With `ts-clock`: dbench's load file [default: the one of Debian's package dbench].
     #[arg(long, value_name = "FILE")]
     pub load_file: Option<PathBuf>,
     /// With `results`: a small part of it, in seconds.
     #[arg(long)]
     pub short: bool,
-    /// List the rows instead, by paper and figure, and say which can be run.
+    /// List the rows by paper and figure, and say which can be run; run nothing.
     #[arg(long)]
     pub list: bool,
 }

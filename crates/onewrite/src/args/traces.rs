@@ -9,21 +9,22 @@ use onewrite_lab::trace::{Action, Format};
 use super::{Ftl, parsed};
 use crate::size::{self, SizeOrShare};
 
-/// How a trace is read.
+/// How to read a trace.
 #[derive(Clone, Debug, Args)]
 pub struct TraceInput {
-    /// Format of the trace [default: found out]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general,
-    /// alibaba, tencent or columns:MAP (see docs/cache.md). Files compressed with zstd, gzip or xz are read as they
-    /// are.
+    /// Format of the trace [default: detected]: own, run, msr, spc, blkparse, blktrace, fio, mqsim, oracle-general,
+    /// alibaba, tencent or columns:MAP (see docs/cache.md). Files compressed with zstd, gzip or xz are decompressed
+    /// while reading.
     #[arg(long, value_parser = parsed::<Format>)]
     pub format: Option<Format>,
-    /// Only this volume (disk, file, storage unit) of a trace with several.
+    /// Read only this volume (disk, file, storage unit) of a trace with several.
     #[arg(long, value_name = "NUMBER")]
     pub volume: Option<u32>,
-    /// Volumes of a trace with several lie one behind the other, each as long as its last page; otherwise 64 TiB apart.
+    /// Put the volumes of a trace directly one after the other, each as long as its last page requires; otherwise 64
+    /// TiB apart.
     #[arg(long, conflicts_with = "volume")]
     pub pack: bool,
-    /// Action of blkparse and blktrace records that is taken: Q, D or C [default: Q].
+    /// Action whose blkparse and blktrace records are read: Q, D or C [default: Q].
     #[arg(long, value_parser = parsed::<Action>)]
     pub action: Option<Action>,
     /// Size of a page.
@@ -40,11 +41,11 @@ pub struct Cache {
     /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo, sieve, belady.
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     pub policies: Vec<String>,
-    /// Sizes of the cache, with commas between them; `10%` is a share of the different pages of the trace.
+    /// Sizes of the cache, with commas between them; `10%` is a percentage of the different pages of the trace.
     #[arg(long = "size", value_name = "SIZES", value_delimiter = ',', value_parser = size::bytes_or_share,
         default_value = "4MiB")]
     pub sizes: Vec<SizeOrShare>,
-    /// How the trace is read.
+    /// How to read the trace.
     #[command(flatten)]
     pub input: TraceInput,
     /// Size of a flash block, for the policies that evict by block and for the histogram of utilizations.
@@ -53,39 +54,39 @@ pub struct Cache {
     /// Draw the misses of each policy over the sizes to this file: an HTML page if it ends in .html, else SVG.
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
-    /// Write the after-cache trace to this file; with several policies or sizes to FILE-POLICY-SIZE.
+    /// Write the after-cache trace to this file; with several policies or sizes, to FILE-POLICY-SIZE.
     #[arg(long, value_name = "FILE")]
     pub after: Option<PathBuf>,
-    /// Each volume of the trace has a cache and a device of its own.
+    /// Give each volume of the trace its own cache and device.
     #[arg(long, conflicts_with_all = ["volume", "pack"])]
     pub each: bool,
     /// Replay the after-cache traces on this emulated device: time, write amplification, erases.
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
-    /// Submit what the cache lets through at the times of the trace, and tell how long the device took to respond;
-    /// otherwise as fast as the device takes it.
+    /// Submit the requests that the cache lets through at the times of the trace, and report the response times of the
+    /// device; otherwise submit them as fast as the device takes them.
     #[arg(long, requires = "device")]
     pub timed: bool,
-    /// What translates pages to flash in that device; with all but `page` time is an estimate.
+    /// Translation layer of that device; with any but `page`, time is an estimate.
     #[arg(long, value_enum, default_value_t = Ftl::Page, requires = "device")]
     pub ftl: Ftl,
     /// Size of that device [default: the least power of two from 1GiB on that holds the trace].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub device_size: Option<u64>,
-    /// Log blocks of `--ftl fast` and `bast`; more than the spare blocks allow are refused
-    /// [default: the profile's, else as many as those allow].
+    /// Log blocks of `--ftl fast` and `bast`; refused if the spare blocks do not allow so many [default: the profile's,
+    /// else as many as the spare blocks allow].
     #[arg(long, value_name = "COUNT", requires = "device")]
     pub log_blocks: Option<u32>,
-    /// Mapping cache of `--ftl dftl`, 8 bytes for each page that it knows [default: a 2048th of the device].
+    /// Mapping cache of `--ftl dftl`, 8 bytes for each page in it [default: a 2048th of the device].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "device")]
     pub map_cache: Option<u64>,
     /// Begin with a blank device instead of one that was filled once.
     #[arg(long, requires = "device")]
     pub blank: bool,
-    /// Age the device before the trace by so many bytes of writes, half of them sequential and half random.
+    /// Age the device before the trace with this amount of writes, half of them sequential and half random.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "0", requires = "device")]
     pub age: u64,
-    /// Cores to use [default: all]; the results are the same on any number.
+    /// Cores to use [default: all]; the results are the same for any number.
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,
     /// Write the results as JSON to this file, or to standard output (-).
@@ -96,61 +97,60 @@ pub struct Cache {
 /// `onewrite trace`
 #[derive(Debug, Subcommand)]
 pub enum Trace {
-    /// Requests, duration, reads, writes and write range of traces, a line for each.
+    /// Print requests, duration, reads, writes and write range of traces, one line for each.
     Summarise {
         /// The traces (- for standard input).
         #[arg(required = true)]
         traces: Vec<PathBuf>,
-        /// How they are read.
+        /// How to read them.
         #[command(flatten)]
         input: TraceInput,
-        /// Each volume of a trace on a line of its own.
+        /// Print one line for each volume of a trace.
         #[arg(long, conflicts_with_all = ["volume", "pack"])]
         each: bool,
         /// Write the summaries as a JSON array to this file, or to standard output (-).
         #[arg(long, value_name = "FILE|-")]
         json: Option<PathBuf>,
     },
-    /// Write a trace in our own format, with its times if it has some; compressed if the new name ends in .zst, .gz or
-    /// .xz.
+    /// Write a trace in our own format, with times if it has any; compressed if the new name ends in .zst, .gz or .xz.
     Convert {
         /// The trace (- for standard input).
         trace: PathBuf,
         /// The new file.
         output: PathBuf,
-        /// How the trace is read.
+        /// How to read the trace.
         #[command(flatten)]
         input: TraceInput,
-        /// What a line of the new file holds.
+        /// Content of a line of the new file.
         #[arg(long, value_enum, default_value_t = Lines::Bytes)]
         to: Lines,
         /// Leave the times out.
         #[arg(long)]
         no_times: bool,
     },
-    /// Take a part of a trace, as `convert` does.
+    /// Write a part of a trace, in the same way as `convert`.
     Cut {
         /// The trace (- for standard input).
         trace: PathBuf,
         /// The new file.
         output: PathBuf,
-        /// How the trace is read.
+        /// How to read the trace.
         #[command(flatten)]
         input: TraceInput,
-        /// Records to pass over.
+        /// Records to skip.
         #[arg(long, value_name = "COUNT", default_value_t = 0)]
         skip: u64,
-        /// Records to take [default: all that follow].
+        /// Records to write [default: all that follow].
         #[arg(long, value_name = "COUNT")]
         take: Option<u64>,
-        /// What a line of the new file holds.
+        /// Content of a line of the new file.
         #[arg(long, value_enum, default_value_t = Lines::Bytes)]
         to: Lines,
         /// Leave the times out.
         #[arg(long)]
         no_times: bool,
     },
-    /// Make a workload of the dissertation's table 2-2, seeded: the same volumes and write range.
+    /// Make a workload of the dissertation's table 2-2 from a seed: the same volumes and write range.
     Generate {
         /// video-streaming, mixed-applications, file-server or tpc-c.
         #[arg(value_parser = parsed::<TraceKind>)]
@@ -160,24 +160,24 @@ pub enum Trace {
         /// Seed of all chance.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Share of the volumes and the range of the table, at most 1; too little of a workload is refused with the
-        /// least.
+        /// Scale of the volumes and the range of the table, at most 1; a scale that is too small is refused, and the
+        /// error gives the least.
         #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
         scale: f64,
-        /// dbench's load file, which file-server plays [default: where Debian's package dbench has it].
+        /// dbench's load file for file-server [default: the one of Debian's package dbench].
         #[arg(long, value_name = "FILE")]
         load_file: Option<PathBuf>,
         /// Clients of file-server [default: 48; fewer at a small scale].
         #[arg(long, value_name = "COUNT")]
         clients: Option<u32>,
     },
-    /// Draw pages over the course of a trace, as SVG.
+    /// Draw the pages of a trace, request by request, as SVG.
     Draw {
         /// The trace (- for standard input).
         trace: PathBuf,
-        /// The picture.
+        /// The SVG file.
         output: PathBuf,
-        /// How the trace is read.
+        /// How to read the trace.
         #[command(flatten)]
         input: TraceInput,
         /// Draw writes only.
@@ -191,6 +191,6 @@ pub enum Trace {
 pub enum Lines {
     /// `r|w,offset,length`, in bytes.
     Bytes,
-    /// `r|w,page`, a line for each page.
+    /// `r|w,page`, one line for each page.
     Pages,
 }

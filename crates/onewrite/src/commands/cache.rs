@@ -39,7 +39,7 @@ pub fn cache(args: &Cache) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each volume as if it were a trace of its own.
+/// Studies each volume as if it were a trace of its own.
 fn each(args: &Cache) -> anyhow::Result<()> {
     let all = options(&args.trace, &args.input)?;
     let mut found = Vec::new();
@@ -112,7 +112,7 @@ fn study(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheStudy> {
     })
 }
 
-/// Sizes in bytes; for shares the trace is read once before.
+/// Sizes in bytes. For percentages, reads the trace once beforehand.
 fn sizes(args: &Cache, options: &TraceOptions) -> anyhow::Result<Vec<u64>> {
     let has_share = args.sizes.iter().any(|size| matches!(size, SizeOrShare::Share(_)));
     let page_bytes = args.input.page_size.max(1);
@@ -123,7 +123,7 @@ fn sizes(args: &Cache, options: &TraceOptions) -> anyhow::Result<Vec<u64>> {
     Ok(args.sizes.iter().map(|size| size.bytes(footprint, page_bytes)).collect())
 }
 
-/// How the trace at `path` is to be read; for packed volumes it is read once before.
+/// How to read the trace at `path`. For packed volumes, reads it once beforehand.
 pub fn options(path: &Path, input: &TraceInput) -> anyhow::Result<TraceOptions> {
     ensure!(input.page_size > 0, "--page-size 0 is no size; take 4096");
     let plain =
@@ -135,13 +135,13 @@ pub fn options(path: &Path, input: &TraceInput) -> anyhow::Result<TraceOptions> 
     Ok(TraceOptions { packing, ..plain })
 }
 
-/// One volume, from page 0 on.
+/// Options for one volume, which begins at page 0.
 pub fn alone(volume: u32, all: &TraceOptions, page_bytes: u64) -> TraceOptions {
     let packing = Some(Volumes::alone(volume, page_bytes));
     TraceOptions { volume: Some(volume), packing, ..all.clone() }
 }
 
-/// `out.csv` for volume 3 is `out-3.csv`.
+/// Adds the volume to a file name: `out.csv` for volume 3 is `out-3.csv`.
 pub fn of_volume(path: &Path, volume: u32) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (stem, rest) =
@@ -200,14 +200,14 @@ fn print_cell(cell: &CacheCell) {
     );
 }
 
-/// Mean and 99th percentile.
+/// Formats mean and 99th percentile.
 fn print_response(response: &Distribution) -> String {
     let mean = Nanos(response.moments.mean.round() as u64).to_string();
     let high = response.percentile.at(99.0).map_or("–".to_owned(), |span| span.to_string());
     format!(" {mean:>10} {high:>10}")
 }
 
-/// Merges and map traffic.
+/// Formats merges and mapping traffic.
 fn print_layer(layer: &LayerFigures) -> String {
     let LayerFigures { switch_merges, partial_merges, full_merges, map_reads, map_programs, .. } = layer;
     format!(" {switch_merges:>9} {partial_merges:>9} {full_merges:>9} {map_reads:>9} {map_programs:>9}")

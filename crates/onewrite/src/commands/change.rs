@@ -1,4 +1,4 @@
-//! `onewrite mv`, `rm` and `mkdir`: changes of names in an image.
+//! `onewrite mv`, `rm` and `mkdir`: change names in an image.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::args::{Mkdir, Mv, Rm};
 use crate::open::{named_place, with_image};
 use crate::progress::Copying;
 
-/// Moves everything but the last place to the last place.
+/// Moves all places except the last to the last place.
 pub fn mv(args: &Mv) -> anyhow::Result<ExitCode> {
     let places = taken_apart(&args.places)?;
     let ((image, target), sources) = places.split_last().expect("clap asks for two places");
@@ -80,7 +80,7 @@ pub fn mkdir(args: &Mkdir) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Changes something at every place, image by image, and tells what could not be done.
+/// Applies `change` to every place, image by image, and reports the failures.
 fn change_each<C>(places: &[String], change: C) -> anyhow::Result<ExitCode>
 where
     C: AsyncFn(&Ext4, &str) -> Result<(), LabError> + Clone + 'static,
@@ -119,7 +119,7 @@ async fn make_all<F: FileSystem>(fs: &F, path: &str) -> FsResult<()> {
     Ok(())
 }
 
-/// Notes what could not be done; what keeps everything else from being done, too, is an error.
+/// Notes a failure of one place; returns an error if it also prevents all others.
 fn note(left: &mut Left, path: &str, outcome: Result<(), LabError>) -> anyhow::Result<()> {
     match outcome {
         Err(error @ LabError::Fs(FsError::Device(_) | FsError::ReadOnly(_) | FsError::NoSpace { .. })) => {
@@ -138,7 +138,7 @@ fn taken_apart(places: &[String]) -> anyhow::Result<Vec<(PathBuf, String)>> {
     places.iter().map(|place| named_place(place)).collect()
 }
 
-/// The paths in each image, in the order in which the images were named.
+/// The paths in each image; images are in the order in which they were named.
 fn by_image(places: &[String]) -> anyhow::Result<Vec<(PathBuf, Vec<String>)>> {
     let mut images: Vec<(PathBuf, Vec<String>)> = Vec::new();
     for (image, path) in taken_apart(places)? {

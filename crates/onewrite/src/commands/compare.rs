@@ -47,7 +47,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
     args.json.as_ref().map_or(Ok(()), |path| write_json(path, &json(&comparison)?))
 }
 
-/// Where the device of a mode is saved.
+/// Where to save the device of a mode.
 fn image(args: &Compare, mode: &str) -> Option<PathBuf> {
     args.images.as_ref().map(|directory| directory.join(format!("{}.img", mode.trim())))
 }
@@ -65,7 +65,7 @@ fn modes(names: &[String]) -> anyhow::Result<Vec<Mode>> {
     Ok(modes)
 }
 
-/// One mode; `all` are asked for, and what one of them lacks is said before the first runs.
+/// Runs one mode. `all` are the requested modes; what one of them lacks is reported before the first runs.
 fn one(args: &Compare, choice: &DeviceChoice, mode: Mode, all: &[Mode]) -> anyhow::Result<Compared> {
     let spec = job::spec(&args.job, choice, Stack::Ext4(mode))?;
     let (device, partial) = job::device(&args.job, &spec, choice, all)?;
@@ -79,7 +79,7 @@ fn one(args: &Compare, choice: &DeviceChoice, mode: Mode, all: &[Mode]) -> anyho
     Ok(Compared { label: mode.name().to_owned(), result, crash })
 }
 
-/// Power cuts are for emulated devices.
+/// Tries power cuts, if the device is emulated.
 fn crash(
     args: &Compare,
     choice: &DeviceChoice,
@@ -102,7 +102,7 @@ fn json(comparison: &Comparison) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&results)? + "\n")
 }
 
-/// The command as it was given, with the program's plain name.
+/// The command line, with the program's plain name.
 fn command() -> String {
     let quoted = |argument: String| {
         let is_plain = argument.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./=,+:@%".contains(letter));

@@ -17,10 +17,10 @@ use crate::open::{beside, split_place, with_image_and, with_view};
 use crate::progress::Copying;
 use crate::stop::Changing;
 
-/// Links in a row that lead somewhere, as Linux has it.
+/// Most symbolic links followed in a row, as in Linux.
 const LINKS_MAX: u32 = 40;
 
-/// Copies everything but the last place to the last place.
+/// Copies all places except the last to the last place.
 pub fn cp(args: &Cp) -> anyhow::Result<ExitCode> {
     let (target, sources) = args.places.split_last().expect("clap asks for two places");
     let several = sources.len() > 1;
@@ -36,7 +36,7 @@ pub fn cp(args: &Cp) -> anyhow::Result<ExitCode> {
         })?
         .tell();
     }
-    // Half copies on the host go when the work stops, not when the process ends.
+    // A stop removes incomplete copies on the host.
     let _changing = Changing::begin()?;
     let keep = if args.preserve { Keep::All } else { Keep::Content };
     let target = HostTarget::of(Path::new(target), several, &groups)?;
@@ -55,17 +55,17 @@ pub fn cp(args: &Cp) -> anyhow::Result<ExitCode> {
     whole.tell()
 }
 
-/// What was copied and what was not.
+/// What was copied, and what was not.
 #[derive(Default)]
 pub struct Report {
     done: Vec<(String, Transferred)>,
     pub left: Left,
-    /// What ended it all.
+    /// The error that ended the copy.
     pub broken: Option<LabError>,
 }
 
 impl Report {
-    /// Files the outcome of one source away. False if nothing else can be copied.
+    /// Notes the outcome of one source. False if nothing else can be copied.
     fn file(&mut self, source: &str, outcome: Result<Transferred, LabError>) -> bool {
         match outcome {
             Ok(transferred) => self.done.push((source.to_owned(), transferred)),
@@ -86,7 +86,7 @@ impl Report {
     }
 }
 
-/// Says on standard error what was left out; 1 if that is anything.
+/// Reports on standard error what was left out. The exit code is 1 if there is anything.
 pub fn tell_left(left: &Left) -> ExitCode {
     for out in &left.first {
         errln!("onewrite: {}: {}", escape::name(&out.path), escape::message(&out.problem).replace('\n', "\\n"));
@@ -98,15 +98,15 @@ pub fn tell_left(left: &Left) -> ExitCode {
     if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Sources in one image, or on the host.
+/// Sources in one image or on the host.
 struct Group {
     image: Option<PathBuf>,
-    /// As they were written, and the path.
+    /// Each source as written on the command line, and its path.
     places: Vec<(String, String)>,
 }
 
 impl Group {
-    /// Sources with the same image come together, so that files with several names keep them.
+    /// Groups sources by image, so that files with several names keep their hard links.
     fn of(sources: &[String]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for source in sources {
@@ -218,7 +218,7 @@ impl Group {
         Ok(report)
     }
 
-    /// What each place is in the image.
+    /// Inode of each place in the image.
     async fn resolved<F: FileView>(&self, fs: &F) -> Vec<Result<Ino, LabError>> {
         let mut found = Vec::new();
         for (_, path) in &self.places {
@@ -228,20 +228,20 @@ impl Group {
     }
 }
 
-/// What is at `path` on the host, and its own name.
+/// The node at `path` on the host, and its own name.
 fn on_host(tree: &HostTree, path: &str) -> Result<(HostNode, Option<Vec<u8>>), LabError> {
     let path = Path::new(path).canonicalize().map_err(|error| LabError::Option(error.to_string()))?;
     let own = path.file_name().map(|name| name.as_encoded_bytes().to_vec());
     Ok((tree.at(&path)?, own))
 }
 
-/// The last name of a path; none of the root and of directories that are named by `.` or `..`.
+/// The last name of a path; none for the root and for directories named by `.` or `..`.
 fn own_name(path: &str) -> Option<&[u8]> {
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     Some(name.as_bytes()).filter(|name| !matches!(*name, b"" | b"." | b".."))
 }
 
-/// Where copies into an image go.
+/// Where copies in an image go.
 enum Target {
     /// Into a directory, each under its own name.
     Into(Ino),
@@ -263,8 +263,7 @@ impl Target {
         Ok(Target::As(parent, name.to_vec()))
     }
 
-    /// Copies `node` here; without a name of its own, the content of the directory goes into the target directory
-    /// itself.
+    /// Copies `node` here. A `node` without a name is a directory; its content goes into the target directory itself.
     async fn take<F: FileSystem, S: Source>(
         &self,
         copy: &mut CopyIn<'_, F, S>,
@@ -279,7 +278,7 @@ impl Target {
     }
 }
 
-/// The directory at `path`, if there is one; a link to one counts.
+/// The directory at `path`, or at the target of a link; `None` if there is none.
 pub async fn directory<F: FileView>(fs: &F, path: &str) -> Result<Option<Ino>, FsError> {
     let mut path = path.as_bytes().to_vec();
     for _ in 0..LINKS_MAX {
@@ -301,7 +300,7 @@ pub async fn directory<F: FileView>(fs: &F, path: &str) -> Result<Option<Ino>, F
     Err(FsError::Loop(String::from_utf8_lossy(&path).into_owned()))
 }
 
-/// Where copies on the host go: a directory, and a name in it if the copy is not to keep its own.
+/// Where copies on the host go: a directory, and a name in it if the copy gets a new one.
 #[derive(Clone)]
 struct HostTarget {
     directory: PathBuf,
@@ -321,7 +320,7 @@ impl HostTarget {
             bail!("{} is not a directory, so it cannot take several things", target.display());
         }
         let shown = target.display();
-        // A link that the user names is followed; those that the copy meets are not.
+        // A link that the user names is followed; links met during the copy are not.
         let target = match target.is_symlink() {
             true => target.canonicalize().with_context(|| format!("{shown} is a link that leads to no file"))?,
             false => target.to_owned(),

@@ -53,7 +53,7 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tells what the exploration is at.
+/// Shows the stage of the exploration.
 fn show(bar: &Bar, stage: Stage, args: &Crash) {
     match stage {
         Stage::Aging => bar.stage(("crash: aging the device", "states"), 0, 0),
@@ -68,7 +68,7 @@ fn show(bar: &Bar, stage: Stage, args: &Crash) {
     }
 }
 
-/// What is explored: by name, from a job file, or a personality.
+/// The workloads to explore: by name, from a job file, or of a personality.
 fn workloads(args: &Crash, subject: &Ext4Subject) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
     let name = args.workload.as_str();
     let is_named = ["ace:", "random:", "random-all:", "script:"].iter().any(|kind| name.starts_with(kind));
@@ -115,7 +115,7 @@ fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The file system in its mode.
+/// The file system under test, in its mode.
 fn subject(args: &Crash) -> anyhow::Result<Ext4Subject> {
     let subject = Ext4Subject {
         journal_blocks: args.journal_blocks,
@@ -190,7 +190,7 @@ fn summarise(report: &Report, seconds: f64) {
     errln!("violations: {}", by_promise(report));
 }
 
-/// How often each promise was broken.
+/// Counts the violations of each promise.
 fn by_promise(report: &Report) -> String {
     let mut counts = std::collections::BTreeMap::new();
     report.violations.iter().for_each(|violation| *counts.entry(violation.promise).or_insert(0) += 1);

@@ -1,4 +1,4 @@
-//! `onewrite device`: what a profile is, how it is built, what it does under load.
+//! `onewrite device`: shows a profile, its geometry and its behaviour under load.
 
 use std::path::Path;
 
@@ -130,7 +130,7 @@ fn print_throughput(throughput: &Throughput) {
     outln!("{name:24} {:>6} {iops:>12.0} {rate:>10.1} {:>12} {:>12}", load.depth, p50.to_string(), p99.to_string());
 }
 
-/// Random writes on a small, full device: what its dies do while garbage is collected.
+/// Draws the dies of a small, full device during random writes with garbage collection.
 fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Result<()> {
     const SIZE_BYTES: u64 = 64 << 20;
     const WARM_UP_WRITES: u64 = 20_000;

@@ -22,7 +22,7 @@ const ERRORS_LEFT: u8 = 4;
 /// Exit code of fsck(8) for an image that could not be checked.
 const NOT_CHECKED: u8 = 8;
 
-/// Replays the log and checks every structure; repairs it, if that is asked for.
+/// Replays the log, checks all metadata, and repairs it if asked to.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&[&args.image])?;
     let done = match (args.safe, args.all) {
@@ -34,7 +34,7 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     done.map_err(|error| with_cure(error, args)).with_context(|| name)
 }
 
-/// What `fsck` can say of an image that it cannot check or may not change.
+/// Adds advice to the error of an image that cannot be checked or may not be changed.
 fn with_cure(error: anyhow::Error, args: &Fsck) -> anyhow::Error {
     if let Some(FsError::Unsupported(what)) = error.downcast_ref() {
         return anyhow!("cannot check it: {what}; e2fsck can check it");
@@ -55,7 +55,7 @@ fn is_permission(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(setup, Some(onewrite_device::Error::Host { kind: PermissionDenied | ReadOnlyFilesystem, .. }))
 }
 
-/// What a check came to: a judgement or why there is none, and what would put the image right.
+/// Result of a check: a judgement or the reason why there is none, and the repairs that would put the image right.
 type Looked = (Result<Judgement, String>, Option<Prospect>);
 
 fn look(args: &Fsck) -> anyhow::Result<ExitCode> {
@@ -87,7 +87,7 @@ async fn looked(port: DevicePort) -> anyhow::Result<Looked> {
     }
 }
 
-/// What to do, of what was seen to work.
+/// The advice for a damaged image.
 fn cure(prospect: Option<&Prospect>) -> String {
     let copy = "copy the image first; then `--rescue` reads what is left of it";
     match prospect {
@@ -98,7 +98,7 @@ fn cure(prospect: Option<&Prospect>) -> String {
     }
 }
 
-/// Repairs all that `manner` allows, or nothing.
+/// Makes all repairs that `manner` allows, or none.
 fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     let name = args.image.display().to_string();
     let mended = with_device(&args.image, true, async move |port| Ok(mend(&port, manner).await?));
@@ -122,7 +122,7 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     Ok(if is_clean && is_repaired { ExitCode::from(CORRECTED) } else { code })
 }
 
-/// What was replayed, found and repaired, for programs: docs/results-json.md.
+/// Replay, damage and repairs as JSON; docs/results-json.md describes it.
 fn json(name: &str, judgement: &Judgement, repaired: &[Change]) -> anyhow::Result<String> {
     let report = &judgement.report;
     let value = serde_json::json!({
@@ -138,7 +138,7 @@ fn json(name: &str, judgement: &Judgement, repaired: &[Change]) -> anyhow::Resul
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-/// Tells it to people, unless programs were told in its place; `cure` is for what is left.
+/// Prints the result for people, unless JSON was printed in its place; `cure` is the advice for remaining damage.
 fn say(name: &str, judgement: &Judgement, (no_changes, cure): (bool, &str), is_told: bool) -> ExitCode {
     let report = &judgement.report;
     let code = match (report.is_clean(), report.has_unknown_features) {

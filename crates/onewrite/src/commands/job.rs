@@ -1,4 +1,4 @@
-//! What `run` and `compare` have in common: from arguments to a [`RunSpec`].
+//! Shared code of `run` and `compare`: makes a [`RunSpec`] from arguments.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub fn mode(name: &str) -> anyhow::Result<Mode> {
     Ok(Mode::from_str(name)?)
 }
 
-/// The device that `args` name, with the layer and the past that they ask for.
+/// The device named in `args`, with its translation layer and age.
 pub fn choice(args: &JobArgs) -> anyhow::Result<DeviceChoice> {
     let age = match args.age {
         AgeArg::None => Age::New,
@@ -47,7 +47,7 @@ pub fn choice(args: &JobArgs) -> anyhow::Result<DeviceChoice> {
     Ok(choice.of_age(age)?)
 }
 
-/// The run that `args` describe, with `stack` under it.
+/// The run that `args` describe, on `stack`.
 pub fn spec(args: &JobArgs, device: &DeviceChoice, stack: Stack) -> anyhow::Result<RunSpec> {
     let (host_name, host) = host(&args.host)?;
     if args.drop_caches && stack == Stack::Raw {
@@ -93,13 +93,12 @@ fn job(args: &JobArgs, host: &HostProfile) -> anyhow::Result<JobSpec> {
     Ok(JobSpec::Fio(job_file(&args.job, &args.fio, runtime, (host.cores as u64, args.cache_size))?))
 }
 
-/// What a run of `args` reads, as far as it may be on the host.
+/// Existing files of the host that a run of `args` reads.
 pub fn inputs(args: &JobArgs) -> Vec<&Path> {
     [&args.job, &args.device, &args.host].into_iter().map(Path::new).filter(|path| path.exists()).collect()
 }
 
-/// The job file at `path`, or on standard input, cut down and changed as `args` say, on a machine of so many cores and
-/// bytes of page cache.
+/// The job file at `path` or from standard input, changed by `args`; `cores` and `cache_bytes` describe the machine.
 pub fn job_file(
     path: &str,
     args: &FioArgs,
@@ -119,13 +118,13 @@ pub fn job_file(
     }
 }
 
-/// An option that only job files have, if one was given.
+/// The first given option that only job files have.
 pub fn given_for_files(args: &FioArgs) -> Option<&'static str> {
     let options = [("--section", !args.section.is_empty()), ("--set", !args.set.is_empty())];
     options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
 }
 
-/// The jobs that have a name.
+/// Names of the jobs that need no file.
 pub fn known() -> String {
     format!("{}, {}", Personality::ALL.map(Personality::name).join(", "), postmark::NAME)
 }
@@ -161,7 +160,7 @@ fn parameters(personality: Personality, args: &PersonalityArgs) -> anyhow::Resul
     })
 }
 
-/// Sizes go evenly from the published smallest one to what makes the mean that is asked for.
+/// File sizes from the published smallest one to the one that gives the requested mean.
 fn postmark_parameters(args: &PersonalityArgs) -> anyhow::Result<postmark::Parameters> {
     for (option, is_given) in [("--threads", args.threads.is_some()), ("--runtime", args.runtime.is_some())] {
         if is_given {
@@ -184,7 +183,7 @@ fn postmark_parameters(args: &PersonalityArgs) -> anyhow::Result<postmark::Param
     })
 }
 
-/// The host profile called `name`, or the one in that file.
+/// The host profile called `name`, or the one in the file `name`.
 pub fn host(name: &str) -> anyhow::Result<(String, HostProfile)> {
     let profile = match name {
         "default" => HostProfile::default(),
@@ -200,7 +199,7 @@ pub fn host(name: &str) -> anyhow::Result<(String, HostProfile)> {
     Ok((name.to_owned(), profile))
 }
 
-/// Refuses an eviction spot where no mode of `modes` pads.
+/// Refuses an eviction spot if no mode of `modes` pads.
 fn check_spot(args: &JobArgs, modes: &[Mode]) -> anyhow::Result<()> {
     if args.eviction_spot.is_some() && modes.iter().all(|mode| mode.padding().is_none()) {
         let named = match modes {
@@ -212,7 +211,7 @@ fn check_spot(args: &JobArgs, modes: &[Mode]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of the device: as asked for, or what the job needs if the device is made for it.
+/// Bytes of the device: the requested size, or for a new device what the job needs.
 pub fn size(args: &JobArgs, spec: &RunSpec, choice: &DeviceChoice) -> anyhow::Result<Option<u64>> {
     let is_made = match choice {
         DeviceChoice::Emulated { .. } => true,
@@ -221,8 +220,8 @@ pub fn size(args: &JobArgs, spec: &RunSpec, choice: &DeviceChoice) -> anyhow::Re
     Ok(if args.size.is_none() && is_made { Some(spec.bytes_wanted()?) } else { args.size })
 }
 
-/// The device, after making sure that nothing is lost without `force`, and that it has what `modes` need. A file that
-/// was not there before is partial until the run is done.
+/// Opens the device. First checks that nothing is lost without `force`, and that it has what `modes` need. A new file
+/// is partial until the run is done.
 pub fn device(
     args: &JobArgs,
     spec: &RunSpec,
@@ -249,7 +248,7 @@ pub fn device(
     Ok((device, partial))
 }
 
-/// An emulated device; that it is aged first is told while it takes.
+/// Opens a device; shows a note while it ages an emulated one.
 pub fn opened(choice: &DeviceChoice, size: Option<u64>) -> Result<Box<dyn Device>, LabError> {
     let age = match choice {
         DeviceChoice::Emulated { age, .. } if *age != Age::New => Some(age.name()),
@@ -259,7 +258,7 @@ pub fn opened(choice: &DeviceChoice, size: Option<u64>) -> Result<Box<dyn Device
     choice.open(size)
 }
 
-/// The emulated device. Where the job itself makes it too large, the refusal tells so.
+/// Opens the emulated device. If the job itself makes it too large, the error says so.
 fn emulated(
     args: &JobArgs,
     spec: &RunSpec,
@@ -279,7 +278,7 @@ fn emulated(
     }
 }
 
-/// The image or disk at `path`; what is not there is made, of `size` bytes, and is partial until it is kept.
+/// Opens the image or disk at `path`. A missing file is made with `size` bytes and is partial until it is kept.
 pub fn disk(path: &Path, size: Option<u64>) -> anyhow::Result<(Box<dyn Device>, Option<Partial>)> {
     if path.exists() {
         return Ok((DeviceChoice::Disk(path.to_owned()).open(size)?, None));
@@ -293,7 +292,7 @@ pub fn disk(path: &Path, size: Option<u64>) -> anyhow::Result<(Box<dyn Device>, 
     Ok((Box::new(device.called(path)), Some(partial)))
 }
 
-/// Everything that was decided, defaults included, on standard error.
+/// Prints all settings, defaults included, on standard error.
 pub fn announce(spec: &RunSpec, device: &dyn Device) {
     let size = device.geometry().pages * PAGE_SIZE as u64;
     let stack = match spec.stack {
@@ -328,7 +327,7 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
     }
 }
 
-/// What does not hold of what a mode rests on, on standard error.
+/// Warns on standard error about conditions of a mode that do not hold.
 pub fn warn(warnings: &[String]) {
     warnings.iter().for_each(|warning| errln!("warning: {warning}"));
 }

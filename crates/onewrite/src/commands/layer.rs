@@ -1,4 +1,4 @@
-//! `--ftl` and what belongs to it, for the commands that have it.
+//! `--ftl` and related options, for all commands that have them.
 
 use anyhow::bail;
 use onewrite_device::ftl::DftlPlan;
@@ -7,12 +7,12 @@ use onewrite_device::{Layer, Profile};
 use crate::args::{Ftl, LayerArgs};
 
 impl LayerArgs {
-    /// Whether anything was said.
+    /// Whether any of the options is given.
     pub fn is_given(&self) -> bool {
         self.ftl.is_some() || self.log_blocks.is_some() || self.map_cache.is_some()
     }
 
-    /// The profile with the layer that was asked for, else as it is.
+    /// The profile with the requested layer, or unchanged.
     pub fn over(&self, profile: Profile) -> anyhow::Result<Profile> {
         if !self.is_given() {
             return Ok(profile);
@@ -27,7 +27,7 @@ impl LayerArgs {
     }
 }
 
-/// The layer; none for `page`, which is that of the event-driven SSD.
+/// The layer; none for `page`, the layer of the event-driven SSD.
 pub fn layer(ftl: Ftl, log_blocks: Option<u32>, map_cache: Option<u64>) -> anyhow::Result<Option<Layer>> {
     if log_blocks.is_some() && ![Ftl::Fast, Ftl::Bast].contains(&ftl) {
         bail!("--log-blocks belongs to --ftl fast and --ftl bast");

@@ -1,7 +1,7 @@
-//! `onewrite ls`, `cat`, `tree` and `stat`: looks that change nothing.
+//! `onewrite ls`, `cat`, `tree` and `stat`: read an image and change nothing.
 //!
-//! An image may be crafted or damaged: what cannot be looked at is named and the look goes on, and no directory is
-//! shown twice.
+//! An image may be crafted or damaged. So an unreadable entry is named and the rest is shown, and no directory is shown
+//! twice.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::args::{Cat, Ls, Stat, Tree};
 use crate::escape;
 use crate::open::{image_place, named_place, with_view};
 
-/// Levels of a tree that are shown.
+/// Deepest level of a tree that is shown.
 const DEPTH_MAX: usize = 4096;
 
 /// Lists a directory, or shows a single file.
@@ -54,7 +54,7 @@ pub fn ls(args: &Ls) -> anyhow::Result<ExitCode> {
     Ok(tell_left(&left))
 }
 
-/// An entry, or why nothing is known of it.
+/// An entry, or why it cannot be read.
 type Found = Result<Listed, FsError>;
 
 async fn listed<F: FileView>(fs: &F, directory: Ino) -> anyhow::Result<Vec<(Vec<u8>, Found)>> {
@@ -124,7 +124,7 @@ pub fn tree(args: &Tree) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// An entry with what stands before it, and whether it is the last of its directory.
+/// An entry, the text before it, and whether it is the last of its directory.
 struct Branch {
     name: Vec<u8>,
     found: Found,
@@ -133,17 +133,17 @@ struct Branch {
     is_last: bool,
 }
 
-/// What is still to be shown of a tree.
+/// A tree that is being shown.
 struct Forest<'a, F> {
     fs: &'a F,
-    /// Directories that were shown.
+    /// Directories already shown.
     seen: BTreeSet<Ino>,
     pending: Vec<Branch>,
     damaged: u64,
 }
 
 impl<F: FileView> Forest<'_, F> {
-    /// Queues what lies below a branch; says what is wrong with it.
+    /// Queues the entries below a branch; returns what is wrong with it.
     async fn grow(&mut self, branch: &Branch) -> Option<String> {
         let Branch { found, indent, depth, is_last, .. } = branch;
         let found = match found {
@@ -184,7 +184,7 @@ impl<F: FileView> Forest<'_, F> {
     }
 }
 
-/// Shows what is known of files.
+/// Shows the attributes of files.
 pub fn stat(args: &Stat) -> anyhow::Result<ExitCode> {
     let mut left = Left::default();
     for place in &args.places {
@@ -244,7 +244,7 @@ async fn looked_up<F: FileView>(fs: &F, path: &str) -> anyhow::Result<Listed> {
     Ok(look(fs, name.as_bytes().to_vec(), ino).await?)
 }
 
-/// `drwxr-xr-x  2  0  0  4096  2026-11-21 04:00 `
+/// The start of a line such as `drwxr-xr-x  2  0  0  4096  2026-11-21 04:00 `.
 fn long(entry: &Listed) -> String {
     let attributes = &entry.attributes;
     let size = match attributes.kind {

@@ -1,6 +1,6 @@
 //! `onewrite mkfs`
 //!
-//! A new image has a temporary name until it is whole; in a place that exists its first page is written last.
+//! A new image has a temporary name until it is complete. In an existing file or disk, the first page is written last.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -85,7 +85,7 @@ fn say(name: &str, formatted: Formatted, copied: Option<Transferred>) {
     }
 }
 
-/// A seed that differs from run to run: an image that is not asked to be repeatable gets its own UUID.
+/// A seed that differs from run to run, so that an image without `--seed` gets its own UUID.
 #[expect(clippy::disallowed_methods, reason = "the one number that has to differ from run to run")]
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};

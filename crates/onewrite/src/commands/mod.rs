@@ -1,4 +1,4 @@
-//! The commands, one file each; those that look at images share one, those that change names in them another.
+//! The commands, one file each. The commands that read images share one file, and those that change names another.
 
 pub mod cache;
 pub mod change;

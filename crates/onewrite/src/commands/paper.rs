@@ -14,10 +14,10 @@ use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
 
-/// A row is not what its paper says.
+/// Exit code if a row differs from its paper.
 const ROW_DIFFERS: u8 = 1;
 
-/// Runs rows of the scoreboard and prints paper beside measured. Ends with 1 if a row differs.
+/// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs.
 pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
     let outputs = Outputs { json: args.json.as_ref(), files: args.html.iter().collect(), ..Outputs::default() };
@@ -42,7 +42,7 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     Ok(if tally.differing > 0 { ExitCode::from(ROW_DIFFERS) } else { ExitCode::SUCCESS })
 }
 
-/// Rows by figure, figures by paper.
+/// Prints the rows by figure, and the figures by paper.
 fn list(rows: &[Row]) {
     let mut groups: Vec<String> = rows.iter().map(Row::group).collect();
     groups.sort_by_key(|group| paper_and_place(group));
@@ -55,14 +55,14 @@ fn list(rows: &[Row]) {
     }
 }
 
-/// The paper, whether it is a section, and the numbers in the place, so that figure 10 comes after figure 9.
+/// Sort key: the paper, whether the place is a section, and its numbers, so that figure 10 comes after figure 9.
 fn paper_and_place(group: &str) -> (String, bool, Vec<u32>, String) {
     let (paper, place) = group.split_once('-').unwrap_or((group, ""));
     let numbers = place.split('-').filter_map(|part| part.parse().ok()).collect();
     (paper.to_owned(), place.starts_with("sec"), numbers, place.to_owned())
 }
 
-/// The rows that are meant; without any, those that can be run. One that is named alone must be one that can.
+/// The rows that `ids` name; without any, all that can be run. A row that is named alone must be one that can be run.
 fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
     if ids.is_empty() {
         return Ok(rows.iter().filter(|row| row.can_run()).collect());
@@ -81,7 +81,7 @@ fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
     Ok(chosen)
 }
 
-/// Measures one row after the other; one that fails does not keep the others from running.
+/// Measures the rows one after the other; a failure does not stop the others.
 fn scores(rows: &[&Row]) -> Scores {
     let mut outcomes = Vec::new();
     for row in rows {
@@ -100,7 +100,7 @@ fn scores(rows: &[&Row]) -> Scores {
     Scores(outcomes)
 }
 
-/// Options that would be passed over in silence.
+/// Refuses options that would have no effect.
 fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
     let for_ts_clock = [
         ("--scale", args.scale.is_some()),
@@ -118,7 +118,7 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
     }
 }
 
-/// What is to be known of a row before it is measured.
+/// A remark on a row before it is measured.
 fn remark(row: &Row) -> &'static str {
     let is_chapter_two = row.id.starts_with("ts-") && !row.id.starts_with("ts-waf");
     match row.device.contains("microsd") || row.device == "all" {
@@ -130,7 +130,7 @@ fn remark(row: &Row) -> &'static str {
     }
 }
 
-/// The figures of the dissertation's chapter 2.
+/// Runs the figures of the dissertation's chapter 2.
 fn ts_clock(args: &Paper) -> anyhow::Result<()> {
     let study = TsClockStudy {
         seed: args.seed.unwrap_or(1),
@@ -151,7 +151,7 @@ fn ts_clock(args: &Paper) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every journal mode on several devices.
+/// Runs every journal mode on several devices.
 fn results(args: &Paper) -> anyhow::Result<()> {
     let study = if args.short { ResultsStudy::short() } else { ResultsStudy::full() };
     let bar = Bar::new("results", "cells");

@@ -84,7 +84,7 @@ fn print_spread(what: &str, spread: Spread) {
     outln!("  {what:20} {:>10} {:>10} {:>10}", span(spread.min_ns), span(spread.mean_ns), span(spread.max_ns));
 }
 
-/// A size, or what a probe found.
+/// Reads a size, or the result of a probe.
 pub fn eviction_spot(text: &str) -> anyhow::Result<EvictionSpot> {
     if !Path::new(text).exists() {
         let bytes = size::bytes(text).map_err(|error| {

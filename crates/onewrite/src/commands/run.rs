@@ -66,7 +66,7 @@ fn stack(args: &Run) -> anyhow::Result<Stack> {
     }
 }
 
-/// Operations of all jobs.
+/// Number of operations of all jobs.
 pub fn operations(result: &RunResult) -> u64 {
     let total = &result.onewrite.total;
     let transfers = total.read.total_ios + total.write.total_ios + total.trim.total_ios + total.sync.total_ios;
@@ -87,10 +87,10 @@ fn print(spec: &RunSpec, result: RunResult, json: Option<&Path>) -> anyhow::Resu
     document.map_or(Ok(()), |(path, document)| write_json(path, &document))
 }
 
-/// Takes every page.
+/// Receives every page request.
 type PageSink = Box<dyn FnMut(PageRequest)>;
 
-/// The trace of pages: written until the first line that cannot be.
+/// The page trace; it ends at the first line that cannot be written.
 type PageTrace = Rc<RefCell<Result<TraceWriter, LabError>>>;
 
 fn page_writer(args: &Run) -> anyhow::Result<Option<PageTrace>> {
@@ -115,19 +115,19 @@ fn page_sink(trace: &PageTrace) -> PageSink {
     })
 }
 
-/// Ends the file.
+/// Ends the page trace.
 fn end_page_trace(trace: &PageTrace) -> anyhow::Result<()> {
     let ended = Err(LabError::Option("the trace of pages has ended".into()));
     trace.replace(ended).and_then(TraceWriter::finish).context("the trace of pages is incomplete")
 }
 
-/// Endings of compressed files.
+/// File name endings of compressed files.
 const COMPRESSED: [&str; 5] = ["zst", "gz", "xz", "bz2", "lz4"];
 
-/// Takes every request.
+/// Receives every device request.
 type Sink = Box<dyn FnMut(TraceEvent)>;
 
-/// The trace of requests to the device: CSV, removed if it does not become whole.
+/// The trace of device requests as CSV; removed if it does not become complete.
 struct RequestTrace {
     path: PathBuf,
     file: BufWriter<File>,
@@ -135,7 +135,7 @@ struct RequestTrace {
     failure: Option<std::io::Error>,
 }
 
-/// The trace until it is ended.
+/// The trace, until it ends.
 type SharedTrace = Rc<RefCell<Option<RequestTrace>>>;
 
 impl RequestTrace {
@@ -149,7 +149,7 @@ impl RequestTrace {
         Ok(Rc::new(RefCell::new(Some(trace))))
     }
 
-    /// Writes until the first line that cannot be.
+    /// Writes a line, unless an earlier one failed.
     fn line(&mut self, line: &str) {
         if self.failure.is_none() {
             self.failure = writeln!(self.file, "{line}").err();

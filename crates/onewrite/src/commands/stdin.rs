@@ -1,4 +1,4 @@
-//! Standard input: `-` where a command reads a job file or a trace.
+//! Standard input: the meaning of `-` for commands that read a job file or a trace.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use onewrite_lab::Partial;
 
 use crate::args::{Command, Trace};
 
-/// What stands for standard input.
+/// The name of standard input.
 pub const NAME: &str = "-";
 
-/// All of it, as text.
+/// All of standard input as text.
 pub fn text() -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("standard input")?;
     Ok(text)
 }
 
-/// Puts a trace that comes from standard input into a file, since traces are read several times, and names that in its
-/// place. The file goes when what is returned goes.
+/// Copies a trace from standard input to a file and puts its path into `command`, because traces are read several
+/// times. Dropping the result removes the file.
 pub fn spool(command: &mut Command) -> anyhow::Result<Option<Partial>> {
     let paths = traces(command);
     let mut piped: Vec<&mut PathBuf> = paths.into_iter().filter(|path| path.as_path() == Path::new(NAME)).collect();

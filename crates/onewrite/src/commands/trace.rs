@@ -12,7 +12,7 @@ use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
 
-/// Carries one of the subcommands out.
+/// Runs one of the subcommands.
 pub fn trace(args: &Trace) -> anyhow::Result<()> {
     match args {
         Trace::Summarise { traces, input, each, json } => {
@@ -47,7 +47,7 @@ pub fn trace(args: &Trace) -> anyhow::Result<()> {
     }
 }
 
-/// A name and a summary for the trace, or for each of its volumes.
+/// Names and summaries of the trace or of each of its volumes.
 fn summaries_of(path: &Path, input: &TraceInput, each: bool) -> anyhow::Result<Vec<(String, Summary)>> {
     let all = options(path, input)?;
     let name = path.display().to_string();
@@ -75,7 +75,7 @@ fn summarise(path: &Path, options: &TraceOptions, page_bytes: u64) -> anyhow::Re
     Ok(summary)
 }
 
-/// Requests and time, the columns of the dissertation's table 2-2 in MB of 2²⁰ bytes, and the footprint.
+/// Prints requests and time, the columns of the dissertation's table 2-2 in MB of 2²⁰ bytes, and the footprint.
 fn print(summaries: &[(String, Summary)]) {
     let width = summaries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(5);
     let heads =
@@ -106,7 +106,7 @@ fn makes(output: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
     Outputs { files: vec![&output.to_owned()], ..Outputs::default() }.check(inputs)
 }
 
-/// Copies records from `skip` on, `take` of them. Times are those since the first that is copied.
+/// Copies `take` records from `skip` on. Times count from the first copied record.
 fn copy(
     from: &Path,
     to: &Path,
