@@ -24,7 +24,7 @@ pub struct Counters {
     pub shares: u64,
     /// Pairs in SHARE commands.
     pub shared_pages: u64,
-    /// Bytes read from flash, for whatever reason.
+    /// Bytes read from flash, for the host and for internal work.
     pub flash_read_bytes: u64,
     /// Bytes programmed to flash: host content, moved pages, map.
     pub flash_program_bytes: u64,

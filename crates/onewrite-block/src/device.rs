@@ -63,7 +63,7 @@ pub enum PowerLoss {
     AnySubset,
 }
 
-/// What a device is and what it promises.
+/// The properties and promises of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Name of the profile or path of the file.
@@ -78,7 +78,7 @@ pub struct Geometry {
     pub atomic_write_pages: u32,
     /// Whether writes may carry FUA.
     pub fua: bool,
-    /// Whether TRIM is accepted, and what it leaves.
+    /// Whether TRIM is accepted, and how trimmed pages read.
     pub trim_read: TrimRead,
     /// Most pairs in one SHARE; 0 where SHARE is refused.
     pub share_pairs_max: u32,
@@ -182,7 +182,7 @@ pub enum DeviceError {
     /// The request reaches beyond the device.
     #[error("{operation} of {count} pages at {start} reaches beyond the device's {pages} pages")]
     OutOfRange {
-        /// What was asked.
+        /// The refused operation.
         operation: &'static str,
         /// First page.
         start: Lpn,
@@ -194,7 +194,7 @@ pub enum DeviceError {
     /// The request is empty or larger than the device takes.
     #[error("{operation} of {pages} pages; this device takes 1 to {pages_max} in one request")]
     TransferSize {
-        /// What was asked.
+        /// The refused operation.
         operation: &'static str,
         /// Pages asked for.
         pages: u64,
@@ -206,7 +206,7 @@ pub enum DeviceError {
     Unsupported {
         /// The device.
         device: String,
-        /// What it lacks.
+        /// The missing operation.
         operation: &'static str,
     },
     /// Too many or no pairs in one SHARE.
@@ -257,7 +257,7 @@ pub enum DeviceError {
     Host {
         /// File or block device.
         path: String,
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The system's words.
         message: String,
@@ -314,7 +314,7 @@ impl From<Option<Nanos>> for NextEvent {
 pub struct Completion {
     /// The token of its submission.
     pub token: Token,
-    /// What it gives back.
+    /// Its result.
     pub outcome: Outcome,
 }
 
@@ -354,7 +354,7 @@ pub trait Device {
     /// The counts since the device was made or since [`Device::reset_counters`].
     fn counters(&self) -> Counters;
 
-    /// Starts counting anew.
+    /// Resets the counters.
     fn reset_counters(&mut self);
 
     /// Whether the power is cut: no event happens until [`PowerCut::recover`].

@@ -73,7 +73,7 @@ impl Page {
         Page(Content::Bytes(Arc::new(bytes)))
     }
 
-    /// A page that begins with `bytes` and goes on with zeros.
+    /// A page that begins with `bytes`, filled up with zeros.
     ///
     /// # Panics
     /// If `bytes` is longer than a page.

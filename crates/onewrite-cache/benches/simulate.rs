@@ -40,7 +40,7 @@ fn children_seconds() -> f64 {
     (fields[12] + fields[13]) / 100.0
 }
 
-/// Bytes of memory that this process holds, without what its program file backs.
+/// Anonymous memory of this process, in bytes.
 fn resident_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/status").expect("Linux tells the memory");
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line for it");

@@ -18,7 +18,7 @@ pub enum Error {
     Profile {
         /// The profile.
         name: String,
-        /// What is wrong, and where.
+        /// The problem, and its place.
         message: String,
     },
     /// No flash layout has that size.

@@ -26,7 +26,7 @@ pub struct TraceEvent {
     pub failed: bool,
 }
 
-/// Tells `sink` of every request to the device inside.
+/// Reports every request to the device inside to `sink`.
 pub struct Traced {
     inner: Box<dyn Device>,
     sink: Box<dyn FnMut(TraceEvent)>,

@@ -40,7 +40,7 @@ impl<T> Letterbox<T> {
     }
 }
 
-/// What a run asks an inbox, whatever is in it.
+/// The question that a run asks an inbox of any letter type.
 trait News: Send + Sync {
     /// Whether a waiting task can go on: a letter is there, or none will ever come.
     fn has_news(&self) -> bool;

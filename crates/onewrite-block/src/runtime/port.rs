@@ -16,7 +16,7 @@ enum Slot {
     Free,
     Waiting(Option<TaskId>),
     Done(Outcome),
-    /// Nobody waits any more; the result goes nowhere.
+    /// No future waits for the result any more; it is dropped.
     Abandoned,
 }
 
@@ -139,7 +139,7 @@ impl Port {
         token
     }
 
-    /// Past everybody who waits.
+    /// Submits before all waiting requests; for the holder of [`Alone`].
     fn submit_alone(&self, request: Request, now: Nanos) -> Token {
         let token = self.new_token();
         self.under_way.set(self.under_way.get() + 1);

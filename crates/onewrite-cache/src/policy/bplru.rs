@@ -1,7 +1,7 @@
 //! BPLRU: LRU of flash blocks. The least recently used block leaves as a whole, in the order of its sectors.
 //!
 //! *LRU compensation*: if the pages of a block turned dirty in order, from its first to its last, the block is a
-//! finished sequential write and goes to the end of the list at once. *Page padding*, the algorithm's other half, is
+//! finished sequential write. It goes to the end of the list at once. *Page padding*, the algorithm's other half, is
 //! left out: it reads the missing pages of the block and writes the block whole. That is the work of the device for
 //! which the algorithm was made; a policy only names victims among cached pages.
 //!

@@ -89,7 +89,7 @@ pub trait Replay: Send {
     /// Runs the requests in order; calls `after` for each request that reaches the device.
     fn feed(&mut self, requests: &[PageRequest], after: &mut dyn FnMut(PageRequest));
 
-    /// What was counted so far.
+    /// The counts so far.
     fn counts(&self) -> Counts;
 
     /// Verifies the invariants.
@@ -122,7 +122,7 @@ impl<P: Policy> Simulation<P> {
         Simulation { policy, table, free: Vec::new(), used: 0, capacity, counts: Counts::default() }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }

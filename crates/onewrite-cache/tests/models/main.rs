@@ -211,7 +211,7 @@ fn nothing_beats_the_optimum() {
     }
 }
 
-/// Dissertation §2.3: TS-CLOCK extends CLOCK by what it does with dirty pages.
+/// Dissertation §2.3: TS-CLOCK differs from CLOCK only in its treatment of dirty pages.
 #[test]
 fn without_writes_ts_clock_is_clock() {
     let mut choices = Choices::new(5);

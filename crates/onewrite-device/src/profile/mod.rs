@@ -259,7 +259,7 @@ impl Profile {
     /// The profile in `text`, which has the format of the built-in ones.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The problem, and its place.
     pub fn parse(name: &str, text: &str) -> Result<Profile, Error> {
         let refuse = |message: String| Error::Profile { name: name.into(), message };
         let mut profile: Profile = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;

@@ -20,7 +20,7 @@ use crate::ssd::host::Host;
 pub(super) struct Dump {
     /// Pages of the buffer, in the order of their last writes.
     pages: Vec<(Lpn, Page)>,
-    /// TRIMs under way. They may have dropped pages from the buffer of which the flash has only older versions.
+    /// TRIMs under way. They may have dropped pages from the buffer; the flash then has only older versions of these.
     trims: Vec<Range<Lpn>>,
 }
 
