@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// Prints help or the error in the arguments. The exit code is 2; for `fsck` it is 16, as in fsck(8).
+/// Prints help (exit code 0) or the error in the arguments (exit code 2; for `fsck` 16, as in fsck(8)).
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let is_option = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b"-");
     let is_fsck = std::env::args_os().skip(1).find(|name| !is_option(name)).is_some_and(|name| name == "fsck");

@@ -67,7 +67,8 @@ pub fn with_device<T: 'static>(
     }
 }
 
-/// The error for an image with a loop device. The kernel ignores our lock and may write old content over our changes.
+/// The error if the image became a loop device's file meanwhile. The kernel ignores our lock and may overwrite our
+/// changes.
 fn joined(image: &Path, device: &Path) -> onewrite_device::Error {
     let device = device.display();
     onewrite_device::Error::Busy {

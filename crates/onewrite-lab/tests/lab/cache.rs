@@ -1,4 +1,4 @@
-//! Cache studies: a trace through policies, files and devices.
+//! Cache studies: runs traces through policies, files and devices.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::trace::Scratch;
 
 const PAGE: u64 = 4096;
 
-/// Half of the requests to an eighth of the pages, some of them in runs.
+/// A trace whose requests go half to an eighth of the pages and half to all pages; some are in runs.
 fn trace(requests: u64, pages: u64) -> Scratch {
     let mut choices = Choices::new(3);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What the documentation says of jobs and results is what the program does.
+//! Compares the documentation of jobs and results with the program.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ fn every_key_is_documented() {
     assert_eq!(missing.map(|key| key.name), None);
 }
 
-/// Names of all fields of an object, and of the objects in it; names of percentiles and kinds are content.
+/// Names of all fields of an object and of the objects in it. Names of percentiles and kinds are content, so they are
+/// left out.
 fn fields(json: &serde_json::Value, found: &mut Vec<String>) {
     let Some(object) = json.as_object() else { return };
     for (name, value) in object {

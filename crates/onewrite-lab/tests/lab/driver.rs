@@ -115,7 +115,7 @@ fn a_device_is_driven_without_a_file_system() {
     assert_eq!((counters.host_write_bytes(), counters.flushes, counters.trims), (1 << 20, 7, 16));
 }
 
-/// What a watcher is told of the job file `text`.
+/// All progress reports of a run of the job file `text`.
 fn watched(text: &str) -> Vec<Progress> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let watcher = Rc::clone(&seen);
@@ -137,7 +137,7 @@ fn a_watcher_sees_the_run_go_on() {
 
 #[test]
 fn a_watcher_is_told_the_share_that_is_done() {
-    // 4096 writes and what opens and closes the file; every 1024 operations are told.
+    // 4096 writes, one open and one close; the watcher is called every 1024 operations.
     let shares = shares("[a]\nrw=write\nsize=16m\n");
     assert_eq!(shares.len(), 4);
     assert!(shares.iter().zip([0.25, 0.5, 0.75, 1.0]).all(|(share, due)| (share - due).abs() < 0.01), "{shares:?}");
@@ -154,7 +154,7 @@ fn jobs_side_by_side_are_as_far_as_the_slowest_and_never_go_back() {
 
 #[test]
 fn the_share_of_a_job_with_a_time_is_that_of_its_time() {
-    // 10 µs each: 4096 accesses in 40.96 ms, after a ramp of as much.
+    // 4096 accesses of 10 µs take 40.96 ms, after a ramp of the same length.
     let text = "[a]\nrw=randread\nsize=1m\ntime_based\nruntime=40960us\nramp_time=40960us\n";
     let shares = shares(text);
     assert_eq!(shares.len(), 8);
@@ -203,7 +203,7 @@ const COUNTED: &[&str] = &[
     "rw=write:8k\nsize=1m\noffset=128k",
     "rw=read:-8k\nsize=1m\noffset=128k",
     "rw=read:-8k\nsize=1m",
-    // Sizes that do not divide.
+    // Sizes that are no multiples of each other.
     "rw=write\nsize=100k\nnrfiles=3\nbs=8k",
     "rw=write\nsize=1m\nfilesize=300k\nnrfiles=2",
     "rw=write\nsize=200k\nfilesize=300k\nnrfiles=2",
@@ -248,7 +248,7 @@ const COUNTED: &[&str] = &[
     "rw=write\nsize=256k\nrate=100m\nthinktime=10\nthinktime_blocks=16",
 ];
 
-/// Of each job: reads, their bytes, writes, their bytes and syncs, as fio counts them in an empty directory.
+/// For each job: reads, bytes read, writes, bytes written and syncs, as fio counts them in an empty directory.
 fn counts_of_fio(text: &str) -> Option<Vec<[u64; 5]>> {
     let directory = std::env::temp_dir().join(format!("onewrite-fio-counts-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -264,7 +264,7 @@ fn counts_of_fio(text: &str) -> Option<Vec<[u64; 5]>> {
 }
 
 fn counts_of_ours(text: &str) -> Vec<[u64; 5]> {
-    // fio leaves the sync of `end_fsync` out of its figures.
+    // fio does not count the sync of `end_fsync`.
     let end_syncs = u64::from(text.contains("end_fsync"));
     let count = |job: &JobMeasure| {
         let syncs = job.sync.count() - end_syncs;

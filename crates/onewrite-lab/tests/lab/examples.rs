@@ -1,4 +1,4 @@
-//! The example jobs of Debian's package `fio-examples`: each runs, or is refused for a reason that is listed here.
+//! The example jobs of Debian's package `fio-examples`: each runs, or is refused for a reason listed here.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use onewrite_lab::workload::fio::{self, Target};
 
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 
-/// Examples that reach something else than a file system or a disk of this machine, by their engine.
+/// Examples whose engine reaches something other than a file system or a disk of this machine.
 const ENGINES: &[(&str, &str)] = &[
     ("cpp_null", "cpp_null"),
     ("cpuio", "cpuio"),
@@ -59,7 +59,7 @@ const ENGINES: &[(&str, &str)] = &[
     ("zipf", "null"),
 ];
 
-/// Examples that ask for something that no device here has, or that is not supported.
+/// Examples that need a feature that no device here has, or that is not supported.
 const FEATURES: &[(&str, &str)] = &[
     ("enospc-pressure", "trim needs a raw device"),
     ("xnvme-zoned", "`zbd` needs a device of zones"),
@@ -93,14 +93,14 @@ fn read(path: &Path, settings: &[&str]) -> Result<JobFile, String> {
     Reading { variables, settings, sections: Vec::new() }.load(path).map_err(|error| error.to_string())
 }
 
-/// A job whose files are devices, or whose every file should exist already, runs on the device itself.
+/// Whether a job runs on the device itself: its files are devices, or all of them should exist already.
 fn is_raw(file: &JobFile) -> bool {
     let on_device = |name: &String| name.starts_with("/dev/") && name != "/dev/null" && name != "/dev/zero";
     file.jobs.iter().any(|job| job.options.file_names.iter().any(on_device) || !job.options.may_create)
 }
 
 fn planned(file: &JobFile) -> Result<u64, String> {
-    // Clones that lie 124 GiB apart need a large device; they keep no map of blocks, which grows with it.
+    // Clones that lie 124 GiB apart need a large device. They keep no map of blocks, which would grow with the device.
     let spreads = file.jobs.iter().any(|job| job.options.offset_increment != Amount::Bytes(0));
     let bytes = if spreads { 8192 * GIB } else { 16 * GIB };
     let target = if is_raw(file) { Target::Device { bytes } } else { Target::Files };
@@ -131,7 +131,7 @@ fn every_example_of_fio_becomes_operations_or_is_refused_for_a_listed_reason() {
     for path in &paths {
         let name = name(path);
         let outcome = match read(path, &[]).and_then(|file| planned(&file)) {
-            // It takes the size of a file that is there before, and here none is.
+            // This job takes the size of an existing file, and here there is none.
             Err(told) if told.contains("size= is missing") => read(path, &["size=64m"]).and_then(|file| planned(&file)),
             outcome => outcome,
         };

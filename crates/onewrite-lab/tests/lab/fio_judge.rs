@@ -1,10 +1,10 @@
-//! fio 3.33 as the judge of the job parser: what this parser takes, fio takes; what fio refuses, this parser refuses.
+//! fio 3.33 judges the job parser: fio accepts what this parser accepts, and this parser refuses what fio refuses.
 
 use std::process::{Command, Stdio};
 
 use onewrite_lab::job::JobFile;
 
-/// Settings that both take.
+/// Settings that both accept.
 const TAKEN: &[&str] = &[
     "rw=randrw\nrwmixread=70",
     "rw=randwrite:8",
@@ -43,7 +43,7 @@ const TAKEN: &[&str] = &[
     "ss=iops:1.5\nss_dur=2",
 ];
 
-/// Settings that neither takes.
+/// Settings that both refuse.
 const REFUSED: &[&str] = &[
     "nope=1",
     "RW=read",

@@ -1,4 +1,4 @@
-//! What single keys of a job do to its accesses: each test fails if the key is ignored.
+//! Effects of single keys on the accesses of a job. Each test fails if the key is ignored.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn measured(text: &str) -> Vec<JobMeasure> {
     run_job(text).0.unwrap()
 }
 
-/// Begin and end of a job's writes.
+/// Beginning and end of a job's writes.
 fn span(job: &JobMeasure) -> (Nanos, Nanos) {
     job.write.span.unwrap()
 }
@@ -23,7 +23,7 @@ fn writes(fs: &MemoryFs) -> Vec<Access> {
     fs.accesses().into_iter().filter(|access| access.writes).collect()
 }
 
-/// Outcome on a file system of which every fourth access fails.
+/// Result on a file system that fails every fourth access.
 fn failing(settings: &str) -> Result<u64, LabError> {
     let text = format!("[a]\nrw=write\nsize=64k\n{settings}\n");
     let (result, _) = run_on(planned(&text), RunOptions::default(), |fs| fs.fails_every.set(4));
@@ -57,7 +57,7 @@ fn flow_shares_the_accesses_by_weight() {
 
 #[test]
 fn exitall_ends_those_that_exit_what_names() {
-    // `a` is done first; `b` is in its group, `c` beside it in another, `d` comes after them.
+    // `a` ends first; `b` is in its group, `c` runs beside it in another group, `d` comes after them.
     let counts = |what: &str| {
         let text =
             format!("[global]\nrw=write\nsize=256k\n[a]\nsize=16k\n{what}\n[b]\n[c]\nnew_group\n[d]\nstonewall\n");
@@ -93,7 +93,7 @@ fn poisson_arrivals_have_the_rate_as_their_mean_and_vary() {
     };
     let (even, random) = (gaps("linear"), gaps("poisson"));
     assert!((mean(&random) - 0.001).abs() < 0.0001, "{}", mean(&random));
-    // An exponential distribution deviates by its mean.
+    // The deviation of an exponential distribution equals its mean.
     assert!(spread(&even) < 0.01 && (spread(&random) - 1.0).abs() < 0.1, "{} {}", spread(&even), spread(&random));
 }
 
@@ -155,7 +155,7 @@ fn thinktime_pauses_after_so_many_accesses_or_so_long() {
     assert_eq!(duration(""), micros(160));
     assert_eq!(duration("thinktime=1ms"), micros(160 + 15_000));
     assert_eq!(duration("thinktime=1ms\nthinktime_blocks=4"), micros(160 + 3000));
-    // Every 50 µs.
+    // A pause every 50 µs.
     assert_eq!(duration("thinktime=1ms\nthinktime_blocks=100\nthinktime_iotime=50us"), micros(160 + 2000));
 }
 
@@ -163,7 +163,7 @@ fn thinktime_pauses_after_so_many_accesses_or_so_long() {
 fn time_thought_is_made_up_for_unless_told_otherwise() {
     let text = "[a]\nrw=write\nsize=400k\nrate_iops=1000\nthinktime=50ms\nthinktime_blocks=50\n";
     let duration = |settings: &str| measured(&format!("{text}{settings}"))[0].write.duration();
-    // The second fifty follow one another when the pause is over.
+    // After the pause the second fifty follow one another.
     assert_eq!(duration(""), Nanos::from_micros(99_010 + 500));
     let later = duration("rate_ignore_thinktime=1\n");
     assert!(later >= Nanos::from_millis(148) && later <= Nanos::from_millis(151), "{later}");
@@ -185,7 +185,7 @@ fn each_clone_begins_an_increment_further() {
     assert_eq!(fs.files()[0].1, 8192 + (2 << 20) + 65536);
 }
 
-/// Jobs that go to the same places in fio, one after the other.
+/// Jobs that use the same places in fio, in the same order.
 const PLACED: &[&str] = &[
     "size=64k\nzonemode=strided\nzonesize=8k\nzoneskip=8k",
     "size=256k\nzonemode=strided\nzonesize=8k\nzonerange=16k\nzoneskip=8k",
@@ -210,7 +210,7 @@ fn temporary(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("onewrite-fio-{name}-{}", std::process::id()))
 }
 
-/// Offset and length of each write of fio.
+/// Offset and length of each write that fio makes.
 fn places_of_fio(text: &str) -> Option<Vec<(u64, u64)>> {
     let directory = temporary("places");
     std::fs::create_dir_all(&directory).unwrap();
@@ -250,7 +250,7 @@ fn strided_zones_are_left_for_the_next() {
     assert_eq!(offsets, [0, 4096, 16384, 20480]);
 }
 
-/// Microseconds from the first access, whether it writes, and its offset, of a replay with `settings`.
+/// Accesses of a replay with `settings`: microseconds from the first access, whether it writes, its offset.
 fn replayed(settings: &str) -> Vec<(u64, bool, u64)> {
     let path = temporary("iolog");
     let log = "fio version 3 iolog\n0 f add\n0 f open\n0 f write 0 4096\n2000 f write 8192 4096\n2500 f sync 0 0\n\
@@ -259,7 +259,7 @@ fn replayed(settings: &str) -> Vec<(u64, bool, u64)> {
     let (jobs, fs) = run_job(&format!("[a]\nread_iolog={}\n{settings}\n", path.display()));
     std::fs::remove_file(path).unwrap();
     jobs.unwrap();
-    // What is there before it begins fills the file.
+    // Accesses before the replay fill the file.
     let begin = fs.accesses().iter().position(|access| access.length == 4096).unwrap();
     let accesses = &fs.accesses()[begin..];
     let since = |access: &Access| (access.at - accesses[0].at).0 / 1000;
@@ -274,7 +274,7 @@ fn a_recorded_run_keeps_its_times() {
 
 #[test]
 fn a_recorded_run_goes_as_fast_as_it_can_without_stalls() {
-    // 10 µs each, and a sync of 100 µs.
+    // 10 µs each; the sync takes 100 µs.
     assert_eq!(replayed("replay_no_stall=1"), [(0, true, 0), (10, true, 8192), (120, false, 0)]);
     let without_syncs = replayed("replay_no_stall=1\nreplay_skip=sync");
     assert_eq!(without_syncs, [(0, true, 0), (10, true, 8192), (20, false, 0)]);

@@ -1,4 +1,4 @@
-//! What a job is held to: latencies and steadiness, through the driver.
+//! Goals of a job, latencies and steadiness, through the driver.
 
 use onewrite_block::Nanos;
 use onewrite_lab::LabError;
@@ -8,7 +8,8 @@ use onewrite_lab::results::JobResult;
 use crate::memory::MemoryFs;
 use crate::support::{planned, run_job, run_on};
 
-/// On a file system that serves one access after the other: of N under way each takes N times 10 µs.
+/// Runs a job on a file system that serves one access after the other: of N accesses under way each takes N times 10
+/// µs.
 fn in_line(settings: &str) -> Result<Vec<JobMeasure>, LabError> {
     let text = format!("[a]\nrw=randread\nsize=16m\nioengine=libaio\n{settings}\n");
     run_on(planned(&text), RunOptions::default(), |fs: &MemoryFs| fs.is_serial.set(true)).0
@@ -56,7 +57,7 @@ fn clones_that_report_together_search_for_themselves() {
     let jobs = in_line("iodepth=16\nnumjobs=2\ngroup_reporting\nlatency_target=1s\nlatency_window=2ms").unwrap();
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].findings.depth.unwrap().depth, 16);
-    // Both last windows are there: 200 accesses of 10 µs in 2 ms, shared by two.
+    // Both last windows are measured: 200 accesses of 10 µs in 2 ms, which the two jobs share.
     assert!((180..=420).contains(&jobs[0].read.count()), "{}", jobs[0].read.count());
 }
 
@@ -70,7 +71,7 @@ fn an_access_that_takes_too_long_fails_the_run() {
     assert!(matches!(&failed, LabError::Missed(told) if told.starts_with("a: max_latency was not kept: a write")));
 }
 
-/// A thousand accesses a second, for a minute.
+/// A thousand accesses a second for a minute.
 const A_MINUTE: &str = "rw=randread\nsize=1m\ntime_based\nruntime=60\nrate_iops=1000";
 
 #[test]
@@ -97,7 +98,7 @@ fn a_job_that_is_not_steady_goes_on() {
 
 #[test]
 fn jobs_that_report_together_are_steady_together() {
-    // Neither is steady alone: one begins when the other ends. Together they are.
+    // Neither job is steady alone, because one begins when the other ends. Together they are.
     let text = "[global]\nrw=randread\nsize=1m\ntime_based\nrate_iops=1000\ngroup_reporting\nss=iops:2%\nss_dur=4\n\
                 [a]\nruntime=2\n[b]\nruntime=60\nstartdelay=2\n";
     let jobs = run_job(text).0.unwrap();

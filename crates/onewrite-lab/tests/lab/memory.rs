@@ -1,5 +1,5 @@
-//! A file system in memory: the plainest that keeps the contract. Reads and writes take 10 µs, a sync 100 µs. What it
-//! is asked for stands in a log; it can be made to spoil, to fail, to be full, and to serve one at a time.
+//! A file system in memory: the simplest one that keeps the contract. Reads and writes take 10 µs, a sync 100 µs. It
+//! logs every access. It can be made to spoil writes, to fail, to be full, and to serve one access at a time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ pub struct MemoryFs {
     nodes: RefCell<Vec<Node>>,
     /// Whether every write loses its first byte.
     pub spoils_writes: Cell<bool>,
-    /// Every so many accesses one fails; zero is none.
+    /// Number of accesses between two failures; zero is no failure.
     pub fails_every: Cell<u64>,
-    /// Bytes of each file, past which no room is left.
+    /// Most bytes of each file.
     pub room: Cell<u64>,
     /// Whether accesses wait for one another.
     pub is_serial: Cell<bool>,
@@ -31,7 +31,7 @@ pub struct MemoryFs {
     accesses: RefCell<Vec<Access>>,
 }
 
-/// An access as it was asked for.
+/// A logged access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     pub at: Nanos,
@@ -55,12 +55,12 @@ impl MemoryFs {
         }
     }
 
-    /// Every read and write, in the order in which they began.
+    /// Every read and write, in the order of their beginnings.
     pub fn accesses(&self) -> Vec<Access> {
         self.accesses.borrow().clone()
     }
 
-    /// Notes an access, and lets it take its time.
+    /// Logs an access and waits for its duration.
     async fn access(&self, writes: bool, offset: u64, length: u64) -> FsResult<()> {
         let number = {
             let mut accesses = self.accesses.borrow_mut();

@@ -1,4 +1,4 @@
-//! Results and reports of runs on a file system in memory, with device figures made up for the purpose.
+//! Results and reports of runs on a file system in memory, with invented device figures.
 
 use onewrite_block::layer::Usage;
 use onewrite_block::{Cause, Counters, Nanos};
@@ -93,7 +93,7 @@ fn the_page_stands_alone() {
     assert!(page.contains("onewrite compare varmail") && page.contains("prefers-color-scheme"));
 }
 
-/// Two modes of which one read from memory what the other read from the device.
+/// Two modes: one reads from memory, the other from the device.
 fn unequal() -> Comparison {
     let mut runs = comparison().runs;
     for (run, (cached, rate)) in runs.iter_mut().zip([(0, 1.0), (98 << 20, 1000.0)]) {

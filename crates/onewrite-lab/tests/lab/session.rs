@@ -1,4 +1,4 @@
-//! Whole runs: ext4 on a RAM disk, formatted, driven, unmounted, and judged.
+//! Whole runs: formats ext4 on a RAM disk, runs jobs, unmounts, and checks the image.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -102,7 +102,7 @@ fn a_full_image_is_an_error_that_names_the_job() {
     assert!(text.contains("no space"), "{text}");
 }
 
-/// A disk that says a FLUSH is done and does nothing of the kind.
+/// A disk that reports a FLUSH as done but does not do it.
 struct Liar(RamDisk);
 
 impl Device for Liar {
@@ -169,7 +169,7 @@ fn a_trace_sees_every_request() {
     assert_eq!(*seen.borrow(), result.onewrite.device.flushes);
 }
 
-/// A file that is laid out, and read directly.
+/// A file that is laid out, then read directly.
 const DIRECT: &str = "[a]\nrw=randread\nsize=8m\ndirect=1\ninvalidate=0\n";
 
 #[test]
@@ -198,7 +198,7 @@ fn the_disk_is_counted_as_the_kernel_would() {
     assert!(disk.util > 0.0 && disk.util <= 100.0 && disk.in_queue >= disk.read_ticks + disk.write_ticks, "{disk:?}");
 }
 
-/// What fio makes of a job on the machine, in its JSON.
+/// The JSON that fio prints for a job on this machine.
 fn json_of_fio(text: &str) -> Option<serde_json::Value> {
     let directory = std::env::temp_dir().join(format!("onewrite-fio-shape-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -208,7 +208,7 @@ fn json_of_fio(text: &str) -> Option<serde_json::Value> {
     serde_json::from_slice(&output.ok()?.stdout).ok()
 }
 
-/// Every key of `ours` that `theirs` lacks; a key holds the same kind of value in both.
+/// Collects every key of `ours` that `theirs` lacks, and every key whose values have different types.
 fn foreign(ours: &serde_json::Value, theirs: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     let Some(object) = ours.as_object() else {
         let is_same = ours.is_number() == theirs.is_number() && ours.is_string() == theirs.is_string();

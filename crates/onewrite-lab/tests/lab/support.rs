@@ -1,4 +1,4 @@
-//! Help for tests: a file system in memory, and runs on it.
+//! Helpers for tests: a file system in memory, and runs on it.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::memory::MemoryFs;
 
 type Outcome = (Result<Vec<JobMeasure>, LabError>, Rc<MemoryFs>);
 
-/// Runs `workload` on a fresh file system in memory, which `prepare` may spoil.
+/// Runs `workload` on a new file system in memory, after `prepare` has changed it.
 pub fn run_on(workload: Workload, options: driver::RunOptions, prepare: impl FnOnce(&MemoryFs)) -> Outcome {
     let executor = Executor::ideal();
     let runtime = executor.runtime();
@@ -24,7 +24,7 @@ pub fn run_on(workload: Workload, options: driver::RunOptions, prepare: impl FnO
     (measures.unwrap(), fs)
 }
 
-/// Runs `workload` on a fresh file system in memory.
+/// Runs `workload` on a new file system in memory.
 pub fn run(workload: Workload) -> Outcome {
     run_on(workload, driver::RunOptions::default(), |_| ())
 }

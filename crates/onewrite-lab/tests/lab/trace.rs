@@ -1,4 +1,4 @@
-//! Traces of every format: the same records from each, and errors that name the place.
+//! Traces of every format: each one gives the same records, and errors name the place.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use onewrite_lab::trace::{
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A file that is removed in the end.
+/// A file that is removed when dropped.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -55,12 +55,12 @@ fn bytes(is_write: bool, offset: u64, length: u64) -> (bool, Extent) {
     (is_write, Extent::Bytes { offset, length })
 }
 
-/// What every format below says: a write of 8 KiB at 4096, a read of 512 bytes at 1 MiB.
+/// The records of every trace below: a write of 8 KiB at 4096, a read of 512 bytes at 1 MiB.
 fn expected() -> [(bool, Extent); 2] {
     [bytes(true, 4096, 8192), bytes(false, 1 << 20, 512)]
 }
 
-/// Name of the format, a trace, and the times of its two records in nanoseconds, less the first one's.
+/// Name of the format, a trace, and the nanoseconds between its two records.
 const SAME: [(&str, &str, u64); 10] = [
     ("own", "op,offset,length,time\nw,4096,8192,7\nr,1048576,512,1007\n", 1_000),
     ("own", "op,offset,length\n# a comment\nw,4096,8192\n\nr,1048576,512\n", 0),
@@ -265,7 +265,7 @@ fn blktrace_is_read_on_either_kind_of_machine() {
     assert_eq!(all(&file.0, &options).unwrap().0.len(), 1);
 }
 
-/// The tool that belongs to the format reads the same records.
+/// The format's own tool reads the same records.
 #[test]
 fn blkparse_agrees_on_a_binary_trace() {
     let file = Scratch::new("trace.blktrace.0", &blktrace_file(true));
@@ -281,7 +281,7 @@ fn blkparse_agrees_on_a_binary_trace() {
     assert_eq!(of_text, expected(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// fio writes a log of its own accesses; what it says it did is what is read.
+/// fio logs its own accesses; the reader must return the accesses that fio reports.
 #[test]
 fn a_log_that_fio_wrote_is_read() {
     let job =

@@ -1,8 +1,8 @@
-//! Advice: what a refusal tells to do helps, and what would do nothing is refused.
+//! Advice: following the advice of an error helps, and options without effect are refused.
 
 use crate::support::Scratch;
 
-/// So many empty files in one directory.
+/// A job with `count` empty files in one directory.
 fn files(count: u32) -> String {
     format!("[a]\nioengine=filecreate\ncreate_on_open=1\nfallocate=none\nnrfiles={count}\nfilesize=4k\nopenfiles=1\n")
 }

@@ -1,4 +1,4 @@
-//! `onewrite crash`: what it takes, what it says, how it ends.
+//! `onewrite crash`: its arguments, its output and its exit codes.
 
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ fn a_share_can_be_torn() {
     assert!(report["states_by_kind"]["torn-share"].as_u64().unwrap() > 10, "{report}");
 }
 
-/// What a disk that tears pages may break is written down in docs/crash-model.md: the superblock, written in place.
+/// docs/crash-model.md says what a disk that tears pages may break: the superblock, which is written in place.
 #[test]
 fn a_violation_ends_with_status_1_and_the_command_that_replays_it() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Images and disks in use are refused, and what is interrupted leaves nothing that looks whole.
+//! Refuses images and disks in use; an interrupted command leaves nothing that looks complete.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Outcome, Scratch, names};
 
-/// A loop device, detached in the end; `None`, loudly, where there are none.
+/// A loop device, detached when dropped; `None`, with a message, if the machine has none.
 struct LoopDevice(String);
 
 impl LoopDevice {
@@ -28,7 +28,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A mount, taken away in the end; `None`, loudly, where images cannot be mounted.
+/// A mount, unmounted when dropped; `None`, with a message, if images cannot be mounted.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -80,7 +80,7 @@ fn the_image_of_a_mounted_file_system_is_refused_by_whatever_name() {
         refused(&scratch.onewrite(command), &["is the image behind /dev/loop", "mounted at", place, "umount"]);
     }
     assert!(scratch.onewrite("fsck -n m.img").fails_with(8).contains("mounted at"));
-    // The kernel names the file behind the loop device by a path that leads nowhere now.
+    // The kernel now gives a path for the file behind the loop device that no longer exists.
     std::fs::remove_file(scratch.path("m.img")).unwrap();
     refused(&scratch.onewrite("mkfs hard.img --force"), &["is the image behind /dev/loop", "mounted at"]);
     std::fs::rename(scratch.path("hard.img"), scratch.path("m.img")).unwrap();
@@ -136,7 +136,7 @@ fn a_disk_with_a_mounted_partition_is_refused() {
     refused(&scratch.onewrite(&format!("ls {part}")), &["mounted at"]);
 }
 
-/// The program, started and left to itself, with its standard error in a pipe.
+/// The program, running on its own, with its standard error in a pipe.
 struct Started(Child);
 
 impl Started {
@@ -150,14 +150,14 @@ impl Started {
         assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
     }
 
-    /// Its status and what it said.
+    /// Exit status and standard error.
     fn end(&mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         (self.0.wait().unwrap(), said)
     }
 
-    /// Looks until `is_so`; the program must not end before.
+    /// Waits until `is_so`; the program must not end before.
     #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
     fn wait_until(&mut self, is_so: impl Fn() -> bool) {
         while !is_so() {
@@ -176,7 +176,7 @@ impl Drop for Started {
     }
 }
 
-/// Bytes that no file system takes for a hole.
+/// Writes a file without holes.
 fn bulk(scratch: &Scratch, name: &str, mib: usize) {
     let block: Vec<u8> = (0..1 << 20).map(|index: u32| (index.wrapping_mul(2_654_435_761) >> 24) as u8 | 1).collect();
     scratch.write(name, block.repeat(mib));
@@ -186,7 +186,7 @@ fn disk_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |metadata| metadata.blocks() * 512)
 }
 
-/// What a process has handed to the kernel by now.
+/// Bytes that a process has written so far, as the kernel counts them.
 fn bytes_written(pid: u32) -> u64 {
     let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     let count = io.lines().find_map(|line| line.strip_prefix("wchar: "));
@@ -221,7 +221,7 @@ fn readers_stand_beside_each_other_and_keep_writers_out() {
     std::fs::set_permissions(scratch.path("i.img"), std::os::unix::fs::PermissionsExt::from_mode(0o444)).unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
     program.args(["cat", "i.img:/one"]).current_dir(scratch.as_path());
-    // Its pipe is full after 64 KiB, so that it goes on reading.
+    // Its pipe is full after 64 KiB, so the program keeps the file open for reading.
     let mut reader = Started(program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut byte = [0];
     reader.0.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
@@ -380,7 +380,7 @@ fn what_nohup_ignores_stays_ignored() {
 fn a_source_that_cannot_be_read_leaves_nothing_empty() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs i.img --size 64M").ok();
-    // Reading from address 0 of a process fails with EIO, for root, too.
+    // Reading from address 0 of a process fails with EIO, for root too.
     let copied = scratch.onewrite("cp /proc/self/mem i.img:/memory");
     assert_ne!(copied.code(), 0, "{}", copied.out());
     assert_eq!(scratch.onewrite("ls i.img").ok(), "lost+found\n");
@@ -503,7 +503,7 @@ fn a_job_and_a_trace_come_from_standard_input() {
     assert!(scratch.onewrite("trace summarise - -").fails_with(2).contains("once"));
 }
 
-/// What a person at a terminal sees of a command line; `None`, loudly, without util-linux's `script`.
+/// The output of a command line on a terminal; `None`, with a message, without util-linux's `script`.
 fn on_a_terminal(scratch: &Scratch, arguments: &str) -> Option<String> {
     let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_onewrite"));
     let mut script = Command::new("script");

@@ -1,4 +1,4 @@
-//! Images made, filled, looked at and checked; e2fsck and the kernel judge them where they are at hand.
+//! Makes, fills, reads and checks images. e2fsck and the kernel judge them if they are available.
 
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -121,7 +121,7 @@ fn places_that_are_not_there_are_named() {
     assert!(scratch.onewrite("cp x y").fails_with(2).contains("IMAGE:/PATH"));
 }
 
-/// An image whose log holds a synced file that is not home yet.
+/// An image whose log holds a synced file that is not yet written home.
 fn unclean(scratch: &Scratch) {
     scratch.onewrite("mkfs a.img --size 64M").ok();
     let executor = Executor::new(Time::Wall { civil_start: Nanos::ZERO }, HostProfile::default());
@@ -178,7 +178,7 @@ fn fsck_repairs_what_it_may_and_says_what_it_did() {
     let scratch = Scratch::new();
     tree(&scratch);
     scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
-    // The first descriptor's count of directories: nothing is lost by putting it right.
+    // The first descriptor's count of directories: correcting it loses nothing.
     let image = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
     image.write_all_at(&[0x77], 4096 + 0x10).unwrap();
     let mended = scratch.onewrite("fsck -p a.img");
@@ -234,7 +234,7 @@ fn debugfs(scratch: &Scratch, request: &str, image: &str) -> Option<()> {
     scratch.other("debugfs", &format!("-w -f requests {image}")).map(|done| drop(done.ok()))
 }
 
-/// The image is repaired, e2fsck finds nothing, and the tree is all there.
+/// Repairs the image; then e2fsck finds nothing, and the tree is complete.
 fn is_made_whole(scratch: &Scratch, image: &str) -> String {
     let looked = scratch.onewrite(&format!("fsck -n {image}"));
     assert_eq!(looked.code(), 4, "{}{}", looked.out(), looked.err());
@@ -267,7 +267,7 @@ fn no_backup_is_named_that_is_not_there() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs a.img --size 64MiB").ok();
     zero(&scratch, "a.img", 1);
-    // Nothing proves where the inodes were.
+    // Nothing is left that shows where the inodes were.
     for block in 2..1200 {
         zero(&scratch, "a.img", block);
     }

@@ -1,4 +1,4 @@
-//! The program from outside: what it prints, what it leaves behind, and how it ends.
+//! Tests the program from outside: its output, its files and its exit codes.
 
 mod advice;
 mod crash;

@@ -1,4 +1,4 @@
-//! Outputs: none is an input or another output, none replaces an image unasked, and none is left half.
+//! Outputs: none is an input or another output, none replaces an image unless asked to, none is left incomplete.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use crate::support::{Scratch, names};
 const TRACE: &str = "w,0\nr,0\nw,1\nw,2\nr,5\n";
 const JOB: &str = "[w]\nrw=randwrite\nsize=1m\n";
 
-/// Refused with these words, and `file` is as it was.
+/// The command is refused with these words, and `file` is unchanged.
 fn kept(scratch: &Scratch, command: &str, file: &str, words: &str) {
     let before = std::fs::read(scratch.path(file)).unwrap();
     let said = scratch.onewrite(command).fails_with(if command.starts_with("fsck") { 8 } else { 2 });
@@ -71,7 +71,7 @@ fn each_output_has_a_file_of_its_own_that_can_be_made() {
     assert_eq!(names(&scratch), ["job.fio"]);
 }
 
-/// Runs the program as somebody without rights; `None`, loudly, where that cannot be.
+/// Runs the program as a user without rights; `None`, with a message, if that is not possible.
 fn as_nobody(scratch: &Scratch, arguments: &str) -> Option<(i32, String)> {
     let mut program = Command::new("setpriv");
     program.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_onewrite")]);

@@ -1,4 +1,4 @@
-//! Files that are being written: their name is theirs when they are whole.
+//! Partial files: a file gets its name only when it is complete.
 
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, Write};

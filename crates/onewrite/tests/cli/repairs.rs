@@ -1,11 +1,11 @@
-//! What `fsck` refuses to repair stays as it was, and it says why.
+//! Images that `fsck` refuses to repair stay unchanged, and it says why.
 
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
 use crate::support::Scratch;
 
-/// What e2fsck replays of an image in which `/after` was synced by fast commits; `None` if it is not there then.
+/// The result of e2fsck's replay of an image whose fast commits hold `/after`; `None` if the file is missing then.
 fn after_e2fsck(scratch: &Scratch, image: &str) -> Option<String> {
     std::fs::copy(scratch.path(image), scratch.path("replayed.img")).unwrap();
     assert_eq!(scratch.other("e2fsck", "-fy replayed.img")?.code() & !1, 0, "e2fsck repairs the copy");
@@ -14,7 +14,7 @@ fn after_e2fsck(scratch: &Scratch, image: &str) -> Option<String> {
     Some(scratch.other("debugfs", "-f requests replayed.img")?.out())
 }
 
-/// An image whose log holds fast commits of the kernel; `None`, loudly, where it does not mount images.
+/// An image whose log holds fast commits of the kernel; `None`, with a message, if the kernel does not mount images.
 fn fast_commits(scratch: &Scratch) -> Option<()> {
     scratch.other("mke2fs", "-q -F -t ext4 -b 4096 -O fast_commit a.img 64M")?.ok();
     std::fs::create_dir(scratch.path("mnt")).unwrap();
@@ -32,7 +32,7 @@ fn fast_commits(scratch: &Scratch) -> Option<()> {
     }
     std::fs::copy(scratch.path("a.img"), scratch.path("cut.img")).unwrap();
     drop(file);
-    // A child of another test may hold the file for a moment, between fork and exec.
+    // Between fork and exec, a child of another test may hold the file for a moment.
     scratch.other("umount", "-l mnt")?.ok();
     Some(())
 }
@@ -61,7 +61,7 @@ fn a_log_of_fast_commits_is_left_to_those_who_can_replay_it() {
 fn a_log_of_fast_commits_is_not_emptied_because_something_else_is_damaged() {
     let scratch = Scratch::new();
     let Some(()) = fast_commits(&scratch) else { return };
-    // The checksum of the first descriptor: nothing can be replayed before it is put right.
+    // The checksum of the first descriptor: it must be corrected before any replay.
     let image = std::fs::OpenOptions::new().write(true).open(scratch.path("cut.img")).unwrap();
     image.write_all_at(&[0x55; 2], 4096 + 0x1e).unwrap();
     is_left_alone(&scratch, "cut.img", &[("fsck -y", 4), ("fsck -p", 4)]);
@@ -74,7 +74,8 @@ fn an_inode_table_that_nothing_finds_is_not_guessed() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs a.img --size 64M").ok();
     let image = std::fs::OpenOptions::new().read(true).write(true).open(scratch.path("a.img")).unwrap();
-    // One group, so no backup; its descriptor's place of the inode table, and the inodes that would prove another.
+    // There is one group, so no backup. Damages the descriptor's place of the inode table, and the inodes that would
+    // show it.
     let mut table = [0; 4];
     image.read_exact_at(&mut table, 4096 + 8).unwrap();
     image.write_all_at(&[0; 4096], u64::from(u32::from_le_bytes(table)) * 4096).unwrap();

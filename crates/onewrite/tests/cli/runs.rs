@@ -185,7 +185,7 @@ fn a_reader_that_has_seen_enough_is_no_failure_and_a_full_disk_is() {
 #[test]
 fn a_file_that_cannot_be_written_whole_is_not_left() {
     let scratch = Scratch::new();
-    // A limit on the size of files stands for a full disk.
+    // A limit on the size of files simulates a full disk.
     let limited = |options: &str| {
         let program = env!("CARGO_BIN_EXE_onewrite");
         let run = format!("trap '' XFSZ; ulimit -f 8; {program} run varmail --operations 2000 --files 50 {options}");
@@ -203,7 +203,7 @@ fn a_file_that_cannot_be_written_whole_is_not_left() {
 
 const CARD_JOB: &str = "[w]\nrw=randwrite\nbs=4k\nsize=256m\ndirect=1\nioengine=psync\ntime_based\nruntime=20\n";
 
-/// Writes a second of random 4 KiB writes on a card, and what the run says of itself.
+/// Writes random 4 KiB blocks on a card for a second; returns the rate and the JSON of the run.
 fn card(scratch: &Scratch, options: &str) -> (f64, serde_json::Value) {
     let command = format!("run card.fio --fs raw --device microsd-adata --size 512M {options} --json -");
     let json: serde_json::Value = serde_json::from_str(&scratch.onewrite(&command).ok()).unwrap();

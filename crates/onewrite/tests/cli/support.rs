@@ -51,7 +51,7 @@ impl Scratch {
         Outcome(child.wait_with_output().unwrap())
     }
 
-    /// Runs another program here; `None`, loudly, if it is not installed.
+    /// Runs another program here; `None`, with a message, if it is not installed.
     pub fn other(&self, program: &str, arguments: &str) -> Option<Outcome> {
         let mut command = Command::new(program);
         match command.args(arguments.split_whitespace()).current_dir(&self.0).output() {
@@ -74,7 +74,7 @@ impl Drop for Scratch {
     }
 }
 
-/// How a program ended.
+/// Output and exit status of a program.
 pub struct Outcome(Output);
 
 impl Outcome {

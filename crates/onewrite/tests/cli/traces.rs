@@ -2,7 +2,7 @@
 
 use crate::support::Scratch;
 
-/// Hot pages read and written, and a sequential write through the middle.
+/// Reads and writes of a few hot pages, with a sequential write between.
 fn own_trace() -> String {
     let hot = (0..400_u32).map(|number| format!("{},{}\n", if number % 3 == 0 { 'w' } else { 'r' }, number * 7 % 40));
     let run = (0..300_u32).map(|number| format!("w,{}\n", 1000 + number));
@@ -185,7 +185,7 @@ fn a_trace_that_breaks_off_leaves_no_file_and_the_source_as_it_was() {
     assert_eq!(std::fs::read_dir(scratch.as_path()).unwrap().count(), 1, "the source alone");
 }
 
-/// Three disks, a second long.
+/// Accesses to three disks within a second.
 const DISKS: &str = "0,0,8192,w,0.5\n2,8,4096,r,0.75\n7,16,4096,w,1.0\n0,16,4096,r,1.5\n";
 
 #[test]

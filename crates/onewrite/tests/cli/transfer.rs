@@ -1,4 +1,4 @@
-//! Copies into images, out of them, between and within them: what is kept, and what is left when one breaks off.
+//! Copies into images, out of them, between and within them: what is kept, and what remains after an interruption.
 
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -11,7 +11,8 @@ fn e2fsck_is_content(scratch: &Scratch, image: &str) {
     }
 }
 
-/// A tree with everything that a file system keeps. False, loudly, if a tool is missing or nobody is root.
+/// Makes a tree with everything that a file system keeps. False, with a message, if a tool is missing or the user is
+/// not root.
 fn everything(scratch: &Scratch) -> bool {
     if scratch.as_path().metadata().unwrap().uid() != 0 {
         eprintln!("SKIPPED: only root makes device nodes and gives files away");
@@ -51,7 +52,7 @@ fn everything(scratch: &Scratch) -> bool {
     })
 }
 
-/// All that is known of what lies in a tree, as text: what strangers' tools say.
+/// The entries of a tree with all their properties, as text from standard tools.
 fn inventory(scratch: &Scratch, tree: &str) -> String {
     let script = format!(
         "cd {tree} && rmdir lost+found 2>/dev/null; \
@@ -188,7 +189,7 @@ fn a_source_that_cannot_be_read_is_left_out_and_the_rest_is_copied() {
     let scratch = Scratch::new();
     scratch.write("good", "good");
     scratch.onewrite("mkfs a.img --size 64M").ok();
-    // Its first page cannot be read by anybody.
+    // Nobody can read its first page.
     let told = scratch.onewrite("cp /proc/self/mem none good /proc/version a.img:/").fails_with(1);
     assert!(told.contains("/mem") && told.contains("none"), "{told}");
     assert_eq!(scratch.onewrite("ls a.img").ok(), "good\nlost+found\nversion\n");

@@ -1,11 +1,11 @@
-//! Images of strangers: made by e2fsprogs, then crafted by hand. Nothing of them gets out of where it was copied to.
+//! Images of strangers: made by e2fsprogs, then crafted by hand. A copy writes nothing outside its target.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::support::Scratch;
 
-/// An image without checksums; each line is a command of debugfs. False, loudly, if e2fsprogs is not installed.
+/// Makes an image without checksums; each line is a debugfs command. False, with a message, if e2fsprogs is missing.
 fn image(scratch: &Scratch, commands: &str) -> bool {
     let Some(made) = scratch.other("mke2fs", "-q -F -t ext4 -b 4096 -O ^metadata_csum a.img 16M") else { return false };
     made.ok();
@@ -15,7 +15,7 @@ fn image(scratch: &Scratch, commands: &str) -> bool {
     true
 }
 
-/// Writes over every place in the image where `from` stands.
+/// Replaces every occurrence of `from` in the image.
 fn patch(scratch: &Scratch, from: &str, to: &str) {
     assert_eq!(from.len(), to.len());
     let mut bytes = std::fs::read(scratch.path("a.img")).unwrap();

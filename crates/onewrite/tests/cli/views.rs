@@ -1,11 +1,12 @@
-//! Images that may only be read: looks and copies out of them need no permission to write, and read what others made.
+//! Read-only images: reading them and copying out of them needs no write permission; images of other tools are read
+//! too.
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
 
 use crate::support::Scratch;
 
-/// An image by mke2fs with a small tree; `None`, loudly, without e2fsprogs.
+/// An image by mke2fs with a small tree; `None`, with a message, without e2fsprogs.
 fn foreign(scratch: &Scratch, arguments: &str) -> Option<()> {
     scratch.write("tree/a.txt", "alpha\n");
     scratch.write("tree/deep/b.bin", vec![7; 300_000]);
@@ -38,7 +39,7 @@ fn images_of_other_block_sizes_and_ages_are_looked_at_and_copied_out_of() {
     }
 }
 
-/// Runs the program as nobody; `None`, loudly, if that is not possible.
+/// Runs the program as nobody; `None`, with a message, if that is not possible.
 fn as_nobody(scratch: &Scratch, arguments: &str) -> Option<std::process::Output> {
     let program = scratch.path("onewrite");
     std::fs::copy(env!("CARGO_BIN_EXE_onewrite"), &program).unwrap();

@@ -1,5 +1,6 @@
-//! `soj`, `sdj` and `sdj+async` on an image on a file system that reflinks: the process is killed at any moment, or the
-//! host loses its power, again and again on the same image; what was acknowledged is there each time, whoever recovers.
+//! Tests `soj`, `sdj` and `sdj+async` on an image on a file system with reflinks. The process is killed at any moment,
+//! or the host loses its power, again and again on the same image. Each time every acknowledged step is there, whoever
+//! recovers.
 //!
 //! ```text
 //!   child: step ─► fsync ─► "acked 17 …" ─► step …      killed ─► onewrite fsck | mount, by SHARE | e2fsck ─► judged
@@ -31,7 +32,7 @@ fn child_that_will_be_killed() {
     }
 }
 
-/// The child at work.
+/// A child process at work.
 struct AtWork {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
@@ -49,14 +50,14 @@ impl AtWork {
         AtWork { child, output }
     }
 
-    /// The next acknowledgement; `None` once the child has ended.
+    /// The next acknowledgement; `None` if the child has ended.
     fn next(&mut self) -> Option<Acknowledged> {
         let mut output = self.output.by_ref().map_while(Result::ok);
-        // With one test thread the first line has the test's name in front.
+        // With one test thread the name of the test precedes the first line.
         output.find_map(|line| line.split_once("acked ").map(|(_, rest)| rest.parse().unwrap()))
     }
 
-    /// Kills it; gives what it had acknowledged besides.
+    /// Kills the child. Returns its further acknowledgements.
     fn kill(mut self) -> Vec<Acknowledged> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -69,28 +70,28 @@ impl AtWork {
 enum End {
     /// The child is killed.
     Killed,
-    /// And then the host loses its power: what the child left in its memory is gone.
+    /// The child is killed; then the host loses its power, and with it what the child left in the host's memory.
     KilledAndPowerCut,
-    /// The host loses its power while the child is at work.
+    /// The host loses its power while the child works.
     PowerCut,
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        // Ended already, unless a test fails.
+        // It has ended already, unless a test fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Who recovers.
+/// The program that recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recoverer {
-    /// A mount in the same mode: by SHARE.
+    /// A mount in the same mode, which recovers by SHARE.
     Mount,
-    /// `onewrite fsck`, which copies.
+    /// `onewrite fsck`, which recovers by copying.
     Fsck,
-    /// `e2fsck` on a copy first, whose content has to be right, too.
+    /// `e2fsck` first, on a copy whose content must be right too.
     E2fsck,
 }
 
@@ -99,14 +100,14 @@ struct Study {
     image: PathBuf,
     mode: Mode,
     chance: Choices,
-    /// The step that each file was last acknowledged at.
+    /// The last acknowledged step of each file.
     acked: [u64; steps::FILES as usize],
-    /// Steps acknowledged after the host had begun to stop: it may let an `fdatasync` succeed that the stop overtook,
-    /// and a machine without power says nothing at all.
+    /// Steps acknowledged after the host had begun to stop. The host may report success for an `fdatasync` that the
+    /// stop overtook; a machine without power reports nothing.
     too_late: Vec<u64>,
-    /// What all children did.
+    /// Work of all children.
     done: Acknowledged,
-    /// Of those, the ones that are not there.
+    /// Number of the late steps that are lost.
     lost_late: u64,
     shared_by_recovery: u64,
     rounds_with_shared_blocks: u64,
@@ -131,7 +132,7 @@ impl Study {
         })
     }
 
-    /// Lets a child work from step `first` on and ends it at a moment that chance decides.
+    /// Lets a child work from step `first` on, and ends it at a random moment.
     fn work_and_end(&mut self, first: u64, end: End) {
         let mut at_work = AtWork::new(&self.image, self.mode, first);
         let wanted = 10 + self.chance.below(120);
@@ -163,7 +164,7 @@ impl Study {
         self.acked[(acked.step % steps::FILES) as usize] = acked.step;
     }
 
-    /// One round; gives the step after the last one that is on the disk.
+    /// Runs one round. Returns the step after the last one on the disk.
     fn round(&mut self, first: u64, end: End, recoverer: Recoverer) -> u64 {
         self.work_and_end(first, end);
         self.rounds_with_shared_blocks += u64::from(self.mount.has_shared_blocks(&self.image));
@@ -186,7 +187,7 @@ impl Study {
         last + 1
     }
 
-    /// Holds what was found to what was acknowledged and to what the mode promises; gives the last step that shows.
+    /// Compares what was found with what was acknowledged and what the mode promises. Returns the last step found.
     fn judge(&self, found: &Found, place: &str) -> u64 {
         let problem = match self.mode.scope() {
             Scope::Full => found.problem_of_version(&self.acked),
@@ -206,12 +207,12 @@ impl Study {
         std::fs::remove_file(copy).unwrap();
     }
 
-    /// That nothing was brought home by being written, but for what begins with jbd2's magic number.
+    /// Asserts that no page was written home, except pages that begin with jbd2's magic number.
     fn assert_it_shared(&self) {
         let Acknowledged { shared_pages, checkpoint_pages, journal_pages, escaped_pages, .. } = self.done;
         let told = format!("{}: {:?}", self.mode, self.done);
         println!("{told}, {} shared by recovery, {} lost late", self.shared_by_recovery, self.lost_late);
-        // Where content goes to its place by itself only a few metadata blocks are left to share.
+        // In modes that write content directly, only a few metadata blocks are left to share.
         let (least, least_by_recovery) = if self.mode.scope() == Scope::Full { (200, 50) } else { (0, 0) };
         assert!(shared_pages > least && self.shared_by_recovery > least_by_recovery, "{told}");
         assert!(checkpoint_pages <= escaped_pages && shared_pages < journal_pages, "{told}");
@@ -219,7 +220,7 @@ impl Study {
     }
 }
 
-/// The program, and what it said.
+/// Runs the program. Returns its exit code and its output.
 fn onewrite(arguments: &[&str]) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_onewrite")).args(arguments).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -263,7 +264,7 @@ fn what_was_acknowledged_on_btrfs_survives_kills() {
     study(Host::Btrfs, Mode::Sdj, 4, 1);
 }
 
-/// The same for longer: `make kill-deep`.
+/// A longer study: `make kill-deep`.
 #[test]
 #[ignore = "minutes"]
 fn deep() {

@@ -1,8 +1,8 @@
-//! Steps: what the child does, told by the content itself, so that any state can be judged.
+//! Steps: the work of the child. The content itself says which step wrote it, so every state can be judged.
 //!
-//! Step `n` writes file `n % FILES` whole, in place or as a new file renamed over it, every page of it saying `n`; then
-//! it is synced. Beside it a page or more of another file is written and not synced, so that logs hold more than is
-//! waited for.
+//! Step `n` writes the whole file `n % FILES`, in place or as a new file that is renamed over it. Each page says `n`.
+//! Then the file is synced. The step also writes one or more pages of another file without a sync, so that logs hold
+//! more than what is waited for.
 
 use std::fmt;
 use std::path::Path;
@@ -17,25 +17,25 @@ use onewrite_fs::{
     AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
 };
 
-/// Files written in turn.
+/// Number of files, written in turn.
 pub const FILES: u64 = 12;
-/// The first step: the first of a round of new files.
+/// The first step; it begins a round of new files.
 pub const FIRST: u64 = 3 * FILES;
-/// Pages of the file that is never synced by itself.
+/// Pages of the file that no step syncs.
 const NOISE_PAGES: u64 = 512;
-/// What jbd2 escapes: a block of the log that begins so.
+/// jbd2 escapes a log block that begins with these bytes.
 const JBD2_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
 
-/// What was acknowledged, and what it took so far.
+/// The last acknowledged step, and the work so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acknowledged {
     pub step: u64,
-    /// When, in nanoseconds since 1970.
+    /// Time of the acknowledgement, in nanoseconds since 1970.
     pub at: u64,
     pub shared_pages: u64,
     pub checkpoint_pages: u64,
     pub journal_pages: u64,
-    /// Pages written to files that begin as a log block does.
+    /// Pages written to files that begin with jbd2's magic number.
     pub escaped_pages: u64,
 }
 
@@ -45,7 +45,7 @@ impl Acknowledged {
         [step, at, shared_pages, checkpoint_pages, journal_pages, escaped_pages]
     }
 
-    /// Adds what another child did after it.
+    /// Adds the work of the next child.
     pub fn add(&mut self, next: &Acknowledged) {
         let mut next_numbers = *next;
         self.numbers().into_iter().zip(next_numbers.numbers()).for_each(|(sum, number)| *sum += *number);
@@ -77,12 +77,12 @@ fn pages_of(file: u64) -> u64 {
     1 + file * 5 % 16
 }
 
-/// Whether the first page that a step writes begins as a log block does.
+/// Whether the first page of a step begins with jbd2's magic number.
 fn is_escaped(step: u64) -> bool {
     step % 7 == 3
 }
 
-/// A page of a step: its number and the page's, then bytes that follow from both.
+/// A page of a step: the numbers of both, then bytes computed from them.
 fn page(step: u64, index: u64) -> [u8; PAGE_SIZE] {
     let mut bytes = [0; PAGE_SIZE];
     let mut state = step << 20 | index | 1 << 63;
@@ -97,7 +97,7 @@ fn page(step: u64, index: u64) -> [u8; PAGE_SIZE] {
     bytes
 }
 
-/// The step that wrote a page, if the page is one of its, whole.
+/// The step that wrote a page; `None` if the page is not a whole page of a step.
 fn step_of(found: &Page, index: u64) -> Option<u64> {
     let bytes = found.bytes();
     let step = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
@@ -127,7 +127,7 @@ fn options(mode: Mode) -> MountOptions {
     }
 }
 
-/// Does `work` with the image in wall time.
+/// Calls `work` with the image in wall time.
 fn with_port<T: 'static>(image: &Path, work: impl AsyncFnOnce(DevicePort) -> FsResult<T> + 'static) -> FsResult<T> {
     let time = Time::Wall { civil_start: Nanos(now()) };
     let executor = Executor::new(time, HostProfile::default());
@@ -135,7 +135,7 @@ fn with_port<T: 'static>(image: &Path, work: impl AsyncFnOnce(DevicePort) -> FsR
     executor.block_on(async move { work(port).await }).expect("nothing halts a real disk")
 }
 
-/// Steps from `first` on, each acknowledged on standard output, until it is killed or the disk fails.
+/// Runs steps from `first` on, and acknowledges each on standard output, until the process is killed or the disk fails.
 pub fn run_for_ever(image: &Path, mode: Mode, first: u64) {
     let ended: FsResult<()> = with_port(image, async move |port| {
         let fs = Ext4::mount(port.clone(), options(mode)).await?;
@@ -200,17 +200,17 @@ async fn replace(fs: &Ext4, name: &[u8], bytes: &[u8]) -> FsResult<()> {
     fs.fsync(root).await
 }
 
-/// What a file holds: the step that each page tells, or what is wrong.
+/// Content of a file: the step of each page, or what is wrong.
 type Told = Result<Vec<u64>, String>;
 
-/// What all files hold; none for one that is not there.
+/// Content of all files; none for a missing one.
 #[derive(Debug)]
 pub struct Found(Vec<Option<Told>>);
 
-/// Mounts the image, reads every file and unmounts it; gives what recovery did, too.
+/// Mounts the image, reads every file and unmounts it. Also returns the result of recovery.
 ///
 /// # Errors
-/// What mount, reading or unmount say.
+/// Errors of mount, reading and unmount.
 pub fn read_image(image: &Path, mode: Mode) -> FsResult<(Found, Option<Recovered>)> {
     with_port(image, async move |port| {
         let fs = Ext4::mount(port, options(mode)).await?;
@@ -241,13 +241,13 @@ async fn told(fs: &Ext4, ino: Ino, file: u64) -> FsResult<Told> {
 }
 
 impl Found {
-    /// The last step that anything tells of; the one before the first for none.
+    /// The last step that any page shows; `FIRST - 1` if there is none.
     pub fn last_step(&self) -> u64 {
         let steps = self.0.iter().flatten().filter_map(|told| told.as_ref().ok()).flatten();
         steps.copied().max().unwrap_or(FIRST - 1)
     }
 
-    /// What breaks the promise of `data` consistency: every page is of its file, whole, and not older than
+    /// What breaks the promise of `data` consistency: every page is a whole page of its file, and not older than
     /// acknowledged.
     pub fn problem_of_data(&self, acked: &[u64]) -> Option<String> {
         (0..).zip(self.0.iter().zip(acked)).find_map(|(file, (told, acked))| match told {
@@ -260,7 +260,7 @@ impl Found {
         })
     }
 
-    /// What breaks the promise of `version` consistency: the tree is as it was after some step, not before an
+    /// What breaks the promise of `version` consistency: the tree is as after one step, and that step is not before an
     /// acknowledged one.
     pub fn problem_of_version(&self, acked: &[u64]) -> Option<String> {
         if let Some(problem) = self.problem_of_data(acked) {
