@@ -1,7 +1,7 @@
 //! Write amplification of the page-level FTL and of FAST, without time: figure 2-1 of the dissertation.
 //!
-//! The dissertation does not say how many log blocks its FAST has. Here all spare blocks are (15% of the device) but
-//! the two that merging needs; `docs/device-model.md` has the figures for other numbers.
+//! The dissertation does not give the number of log blocks of its FAST. Here it is all spare blocks (15% of the device)
+//! except the two that merging needs. `docs/device-model.md` has the figures for other numbers.
 
 use onewrite_block::GIB;
 use onewrite_device::waf;
@@ -10,7 +10,7 @@ use crate::error::LabError;
 
 const SEED: u64 = 1;
 
-/// The larger of both.
+/// The larger write amplification of the two layers.
 pub(super) fn full_blocks() -> Result<f64, LabError> {
     Ok(waf::run(100, 16 * GIB, SEED).waf.max(waf::run_fast(100, 16 * GIB, SEED, None).waf))
 }

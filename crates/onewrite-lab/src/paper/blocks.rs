@@ -1,8 +1,8 @@
 //! Blocks written for two data blocks and their two metadata blocks (`papers/000` figure 3-3).
 //!
-//! Two blocks of two files are overwritten, whose inodes lie in two blocks of the inode table; then comes one commit
-//! and one checkpoint. Counted are pages written as data, to the log and home, but not the log's descriptor and commit
-//! blocks (JD and JC of the figure), which begin with jbd2's magic number.
+//! Two files are overwritten by one block each; their inodes lie in two blocks of the inode table. Then come one commit
+//! and one checkpoint. Counted are pages written as data, to the log and home. The log's descriptor and commit blocks
+//! (JD and JC of the figure), which begin with jbd2's magic number, are not counted.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -66,7 +66,7 @@ async fn overwrite_two(port: DevicePort, mode: Mode, recording: Rc<RefCell<Recor
     let fs = Ext4::mount(port.clone(), MountOptions::new(mode)).await?;
     let files = two_files(&fs).await?;
     fs.unmount().await?;
-    // A later tick, so that the times of modification change.
+    // Waits for a later tick, so that the modification times change.
     port.runtime().sleep(Nanos::from_secs(1)).await;
     let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
     recording.borrow_mut().events.clear();
@@ -78,7 +78,7 @@ async fn overwrite_two(port: DevicePort, mode: Mode, recording: Rc<RefCell<Recor
     Ok(())
 }
 
-/// Two files of one block whose inodes lie in different blocks.
+/// Makes two files of one block, with inodes in different blocks.
 async fn two_files(fs: &Ext4) -> Result<[Ino; 2], LabError> {
     let mut first: Option<Ino> = None;
     for number in 0.. {

@@ -1,5 +1,5 @@
-//! Calibration: the device figures that the papers print, measured on the emulated devices by the micro-benchmark of
-//! `onewrite-device`, as the papers measured them.
+//! Calibration: the device figures of the papers, measured in the papers' way on the emulated devices, with the
+//! micro-benchmark of `onewrite-device`.
 
 use onewrite_block::{MIB, PAGE_SIZE};
 use onewrite_device::Profile;
@@ -8,7 +8,7 @@ use onewrite_device::micro::{self, Bench, BufferProbe, Load};
 use crate::error::LabError;
 
 const DEVICE_BYTES: u64 = 256 * MIB;
-/// Requests of a measurement of speed.
+/// Requests of a throughput measurement.
 const REQUESTS: u64 = 40_000;
 
 pub(super) fn buffer_read_ms() -> Result<f64, LabError> {
@@ -31,7 +31,7 @@ fn buffer() -> Result<BufferProbe, LabError> {
     Ok(micro::probe_buffer(&Profile::load("sata-850pro")?, DEVICE_BYTES)?)
 }
 
-/// Not a number where nothing was found, so that nothing agrees with it.
+/// NaN if nothing was found, so that no comparison agrees.
 fn megabytes(bytes: Option<u64>) -> f64 {
     bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6)
 }
@@ -60,7 +60,7 @@ pub(super) fn share_read_kiops() -> Result<f64, LabError> {
     random_kiops(false)
 }
 
-/// Random 4 KiB reads or writes, 64 under way.
+/// Thousands of random 4 KiB reads or writes a second, 64 under way.
 fn random_kiops(is_write: bool) -> Result<f64, LabError> {
     let mut bench = Bench::new(Profile::load("nvme-share")?.device(Some(DEVICE_BYTES))?, 1);
     let pages = bench.device().geometry().pages / 2;

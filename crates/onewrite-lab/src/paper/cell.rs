@@ -1,4 +1,4 @@
-//! Cell: one run of the studies of journal modes: a device, a workload, a mode and a log.
+//! Cell: one run in the studies of journal modes: a device, a workload, a mode and a log.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_device::Profile;
@@ -12,43 +12,42 @@ use crate::session::{self, Extras, JobSpec, RunSpec, Stack};
 use crate::workload::filebench::{Length, Parameters, Personality};
 use crate::workload::postmark;
 
-/// What runs in a cell.
+/// Workload of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// fio's random writes with an fsync after so many.
+    /// fio's random writes with an fsync after every `interval`.
     RandomWrites {
         /// Bytes of one write.
         block_bytes: u64,
-        /// Threads, each with a file of its own.
+        /// Threads; each has its own file.
         threads: u32,
         /// Bytes of all files.
         file_bytes: u64,
-        /// Bytes written by all.
+        /// Bytes written by all threads.
         io_bytes: u64,
         /// Writes between two fsyncs.
         interval: u32,
     },
-    /// A personality of filebench with so many operations in all, and so much of its content compressible.
+    /// A filebench personality.
     Personality {
-        /// Which.
+        /// The personality.
         personality: Personality,
-        /// Files, if not as filebench has them.
+        /// Files, if not filebench's number.
         files: Option<u32>,
-        /// Operations.
+        /// Operations of all threads.
         operations: u64,
-        /// Share of the content that compresses, 0 to 100.
+        /// Percent of the content that compresses, 0 to 100.
         compressible_percent: u8,
     },
-    /// PostMark as `papers/001` §6.1 has it (10,000 files, 25,000 subdirectories, 50,000 transactions, 1 MB), a
-    /// so-many-th part of it. That files go up to 1 MB is our reading of "read/write size": it makes 21 GB, where table
-    /// 1 has 16.
+    /// A part of PostMark as in `papers/001` §6.1 (10,000 files, 25,000 subdirectories, 50,000 transactions, 1 MB). We
+    /// read "read/write size" as the largest file size of 1 MB. This gives 21 GB; table 1 has 16.
     PostMark {
-        /// Which part.
+        /// Divisor: one `part`-th of the files, directories and transactions.
         part: u32,
     },
-    /// Files of 4 MiB written in order, of which next to nothing compresses.
+    /// Files of 4 MiB written in order; they hardly compress.
     Copy {
-        /// Bytes in all.
+        /// Bytes of all files.
         bytes: u64,
     },
 }
@@ -64,13 +63,13 @@ pub struct Cell {
     pub mode: Mode,
     /// Bytes of the log.
     pub log_bytes: u64,
-    /// What runs.
+    /// The workload.
     pub work: Work,
-    /// Whether blocks are allocated when pages are written out; the LDJ papers ran without.
+    /// Whether blocks are allocated only at writeback; the LDJ papers ran without.
     pub delayed_allocation: bool,
 }
 
-/// How long random writes run at most, in virtual time.
+/// Longest time of random writes, in virtual time.
 const RUNTIME_SECONDS: u32 = 30;
 
 impl Cell {
@@ -79,11 +78,11 @@ impl Cell {
         Cell { device, device_bytes: 16 * GIB, mode, log_bytes: 128 * MIB, work, delayed_allocation: true }
     }
 
-    /// Runs it from seed 1 on the default host, with 256 MiB of page cache; `None` if the device lacks what the mode
+    /// Runs the cell with seed 1, the default host and 256 MiB of page cache. `None` if the device lacks what the mode
     /// needs.
     ///
     /// # Errors
-    /// Everything else that goes wrong.
+    /// All other failures.
     pub fn run(&self) -> Result<Option<RunResult>, LabError> {
         let device = Profile::load(self.device)?.device(Some(self.device_bytes))?;
         match session::run(&self.spec()?, device, Extras::default()) {
@@ -92,14 +91,14 @@ impl Cell {
         }
     }
 
-    /// Runs it where the device has what the mode needs.
+    /// Runs the cell; an error if the device lacks what the mode needs.
     pub(super) fn result(&self) -> Result<RunResult, LabError> {
         let refused = || LabError::Option(format!("mode {} cannot run on {}", self.mode, self.device));
         self.run()?.ok_or_else(refused)
     }
 
-    /// Operations a second: writes for fio, all for filebench; bytes a second until the last file is synced for a copy.
-    /// Checkpoints at unmount are not in it: nobody waits for them.
+    /// Writes a second for fio, all operations a second for filebench and PostMark; for a copy, bytes a second until
+    /// the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
     pub fn speed(&self, result: &RunResult) -> f64 {
         match self.work {
             Work::RandomWrites { .. } => result.onewrite.total.write.iops,
@@ -111,7 +110,7 @@ impl Cell {
         }
     }
 
-    /// What [`Cell::run`] runs.
+    /// The run of this cell.
     pub(super) fn spec(&self) -> Result<RunSpec, LabError> {
         Ok(RunSpec {
             journal_bytes: Some(self.log_bytes),

@@ -1,8 +1,8 @@
-//! False recovery (`papers/001` §4.3): log blocks of the last transaction are left out on purpose, so that its place in
-//! the log holds what was there before; recovery must not believe it.
+//! False recovery (`papers/001` §4.3): log blocks of the last transaction are left out on purpose, so that older
+//! content lies in their place. Recovery must not replay that transaction.
 //!
-//! Files are overwritten at random with content of all degrees of compressibility, over a log that goes round several
-//! times. Of each commit that took several log blocks, some blocks are left out, and what is left is recovered.
+//! Files are overwritten at random with content that compresses more or less, over a log that goes around several
+//! times. For each commit of several log blocks, some blocks are left out, and the rest is recovered.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,23 +21,23 @@ use crate::error::LabError;
 const DISK_BYTES: u64 = 32 * MIB;
 const LOG_BYTES: u64 = 4 * MIB;
 const COMMITS: u64 = 800;
-/// States tried of each commit.
+/// States tried for each commit.
 const TRIALS: usize = 4;
 
-/// What one kind of log gave.
+/// Result for one kind of log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FalseRecoveries {
-    /// Whether recovery goes by a checksum (`ldj`), not by what decompresses (`ldj-paper`).
+    /// Whether recovery uses a checksum (`ldj`); else it accepts what decompresses (`ldj-paper`).
     pub by_checksum: bool,
-    /// Whether log space was trimmed before it was used again.
+    /// Whether log space is trimmed before it is used again.
     pub trimmed: bool,
-    /// States in which blocks of the last transaction were missing.
+    /// States in which blocks of the last transaction are missing.
     pub states: u64,
-    /// Those in which recovery took it for whole.
+    /// States in which recovery replays that transaction all the same.
     pub believed: u64,
 }
 
-/// All four kinds.
+/// Measures all four kinds.
 ///
 /// # Errors
 /// If a run fails.
@@ -46,7 +46,7 @@ pub fn false_recoveries() -> Result<Vec<FalseRecoveries>, LabError> {
     kinds.into_iter().map(|(mode, trimmed)| measure(mode, trimmed)).collect()
 }
 
-/// What the papers claim: with self-trimming.
+/// The kind that the papers claim to be safe: with self-trimming.
 pub(super) fn with_self_trimming() -> Result<f64, LabError> {
     Ok(measure(Mode::LdjPaper, true)?.believed as f64)
 }
@@ -89,7 +89,7 @@ fn apply(image: &mut Image, operation: &Operation) {
     }
 }
 
-/// Recovers `image` with a part of the log blocks of `commit`.
+/// Recovers `image` with only some of the log blocks of `commit`.
 fn try_without_some(
     image: &Image,
     commit: &[(Lpn, Page)],
@@ -113,18 +113,18 @@ fn try_without_some(
     Ok(())
 }
 
-/// Transactions that recovery finds on `image` with `blocks` written over it.
+/// Number of transactions that recovery finds on `image` after `blocks` are written to it.
 fn recovered<'a>(image: &Image, blocks: impl Iterator<Item = &'a (Lpn, Page)>) -> Result<u64, LabError> {
     let mut image = image.clone();
     blocks.for_each(|(lpn, page)| image.set(*lpn, page.clone()));
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(RamDisk::with_image(image, geometry())));
     let done = executor.block_on(async move { replay(&port).await })?;
-    // A transaction that was believed falsely may name blocks that no device has: found, too.
+    // A falsely accepted transaction may name blocks outside the device. This counts as accepted.
     Ok(done.map_or(u64::MAX, |done| done.map_or(0, |done| done.transactions)))
 }
 
-/// A formatted disk, and what then passed to it.
+/// A formatted disk, and the requests that it then receives.
 fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), LabError> {
     let base = formatted(DISK_BYTES, LOG_BYTES)?;
     let executor = Executor::ideal();
@@ -136,7 +136,7 @@ fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), La
     Ok((base, events))
 }
 
-/// An ext4 of so many bytes with such a log.
+/// An ext4 image with these sizes of disk and log in bytes.
 pub(super) fn formatted(disk_bytes: u64, log_bytes: u64) -> Result<Image, LabError> {
     let mut options = MkfsOptions::new(disk_bytes, &mut Choices::new(1));
     options.journal_blocks = Some((log_bytes / PAGE_SIZE as u64) as u32);

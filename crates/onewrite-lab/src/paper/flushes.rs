@@ -1,4 +1,4 @@
-//! FLUSH commands that fsyncs send, counted at the door of the device.
+//! Counts the FLUSH commands of fsyncs at the device.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use crate::session::{FormatOptions, format};
 
 const DEVICE_BYTES: u64 = 512 * MIB;
 
-/// Which fsyncs are watched.
+/// The fsyncs to count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syncs {
-    /// Those that commit a page each.
+    /// Fsyncs that commit one page each.
     pub(super) commits: u64,
-    /// Whether another follows each of them, with nothing to commit.
+    /// Whether a second fsync with nothing to commit follows each of them.
     pub(super) idle: bool,
 }
 
-/// FLUSHes that they send on `profile`; what mkfs, mount and unmount send is not among them.
+/// FLUSHes of the fsyncs on `profile`, without those of mkfs, mount and unmount.
 pub(super) fn flushes_of(profile: &str, mode: Mode, syncs: Syncs) -> Result<usize, LabError> {
     let executor = Executor::ideal();
     let recording = Rc::new(RefCell::new(Recording::default()));

@@ -1,13 +1,12 @@
-//! Groups: the figure, table or section of a paper that a row stands in, told from the row's source.
+//! Groups: the figure, table or section of a paper to which a row belongs, computed from the row's source.
 //!
-//! `000 §2.4.5, fig 2-8b; inferred: …` names a section and a figure of paper 000. Panels are left out, and so is what
-//! stands in brackets or was inferred. A group is called `000-fig-2-8`, and `fig-2-8` for short where only one paper
-//! has it.
+//! `000 §2.4.5, fig 2-8b; inferred: …` names a section and a figure of paper 000. Panels, text in brackets and inferred
+//! text are ignored. A group is called `000-fig-2-8`; the short name `fig-2-8` is enough if only one paper has it.
 
 use super::Row;
 use crate::error::LabError;
 
-/// Rows of the dissertation whose source names the section only, and their figures: cards in 2-4, the SSD in 2-6.
+/// Rows of the dissertation whose source names only the section, with their figures: 2-4 for cards, 2-6 for the SSD.
 const UNNAMED: [(&str, &[&str]); 10] = [
     ("ts-mixed-storage-a", &["000-fig-2-4"]),
     ("ts-mixed-storage-b", &["000-fig-2-4"]),
@@ -22,7 +21,7 @@ const UNNAMED: [(&str, &[&str]); 10] = [
 ];
 
 impl Row {
-    /// The groups that its source names: figures, tables and case studies first, then sections.
+    /// The groups in the row's source: first figures, tables and case studies, then sections.
     pub fn groups(&self) -> Vec<String> {
         let known = UNNAMED.iter().find(|(id, _)| *id == self.id).map_or(&[][..], |(_, groups)| *groups);
         let mut groups: Vec<String> = known.iter().map(|group| (*group).to_owned()).collect();
@@ -34,13 +33,13 @@ impl Row {
         groups
     }
 
-    /// The group that it is listed under.
+    /// The group under which the row is listed.
     pub fn group(&self) -> String {
         self.groups().into_iter().next().unwrap_or_else(|| "other".to_owned())
     }
 }
 
-/// Places that a source names, in its order.
+/// Places in a source, in order.
 fn named(source: &str) -> Vec<String> {
     let source = source.split("inferred:").next().unwrap_or(source);
     let plain = without_brackets(source);
@@ -85,10 +84,10 @@ fn without_panel(number: &str) -> &str {
     number.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// The rows that `name` means: a row by its id, or all rows of a group by its name, in full or for short.
+/// The rows of `name`: one row by its id, or all rows of a group by its full or short name.
 ///
 /// # Errors
-/// If it means none, or figures of several papers.
+/// If there are none, or figures of several papers have the name.
 pub fn select<'a>(rows: &'a [Row], name: &str) -> Result<Vec<&'a Row>, LabError> {
     if let Some(row) = rows.iter().find(|row| row.id == name) {
         return Ok(vec![row]);

@@ -1,9 +1,8 @@
-//! The journal modes side by side (`papers/000` ch. 3 and 4, `001` §6, `004`): the rows `afs-*` and `ldj-*`.
+//! Journals: compares the journal modes (`papers/000` ch. 3 and 4, `001` §6, `004`): the rows `afs-*` and `ldj-*`.
 //!
-//! Runs are shorter than the papers': files are 1 GB instead of 10, and a run ends after so many operations. LDJ has
-//! the log of 5 GB that it asks for, its rivals the 128 MB that ext4 makes. The LDJ papers ran without delayed
-//! allocation. How far content compresses is taken from their table 2, since nothing else says what filebench wrote
-//! there.
+//! Runs are shorter than the papers': files have 1 GB instead of 10, and a run ends after a number of operations. LDJ
+//! has the log of 5 GB that it needs; its rivals have ext4's default of 128 MB. As in the LDJ papers, there is no
+//! delayed allocation. The compressibility of filebench's content comes from their table 2, the only source for it.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
@@ -14,7 +13,7 @@ use crate::error::LabError;
 use crate::results::RunResult;
 use crate::workload::filebench::Personality;
 
-/// Intervals that the dissertation names (§3.6.1).
+/// Fsync intervals of the dissertation (§3.6.1).
 const SYNC_INTERVALS: [u32; 3] = [8, 16, 32];
 pub(super) const LDJ_DEVICES: [&str; 3] = ["hdd-barracuda", "sata-850pro", "nvme-960pro"];
 const LDJ_LOG: u64 = 5 * GIB;
@@ -29,7 +28,7 @@ fn ratio(a: &Cell, b: &Cell) -> Result<f64, LabError> {
     Ok(a.speed(&a.result()?) / b.speed(&b.result()?))
 }
 
-/// Ratios of two modes at each interval.
+/// Ratios of two modes, one for each interval.
 fn sweep(a: Mode, b: Mode, threads: u32, log_bytes: u64) -> Result<Vec<f64>, LabError> {
     let one = |interval| {
         let cell = |mode| random_writes(mode, threads, log_bytes, interval);
@@ -68,7 +67,7 @@ pub(super) fn share_ordered() -> Result<f64, LabError> {
     Ok(mean(&[fio, ratio(&varmail(Mode::Soj), &varmail(Mode::Ordered))?]))
 }
 
-/// SDJ over the better of its rivals, over both personalities.
+/// Ratio of SDJ to the better of its rivals; the mean of two personalities.
 pub(super) fn share_filebench() -> Result<f64, LabError> {
     let over_best = |work| {
         let cell = |mode| Cell::new("nvme-share", mode, work);
@@ -89,10 +88,10 @@ pub(super) fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
     Cell { log_bytes, delayed_allocation: false, ..Cell::new(device, mode, work) }
 }
 
-/// Of so much of varmail's content nothing is left after compression (`papers/001` table 2: a ratio of 0.12).
+/// Varmail. Table 2 of `papers/001` gives a ratio of 0.12: this share of the content is left after compression.
 pub(super) const VARMAIL: Work =
     Work::Personality { personality: Personality::Varmail, files: None, operations: 20_000, compressible_percent: 88 };
-/// As table 2 has fileserver: a ratio of 0.007.
+/// Fileserver, with a ratio of 0.007 in table 2.
 const FILESERVER: Work = Work::Personality {
     personality: Personality::Fileserver,
     files: None,
@@ -162,7 +161,7 @@ pub(super) fn ldj_copy_bytes() -> Result<f64, LabError> {
     bytes_over(Mode::Ldj, Mode::Ordered, COPY)
 }
 
-/// Bytes written to the device, of two modes.
+/// Ratio of the bytes that two modes write to the device.
 fn bytes_over(a: Mode, b: Mode, work: Work) -> Result<f64, LabError> {
     let bytes =
         |mode| Ok::<_, LabError>(ldj_cell("sata-850pro", mode, work).result()?.onewrite.device.host_write_bytes);
@@ -188,7 +187,7 @@ fn packed(result: &RunResult) -> Result<f64, LabError> {
     Ok(fs.packed_bytes as f64 / fs.packed_raw_bytes as f64)
 }
 
-/// FLUSHes of as many commits, LDJ over data journaling.
+/// Ratio of the FLUSHes of LDJ to those of data journaling, for the same number of commits.
 pub(super) fn ldj_flushes() -> Result<f64, LabError> {
     let flushes = |mode| flushes_of("sata-850pro", mode, Syncs { commits: 50, idle: false });
     Ok(flushes(Mode::Ldj)? as f64 / flushes(Mode::Data)? as f64)

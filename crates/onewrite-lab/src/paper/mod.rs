@@ -1,8 +1,7 @@
-//! Paper: what the papers report, row by row, beside what this program measures.
+//! Paper: compares the results of the papers, row by row, with measurements of this program.
 //!
-//! The rows stand in `scoreboard.toml`, one claim each; an experiment belongs to a row by its id. A row without an
-//! experiment is listed and cannot be run. Nothing here decides what comes out: experiments run the same sessions,
-//! devices and file systems as everything else.
+//! `scoreboard.toml` has the rows, one claim each. A row's id selects its experiment; a row without an experiment is
+//! listed but cannot be run. Experiments run the same sessions, devices and file systems as everything else.
 
 mod amplification;
 mod blocks;
@@ -31,15 +30,15 @@ const SCOREBOARD: &str = include_str!("../../scoreboard.toml");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A device figure that a profile may be fitted to; expected within [`Row::within`], or a tenth.
+    /// A device figure to which a profile may be fitted; must be within [`Row::within`], by default a tenth.
     Calibration,
-    /// Follows from the algorithm alone; must be equal.
+    /// Depends only on the algorithm; must be equal.
     Exact,
-    /// Follows from the model; expected within [`Row::within`].
+    /// Depends on the model; must be within [`Row::within`].
     Near,
     /// The winner must agree.
     Shape,
-    /// The paper's best case over a sweep; ours must agree in direction, where the row has one.
+    /// The paper's best case of a sweep; ours must agree in direction, if the row has one.
     Upto,
 }
 
@@ -54,29 +53,29 @@ pub struct Row {
     /// Device profile.
     #[serde(default)]
     pub device: String,
-    /// What ran.
+    /// Workload of the experiment.
     #[serde(default)]
     pub workload: String,
-    /// What is compared.
+    /// The compared quantity.
     pub metric: String,
-    /// The two sides whose ratio is meant; a plain figure without them.
+    /// Numerator of a ratio; none for a plain figure.
     pub a: Option<String>,
-    /// The other side.
+    /// Denominator of a ratio.
     pub b: Option<String>,
     /// The paper's figure.
     pub paper: f64,
     /// Unit of a plain figure.
     #[serde(default)]
     pub unit: String,
-    /// Which way is good.
+    /// Direction of an improvement.
     pub better: Option<String>,
     /// How paper and measurement are compared.
     pub kind: Kind,
     /// Largest relative difference, for [`Kind::Near`] and [`Kind::Calibration`].
     pub within: Option<f64>,
-    /// What a sweep goes over.
+    /// The variable of a sweep.
     pub over: Option<String>,
-    /// Other figures for the same claim in the same paper.
+    /// Other figures for the same claim in the paper.
     pub also: Option<String>,
 }
 
@@ -159,7 +158,7 @@ struct Scoreboard {
 /// All rows, in the order of the file.
 ///
 /// # Errors
-/// If the built-in file is not what it should be.
+/// If the built-in file is malformed.
 pub fn scoreboard() -> Result<Vec<Row>, LabError> {
     let scoreboard: Result<Scoreboard, _> = toml::from_str(SCOREBOARD);
     Ok(scoreboard.map_err(|error| LabError::Option(format!("scoreboard.toml: {error}")))?.row)
@@ -170,16 +169,16 @@ impl Row {
         EXPERIMENTS.iter().find(|(id, _)| *id == self.id).map(|(_, experiment)| *experiment)
     }
 
-    /// Whether there is an experiment for it.
+    /// Whether the row has an experiment.
     pub fn can_run(&self) -> bool {
         self.experiment().is_some()
     }
 }
 
-/// Largest relative difference of a device figure, where the row names none.
+/// Largest relative difference of a device figure, if the row gives none.
 const CALIBRATED: f64 = 0.1;
 
-/// Rows that say which side wins but not by how much, where `a` is the larger one.
+/// Rows that say that `a` is larger, but not by how much.
 const WINNERS: [&str; 3] = ["afs-soj-oj", "afs-filebench", "ldj-journal-size"];
 
 impl Row {
@@ -192,25 +191,25 @@ impl Row {
         }
     }
 
-    /// Whether the paper's ratio is above one; where it is not a number, the larger one is `b`, but for [`WINNERS`].
+    /// Whether the paper's ratio is above one. A row without a number means that `b` is larger, except for [`WINNERS`].
     fn is_above_one(&self) -> bool {
         self.paper > 1.0 || WINNERS.contains(&self.id.as_str())
     }
 }
 
-/// A row with what was measured.
+/// A row with its measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// The row.
     pub row: Row,
-    /// The figure, in the row's unit.
+    /// The measured figure, in the row's unit.
     pub measured: f64,
 }
 
 /// Measures `row`.
 ///
 /// # Errors
-/// If there is no experiment for it, or the experiment fails.
+/// If the row has no experiment, or the experiment fails.
 pub fn run(row: &Row) -> Result<Measured, LabError> {
     let Some(experiment) = row.experiment() else {
         return Err(LabError::Option(format!("row `{}` has no experiment yet", row.id)));
@@ -219,12 +218,12 @@ pub fn run(row: &Row) -> Result<Measured, LabError> {
 }
 
 impl Measured {
-    /// The measured figure over the paper's.
+    /// Ratio of the measured figure to the paper's.
     pub fn ratio(&self) -> f64 {
         self.measured / self.row.paper
     }
 
-    /// Whether the row's kind is met; `None` where the row asks for a report only.
+    /// Whether the row agrees by its kind; `None` if it only reports a figure.
     pub fn agrees(&self) -> Option<bool> {
         let is_within = |share: f64| Some((self.ratio() - 1.0).abs() <= self.row.within.unwrap_or(share));
         match self.row.kind {
@@ -259,7 +258,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Four significant digits.
+/// Formats with four significant digits.
 fn rounded(value: f64) -> String {
     let decimals = match value.abs() {
         value if value >= 1000.0 || value.fract() == 0.0 => 0,

@@ -1,7 +1,7 @@
-//! Zero padding (`papers/003` §3 to §5) on `sata-850pro`, short runs of its experiments.
+//! Padding: zero padding (`papers/003` §3 to §5) on `sata-850pro`, in short runs of its experiments.
 //!
-//! The paper's fio run writes 1 GB and sweeps the fsync interval; here each point is 4 MiB within 64 MiB, and the
-//! sweep's best is taken, as its "up to" does. Varmail runs until so many operations are done.
+//! The paper's fio run writes 1 GB and sweeps the fsync interval. Here each point writes 4 MiB within 64 MiB, and the
+//! best point counts, as in the paper's "up to". Varmail runs a fixed number of operations.
 
 use onewrite_block::{Executor, MIB, PAGE_SIZE};
 use onewrite_device::Profile;
@@ -17,10 +17,10 @@ use crate::workload::filebench::{Length, Parameters, Personality};
 
 const PROFILE: &str = "sata-850pro";
 const DEVICE_BYTES: u64 = 512 * MIB;
-/// Writes between two fsyncs, as fio has them.
+/// Writes between two fsyncs, as in fio.
 const INTERVALS: [u32; 5] = [1, 8, 32, 128, 512];
 const VARMAIL_OPERATIONS: u64 = 12_000;
-/// Commits that are watched for FLUSHes.
+/// Commits for which FLUSHes are counted.
 const COMMITS: u64 = 20;
 
 pub(super) fn fio() -> Result<f64, LabError> {
@@ -88,20 +88,20 @@ pub(super) fn blocks_data() -> Result<f64, LabError> {
     blocks_per_transaction("data")
 }
 
-/// Log blocks of a transaction in varmail, all kinds, on average.
+/// Mean number of log blocks of a transaction in varmail, all kinds together.
 fn blocks_per_transaction(mode: &str) -> Result<f64, LabError> {
     let result = run_varmail(mode)?;
     let Some(fs) = &result.onewrite.fs else { return Ok(f64::NAN) };
     Ok(fs.journal_bytes as f64 / PAGE_SIZE as f64 / fs.commits as f64)
 }
 
-/// Padding over FLUSH, where it is worst.
+/// Largest ratio of the time of padding to the time of FLUSH.
 pub(super) fn eviction_over_flush() -> Result<f64, LabError> {
     let ratios = evictions_over_flushes(&Profile::load(PROFILE)?)?;
     Ok(ratios.into_iter().fold(f64::NAN, f64::max))
 }
 
-/// Padding over FLUSH after a few KiB, by how many.
+/// Ratios of the time of padding to the time of FLUSH, one for each amount of dirty data.
 fn evictions_over_flushes(profile: &Profile) -> Result<Vec<f64>, LabError> {
     let executor = Executor::ideal();
     let port = executor.runtime().attach(profile.device(Some(64 * MIB))?);
@@ -110,7 +110,8 @@ fn evictions_over_flushes(profile: &Profile) -> Result<Vec<f64>, LabError> {
     Ok(found.persist.iter().map(|one| one.eviction.mean_ns as f64 / one.flush.mean_ns as f64).collect())
 }
 
-/// FLUSHes sent by commits of one page each and by as many fsyncs with nothing to commit, for each of them.
+/// FLUSHes of commits of one page each and of as many fsyncs with nothing to commit, for each of them; the largest of
+/// all modes.
 pub(super) fn flushes() -> Result<f64, LabError> {
     let mut most = 0.0_f64;
     for mode in ["zp", "zp-data", "zp+no-trim", "zp-data+no-trim"] {

@@ -1,8 +1,8 @@
-//! Photographs: JPEG files copied in `ldj` (`papers/001` table 2, `000` table 4-6: row `ldj-ratio-jpeg`).
+//! Photographs: copies JPEG files in `ldj` (`papers/001` table 2, `000` table 4-6: row `ldj-ratio-jpeg`).
 //!
-//! The papers copied 5,000 JPEG files of 4 MB that nobody else has. Here pictures are made of light and shade at all
-//! scales and the grain of a sensor, encoded as a camera does, and written as files of a file system in `ldj`; what its
-//! frames took is counted.
+//! The papers copied 5,000 JPEG files of 4 MB that are not public. Here pictures consist of light and shade at all
+//! scales and of sensor grain. They are encoded as in a camera, and written as files of a file system in `ldj`; then
+//! the sizes of its compressed frames are counted.
 
 use jpeg_encoder::{ColorType, Encoder};
 use onewrite_block::{Choices, Executor, Geometry, KIB, MIB, PAGE_SIZE, RamDisk, TrimRead};
@@ -15,16 +15,16 @@ use crate::error::LabError;
 const PICTURES: u64 = 24;
 /// Width and height in pixels.
 const SHAPE: (u16, u16) = (1536, 1024);
-/// As cameras have it.
+/// JPEG quality of a camera.
 const QUALITY: u8 = 92;
-/// Widths of light and shade, and of the sensor's grain, in pixels, each with its strength.
+/// Widths in pixels of light and shade and of sensor grain, each with its strength.
 const SCALES: [(usize, u64); 6] = [(512, 90), (128, 50), (32, 24), (8, 12), (2, 8), (1, 6)];
 const DISK_BYTES: u64 = 256 * MIB;
 const LOG_BYTES: u64 = 128 * MIB;
 /// Bytes of one write of `cp`.
 const CHUNK: u64 = 128 * KIB;
 
-/// Compressed over raw size of the content and metadata that the log took.
+/// Ratio of compressed to raw size of the content and metadata in the log.
 pub(super) fn compressed_size() -> Result<f64, LabError> {
     let pictures: Vec<Vec<u8>> = (0..PICTURES).map(|number| picture(number, SHAPE)).collect::<Result<_, LabError>>()?;
     let geometry = Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain("ram", DISK_BYTES / PAGE_SIZE as u64) };
@@ -63,7 +63,7 @@ fn picture(number: u64, (width, height): (u16, u16)) -> Result<Vec<u8>, LabError
     Ok(file)
 }
 
-/// Adds light and shade of one scale: random at the crossings of a grid, linear between them.
+/// Adds light and shade of one scale: random at the points of a grid, linear between them.
 fn shade(light: &mut [[i64; 3]], columns: usize, (scale, strength): (usize, u64), chance: &mut Choices) {
     let rows = light.len() / columns;
     let across = columns / scale + 2;

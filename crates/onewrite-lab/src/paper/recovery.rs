@@ -1,8 +1,8 @@
-//! Recovery of LDJ beside that of its rivals (`papers/001` §6.5, `000` §4.6.4): rows `ldj-recovery-*`.
+//! Recovery: times the recovery of LDJ and of its rivals (`papers/001` §6.5, `000` §4.6.4): rows `ldj-recovery-*`.
 //!
-//! The papers restart the machine "while running each workload" and do not say when. Here the power is cut when the
-//! workload's operations have ended and nothing is unmounted. What is timed is the replay of the log until it is empty;
-//! the papers time e2fsck, which reads more than the log whatever the mode is.
+//! The papers restart the machine "while running each workload" and do not say when. Here the power is cut after the
+//! last operation of the workload, before any unmount. The measured time is the replay of the log until it is empty.
+//! The papers time e2fsck, which in every mode reads more than the log.
 
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
@@ -21,7 +21,7 @@ pub(super) fn over_data() -> Result<f64, LabError> {
     worst_over(Mode::Data)
 }
 
-/// The largest ratio of the times over devices and workloads; git's is not among them.
+/// The largest ratio of the times over devices and workloads, without git.
 fn worst_over(rival: Mode) -> Result<f64, LabError> {
     let mut worst = f64::NAN;
     for device in LDJ_DEVICES {

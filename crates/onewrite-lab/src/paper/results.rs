@@ -1,4 +1,5 @@
-//! Results: every journal mode on every device, one table for each device and log, and the papers' rows beside them.
+//! Results: measures every journal mode on every device. There is one table for each device and log, beside the papers'
+//! rows.
 
 use std::fmt::Write as _;
 
@@ -21,7 +22,7 @@ const MODES: [&str; 10] =
 const INTERVALS: [u32; 5] = [1, 8, 32, 128, 512];
 /// Rows of the papers that are measured beside the tables.
 const ROWS: [&str; 3] = ["afs-", "ldj-", "zp-"];
-/// Those among them that take minutes each, for 50,000 files: `onewrite paper` runs them by their names.
+/// Rows among them that take minutes each, because of 50,000 files; `onewrite paper` runs them by name.
 const LONG_ROWS: [&str; 4] = ["ldj-fileserver-mf", "ldj-hdd", "ldj-recovery-oj", "ldj-recovery-dj"];
 
 const HEAD: &str = "# Results
@@ -38,7 +39,7 @@ differ from the papers, is in `results-notes.md`.
 
 ";
 
-/// What a study covers.
+/// Scope of a study.
 #[derive(Clone, Debug)]
 pub struct ResultsStudy {
     /// Device profiles.
@@ -47,15 +48,15 @@ pub struct ResultsStudy {
     pub device_bytes: u64,
     /// Sizes of the log.
     pub logs: Vec<u64>,
-    /// A size of the log that only `ldj` gets on top.
+    /// An additional size of the log, only for `ldj`.
     pub large_log: Option<u64>,
-    /// Bytes that random writes write, and as much the file has.
+    /// Bytes of the file, and bytes of random writes.
     pub io_bytes: u64,
     /// Operations of a personality.
     pub operations: u64,
-    /// Files of a personality, if not as filebench has them.
+    /// Files of a personality, if not filebench's number.
     pub files: Option<u32>,
-    /// Whether the papers' rows and false recoveries are measured, too.
+    /// Whether to measure the papers' rows and false recoveries too.
     pub rows: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct ResultsStudy {
 type Plan = (&'static str, u64, Vec<Mode>);
 
 impl ResultsStudy {
-    /// What `docs/results.md` shows.
+    /// The study of `docs/results.md`.
     pub fn full() -> ResultsStudy {
         ResultsStudy {
             devices: vec!["sata-850pro", "nvme-960pro", "nvme-share", "hdd-barracuda"],
@@ -77,7 +78,7 @@ impl ResultsStudy {
         }
     }
 
-    /// The same in seconds.
+    /// A small study that takes seconds.
     pub fn short() -> ResultsStudy {
         ResultsStudy {
             devices: vec!["sata-850pro", "nvme-share"],
@@ -119,10 +120,10 @@ impl ResultsStudy {
         Ok(tables)
     }
 
-    /// Runs all cells on all cores; `watch` is told of each that is done, out of how many.
+    /// Runs all cells, then the rows, on all cores. After each one calls `watch` with the number of all cells or rows.
     ///
     /// # Errors
-    /// The first that goes wrong, in the order of the tables.
+    /// The first error, in the order of the tables.
     pub fn run(&self, watch: &(dyn Fn(usize) + Sync)) -> Result<JournalResults, LabError> {
         let works = self.works();
         let mut cells = Vec::new();
@@ -167,7 +168,7 @@ impl ResultsStudy {
     }
 }
 
-/// What one cell measured.
+/// Figures of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Figure {
     /// Operations a second.
@@ -179,7 +180,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// `None` where the device lacks what the mode needs.
+    /// Runs a cell; `None` if the device lacks what the mode needs.
     fn of(cell: &Cell) -> Result<Option<Figure>, LabError> {
         Ok(cell.run()?.map(|result| Figure {
             speed: cell.speed(&result),
@@ -194,7 +195,7 @@ fn flushes_per_commit(result: &RunResult) -> f64 {
     result.onewrite.device.flushes as f64 / commits.max(1) as f64
 }
 
-/// One device and one size of the log.
+/// The table of one device and one log size.
 #[derive(Clone, Debug, PartialEq)]
 struct Table {
     device: &'static str,
@@ -202,7 +203,7 @@ struct Table {
     rows: Vec<(Mode, Vec<Option<Figure>>)>,
 }
 
-/// All that a study measured.
+/// All results of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalResults {
     columns: Vec<String>,
@@ -212,12 +213,12 @@ pub struct JournalResults {
 }
 
 impl JournalResults {
-    /// The same as a page.
+    /// The results as an HTML page.
     pub fn html(&self) -> String {
         page("Results", &markdown_html(&self.markdown()))
     }
 
-    /// Tables in Markdown.
+    /// The results as Markdown tables.
     pub fn markdown(&self) -> String {
         let mut text = HEAD.to_owned();
         for table in &self.tables {
@@ -264,7 +265,7 @@ impl JournalResults {
     }
 }
 
-/// A number with thin groups of thousands.
+/// A number with thin spaces between groups of three digits.
 fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let first = digits.len() % 3;

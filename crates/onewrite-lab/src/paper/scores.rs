@@ -1,24 +1,24 @@
-//! Scores: measured rows by group, how many agree, and all of it as a page.
+//! Scores: measured rows by group, the number that agrees, and an HTML page of all.
 
 use std::fmt;
 
 use super::{Measured, Row, rounded};
 use crate::report::{escape, markdown_html, page};
 
-/// What became of one row.
+/// Outcome of one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was measured.
     Measured(Measured),
-    /// It could not be run, and why.
+    /// It could not be run, for this reason.
     NotRun(Row, String),
 }
 
-/// What became of several rows.
+/// Outcomes of several rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scores(pub Vec<Outcome>);
 
-/// How many rows came out in which way.
+/// Number of rows for each kind of outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Rows that agree with the paper.
@@ -32,7 +32,7 @@ pub struct Tally {
 }
 
 impl Scores {
-    /// How many rows came out in which way.
+    /// Counts the rows for each kind of outcome.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for outcome in &self.0 {
@@ -49,7 +49,7 @@ impl Scores {
         tally
     }
 
-    /// All rows as one page, a table for each figure.
+    /// All rows as one HTML page, with a table for each figure.
     pub fn html(&self) -> String {
         let mut groups: Vec<String> = Vec::new();
         for group in self.0.iter().map(|outcome| outcome.row().group()) {

@@ -1,4 +1,4 @@
-//! Charts as inline SVG. Colours are classes of the page, so that they follow light and dark; every mark has a title.
+//! Charts as inline SVG. Colours are classes of the page, so they follow light and dark mode. Every mark has a title.
 //!
 //! All charts share one frame: labels of runs on the left, marks on the right, a line for each run.
 
@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 /// Width of every chart, in its own units.
 const WIDTH: f64 = 720.0;
-/// Room for the labels of runs.
+/// Width of the labels of runs.
 const LABELS: f64 = 132.0;
-/// Room for the value after a bar.
+/// Width of the value after a bar.
 const VALUES: f64 = 180.0;
 /// Height of a line.
 const LINE: f64 = 34.0;
@@ -17,33 +17,33 @@ const BAR: f64 = 18.0;
 
 /// One bar.
 pub struct Bar {
-    /// Whose it is.
+    /// Name of its run.
     pub label: String,
     /// Its length.
     pub value: f64,
-    /// What stands after it.
+    /// Text after it.
     pub text: String,
 }
 
-/// One bar made of parts.
+/// A bar of several parts.
 pub struct Stack {
-    /// Whose it is.
+    /// Name of its run.
     pub label: String,
     /// Parts: class of the colour, value, title.
     pub parts: Vec<(String, f64, String)>,
-    /// What stands after it.
+    /// Text after it.
     pub text: String,
 }
 
 /// Three points on a line.
 pub struct Spread {
-    /// Whose it is.
+    /// Name of its run.
     pub label: String,
-    /// Median, 99th percentile and 99.9th, in nanoseconds; none where there is no value.
+    /// Median, 99th and 99.9th percentile in nanoseconds; none if there is no value.
     pub points: Option<[u64; 3]>,
 }
 
-/// Bars from a common zero.
+/// Draws bars from a common zero.
 pub fn bars(title: &str, bars: &[Bar]) -> String {
     let stacks: Vec<Stack> = bars
         .iter()
@@ -56,7 +56,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
     stacked(title, &stacks)
 }
 
-/// Bars made of parts, from a common zero.
+/// Draws bars of several parts, from a common zero.
 pub fn stacked(title: &str, stacks: &[Stack]) -> String {
     let total = |stack: &Stack| stack.parts.iter().map(|(_, value, _)| value).sum::<f64>();
     let most = stacks.iter().map(total).fold(0.0, f64::max);
@@ -84,7 +84,7 @@ pub fn stacked(title: &str, stacks: &[Stack]) -> String {
     svg + "</svg></div>\n"
 }
 
-/// A part of a bar; a gap of the background's colour sets it apart from the next.
+/// Draws a part of a bar; a gap in the background colour separates it from the next.
 fn part(svg: &mut String, class: &str, (x, middle): (f64, f64), width: f64, title: &str) {
     let (y, shown) = (middle - BAR / 2.0, (width - 1.5).max(0.75));
     let title = escape(title);
@@ -96,7 +96,7 @@ fn part(svg: &mut String, class: &str, (x, middle): (f64, f64), width: f64, titl
     );
 }
 
-/// Points on a logarithmic axis of time: median, 99 % and 99.9 %.
+/// Draws points on a logarithmic time axis: median, 99 % and 99.9 %.
 pub fn spreads(title: &str, spreads: &[Spread]) -> String {
     let points = || spreads.iter().filter_map(|spread| spread.points).flatten().map(|point| point.max(1));
     let (Some(least), Some(most)) = (points().min(), points().max()) else { return String::new() };
@@ -187,7 +187,7 @@ fn write(svg: &mut String, element: &str) {
     svg.write_str(element).expect("a string takes everything");
 }
 
-/// Text that may stand in HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

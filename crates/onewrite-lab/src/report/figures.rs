@@ -1,4 +1,4 @@
-//! Figures: the lines that table and page both show, a cell for each run.
+//! Figures: the lines that the table and the page share, with a cell for each run.
 
 use super::units::{bytes, grouped, latency, plain, ratio};
 use super::{Compared, SHOWN, reads, syncs, writes};
@@ -6,11 +6,11 @@ use crate::results::{DeviceFigures, Distribution, FsFigures, Transfers};
 
 /// A line: a label and a cell for each run.
 pub struct Line {
-    /// What it shows. Blanks before it say that it explains the line above.
+    /// Its label. A label that begins with blanks explains the line above.
     pub label: String,
     /// A cell for each run.
     pub cells: Vec<String>,
-    /// Whether only the page has room for it.
+    /// Whether only the page shows it.
     pub is_detail: bool,
 }
 
@@ -52,7 +52,7 @@ fn detail(runs: &[Compared], label: &str, cell: impl Fn(&Compared) -> String) ->
     Line { is_detail: true, ..line(runs, label, cell) }
 }
 
-/// Latencies and bandwidth of one direction; nothing where no run went that way.
+/// Latencies and bandwidth of one direction; empty if no run used it.
 fn transfers(
     runs: &[Compared],
     name: &str,
@@ -75,13 +75,13 @@ fn latencies(runs: &[Compared], name: &str, of: fn(&Compared) -> &Distribution) 
         .collect()
 }
 
-/// The mean of a distribution, or a dash.
+/// Formats the mean of a distribution; a dash if it is empty.
 pub fn mean(distribution: &Distribution) -> String {
     let moments = &distribution.moments;
     latency((moments.count > 0).then_some(onewrite_block::Nanos(moments.mean.round() as u64)))
 }
 
-/// Bytes a second, or a dash.
+/// Formats bytes a second; a dash without transfers.
 pub fn bandwidth(transfers: &Transfers) -> String {
     if transfers.total_ios == 0 { "–".to_owned() } else { format!("{}/s", bytes(transfers.bw_bytes)) }
 }
@@ -106,7 +106,7 @@ pub(super) fn device(run: &Compared) -> &DeviceFigures {
     &run.result.onewrite.device
 }
 
-/// What the run's file system promises, in a word.
+/// The promise of the run's file system, in a word.
 pub fn promise(run: &Compared) -> String {
     of_fs(run).map_or_else(|| "–".to_owned(), |fs| fs.promise.clone())
 }

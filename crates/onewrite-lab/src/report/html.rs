@@ -1,4 +1,4 @@
-//! The report of a comparison as a page: what came out, how, and of what; with charts.
+//! The report of a comparison as an HTML page: results, method and set-up, with charts.
 
 use onewrite_block::Cause;
 
@@ -41,8 +41,8 @@ fn head(comparison: &Comparison) -> String {
     )
 }
 
-/// The fastest run of each promise, the strongest promise first: runs that promise different things are not ranked, nor
-/// is one whose direct reads came from memory.
+/// The fastest run of each promise, the strongest promise first. Runs with different promises are not ranked. A run
+/// whose direct reads came from memory is not ranked either.
 fn lead(runs: &[Compared]) -> String {
     let mut promises: Vec<String> = Vec::new();
     for promise in runs.iter().map(promise) {
@@ -129,7 +129,7 @@ fn latencies(title: &str, runs: &[Compared], of: fn(&Compared) -> &Distribution)
     section(title, note, &chart::spreads(title, &spreads))
 }
 
-/// Causes that some run wrote for.
+/// Causes with writes in at least one run.
 fn causes(runs: &[Compared]) -> Vec<(usize, Cause)> {
     let written = |index: usize| runs.iter().any(|run| device(run).host_write_bytes_by_cause.0[index] > 0);
     Cause::ALL.into_iter().enumerate().filter(|(index, _)| written(*index)).collect()
@@ -155,7 +155,7 @@ fn by_cause(runs: &[Compared]) -> String {
     chart::stacked(BYTES, &runs.iter().map(stack).collect::<Vec<_>>())
 }
 
-/// For each fsync where there are some, in all where not.
+/// FLUSHes for each fsync if all runs have fsyncs; else their total.
 fn flushes(runs: &[Compared]) -> String {
     let has_syncs = runs.iter().all(|run| run.result.flushes_per_sync().is_some());
     let bar = |run: &Compared| {
@@ -173,7 +173,7 @@ fn flushes(runs: &[Compared]) -> String {
     section("FLUSH commands", note, &chart::bars("FLUSH commands", &runs.iter().map(bar).collect::<Vec<_>>()))
 }
 
-/// Inside the flash; nothing where the device has none.
+/// Charts of flash operations; empty if no device has flash.
 fn flash(runs: &[Compared]) -> String {
     if runs.iter().all(|run| device(run).waf.is_none()) {
         return String::new();
@@ -197,7 +197,7 @@ fn flash(runs: &[Compared]) -> String {
         + &section("Flash blocks erased", erases_note(are_few), &chart::bars("Erases", &erases))
 }
 
-/// Erases below which a rate for each GB says nothing: one more or less would change it.
+/// With fewer erases a rate for each GB means nothing, because one erase would change it.
 const ERASES_FEW: u64 = 100;
 
 fn erases_note(are_few: bool) -> &'static str {
@@ -207,7 +207,7 @@ fn erases_note(are_few: bool) -> &'static str {
     }
 }
 
-/// All figures once more as a table, for those who want to read or copy them; first where the set-ups differ.
+/// All figures as a table, to read or copy. First come the differences in the set-ups.
 fn figures_table(comparison: &Comparison) -> String {
     let runs = &comparison.runs;
     let heads: Vec<String> = std::iter::once(String::new()).chain(runs.iter().map(|run| escape(&run.label))).collect();
@@ -224,7 +224,7 @@ fn figures_table(comparison: &Comparison) -> String {
     format!("<section class=\"long\">\n<h2>All figures</h2>\n{}</section>\n", table(&heads, &rows))
 }
 
-/// Each job or group of each run.
+/// The table of each job or group of each run.
 fn jobs_table(comparison: &Comparison) -> String {
     let rows = jobs::rows(&comparison.runs);
     if rows.is_empty() {
@@ -235,7 +235,7 @@ fn jobs_table(comparison: &Comparison) -> String {
     format!("<section class=\"long jobs\">\n<h2>Each job</h2>\n{table}</section>\n")
 }
 
-/// What the figures mean, and what they do not.
+/// Explains what the figures mean, and what they do not mean.
 fn reading(comparison: &Comparison) -> String {
     let is_virtual = comparison.runs.iter().all(|run| run.result.onewrite.virtual_seconds.is_some());
     let source = match is_virtual {

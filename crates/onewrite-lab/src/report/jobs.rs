@@ -1,4 +1,4 @@
-//! Jobs: a row for each job, or group with `group_reporting`, of each run and each kind of its operations.
+//! Jobs: a row for each run, each job or `group_reporting` group, and each kind of operation.
 
 use super::figures::{bandwidth, mean};
 use super::units::{latency, plain};
@@ -7,10 +7,10 @@ use crate::results::{Distribution, JobResult, Transfers};
 
 /// Heads of the columns.
 pub const HEADS: [&str; 9] = ["job", "mode", "kind", "operations/s", "bandwidth", "mean", "p50", "p99", "p99.9"];
-/// Columns of words; the others have numbers.
+/// Number of columns with words; the others have numbers.
 pub const WORDS: usize = 3;
 
-/// The rows; none where each run has one job only, whose figures are those of the run.
+/// The rows; none if every run has only one job, whose figures are those of the run.
 pub fn rows(runs: &[Compared]) -> Vec<[String; HEADS.len()]> {
     let most = runs.iter().map(|run| run.result.jobs.len()).max().unwrap_or(0);
     if most < 2 {
@@ -23,7 +23,7 @@ pub fn rows(runs: &[Compared]) -> Vec<[String; HEADS.len()]> {
     (0..most).flat_map(of_job).collect()
 }
 
-/// A job's rows, those of what it did.
+/// The rows of a job, one for each kind of operation that it did.
 fn of(job: &JobResult, mode: &str) -> Vec<[String; HEADS.len()]> {
     let row = |kind: &str, rate: String, bandwidth: String, latencies: &Distribution| {
         let [median, high, highest] = SHOWN.map(|percent| latency(latencies.percentile.at(percent)));

@@ -1,4 +1,4 @@
-//! Lines: a chart of several series over one axis, which is logarithmic.
+//! Lines: a chart of several series over one logarithmic axis.
 
 use std::fmt::Write;
 
@@ -10,9 +10,9 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
-/// Of a label at the end of a line.
+/// Height of a label at the end of a line.
 const LABEL_HEIGHT: f64 = 12.0;
-/// Colours of lines, classes of the page. For who cannot see hues, labels stand at the ends.
+/// Number of colours of lines, classes of the page. Labels stand at the ends, for readers who cannot tell the colours.
 const SERIES: usize = 9;
 
 /// A series.
@@ -20,11 +20,11 @@ const SERIES: usize = 9;
 pub struct Line {
     /// Its name.
     pub label: String,
-    /// Places and values; places above zero.
+    /// Places on the axis, above zero, and values.
     pub points: Vec<(f64, f64)>,
 }
 
-/// The chart as SVG; nothing without points.
+/// The chart as SVG; empty without points.
 pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
     let points = || series.iter().flat_map(|line| &line.points);
     let bounds = points().fold(None, |bounds: Option<(f64, f64, f64)>, (x, y)| {
@@ -72,7 +72,7 @@ pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
     svg + "</svg></div>\n"
 }
 
-/// Places as near to those wanted as they can be, in their order, at least `gap` apart and none below `bottom`.
+/// Places as near as possible to the wanted ones, in the same order, at least `gap` apart and none below `bottom`.
 fn spread(wanted: &[f64], gap: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));

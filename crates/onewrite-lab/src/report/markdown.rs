@@ -1,9 +1,9 @@
-//! Markdown: the little of it that our own tables are written in, as HTML: headings, lists, tables, `code`, paragraphs.
+//! Markdown: renders the parts of it that our own tables use as HTML: headings, lists, tables, `code`, paragraphs.
 
 use super::chart::escape;
 use super::page::table;
 
-/// `text` as HTML.
+/// Renders `text` as HTML.
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::new();
     let mut lines = text.lines().peekable();
@@ -41,7 +41,7 @@ fn cells(line: &str) -> Vec<String> {
     inner.strip_suffix('|').unwrap_or(inner).split('|').map(|cell| inline(cell.trim())).collect()
 }
 
-/// The second row is the rule.
+/// The second row is the rule under the heads.
 fn of_table(mut rows: Vec<Vec<String>>) -> String {
     let heads = rows.remove(0);
     if rows.first().is_some_and(|row| row.iter().all(|cell| cell.bytes().all(|byte| b"-:".contains(&byte)))) {
@@ -50,7 +50,7 @@ fn of_table(mut rows: Vec<Vec<String>>) -> String {
     table(&heads, &rows)
 }
 
-/// Every other stretch between backticks is code.
+/// Text between two backticks is code.
 fn inline(text: &str) -> String {
     let parts = text.split('`').enumerate().map(|(place, part)| match place % 2 {
         1 => format!("<code>{}</code>", escape(part)),

@@ -1,7 +1,7 @@
-//! Report: several runs of one job side by side, as a table for a terminal and as one HTML file.
+//! Report: compares several runs of one job, in a table for a terminal and in one HTML file.
 //!
-//! Both show the same figures, taken from [`RunResult`] and never computed twice. What a mode promises stands beside
-//! what it costs: a faster mode that promises less has not won.
+//! Both show the same figures, which come from [`RunResult`] and are never computed twice. The promise of a mode stands
+//! beside its costs: a faster mode with a weaker promise has not won.
 
 mod chart;
 mod figures;
@@ -22,35 +22,35 @@ pub(crate) use page::{page, standalone};
 
 /// Runs of one job that differ in their mode.
 pub struct Comparison {
-    /// The command that gives this comparison again.
+    /// The command that repeats this comparison.
     pub command: String,
-    /// The runs, in the order asked for.
+    /// The runs, in the requested order.
     pub runs: Vec<Compared>,
 }
 
 /// One run of a comparison.
 pub struct Compared {
-    /// The name of its column.
+    /// Name of its column.
     pub label: String,
-    /// What it gave.
+    /// Its result.
     pub result: RunResult,
-    /// What became of it in power cuts; `None` if none were tried.
+    /// Result of power cuts; `None` if none were tried.
     pub crash: Option<CrashVerdict>,
 }
 
-/// What became of a mode in power cuts.
+/// Result of power cuts in a mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrashVerdict {
     /// Power cuts tried.
     pub cuts: u64,
-    /// Those after which something promised was missing.
+    /// Power cuts after which something promised was missing.
     pub losses: u64,
-    /// The first of them, with the command that replays it.
+    /// The first of these losses, with the command that replays it.
     pub first_loss: Option<String>,
 }
 
 impl CrashVerdict {
-    /// The words in tables.
+    /// Text for tables.
     pub fn words(&self) -> String {
         match self.losses {
             0 => format!("all {} cuts kept", self.cuts),
@@ -59,11 +59,11 @@ impl CrashVerdict {
     }
 }
 
-/// Share of direct reads from memory below which a run counts as having read its device.
+/// A run with a smaller share of direct reads from memory counts as having read its device.
 const CACHED_SHARE_MAX: f64 = 0.01;
 
 impl Compared {
-    /// Whether what it served as direct reads came from memory, so that its rate says little of the device.
+    /// Whether its direct reads came from memory, so that its rate says little about the device.
     pub fn reads_from_memory(&self) -> bool {
         let share = self.result.onewrite.fs.as_ref().and_then(crate::results::FsFigures::cached_share);
         share.is_some_and(|share| share >= CACHED_SHARE_MAX)
@@ -71,7 +71,7 @@ impl Compared {
 }
 
 impl Comparison {
-    /// What has to be known before the runs are set side by side, each a sentence or two.
+    /// Notes to read before comparing the runs; each has a sentence or two.
     pub fn notes(&self) -> Vec<String> {
         let of = |run: &Compared| run.result.onewrite.fs.as_ref().map_or(Vec::new(), |fs| fs.notes.clone());
         let goals = self.runs.iter().flat_map(|run| run.result.jobs.iter().flat_map(move |job| goals(&run.label, job)));
@@ -89,7 +89,7 @@ impl Comparison {
     }
 }
 
-/// What the goals of a job came to.
+/// Results of a job's goals.
 fn goals(label: &str, job: &JobResult) -> Vec<String> {
     let latency = job.latency.iter().map(LatencyGoal::words);
     let steady = job.steadystate.iter().map(SteadyState::words);
@@ -99,7 +99,7 @@ fn goals(label: &str, job: &JobResult) -> Vec<String> {
 /// The latency percentiles that reports show.
 const SHOWN: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// Where the set-ups of the runs differ.
+/// Facts in which the set-ups of the runs differ.
 fn differing(runs: &[Compared]) -> Vec<setup::Fact> {
     if runs.is_empty() { Vec::new() } else { setup::facts(runs).into_iter().filter(setup::Fact::differs).collect() }
 }

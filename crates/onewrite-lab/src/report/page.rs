@@ -1,11 +1,11 @@
-//! Page: what every HTML file of ours has in common: one file with everything in it, light and dark by the reader's
-//! setting, no script. Wide tables scroll on a screen, and turn the sheet on paper.
+//! Page: the common frame of all our HTML files. Each is one self-contained file without scripts, light or dark by the
+//! reader's setting. Wide tables scroll on a screen, and turn the sheet on paper.
 
 use super::chart::escape;
 
 const STYLE: &str = include_str!("page.css");
 
-/// A page with `body` in its middle.
+/// A page around `body`.
 pub(crate) fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -16,7 +16,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// A picture of ours as a file of its own, which brings its style along.
+/// A chart as an SVG file of its own, with its style.
 pub(crate) fn standalone(svg: &str) -> String {
     let opening = "<svg xmlns=\"http://www.w3.org/2000/svg\" style=\"background: var(--page)\" ";
     let (_, rest) = svg.split_once("<svg ").unwrap_or(("", svg));
@@ -25,10 +25,10 @@ pub(crate) fn standalone(svg: &str) -> String {
     format!("{opening}{attributes}><style>\n{STYLE}</style>{content}")
 }
 
-/// Columns from which a table is wide: on paper it stands on a sheet turned on its side.
+/// A table with this many columns is wide: on paper it gets a sheet in landscape format.
 const WIDE_FROM: usize = 7;
 
-/// A table that scrolls where it does not fit. `rows` have a head each; cells are HTML.
+/// A table that scrolls if it is too wide. The first cell of each row is its head; cells are HTML.
 pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> String {
     let head: String = heads.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
     let row = |cells: &Vec<String>| {

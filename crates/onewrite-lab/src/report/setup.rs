@@ -1,12 +1,12 @@
-//! Set-up: what the runs were made of, and where they differ in it.
+//! Set-up: the settings of the runs, and their differences.
 
 use super::Compared;
 use super::units::capacity;
 use crate::results::Settings;
 
-/// One thing that a run is made of.
+/// One setting of the runs.
 pub struct Fact {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// Its value in each run.
     pub values: Vec<String>,
@@ -18,7 +18,7 @@ impl Fact {
         self.values.iter().any(|value| *value != self.values[0])
     }
 
-    /// The value, or each value with the runs that have it.
+    /// The common value, or each value with its runs.
     pub fn words(&self, runs: &[Compared]) -> String {
         if !self.differs() {
             return self.values[0].clone();
@@ -35,7 +35,7 @@ impl Fact {
     }
 }
 
-/// What `runs` were made of; there is at least one.
+/// The settings of `runs`; there must be at least one run.
 pub fn facts(runs: &[Compared]) -> Vec<Fact> {
     let fact = |name, value: &dyn Fn(&Compared) -> String| Fact { name, values: runs.iter().map(value).collect() };
     let settings = |value: fn(&Settings) -> String| move |run: &Compared| value(&run.result.onewrite.settings);
@@ -50,7 +50,7 @@ pub fn facts(runs: &[Compared]) -> Vec<Fact> {
     facts
 }
 
-/// With its translation layer and its past, as far as they are known.
+/// The device with its translation layer and its age, if they are known.
 fn device(settings: &Settings) -> String {
     let words = settings.setup.words().map(|words| format!(", {words}")).unwrap_or_default();
     format!("{}, {}{words}", settings.device, capacity(settings.size_bytes))

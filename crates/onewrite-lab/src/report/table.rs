@@ -3,16 +3,16 @@
 use super::units::capacity;
 use super::{Comparison, differing, figures, jobs};
 
-/// A line of the table: a label and a cell for each run. An empty one is a rule.
+/// A line of the table: a label and a cell for each run. An empty line is a rule.
 type Line = (String, Vec<String>);
 
-/// The whole table, with a head that says what was run; then the jobs, if there are several, and what has to be known.
+/// The whole table: a head that names the job, the figures, the jobs if there are several, and the notes.
 pub fn table(comparison: &Comparison) -> String {
     let notes = comparison.notes().into_iter().map(|note| format!("\nnote: {note}\n"));
     [figures_table(comparison), jobs_table(comparison), notes.collect()].concat()
 }
 
-/// A row for each job of each run.
+/// The table with a row for each job of each run.
 fn jobs_table(comparison: &Comparison) -> String {
     let rows = jobs::rows(&comparison.runs);
     if rows.is_empty() {
@@ -59,7 +59,7 @@ fn right(text: &str, width: usize) -> String {
     " ".repeat(width - length(text)) + text
 }
 
-/// `varmail on sata-850pro (emulated, 1 GiB, new, not aged), seed 1`.
+/// Names the job, for example `varmail on sata-850pro (emulated, 1 GiB, new, not aged), seed 1`.
 pub fn subject(comparison: &Comparison) -> String {
     let Some(run) = comparison.runs.first() else { return String::new() };
     let figures = &run.result.onewrite;
@@ -75,7 +75,7 @@ fn head(comparison: &Comparison) -> String {
     subject(comparison) + "\n\n"
 }
 
-/// Names of the runs, where their set-ups differ, and the figures.
+/// Names of the runs, differences in their set-ups, and the figures.
 fn lines(comparison: &Comparison) -> Vec<Line> {
     let runs = &comparison.runs;
     let mut lines: Vec<Line> = vec![(String::new(), runs.iter().map(|run| run.label.clone()).collect())];

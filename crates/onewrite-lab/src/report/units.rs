@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Units: formats numbers for people.
 
 use onewrite_block::Nanos;
 
-/// `12,345`.
+/// Formats a number with commas: `12,345`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -15,7 +15,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Three significant digits or so: `0.123`, `4.56`, `78.9`, `1,234`.
+/// Formats about three significant digits: `0.123`, `4.56`, `78.9`, `1,234`.
 pub fn plain(number: f64) -> String {
     match number {
         number if number >= 100.0 => grouped(number.round() as u64),
@@ -24,7 +24,7 @@ pub fn plain(number: f64) -> String {
     }
 }
 
-/// `1.23 GB`, in powers of 1000.
+/// Formats bytes in powers of 1000: `1.23 GB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = count as f64;
@@ -36,7 +36,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{} {}", plain(value), UNITS[unit]) }
 }
 
-/// `1 GiB` where it is a whole number of them, else as [`bytes`].
+/// Formats a whole number of binary units, `1 GiB`; else like [`bytes`].
 pub fn capacity(count: u64) -> String {
     for (unit, name) in [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if count >= unit && count.is_multiple_of(unit) {
@@ -46,12 +46,12 @@ pub fn capacity(count: u64) -> String {
     bytes(count)
 }
 
-/// A latency, or a dash.
+/// Formats a latency; a dash if there is none.
 pub fn latency(span: Option<Nanos>) -> String {
     span.map_or_else(|| "–".to_owned(), |span| span.to_string())
 }
 
-/// A ratio to three decimals, or a dash.
+/// Formats a ratio with three decimals; a dash if there is none.
 pub fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
 }

@@ -1,17 +1,18 @@
-//! TS-CLOCK: what figures 2-1 and 2-4 to 2-10 of the dissertation plot, measured here.
+//! TS-CLOCK: measures the figures 2-1 and 2-4 to 2-10 of the dissertation.
 //!
 //! ```text
 //!   generated traces (table 2-2) ─► nine policies × cache sizes ─► five devices ─► grids ─► rows, tables, charts
 //! ```
 //!
-//! The curves of the figures are lost; axes, devices and the figures in the text are known. A grid is one workload on
+//! The curves of the figures are lost; axes, devices and the numbers in the text are known. A grid is one workload on
 //! one device: elapsed time and hit ratio (2-4, 2-6), requests (2-7), erases (2-8, 2-9). Devices are translation layers
-//! that estimate time, as large as the write ranges need; cards and the SSD are those of the profiles. What is inside a
-//! card nobody published, so each is there twice: its log blocks shared by all blocks (FAST), and of one block each
-//! (BAST). TS-CLOCK is there twice, too, with both readings of when a page gets its count.
+//! that estimate time, as large as the write ranges need; cards and the SSD have their profiles. Nobody has published
+//! what is inside a card. So each card is measured twice: as FAST, whose log blocks all blocks share, and as BAST,
+//! whose log blocks belong to one block each. TS-CLOCK is measured twice too, because the text can be read in two ways
+//! about when a page gets its count.
 //!
-//! At a scale below one, traces, caches and devices shrink alike, flash blocks do not: then a cache holds fewer blocks
-//! than it should, and the figures show that everything runs, not what the paper found.
+//! At a scale below one, traces, caches and devices shrink alike, but flash blocks do not. Then a cache holds too few
+//! blocks, and the figures only show that everything runs.
 
 mod rows;
 mod sensitivity;
@@ -45,16 +46,16 @@ pub const POLICIES: [PolicyKind; 9] = [
     PolicyKind::TsClock,
     PolicyKind::TsClockScan,
 ];
-/// Those of figure 2-10.
+/// The policies of figure 2-10.
 const DRAWN: [PolicyKind; 5] =
     [PolicyKind::Lru, PolicyKind::Cflru, PolicyKind::Fab, PolicyKind::SpClock, PolicyKind::TsClock];
-/// The device of the lifetime study, and all others in the figures: the server workloads' ranges fit.
+/// Bytes of the devices of the figures; the ranges of the server workloads fit.
 const DEVICE_BYTES: u64 = 16 * GIB;
-/// The least scale at which figure 2-1 is measured.
+/// Least scale at which figure 2-1 is measured.
 const AMPLIFICATION_SCALE: f64 = 0.1;
 /// Utilization in percent, range, seed.
 type Amplify = fn(u32, u64, u64) -> waf::Waf;
-/// The layers of figure 2-1, then the cards' with as many log blocks as their profiles have.
+/// The layers of figure 2-1, then the cards' layers with the log blocks of their profiles.
 const AMPLIFIED: [(&str, Amplify); 4] = [
     ("fast", |percent, range, seed| waf::run_fast(percent, range, seed, None)),
     ("page", waf::run),
@@ -62,23 +63,23 @@ const AMPLIFIED: [(&str, Amplify); 4] = [
     ("bast, 5 log blocks", |percent, range, seed| waf::run_bast(percent, range, seed, Some(5))),
 ];
 
-/// What is run.
+/// Options of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct TsClockStudy<'a> {
     /// The seed of the traces.
     pub seed: u64,
-    /// Share of the traces, caches and devices, above 0.03 and at most 1.
+    /// Scale of the traces, caches and devices, above 0.03 and at most 1.
     pub scale: f64,
-    /// dbench's load file; by default where Debian's package has it. Without it the file server is left out.
+    /// dbench's load file; by default the one of Debian's package. Without it the file server is left out.
     pub load_file: Option<&'a Path>,
-    /// Instead of the figures, measure the rows with what is uncertain changed, one thing at a time.
+    /// Whether to measure how the rows depend on each uncertain value, not the figures.
     pub sensitivity: bool,
 }
 
 /// One workload on one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
-    /// The figure whose axes it has.
+    /// The figure with the same axes.
     pub figure: &'static str,
     /// Name of the workload.
     pub workload: &'static str,
@@ -88,35 +89,35 @@ pub struct Grid {
     pub ftl: &'static str,
     /// Bytes of a flash block for the policies.
     pub flash_block_bytes: u64,
-    /// Policies within sizes.
+    /// Cells: for each size, every policy.
     pub cells: Vec<CacheCell>,
 }
 
 /// A point of figure 2-1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Amplification {
-    /// `fast`, `page`, or a hybrid layer with the cards' log blocks.
+    /// `fast`, `page`, or a hybrid layer with the log blocks of a card.
     pub ftl: &'static str,
     /// Range of the writes in bytes.
     pub range_bytes: u64,
-    /// Share of each block that is written, in percent.
+    /// Percent of each block that is written.
     pub block_utilization: u32,
     /// Flash pages programmed for each host page.
     pub waf: f64,
 }
 
-/// A row of the scoreboard that the study measures.
+/// A row of the scoreboard, measured by the study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowFigure {
     /// The row.
     pub id: &'static str,
     /// The paper's figure.
     pub paper: f64,
-    /// What is compared.
+    /// The compared quantity.
     pub metric: String,
-    /// Ours with cards as FAST, in the same unit; none if what it needs is missing.
+    /// Our figure with cards as FAST, in the same unit; none if its grids are missing.
     pub measured: Option<Figure>,
-    /// With cards as BAST; none for rows without cards.
+    /// Our figure with cards as BAST; none for rows without cards.
     pub bast: Option<Figure>,
     /// As `measured`, with `ts-clock-scan` for `ts-clock`.
     pub scan: Option<Figure>,
@@ -124,17 +125,17 @@ pub struct RowFigure {
     pub scan_bast: Option<Figure>,
 }
 
-/// A figure in both readings of "outperforms by so many percent".
+/// A figure in both possible meanings of "outperforms by N percent".
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The other's time (or erases) over TS-CLOCK's, less one, in percent; the unit of the scoreboard. The mere
-    /// quotient for `ts-fab-microsd`.
+    /// The other policy's time (or erases) divided by TS-CLOCK's, less one, in percent: the unit of the scoreboard. For
+    /// `ts-fab-microsd`, only the quotient.
     pub speed_up: f64,
-    /// Percent of the other's time that TS-CLOCK does without.
+    /// Percent of the other policy's time that TS-CLOCK saves.
     pub saved: f64,
 }
 
-/// Everything that the study found: the figures, or the sensitivity.
+/// All results of the study: the figures, or the sensitivity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TsClockFigures {
     /// The seed.
@@ -145,18 +146,18 @@ pub struct TsClockFigures {
     pub amplification: Vec<Amplification>,
     /// Figures 2-4 to 2-9.
     pub grids: Vec<Grid>,
-    /// The scoreboard's rows.
+    /// Rows of the scoreboard.
     pub rows: Vec<RowFigure>,
-    /// Rows again, with one uncertain thing changed.
+    /// Rows again, each time with one uncertain value changed.
     pub sensitivity: Vec<Changed>,
-    /// What could not be run, and why.
+    /// Parts that could not be run, with the reasons.
     pub missing: Vec<String>,
     /// Figure 2-10: titles and pictures as SVG.
     #[serde(skip)]
     pub pictures: Vec<(String, String)>,
 }
 
-/// A directory for traces, removed at the end.
+/// A directory for traces, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -175,10 +176,10 @@ impl Drop for Scratch {
 }
 
 impl TsClockStudy<'_> {
-    /// Runs everything; `watch` is told what is under way.
+    /// Runs everything; calls `watch` with the name of the current part.
     ///
     /// # Errors
-    /// The first.
+    /// The first error.
     pub fn run(&self, watch: &dyn Fn(&str)) -> Result<TsClockFigures, LabError> {
         let scratch = Scratch::new()?;
         let TsClockStudy { seed, scale, .. } = *self;
@@ -237,7 +238,7 @@ impl TsClockStudy<'_> {
         Ok(traces)
     }
 
-    /// A trace in a file.
+    /// Writes a trace to a file and returns its path.
     fn trace(&self, kind: TraceKind, directory: &Path, clients: Option<u32>) -> Result<PathBuf, LabError> {
         let what = Generation { kind, seed: self.seed, scale: self.scale, load_file: self.load_file, clients };
         let path = directory.join(format!("{kind}-{}-{}.csv", self.seed, clients.unwrap_or(0)));
@@ -298,7 +299,7 @@ impl TsClockStudy<'_> {
         })
     }
 
-    /// The write patterns of figure 2-10, with a cache of 4 MiB.
+    /// Draws the write patterns of figure 2-10, with a cache of 4 MiB.
     fn pictures(&self, trace: &Path, directory: &Path) -> Result<Vec<(String, String)>, LabError> {
         let picture = |title: &str, path: &Path| -> Result<(String, String), LabError> {
             let drawing = Drawing { page_bytes: PAGE, only_writes: true };

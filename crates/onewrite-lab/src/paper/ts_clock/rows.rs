@@ -1,7 +1,7 @@
-//! Rows: the scoreboard's claims about TS-CLOCK, from the grids.
+//! Rows: the scoreboard's claims about TS-CLOCK, computed from the grids.
 //!
-//! A speed-up of TS-CLOCK over another policy is the other's time over TS-CLOCK's, less one, in percent, at one cache
-//! size.
+//! The speed-up of TS-CLOCK over another policy at one cache size is the other's time divided by TS-CLOCK's, less one,
+//! in percent.
 
 use onewrite_cache::PolicyKind;
 
@@ -12,19 +12,19 @@ use crate::error::LabError;
 use crate::generate::TraceKind;
 use crate::paper::scoreboard;
 
-/// What cards are.
+/// Translation layer of cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cards {
     Fast,
     Bast,
 }
 
-/// What of the comparisons at all sizes is told.
+/// How the comparisons at all sizes become one figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Best,
     Mean,
-    /// The mean of the mere quotient.
+    /// The mean of the quotient, without "less one".
     Quotient,
 }
 
@@ -45,7 +45,7 @@ const CARDS: &[&str] = &["microsd-patriot", "microsd-adata"];
 const SSD: &[&str] = &["ssd-tlc-120g"];
 const ALL: &[&str] = &["microsd-patriot", "microsd-adata", "ssd-tlc-120g"];
 const FTL: &[&str] = &["ftl-16g"];
-/// The others in the figures but those that evict blocks.
+/// The other policies of the figures, without those that evict blocks.
 const BY_PAGE: &[PolicyKind] =
     &[PolicyKind::Lru, PolicyKind::Clock, PolicyKind::Linux2q, PolicyKind::Cflru, PolicyKind::SpClock];
 const OTHERS: &[PolicyKind] = &[
@@ -58,7 +58,7 @@ const OTHERS: &[PolicyKind] = &[
     PolicyKind::SpClock,
 ];
 
-/// Elapsed time on cards or the SSD.
+/// A claim about elapsed time on cards or the SSD.
 const fn time(
     id: &'static str,
     devices: &'static [&'static str],
@@ -69,7 +69,7 @@ const fn time(
     Claim { id, figures: &["2-4", "2-6"], devices, workloads, rivals, of: seconds, told }
 }
 
-/// Erases in the lifetime study.
+/// A claim about erases in the lifetime study.
 const fn lifetime(
     id: &'static str,
     figures: &'static [&'static str],
@@ -110,7 +110,7 @@ impl Claim {
         is_card && is_workload && self.figures.contains(&grid.figure) && self.devices.contains(&grid.device.as_str())
     }
 
-    /// The others' figure over that of `own`, at every size at which both did something.
+    /// The others' figures divided by that of `own`, for every size at which `own` wrote and the quotient is finite.
     fn quotients(&self, grids: &[Grid], cards: Cards, own: &str) -> Vec<f64> {
         let mut found = Vec::new();
         for grid in grids.iter().filter(|grid| self.is_about(grid, cards)) {
@@ -145,7 +145,7 @@ impl Claim {
     }
 }
 
-/// The rows.
+/// All rows.
 pub(super) fn rows(grids: &[Grid]) -> Vec<RowFigure> {
     let known = scoreboard().unwrap_or_default();
     let row = |claim: &Claim| {
@@ -165,15 +165,15 @@ pub(super) fn rows(grids: &[Grid]) -> Vec<RowFigure> {
     CLAIMS.iter().filter_map(row).collect()
 }
 
-/// The rows that the grids have a part in.
+/// The rows for which the grids have data.
 pub(super) fn found(grids: &[Grid], cards: Cards, own: &str) -> Vec<(&'static str, Figure)> {
     CLAIMS.iter().filter_map(|claim| Some((claim.id, claim.figure(grids, cards, own)?))).collect()
 }
 
-/// Measures one row, in its unit, at full scale with cards as FAST.
+/// Measures one row in its unit, at full scale, with cards as FAST.
 ///
 /// # Errors
-/// If there is no such row here, or what it needs is missing.
+/// If there is no such row here, or its grids are missing.
 pub fn measure(id: &str) -> Result<f64, LabError> {
     let Some(claim) = CLAIMS.iter().find(|claim| claim.id == id) else {
         return Err(LabError::Option(format!("row `{id}` is none of TS-CLOCK's")));

@@ -1,7 +1,7 @@
-//! Sensitivity: the rows again with one uncertain thing changed, of a device or of the traces.
+//! Sensitivity: measures the rows again, each time with one uncertain value of a device or of the traces changed.
 //!
-//! The server workloads are cut to their first twentieth on cards and to their first fifth on the SSD, also where
-//! nothing is changed: whole ones take hours. Those of the lifetime study are whole.
+//! Server workloads are shortened to their first twentieth on cards and to their first fifth on the SSD, also for the
+//! unchanged rows, because whole ones take hours. The lifetime study uses whole ones.
 
 use std::path::{Path, PathBuf};
 
@@ -14,21 +14,21 @@ use crate::error::LabError;
 use crate::generate::TraceKind;
 use crate::trace::{Trace, TraceOptions, TraceWriter};
 
-/// Other numbers of clients of the file server.
+/// Changed numbers of clients of the file server.
 const CLIENTS: [u32; 2] = [24, 96];
-/// Of so many parts of a server workload the first is taken, on cards and on the SSD.
+/// Divisors of the server workloads on cards and on the SSD; the first part is used.
 const PARTS: [u64; 2] = [20, 5];
 /// Page requests read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Rows of one device with one thing changed.
+/// Rows of one device with one value changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
-    /// The device and what it stands for.
+    /// The device and its translation layer.
     pub device: String,
-    /// What was changed; empty for nothing.
+    /// The changed value; empty if none.
     pub what: String,
-    /// The rows that the device has a part in, with `ts-clock`.
+    /// The rows to which the device contributes, with `ts-clock`.
     pub rows: Vec<(&'static str, Figure)>,
 }
 
@@ -77,7 +77,7 @@ impl TsClockStudy<'_> {
         Ok(found)
     }
 
-    /// The traces that the subject's rows are about.
+    /// Grids of the traces that the subject's rows need.
     fn all(&self, traces: Traces<'_>, subject: &Subject) -> Result<Vec<Grid>, LabError> {
         let is_wanted = |kind: TraceKind| match subject.figure {
             "2-8" => kind == TraceKind::Mixed,
@@ -89,7 +89,7 @@ impl TsClockStudy<'_> {
     }
 }
 
-/// What of a trace runs on the subject.
+/// The part of a trace that runs on the subject.
 fn part(kind: TraceKind, trace: &Path, subject: &Subject) -> Result<PathBuf, LabError> {
     let is_server = matches!(kind, TraceKind::FileServer | TraceKind::TpcC);
     let parts = match subject.figure {

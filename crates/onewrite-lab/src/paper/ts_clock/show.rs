@@ -6,7 +6,7 @@ use super::{Amplification, Changed, Figure, Grid, POLICIES, RowFigure, TsClockFi
 use crate::cache::CacheCell;
 use crate::report::{Line, escape, lines, markdown_html, page};
 
-/// What a chart or a table shows of a cell.
+/// A quantity of a cell, for a chart or a table.
 type Shown = (&'static str, fn(&CacheCell) -> f64);
 
 const SECONDS: Shown = ("elapsed seconds", |cell| cell.device.as_ref().map_or(0.0, |device| device.elapsed_seconds));
@@ -14,7 +14,7 @@ const HITS: Shown = ("hit ratio, percent", |cell| 100.0 * cell.hits as f64 / cel
 const WRITES: Shown = ("pages written after the cache, thousands", |cell| cell.after_writes as f64 / 1e3);
 const ERASES: Shown = ("erases", |cell| cell.device.as_ref().map_or(0.0, |device| device.erases as f64));
 
-/// What the figure of a grid has on its axes.
+/// The quantities on the axes of a figure.
 fn shown(figure: &str) -> &'static [Shown] {
     match figure {
         "2-8" | "2-9" => &[ERASES, WRITES],
@@ -51,7 +51,7 @@ impl TsClockFigures {
         text
     }
 
-    /// One page with charts, tables and pictures.
+    /// One HTML page with charts, tables and pictures.
     pub fn html(&self) -> String {
         let mut body = String::from("<h1>TS-CLOCK: figures 2-1 and 2-4 to 2-10</h1>\n");
         body += &self.amplification_charts();
@@ -82,7 +82,7 @@ impl TsClockFigures {
         text
     }
 
-    /// Figure 2-1, a chart for each layer.
+    /// Draws figure 2-1, one chart for each layer.
     fn amplification_charts(&self) -> String {
         let mut layers: Vec<&str> = self.amplification.iter().map(|point| point.ftl).collect();
         layers.dedup();
@@ -119,7 +119,7 @@ impl TsClockFigures {
     }
 }
 
-/// At the smallest cache.
+/// The table of figure 2-5, at the smallest cache.
 fn utilization(grid: &Grid) -> String {
     let heads: Vec<String> = (1..=10).map(|bin| format!("to {}%", bin * 10)).collect();
     let mut text = format!("| policy | {} | all |\n|---|{}---|\n", heads.join(" | "), "---|".repeat(10));

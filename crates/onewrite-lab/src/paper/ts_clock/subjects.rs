@@ -1,4 +1,4 @@
-//! Subjects: the devices of the figures, and what of them is uncertain.
+//! Subjects: the devices of the figures, and their uncertain values.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_device::{Layer, Profile};
@@ -9,7 +9,7 @@ const SSD_SIZES: [u64; 3] = [32, 128, 512];
 pub(super) const CARD_BLOCK: u64 = 4 * MIB;
 const SSD_BLOCK: u64 = 24 * MIB;
 pub(super) const PAGE: u64 = 4096;
-/// A mapping cache that holds the whole map: a page-level layer.
+/// A mapping cache that holds the whole mapping table, which makes a page-level layer.
 const WHOLE_MAP: Layer = Layer::Dftl { cache_bytes: Some(GIB) };
 const FAST: Layer = Layer::Fast { random_blocks: None };
 const BAST: Layer = Layer::Bast { log_blocks: None };
@@ -35,7 +35,7 @@ impl Subject {
         Subject { figure, profile, layer, block_bytes: SSD_BLOCK, sizes: SSD_SIZES, is_aged: figure == "2-9" }
     }
 
-    /// What the layer stands for.
+    /// Name of the layer.
     pub(super) fn ftl(&self) -> &'static str {
         match self.layer {
             Layer::Fast { .. } => "fast",
@@ -59,7 +59,7 @@ pub(super) fn subjects() -> Vec<Subject> {
     ]
 }
 
-/// `ftl-16g` with so many dies, over which its blocks of 4 MiB lie.
+/// `ftl-16g` with this number of dies, over which its blocks of 4 MiB are spread.
 fn over_dies(dies: u32) -> Profile {
     let mut profile = Profile::named("ftl-16g").expect("a built-in profile");
     if let Some(flash) = &mut profile.flash {
@@ -68,10 +68,10 @@ fn over_dies(dies: u32) -> Profile {
     profile
 }
 
-/// One uncertain number of a subject at another value.
+/// Name of a changed value, and the change of the subject.
 type Variant = (&'static str, fn(&mut Subject));
 
-/// The profile's number, which gives way on devices that have not so many spare blocks.
+/// Sets the log blocks of the profile; a device with fewer spare blocks uses fewer.
 fn log_blocks(subject: &mut Subject, count: u32) {
     if let Some(flash) = &mut subject.profile.flash {
         flash.log_blocks = Some(count);
@@ -124,8 +124,8 @@ const OF_LIFETIME_FAST: &[Variant] = &[
 ];
 const OF_LIFETIME_PAGE: &[Variant] = &[("filled, not aged", |subject| subject.is_aged = false)];
 
-/// The subject with each uncertain number at the ends of its range; none for the second card, which has the same ones
-/// as the first.
+/// The subject with each uncertain value at the ends of its range. None for the second card, whose values are those of
+/// the first.
 pub(super) fn variants(subject: &Subject) -> Vec<(&'static str, Subject)> {
     let known = match (subject.figure, subject.ftl()) {
         _ if subject.profile.name == "microsd-adata" => &[],
