@@ -114,7 +114,7 @@ impl Partial {
     /// [`Partial::keep`] for a name that must be free.
     ///
     /// # Errors
-    /// As there; also if the name is taken by now, whose file then stays as it is.
+    /// As there; also if the name is taken by now. That file then stays unchanged.
     pub fn keep_new(mut self) -> io::Result<()> {
         self.make_durable()?;
         let Some(temporary) = &self.temporary else { return Ok(()) };

@@ -260,8 +260,8 @@ pub struct Run {
     /// Write every request to the device to this file, as CSV.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every page of a file that is read or written through the page cache to this file, the before-cache trace
-    /// for `onewrite cache` (compressed if it ends in .zst, .gz or .xz).
+    /// Write the before-cache trace to this file: every page of a file that is read or written through the page cache
+    /// (for `onewrite cache`; compressed if the name ends in .zst, .gz or .xz).
     #[arg(long, value_name = "FILE")]
     pub page_trace: Option<PathBuf>,
     /// Save the content of the device after the run as an image that Linux can mount.

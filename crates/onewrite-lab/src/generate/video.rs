@@ -1,9 +1,10 @@
 //! Video streaming: clips are written in order as they arrive, around and around, with updates of metadata between.
 //!
 //! A clip of 1 to 12 MiB arrives in bursts of 16 to 64 KiB. Each burst begins in the last page of the one before, and
-//! writes that page again. Every fourth burst also writes the file's inode and a bitmap, three pages of a journal that
-//! goes around in 4 MiB, and two pages of a database of 8 MiB at skewed places. When a clip reaches the end of the
-//! range, the next one begins at the start: 1,514 MB are written to 267 MB. The few reads go to the database.
+//! writes that page again. Every fourth burst also writes metadata: the file's inode and a bitmap, three pages of a
+//! journal, and two pages of a database. The journal goes around in 4 MiB; the database has 8 MiB and skewed places.
+//! When a clip reaches the end of the range, the next one begins at the start: 1,514 MB are written to 267 MB. The few
+//! reads go to the database.
 
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;

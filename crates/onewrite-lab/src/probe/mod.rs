@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   write, read: buffer ─► FLUSH, read: flash ─► a line between the two
-//!   for each size: FLUSH ─► write so much from page 0 on ─► read page 0: which side of the line?
+//!   for each size: FLUSH ─► write that size from page 0 on ─► read page 0: which side of the line?
 //!   a few KiB written ─► FLUSH │ a few KiB written ─► zeros up to the spot
 //! ```
 //!

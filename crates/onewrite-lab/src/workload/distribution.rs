@@ -1,7 +1,7 @@
 //! Distributions: Zipf and Pareto as in fio 3.33 (its `lib/zipf.c`), gamma as in filebench.
 //!
-//! Floating-point results may differ between platforms. So only operations that IEEE 754 rounds exactly are used, and
-//! the crate `libm`, which computes `pow`, `exp`, `log` and `tan` in plain Rust: the bits are the same everywhere.
+//! Floating-point results may differ between platforms. So this file uses only operations that IEEE 754 rounds exactly,
+//! and the crate `libm`. That computes `pow`, `exp`, `log` and `tan` in plain Rust, with the same bits everywhere.
 
 use onewrite_block::Choices;
 

@@ -84,10 +84,10 @@ pub struct Mkdir {
 ///
 /// Always kept: content with its holes, symbolic and hard links, times, `user.` attributes. An image also keeps owners,
 /// all permissions, access control lists and all extended attributes. On the host the copies are yours, with the
-/// permissions that your umask allows and without set-user-ID and the like, unless -p is given, because an image may
-/// come from a stranger. Existing directories are merged. Existing files and symbolic links are replaced when the new
-/// file is complete. No link is followed, except one that you name as the target. Whatever cannot be copied or kept is
-/// listed at the end; the rest is copied.
+/// permissions that your umask allows and without set-user-ID and the like, because an image may come from a stranger;
+/// -p keeps more. Existing directories are merged. Existing files and symbolic links are replaced when the new file is
+/// complete. No link is followed, except one that you name as the target. What cannot be copied or kept is listed at
+/// the end; the rest is copied.
 #[derive(Debug, Args)]
 pub struct Cp {
     /// On the host, keep owners (as root), all permissions, access control lists and all extended attributes, and make

@@ -5,8 +5,9 @@
 //!                   └─── the window: the last N ───┘
 //! ```
 //!
-//! After each second with a full window, one value of the window is compared with the limit: its largest distance from
-//! the mean, or the slope of its regression line. As in fio, seconds are counted from the beginning of the first job.
+//! After each second with a full window, the criterion is compared with the limit. It is the window's largest distance
+//! from the mean, or the slope of its regression line. As in fio, seconds are counted from the beginning of the first
+//! job.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
