@@ -227,7 +227,7 @@ pub struct Space {
 }
 
 /// What a file system has counted since it was mounted or its counters were reset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FsCounters {
     /// Transactions committed.
     pub commits: u64,

@@ -2,6 +2,7 @@
 
 mod image;
 mod layer;
+mod mount;
 mod paper;
 mod traces;
 
@@ -14,6 +15,7 @@ use onewrite_fs::ext4::PolicyKind;
 
 pub use image::{Cat, Cp, Ls, Mkdir, Mv, Rm, Stat, Tree};
 pub use layer::{AgeArg, Ftl, LayerArgs};
+pub use mount::{Mount, Stats};
 pub use paper::Paper;
 pub use traces::{Cache, Lines, Trace, TraceInput};
 
@@ -71,6 +73,10 @@ pub enum Command {
     Rm(Rm),
     /// Make directories in an image.
     Mkdir(Mkdir),
+    /// Mount an image, a disk or an emulated device in the host's tree (FUSE); `umount` ends it.
+    Mount(Mount),
+    /// Show what a mount has done so far: requests with latencies, commits, bytes by cause, flushes.
+    Stats(Stats),
     /// Run a fio job file or a filebench personality, on an emulated device in virtual time or on a real disk.
     Run(Run),
     /// Run one job in several modes and compare them in a table and an HTML report.
@@ -441,7 +447,7 @@ fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
 }
 
 /// Parses a policy for a page cache: any except those that need to know the future.
-fn page_cache_policy(text: &str) -> Result<PolicyKind, String> {
+pub fn page_cache_policy(text: &str) -> Result<PolicyKind, String> {
     let mut known = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future());
     known.clone().find(|kind| kind.name() == text).ok_or_else(|| {
         let first = known.next().map_or_else(String::new, |kind| kind.to_string());

@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind};
 
 use onewrite_block::DeviceError;
 use onewrite_fs::FsError;
+use onewrite_host::fuse::MountError;
 use onewrite_lab::LabError;
 
 /// What an error is about.
@@ -59,6 +60,9 @@ fn known(cause: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = cause.downcast_ref::<onewrite_device::Error>() {
         return Some(of_setup(error));
     }
+    if let Some(error) = cause.downcast_ref::<MountError>() {
+        return Some(of_mount(error));
+    }
     if cause.is::<DeviceError>() {
         return Some(Failure::Machine);
     }
@@ -95,6 +99,13 @@ fn of_setup(error: &onewrite_device::Error) -> Failure {
         onewrite_device::Error::Busy { .. } => Failure::Machine,
         onewrite_device::Error::Host { kind, .. } => of_kind(*kind),
         _ => Failure::Input,
+    }
+}
+
+fn of_mount(error: &MountError) -> Failure {
+    match error {
+        MountError::Directory { error, .. } => of_kind(error.kind()),
+        MountError::NoFuse(_) | MountError::Refused { .. } => Failure::Machine,
     }
 }
 

@@ -16,6 +16,7 @@ mod progress;
 mod size;
 mod stop;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,7 +25,9 @@ use args::{Cli, Command, Host};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let Cli { mut command, quiet } = match Cli::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = commands::mount::as_helper(&arguments).unwrap_or(arguments);
+    let Cli { mut command, quiet } = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };
@@ -69,6 +72,8 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Mv(mv) => return commands::change::mv(&mv),
         Command::Rm(rm) => return commands::change::rm(&rm),
         Command::Mkdir(mkdir) => return commands::change::mkdir(&mkdir),
+        Command::Mount(mount) => return commands::mount::mount(&mount),
+        Command::Stats(stats) => commands::stats::stats(&stats),
         Command::Run(run) => commands::run::run(&run),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Crash(crash) => return commands::crash::crash(&crash),

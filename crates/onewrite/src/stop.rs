@@ -21,9 +21,11 @@ struct State {
     /// Number of pieces of work that must close something.
     changing: u32,
     asked: Option<i32>,
+    /// What else is to be done when it is asked.
+    action: Option<Box<dyn FnOnce() + Send>>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { changing: 0, asked: None });
+static STATE: Mutex<State> = Mutex::new(State { changing: 0, asked: None, action: None });
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
 fn state() -> MutexGuard<'static, State> {
@@ -54,6 +56,11 @@ fn take(signal: i32) {
     state.asked = Some(signal);
     IS_ASKED.store(true, Ordering::Relaxed);
     errln!("onewrite: stopping; again to stop at once");
+    let action = state.action.take();
+    drop(state);
+    if let Some(action) = action {
+        action();
+    }
 }
 
 fn end(signal: i32) -> ! {
@@ -84,6 +91,19 @@ impl Changing {
 impl Drop for Changing {
     fn drop(&mut self) {
         state().changing -= 1;
+    }
+}
+
+/// Calls `action` once, when the first signal asks for a stop; at once if it asked before. For work that waits for
+/// others and cannot call [`check`].
+pub fn when_asked(action: impl FnOnce() + Send + 'static) {
+    let mut state = state();
+    match state.asked {
+        None => state.action = Some(Box::new(action)),
+        Some(_) => {
+            drop(state);
+            action();
+        }
     }
 }
 

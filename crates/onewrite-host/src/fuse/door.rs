@@ -1,0 +1,488 @@
+//! Door: FUSE's side of a mount. It decodes requests and sends them to the core; it knows nothing of files.
+
+use std::ffi::OsStr;
+use std::future::Future;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use onewrite_block::{InboxSender, PAGE_SIZE};
+use onewrite_fs::{Attributes, FileKind, FileSystem};
+
+use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
+use super::inodes::Change;
+use super::names::Wish;
+use super::server::{Letter, Server};
+
+/// Bytes of one write request; the kernel's own bound is 1 MiB unless the administrator raised it.
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+
+/// Requests that the kernel sends without waiting for replies: reading ahead, writeback of mappings, direct I/O.
+const BACKGROUND_MAX: u16 = 64;
+
+/// What the mount asks of the kernel, as far as that has it.
+const CAPABILITIES: [InitFlags; 8] = [
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_DONT_MASK,
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+];
+
+/// Sends what the kernel asks to the core.
+pub(super) struct Door<F> {
+    pub(super) core: InboxSender<Letter<F>>,
+}
+
+impl<F: FileSystem + 'static> Door<F> {
+    /// A letter that nobody takes is dropped with its reply, and the kernel gets EIO.
+    fn ask<Fut>(&self, kind: &'static str, answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static)
+    where
+        Fut: Future<Output = ()> + 'static,
+    {
+        let _ = self.core.send(Letter::request(kind, answer));
+    }
+
+    /// Makes an inode and replies with its name.
+    fn make(&self, parent: INodeNo, name: &OsStr, wish: Wish, reply: ReplyEntry) {
+        let name = name.as_bytes().to_vec();
+        self.ask("create", async move |server| {
+            let made = server.make(server.numbers.inside(parent), &name, wish).await;
+            named(reply, server.numbers, made);
+        });
+    }
+}
+
+fn named(reply: ReplyEntry, numbers: Numbers, answer: Answer<Attributes>) {
+    match answer {
+        Ok(found) => reply.entry(&TIME_TO_LIVE, &numbers.attributes(&found), generation(&found)),
+        Err(Refusal(error)) => reply.error(error),
+    }
+}
+
+fn told(reply: ReplyAttr, numbers: Numbers, answer: Answer<Attributes>) {
+    match answer {
+        Ok(found) => reply.attr(&TIME_TO_LIVE, &numbers.attributes(&found)),
+        Err(Refusal(error)) => reply.error(error),
+    }
+}
+
+fn done(reply: ReplyEmpty, answer: Answer<()>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(Refusal(error)) => reply.error(error),
+    }
+}
+
+fn written(reply: ReplyWrite, answer: Answer<u32>) {
+    match answer {
+        Ok(bytes) => reply.written(bytes),
+        Err(Refusal(error)) => reply.error(error),
+    }
+}
+
+/// A value, or its size where the program asks for that.
+fn valued(reply: ReplyXattr, size: u32, answer: Answer<Vec<u8>>) {
+    match answer {
+        Err(Refusal(error)) => reply.error(error),
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}
+
+/// The reply that lets the kernel remember that a name does not exist.
+fn absent(numbers: Numbers) -> FileAttr {
+    let time = SystemTime::UNIX_EPOCH;
+    let number = numbers.outside(onewrite_fs::Ino(0));
+    FileAttr {
+        ino: number,
+        size: 0,
+        blocks: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        crtime: time,
+        kind: fuser::FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: PAGE_SIZE as u32,
+        flags: 0,
+    }
+}
+
+fn wish(request: &Request, kind: FileKind, mode: u32, umask: u32, device: (u32, u32)) -> Wish {
+    let (permissions, umask) = ((mode & 0o7777) as u16, (umask & 0o777) as u16);
+    Wish { kind, permissions, umask, uid: request.uid(), gid: request.gid(), device }
+}
+
+impl<F: FileSystem + 'static> Filesystem for Door<F> {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for capability in CAPABILITIES {
+            if config.add_capabilities(capability).is_err() {
+                tracing::warn!("this kernel's FUSE lacks {capability:?}");
+            }
+        }
+        let _ = config.set_max_write(WRITE_BYTES_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        Ok(())
+    }
+
+    /// The mount is gone.
+    fn destroy(&mut self) {
+        let _ = self.core.send(Letter::stop());
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = name.as_bytes().to_vec();
+        self.ask("lookup", async move |server| match server.lookup(server.numbers.inside(parent), &name).await {
+            Ok(Some(found)) => named(reply, server.numbers, Ok(found)),
+            Ok(None) => reply.entry(&TIME_TO_LIVE, &absent(server.numbers), Generation(0)),
+            Err(Refusal(error)) => reply.error(error),
+        });
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
+        self.ask("forget", async move |server| server.forget(server.numbers.inside(ino), lookups).await);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.ask("getattr", async move |server| {
+            let found = server.fs.attributes(server.numbers.inside(ino)).await;
+            told(reply, server.numbers, found.map_err(Refusal::from));
+        });
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let change = Change { mode, uid, gid, size, accessed, modified, caller: request.uid() };
+        self.ask("setattr", async move |server| {
+            let changed = server.set_attributes(server.numbers.inside(ino), change).await;
+            told(reply, server.numbers, changed);
+        });
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        self.ask("readlink", async move |server| match server.fs.read_link(server.numbers.inside(ino)).await {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(Refusal::from(error).0),
+        });
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        match kind_of_mode(mode) {
+            Some(kind) => self.make(parent, name, wish(request, kind, mode, umask, unpack_device(device)), reply),
+            None => reply.error(Errno::EINVAL),
+        }
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        self.make(parent, name, wish(request, FileKind::Directory, mode, umask, (0, 0)), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.as_bytes().to_vec();
+        self.ask("unlink", async move |server| {
+            done(reply, server.unlink(server.numbers.inside(parent), &name).await);
+        });
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.as_bytes().to_vec();
+        self.ask("rmdir", async move |server| {
+            done(reply, server.remove_directory(server.numbers.inside(parent), &name).await);
+        });
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let (name, target) = (name.as_bytes().to_vec(), target.as_os_str().as_bytes().to_vec());
+        let owner = (request.uid(), request.gid());
+        self.ask("symlink", async move |server| {
+            let made = server.symlink(server.numbers.inside(parent), &name, &target, owner).await;
+            named(reply, server.numbers, made);
+        });
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
+        self.ask("rename", async move |server| {
+            let (from, to) = (server.numbers.inside(parent), server.numbers.inside(new_parent));
+            done(reply, server.rename((from, &name), (to, &new_name), flags).await);
+        });
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = name.as_bytes().to_vec();
+        self.ask("link", async move |server| {
+            let numbers = server.numbers;
+            let linked = server.link(numbers.inside(ino), numbers.inside(parent), &name).await;
+            named(reply, numbers, linked);
+        });
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        let name = name.as_bytes().to_vec();
+        let wish = wish(request, FileKind::Regular, mode, umask, (0, 0));
+        self.ask("create", async move |server| match server.make_open(parent, &name, wish).await {
+            Ok(made) => {
+                let attr = server.numbers.attributes(&made);
+                reply.created(&TIME_TO_LIVE, &attr, generation(&made), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            }
+            Err(Refusal(error)) => reply.error(error),
+        });
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.ask("open", async move |server| match server.open(server.numbers.inside(ino)).await {
+            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH),
+            Err(Refusal(error)) => reply.error(error),
+        });
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.ask("read", async move |server| {
+            match server.read(server.numbers.inside(ino), offset, size, flags.0).await {
+                Ok(bytes) => reply.data(&bytes),
+                Err(Refusal(error)) => reply.error(error),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let bytes = data.to_vec();
+        let manner = (flags.0, write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID));
+        self.ask("write", async move |server| {
+            written(reply, server.write(server.numbers.inside(ino), offset, &bytes, manner).await);
+        });
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        // Nothing waits for the last close; the kernel asks no more after this.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.ask("release", async move |server| done(reply, server.release(server.numbers.inside(ino)).await));
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, is_data_only: bool, reply: ReplyEmpty) {
+        let kind = if is_data_only { "fdatasync" } else { "fsync" };
+        self.ask(kind, async move |server| done(reply, server.sync(server.numbers.inside(ino), is_data_only).await));
+    }
+
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE);
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        self.ask("readdir", async move |server| {
+            match server.list(server.numbers.inside(ino), offset, &mut reply).await {
+                Ok(()) => reply.ok(),
+                Err(Refusal(error)) => reply.error(error),
+            }
+        });
+    }
+
+    fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        self.ask("readdirplus", async move |server| {
+            match server.list_attributes(server.numbers.inside(ino), offset, &mut reply).await {
+                Ok(()) => reply.ok(),
+                Err(Refusal(error)) => reply.error(error),
+            }
+        });
+    }
+
+    fn fsyncdir(&self, request: &Request, ino: INodeNo, handle: FileHandle, is_data_only: bool, reply: ReplyEmpty) {
+        self.fsync(request, ino, handle, is_data_only, reply);
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        self.ask("statfs", async move |server| match server.space().await {
+            Ok(space) => {
+                let (free, page) = (space.blocks_free, PAGE_SIZE as u32);
+                reply.statfs(space.blocks, free, free, space.inodes, space.inodes_free, page, 255, page);
+            }
+            Err(Refusal(error)) => reply.error(error),
+        });
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let (name, value, caller) = (name.as_bytes().to_vec(), value.to_vec(), (request.uid(), request.gid()));
+        self.ask("setxattr", async move |server| {
+            let ino = server.numbers.inside(ino);
+            done(reply, server.set_extended_attribute(ino, &name, &value, flags, caller).await);
+        });
+    }
+
+    fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let (name, caller) = (name.as_bytes().to_vec(), request.uid());
+        self.ask("getxattr", async move |server| {
+            let value = server.extended_attribute(server.numbers.inside(ino), &name, caller).await;
+            valued(reply, size, value);
+        });
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        self.ask("listxattr", async move |server| {
+            valued(reply, size, server.extended_attributes(server.numbers.inside(ino)).await);
+        });
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.as_bytes().to_vec();
+        self.ask("removexattr", async move |server| {
+            done(reply, server.remove_extended_attribute(server.numbers.inside(ino), &name).await);
+        });
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        self.ask("fallocate", async move |server| {
+            done(reply, server.allocate(server.numbers.inside(ino), offset, length, mode).await);
+        });
+    }
+
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        self.ask("lseek", async move |server| match server.seek(server.numbers.inside(ino), offset, whence).await {
+            Ok(found) => reply.offset(found),
+            Err(Refusal(error)) => reply.error(error),
+        });
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        from: INodeNo,
+        _: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        _: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        self.ask("copy", async move |server| {
+            let (from, to) = (server.numbers.inside(from), server.numbers.inside(to));
+            written(reply, server.copy_range((from, from_offset), (to, to_offset), length).await);
+        });
+    }
+}

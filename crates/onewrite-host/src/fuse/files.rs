@@ -1,0 +1,129 @@
+//! Files: requests about content.
+
+use fuser::Errno;
+use onewrite_block::PAGE_SIZE;
+use onewrite_fs::{Allocation, Content, FileSystem, Ino, Manner, Position, SeekTarget};
+
+use super::convert::Answer;
+use super::server::Server;
+
+/// `O_DIRECT` of open(2).
+const DIRECT: i32 = 0o40_000;
+/// Modes of fallocate(2).
+const KEEP_SIZE: i32 = 1;
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 16;
+/// Targets of lseek(2).
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// Bytes that one `copy_file_range` copies at most; programs ask again for the rest.
+const COPY_BYTES_MAX: u64 = 4 << 20;
+
+/// How a program that opened its file with `flags` reads or writes this range. A direct access that is not aligned to
+/// pages goes through the page cache.
+const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
+    Manner { direct: flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64) }
+}
+
+impl<F: FileSystem + 'static> Server<F> {
+    pub(super) async fn open(&self, ino: Ino) -> Answer<()> {
+        self.fs.open(ino).await?;
+        self.known.opened(ino);
+        Ok(())
+    }
+
+    pub(super) async fn release(&self, ino: Ino) -> Answer<()> {
+        match self.known.released(ino) {
+            true => Ok(self.fs.release(ino).await?),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) async fn read(&self, ino: Ino, offset: u64, size: u32, flags: i32) -> Answer<Vec<u8>> {
+        let length = u64::from(size);
+        Ok(self.fs.read(ino, offset, length, manner(flags, offset, length)).await?.to_vec())
+    }
+
+    /// `drops_set_id` if the writer may not keep the set-ID bits of the file.
+    pub(super) async fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        bytes: &[u8],
+        (flags, drops_set_id): (i32, bool),
+    ) -> Answer<u32> {
+        self.drop_privileges(ino, drops_set_id).await?;
+        let manner = manner(flags, offset, bytes.len() as u64);
+        self.fs.write(ino, Position::At(offset), Content::Bytes(bytes), manner).await?;
+        Ok(bytes.len() as u32)
+    }
+
+    pub(super) async fn sync(&self, ino: Ino, is_data_only: bool) -> Answer<()> {
+        let synced = match is_data_only {
+            true => self.fs.fdatasync(ino).await,
+            false => self.fs.fsync(ino).await,
+        };
+        Ok(synced?)
+    }
+
+    pub(super) async fn allocate(&self, ino: Ino, offset: u64, length: u64, mode: i32) -> Answer<()> {
+        const PUNCH: i32 = PUNCH_HOLE | KEEP_SIZE;
+        const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
+        let allocation = match mode {
+            0 => Allocation::Extend,
+            KEEP_SIZE => Allocation::KeepSize,
+            PUNCH => Allocation::PunchHole,
+            ZERO_RANGE => Allocation::ZeroRange,
+            ZERO_KEEP => return self.zero_within(ino, offset, length).await,
+            _ => return Err(Errno::EOPNOTSUPP.into()),
+        };
+        Ok(self.fs.allocate(ino, offset, length, allocation).await?)
+    }
+
+    /// Zeros up to the end of the file, blocks behind it.
+    async fn zero_within(&self, ino: Ino, offset: u64, length: u64) -> Answer<()> {
+        let size = self.fs.attributes(ino).await?.size;
+        let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+        let middle = size.clamp(offset, end);
+        if middle > offset {
+            self.fs.allocate(ino, offset, middle - offset, Allocation::ZeroRange).await?;
+        }
+        if end > middle {
+            self.fs.allocate(ino, middle, end - middle, Allocation::KeepSize).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn seek(&self, ino: Ino, offset: i64, whence: i32) -> Answer<i64> {
+        let target = match whence {
+            SEEK_DATA => SeekTarget::Data,
+            SEEK_HOLE => SeekTarget::Hole,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        Ok(self.fs.seek(ino, offset, target).await? as i64)
+    }
+
+    /// Bytes copied; 0 at the end of the source.
+    pub(super) async fn copy_range(&self, from: (Ino, u64), to: (Ino, u64), length: u64) -> Answer<u32> {
+        let content = self.fs.read(from.0, from.1, length.min(COPY_BYTES_MAX), Manner::default()).await?.to_vec();
+        if content.is_empty() {
+            return Ok(0);
+        }
+        self.write(to.0, to.1, &content, (0, true)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_pages_go_past_the_page_cache() {
+        assert!(manner(DIRECT, 4096, 8192).direct);
+        assert!(!manner(DIRECT, 512, 4096).direct);
+        assert!(!manner(DIRECT, 4096, 512).direct);
+        assert!(!manner(0, 4096, 4096).direct);
+    }
+}

@@ -1,0 +1,142 @@
+//! Names: lookups, and the requests that make, remove and move them.
+
+use fuser::{Errno, INodeNo, RenameFlags};
+use onewrite_fs::{
+    AttributeChanges, AttributeManner, Attributes, FileKind, FileSystem, FsError, Ino, NewNode, RenameManner,
+};
+
+use super::acl::{ACCESS, Acl, DEFAULT};
+use super::convert::Answer;
+use super::server::Server;
+
+/// Set-group-ID, among the permission bits: what is made in such a directory belongs to its group.
+const SET_GROUP: u16 = 0o2000;
+
+/// What a program wants to make.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) kind: FileKind,
+    /// The 12 permission bits before the umask.
+    pub(super) permissions: u16,
+    pub(super) umask: u16,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// Major and minor number of a device node.
+    pub(super) device: (u32, u32),
+}
+
+impl<F: FileSystem + 'static> Server<F> {
+    /// `None` if there is no such name, which the kernel may remember.
+    pub(super) async fn lookup(&self, directory: Ino, name: &[u8]) -> Answer<Option<Attributes>> {
+        match self.fs.lookup_attributes(directory, name).await {
+            Ok(found) => Ok(Some(self.tell(found))),
+            Err(FsError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes what is wished for, with owner, group and access control lists as Linux has them.
+    ///
+    /// With a default list in the directory, the new inode begins with fewer permissions than it will have: a power
+    /// cut between its creation and its list opens it to nobody.
+    pub(super) async fn make(&self, directory: Ino, name: &[u8], wish: Wish) -> Answer<Attributes> {
+        let parent = self.fs.attributes(directory).await?;
+        let is_directory = wish.kind == FileKind::Directory;
+        let inherits_group = parent.permissions & SET_GROUP != 0;
+        let gid = if inherits_group { parent.gid } else { wish.gid };
+        let set_group = if inherits_group && is_directory { SET_GROUP } else { 0 };
+        let default = self.acl(directory, DEFAULT).await;
+        let asked = wish.permissions | set_group;
+        let permissions = match &default {
+            Some(_) => asked & !0o077,
+            None => asked & !wish.umask,
+        };
+        let node = NewNode { kind: wish.kind, permissions, uid: wish.uid, gid, device: wish.device };
+        let made = self.fs.create_attributes(directory, name, node).await?;
+        let Some(default) = default else { return Ok(self.tell(made)) };
+        if is_directory {
+            self.set_acl(made.ino, DEFAULT, &default).await?;
+        }
+        let access = default.inherited(asked);
+        if !access.is_minimal() {
+            self.set_acl(made.ino, ACCESS, &access).await?;
+        }
+        let permissions = Some(asked & 0o7000 | access.permissions());
+        self.fs.set_attributes(made.ino, AttributeChanges { permissions, ..AttributeChanges::default() }).await?;
+        Ok(self.tell(self.fs.attributes(made.ino).await?))
+    }
+
+    /// Makes a file and opens it.
+    pub(super) async fn make_open(&self, directory: INodeNo, name: &[u8], wish: Wish) -> Answer<Attributes> {
+        let made = self.make(self.numbers.inside(directory), name, wish).await?;
+        self.open(made.ino).await?;
+        Ok(made)
+    }
+
+    async fn set_acl(&self, ino: Ino, name: &[u8], acl: &Acl) -> Answer<()> {
+        Ok(self.fs.set_extended_attribute(ino, name, Some(&acl.value()), AttributeManner::Either).await?)
+    }
+
+    pub(super) async fn symlink(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        target: &[u8],
+        (uid, gid): (u32, u32),
+    ) -> Answer<Attributes> {
+        let ino = self.fs.symlink(directory, name, target).await?;
+        let parent = self.fs.attributes(directory).await?;
+        let gid = if parent.permissions & SET_GROUP != 0 { parent.gid } else { gid };
+        if (uid, gid) != (0, 0) {
+            let changes = AttributeChanges { uid: Some(uid), gid: Some(gid), ..AttributeChanges::default() };
+            self.fs.set_attributes(ino, changes).await?;
+        }
+        Ok(self.tell(self.fs.attributes(ino).await?))
+    }
+
+    pub(super) async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Answer<Attributes> {
+        self.fs.link(ino, directory, name).await?;
+        Ok(self.tell(self.fs.attributes(ino).await?))
+    }
+
+    pub(super) async fn unlink(&self, directory: Ino, name: &[u8]) -> Answer<()> {
+        let victim = self.keep_victim(directory, name).await?;
+        let done = self.fs.unlink(directory, name).await;
+        self.judge_victim(victim).await?;
+        Ok(done?)
+    }
+
+    pub(super) async fn remove_directory(&self, directory: Ino, name: &[u8]) -> Answer<()> {
+        let victim = self.keep_victim(directory, name).await?;
+        let done = self.fs.remove_directory(directory, name).await;
+        self.judge_victim(victim).await?;
+        Ok(done?)
+    }
+
+    pub(super) async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Answer<()> {
+        let manner = match flags {
+            RenameFlags::RENAME_NOREPLACE => RenameManner::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => RenameManner::Exchange,
+            flags if flags.is_empty() => RenameManner::Replace,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        let victim = match manner {
+            RenameManner::Replace => match self.keep_victim(to.0, to.1).await {
+                Err(FsError::NotFound(_)) => None,
+                other => other?,
+            },
+            _ => None,
+        };
+        let done = self.fs.rename(from, to, manner).await;
+        self.judge_victim(victim).await?;
+        Ok(done?)
+    }
+
+    pub(super) async fn forget(&self, ino: Ino, lookups: u64) {
+        if self.known.forgot(ino, lookups)
+            && let Err(error) = self.fs.release(ino).await
+        {
+            tracing::error!("{ino}, which has no name left, could not be removed: {error}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Server: the core's side of a mount. Takes letters, answers each in a task, and takes the mount apart at its end.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use onewrite_block::sync::Signal;
+use onewrite_block::{Counters, Inbox, InboxSender, Nanos, Runtime};
+use onewrite_fs::{Attributes, FileSystem, FsResult, Ino};
+
+use super::acl::Acl;
+use super::convert::Numbers;
+use super::known::Known;
+use super::stats::{Latencies, Stats};
+
+/// What a request is turned into when it has reached the core.
+type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What FUSE's thread sends to the core.
+pub struct Letter<F>(Content<F>);
+
+enum Content<F> {
+    /// A request of this kind, and how it is answered.
+    Request(&'static str, Box<dyn FnOnce(Rc<Server<F>>) -> Work + Send>),
+    /// Take nothing more.
+    Stop,
+}
+
+impl<F: FileSystem + 'static> Letter<F> {
+    pub(super) fn request<Fut>(
+        kind: &'static str,
+        answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static,
+    ) -> Letter<F>
+    where
+        Fut: Future<Output = ()> + 'static,
+    {
+        Letter(Content::Request(kind, Box::new(move |server| Box::pin(answer(server)))))
+    }
+
+    pub(super) const fn stop() -> Letter<F> {
+        Letter(Content::Stop)
+    }
+}
+
+/// Ends a mount from any thread, whatever programs still do in it.
+pub struct Stop<F>(InboxSender<Letter<F>>);
+
+impl<F> Stop<F> {
+    /// Of the mount that `sender` sends to.
+    pub fn new(sender: InboxSender<Letter<F>>) -> Stop<F> {
+        Stop(sender)
+    }
+
+    /// Requests that the core has not taken yet fail; those that it has are answered first.
+    pub fn stop(&self) {
+        let _ = self.0.send(Letter(Content::Stop));
+    }
+}
+
+/// A mounted file system with what the kernel knows of it.
+pub struct Server<F> {
+    pub(super) fs: F,
+    pub(super) numbers: Numbers,
+    pub(super) known: Known,
+    /// Who may read the statistics, besides root.
+    pub(super) owner: u32,
+    runtime: Runtime,
+    source: String,
+    mode: String,
+    device: Box<dyn Fn() -> Counters>,
+    begin: Nanos,
+    latencies: Latencies,
+    in_flight: Cell<u64>,
+    answered: Signal,
+}
+
+impl<F: FileSystem + 'static> Server<F> {
+    /// A server of `fs`. `source` and `mode` are told in the statistics, and what `device` counts.
+    pub fn new(
+        fs: F,
+        runtime: &Runtime,
+        (source, mode): (String, String),
+        device: impl Fn() -> Counters + 'static,
+    ) -> Server<F> {
+        Server {
+            numbers: Numbers { root: fs.root() },
+            fs,
+            known: Known::default(),
+            owner: rustix::process::geteuid().as_raw(),
+            runtime: runtime.clone(),
+            source,
+            mode,
+            device: Box::new(device),
+            begin: runtime.now(),
+            latencies: Latencies::default(),
+            in_flight: Cell::new(0),
+            answered: Signal::new(runtime),
+        }
+    }
+
+    /// What the mount has done so far.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            source: self.source.clone(),
+            mode: self.mode.clone(),
+            pid: std::process::id(),
+            seconds: (self.runtime.now() - self.begin).0 as f64 / 1e9,
+            requests: self.latencies.by_kind(),
+            in_flight: self.in_flight.get(),
+            fs: self.fs.counters(),
+            device: (self.device)(),
+        }
+    }
+
+    /// Civil time, since 1970.
+    pub(super) fn civil_nanos(&self) -> Nanos {
+        self.runtime.civil_now()
+    }
+
+    /// Answers one request in a task of its own.
+    fn begin(self: &Rc<Self>, kind: &'static str, work: Work) {
+        let server = Rc::clone(self);
+        let begin = self.runtime.now();
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.runtime.spawn(async move {
+            work.await;
+            server.latencies.note(kind, server.runtime.now() - begin);
+            server.in_flight.set(server.in_flight.get() - 1);
+            if server.in_flight.get() == 0 {
+                server.answered.notify_all();
+            }
+        });
+    }
+
+    /// Keeps the inode under `name` open if the kernel knows it, because its name may be its last.
+    pub(super) async fn keep_victim(&self, directory: Ino, name: &[u8]) -> FsResult<Option<Ino>> {
+        let victim = self.fs.lookup(directory, name).await?;
+        if !self.known.knows(victim) {
+            return Ok(None);
+        }
+        self.fs.open(victim).await?;
+        Ok(Some(victim))
+    }
+
+    /// Ends what [`Server::keep_victim`] began; an inode without names is held until the kernel forgets it.
+    pub(super) async fn judge_victim(&self, victim: Option<Ino>) -> FsResult<()> {
+        let Some(ino) = victim else { return Ok(()) };
+        let is_nameless = self.fs.attributes(ino).await.is_ok_and(|attributes| attributes.links == 0);
+        match is_nameless && self.known.hold(ino) {
+            true => Ok(()),
+            false => self.fs.release(ino).await,
+        }
+    }
+
+    /// The list under `name`, if there is a sound one.
+    pub(super) async fn acl(&self, ino: Ino, name: &[u8]) -> Option<Acl> {
+        Acl::parse(&self.fs.extended_attribute(ino, name).await.ok()?)
+    }
+
+    /// Notes that a reply is going to name this inode.
+    pub(super) fn tell(&self, attributes: Attributes) -> Attributes {
+        self.known.looked_up(attributes.ino);
+        attributes
+    }
+
+    async fn let_all_go(&self) -> FsResult<()> {
+        for (ino, opens) in self.known.take_all() {
+            for _ in 0..opens {
+                self.fs.release(ino).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Serves until the kernel ends the mount or somebody stops it; then unmounts the file system.
+///
+/// # Errors
+/// The first of what unmounting meets.
+pub async fn serve<F: FileSystem + 'static>(server: Rc<Server<F>>, mut inbox: Inbox<Letter<F>>) -> FsResult<()> {
+    while let Some(Letter(Content::Request(kind, answer))) = inbox.receive().await {
+        server.begin(kind, answer(Rc::clone(&server)));
+    }
+    drop(inbox);
+    server.answered.until(|| server.in_flight.get() == 0).await;
+    let released = server.let_all_go().await;
+    server.fs.unmount().await.and(released)
+}

@@ -1,0 +1,61 @@
+//! Arguments of the commands around a mount.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What `-o` takes; `commands/mount/options.rs` parses it.
+const OPTIONS: &str = "\
+Options of -o:
+  data=MODE        journal mode: writeback, ordered (the default), data,
+                   data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj
+                   or sdj+async; with padding zp or zp-data
+  ro               refuse changes; a log is replayed in memory
+  cache=SIZE       page cache of the file system [64MiB]
+  policy=NAME      which page leaves it [lru]; see `onewrite run --help`
+  commit=SECONDS   age at which a transaction commits by itself [5]
+  nodelalloc       allocate blocks when files are written to
+  allow_other      let other users in, as permissions say
+  dev, suid        let device nodes and set-user-ID programs work
+  noexec, sync, dirsync
+                   as mount(8) has them
+  size=SIZE        of an emulated device, which is formatted [1GiB]
+  debug            log every refusal
+Times of reading are not kept (noatime). Options of fstab that mean nothing
+here (defaults, noauto, user, nofail, _netdev, x-...) are ignored.
+
+fstab: IMAGE DIR fuse.onewrite data=ordered,allow_other 0 0
+(`make install` puts the helper mount.fuse.onewrite beside mount's others).";
+
+/// `onewrite mount`
+#[derive(Debug, Args)]
+#[command(after_help = OPTIONS)]
+pub struct Mount {
+    /// Image file, block device, or emulated device by name (see `onewrite device`), which is formatted and works in
+    /// real time.
+    #[arg(value_name = "IMAGE|DISK|PROFILE")]
+    pub source: String,
+    /// Directory to mount on.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Options, separated by commas.
+    #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
+    pub options: Vec<String>,
+    /// Stay in the foreground, and log to standard error.
+    #[arg(short, long)]
+    pub foreground: bool,
+    /// Log to this file [default: one named after DIR in /var/log/onewrite, or in ~/.local/state/onewrite].
+    #[arg(long, value_name = "FILE", conflicts_with = "foreground")]
+    pub log: Option<PathBuf>,
+}
+
+/// `onewrite stats`
+#[derive(Debug, Args)]
+pub struct Stats {
+    /// Directory that `onewrite mount` mounted on.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
