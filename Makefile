@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep paper-ts-clock
+.PHONY: demo test check bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -89,6 +89,17 @@ crash-canaries: deps
 ## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (half an hour on a busy machine)
 kill-deep: deps
 	$(CARGO) test --release --package onewrite --test reflink -- --ignored --exact deep --nocapture
+
+## kills: the process of a mount killed a hundred times at random moments in each mode, as root (an hour)
+kills: deps
+	ONEWRITE_KILLS=$(or $(KILLS),100) $(CARGO) test --release --package onewrite --test mount -- --nocapture what_was_synced
+
+## install: the program and the helper of mount(8), as root (PREFIX=/usr/local)
+install:
+	$(CARGO) build --release --package onewrite
+	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/onewrite
+	mkdir -p $(DESTDIR)/sbin
+	ln -sf $(or $(PREFIX),/usr/local)/bin/onewrite $(DESTDIR)/sbin/mount.fuse.onewrite
 
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps

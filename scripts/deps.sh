@@ -17,6 +17,10 @@ need dbench dbench
 need setfattr attr
 need setfacl acl
 need perl perl
+need git git
+need python3 python3
+need sqlite3 sqlite3
+need setpriv util-linux
 need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs
 

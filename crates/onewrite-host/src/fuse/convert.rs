@@ -66,25 +66,21 @@ pub(super) const fn unpack_device(packed: u32) -> (u32, u32) {
     ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
 }
 
+/// As the library reads it: it adds the nanoseconds to the size of the seconds, also before 1970, where the kernel's
+/// nanoseconds count forwards from a negative second. The kernel gets the right ones if both ways do the same.
 pub(super) fn system_time(time: Timestamp) -> SystemTime {
-    let fraction = Duration::from_nanos(u64::from(time.nanoseconds));
-    let whole = Duration::from_secs(time.seconds.unsigned_abs());
-    let second = if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    second.unwrap_or(UNIX_EPOCH) + fraction
+    let span = Duration::new(time.seconds.unsigned_abs(), time.nanoseconds);
+    let moment = if time.seconds < 0 { UNIX_EPOCH.checked_sub(span) } else { UNIX_EPOCH.checked_add(span) };
+    moment.unwrap_or(UNIX_EPOCH)
 }
 
+/// The reverse of [`system_time`].
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(span) => Timestamp { seconds: span.as_secs() as i64, nanoseconds: span.subsec_nanos() },
-        Err(before) => {
-            let span = before.duration();
-            let (seconds, nanoseconds) = (-(span.as_secs() as i64), span.subsec_nanos());
-            match nanoseconds {
-                0 => Timestamp { seconds, nanoseconds },
-                _ => Timestamp { seconds: seconds - 1, nanoseconds: 1_000_000_000 - nanoseconds },
-            }
-        }
-    }
+    let (span, sign) = match time.duration_since(UNIX_EPOCH) {
+        Ok(span) => (span, 1),
+        Err(before) => (before.duration(), -1),
+    };
+    Timestamp { seconds: sign * span.as_secs() as i64, nanoseconds: span.subsec_nanos() }
 }
 
 /// Inode numbers: FUSE calls the root 1, a file system has its own number for it and no other use of 1.

@@ -42,7 +42,8 @@ pub fn mount(args: &Mount) -> anyhow::Result<ExitCode> {
 }
 
 fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> anyhow::Result<ExitCode> {
-    let choice = DeviceChoice::named(&args.source)?;
+    let choice = DeviceChoice::named(&args.source)
+        .with_context(|| format!("{0}: no such image (`onewrite mkfs {0}` makes one), and no profile", args.source))?;
     let device = open(&choice, wanted)?;
     let executor = Executor::new(wall_time(), HostProfile::default());
     let runtime = executor.runtime();

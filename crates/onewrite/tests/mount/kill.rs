@@ -1,0 +1,116 @@
+//! Kill: the process of the mount is killed at random moments under load. What was synced is there, and the image is
+//! recovered by our fsck; then e2fsck finds nothing and the kernel mounts it.
+//!
+//! `ONEWRITE_KILLS` sets the number of kills in each mode (default 2; `make kills` uses 100).
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+
+use onewrite_block::Choices;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Mounted, pause, text};
+
+const MODES: [&str; 9] =
+    ["writeback", "ordered", "data", "data+async", "data+lazy", "data+cmp", "ldj", "zp", "zp-data"];
+
+/// Writes records of 4 KiB, each full of its number, syncs each, and tells it; renames a file over another beside.
+const LOAD: &str = "import os, sys
+fd = os.open('records', os.O_RDWR | os.O_CREAT)
+d = os.open('.', os.O_RDONLY)
+number = int(sys.argv[1])
+while True:
+    number += 1
+    os.pwrite(fd, (b'%08d' % number) * 512, number % 300 * 4096)
+    os.fsync(fd)
+    print('record', number, flush=True)
+    if number % 5 == 0:
+        with open('new', 'w') as new:
+            new.write('%d\\n' % number * 100); new.flush(); os.fsync(new.fileno())
+        os.rename('new', 'current'); os.fsync(d)
+        print('current', number, flush=True)
+";
+
+#[test]
+fn what_was_synced_is_there_after_the_process_was_killed() {
+    let kills: u64 = std::env::var("ONEWRITE_KILLS").map_or(2, |text| text.parse().unwrap());
+    for mode in MODES {
+        let choices = Choices::new(7);
+        let mut moments = choices.stream(mode, 0);
+        let Some(mut place) = Mounted::unmounted(64) else { return };
+        let (mut last, mut current) = (0, 0);
+        for round in 0..kills {
+            place = place.mounted(&format!("data={mode},cache=2M")).unwrap();
+            (last, current) = work_and_be_killed(&place, (last, current), 50 + moments.below(400));
+            let recovered = place.onewrite(&["fsck", "image"]);
+            assert!(
+                recovered.status.success(),
+                "{mode}, round {round}: {}",
+                String::from_utf8_lossy(&recovered.stdout)
+            );
+            place.check();
+            judge(&place, (last, current), &format!("{mode}, round {round}"));
+        }
+        assert!(last > 0, "{mode}: nothing was synced before a kill");
+        mounts_in_the_kernel(&place);
+    }
+}
+
+/// The last record and the last rename that were synced before the kill.
+fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), after_milliseconds: u64) -> (u64, u64) {
+    let mut load = Command::new("python3")
+        .args(["-c", LOAD, &last.to_string()])
+        .current_dir(place.at(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(load.stdout.take().unwrap()).lines();
+    pause(after_milliseconds);
+    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
+    for line in lines.map_while(Result::ok) {
+        match line.split_once(' ').unwrap() {
+            ("record", number) => last = number.parse().unwrap(),
+            (_, number) => current = number.parse().unwrap(),
+        }
+    }
+    load.wait().unwrap();
+    place.wait_for_end();
+    text(&Command::new("umount").arg("-l").arg(place.at("")).output().unwrap());
+    (last, current)
+}
+
+fn judge(place: &Mounted, (last, current): (u64, u64), when: &str) {
+    let out = place.beside("records");
+    let _ = fs::remove_file(&out);
+    if last == 0 {
+        return;
+    }
+    text(&place.onewrite(&["cp", "image:/records", "records"]));
+    let records = File::open(&out).unwrap();
+    for number in last.saturating_sub(299).max(1)..=last {
+        let mut page = vec![0; 4096];
+        records.read_exact_at(&mut page, number % 300 * 4096).unwrap();
+        let found: u64 = std::str::from_utf8(&page[..8]).unwrap().parse().unwrap_or(0);
+        // The next record may have been written and not synced; only the one under way can be newer.
+        assert!(found == number || found > last && found % 300 == number % 300, "{when}: {found} for {number}");
+    }
+    if current > 0 {
+        let found = text(&place.onewrite(&["cat", "image:/current"]));
+        let first: u64 = found.lines().next().unwrap_or_default().parse().unwrap_or(0);
+        assert!(first >= current && found == format!("{first}\n").repeat(100), "{when}: {first} for {current}");
+    }
+}
+
+fn mounts_in_the_kernel(place: &Mounted) {
+    let mounted = Command::new("mount").args(["-o", "loop,ro"]).arg(place.beside("image")).arg(place.at("")).output();
+    let mounted = mounted.unwrap();
+    if !mounted.status.success() {
+        eprintln!("SKIPPED: no loop device: {}", String::from_utf8_lossy(&mounted.stderr));
+        return;
+    }
+    assert!(place.at("records").exists());
+    text(&Command::new("umount").arg(place.at("")).output().unwrap());
+}

@@ -1,0 +1,154 @@
+//! An image in a scratch directory, mounted.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A scratch directory with `image` in it, and the mount point `mnt`. Both go in the end.
+pub struct Mounted {
+    scratch: PathBuf,
+    process: u32,
+}
+
+impl Mounted {
+    /// A new image of `megabytes`, mounted with `options`; `None`, loudly, where nobody can mount.
+    pub fn new(megabytes: u32, options: &str) -> Option<Mounted> {
+        let place = Mounted::unmounted(megabytes)?;
+        place.mounted(options)
+    }
+
+    /// A new image of `megabytes`, not mounted yet.
+    pub fn unmounted(megabytes: u32) -> Option<Mounted> {
+        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+            eprintln!("SKIPPED: a mount needs root and /dev/fuse");
+            return None;
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let scratch = std::env::temp_dir().join(format!("onewrite-mount-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(scratch.join("mnt")).unwrap();
+        let place = Mounted { scratch, process: 0 };
+        text(&place.onewrite(&["mkfs", "image", "--size", &format!("{megabytes}MiB")]));
+        Some(place)
+    }
+
+    /// Mounts the image.
+    pub fn mounted(mut self, options: &str) -> Option<Mounted> {
+        text(&self.mount("image", options));
+        self.process = self.stats()["pid"].as_u64().unwrap() as u32;
+        Some(self)
+    }
+
+    /// Runs `onewrite mount`; the log goes to the scratch directory.
+    pub fn mount(&self, source: &str, options: &str) -> Output {
+        self.onewrite(&["mount", source, "mnt", "--log", "log", "-o", options])
+    }
+
+    /// Runs the program in the scratch directory.
+    pub fn onewrite(&self, arguments: &[&str]) -> Output {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        program.args(arguments).current_dir(&self.scratch).output().unwrap()
+    }
+
+    /// A path on the mount.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.scratch.join("mnt").join(name)
+    }
+
+    /// A path in the scratch directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    pub fn stats(&self) -> Value {
+        serde_json::from_str(&text(&self.onewrite(&["stats", "mnt", "--json"]))).unwrap()
+    }
+
+    /// The process that serves.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Runs a program on the mount; `None`, loudly, if it is not installed.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Option<Output> {
+        let found = Command::new(program).args(arguments).current_dir(self.at("")).output();
+        match found {
+            Ok(output) => Some(output),
+            Err(error) => {
+                eprintln!("SKIPPED: {program}: {error}");
+                None
+            }
+        }
+    }
+
+    /// Runs a line of the shell on the mount, and gives what it prints.
+    pub fn shell(&self, line: &str) -> String {
+        text(&self.run("sh", &["-ec", line]).unwrap())
+    }
+
+    /// Waits until the process that serves has ended.
+    pub fn wait_for_end(&self) {
+        let path = PathBuf::from(format!("/proc/{}/fd", self.process));
+        for _ in 0..1500 {
+            // A process that has ended but was not waited for has no files any more.
+            if std::fs::read_dir(&path).is_err_and(|_| true) || is_zombie(self.process) {
+                return;
+            }
+            pause(20);
+        }
+        panic!("the process of the mount did not end within 30 s");
+    }
+
+    /// Unmounts, and holds the image to what is promised: e2fsck finds nothing.
+    pub fn unmount(&mut self) {
+        let ended = Command::new("umount").arg(self.at("")).output().unwrap();
+        text(&ended);
+        self.wait_for_end();
+        self.process = 0;
+        self.check();
+    }
+
+    /// e2fsck finds nothing wrong with the image.
+    pub fn check(&self) {
+        let checked = Command::new("e2fsck").args(["-fn"]).arg(self.beside("image")).output().unwrap();
+        text(&checked);
+    }
+}
+
+fn is_zombie(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.is_empty() || status.lines().any(|line| line.starts_with("State:") && line.contains('Z'))
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-q", "-l"]).arg(self.at("")).output();
+        if self.process != 0 {
+            self.wait_for_end();
+        }
+        let _ = std::fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// Standard output of a program that must have succeeded.
+pub fn text(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{:?}\n{out}{err}", output.status);
+    out.into_owned()
+}
+
+/// Standard error of a program that must have ended with `code`.
+pub fn refusal(output: &Output, code: i32) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{out}{err}");
+    err.into_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process")]
+pub fn pause(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}
