@@ -66,15 +66,15 @@ pub(super) const fn unpack_device(packed: u32) -> (u32, u32) {
     ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
 }
 
-/// As the library reads it: it adds the nanoseconds to the size of the seconds, also before 1970, where the kernel's
-/// nanoseconds count forwards from a negative second. The kernel gets the right ones if both ways do the same.
+/// The moment, for a reply.
 pub(super) fn system_time(time: Timestamp) -> SystemTime {
-    let span = Duration::new(time.seconds.unsigned_abs(), time.nanoseconds);
-    let moment = if time.seconds < 0 { UNIX_EPOCH.checked_sub(span) } else { UNIX_EPOCH.checked_add(span) };
-    moment.unwrap_or(UNIX_EPOCH)
+    let whole = Duration::from_secs(time.seconds.unsigned_abs());
+    let second = if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    second.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanoseconds))
 }
 
-/// The reverse of [`system_time`].
+/// The time of a request. Before 1970 the library (0.18) subtracts the nanoseconds, which the kernel means to be added
+/// to a negative second; this takes them back out.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     let (span, sign) = match time.duration_since(UNIX_EPOCH) {
         Ok(span) => (span, 1),
@@ -129,11 +129,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_and_device_numbers_survive_the_way_there_and_back() {
-        for (seconds, nanoseconds) in [(0, 0), (1, 5), (-1, 0), (-1, 999_999_999), (-7_200, 1), (4_000_000_000, 3)] {
-            let time = Timestamp { seconds, nanoseconds };
-            assert_eq!(timestamp(system_time(time)), time);
-        }
+    fn times_before_1970_are_told_right_and_taken_as_the_library_gives_them() {
+        let quarter_before = UNIX_EPOCH - Duration::from_millis(250);
+        assert_eq!(system_time(Timestamp { seconds: -1, nanoseconds: 750_000_000 }), quarter_before);
+        let from_library = UNIX_EPOCH - Duration::new(1, 750_000_000);
+        assert_eq!(timestamp(from_library), Timestamp { seconds: -1, nanoseconds: 750_000_000 });
+        let late = Timestamp { seconds: 4_000_000_000, nanoseconds: 3 };
+        assert_eq!(timestamp(system_time(late)), late);
+    }
+
+    #[test]
+    fn device_numbers_survive_the_way_there_and_back() {
         for device in [(8, 1), (259, 300), (0xfff, 0xf_ffff)] {
             assert_eq!(unpack_device(pack_device(device)), device);
         }

@@ -41,6 +41,7 @@ fn fallocate_does_what_linux_says_in_each_of_its_modes() {
     assert_eq!(one.metadata().unwrap().size(), 2 << 20);
     let collapsed = fallocate(&one, FallocateFlags::COLLAPSE_RANGE, 0, 4096);
     assert_eq!(collapsed, Err(rustix::io::Errno::OPNOTSUPP), "the kernel's FUSE has no such request");
+    drop(one);
     place.unmount();
 }
 
@@ -59,6 +60,7 @@ fn holes_are_found_and_ranges_copied() {
     let mut bytes = [0; 6100];
     two.read_exact_at(&mut bytes, 0).unwrap();
     assert!(bytes[..1060].iter().all(|byte| *byte == 0) && bytes[1060..5156].iter().all(|byte| *byte == 5));
+    drop((one, two));
     place.unmount();
 }
 
@@ -72,6 +74,7 @@ fn appends_of_two_writers_lie_behind_each_other() {
         two.write_all(b"four").unwrap();
     }
     assert_eq!(fs::read_to_string(place.at("f")).unwrap(), "onefour".repeat(100));
+    drop((one, two));
     place.unmount();
 }
 
@@ -95,6 +98,7 @@ fn direct_access_of_any_alignment_and_buffered_access_see_the_same_bytes() {
         buffered.write_all_at(&page(4), 8192).unwrap();
         direct.read_exact_at(&mut bytes[..4096], 8192).unwrap();
         assert_eq!(&bytes[..4096], page(4), "{mode}");
+        drop((buffered, direct));
         place.unmount();
     }
 }

@@ -43,7 +43,7 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
         let (mut last, mut current) = (0, 0);
         for round in 0..kills {
             place = place.mounted(&format!("data={mode},cache=2M")).unwrap();
-            (last, current) = work_and_be_killed(&place, (last, current), 50 + moments.below(400));
+            (last, current) = work_and_be_killed(&place, (last, current), moments.below(300));
             let recovered = place.onewrite(&["fsck", "image"]);
             assert!(
                 recovered.status.success(),
@@ -58,7 +58,8 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
     }
 }
 
-/// The last record and the last rename that were synced before the kill.
+/// Kills the process some time after the first record was synced. The last record and the last rename that were synced
+/// before.
 fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), after_milliseconds: u64) -> (u64, u64) {
     let mut load = Command::new("python3")
         .args(["-c", LOAD, &last.to_string()])
@@ -67,10 +68,11 @@ fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), afte
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(load.stdout.take().unwrap()).lines();
+    let mut lines = BufReader::new(load.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
     pause(after_milliseconds);
     kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
-    for line in lines.map_while(Result::ok) {
+    for line in std::iter::once(first).chain(lines.map_while(Result::ok)) {
         match line.split_once(' ').unwrap() {
             ("record", number) => last = number.parse().unwrap(),
             (_, number) => current = number.parse().unwrap(),

@@ -116,7 +116,7 @@ fn special_files_and_long_links_keep_what_they_are() {
     let device = rustix::fs::makedev(259, 300);
     rustix::fs::mknodat(CWD, place.at("block"), FileType::BlockDevice, Mode::RUSR, device).unwrap();
     rustix::fs::mknodat(CWD, place.at("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(place.at("socket")).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(place.at("socket")).unwrap();
     let target = "t/".repeat(2000);
     symlink(&target, place.at("link")).unwrap();
     let seen = fs::symlink_metadata(place.at("block")).unwrap();
@@ -124,6 +124,7 @@ fn special_files_and_long_links_keep_what_they_are() {
     assert!(fs::symlink_metadata(place.at("fifo")).unwrap().file_type().is_fifo());
     assert!(fs::symlink_metadata(place.at("socket")).unwrap().file_type().is_socket());
     assert_eq!(fs::read_link(place.at("link")).unwrap().to_str(), Some(&*target));
+    drop(socket);
     place.unmount();
 }
 

@@ -11,9 +11,9 @@ const MODES: [&str; 9] =
 fn fio_finds_again_what_it_wrote_in_every_mode() {
     for mode in MODES {
         let Some(mut place) = Mounted::new(128, &format!("data={mode},cache=8M")) else { return };
-        for engine in ["psync", "mmap"] {
+        for (engine, sizes) in [("psync", "512-64k"), ("mmap", "4k-64k")] {
             let job = format!(
-                "--name={engine} --ioengine={engine} --rw=randwrite --bsrange=512-64k --size=8m --numjobs=2 \
+                "--name={engine} --ioengine={engine} --rw=randwrite --bsrange={sizes} --size=8m --numjobs=2 \
                  --verify=crc32c --fsync=32 --randseed=7 --output-format=terse"
             );
             let job: Vec<&str> = job.split_whitespace().collect();
