@@ -9,7 +9,7 @@
 //! gives the targets and is trimmed, too. It waits for each request, so its order is known.
 
 use onewrite_block::{
-    Cause, Choices, DeviceError, DevicePort, Geometry, Image, Lpn, Nanos, Page, Pattern, Remap, Request,
+    Cause, Choices, DeviceError, DevicePort, Geometry, Image, Lpn, Nanos, Page, Pattern, Remap, Request, TrimRead,
 };
 
 /// Tasks side by side.
@@ -95,8 +95,8 @@ impl Tenant {
             10..16 if geometry.share_pairs_max > 0 && self.makes_durable => {
                 self.share(u64::from(geometry.share_pairs_max))
             }
-            10..16 => self.write(self.half),
-            16..19 => self.trim(),
+            16..19 if geometry.trim_read != TrimRead::Unsupported => self.trim(),
+            10..19 => self.write(self.half),
             _ if !self.makes_durable => self.write(self.half),
             _ => Request::flush(Cause::Data),
         }

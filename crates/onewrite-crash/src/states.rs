@@ -47,6 +47,15 @@ impl Sum {
     }
 }
 
+/// How far the request of a unit has come. Its token names other requests once it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    UnderWay,
+    Completed,
+    /// It may have happened in part; nothing makes it durable.
+    Failed,
+}
+
 /// Pages that survive together or not at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
@@ -55,7 +64,7 @@ pub(crate) struct Unit {
     pub(crate) cause: Cause,
     /// The FLUSHes under way that were submitted after it had completed.
     covered_by: Vec<Token>,
-    completed: bool,
+    progress: Progress,
     /// FUA and SHARE.
     durable_on_completion: bool,
     is_share: bool,
@@ -156,7 +165,7 @@ impl<'a> Walker<'a> {
             }
             Operation::Flush => {
                 self.flushes.push(token);
-                let completed = self.pending.iter_mut().filter(|unit| unit.completed);
+                let completed = self.pending.iter_mut().filter(|unit| unit.progress == Progress::Completed);
                 completed.for_each(|unit| unit.covered_by.push(token));
             }
         }
@@ -185,7 +194,7 @@ impl<'a> Walker<'a> {
             token,
             cause,
             covered_by: Vec::new(),
-            completed: false,
+            progress: Progress::UnderWay,
             durable_on_completion,
             is_share: false,
         });
@@ -204,7 +213,8 @@ impl<'a> Walker<'a> {
         }
         let mut kept: FxHashSet<Lpn> = FxHashSet::default();
         for unit in std::mem::take(&mut self.pending) {
-            if unit.covered_by.contains(&token) || unit.token == token && unit.durable_on_completion {
+            let is_written = unit.progress == Progress::Completed && unit.durable_on_completion;
+            if is_written || unit.covered_by.contains(&token) {
                 self.settle(&unit);
                 if unit.pages.iter().any(|(lpn, ..)| kept.contains(lpn)) {
                     self.supersede(&unit);
@@ -216,19 +226,24 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Notes that the units of a request are written; gives whether that makes them durable. They lie side by side, and
-    /// an older request with the same token has ended long ago.
+    /// Notes that the units of a request are written; gives whether that makes them durable.
     fn complete_write(&mut self, token: Token) -> bool {
-        let is_other = |unit: &&mut Unit| unit.token != token;
-        let units = self.pending.iter_mut().rev().skip_while(is_other).take_while(|unit| unit.token == token);
-        units.fold(false, |durable, unit| {
-            unit.completed = true;
+        self.units_under_way(token).fold(false, |durable, unit| {
+            unit.progress = Progress::Completed;
             durable || unit.durable_on_completion
         })
     }
 
+    /// The units of a request that has not ended; they lie side by side.
+    fn units_under_way(&mut self, token: Token) -> impl Iterator<Item = &mut Unit> {
+        let is_wanted = move |unit: &Unit| unit.token == token && unit.progress == Progress::UnderWay;
+        let newest_first = self.pending.iter_mut().rev();
+        newest_first.skip_while(move |unit| !is_wanted(unit)).take_while(move |unit| is_wanted(unit))
+    }
+
     /// What failed may have happened in part, and a FLUSH that failed covers nothing.
     fn fail(&mut self, token: Token) {
+        self.units_under_way(token).for_each(|unit| unit.progress = Progress::Failed);
         self.flushes.retain(|flush| *flush != token);
         self.pending.iter_mut().for_each(|unit| unit.covered_by.retain(|flush| *flush != token));
     }
@@ -384,4 +399,39 @@ fn merged(old: &Page, new: &Page, sectors: u8) -> Page {
         page.write(at, &new.bytes()[at..at + SECTOR]);
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: Token = Token(1);
+    const FLUSH: Token = Token(2);
+
+    fn geometry(on_power_loss: PowerLoss) -> Geometry {
+        Geometry { on_power_loss, ..Geometry::plain("test", 8) }
+    }
+
+    /// Whether page 0 is still what it was, for certain, after `events` behind a TRIM that failed.
+    fn is_kept_after_failed_trim(on_power_loss: PowerLoss, events: &[RecordedEvent]) -> bool {
+        let mut image = Image::new(8);
+        image.set(Lpn(0), Page::from_slice(b"before"));
+        let log = FxHashSet::default();
+        let mut walker = Walker::new(image, Sum::of_base(0), &log, &geometry(on_power_loss));
+        walker.pass(&RecordedEvent::Submitted(TOKEN, Request::trim(Lpn(0), 1, Cause::Data)));
+        walker.pass(&RecordedEvent::Completed(TOKEN, false));
+        for event in events {
+            walker.pass(event);
+        }
+        walker.newer(&walker.pending_pages(), Lpn(0), &Page::from_slice(b"before")) == Ok(None)
+    }
+
+    #[test]
+    fn a_request_that_failed_does_not_become_durable_with_a_later_one_of_its_token() {
+        let flush = || RecordedEvent::Submitted(FLUSH, Request::flush(Cause::Data));
+        // The token completes again elsewhere on the disk: a walk along a part of it sees the end alone.
+        let events = [RecordedEvent::Completed(TOKEN, true), flush(), RecordedEvent::Completed(FLUSH, true)];
+        assert!(is_kept_after_failed_trim(PowerLoss::AnySubset, &events));
+        assert!(is_kept_after_failed_trim(PowerLoss::KeepsCompleted, &events));
+    }
 }

@@ -54,6 +54,16 @@ fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise(
 }
 
 #[test]
+fn cuts_inside_a_hard_disk_break_no_promise() {
+    let profile = "hdd-barracuda";
+    for mode in [Mode::Ordered, Mode::Data] {
+        let report = explored(&|pages| device(profile, pages), mode, &options(profile), 250);
+        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+        assert!(report.states_by_kind.inside_device > 100, "{mode}: {report:?}");
+    }
+}
+
+#[test]
 fn a_tenth_of_the_states_of_a_named_device_is_cut_inside_it() {
     let options = ExploreOptions { states_max: 1_500, ..options("nvme-share") };
     let make = |pages| device("nvme-share", pages);
