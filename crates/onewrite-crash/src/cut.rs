@@ -1,41 +1,41 @@
 //! Cut: power cuts at the internal points of an emulated device, through `PowerCut` alone.
 //!
-//! The device holds the image and, behind it, a neighbour's region (see `neighbour`), and has been aged until it
-//! collects garbage. The workload runs twice on it: once to count its internal points, once to take copies of it, dark,
-//! at the points that are wanted. Each copy loses its power with some chances, recovers (some are cut again while they
-//! do), and is held to its contract before the file system on it is: every page gives its last durable content or a
-//! newer one, as the recording of the requests has it, and a SHARE happened whole or not at all.
+//! The device holds the image and, behind it, the region of a background load (see `background`), and has been aged
+//! until it collects garbage. The workload runs twice on it: once to count its internal points, once to take copies of
+//! it, dark, at the points that are wanted. Each copy loses its power with some chances, recovers (some are cut again
+//! while they do), and is held to its contract before the file system on it is: every page gives its last durable
+//! content or a newer one, as the recording of the requests has it, and a SHARE happened whole or not at all.
 //!
 //! ```text
 //!   fork ─► arm(point) ─► advance: dark ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
 //! ```
+//!
+//! To look at such a cut needs nothing but the copy; to enter it needs the ledger (see `ahead`).
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
-use onewrite_block::{
-    Cause, Choices, DeviceError, Executor, Image, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Request,
-};
+use onewrite_block::{Choices, DeviceError, Executor, Lpn, PAGE_SIZE, Page};
 
 use crate::action::Workload;
-use crate::crash::Stage;
+use crate::aged::Aged;
+use crate::ahead::{Ahead, LookedInside, Survivor};
+use crate::background::Region;
 use crate::error::CrashError;
-use crate::explore::{Explorer, Place, Walk, base_of, no_such_state};
-use crate::history::History;
+use crate::explorer::Explorer;
 use crate::judge::{Breach, Judge, Promise};
-use crate::model::Tree;
-use crate::neighbour::Region;
+use crate::plan::{MakeDevice, Stage};
 use crate::recovery::Extended;
-use crate::run::{perform_at, prepare};
+use crate::run::perform_at;
 use crate::state_id::{DeviceCut, StateId};
-use crate::states::{Sum, Walker, log_pages};
+use crate::states::log_pages;
 use crate::subject::{Purpose, Subject};
-use crate::watched::{Capture, Wanted, Watch, Watched, read};
-
-/// Makes an emulated device of so many pages, always the same.
-pub type MakeDevice<'d> = dyn Fn(u64) -> Box<dyn PowerCut> + Sync + 'd;
+use crate::survivors::{Along, Pages, written_pages};
+use crate::walk::{Walk, base_of};
+use crate::watched::{Capture, DeviceRun, Wanted, Watch, Watched, read};
 
 /// Every so-many-th state has all pages of the device looked at; of the others only those that the run wrote.
 const ALL_PAGES_EVERY: u64 = 8;
@@ -51,96 +51,6 @@ pub struct DeviceCuts {
     pub chances: u64,
     /// Only this state (`cut:981:4`, `cut:981:4>12:1`).
     pub only: Option<String>,
-}
-
-/// A device that holds what a workload begins with, and the neighbour's region, aged.
-pub(crate) struct Aged {
-    /// Of which setup.
-    base: u64,
-    device: Box<dyn PowerCut>,
-    /// The device's time.
-    now: Nanos,
-    content: Image,
-    tree: Tree,
-}
-
-/// The workload on the device, with copies at the wanted points.
-struct DeviceRun {
-    events: Vec<RecordedEvent>,
-    history: History,
-    captured: Vec<Capture>,
-    /// Internal points after each advance of the clock.
-    advances: Vec<u64>,
-    /// First and last internal point at which it is cut.
-    points: (u64, u64),
-}
-
-/// What a run did to the pages before and behind the end of the image.
-struct Walkers<'w> {
-    image: Walker<'w>,
-    region: Walker<'w>,
-    /// First page of the region.
-    start: u64,
-}
-
-impl Walkers<'_> {
-    fn pass(&mut self, event: &RecordedEvent) {
-        match (event, first_page(event)) {
-            (_, Some(first)) if first >= self.start => self.region.pass(event),
-            (_, Some(_)) => self.image.pass(event),
-            _ => self.region.pass(event) + self.image.pass(event),
-        };
-    }
-
-    /// What differs from the last durable content, each page with its hash.
-    ///
-    /// # Errors
-    /// The pages that hold neither that nor anything newer.
-    fn newer(&self, content: BTreeMap<Lpn, Page>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
-        let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
-        let (image, region) = (self.image.pending_pages(), self.region.pending_pages());
-        for (lpn, page) in content {
-            let (walker, pending) = if lpn.0 < self.start { (&self.image, &image) } else { (&self.region, &region) };
-            match walker.newer(pending, lpn, &page) {
-                Ok(None) => (),
-                Ok(Some(hash)) => drop(newer.insert(lpn, (page, hash))),
-                Err(()) => wrong.push(lpn),
-            }
-        }
-        if wrong.is_empty() { Ok(newer) } else { Err(wrong) }
-    }
-}
-
-/// The first page that a request changes; `None` for a FLUSH and what is no submission.
-fn first_page(event: &RecordedEvent) -> Option<u64> {
-    let RecordedEvent::Submitted(_, request) = event else { return None };
-    match &request.operation {
-        Operation::Write { start, .. } | Operation::Trim { start, .. } => Some(start.0),
-        Operation::Share(pairs) => pairs.first().map(|pair| pair.target.0),
-        Operation::Read { .. } | Operation::Flush => None,
-    }
-}
-
-/// The pages that a run wrote, and all of the device.
-struct Pages {
-    written: Vec<Lpn>,
-    all: u64,
-}
-
-fn written_pages(events: &[RecordedEvent]) -> Vec<Lpn> {
-    let mut pages = BTreeSet::new();
-    for event in events {
-        let RecordedEvent::Submitted(_, request) = event else { continue };
-        match &request.operation {
-            Operation::Write { start, pages: content, .. } => {
-                pages.extend((start.0..start.0 + content.len() as u64).map(Lpn));
-            }
-            Operation::Trim { start, count } => pages.extend((start.0..start.0 + count).map(Lpn)),
-            Operation::Share(pairs) => pages.extend(pairs.iter().map(|pair| pair.target)),
-            Operation::Read { .. } | Operation::Flush => (),
-        }
-    }
-    pages.into_iter().collect()
 }
 
 /// What came of getting the power back.
@@ -161,13 +71,10 @@ impl<S: Subject> Explorer<'_, S> {
         workload: &Workload,
         cuts: &DeviceCuts,
     ) -> Result<(), CrashError> {
-        if !self.take_turn() {
-            return Ok(());
-        }
         self.age(make, workload)?;
-        let DeviceRun { points: (first, last), advances, .. } = self.run_on_device(workload, Wanted::default())?;
+        let DeviceRun { points, advances, .. } = self.run_on_device(workload, Wanted::default())?;
         let (points, chances) = match &cuts.only {
-            None => (spread(first, last, cuts.points), 0..cuts.chances),
+            None => (spread(points, cuts.points), 0..cuts.chances),
             Some(text) => match text.parse()? {
                 StateId::Device { cut: DeviceCut { point, chance }, then } => {
                     self.only = Some(then);
@@ -184,28 +91,41 @@ impl<S: Subject> Explorer<'_, S> {
             let reason = "the run has no such internal point".into();
             return Err(CrashError::State { text: text.clone(), reason });
         }
-        let outcome = self.judge_captures(workload, run, chances);
+        let outcome = self.judge_captures(workload, run, chances).map(drop);
         let wanted = self.only.take();
         match (&cuts.only, wanted) {
-            (Some(text), Some(then)) if !then.is_empty() && !self.has_met_only => outcome.and(Err(no_such_state(text))),
+            (Some(text), Some(then)) if !then.is_empty() && !self.has_met_only => {
+                outcome.and(Err(CrashError::no_such_state(text)))
+            }
             _ => outcome,
         }
     }
 
+    /// Looks at all cuts without the ledger; [`Explorer::ahead`] has what it saw.
+    ///
+    /// # Errors
+    /// If the workload cannot be run at all.
+    pub(crate) fn look_inside(
+        &mut self,
+        make: &MakeDevice<'_>,
+        workload: &Workload,
+        DeviceCuts { points, chances, .. }: &DeviceCuts,
+    ) -> Result<(), CrashError> {
+        self.age(make, workload)?;
+        let first = self.run_on_device(workload, Wanted::default())?;
+        let wanted = Wanted { points: spread(first.points, *points), advances: first.advances };
+        let run = self.run_on_device(workload, wanted)?;
+        let (run, states) = self.judge_captures(workload, run, 0..*chances)?;
+        self.ahead = Ahead::Inside { points: *points, run, states };
+        Ok(())
+    }
+
     /// Makes [`Explorer::aged`] the device that `workload` begins on.
     fn age(&mut self, make: &MakeDevice<'_>, workload: &Workload) -> Result<(), CrashError> {
-        let base = base_of(workload);
-        if self.aged.as_ref().is_some_and(|aged| aged.base == base) {
-            return Ok(());
+        if self.aged.as_ref().is_none_or(|aged| aged.base != base_of(workload)) {
+            self.tell_stage(Stage::Aging);
+            self.aged = Some(Aged::new(&self.subject, workload, self.options, make)?);
         }
-        if let Some(watch) = self.watch {
-            watch(Stage::Aging);
-        }
-        let (image, tree) = prepare(&self.subject, workload, self.options)?;
-        let region = Region::behind(image.pages());
-        let chance = Choices::new(self.options.seed).stream("ageing", base);
-        let (device, now, content) = load(make(region.device_pages()), &image, region, chance)?;
-        self.aged = Some(Aged { base, device, now, content, tree });
         Ok(())
     }
 
@@ -227,53 +147,70 @@ impl<S: Subject> Explorer<'_, S> {
         let last = watch.borrow().device.cut_points();
         let first = first_point(&watch.borrow().trail, &events, history.warm_up).unwrap_or(last);
         let advances = std::mem::take(&mut watch.borrow_mut().advances);
-        Ok(DeviceRun { events, history, captured, advances, points: (first, last) })
+        let (content, geometry) = (aged.content.clone(), aged.device.geometry().clone());
+        Ok(DeviceRun { content, geometry, events, history, captured, advances, points: (first, last) })
     }
 
+    /// Judges what was captured; gives what was looked at without the ledger.
     fn judge_captures(
         &mut self,
         workload: &Workload,
-        run: DeviceRun,
-        chances: std::ops::Range<u64>,
+        mut run: DeviceRun,
+        chances: Range<u64>,
+    ) -> Result<(DeviceRun, Vec<LookedInside>), CrashError> {
+        let captured = std::mem::take(&mut run.captured);
+        let judge = Judge::new(&run.history, self.subject.promises(), self.options);
+        self.recoverer.extended = Extended::of(workload);
+        let log = log_pages(&run.events);
+        let mut along = Along::new(&run, base_of(workload), self.image_pages(), &log);
+        let pages = Pages { written: written_pages(&run.events), all: run.geometry.pages };
+        let mut ahead = Vec::new();
+        for (capture, chance) in
+            captured.iter().flat_map(|capture| chances.clone().map(move |chance| (capture, chance)))
+        {
+            if self.is_done() {
+                break;
+            }
+            along.pass_to(capture.event);
+            let looked = self.look_at_cut((&judge, &along), capture, chance, &pages);
+            match self.ledger {
+                Some(_) => self.enter_cut((&judge, workload), &along, looked)?,
+                None => {
+                    ahead.push(looked);
+                    self.enter_waiting(|_| false);
+                }
+            }
+        }
+        drop((along, judge));
+        Ok((run, ahead))
+    }
+
+    /// Enters what was looked at.
+    ///
+    /// # Errors
+    /// If a stranger cannot be asked.
+    pub(crate) fn enter_inside(
+        &mut self,
+        workload: &Workload,
+        run: &DeviceRun,
+        states: Vec<LookedInside>,
     ) -> Result<(), CrashError> {
         let judge = Judge::new(&run.history, self.subject.promises(), self.options);
         self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events);
-        let Some(geometry) = run.captured.first().map(|capture| capture.device.geometry().clone()) else {
-            return Ok(());
-        };
-        let content = self.aged.as_ref().expect("the device was aged").content.clone();
-        let (base, start) = (Sum::of_base(base_of(workload)), self.options.size_bytes / PAGE_SIZE as u64);
-        let image = Walker::new(content.clone(), base, &log, &geometry);
-        let region = Walker::new(content, base, &log, &geometry);
-        let mut walkers = Walkers { image, region, start };
-        let pages = Pages { written: written_pages(&run.events), all: geometry.pages };
-        let (mut place, mut passed) = (Place::default(), 0);
-        for capture in run.captured {
-            while passed < capture.event {
-                walkers.pass(&run.events[passed]);
-                place.pass(passed, &run.events[passed], &run.history);
-                passed += 1;
+        let mut along = Along::new(run, base_of(workload), self.image_pages(), &log);
+        for looked in states {
+            if self.is_done() {
+                break;
             }
-            for chance in chances.clone() {
-                let cut = DeviceCut { point: capture.point, chance };
-                let (judge, log, base) = (&judge, &log, base_of(workload));
-                let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new(), run: None };
-                self.count_judgement();
-                self.ledger().judged_inside_device += 1;
-                let breach = match self.power_up(&capture, chance, &pages) {
-                    Ok(found) => self.judge_content(&walkers, (&walk, place), &capture, found)?,
-                    Err(what) => Some(broken_device(what)),
-                };
-                if let Some(breach) = breach {
-                    self.note(workload, &StateId::Device { cut, then: Vec::new() }, breach);
-                }
-                if self.is_done() {
-                    return Ok(());
-                }
-            }
+            along.pass_to(looked.event);
+            self.enter_cut((&judge, workload), &along, looked)?;
         }
         Ok(())
+    }
+
+    fn image_pages(&self) -> u64 {
+        self.options.size_bytes / PAGE_SIZE as u64
     }
 
     /// Loses the power and gets it back; gives what is then on the pages.
@@ -301,89 +238,106 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(PoweredUp { content, cut_again })
     }
 
-    fn judge_content(
+    fn look_at_cut(
         &mut self,
-        walkers: &Walkers<'_>,
-        (walk, place): (&Walk<'_>, Place),
+        (judge, along): (&Judge<'_>, &Along<'_>),
+        capture: &Capture,
+        chance: u64,
+        pages: &Pages,
+    ) -> LookedInside {
+        let cut = DeviceCut { point: capture.point, chance };
+        let found = self.power_up(capture, chance, pages);
+        let outcome = found.and_then(|found| self.look_at_content((judge, along), capture, found));
+        LookedInside { cut, event: capture.event, outcome: outcome.map_err(broken_device) }
+    }
+
+    fn look_at_content(
+        &mut self,
+        (judge, along): (&Judge<'_>, &Along<'_>),
         capture: &Capture,
         PoweredUp { content, cut_again }: PoweredUp,
-    ) -> Result<Option<Breach>, CrashError> {
-        let mut content = match walkers.newer(content) {
-            Ok(content) => content,
-            Err(wrong) => {
-                let wrong: Vec<String> = wrong.iter().map(Lpn::to_string).collect();
-                return Ok(Some(broken_device(format!("{}: neither durable nor newer", wrong.join(", ")))));
-            }
-        };
+    ) -> Result<Survivor, String> {
+        let walkers = &along.walkers;
+        let mut content = walkers.newer(content).map_err(|wrong| {
+            let wrong: Vec<String> = wrong.iter().map(Lpn::to_string).collect();
+            format!("{}: neither durable nor newer", wrong.join(", "))
+        })?;
         if let Some(lpn) = walkers.region.halved_share(&content) {
-            let what = format!("a SHARE happened in part: {lpn} differs from the pairs beside it");
-            return Ok(Some(broken_device(what)));
+            return Err(format!("a SHARE happened in part: {lpn} differs from the pairs beside it"));
         }
         let region = content.split_off(&Lpn(walkers.start));
         let sum = walkers.image.sum_with(&content);
-        let image = walkers.image.image_with(content);
-        let outcome = self.recoverer.recover(image.clone(), sum, walkers.image.log());
-        let is_new = self.ledger().seen.insert(sum.all.wrapping_add(walkers.region.sum_with(&region).all));
+        let key = sum.all.wrapping_add(walkers.region.sum_with(&region).all);
+        let image = walkers.image.image_with(content.clone());
+        let outcome = self.recoverer.recover(image, sum, walkers.image.log());
+        let breach = judge.judge(&outcome.found, along.place.happened);
+        let (collects, logs_map, replayed) = (capture.collects, capture.logs_map, outcome.replayed);
+        Ok(Survivor { content, sum, key, replayed, collects, logs_map, cut_again, breach })
+    }
+
+    /// Counts a cut that was looked at, and goes on from it.
+    fn enter_cut(
+        &mut self,
+        (judge, workload): (&Judge<'_>, &Workload),
+        along: &Along<'_>,
+        looked: LookedInside,
+    ) -> Result<(), CrashError> {
+        let (cut, log, base) = (looked.cut, along.walkers.image.log(), base_of(workload));
+        let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new(), run: None };
+        self.count_judgement();
+        self.ledger().judged_inside_device += 1;
+        let breach = match looked.outcome {
+            Ok(survivor) => self.enter_survivor(&walk, along, survivor)?,
+            Err(breach) => Some(breach),
+        };
+        if let Some(breach) = breach {
+            self.note(workload, &StateId::Device { cut, then: Vec::new() }, breach);
+        }
+        Ok(())
+    }
+
+    fn enter_survivor(
+        &mut self,
+        walk: &Walk<'_>,
+        along: &Along<'_>,
+        survivor: Survivor,
+    ) -> Result<Option<Breach>, CrashError> {
+        let image = || along.walkers.image.image_with(survivor.content.clone());
+        let is_new = self.ledger().seen.insert(survivor.key);
         if is_new {
-            let replayed = outcome.replayed.filter(|replayed| replayed.transactions > 0);
-            let report = &mut self.ledger().report;
-            report.states += 1;
-            let kinds = &mut report.states_by_kind;
-            kinds.inside_device += 1;
-            kinds.inside_share += u64::from(walkers.region.has_share_under_way());
-            kinds.inside_map_log += u64::from(capture.logs_map);
-            kinds.inside_collection += u64::from(capture.collects);
-            kinds.inside_device_recovery += u64::from(cut_again > 0);
-            kinds.log_not_empty += u64::from(replayed.is_some());
-            kinds.log_wrapped += u64::from(walkers.image.has_wrapped);
-            kinds.forced_checkpoint += u64::from(place.has_forced);
-            kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
-            if let Some(breach) = self.stranger_finding_now_and_then(&outcome.image)? {
-                return Ok(Some(breach));
+            self.count_inside(along, &survivor);
+            if self.is_stranger_asked() {
+                let recovered = self.recoverer.recover(image(), survivor.sum, walk.log).image;
+                if let Some(breach) = self.stranger_finding(&recovered)? {
+                    return Ok(Some(breach));
+                }
             }
         }
-        if self.wants_nested(walk, 0, outcome.replayed.is_some(), is_new) {
-            self.cut_recovery(walk, (image, sum), place)?;
+        if self.wants_nested(walk, 0, survivor.replayed.is_some(), is_new) {
+            self.cut_recovery(walk, (image(), survivor.sum), along.place)?;
         }
-        Ok(walk.judge.judge(&outcome.found, place.happened))
+        Ok(survivor.breach)
+    }
+
+    fn count_inside(&mut self, along: &Along<'_>, survivor: &Survivor) {
+        let replayed = survivor.replayed.filter(|replayed| replayed.transactions > 0);
+        let report = &mut self.ledger().report;
+        report.states += 1;
+        let kinds = &mut report.states_by_kind;
+        kinds.inside_device += 1;
+        kinds.inside_share += u64::from(along.walkers.region.has_share_under_way());
+        kinds.inside_map_log += u64::from(survivor.logs_map);
+        kinds.inside_collection += u64::from(survivor.collects);
+        kinds.inside_device_recovery += u64::from(survivor.cut_again > 0);
+        kinds.log_not_empty += u64::from(replayed.is_some());
+        kinds.log_wrapped += u64::from(along.walkers.image.has_wrapped);
+        kinds.forced_checkpoint += u64::from(along.place.has_forced);
+        kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
     }
 }
 
 fn broken_device(what: String) -> Breach {
     Breach { promise: Promise::Device, what, difference: Vec::new() }
-}
-
-/// Writes an image to a device, durably, and ages the region behind it; gives the device back with its time and
-/// content.
-fn load(
-    device: Box<dyn PowerCut>,
-    image: &Image,
-    region: Region,
-    mut chance: Choices,
-) -> Result<(Box<dyn PowerCut>, Nanos, Image), CrashError> {
-    let watch = Watch::new(device, Nanos::ZERO, Wanted::default(), &Rc::default());
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(Watched::new(&watch));
-    let mut content = Image::new(region.device_pages());
-    image.written().filter(|(lpn, _)| lpn.0 < image.pages()).for_each(|(lpn, page)| content.set(lpn, page.clone()));
-    let work = async move {
-        let most = u64::from(port.geometry().transfer_pages_max);
-        for start in (0..region.start).step_by(most as usize) {
-            let end = region.start.min(start + most);
-            let pages = (start..end).map(|lpn| content.page(Lpn(lpn)).clone()).collect();
-            port.request(Request::write(Lpn(start), pages, Cause::Metadata)).await?;
-        }
-        region.age(&port, &mut content, &mut chance).await?;
-        let now = port.runtime().now();
-        port.unplug();
-        Ok::<_, DeviceError>((now, content))
-    };
-    let outcome = executor.block_on(work).map_err(|halt| CrashError::Halted { what: "loading".into(), halt })?;
-    drop(executor);
-    let loaded = outcome.map_err(|error| CrashError::FileSystem { what: "loading".into(), error: error.into() });
-    let (now, content) = loaded?;
-    let watch = Rc::into_inner(watch).expect("the port is unplugged and the run is over");
-    Ok((watch.into_inner().device, now, content))
 }
 
 /// The internal point at which the warm-up, `warm_up` happenings, was over.
@@ -394,7 +348,7 @@ fn first_point(trail: &[(usize, u64)], events: &[RecordedEvent], warm_up: usize)
 }
 
 /// `count` points from `first` to `last`, evenly.
-fn spread(first: u64, last: u64, count: u64) -> VecDeque<u64> {
+fn spread((first, last): (u64, u64), count: u64) -> VecDeque<u64> {
     let all = last - first;
     let count = count.min(all);
     (0..count).map(|index| first + 1 + index * all / count.max(1)).collect()

@@ -56,3 +56,10 @@ pub enum CrashError {
         reason: String,
     },
 }
+
+impl CrashError {
+    /// A state was named that a run does not have.
+    pub(crate) fn no_such_state(state: &str) -> CrashError {
+        CrashError::State { text: state.into(), reason: "there is no such state in this run".into() }
+    }
+}

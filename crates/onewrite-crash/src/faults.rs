@@ -16,9 +16,10 @@ use onewrite_block::{Choices, Executor, Image, PAGE_SIZE};
 use onewrite_fs::{Allocation, AttributeChanges, FileSystem, FileView, FsError, FsResult, NewNode};
 
 use crate::action::Workload;
+use crate::ahead::{Ahead, LookedFaults};
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
-use crate::explore::{Explorer, base_of};
+use crate::explorer::Explorer;
 use crate::history::{History, Operation};
 use crate::judge::{Breach, Judge, Promise};
 use crate::model::{NewKind, NodeId, Step, Tree};
@@ -28,6 +29,7 @@ use crate::run::prepare;
 use crate::state_id::{FaultId, StateId};
 use crate::states::Sum;
 use crate::subject::{Purpose, Subject};
+use crate::walk::base_of;
 
 /// The file that takes what room there is.
 const FILLER: &str = "filler";
@@ -41,14 +43,6 @@ struct Full {
     tree: Tree,
     /// Bytes of the file that fills it, which is not in `tree` with its size.
     size: u64,
-}
-
-/// What was looked at before the ledger was here.
-pub(crate) enum LookedFaults {
-    /// A workload begins.
-    Begin,
-    /// Faults that are entered together, each with what it broke.
-    Group(Vec<(FaultId, Option<Breach>)>),
 }
 
 /// What came of one run with a fault.
@@ -79,34 +73,37 @@ impl<S: Subject> Explorer<'_, S> {
             let group = [FaultId::Request(request), FaultId::From(request), FaultId::FullFrom(request)];
             let looked = group.map(|fault| self.one_fault(workload, (&start.0, &start.1), fault));
             self.fault_backlog.push(LookedFaults::Group(looked.into()));
-            if self.enter_faults(workload, false) {
+            if self.enter_backlog(workload) {
                 return Ok(());
             }
         }
         self.explore_want_of_room(workload, start, every)?;
-        self.enter_faults(workload, true);
+        if self.ledger.is_none() {
+            self.ahead = Ahead::Faults(std::mem::take(&mut self.fault_backlog));
+        }
         Ok(())
     }
 
-    /// Enters the faults that were looked at, as soon as the ledger is here; waits for it after the last one. Gives
-    /// whether that is enough.
-    fn enter_faults(&mut self, workload: &Workload, is_last: bool) -> bool {
-        if self.is_done() || is_last && !self.take_turn() {
-            return true;
+    /// Enters what was looked at, if the ledger is here or comes; gives whether that is enough.
+    fn enter_backlog(&mut self, workload: &Workload) -> bool {
+        if self.ledger.is_some() || self.has_turn_come() {
+            let backlog = std::mem::take(&mut self.fault_backlog);
+            self.enter_faults(workload, backlog);
         }
-        if self.ledger.is_none() {
-            return false;
-        }
-        for looked in std::mem::take(&mut self.fault_backlog) {
+        self.is_done()
+    }
+
+    /// Enters faults that were looked at, until there are enough.
+    pub(crate) fn enter_faults(&mut self, workload: &Workload, looked: Vec<LookedFaults>) {
+        for looked in looked {
+            if self.is_done() {
+                return;
+            }
             match looked {
                 LookedFaults::Begin => self.ledger().report.workloads += 1,
                 LookedFaults::Group(group) => group.into_iter().for_each(|fault| self.enter_fault(workload, fault)),
             }
-            if self.is_done() {
-                return true;
-            }
         }
-        false
     }
 
     fn enter_fault(&mut self, workload: &Workload, (id, breach): (FaultId, Option<Breach>)) {
@@ -134,7 +131,7 @@ impl<S: Subject> Explorer<'_, S> {
                 self.fault_backlog.push(LookedFaults::Group(vec![looked]));
             }
         }
-        self.enter_faults(workload, true);
+        self.enter_backlog(workload);
         Ok(())
     }
 
@@ -164,7 +161,7 @@ impl<S: Subject> Explorer<'_, S> {
         for blocks in (0..ROOM_MAX).step_by(every.max(1) as usize) {
             let (looked, were_too_few) = self.one_room(workload, &full, blocks)?;
             self.fault_backlog.push(LookedFaults::Group(vec![looked]));
-            if self.enter_faults(workload, false) || !were_too_few {
+            if self.enter_backlog(workload) || !were_too_few {
                 break;
             }
         }

@@ -19,22 +19,30 @@
 //! It knows requests, promises and power cuts, no device; and a file system by the [`Subject`] trait alone.
 
 mod action;
+mod aged;
+mod ahead;
+mod background;
 mod crash;
 mod cut;
 mod disk;
+mod enter;
 mod error;
 mod explore;
+mod explorer;
 mod faults;
 mod hash;
 mod history;
+mod in_line;
 mod judge;
 mod ledger;
 mod logged;
+mod look;
 mod minimise;
 mod model;
-mod neighbour;
 mod nested;
+mod one;
 mod options;
+mod plan;
 mod player;
 mod recovery;
 mod report;
@@ -44,21 +52,25 @@ mod sizes;
 mod state_id;
 mod states;
 mod subject;
+mod survivors;
 mod trace;
 mod turns;
+mod walk;
 mod watched;
 mod workload;
 mod write_log;
 
 pub use action::{Action, AttributeChange, Blocks, Workload};
-pub use crash::{CrashPlan, Stage, crash, replay};
-pub use cut::{DeviceCuts, MakeDevice};
+pub use crash::{crash, replay};
+pub use cut::DeviceCuts;
 pub use error::CrashError;
-pub use explore::{Explorer, explore};
+pub use explore::explore;
+pub use explorer::Explorer;
 pub use judge::Promise;
 pub use logged::record;
 pub use minimise::minimise;
 pub use options::ExploreOptions;
+pub use plan::{CrashPlan, MakeDevice, Stage};
 pub use report::{Report, StatesByKind, Violation};
 pub use subject::{
     Alter, Altered, Ext4Subject, Flag, Keeps, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject,

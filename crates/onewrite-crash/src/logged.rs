@@ -6,7 +6,7 @@ use onewrite_block::Image;
 
 use crate::action::Workload;
 use crate::error::CrashError;
-use crate::explore::Explorer;
+use crate::explorer::Explorer;
 use crate::history::History;
 use crate::model::Tree;
 use crate::options::ExploreOptions;

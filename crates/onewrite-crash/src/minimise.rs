@@ -5,11 +5,11 @@
 //! and bounded, so what comes out is small, not smallest.
 
 use crate::action::{Action, Workload};
-use crate::crash::CrashPlan;
-use crate::cut::{DeviceCuts, MakeDevice};
+use crate::cut::DeviceCuts;
 use crate::error::CrashError;
-use crate::explore::Explorer;
+use crate::explorer::Explorer;
 use crate::options::ExploreOptions;
+use crate::plan::{CrashPlan, MakeDevice};
 use crate::report::Violation;
 use crate::state_id::StateId;
 use crate::subject::Subject;

@@ -10,11 +10,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use onewrite_block::layer::Recording;
+use onewrite_block::layer::{RecordedEvent, Recording};
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Lpn, Nanos, NextEvent, Page, PowerCut,
+    Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Image, Lpn, Nanos, NextEvent, Page, PowerCut,
     Request, Token,
 };
+
+use crate::history::History;
 
 /// How far ahead one looks for what a device has under way by itself.
 const SOON: Nanos = Nanos::from_millis(3);
@@ -30,6 +32,20 @@ pub(crate) struct Capture {
     pub(crate) collects: bool,
     /// Without the cut, a record of the map would have been programmed soon.
     pub(crate) logs_map: bool,
+}
+
+/// A workload that ran on the device, with copies at the wanted points.
+pub(crate) struct DeviceRun {
+    /// What the device held before.
+    pub(crate) content: Image,
+    pub(crate) geometry: Geometry,
+    pub(crate) events: Vec<RecordedEvent>,
+    pub(crate) history: History,
+    pub(crate) captured: Vec<Capture>,
+    /// Internal points after each advance of the clock.
+    pub(crate) advances: Vec<u64>,
+    /// First and last internal point at which it is cut.
+    pub(crate) points: (u64, u64),
 }
 
 /// What is to be taken of a device.

@@ -1,4 +1,4 @@
-//! Neighbour: somebody else on the same emulated device, behind the image, as on another partition.
+//! Background: a load on the same emulated device, behind the image, as on another partition.
 //!
 //! A device that holds nothing but a small image never collects garbage, and no file system here uses SHARE yet. So the
 //! region behind the image is aged until the device moves pages, and while the workload runs four tasks write, trim,

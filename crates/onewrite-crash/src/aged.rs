@@ -1,0 +1,80 @@
+//! Aged: an emulated device that holds what a workload begins with, used until it collects garbage.
+
+use onewrite_block::{Cause, Choices, DeviceError, Executor, Image, Lpn, Nanos, PowerCut, Request};
+
+use std::rc::Rc;
+
+use crate::action::Workload;
+use crate::background::Region;
+use crate::error::CrashError;
+use crate::model::Tree;
+use crate::options::ExploreOptions;
+use crate::plan::MakeDevice;
+use crate::run::prepare;
+use crate::subject::Subject;
+use crate::walk::base_of;
+use crate::watched::{Wanted, Watch, Watched};
+
+/// A device that holds what a workload begins with, and the region of the background load, aged.
+pub(crate) struct Aged {
+    /// Of which setup.
+    pub(crate) base: u64,
+    pub(crate) device: Box<dyn PowerCut>,
+    /// The device's time.
+    pub(crate) now: Nanos,
+    pub(crate) content: Image,
+    pub(crate) tree: Tree,
+}
+
+impl Aged {
+    /// The device that `workload` begins on.
+    ///
+    /// # Errors
+    /// If the workload's setup cannot be run.
+    pub(crate) fn new<S: Subject>(
+        subject: &Rc<S>,
+        workload: &Workload,
+        options: &ExploreOptions,
+        make: &MakeDevice<'_>,
+    ) -> Result<Aged, CrashError> {
+        let base = base_of(workload);
+        let (image, tree) = prepare(subject, workload, options)?;
+        let region = Region::behind(image.pages());
+        let chance = Choices::new(options.seed).stream("ageing", base);
+        let (device, now, content) = load(make(region.device_pages()), &image, region, chance)?;
+        Ok(Aged { base, device, now, content, tree })
+    }
+}
+
+/// Writes an image to a device, durably, and ages the region behind it; gives the device back with its time and
+/// content.
+fn load(
+    device: Box<dyn PowerCut>,
+    image: &Image,
+    region: Region,
+    mut chance: Choices,
+) -> Result<(Box<dyn PowerCut>, Nanos, Image), CrashError> {
+    let watch = Watch::new(device, Nanos::ZERO, Wanted::default(), &Rc::default());
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Watched::new(&watch));
+    let mut content = Image::new(region.device_pages());
+    image.written().filter(|(lpn, _)| lpn.0 < image.pages()).for_each(|(lpn, page)| content.set(lpn, page.clone()));
+    let work = async move {
+        let most = u64::from(port.geometry().transfer_pages_max);
+        for start in (0..region.start).step_by(most as usize) {
+            let end = region.start.min(start + most);
+            let pages = (start..end).map(|lpn| content.page(Lpn(lpn)).clone()).collect();
+            port.request(Request::write(Lpn(start), pages, Cause::Metadata)).await?;
+        }
+        region.age(&port, &mut content, &mut chance).await?;
+        let now = port.runtime().now();
+        port.unplug();
+        Ok::<_, DeviceError>((now, content))
+    };
+    let outcome = executor.block_on(work).map_err(|halt| CrashError::Halted { what: "loading".into(), halt })?;
+    drop(executor);
+    let loaded = outcome.map_err(|error| CrashError::FileSystem { what: "loading".into(), error: error.into() });
+    let (now, content) = loaded?;
+    let watch = Rc::into_inner(watch).expect("the port is unplugged and the run is over");
+    Ok((watch.into_inner().device, now, content))
+}

@@ -1,0 +1,146 @@
+//! Explorer: what one explorer has, and the ledger, if it is here.
+//!
+//! What an explorer does stands by its parts: `explore` walks along a run, `look` recovers and judges, `enter` counts,
+//! `cut` goes inside a device, `faults` does without a cut, `one` takes a workload through all of that, `in_line`
+//! waits for its turn.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use crate::aged::Aged;
+use crate::ahead::{Ahead, Line, Looked, LookedFaults};
+use crate::ledger::Ledger;
+use crate::options::ExploreOptions;
+use crate::plan::Stage;
+use crate::recovery::{Found, Recoverer};
+use crate::report::Report;
+use crate::state_id::Cut;
+use crate::subject::{Replayed, Subject};
+
+/// Judgements between two reports of progress.
+const WATCH_EVERY: u64 = 16;
+
+/// Explores workload after workload and counts.
+pub struct Explorer<'a, S: Subject> {
+    pub(crate) subject: Rc<S>,
+    pub(crate) options: &'a ExploreOptions,
+    pub(crate) recoverer: Recoverer<'a, S>,
+    /// What states hold, and what was replayed to see it.
+    pub(crate) verdicts: FxHashMap<u64, (Rc<Found>, Option<Replayed>)>,
+    /// `None` while another explorer has it.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// Where the ledger comes from, if several explorers share it.
+    pub(crate) line: Option<Line<'a>>,
+    /// Number of the present workload: when its turn is.
+    pub(crate) number: u64,
+    /// States of the present workload that were looked at without the ledger.
+    pub(crate) backlog: Vec<Looked>,
+    /// Faults that were looked at without it.
+    pub(crate) fault_backlog: Vec<LookedFaults>,
+    /// The present workload, once all of it was looked at without it.
+    pub(crate) ahead: Ahead,
+    /// Faults that were tried.
+    pub(crate) faults_tried: u64,
+    /// Of so many states in all, a share is left for cuts inside the device.
+    pub(crate) shared_with_device: Option<u64>,
+    /// Only this state is judged, if one is named.
+    pub(crate) only: Option<Vec<Cut>>,
+    /// It was judged.
+    pub(crate) has_met_only: bool,
+    /// The emulated device that workloads begin on.
+    pub(crate) aged: Option<Aged>,
+    /// Told now and then how far the exploration is.
+    pub(crate) watch: Option<&'a dyn Fn(Stage)>,
+}
+
+impl<'a, S: Subject> Explorer<'a, S> {
+    /// An explorer that has seen nothing, with a ledger of its own.
+    pub fn new(subject: S, options: &'a ExploreOptions) -> Explorer<'a, S> {
+        Explorer::with(subject, options, Some(Box::new(Ledger::new(options))), None)
+    }
+
+    /// One of several explorers that share a ledger.
+    pub(crate) fn in_line(subject: S, line: Line<'a>) -> Explorer<'a, S> {
+        Explorer::with(subject, line.plan.options, None, Some(line))
+    }
+
+    fn with(
+        subject: S,
+        options: &'a ExploreOptions,
+        ledger: Option<Box<Ledger>>,
+        line: Option<Line<'a>>,
+    ) -> Explorer<'a, S> {
+        let subject = Rc::new(subject);
+        Explorer {
+            recoverer: Recoverer::new(&subject, options),
+            subject,
+            options,
+            verdicts: FxHashMap::default(),
+            ledger,
+            line,
+            number: 0,
+            backlog: Vec::new(),
+            fault_backlog: Vec::new(),
+            ahead: Ahead::Nothing,
+            faults_tried: 0,
+            shared_with_device: None,
+            only: None,
+            has_met_only: false,
+            aged: None,
+            watch: None,
+        }
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> &Report {
+        &self.ledger.as_ref().expect("the ledger is here").report
+    }
+
+    /// What was found.
+    pub fn into_report(self) -> Report {
+        self.ledger.expect("the ledger is here").report
+    }
+
+    /// The ledger.
+    ///
+    /// # Panics
+    /// If another explorer has it.
+    pub(crate) fn ledger(&mut self) -> &mut Ledger {
+        self.ledger.as_mut().expect("the ledger is here")
+    }
+
+    /// A state, or a fault, is judged.
+    pub(crate) fn count_judgement(&mut self) {
+        self.ledger().report.judged += 1;
+        if self.report().judged.is_multiple_of(WATCH_EVERY) {
+            self.tell();
+        }
+    }
+
+    /// Tells how far the exploration is.
+    pub(crate) fn tell(&self) {
+        let Report { states, judged, .. } = *self.report();
+        if let Some(line) = &self.line {
+            line.turns.note_states(states);
+        }
+        self.tell_stage(Stage::Judging { states, judged });
+    }
+
+    /// Tells what the exploration is at, if this explorer leads it.
+    pub(crate) fn tell_stage(&self, stage: Stage) {
+        if self.ledger.is_some()
+            && let Some(watch) = self.watch
+        {
+            watch(stage);
+        }
+    }
+
+    /// Whether as many states or violations were found as were asked for.
+    pub fn is_done(&self) -> bool {
+        match (&self.ledger, &self.line) {
+            (Some(ledger), _) => ledger.is_done(),
+            (None, line) => line.as_ref().is_none_or(|line| line.turns.is_over()),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Look: one state, recovered and judged. It needs nothing but the state, so an explorer looks at any time.
+
+use std::rc::Rc;
+
+use crate::ahead::Looked;
+use crate::explorer::Explorer;
+use crate::states::{Choice, Walker};
+use crate::subject::Subject;
+use crate::walk::{Place, Walk};
+
+/// States whose verdict is remembered; then memory starts anew.
+const VERDICTS_MAX: usize = 200_000;
+
+impl<S: Subject> Explorer<'_, S> {
+    /// Recovers a state and judges it.
+    pub(crate) fn look(
+        &mut self,
+        walk: &Walk<'_>,
+        walker: &Walker<'_>,
+        place: Place,
+        (choice, is_small): (Choice, bool),
+    ) -> Looked {
+        let sum = walker.sum_of(&choice);
+        let key = sum.all;
+        let remembered = self.verdicts.get(&key).filter(|_| self.only.is_none()).cloned();
+        let (found, replayed) = remembered.unwrap_or_else(|| {
+            let outcome = self.recoverer.recover(walker.image_of(&choice), sum, walk.log);
+            if self.verdicts.len() >= VERDICTS_MAX {
+                self.verdicts.clear();
+            }
+            self.verdicts.insert(key, (Rc::clone(&outcome.found), outcome.replayed));
+            (outcome.found, outcome.replayed)
+        });
+        Looked {
+            place,
+            key,
+            replayed,
+            is_small,
+            tears_share: walker.tears_share(&choice),
+            tears_commit: walker.tears_commit(&choice),
+            has_wrapped: walker.has_wrapped,
+            breach: walk.judge.judge(&found, place.happened),
+            choice,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! One: a workload from beginning to end, at the door of the disk and inside the device, with the ledger or ahead of it.
+
+use crate::action::Workload;
+use crate::ahead::Ahead;
+use crate::cut::DeviceCuts;
+use crate::error::CrashError;
+use crate::explorer::Explorer;
+use crate::ledger::Ledger;
+use crate::plan::{CrashPlan, DEVICE_SHARE, MakeDevice};
+use crate::subject::Subject;
+
+/// Chances at each internal point: one with recovery cut, one without.
+const CHANCES: u64 = 2;
+/// Internal points that are worth two runs of a workload on a device.
+const POINTS_MIN: u64 = 8;
+/// Internal points of one run at most: as many copies of the device are held at once, a megabyte each.
+const POINTS_MAX: u64 = 300;
+
+impl<S: Subject> Explorer<'_, S> {
+    /// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what
+    /// survives. Without the ledger, and if it does not come meanwhile, what was looked at is in
+    /// [`Explorer::ahead`] afterwards, for [`Explorer::enter_one`].
+    ///
+    /// # Errors
+    /// If the workload cannot be run at all.
+    pub(crate) fn one_workload(&mut self, workload: &Workload, plan: CrashPlan<'_>) -> Result<(), CrashError> {
+        match (plan.faults, plan.device) {
+            (true, _) => self.explore_faults(workload, 1),
+            (false, None) => self.explore(workload),
+            (false, Some(make)) if self.subject.promises().pads => self.only_inside(workload, make, plan),
+            (false, Some(make)) => {
+                self.shared_with_device = Some(plan.options.states_max);
+                self.explore(workload)?;
+                if self.ledger.is_some() { self.inside(workload, make, plan) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Enters what was looked at ahead, and does what could not be done without the ledger.
+    ///
+    /// # Errors
+    /// If the workload cannot be run at all.
+    pub(crate) fn enter_one(
+        &mut self,
+        workload: &Workload,
+        plan: CrashPlan<'_>,
+        ahead: Ahead,
+    ) -> Result<(), CrashError> {
+        match ahead {
+            Ahead::Nothing => self.one_workload(workload, plan),
+            Ahead::Door(run, states) => {
+                self.enter_run(workload, &run, states)?;
+                plan.device.map_or(Ok(()), |make| self.inside(workload, make, plan))
+            }
+            Ahead::Inside { points, run, states } if points == self.points_of_all(plan) => {
+                self.ledger().report.workloads += 1;
+                self.enter_inside(workload, &run, states)
+            }
+            Ahead::Inside { .. } => self.one_workload(workload, plan),
+            Ahead::Faults(faults) => {
+                self.enter_faults(workload, faults);
+                Ok(())
+            }
+        }
+    }
+
+    /// Cuts inside the device alone; without the ledger at as many points as are likely.
+    fn only_inside(
+        &mut self,
+        workload: &Workload,
+        make: &MakeDevice<'_>,
+        plan: CrashPlan<'_>,
+    ) -> Result<(), CrashError> {
+        let cuts = DeviceCuts { points: self.points_of_all(plan), chances: CHANCES, only: None };
+        if self.ledger.is_none() {
+            return self.look_inside(make, workload, &cuts);
+        }
+        self.ledger().report.workloads += 1;
+        self.explore_device(make, workload, &cuts)
+    }
+
+    /// Internal points to cut at if all cuts are inside the device; without the ledger as far as is known.
+    fn points_of_all(&self, plan: CrashPlan<'_>) -> u64 {
+        let known = self.line.as_ref().map_or(0, |line| line.turns.states());
+        let states = self.ledger.as_ref().map_or(known, |ledger| ledger.report.states);
+        plan.options.states_max.saturating_sub(states).clamp(POINTS_MIN, POINTS_MAX)
+    }
+
+    /// The share of cuts inside the device after those at its door.
+    fn inside(&mut self, workload: &Workload, make: &MakeDevice<'_>, plan: CrashPlan<'_>) -> Result<(), CrashError> {
+        let points = points_inside(self.ledger(), plan.options.states_max);
+        if points == 0 {
+            return Ok(());
+        }
+        self.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None })
+    }
+}
+
+/// Internal points to cut at after the states at the door, if it is worth it; of `most` states in all.
+fn points_inside(ledger: &mut Ledger, most: u64) -> u64 {
+    let is_full = ledger.is_done();
+    ledger.states_max = most;
+    let report = &ledger.report;
+    let due = (report.judged / DEVICE_SHARE).saturating_sub(ledger.judged_inside_device) / CHANCES;
+    let missing = if is_full { most - report.states.min(most) } else { 0 };
+    let is_first = ledger.judged_inside_device == 0;
+    let points = due.max(missing).max(if is_first { POINTS_MIN } else { 0 }).min(POINTS_MAX);
+    if ledger.is_done() || !is_full && points < POINTS_MIN { 0 } else { points }
+}

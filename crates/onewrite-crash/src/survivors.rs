@@ -1,0 +1,105 @@
+//! Survivors: what a run did to the two parts of a device, image and background region, and what of it a cut may leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use onewrite_block::layer::RecordedEvent;
+use onewrite_block::{Lpn, Operation, Page};
+use rustc_hash::FxHashSet;
+
+use crate::states::{Sum, Walker};
+use crate::walk::Place;
+use crate::watched::DeviceRun;
+
+/// A walk along a run on a device.
+pub(crate) struct Along<'w> {
+    run: &'w DeviceRun,
+    pub(crate) walkers: Walkers<'w>,
+    pub(crate) place: Place,
+    passed: usize,
+}
+
+impl<'w> Along<'w> {
+    /// At the beginning of `run`, on an image of `pages` pages.
+    pub(crate) fn new(run: &'w DeviceRun, base: u64, pages: u64, log: &'w FxHashSet<Lpn>) -> Along<'w> {
+        let walker = || Walker::new(run.content.clone(), Sum::of_base(base), log, &run.geometry);
+        let walkers = Walkers { image: walker(), region: walker(), start: pages };
+        Along { run, walkers, place: Place::default(), passed: 0 }
+    }
+
+    /// Goes on until `event` events were passed.
+    pub(crate) fn pass_to(&mut self, event: usize) {
+        while self.passed < event {
+            self.walkers.pass(&self.run.events[self.passed]);
+            self.place.pass(self.passed, &self.run.events[self.passed], &self.run.history);
+            self.passed += 1;
+        }
+    }
+}
+
+/// What a run did to the pages before and behind the end of the image.
+pub(crate) struct Walkers<'w> {
+    pub(crate) image: Walker<'w>,
+    pub(crate) region: Walker<'w>,
+    /// First page of the region.
+    pub(crate) start: u64,
+}
+
+impl Walkers<'_> {
+    fn pass(&mut self, event: &RecordedEvent) {
+        match (event, first_page(event)) {
+            (_, Some(first)) if first >= self.start => self.region.pass(event),
+            (_, Some(_)) => self.image.pass(event),
+            _ => self.region.pass(event) + self.image.pass(event),
+        };
+    }
+
+    /// What differs from the last durable content, each page with its hash.
+    ///
+    /// # Errors
+    /// The pages that hold neither that nor anything newer.
+    pub(crate) fn newer(&self, content: BTreeMap<Lpn, Page>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
+        let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
+        let (image, region) = (self.image.pending_pages(), self.region.pending_pages());
+        for (lpn, page) in content {
+            let (walker, pending) = if lpn.0 < self.start { (&self.image, &image) } else { (&self.region, &region) };
+            match walker.newer(pending, lpn, &page) {
+                Ok(None) => (),
+                Ok(Some(hash)) => drop(newer.insert(lpn, (page, hash))),
+                Err(()) => wrong.push(lpn),
+            }
+        }
+        if wrong.is_empty() { Ok(newer) } else { Err(wrong) }
+    }
+}
+
+/// The first page that a request changes; `None` for a FLUSH and what is no submission.
+fn first_page(event: &RecordedEvent) -> Option<u64> {
+    let RecordedEvent::Submitted(_, request) = event else { return None };
+    match &request.operation {
+        Operation::Write { start, .. } | Operation::Trim { start, .. } => Some(start.0),
+        Operation::Share(pairs) => pairs.first().map(|pair| pair.target.0),
+        Operation::Read { .. } | Operation::Flush => None,
+    }
+}
+
+/// The pages that a run wrote, and all of the device.
+pub(crate) struct Pages {
+    pub(crate) written: Vec<Lpn>,
+    pub(crate) all: u64,
+}
+
+pub(crate) fn written_pages(events: &[RecordedEvent]) -> Vec<Lpn> {
+    let mut pages = BTreeSet::new();
+    for event in events {
+        let RecordedEvent::Submitted(_, request) = event else { continue };
+        match &request.operation {
+            Operation::Write { start, pages: content, .. } => {
+                pages.extend((start.0..start.0 + content.len() as u64).map(Lpn));
+            }
+            Operation::Trim { start, count } => pages.extend((start.0..start.0 + count).map(Lpn)),
+            Operation::Share(pairs) => pages.extend(pairs.iter().map(|pair| pair.target)),
+            Operation::Read { .. } | Operation::Flush => (),
+        }
+    }
+    pages.into_iter().collect()
+}

@@ -1,0 +1,62 @@
+//! Walk: along the recording of a run, or of a recovery, and where on it one is.
+
+use onewrite_block::Lpn;
+use onewrite_block::layer::RecordedEvent;
+use rustc_hash::FxHashSet;
+
+use crate::action::Workload;
+use crate::hash::bytes_hash;
+use crate::history::{Happening, History, Syncs};
+use crate::judge::Judge;
+use crate::run::Run;
+use crate::state_id::{Cut, DeviceCut};
+
+/// What a walk along one recording needs to know.
+pub(crate) struct Walk<'w> {
+    pub(crate) judge: &'w Judge<'w>,
+    pub(crate) log: &'w FxHashSet<Lpn>,
+    /// Tells images of different setups apart.
+    pub(crate) base: u64,
+    pub(crate) workload: &'w Workload,
+    /// The cut inside a device that led here, before all others.
+    pub(crate) inside: Option<DeviceCut>,
+    /// The cuts at the door of a disk that led here: none in the run itself.
+    pub(crate) above: Vec<Cut>,
+    /// The run, if the walk is along it.
+    pub(crate) run: Option<&'w Run>,
+}
+
+impl Walk<'_> {
+    /// How many cuts led here.
+    pub(crate) fn depth(&self) -> usize {
+        self.above.len() + usize::from(self.inside.is_some())
+    }
+}
+
+/// A place of a walk.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    pub(crate) event: usize,
+    pub(crate) happened: usize,
+    pub(crate) has_forced: bool,
+}
+
+impl Place {
+    /// Goes past event number `event`; gives whether a sync ended with it.
+    pub(crate) fn pass(&mut self, event: usize, entry: &RecordedEvent, history: &History) -> bool {
+        self.event = event;
+        let RecordedEvent::Mark(mark) = entry else { return false };
+        self.happened = *mark as usize + 1;
+        self.has_forced = history.has_forced_checkpoint(self.happened);
+        match history.happenings[*mark as usize] {
+            Happening::End(operation) => history.operations[operation].syncs != Syncs::Nothing,
+            Happening::Begin(_) => false,
+        }
+    }
+}
+
+/// Tells images of different setups apart.
+pub(crate) fn base_of(workload: &Workload) -> u64 {
+    let setup: Vec<String> = workload.setup.iter().map(ToString::to_string).collect();
+    bytes_hash(setup.join(";").as_bytes())
+}
