@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::action::Workload;
 use crate::background::Region;
+use crate::capturing::{Capturing, CapturingDevice, Wanted};
 use crate::error::CrashError;
 use crate::model::Tree;
 use crate::options::ExploreOptions;
@@ -13,7 +14,6 @@ use crate::plan::MakeDevice;
 use crate::run::prepare;
 use crate::subject::Subject;
 use crate::walk::base_of;
-use crate::watched::{Wanted, Watch, Watched};
 
 /// A device that holds what a workload begins with, and the region of the background load, aged.
 pub(crate) struct Aged {
@@ -54,9 +54,9 @@ fn load(
     region: Region,
     mut chance: Choices,
 ) -> Result<(Box<dyn PowerCut>, Nanos, Image), CrashError> {
-    let watch = Watch::new(device, Nanos::ZERO, Wanted::default(), &Rc::default());
+    let watch = Capturing::new(device, Nanos::ZERO, Wanted::default(), &Rc::default());
     let executor = Executor::ideal();
-    let port = executor.runtime().attach(Watched::new(&watch));
+    let port = executor.runtime().attach(CapturingDevice::new(&watch));
     let mut content = Image::new(region.device_pages());
     image.written().filter(|(lpn, _)| lpn.0 < image.pages()).for_each(|(lpn, page)| content.set(lpn, page.clone()));
     let work = async move {

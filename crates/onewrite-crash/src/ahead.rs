@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use onewrite_block::{Lpn, Page};
 
 use crate::action::Workload;
+use crate::capturing::DeviceRun;
 use crate::error::CrashError;
 use crate::judge::Breach;
 use crate::plan::{CrashPlan, Stage};
@@ -17,8 +18,7 @@ use crate::state_id::{DeviceCut, FaultId};
 use crate::states::{Choice, Sum};
 use crate::subject::Replayed;
 use crate::turns::Turns;
-use crate::walk::Place;
-use crate::watched::DeviceRun;
+use crate::walk::WalkPosition;
 
 /// Workloads that wait for their turn, at most.
 const WAITING_MAX: usize = 32;
@@ -27,7 +27,7 @@ const STATES_MAX: u64 = 16_384;
 
 /// A state that was recovered and judged; whether it is new is for the ledger to say.
 pub(crate) struct Looked {
-    pub(crate) place: Place,
+    pub(crate) place: WalkPosition,
     pub(crate) choice: Choice,
     pub(crate) key: u64,
     /// What replaying the log did.

@@ -12,6 +12,8 @@ use onewrite_block::{
     Cause, Choices, DeviceError, DevicePort, Geometry, Image, Lpn, Nanos, Page, Pattern, Remap, Request, TrimRead,
 };
 
+/// Names the stream of chance; part of every seed's run, so it keeps the word that it began with.
+const STREAM: &str = "neighbour";
 /// Tasks side by side.
 const TASKS: u64 = 4;
 /// Writes while a device is aged, for each page of the region, at most.
@@ -67,12 +69,12 @@ impl Region {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;
             let (start, half) = (self.start + task * pages, pages / 2);
-            let mut tenant = Tenant { start, half, makes_durable, chance: chance.stream("neighbour", task) };
+            let mut load = LoadTask { start, half, makes_durable, chance: chance.stream(STREAM, task) };
             let port = port.clone();
             port.runtime().clone().spawn(async move {
                 // A request fails when the device fails; then the run's own requests tell of it.
-                while port.request(tenant.next(port.geometry())).await.is_ok() {
-                    let pause = Nanos(50_000 + tenant.chance.below(1_500_000));
+                while port.request(load.next(port.geometry())).await.is_ok() {
+                    let pause = Nanos(50_000 + load.chance.below(1_500_000));
                     port.runtime().sleep(pause).await;
                 }
             });
@@ -80,7 +82,7 @@ impl Region {
     }
 }
 
-struct Tenant {
+struct LoadTask {
     start: u64,
     /// Pages of either half.
     half: u64,
@@ -88,7 +90,7 @@ struct Tenant {
     chance: Choices,
 }
 
-impl Tenant {
+impl LoadTask {
     fn next(&mut self, geometry: &Geometry) -> Request {
         match self.chance.below(20) {
             0..10 => self.write(2 * self.half),

@@ -24,6 +24,7 @@ use crate::action::Workload;
 use crate::aged::Aged;
 use crate::ahead::{Ahead, LookedInside, Survivor};
 use crate::background::Region;
+use crate::capturing::{Capture, Capturing, CapturingDevice, DeviceRun, Wanted, read};
 use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::judge::{Breach, Judge, Promise};
@@ -35,7 +36,6 @@ use crate::states::log_pages;
 use crate::subject::{Purpose, Subject};
 use crate::survivors::{Along, Pages, written_pages};
 use crate::walk::{Walk, base_of};
-use crate::watched::{Capture, DeviceRun, Wanted, Watch, Watched, read};
 
 /// Every so-many-th state has all pages of the device looked at; of the others only those that the run wrote.
 const ALL_PAGES_EVERY: u64 = 8;
@@ -132,8 +132,8 @@ impl<S: Subject> Explorer<'_, S> {
     fn run_on_device(&self, workload: &Workload, wanted: Wanted) -> Result<DeviceRun, CrashError> {
         let aged = self.aged.as_ref().expect("the device was aged");
         let recording = Rc::new(RefCell::new(Recording::default()));
-        let watch = Watch::new(aged.device.fork(), aged.now, wanted, &recording);
-        let recorded = Box::new(Recorded::new(Watched::new(&watch), Rc::clone(&recording)));
+        let watch = Capturing::new(aged.device.fork(), aged.now, wanted, &recording);
+        let recorded = Box::new(Recorded::new(CapturingDevice::new(&watch), Rc::clone(&recording)));
         let executor = Executor::ideal();
         let port = executor.runtime().attach(self.subject.layer(recorded));
         let chance = Choices::new(self.options.seed).stream("beside", aged.base);

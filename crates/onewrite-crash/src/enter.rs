@@ -17,7 +17,7 @@ use crate::report::Violation;
 use crate::state_id::{Cut, StateId};
 use crate::states::{Choice, Sum, Walker};
 use crate::subject::Subject;
-use crate::walk::{Place, Walk};
+use crate::walk::{Walk, WalkPosition};
 
 impl<S: Subject> Explorer<'_, S> {
     /// Counts a state that was looked at, and goes on from it.
@@ -59,7 +59,13 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Cuts inside the recovery of a state.
-    fn nest(&mut self, walk: &Walk<'_>, state: (Image, Sum), place: Place, choice: &Choice) -> Result<(), CrashError> {
+    fn nest(
+        &mut self,
+        walk: &Walk<'_>,
+        state: (Image, Sum),
+        place: WalkPosition,
+        choice: &Choice,
+    ) -> Result<(), CrashError> {
         let mut above = walk.above.clone();
         above.push(Cut { event: place.event, choice: choice.clone() });
         self.cut_recovery(&Walk { above, ..*walk }, state, place)
@@ -70,14 +76,14 @@ impl<S: Subject> Explorer<'_, S> {
         &mut self,
         walk: &Walk<'_>,
         (image, sum): (Image, Sum),
-        place: Place,
+        place: WalkPosition,
     ) -> Result<(), CrashError> {
         let events = record_recovery(&self.subject, &image, self.options);
         let mut walker = Walker::new(image, sum, walk.log, &self.options.geometry);
         for (event, entry) in events.iter().enumerate() {
             let joined = walker.pass(entry);
             if joined > 0 {
-                self.states_at(walk, &walker, Place { event, ..place }, joined)?;
+                self.states_at(walk, &walker, WalkPosition { event, ..place }, joined)?;
             }
             if self.is_done() {
                 break;
@@ -131,7 +137,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(finding.map(|what| Breach { promise: Promise::Structure, what, difference: Vec::new() }))
     }
 
-    fn violate(&mut self, walk: &Walk<'_>, place: Place, choice: Choice, breach: Breach) {
+    fn violate(&mut self, walk: &Walk<'_>, place: WalkPosition, choice: Choice, breach: Breach) {
         let mut cuts = walk.above.clone();
         cuts.push(Cut { event: place.event, choice });
         let state = match walk.inside {

@@ -26,7 +26,7 @@ use crate::run::{Run, run};
 use crate::state_id::{Cut, StateId};
 use crate::states::{Choice, Sum, Walker, log_pages};
 use crate::subject::Subject;
-use crate::walk::{Place, Walk, base_of};
+use crate::walk::{Walk, WalkPosition, base_of};
 
 /// Explores `workload` on `subject`.
 ///
@@ -96,7 +96,7 @@ impl<S: Subject> Explorer<'_, S> {
         let base = base_of(workload);
         let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
-        let mut place = Place::default();
+        let mut place = WalkPosition::default();
         for (event, entry) in run.events.iter().enumerate() {
             if self.is_done() {
                 break;
@@ -148,7 +148,7 @@ impl<S: Subject> Explorer<'_, S> {
         &mut self,
         walk: &Walk<'_>,
         walker: &Walker<'_>,
-        place: Place,
+        place: WalkPosition,
         joined: usize,
     ) -> Result<(), CrashError> {
         if let Some(only) = &self.only {
@@ -171,14 +171,20 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    fn one_named(&mut self, walk: &Walk<'_>, walker: &Walker<'_>, place: Place, cut: Cut) -> Result<(), CrashError> {
+    fn one_named(
+        &mut self,
+        walk: &Walk<'_>,
+        walker: &Walker<'_>,
+        place: WalkPosition,
+        cut: Cut,
+    ) -> Result<(), CrashError> {
         if cut.choice.kept.iter().any(|unit| *unit >= walker.pending.len()) {
             return Ok(());
         }
         self.one(walk, walker, place, (cut.choice, true))
     }
 
-    fn choices(&self, walk: &Walk<'_>, walker: &Walker<'_>, place: Place, joined: usize) -> Vec<Choice> {
+    fn choices(&self, walk: &Walk<'_>, walker: &Walker<'_>, place: WalkPosition, joined: usize) -> Vec<Choice> {
         let count = walker.pending.len();
         let depth = walk.depth() as u64;
         let mut chance = Choices::new(self.options.seed ^ walk.base).stream("states", place.event as u64 ^ depth << 48);
@@ -200,7 +206,7 @@ impl<S: Subject> Explorer<'_, S> {
         &mut self,
         walk: &Walk<'_>,
         walker: &Walker<'_>,
-        place: Place,
+        place: WalkPosition,
         (choice, is_small): (Choice, bool),
     ) -> Result<(), CrashError> {
         let state = self.look(walk, walker, place, (choice, is_small));

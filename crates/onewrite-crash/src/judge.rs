@@ -26,7 +26,7 @@ use crate::history::{Happening, History, Operation, Syncs};
 use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
 use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
-use crate::sizes::{Place, Sizes};
+use crate::sizes::{Sizes, Surviving};
 use crate::states::SECTOR;
 use crate::subject::{Keeps, Promises};
 
@@ -64,7 +64,7 @@ struct Candidate {
 
 /// A content that a page was given.
 struct Version {
-    /// Place of its operation among the ended ones.
+    /// Surviving of its operation among the ended ones.
     order: usize,
     begin: usize,
     page: Page,
@@ -315,7 +315,7 @@ impl<'a> Judge<'a> {
         self.ended_count = ended_before;
     }
 
-    /// Place of the operation that was the last to change `node` in a transaction by a step that `is_asked` for.
+    /// Surviving of the operation that was the last to change `node` in a transaction by a step that `is_asked` for.
     fn last_change(
         &self,
         ended: &[usize],
@@ -432,7 +432,7 @@ impl<'a> Judge<'a> {
 
     fn is_possible_size(&self, candidate: &Candidate, node: NodeId, size: u64, happened: usize) -> bool {
         let synced = self.obligations[happened].of(node);
-        let place = Place { prefix: candidate.prefix, partial: &candidate.partial, synced, happened };
+        let place = Surviving { prefix: candidate.prefix, partial: &candidate.partial, synced, happened };
         self.sizes.allows(node, self.history.initial.size(node), size, &place)
     }
 

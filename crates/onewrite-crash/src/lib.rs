@@ -22,6 +22,7 @@ mod action;
 mod aged;
 mod ahead;
 mod background;
+mod capturing;
 mod crash;
 mod cut;
 mod disk;
@@ -56,7 +57,6 @@ mod survivors;
 mod trace;
 mod turns;
 mod walk;
-mod watched;
 mod workload;
 mod write_log;
 

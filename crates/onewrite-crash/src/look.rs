@@ -6,7 +6,7 @@ use crate::ahead::Looked;
 use crate::explorer::Explorer;
 use crate::states::{Choice, Walker};
 use crate::subject::Subject;
-use crate::walk::{Place, Walk};
+use crate::walk::{Walk, WalkPosition};
 
 /// States whose verdict is remembered; then memory starts anew.
 const VERDICTS_MAX: usize = 200_000;
@@ -17,7 +17,7 @@ impl<S: Subject> Explorer<'_, S> {
         &mut self,
         walk: &Walk<'_>,
         walker: &Walker<'_>,
-        place: Place,
+        place: WalkPosition,
         (choice, is_small): (Choice, bool),
     ) -> Looked {
         let sum = walker.sum_of(&choice);

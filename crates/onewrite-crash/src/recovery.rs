@@ -106,11 +106,11 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         };
         let medium = std::mem::replace(&mut *medium.borrow_mut(), Medium::empty());
         let key = home_sum(&before, &medium, sum, log);
-        let found = self.settle(&medium.image, key);
+        let found = self.found_on(&medium.image, key);
         Outcome { found, replayed, image: medium.image }
     }
 
-    fn settle(&mut self, image: &Image, key: u64) -> Rc<Found> {
+    fn found_on(&mut self, image: &Image, key: u64) -> Rc<Found> {
         if let Some(found) = self.remembered.get(&key) {
             return Rc::clone(found);
         }

@@ -13,7 +13,7 @@ use crate::model::NodeId;
 /// A change of a file's size.
 struct Change {
     operation: usize,
-    /// Place of its operation among the ended ones.
+    /// Surviving of its operation among the ended ones.
     order: usize,
     begin: usize,
     size: u64,
@@ -22,7 +22,7 @@ struct Change {
 }
 
 /// Where in the run a state is judged.
-pub(crate) struct Place<'a> {
+pub(crate) struct Surviving<'a> {
     /// Ended operations that are there.
     pub(crate) prefix: usize,
     /// Operations under way of which steps are there.
@@ -52,7 +52,7 @@ impl Sizes {
     }
 
     /// Whether `node`, of `initial` bytes when the run began, may have `size` bytes.
-    pub(crate) fn allows(&self, node: NodeId, initial: u64, size: u64, place: &Place<'_>) -> bool {
+    pub(crate) fn allows(&self, node: NodeId, initial: u64, size: u64, place: &Surviving<'_>) -> bool {
         let (mut least, mut most, mut is_given) = (initial, initial, size == initial);
         for change in self.changes.get(&node).map_or(&[][..], Vec::as_slice) {
             let is_there = change.order < place.prefix
@@ -84,8 +84,8 @@ mod tests {
         (sizes, node)
     }
 
-    fn place(prefix: usize, synced: usize) -> Place<'static> {
-        Place { prefix, partial: &[], synced, happened: 6 }
+    fn place(prefix: usize, synced: usize) -> Surviving<'static> {
+        Surviving { prefix, partial: &[], synced, happened: 6 }
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl<'a> Walker<'a> {
         for unit in std::mem::take(&mut self.pending) {
             let is_written = unit.progress == Progress::Completed && unit.durable_on_completion;
             if is_written || unit.covered_by.contains(&token) {
-                self.settle(&unit);
+                self.make_durable(&unit);
                 if unit.pages.iter().any(|(lpn, ..)| kept.contains(lpn)) {
                     self.supersede(&unit);
                 }
@@ -255,7 +255,7 @@ impl<'a> Walker<'a> {
         self.pending.retain(|older| !older.pages.is_empty());
     }
 
-    fn settle(&mut self, unit: &Unit) {
+    fn make_durable(&mut self, unit: &Unit) {
         for (lpn, page, hash) in &unit.pages {
             let old = self.hash_of(*lpn);
             self.sum.replace(*lpn, (old, *hash), self.log.contains(lpn));

@@ -6,15 +6,15 @@ use onewrite_block::layer::RecordedEvent;
 use onewrite_block::{Lpn, Operation, Page};
 use rustc_hash::FxHashSet;
 
+use crate::capturing::DeviceRun;
 use crate::states::{Sum, Walker};
-use crate::walk::Place;
-use crate::watched::DeviceRun;
+use crate::walk::WalkPosition;
 
 /// A walk along a run on a device.
 pub(crate) struct Along<'w> {
     run: &'w DeviceRun,
     pub(crate) walkers: Walkers<'w>,
-    pub(crate) place: Place,
+    pub(crate) place: WalkPosition,
     passed: usize,
 }
 
@@ -23,7 +23,7 @@ impl<'w> Along<'w> {
     pub(crate) fn new(run: &'w DeviceRun, base: u64, pages: u64, log: &'w FxHashSet<Lpn>) -> Along<'w> {
         let walker = || Walker::new(run.content.clone(), Sum::of_base(base), log, &run.geometry);
         let walkers = Walkers { image: walker(), region: walker(), start: pages };
-        Along { run, walkers, place: Place::default(), passed: 0 }
+        Along { run, walkers, place: WalkPosition::default(), passed: 0 }
     }
 
     /// Goes on until `event` events were passed.

@@ -35,13 +35,13 @@ impl Walk<'_> {
 
 /// A place of a walk.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct WalkPosition {
     pub(crate) event: usize,
     pub(crate) happened: usize,
     pub(crate) has_forced: bool,
 }
 
-impl Place {
+impl WalkPosition {
     /// Goes past event number `event`; gives whether a sync ended with it.
     pub(crate) fn pass(&mut self, event: usize, entry: &RecordedEvent, history: &History) -> bool {
         self.event = event;

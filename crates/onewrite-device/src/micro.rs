@@ -191,7 +191,7 @@ impl<D: Device + ?Sized> Bench<D> {
     }
 
     /// Runs until all background work has ended.
-    pub fn settle(&mut self) {
+    pub fn run_until_idle(&mut self) {
         while let Some(moment) = self.device.next_event().moment() {
             self.now = moment;
             self.device.advance(moment, &mut self.completed);
@@ -207,7 +207,7 @@ impl<D: Device + ?Sized> Bench<D> {
             self.one(Operation::Write { start: Lpn(start), pages: content, fua: false });
         }
         self.one(Operation::Flush);
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Runs `requests` requests of `load` over the first `range_pages` pages.
@@ -291,7 +291,7 @@ pub fn flush_costs(profile: &Profile, capacity_bytes: u64) -> Result<Vec<FlushCo
     let pages = bench.device().geometry().pages;
     let sizes = [0, 4, 16, 64, 256, 1024, 2048].map(|kib| kib * KIB);
     let cost = |dirty_bytes: u64| {
-        bench.settle();
+        bench.run_until_idle();
         let load = Load { is_random: true, is_write: true, request_bytes: PAGE, depth: 1, flush_every: 0 };
         if dirty_bytes > 0 {
             bench.run(load, dirty_bytes / PAGE, pages);
@@ -312,7 +312,7 @@ pub fn probe_buffer(profile: &Profile, capacity_bytes: u64) -> Result<BufferProb
     bench.one(Operation::Write { start: Lpn(0), pages: vec![Page::from_slice(b"probe")], fua: false });
     let buffer_read = bench.one(read.clone());
     bench.one(Operation::Flush);
-    bench.settle();
+    bench.run_until_idle();
     let flash_read = bench.one(read);
     let is_flash = |read: Nanos| read.0 > (buffer_read.0 + flash_read.0) / 2;
     let mut hits = Vec::new();

@@ -46,7 +46,7 @@ pub(crate) struct DiskModel {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum RequestStage {
     Decoded,
     Arrived,
     Done,
@@ -78,7 +78,7 @@ struct Due {
     moment: u64,
     number: u64,
     token: u32,
-    step: Step,
+    step: RequestStage,
 }
 
 #[derive(Clone, Debug)]
@@ -142,7 +142,7 @@ impl HardDisk {
         }
     }
 
-    fn at(&mut self, moment: u64, token: Token, step: Step) {
+    fn at(&mut self, moment: u64, token: Token, step: RequestStage) {
         self.steps_set += 1;
         self.steps.push(Reverse(Due { moment, number: self.steps_set, token: token.0, step }));
     }
@@ -169,17 +169,17 @@ impl HardDisk {
         let request = &self.active[&token.0].0;
         if let Err(error) = self.model.geometry.admit(request) {
             self.failed.insert(token.0, error);
-            return self.at(self.now, token, Step::Done);
+            return self.at(self.now, token, RequestStage::Done);
         }
         self.counters.count(request);
         match &request.operation {
             Operation::Read { .. } => self.read(token),
             Operation::Write { pages, .. } => {
                 let end = self.cross_link(pages.len() as u64);
-                self.at(end, token, Step::Arrived);
+                self.at(end, token, RequestStage::Arrived);
             }
             Operation::Flush if self.cache.is_empty() && !matches!(self.arm, Arm::Writes { .. }) => {
-                self.at(self.now, token, Step::Done);
+                self.at(self.now, token, RequestStage::Done);
             }
             Operation::Flush => {
                 self.flushes.push_back((token, self.next_ticket - 1));
@@ -221,7 +221,7 @@ impl HardDisk {
     fn send(&mut self, token: Token, ready: u64, count: u64) {
         let end = self.link_free.max(ready) + count * self.model.link_page;
         self.link_free = end;
-        self.at(end, token, Step::Done);
+        self.at(end, token, RequestStage::Done);
     }
 
     /// Moves arrived writes into the cache, in order, while there is room.
@@ -236,7 +236,7 @@ impl HardDisk {
                 self.keep(lpn, page);
             }
             self.arriving.pop_front();
-            self.at(self.now, token, Step::Done);
+            self.at(self.now, token, RequestStage::Done);
         }
     }
 
@@ -265,7 +265,7 @@ impl HardDisk {
                 return;
             }
             self.flushes.pop_front();
-            self.at(self.now + self.model.flush, token, Step::Done);
+            self.at(self.now + self.model.flush, token, RequestStage::Done);
         }
     }
 
@@ -361,12 +361,12 @@ impl HardDisk {
         let Reverse(due) = self.steps.pop().expect("a step was seen");
         let token = Token(due.token);
         match due.step {
-            Step::Decoded => self.decoded(token),
-            Step::Arrived => {
+            RequestStage::Decoded => self.decoded(token),
+            RequestStage::Arrived => {
                 self.arriving.push_back(token);
                 self.admit_arrived();
             }
-            Step::Done => {
+            RequestStage::Done => {
                 let (_, pages) = self.active.remove(&token.0).expect("a request ends once");
                 let outcome = self.failed.remove(&token.0).map_or(Ok(pages), Err);
                 completed.push(Completion { token, outcome });
@@ -386,7 +386,7 @@ impl Device for HardDisk {
         assert!(self.active.len() < depth, "more than {depth} requests under way");
         self.now = now.0;
         self.active.insert(token.0, (request, Vec::new()));
-        self.at(self.now + self.model.command, token, Step::Decoded);
+        self.at(self.now + self.model.command, token, RequestStage::Decoded);
     }
 
     fn next_event(&self) -> NextEvent {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use onewrite_block::Page;
 
 use super::buffer::EntryId;
-use super::host::Slot;
+use super::host::RequestSlot;
 use super::oob::Oob;
 use crate::address::{FlashBlock, Lpn, Ppn};
 
@@ -76,7 +76,7 @@ impl Cargo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadJob {
     /// The request.
-    pub(crate) slot: Slot,
+    pub(crate) slot: RequestSlot,
     /// The flash page.
     pub(crate) ppn: Ppn,
 }

@@ -13,7 +13,7 @@ use onewrite_block::{Choices, DeviceError, Operation};
 
 use super::Ssd;
 use super::blocks::BlockState;
-use super::host::Slot;
+use super::host::RequestSlot;
 use super::mapping::LOST;
 use super::shape::WORKING_BLOCKS;
 use crate::address::{FlashBlock, Lpn, Ppn, each};
@@ -163,7 +163,7 @@ impl Ssd {
     /// Fails all requests that wait for the medium to write.
     fn fail_writers(&mut self) {
         let error = self.worn_out();
-        let mut slots: Vec<Slot> = self.host.arriving.drain(..).collect();
+        let mut slots: Vec<RequestSlot> = self.host.arriving.drain(..).collect();
         slots.extend(self.host.flushes.drain(..).map(|(slot, _)| slot));
         slots.append(&mut self.log.joiners);
         slots.append(&mut self.log.shares);

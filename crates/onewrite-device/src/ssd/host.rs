@@ -13,9 +13,9 @@ use onewrite_block::{DeviceError, Page, Request, Token};
 
 /// Names a request under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot(u32);
+pub(crate) struct RequestSlot(u32);
 
-impl Slot {
+impl RequestSlot {
     fn index(self) -> usize {
         self.0 as usize
     }
@@ -23,7 +23,7 @@ impl Slot {
 
 /// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum RequestStage {
     /// The controller has understood it.
     Decoded,
     /// The content of the write is in the controller.
@@ -52,15 +52,15 @@ pub(crate) struct Active {
 struct Due {
     moment: u64,
     number: u64,
-    slot: Slot,
-    step: Step,
+    slot: RequestSlot,
+    step: RequestStage,
 }
 
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
     slots: Vec<Option<Active>>,
-    unused: Vec<Slot>,
+    unused: Vec<RequestSlot>,
     under_way: u32,
     steps: BinaryHeap<Reverse<Due>>,
     steps_set: u64,
@@ -71,14 +71,14 @@ pub(crate) struct Host {
     /// The link carries nothing to the host before this moment.
     pub(crate) outbound_free: u64,
     /// Writes with their content in the controller but not all in the buffer, in order of arrival.
-    pub(crate) arriving: VecDeque<Slot>,
+    pub(crate) arriving: VecDeque<RequestSlot>,
     /// FLUSH requests, each with the newest ticket that it covers.
-    pub(crate) flushes: VecDeque<(Slot, u64)>,
+    pub(crate) flushes: VecDeque<(RequestSlot, u64)>,
 }
 
 impl Host {
     /// Takes a request in and returns its slot.
-    pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> Slot {
+    pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> RequestSlot {
         self.under_way += 1;
         let active =
             Some(Active { token, submitted: now, request, pages: Vec::new(), pending: 0, admitted: 0, error: None });
@@ -89,7 +89,7 @@ impl Host {
             }
             None => {
                 self.slots.push(active);
-                Slot(self.slots.len() as u32 - 1)
+                RequestSlot(self.slots.len() as u32 - 1)
             }
         }
     }
@@ -100,24 +100,24 @@ impl Host {
     }
 
     /// A request under way.
-    pub(crate) fn active(&mut self, slot: Slot) -> &mut Active {
+    pub(crate) fn active(&mut self, slot: RequestSlot) -> &mut Active {
         self.slots[slot.index()].as_mut().expect("a slot is used while its request is under way")
     }
 
     /// The request in a slot.
-    pub(crate) fn request(&self, slot: Slot) -> &Request {
+    pub(crate) fn request(&self, slot: RequestSlot) -> &Request {
         &self.slots[slot.index()].as_ref().expect("a slot is used while its request is under way").request
     }
 
     /// Ends a request.
-    pub(crate) fn remove(&mut self, slot: Slot) -> Active {
+    pub(crate) fn remove(&mut self, slot: RequestSlot) -> Active {
         self.under_way -= 1;
         self.unused.push(slot);
         self.slots[slot.index()].take().expect("a request ends once")
     }
 
     /// Schedules `step` for a request at `moment`.
-    pub(crate) fn at(&mut self, moment: u64, slot: Slot, step: Step) {
+    pub(crate) fn at(&mut self, moment: u64, slot: RequestSlot, step: RequestStage) {
         self.steps_set += 1;
         self.steps.push(Reverse(Due { moment, number: self.steps_set, slot, step }));
     }
@@ -129,7 +129,7 @@ impl Host {
     }
 
     /// Removes and returns the next step.
-    pub(crate) fn next_step(&mut self) -> (Slot, Step) {
+    pub(crate) fn next_step(&mut self) -> (RequestSlot, RequestStage) {
         let Reverse(due) = self.steps.pop().expect("a step was seen");
         (due.slot, due.step)
     }

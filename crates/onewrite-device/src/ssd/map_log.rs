@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::host::Slot;
+use super::host::RequestSlot;
 use super::log_page::{Content, OpenBlock};
 use crate::address::{FlashBlock, each};
 
@@ -62,11 +62,11 @@ pub(crate) struct MapLog {
     /// The open blocks that the batch under way announces.
     pub(crate) announcing: Vec<OpenBlock>,
     /// Requests that the batch under way will complete.
-    pub(crate) waiters: Vec<Slot>,
+    pub(crate) waiters: Vec<RequestSlot>,
     /// Requests that the next batch will complete.
-    pub(crate) joiners: Vec<Slot>,
+    pub(crate) joiners: Vec<RequestSlot>,
     /// SHARE requests that wait for their targets and the next batch.
-    pub(crate) shares: Vec<Slot>,
+    pub(crate) shares: Vec<RequestSlot>,
     /// Whether the batch under way holds a SHARE.
     pub(crate) has_share: bool,
     debt: u64,

@@ -13,7 +13,7 @@ use onewrite_block::{Operation, PAGE_SIZE};
 
 use super::Ssd;
 use super::die::Stream;
-use super::host::Step;
+use super::host::RequestStage;
 use super::log_page::{Content, LogPage, OpenBlock, SEGMENT_ENTRIES, records_max};
 use super::map_log::UsedBlock;
 use super::mapping::Record;
@@ -187,7 +187,7 @@ impl Ssd {
         for slot in std::mem::take(&mut self.log.waiters) {
             let is_flush = self.host.active(slot).request.operation == Operation::Flush;
             let delay = if is_flush { self.model.timing.flush } else { 0 };
-            self.host.at(self.now + delay, slot, Step::Done);
+            self.host.at(self.now + delay, slot, RequestStage::Done);
         }
     }
 

@@ -62,7 +62,7 @@ use cut::Dump;
 use die::{Activity, Die, Stream};
 use events::{NEVER, Timeline};
 pub use faults::{MediumFaults, MediumOperation};
-use host::{Host, Slot, Step};
+use host::{Host, RequestSlot, RequestStage};
 use map_log::MapLog;
 use mapping::Mapping;
 use model::Model;
@@ -88,7 +88,7 @@ pub struct Ssd {
     /// SHARE.
     locked: BitSet,
     /// Requests that wait until this or a newer version of a logical page is in flash.
-    waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,
+    waiting_for: FxHashMap<Lpn, Vec<(RequestSlot, u64)>>,
     /// Number of the next version written to flash.
     sequence: u64,
 
@@ -228,9 +228,9 @@ impl Ssd {
     fn host_step(&mut self, completed: &mut Vec<Completion>) {
         let (slot, step) = self.host.next_step();
         match step {
-            Step::Decoded => self.decoded(slot),
-            Step::Arrived => self.arrived(slot),
-            Step::Done => {
+            RequestStage::Decoded => self.decoded(slot),
+            RequestStage::Arrived => self.arrived(slot),
+            RequestStage::Done => {
                 let active = self.host.remove(slot);
                 self.note_latency(&active);
                 let outcome = active.error.map_or(Ok(active.pages), Err);
@@ -240,8 +240,8 @@ impl Ssd {
     }
 
     /// Completes a request for the host now.
-    fn finish(&mut self, slot: Slot) {
-        self.host.at(self.now, slot, Step::Done);
+    fn finish(&mut self, slot: RequestSlot) {
+        self.host.at(self.now, slot, RequestStage::Done);
     }
 }
 
@@ -258,7 +258,7 @@ impl Device for Ssd {
         let start = self.host.processor_free.max(self.now);
         self.host.processor_free = start + self.model.timing.command_interval;
         let slot = self.host.insert(token, request, self.now);
-        self.host.at(start + self.model.timing.command, slot, Step::Decoded);
+        self.host.at(start + self.model.timing.command, slot, RequestStage::Decoded);
     }
 
     fn next_event(&self) -> NextEvent {

@@ -10,7 +10,7 @@ use onewrite_block::{Operation, PAGE_SIZE, Page};
 use super::Ssd;
 use super::die::ReadJob;
 use super::faults::MediumOperation;
-use super::host::{Slot, Step};
+use super::host::{RequestSlot, RequestStage};
 use super::mapping::NOTHING;
 use super::oob::Holds;
 use crate::address::{Lpn, Ppn, each};
@@ -24,7 +24,7 @@ enum Found {
 
 impl Ssd {
     /// The controller has understood a request.
-    pub(super) fn decoded(&mut self, slot: Slot) {
+    pub(super) fn decoded(&mut self, slot: RequestSlot) {
         let request = self.host.request(slot);
         let refused = self.model.geometry.admit(request).err().or_else(|| self.refusal(&request.operation));
         if let Some(error) = refused {
@@ -53,7 +53,7 @@ impl Ssd {
         }
     }
 
-    fn read(&mut self, slot: Slot, range: Range<Lpn>) {
+    fn read(&mut self, slot: RequestSlot, range: Range<Lpn>) {
         let mut pages = Vec::with_capacity(each(range.clone()).len());
         let mut pending = 0;
         for lpn in each(range) {
@@ -79,7 +79,7 @@ impl Ssd {
     }
 
     /// Lets a die read a page; returns the content of the page now.
-    fn sense(&mut self, slot: Slot, lpn: Lpn, ppn: Ppn) -> Page {
+    fn sense(&mut self, slot: RequestSlot, lpn: Lpn, ppn: Ppn) -> Page {
         let (block, page) = self.model.shape.place(ppn);
         let found = self.flash.page(block, page).expect("a mapped page is programmed");
         assert_ne!(found.oob.holds, Holds::Torn, "page {lpn} is mapped to a torn flash page");
@@ -95,7 +95,7 @@ impl Ssd {
     }
 
     /// A page of a read has reached the controller.
-    pub(super) fn page_read(&mut self, slot: Slot) {
+    pub(super) fn page_read(&mut self, slot: RequestSlot) {
         let active = self.host.active(slot);
         active.pending -= 1;
         if active.pending == 0 {
@@ -104,7 +104,7 @@ impl Ssd {
     }
 
     /// Sends the pages of a read to the host.
-    fn send(&mut self, slot: Slot) {
+    fn send(&mut self, slot: RequestSlot) {
         let count = self.host.active(slot).pages.len() as u64;
         if self.host.active(slot).error.is_some() {
             return self.finish(slot);
@@ -115,7 +115,7 @@ impl Ssd {
         if !self.model.timing.link_is_duplex {
             self.host.inbound_free = end;
         }
-        self.host.at(end, slot, Step::Done);
+        self.host.at(end, slot, RequestStage::Done);
     }
 
     /// Counts pages sensed in flash.

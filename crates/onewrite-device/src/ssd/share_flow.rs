@@ -11,13 +11,13 @@
 use onewrite_block::{DeviceError, Operation, Remap};
 
 use super::Ssd;
-use super::host::Slot;
+use super::host::RequestSlot;
 use super::mapping::{NOTHING, Record};
 use crate::address::{Lpn, MapEntry};
 
 impl Ssd {
     /// The controller has understood a SHARE.
-    pub(super) fn share(&mut self, slot: Slot) {
+    pub(super) fn share(&mut self, slot: RequestSlot) {
         let pairs = self.pairs(slot);
         if let Some(error) = pairs.iter().find_map(|pair| self.refuse_source(Lpn::of(pair.source))) {
             self.host.active(slot).error = Some(error);
@@ -39,7 +39,7 @@ impl Ssd {
         self.start_dies();
     }
 
-    fn pairs(&mut self, slot: Slot) -> Vec<Remap> {
+    fn pairs(&mut self, slot: RequestSlot) -> Vec<Remap> {
         match &self.host.active(slot).request.operation {
             Operation::Share(pairs) => pairs.clone(),
             other => unreachable!("a {} has no pairs", other.name()),
@@ -61,7 +61,7 @@ impl Ssd {
     }
 
     /// Takes the waiting SHAREs without a target under program; the others wait on.
-    pub(super) fn take_ready_shares(&mut self) -> Vec<(Slot, Vec<Remap>)> {
+    pub(super) fn take_ready_shares(&mut self) -> Vec<(RequestSlot, Vec<Remap>)> {
         let mut ready = Vec::new();
         for slot in std::mem::take(&mut self.log.shares) {
             let pairs = self.pairs(slot);

@@ -14,23 +14,23 @@ use onewrite_block::{Operation, PAGE_SIZE, Page};
 use super::Ssd;
 use super::buffer::{Entry, EntryId, Urgency};
 use super::die::{Cargo, Origin};
-use super::host::{Slot, Step};
+use super::host::{RequestSlot, RequestStage};
 use super::mapping::NOTHING;
 use crate::address::{Lpn, MapEntry, Ppn, each};
 
 impl Ssd {
     /// Transfers the content of a write over the link.
-    pub(super) fn receive(&mut self, slot: Slot, pages: u64) {
+    pub(super) fn receive(&mut self, slot: RequestSlot, pages: u64) {
         let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
         self.host.inbound_free = end;
         if !self.model.timing.link_is_duplex {
             self.host.outbound_free = end;
         }
-        self.host.at(end, slot, Step::Arrived);
+        self.host.at(end, slot, RequestStage::Arrived);
     }
 
     /// The content of a write is in the controller.
-    pub(super) fn arrived(&mut self, slot: Slot) {
+    pub(super) fn arrived(&mut self, slot: RequestSlot) {
         if self.is_worn_out {
             self.host.active(slot).error = Some(self.worn_out());
             return self.finish(slot);
@@ -54,7 +54,7 @@ impl Ssd {
     }
 
     /// Moves pages of one write into the buffer; false if some must wait.
-    fn admit_pages(&mut self, slot: Slot) -> bool {
+    fn admit_pages(&mut self, slot: RequestSlot) -> bool {
         loop {
             if !self.buffer.has_room() {
                 return false;
@@ -159,8 +159,8 @@ impl Ssd {
             return;
         }
         let Some(mut waiters) = self.waiting_for.remove(&lpn) else { return };
-        let is_ready = |waiter: &(Slot, u64)| waiter.1 <= version;
-        let ready: Vec<Slot> = waiters.iter().filter(|waiter| is_ready(waiter)).map(|waiter| waiter.0).collect();
+        let is_ready = |waiter: &(RequestSlot, u64)| waiter.1 <= version;
+        let ready: Vec<RequestSlot> = waiters.iter().filter(|waiter| is_ready(waiter)).map(|waiter| waiter.0).collect();
         waiters.retain(|waiter| !is_ready(waiter));
         if !waiters.is_empty() {
             self.waiting_for.insert(lpn, waiters);
@@ -169,7 +169,7 @@ impl Ssd {
     }
 
     /// A page that a FUA write or a SHARE waits for is in flash.
-    fn page_durable(&mut self, slot: Slot) {
+    fn page_durable(&mut self, slot: RequestSlot) {
         let active = self.host.active(slot);
         active.pending -= 1;
         if active.pending > 0 {
@@ -184,9 +184,9 @@ impl Ssd {
     }
 
     /// FLUSH: drains the present content of the buffer, then persists the map.
-    pub(super) fn flush(&mut self, slot: Slot) {
+    pub(super) fn flush(&mut self, slot: RequestSlot) {
         if self.model.has_capacitor {
-            self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
+            self.host.at(self.now + self.model.timing.flush, slot, RequestStage::Done);
             return;
         }
         let target = self.buffer.newest_ticket();
@@ -208,7 +208,7 @@ impl Ssd {
     }
 
     /// Ends a FLUSH when the present map is durable.
-    fn persist_map_for(&mut self, slot: Slot) {
+    fn persist_map_for(&mut self, slot: RequestSlot) {
         if !self.rules.flush_persists_map() {
             self.finish(slot);
         } else if self.map.dirty_count() > 0 {
@@ -222,11 +222,11 @@ impl Ssd {
     }
 
     /// TRIM: drops its pages, also in the buffer.
-    pub(super) fn trim(&mut self, slot: Slot, pages: Range<Lpn>) {
+    pub(super) fn trim(&mut self, slot: RequestSlot, pages: Range<Lpn>) {
         each(pages).for_each(|lpn| self.trim_page(lpn));
         self.advance_flushes();
         self.admit_arrived();
-        self.host.at(self.now + self.model.timing.trim, slot, Step::Done);
+        self.host.at(self.now + self.model.timing.trim, slot, RequestStage::Done);
         self.start_dies();
     }
 

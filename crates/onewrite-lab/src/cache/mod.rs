@@ -78,7 +78,7 @@ pub enum Stage {
 
 /// A progress report of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct StudyProgress {
     /// The current stage; cells on other cores may be in another one.
     pub stage: Stage,
     /// Pages done in this stage since its last report.
@@ -87,10 +87,10 @@ pub struct Step {
     pub total: u64,
 }
 
-impl Step {
+impl StudyProgress {
     /// The beginning of a stage.
-    const fn begin(stage: Stage) -> Step {
-        Step { stage, done: 0, total: 0 }
+    const fn begin(stage: Stage) -> StudyProgress {
+        StudyProgress { stage, done: 0, total: 0 }
     }
 }
 
@@ -200,8 +200,8 @@ impl CacheStudy {
     }
 
     /// Reads the trace once and gathers what the cells need to know beforehand.
-    fn gather(&self, watch: &(dyn Fn(Step) + Sync)) -> Result<Requests, LabError> {
-        watch(Step::begin(Stage::Reading));
+    fn gather(&self, watch: &(dyn Fn(StudyProgress) + Sync)) -> Result<Requests, LabError> {
+        watch(StudyProgress::begin(Stage::Reading));
         let mut trace = Trace::open(&self.trace, &self.options)?;
         let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
         let (held, count, last_page, has_volumes) = (Some(Vec::new()), 0, 0, false);
@@ -218,7 +218,7 @@ impl CacheStudy {
                 told.map_err(LabError::Option)?;
             }
             requests.hold(&chunk, self.held_max);
-            watch(Step { done: chunk.len() as u64, ..Step::begin(Stage::Reading) });
+            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Reading) });
         }
         requests.future = future.map(FutureBuilder::finish);
         requests.has_volumes = trace.seen().has_volumes;
@@ -229,7 +229,7 @@ impl CacheStudy {
     ///
     /// # Errors
     /// The first error in the order of the cells.
-    pub fn run(&self, watch: &(dyn Fn(Step) + Sync)) -> Result<CacheFigures, LabError> {
+    pub fn run(&self, watch: &(dyn Fn(StudyProgress) + Sync)) -> Result<CacheFigures, LabError> {
         self.check()?;
         self.check_after()?;
         let mut requests = self.gather(watch)?;
@@ -247,8 +247,8 @@ impl CacheStudy {
         let cells = side_by_side(self.threads, cells.len(), |place| {
             let (size, policy) = cells[place];
             self.run_cell((policy, size), &requests, &|step| match step.stage {
-                Stage::Requests => watch(Step { total, ..step }),
-                _ => watch(Step { total: step.total * cells.len() as u64, ..step }),
+                Stage::Requests => watch(StudyProgress { total, ..step }),
+                _ => watch(StudyProgress { total: step.total * cells.len() as u64, ..step }),
             })
         })?;
         let volume = self.options.volume;
@@ -259,7 +259,7 @@ impl CacheStudy {
         &self,
         (policy, size): (PolicyKind, u64),
         requests: &Requests,
-        watch: &dyn Fn(Step),
+        watch: &dyn Fn(StudyProgress),
     ) -> Result<CacheCell, LabError> {
         let shape = self.shape(size)?;
         let mut cache = policy.simulation(shape, requests.future.clone());
@@ -276,7 +276,7 @@ impl CacheStudy {
                     failure.get_or_insert(error);
                 }
             });
-            watch(Step { done: chunk.len() as u64, ..Step::begin(Stage::Requests) });
+            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Requests) });
         })?;
         match failure {
             Some(error) => Err(error),
@@ -377,7 +377,7 @@ impl After {
         study: &CacheStudy,
         (policy, size): (PolicyKind, u64),
         (requests, shape): (&Requests, CacheShape),
-        watch: &dyn Fn(Step),
+        watch: &dyn Fn(StudyProgress),
     ) -> Result<After, LabError> {
         let path = study.after.as_deref().map(|after| study.after_path(after, policy, size));
         let end_bytes = study.end_bytes(requests);

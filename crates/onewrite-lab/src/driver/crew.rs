@@ -12,7 +12,7 @@ use onewrite_block::{Nanos, Runtime};
 use super::measure::{JobMeasure, Moment};
 use super::{Phase, Progress, RunOptions, Target, WATCH_EVERY};
 use crate::error::LabError;
-use crate::workload::{Ended, JobPlan, Operation, Order, Step, Stream, Task};
+use crate::workload::{Ended, JobPlan, Operation, Order, OrderedOperation, Stream, Task};
 
 /// What all workers of a run share.
 pub(super) struct Crew<T: Target> {
@@ -166,7 +166,7 @@ impl<T: Target> Crew<T> {
         loop {
             let issuing = post.issue.write().await;
             post.ended.until(|| post.busy.get() < post.stream.borrow().depth()).await;
-            let Some(Step { operation, order }) = self.next(post) else { return };
+            let Some(OrderedOperation { operation, order }) = self.next(post) else { return };
             let _under_way = match order {
                 Order::Alone => post.under_way.write().await,
                 Order::Blocking | Order::Overlapping => post.under_way.read().await,
@@ -179,7 +179,7 @@ impl<T: Target> Crew<T> {
         }
     }
 
-    fn next(&self, post: &Post<T::Descriptors>) -> Option<Step> {
+    fn next(&self, post: &Post<T::Descriptors>) -> Option<OrderedOperation> {
         let is_enough = self.options.operations_max.is_some_and(|most| self.operations.get() >= most);
         if is_enough || self.failure.borrow().is_some() {
             return None;

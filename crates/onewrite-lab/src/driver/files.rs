@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::{Failure, LayoutWatch, Target};
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
-use crate::workload::{FileId, Layout, Operation, ReadBefore, Reservation, Slot, Workload, WriteManner};
+use crate::workload::{FileId, Layout, Operation, ReadBefore, Reservation, TaskDescriptor, Workload, WriteManner};
 
 /// A mounted file system as a target.
 pub struct Files<F> {
@@ -34,12 +34,12 @@ struct Name {
 pub struct Opened(Vec<Option<(FileId, Ino)>>);
 
 impl Opened {
-    fn at(&self, slot: Slot) -> FsResult<(FileId, Ino)> {
+    fn at(&self, slot: TaskDescriptor) -> FsResult<(FileId, Ino)> {
         let opened = self.0.get(slot.0 as usize).copied().flatten();
         opened.ok_or_else(|| FsError::Invalid(format!("descriptor {} is not open", slot.0)))
     }
 
-    fn put(&mut self, slot: Slot, opened: Option<(FileId, Ino)>) {
+    fn put(&mut self, slot: TaskDescriptor, opened: Option<(FileId, Ino)>) {
         let index = slot.0 as usize;
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
@@ -168,7 +168,7 @@ impl<F: FileSystem> Files<F> {
         Ok(())
     }
 
-    async fn open(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot, create: bool) -> FsResult<u64> {
+    async fn open(&self, opened: &RefCell<Opened>, file: FileId, slot: TaskDescriptor, create: bool) -> FsResult<u64> {
         let ino = match create {
             true => self.create_or_lookup(file).await?,
             false => self.lookup(file).await?,
@@ -178,14 +178,14 @@ impl<F: FileSystem> Files<F> {
         Ok(0)
     }
 
-    async fn create(&self, opened: &RefCell<Opened>, file: FileId, slot: Slot) -> FsResult<u64> {
+    async fn create(&self, opened: &RefCell<Opened>, file: FileId, slot: TaskDescriptor) -> FsResult<u64> {
         let ino = self.make(file).await?;
         self.fs.open(ino).await?;
         opened.borrow_mut().put(slot, Some((file, ino)));
         Ok(0)
     }
 
-    async fn close(&self, opened: &RefCell<Opened>, slot: Slot) -> FsResult<u64> {
+    async fn close(&self, opened: &RefCell<Opened>, slot: TaskDescriptor) -> FsResult<u64> {
         let (_, ino) = opened.borrow().at(slot)?;
         opened.borrow_mut().put(slot, None);
         self.fs.release(ino).await?;

@@ -1,11 +1,11 @@
 //! Ledger: what each file of a run holds, and which files must survive a power cut as they are.
 //!
 //! ```text
-//!   settled ──create, write, unlink begins──► changing ──fsync, nothing else under way──► settled
+//!   durable ──create, write, unlink begins──► changing ──fsync, nothing else under way──► durable
 //! ```
 //!
 //! # Invariants
-//! - A settled file has not been touched since an fsync of it returned: content, size and name must survive.
+//! - A durable file has not been touched since an fsync of it returned: content, size and name must survive.
 //! - Content is followed only where [`Ledger::new`] asks for it; other files cost a few words each.
 
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ struct Entry {
     /// Changes begun so far, and changes under way.
     changes: u64,
     under_way: u32,
-    settled: bool,
+    durable: bool,
 }
 
 /// What each file holds; the module's head has the states.
@@ -33,7 +33,7 @@ pub struct Ledger {
 
 /// A file that must survive as it is.
 #[derive(Clone, Debug)]
-pub struct Settled {
+pub struct DurableFile {
     /// Its path.
     pub path: String,
     /// Its size in bytes.
@@ -54,14 +54,14 @@ impl Ledger {
     }
 
     /// The files that must survive, among those whose content is followed.
-    pub fn settled(&self) -> Vec<Settled> {
+    pub fn durable_files(&self) -> Vec<DurableFile> {
         let entries = self.entries.borrow();
-        let settled = entries.iter().filter(|entry| entry.settled);
+        let durable = entries.iter().filter(|entry| entry.durable);
         let file = |entry: &Entry| {
             let contents = entry.contents.clone()?;
-            Some(Settled { path: entry.path.clone(), size: entry.size, contents })
+            Some(DurableFile { path: entry.path.clone(), size: entry.size, contents })
         };
-        settled.filter_map(file).collect()
+        durable.filter_map(file).collect()
     }
 
     /// A change of `file` begins.
@@ -69,7 +69,7 @@ impl Ledger {
         self.with(file, |entry| {
             entry.changes += 1;
             entry.under_way += 1;
-            entry.settled = false;
+            entry.durable = false;
         });
     }
 
@@ -119,7 +119,7 @@ impl Ledger {
 
     /// Notes that the sync that began with `ticket` has returned.
     pub fn synced(&self, file: FileId, ticket: Option<u64>) {
-        self.with(file, |entry| entry.settled |= ticket == Some(entry.changes));
+        self.with(file, |entry| entry.durable |= ticket == Some(entry.changes));
     }
 
     /// Compares `bytes`, read at `offset`, with what `file` must hold.
@@ -160,10 +160,10 @@ mod tests {
     #[test]
     fn a_sync_settles_what_was_changed_before_it() {
         let ledger = changed();
-        assert!(ledger.settled().is_empty());
+        assert!(ledger.durable_files().is_empty());
         let ticket = ledger.begin_sync(FILE);
         ledger.synced(FILE, ticket);
-        assert_eq!(ledger.settled()[0].size, 10);
+        assert_eq!(ledger.durable_files()[0].size, 10);
     }
 
     #[test]
@@ -173,11 +173,11 @@ mod tests {
         ledger.begin(FILE);
         ledger.end(FILE);
         ledger.synced(FILE, ticket);
-        assert!(ledger.settled().is_empty());
+        assert!(ledger.durable_files().is_empty());
         ledger.begin(FILE);
         let ticket = ledger.begin_sync(FILE);
         ledger.end(FILE);
         ledger.synced(FILE, ticket);
-        assert!(ledger.settled().is_empty());
+        assert!(ledger.durable_files().is_empty());
     }
 }

@@ -32,7 +32,7 @@ pub use contents::Contents;
 use crew::Crew;
 pub use files::Files;
 pub use layout::LayoutWatch;
-pub use ledger::{Ledger, Settled};
+pub use ledger::{DurableFile, Ledger};
 pub use measure::{JobMeasure, Latencies, Series};
 pub use raw::Raw;
 pub use samples::{Rates, SAMPLE, Samples};

@@ -17,14 +17,14 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The file.
     pub file: Rc<str>,
     /// Line number, counted from one; zero for the file as a whole and for an argument of the command line.
     pub line: usize,
 }
 
-impl Place {
+impl SourceLine {
     /// A refusal at this place.
     pub fn refuse(&self, problem: impl Into<String>) -> Refusal {
         Refusal { file: self.file.to_string(), line: self.line, problem: problem.into() }
@@ -35,7 +35,7 @@ impl Place {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Its place.
-    pub place: Place,
+    pub place: SourceLine,
     /// The text before `=`.
     pub key: String,
     /// The text after `=`, with variables replaced; `None` without `=`.
@@ -47,8 +47,8 @@ pub struct Setting {
 /// `[name]` and the settings after it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Place of its head.
-    pub place: Place,
+    /// SourceLine of its head.
+    pub place: SourceLine,
     /// The text between the brackets.
     pub name: String,
     /// Its settings, in order.
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.open.push(path.to_owned());
         let file: Rc<str> = path.display().to_string().into();
         for (index, raw) in text.lines().enumerate() {
-            let (place, content) = (Place { file: Rc::clone(&file), line: index + 1 }, without_comment(raw));
+            let (place, content) = (SourceLine { file: Rc::clone(&file), line: index + 1 }, without_comment(raw));
             if let Some(rest) = content.strip_prefix('[') {
                 self.head(place, rest);
             } else if let Some(name) = content.strip_prefix("include ") {
@@ -100,14 +100,14 @@ impl<'a> Reader<'a> {
 
     /// Reads `text` as a line of the last section that comes from no file; `name` tells where it comes from.
     pub fn read_argument(&mut self, name: &str, text: &str) {
-        let place = Place { file: name.into(), line: 0 };
+        let place = SourceLine { file: name.into(), line: 0 };
         match without_comment(text) {
             "" => (),
             content => self.setting(place, content),
         }
     }
 
-    fn head(&mut self, place: Place, rest: &str) {
+    fn head(&mut self, place: SourceLine, rest: &str) {
         self.is_orphaned = false;
         let name = match rest.strip_suffix(']') {
             Some(name) if !name.is_empty() && name.len() <= 255 => name,
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         self.sections.push(Section { place, name: name.to_owned(), settings: Vec::new() });
     }
 
-    fn setting(&mut self, place: Place, content: &str) {
+    fn setting(&mut self, place: SourceLine, content: &str) {
         let (key, value) = match content.split_once('=') {
             Some((key, value)) => (key.trim_end(), Some(value.trim())),
             None => (content, None),
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the included file in place of this line.
-    fn include(&mut self, place: &Place, from: &Path, name: &str) {
+    fn include(&mut self, place: &SourceLine, from: &Path, name: &str) {
         let path = from.parent().unwrap_or(Path::new("")).join(name);
         if self.open.contains(&path) {
             return self.refusals.push(place.refuse(format!("`{name}` includes itself")));

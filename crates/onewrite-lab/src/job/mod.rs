@@ -46,7 +46,7 @@ pub use variables::Variables;
 
 use crate::error::{LabError, Refusal};
 use keys::Fault;
-pub use lines::Place;
+pub use lines::SourceLine;
 use lines::{Reader, Section};
 
 /// One job: a section of the file with every default filled in.
@@ -54,8 +54,8 @@ use lines::{Reader, Section};
 pub struct Job {
     /// Name of the section; names of files begin with it.
     pub section: String,
-    /// Place of the section's head.
-    pub place: Place,
+    /// SourceLine of the section's head.
+    pub place: SourceLine,
     /// What it does.
     pub options: Options,
     /// Settings of its section and of the command line, as key and value; keys without a value are left out.
@@ -127,7 +127,7 @@ impl Reading<'_> {
         let mut reader = Reader::new(&self.variables);
         reader.read(Path::new(origin), text);
         let (sections, mut refusals) = (reader.sections, reader.refusals);
-        let whole = Place { file: origin.into(), line: 0 };
+        let whole = SourceLine { file: origin.into(), line: 0 };
         self.check_names(&sections, &whole, &mut refusals);
         let mut globals: Vec<Section> = Vec::new();
         let mut jobs = Vec::new();
@@ -155,7 +155,7 @@ impl Reading<'_> {
         }
     }
 
-    fn check_names(&self, sections: &[Section], whole: &Place, refusals: &mut Vec<Refusal>) {
+    fn check_names(&self, sections: &[Section], whole: &SourceLine, refusals: &mut Vec<Refusal>) {
         for name in &self.sections {
             if !sections.iter().any(|section| !section.is_global() && section.name == *name) {
                 let names: Vec<&str> = sections
@@ -206,7 +206,7 @@ impl Reading<'_> {
 
 /// The setting of the command line that makes the job impossible; `plain` are the options without `changed`, the
 /// settings of the command line. None if the job was impossible without them.
-fn blamed<'c>(plain: &Options, changed: &'c Section) -> Option<&'c Place> {
+fn blamed<'c>(plain: &Options, changed: &'c Section) -> Option<&'c SourceLine> {
     let is_refused = |count: &usize| {
         let mut options = plain.clone();
         for setting in &changed.settings[..*count] {

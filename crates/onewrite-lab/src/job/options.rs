@@ -153,21 +153,21 @@ pub enum Distribution {
     Zipf {
         /// The exponent, above 0 and not 1.
         theta: f64,
-        /// Place of the most popular block, 0 to 1; anywhere if `None`.
+        /// SourceLine of the most popular block, 0 to 1; anywhere if `None`.
         center: Option<f64>,
     },
     /// Pareto: power law with `h`, between 0 and 1.
     Pareto {
         /// Skew: 0.2 sends 80 % of the accesses to 20 % of the blocks.
         h: f64,
-        /// Place of the most popular block, 0 to 1; anywhere if `None`.
+        /// SourceLine of the most popular block, 0 to 1; anywhere if `None`.
         center: Option<f64>,
     },
     /// Normal distribution around a place.
     Normal {
         /// Standard deviation in percent of the file.
         deviation: f64,
-        /// Place of the mean, 0 to 1; the middle if `None`.
+        /// SourceLine of the mean, 0 to 1; the middle if `None`.
         center: Option<f64>,
     },
     /// Parts of the file, one after the other, with shares of the accesses; for reads, writes and trims.

@@ -20,7 +20,7 @@ use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
 use crate::workload::filebench::{Length, Parameters};
 use crate::workload::{
-    Ended, FileId, FilePlan, Layout, Operation, Order, Reservation, Slot, Task, Workload, fio, postmark,
+    Ended, FileId, FilePlan, Layout, Operation, Order, Reservation, Task, TaskDescriptor, Workload, fio, postmark,
 };
 
 /// Most operations of one workload that change something.
@@ -137,7 +137,7 @@ struct Post {
     task: Task,
     lanes: Vec<usize>,
     turn: usize,
-    opened: BTreeMap<Slot, FileId>,
+    opened: BTreeMap<TaskDescriptor, FileId>,
     is_over: bool,
 }
 
@@ -234,7 +234,7 @@ impl Writer {
         }
     }
 
-    fn open(&self, post: &mut Post, file: FileId, slot: Slot) -> Vec<Action> {
+    fn open(&self, post: &mut Post, file: FileId, slot: TaskDescriptor) -> Vec<Action> {
         post.opened.insert(slot, file);
         match post.lanes.len() {
             1 => vec![Action::Open(self.paths[file.0 as usize].clone(), slot.0)],
@@ -243,7 +243,7 @@ impl Writer {
     }
 
     /// The descriptor if one task does everything, else the path, because tasks do not share descriptors.
-    fn named(&self, post: &Post, slot: Slot) -> Option<String> {
+    fn named(&self, post: &Post, slot: TaskDescriptor) -> Option<String> {
         let file = post.opened.get(&slot)?;
         Some(if post.lanes.len() == 1 { format!("#{}", slot.0) } else { self.paths[file.0 as usize].clone() })
     }

@@ -15,7 +15,7 @@ use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FileView, FsResult, Manner};
 
 use super::{RunSpec, Stack, format, journal_bytes, judge, mount_options};
-use crate::driver::{self, Files, Ledger, RunOptions, Settled};
+use crate::driver::{self, DurableFile, Files, Ledger, RunOptions};
 use crate::error::LabError;
 use crate::report::CrashVerdict;
 use crate::session::FormatOptions;
@@ -154,18 +154,18 @@ fn recovered(
     let executor = Executor::new(spec.time, spec.host.clone());
     executor.run_until(now)?;
     let port = executor.runtime().attach(device);
-    let settled = ledger.settled();
-    let looked = executor.block_on(async move { look(port, mode, settled).await })?;
+    let durable = ledger.durable_files();
+    let looked = executor.block_on(async move { look(port, mode, durable).await })?;
     Ok(looked.unwrap_or_else(|error| Err(format!("recovery failed: {error}"))))
 }
 
-async fn look(port: DevicePort, mode: Mode, settled: Vec<Settled>) -> FsResult<Result<(), String>> {
+async fn look(port: DevicePort, mode: Mode, durable: Vec<DurableFile>) -> FsResult<Result<(), String>> {
     let judgement = judge(&port).await?;
     if let Some(finding) = judgement.report.findings.first() {
         return Ok(Err(finding.to_string()));
     }
     let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
-    for file in &settled {
+    for file in &durable {
         if let Err(loss) = survives(&fs, file).await {
             return Ok(Err(format!("{}, synced before: {loss}", file.path)));
         }
@@ -174,7 +174,7 @@ async fn look(port: DevicePort, mode: Mode, settled: Vec<Settled>) -> FsResult<R
     Ok(Ok(()))
 }
 
-async fn survives(fs: &Ext4, file: &Settled) -> Result<(), String> {
+async fn survives(fs: &Ext4, file: &DurableFile) -> Result<(), String> {
     let ino = resolve(fs, file.path.as_bytes()).await.map_err(|error| error.to_string())?;
     let size = fs.attributes(ino).await.map_err(|error| error.to_string())?.size;
     if size != file.size {

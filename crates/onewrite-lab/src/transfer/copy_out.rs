@@ -23,7 +23,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::directories::{Directories, handle, identity};
-use super::settle::{Copied, ExtendedAttributes, Keep, is_root, take_back};
+use super::metadata::{Copied, ExtendedAttributes, Keep, is_root, take_back};
 use super::source::{Identity, Source};
 use super::{Left, Transferred, Watcher};
 use crate::error::LabError;
@@ -212,7 +212,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
             let mode = (existing.mode() & 0o777) as u16;
             Copied::Open(&partial.file).set_permissions(mode).map_err(refused)?;
         }
-        self.settle(&Copied::Open(&partial.file), entry, attributes).await;
+        self.set_metadata(&Copied::Open(&partial.file), entry, attributes).await;
         partial.rename(&entry.name)?;
         self.transferred.files += 1;
         self.transferred.bytes += attributes.size;
@@ -269,7 +269,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
             FileKind::CharacterDevice => partial(|name| make(name, FileType::CharacterDevice))?.0,
             _ => partial(|name| make(name, FileType::BlockDevice))?.0,
         };
-        self.settle(&Copied::Named(directory, &partial), entry, attributes).await;
+        self.set_metadata(&Copied::Named(directory, &partial), entry, attributes).await;
         rename(directory, &partial, &entry.name)?;
         self.transferred.others += 1;
         Ok(())
@@ -303,9 +303,9 @@ impl<'a, S: Source> CopyOut<'a, S> {
         }
     }
 
-    async fn settle(&mut self, copied: &Copied<'_>, entry: &Pending<S::Node>, attributes: &Attributes) {
+    async fn set_metadata(&mut self, copied: &Copied<'_>, entry: &Pending<S::Node>, attributes: &Attributes) {
         let extended = self.extended_attributes(&entry.node, entry.directory, &entry.name).await;
-        for problem in copied.settle(self.keep, attributes, &extended) {
+        for problem in copied.set_metadata(self.keep, attributes, &extended) {
             self.leave(entry.directory, &entry.name, problem);
         }
     }
@@ -315,7 +315,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
             let problems = match self.directories.readable(index) {
                 Err(error) => vec![format!("permissions and times not kept: {error}")],
                 Ok(directory) => {
-                    let problems = Copied::Open(&directory).settle(self.keep, &attributes, &extended);
+                    let problems = Copied::Open(&directory).set_metadata(self.keep, &attributes, &extended);
                     let taken = match self.keep {
                         Keep::Content => take_back(&directory, attributes.permissions),
                         Keep::All => Ok(()),

@@ -9,9 +9,9 @@ mod copy_out;
 mod directories;
 mod host_tree;
 mod left;
+mod metadata;
 mod paths;
 mod remove;
-mod settle;
 mod source;
 mod weigh;
 
@@ -23,8 +23,8 @@ pub use copy_in::CopyIn;
 pub use copy_out::CopyOut;
 pub use host_tree::{HostNode, HostTree};
 pub use left::{Left, LeftOut};
+pub use metadata::Keep;
 pub use remove::remove;
-pub use settle::Keep;
 pub use source::{Entries, Identity, Source, Tree};
 pub use weigh::{Weight, weigh};
 

@@ -7,7 +7,7 @@ use onewrite_fs::{FileKind, FileSystem, FsError, Ino};
 use super::{Watcher, entries};
 use crate::error::LabError;
 
-enum Step {
+enum Removal {
     /// A name to remove, with everything below it.
     Remove(Ino, Vec<u8>),
     /// A directory whose content is removed.
@@ -26,12 +26,12 @@ pub async fn remove<F: FileSystem>(
     watcher: &mut dyn Watcher,
 ) -> Result<(), LabError> {
     let mut seen = BTreeSet::new();
-    let mut steps = vec![Step::Remove(directory, name.to_vec())];
+    let mut steps = vec![Removal::Remove(directory, name.to_vec())];
     while let Some(step) = steps.pop() {
         watcher.moved(0)?;
         match step {
-            Step::Leave(parent, name) => fs.remove_directory(parent, &name).await?,
-            Step::Remove(parent, name) => {
+            Removal::Leave(parent, name) => fs.remove_directory(parent, &name).await?,
+            Removal::Remove(parent, name) => {
                 let ino = fs.lookup(parent, &name).await?;
                 if fs.attributes(ino).await?.kind != FileKind::Directory {
                     fs.unlink(parent, &name).await?;
@@ -41,9 +41,9 @@ pub async fn remove<F: FileSystem>(
                     let place = format!("directory {:?}", String::from_utf8_lossy(&name));
                     return Err(FsError::Damaged { place, problem: format!("{ino} has a second name") }.into());
                 }
-                steps.push(Step::Leave(parent, name));
+                steps.push(Removal::Leave(parent, name));
                 for entry in entries(fs, ino).await? {
-                    steps.push(Step::Remove(ino, entry.name));
+                    steps.push(Removal::Remove(ino, entry.name));
                 }
             }
         }

@@ -29,7 +29,7 @@ use onewrite_block::Nanos;
 pub use block_map::BlockMap;
 pub use distribution::{Gamma, Normal, Pareto, Zipf};
 pub use findings::{DepthFound, Findings, SteadyFound};
-pub use operation::{FileId, Operation, Reservation, Slot, WriteManner};
+pub use operation::{FileId, Operation, Reservation, TaskDescriptor, WriteManner};
 
 use crate::error::LabError;
 use crate::job::Fallocate;
@@ -136,7 +136,7 @@ pub trait Stream {
     ///
     /// # Errors
     /// If the workload cannot go on, for example because no file is left.
-    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError>;
+    fn next(&mut self, now: Nanos) -> Result<Option<OrderedOperation>, LabError>;
 
     /// Called when `operation` has ended.
     fn completed(&mut self, operation: &Operation, ended: Ended) {
@@ -186,22 +186,22 @@ pub struct Ended {
 
 /// An operation and its order among the others of its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct OrderedOperation {
     /// What to do.
     pub operation: Operation,
     /// Which operations of the same task may be under way with it.
     pub order: Order,
 }
 
-impl Step {
+impl OrderedOperation {
     /// An operation that may overlap with others.
-    pub const fn overlapping(operation: Operation) -> Step {
-        Step { operation, order: Order::Overlapping }
+    pub const fn overlapping(operation: Operation) -> OrderedOperation {
+        OrderedOperation { operation, order: Order::Overlapping }
     }
 
     /// An operation that waits for all before it; none may begin before its end.
-    pub const fn alone(operation: Operation) -> Step {
-        Step { operation, order: Order::Alone }
+    pub const fn alone(operation: Operation) -> OrderedOperation {
+        OrderedOperation { operation, order: Order::Alone }
     }
 }
 

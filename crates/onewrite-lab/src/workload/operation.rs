@@ -11,7 +11,7 @@ pub struct FileId(pub u32);
 
 /// A descriptor of a task, the number of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot(pub u32);
+pub struct TaskDescriptor(pub u32);
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,21 +41,21 @@ pub enum Operation {
         /// The file; it must not exist.
         file: FileId,
         /// Its descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
     },
     /// Opens a file, and makes it first if it does not exist and `create` says so.
     Open {
         /// The file.
         file: FileId,
         /// Its descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// Whether it may make the file.
         create: bool,
     },
     /// Ends an [`Operation::Open`] or [`Operation::Create`].
     Close {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
     },
     /// Removes a file's name.
     Unlink {
@@ -70,12 +70,12 @@ pub enum Operation {
     /// Drops the cached pages of a file.
     Invalidate {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
     },
     /// Reads a range.
     Read {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// First byte.
         offset: u64,
         /// Number of bytes.
@@ -86,14 +86,14 @@ pub enum Operation {
     /// Reads a file from its beginning to its end.
     ReadWhole {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// Bytes in each read.
         chunk: u64,
     },
     /// Writes the pattern of `seed`.
     Write {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// Where it writes.
         position: Position,
         /// Number of bytes.
@@ -108,7 +108,7 @@ pub enum Operation {
     /// Frees a range (raw devices only, as in fio).
     Trim {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// First byte.
         offset: u64,
         /// Number of bytes.
@@ -117,7 +117,7 @@ pub enum Operation {
     /// Reserves or frees a range of a file, in place of an access in `direction`.
     Allocate {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// The direction it counts as.
         direction: Direction,
         /// First byte.
@@ -130,7 +130,7 @@ pub enum Operation {
     /// Sets a file's size, in place of a write of `length` bytes.
     SetSize {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
         /// The new size in bytes.
         size: u64,
         /// Bytes it counts as.
@@ -139,12 +139,12 @@ pub enum Operation {
     /// Makes a file durable.
     Fsync {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
     },
     /// Makes a file's content durable.
     Fdatasync {
         /// The descriptor.
-        slot: Slot,
+        slot: TaskDescriptor,
     },
     /// Waits for this time.
     Think(Nanos),

@@ -12,7 +12,9 @@ use onewrite_fs::Position;
 
 use crate::error::LabError;
 use crate::job::SyncMode;
-use crate::workload::{FileId, FilePlan, JobPlan, Layout, Operation, Slot, Step, Stream, Task, Workload, WriteManner};
+use crate::workload::{
+    FileId, FilePlan, JobPlan, Layout, Operation, OrderedOperation, Stream, Task, TaskDescriptor, Workload, WriteManner,
+};
 
 /// Name on the command line and in reports.
 pub const NAME: &str = "postmark";
@@ -92,7 +94,7 @@ fn file(parameters: &Parameters, id: u64, chance: &mut Choices) -> FilePlan {
     FilePlan { path, layout: Layout::None, verified: false, bytes: parameters.size.1 }
 }
 
-const FILE: Slot = Slot(1);
+const FILE: TaskDescriptor = TaskDescriptor(1);
 
 struct PostMark {
     parameters: Parameters,
@@ -201,11 +203,11 @@ impl PostMark {
 }
 
 impl Stream for PostMark {
-    fn next(&mut self, _now: Nanos) -> Result<Option<Step>, LabError> {
+    fn next(&mut self, _now: Nanos) -> Result<Option<OrderedOperation>, LabError> {
         while self.pending.is_empty() && !(self.is_removing && self.live.is_empty()) {
             self.go_on();
         }
-        Ok(self.pending.pop_front().map(Step::alone))
+        Ok(self.pending.pop_front().map(OrderedOperation::alone))
     }
 
     /// Share of the transactions; making and removing files do not count.

@@ -7,7 +7,9 @@ use anyhow::{bail, ensure};
 use onewrite_block::Nanos;
 use onewrite_cache::PolicyKind;
 use onewrite_device::Profile;
-use onewrite_lab::cache::{CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures, Stage, Step};
+use onewrite_lab::cache::{
+    CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures, Stage, StudyProgress,
+};
 use onewrite_lab::results::Distribution;
 use onewrite_lab::trace::{Trace, TraceOptions, Volumes, summarise};
 
@@ -66,7 +68,7 @@ fn run(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheFigures> {
     }
     let bar = Bar::new("cache", "pages");
     let done = [const { AtomicU64::new(0) }; 4];
-    let figures = study.run(&|step: Step| {
+    let figures = study.run(&|step: StudyProgress| {
         let (place, name) = match step.stage {
             Stage::Reading => (0, "cache: reading the trace"),
             Stage::Filling => (1, "cache: filling the device"),

@@ -17,10 +17,10 @@ use onewrite_block::{Operation, Page};
 use super::{FtlDevice, Given, Waits, served};
 use crate::address::{Lpn, each};
 use crate::ssd::buffer::Urgency;
-use crate::ssd::host::{Slot, Step};
+use crate::ssd::host::{RequestSlot, RequestStage};
 
 impl FtlDevice {
-    pub(super) fn read(&mut self, slot: Slot, range: Range<Lpn>) {
+    pub(super) fn read(&mut self, slot: RequestSlot, range: Range<Lpn>) {
         let ordered = self.work_from(self.now);
         let (mut pages, mut sent) = (Vec::with_capacity(each(range.clone()).len()), self.now);
         for lpn in each(range) {
@@ -30,7 +30,7 @@ impl FtlDevice {
         }
         self.gain_since(ordered);
         self.host.active(slot).pages = pages;
-        self.host.at(sent, slot, Step::Done);
+        self.host.at(sent, slot, RequestStage::Done);
     }
 
     /// The newest content of a page: from the buffer, from flash, or zeros.
@@ -52,13 +52,13 @@ impl FtlDevice {
     }
 
     /// Transfers the content of a write over the link.
-    pub(super) fn receive(&mut self, slot: Slot, pages: u64) {
+    pub(super) fn receive(&mut self, slot: RequestSlot, pages: u64) {
         let end = self.host.inbound_free.max(self.now) + pages * self.model.timing.link_page;
         self.host.inbound_free = end;
         if !self.model.timing.link_is_duplex {
             self.host.outbound_free = end;
         }
-        self.host.at(end, slot, Step::Arrived);
+        self.host.at(end, slot, RequestStage::Arrived);
     }
 
     /// Moves arrived pages into the buffer, in order, while there is room.
@@ -75,7 +75,7 @@ impl FtlDevice {
     }
 
     /// Moves pages of one write into the buffer; false if some must wait.
-    fn admit_pages(&mut self, slot: Slot) -> bool {
+    fn admit_pages(&mut self, slot: RequestSlot) -> bool {
         loop {
             if !self.buffer.has_room() {
                 return false;
@@ -138,16 +138,16 @@ impl FtlDevice {
     }
 
     /// A TRIM has happened. It also ends every FUA write that it made void.
-    fn trimmed(&mut self, slot: Slot, newest: u64) {
+    fn trimmed(&mut self, slot: RequestSlot, newest: u64) {
         let range = self.trimmed_by(slot);
         let mut void: Vec<Lpn> = self.waiting_for.keys().copied().filter(|lpn| range.contains(lpn)).collect();
         void.sort_unstable();
         void.into_iter().for_each(|lpn| self.satisfy(lpn, newest));
-        self.host.at(self.now + self.model.timing.trim, slot, Step::Done);
+        self.host.at(self.now + self.model.timing.trim, slot, RequestStage::Done);
     }
 
     /// The pages of a TRIM under way.
-    pub(super) fn trimmed_by(&self, slot: Slot) -> Range<Lpn> {
+    pub(super) fn trimmed_by(&self, slot: RequestSlot) -> Range<Lpn> {
         let Operation::Trim { start, count } = self.host.request(slot).operation else { unreachable!("it is a TRIM") };
         Lpn::of(start).run(count as u32)
     }
@@ -172,9 +172,9 @@ impl FtlDevice {
     }
 
     /// FLUSH: drains the present content of the buffer. Pages that have left it are durable.
-    pub(super) fn flush(&mut self, slot: Slot) {
+    pub(super) fn flush(&mut self, slot: RequestSlot) {
         if self.model.has_capacitor {
-            return self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
+            return self.host.at(self.now + self.model.timing.flush, slot, RequestStage::Done);
         }
         let target = self.buffer.newest_ticket();
         if self.buffer.length() == 0 {
@@ -192,13 +192,13 @@ impl FtlDevice {
                 return;
             }
             self.host.flushes.pop_front();
-            self.host.at(self.now + self.model.timing.flush, slot, Step::Done);
+            self.host.at(self.now + self.model.timing.flush, slot, RequestStage::Done);
         }
     }
 
     /// TRIM: drops its pages, also in the buffer; durable when it ends. A page on its way to flash leaves a tombstone
     /// in the buffer: the layer trims it after that program.
-    pub(super) fn trim(&mut self, slot: Slot, pages: Range<Lpn>) {
+    pub(super) fn trim(&mut self, slot: RequestSlot, pages: Range<Lpn>) {
         let covered = |lpn: &Lpn| pages.contains(lpn);
         let mut buffered: Vec<Lpn> = self.buffer.entries().map(|entry| entry.lpn).filter(covered).collect();
         buffered.sort_unstable();

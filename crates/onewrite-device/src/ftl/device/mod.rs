@@ -43,7 +43,7 @@ use super::rules::FtlRules;
 use crate::address::Lpn;
 use crate::ssd::UnderWay;
 use crate::ssd::buffer::{Buffer, EntryId};
-use crate::ssd::host::{Host, Slot, Step};
+use crate::ssd::host::{Host, RequestSlot, RequestStage};
 use crate::ssd::model::Model;
 use content::Contents;
 use cut::Dump;
@@ -54,7 +54,7 @@ enum Waits {
     /// An entry of the buffer.
     Eviction(EntryId),
     /// A TRIM, and the newest ticket of pages that it may have dropped from the buffer.
-    Trim { slot: Slot, newest: u64 },
+    Trim { slot: RequestSlot, newest: u64 },
 }
 
 /// A page or a TRIM given to the layer.
@@ -76,7 +76,7 @@ pub struct FtlDevice {
     buffer: Buffer,
     given: VecDeque<Given>,
     /// FUA writes that wait until this or a newer version of a logical page is in flash.
-    waiting_for: FxHashMap<Lpn, Vec<(Slot, u64)>>,
+    waiting_for: FxHashMap<Lpn, Vec<(RequestSlot, u64)>>,
     host: Host,
     /// Newest version with a completed program. A later program of an older version is a copy.
     newest: u64,
@@ -194,12 +194,12 @@ impl FtlDevice {
     fn host_step(&mut self, completed: &mut Vec<Completion>) {
         let (slot, step) = self.host.next_step();
         match step {
-            Step::Decoded => self.decoded(slot),
-            Step::Arrived => {
+            RequestStage::Decoded => self.decoded(slot),
+            RequestStage::Arrived => {
                 self.host.arriving.push_back(slot);
                 self.admit_arrived();
             }
-            Step::Done => {
+            RequestStage::Done => {
                 let active = self.host.remove(slot);
                 let outcome = active.error.map_or(Ok(active.pages), Err);
                 completed.push(Completion { token: active.token, outcome });
@@ -208,11 +208,11 @@ impl FtlDevice {
     }
 
     /// Completes a request for the host now.
-    fn finish(&mut self, slot: Slot) {
-        self.host.at(self.now, slot, Step::Done);
+    fn finish(&mut self, slot: RequestSlot) {
+        self.host.at(self.now, slot, RequestStage::Done);
     }
 
-    fn decoded(&mut self, slot: Slot) {
+    fn decoded(&mut self, slot: RequestSlot) {
         let request = self.host.request(slot);
         if let Err(error) = self.model.geometry.admit(request) {
             self.host.active(slot).error = Some(error);
@@ -264,7 +264,7 @@ impl Device for FtlDevice {
         let start = self.host.processor_free.max(self.now);
         self.host.processor_free = start + self.model.timing.command_interval;
         let slot = self.host.insert(token, request, self.now);
-        self.host.at(start + self.model.timing.command, slot, Step::Decoded);
+        self.host.at(start + self.model.timing.command, slot, RequestStage::Decoded);
     }
 
     fn next_event(&self) -> NextEvent {

@@ -174,13 +174,13 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Slot;
+    use crate::workload::TaskDescriptor;
 
     fn set(exists: [bool; 3]) -> FileSet {
         FileSet::new(&[0, 1, 2], &[10, 20, 30], &exists)
     }
 
-    const SLOT: Slot = Slot(1);
+    const SLOT: TaskDescriptor = TaskDescriptor(1);
 
     #[test]
     fn files_take_turns_and_busy_ones_are_passed_over() {

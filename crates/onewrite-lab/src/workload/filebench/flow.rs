@@ -11,7 +11,7 @@ use super::fileset::FileSet;
 use super::{Length, Parameters};
 use crate::error::LabError;
 use crate::job::SyncMode;
-use crate::workload::{Ended, FileId, Operation, Slot, Step, Stream, WriteManner};
+use crate::workload::{Ended, FileId, Operation, OrderedOperation, Stream, TaskDescriptor, WriteManner};
 
 /// One flow operation of filebench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub const WEBPROXY: &[Flow] = &[
     ReadWhole, Close, Open, ReadWhole, Close,
 ];
 
-const FILE: Slot = Slot(1);
-const LOG: Slot = Slot(2);
+const FILE: TaskDescriptor = TaskDescriptor(1);
+const LOG: TaskDescriptor = TaskDescriptor(2);
 
 /// The progress of a run; its threads share it.
 pub struct Pace {
@@ -176,7 +176,7 @@ impl FlowStream {
     }
 
     /// Appends a random length below the append size. As in filebench, length zero does nothing.
-    fn append(&mut self, slot: Slot) {
+    fn append(&mut self, slot: TaskDescriptor) {
         let length = self.choices.below(self.parameters.append_size);
         if length > 0 {
             let operation = self.write(slot, Position::End, length);
@@ -201,7 +201,7 @@ impl FlowStream {
         }
     }
 
-    fn write(&mut self, slot: Slot, position: Position, length: u64) -> Operation {
+    fn write(&mut self, slot: TaskDescriptor, position: Position, length: u64) -> Operation {
         Operation::Write {
             slot,
             position,
@@ -222,15 +222,15 @@ impl FlowStream {
 }
 
 impl Stream for FlowStream {
-    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
+    fn next(&mut self, now: Nanos) -> Result<Option<OrderedOperation>, LabError> {
         if self.pace.is_over(now) {
-            return Ok(self.ending().map(Step::alone));
+            return Ok(self.ending().map(OrderedOperation::alone));
         }
         while self.pending.is_empty() {
             self.flow()?;
         }
         self.pace.issued.set(self.pace.issued.get() + 1);
-        Ok(self.pending.pop_front().map(Step::alone))
+        Ok(self.pending.pop_front().map(OrderedOperation::alone))
     }
 
     fn completed(&mut self, operation: &Operation, _: Ended) {

@@ -6,7 +6,7 @@ use onewrite_block::Nanos;
 use super::{Task, part};
 use crate::error::LabError;
 use crate::job::{Options, Work};
-use crate::workload::{FileId, Operation, Slot, Step, Stream};
+use crate::workload::{FileId, Operation, OrderedOperation, Stream, TaskDescriptor};
 
 /// The operations of one clone.
 pub struct NodeStream {
@@ -37,10 +37,10 @@ impl NodeStream {
 }
 
 impl Stream for NodeStream {
-    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
-        let slot = Slot(0);
+    fn next(&mut self, now: Nanos) -> Result<Option<OrderedOperation>, LabError> {
+        let slot = TaskDescriptor(0);
         if std::mem::take(&mut self.is_open) {
-            return Ok(Some(Step::alone(Operation::Close { slot })));
+            return Ok(Some(OrderedOperation::alone(Operation::Close { slot })));
         }
         if !self.is_over {
             let time_is_up = self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time);
@@ -55,7 +55,7 @@ impl Stream for NodeStream {
         }
         let file = self.files[self.next];
         self.next += 1;
-        Ok(Some(Step::alone(match self.options.work {
+        Ok(Some(OrderedOperation::alone(match self.options.work {
             Work::Create => {
                 self.is_open = true;
                 Operation::Create { file, slot }

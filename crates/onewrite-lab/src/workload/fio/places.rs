@@ -1,7 +1,7 @@
 //! Places: offset and length of the next access in a file, as fio 3.33 chooses them (its `io_u.c`).
 //!
 //! # Invariants
-//! - Offsets in this file are relative to the first byte that the job uses; only a [`Place`] is relative to the file.
+//! - Offsets in this file are relative to the first byte that the job uses; only a [`FileRange`] is relative to the file.
 //! - No access begins after the bytes that the job uses, and none ends after the end of the file.
 
 use onewrite_block::Choices;
@@ -25,7 +25,7 @@ pub struct FileSpan {
 
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRange {
     /// First byte.
     pub offset: u64,
     /// Number of bytes.
@@ -98,7 +98,7 @@ impl Places {
     }
 
     /// The next access; `None` if this pass has nothing left.
-    pub fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Place> {
+    pub fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<FileRange> {
         let place = self.choose(options, direction, choices);
         if place.is_none() && self.may_start_over {
             self.start_over();
@@ -108,7 +108,7 @@ impl Places {
         place
     }
 
-    fn choose(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<Place> {
+    fn choose(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<FileRange> {
         if options.strided.enabled {
             self.enter_zone(options, direction);
         }
@@ -129,7 +129,7 @@ impl Places {
         self.ends[direction as usize] = self.base + offset + length;
         self.last[direction as usize] = offset;
         self.zone_bytes += length;
-        Some(Place { offset: self.base + offset, length })
+        Some(FileRange { offset: self.base + offset, length })
     }
 
     /// `zonemode=strided`: enters the next zone when enough bytes were moved in this one. Until then accesses go around
@@ -270,7 +270,7 @@ mod tests {
 
     const FILE: FileId = FileId(0);
 
-    fn places(settings: &str, size: u64) -> Vec<Place> {
+    fn places(settings: &str, size: u64) -> Vec<FileRange> {
         let text = format!("[a]\nsize={size}\n{settings}\n");
         let options = JobFile::parse("t", &text).unwrap().jobs.remove(0).options;
         let mut choices = Choices::new(1);

@@ -7,7 +7,9 @@ use onewrite_fs::Position;
 use super::{Task, part};
 use crate::error::LabError;
 use crate::job::{Iolog, IologAction, IologEvent, Options};
-use crate::workload::{Ended, FileId, Findings, Operation, Order, Slot, Step, Stream, WriteManner};
+use crate::workload::{
+    Ended, FileId, Findings, Operation, Order, OrderedOperation, Stream, TaskDescriptor, WriteManner,
+};
 
 /// The stream of one recorded run.
 pub struct ReplayStream {
@@ -73,7 +75,7 @@ impl ReplayStream {
     }
 
     fn operation(&mut self, event: IologEvent) -> Operation {
-        let slot = Slot(event.file as u32);
+        let slot = TaskDescriptor(event.file as u32);
         let direct = self.options.direct;
         match event.action {
             IologAction::Read(offset, length) => Operation::Read { slot, offset: self.place(offset), length, direct },
@@ -92,7 +94,7 @@ impl ReplayStream {
     }
 
     /// The next event; `None` at the end of the last pass.
-    fn event(&mut self, now: Nanos) -> Option<Step> {
+    fn event(&mut self, now: Nanos) -> Option<OrderedOperation> {
         let time_is_up = self.options.runtime.is_some_and(|runtime| now >= runtime + self.options.ramp_time);
         if time_is_up || self.task.is_ended() {
             return None;
@@ -110,12 +112,12 @@ impl ReplayStream {
             }
             self.had_event = true;
             if let Some(span) = self.pause(&event, now) {
-                return Some(Step { operation: Operation::Think(span), order: Order::Blocking });
+                return Some(OrderedOperation { operation: Operation::Think(span), order: Order::Blocking });
             }
             self.next += 1;
             let is_sync = event.action.range().is_none();
             let order = if is_sync { Order::Blocking } else { Order::Overlapping };
-            return Some(Step { operation: self.operation(event), order });
+            return Some(OrderedOperation { operation: self.operation(event), order });
         }
     }
 
@@ -159,12 +161,12 @@ pub fn bytes_needed(options: &Options, log: &Iolog, index: usize) -> u64 {
 }
 
 impl Stream for ReplayStream {
-    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
+    fn next(&mut self, now: Nanos) -> Result<Option<OrderedOperation>, LabError> {
         if self.opened < self.files.len() {
-            let (file, slot) = (self.files[self.opened], Slot(self.opened as u32));
+            let (file, slot) = (self.files[self.opened], TaskDescriptor(self.opened as u32));
             self.opened += 1;
             self.began = now;
-            return Ok(Some(Step::alone(Operation::Open { file, slot, create: true })));
+            return Ok(Some(OrderedOperation::alone(Operation::Open { file, slot, create: true })));
         }
         let are_reached = self.task.goals.are_reached(now)?;
         if !self.is_over {
@@ -176,7 +178,9 @@ impl Stream for ReplayStream {
         }
         if self.closed < self.files.len() {
             self.closed += 1;
-            return Ok(Some(Step::alone(Operation::Close { slot: Slot(self.closed as u32 - 1) })));
+            return Ok(Some(OrderedOperation::alone(Operation::Close {
+                slot: TaskDescriptor(self.closed as u32 - 1),
+            })));
         }
         Ok(None)
     }

@@ -19,13 +19,15 @@ use onewrite_fs::Position;
 
 use super::Task;
 use super::pace::Pacer;
-use super::places::{FileSpan, Place, Places};
+use super::places::{FileRange, FileSpan, Places};
 use super::shared::FlowShare;
 use super::turns::{Mix, Turns};
 use super::{part, sync_blocks};
 use crate::error::LabError;
 use crate::job::{Access, Amount, Direction, Options, Work};
-use crate::workload::{Ended, Findings, Operation, Order, Reservation, Slot, Step, Stream, WriteManner};
+use crate::workload::{
+    Ended, Findings, Operation, Order, OrderedOperation, Reservation, Stream, TaskDescriptor, WriteManner,
+};
 
 /// Default pause of a task that is ahead of its flow, or whose access failed.
 const REST: Nanos = Nanos::from_micros(10);
@@ -72,7 +74,7 @@ pub struct FioStream {
     /// A chosen direction that waits until it is due.
     waiting: Option<(usize, Direction)>,
     /// A trimmed block that must be written.
-    trimmed: Option<(usize, Place)>,
+    trimmed: Option<(usize, FileRange)>,
     /// Passes of `loops` that are left.
     passes: u64,
     pass_bytes: u64,
@@ -146,28 +148,28 @@ impl FioStream {
         }
     }
 
-    fn opening(&mut self, next: usize, opened: bool) -> Option<Step> {
+    fn opening(&mut self, next: usize, opened: bool) -> Option<OrderedOperation> {
         let places = self.files.get(next)?;
-        let slot = Slot(next as u32);
+        let slot = TaskDescriptor(next as u32);
         let options = &self.options;
         let invalidates = options.invalidate && !options.direct && !options.pre_read;
         self.phase = match invalidates && !opened {
             true => Phase::Opening { next, opened: true },
             false => Phase::Opening { next: next + 1, opened: false },
         };
-        Some(Step::alone(match opened {
+        Some(OrderedOperation::alone(match opened {
             true => Operation::Invalidate { slot },
             false => Operation::Open { file: places.span.file, slot, create: true },
         }))
     }
 
     /// The next access or sync; `None` if the pass is done or a backlog is full.
-    fn accessing(&mut self, now: Nanos) -> Option<Step> {
+    fn accessing(&mut self, now: Nanos) -> Option<OrderedOperation> {
         if std::mem::take(&mut self.thinking.is_due) {
             let span = self.options.think.span;
             self.pacer.think(span);
             self.thinking.busy_since = now + span;
-            return Some(Step::alone(Operation::Think(span)));
+            return Some(OrderedOperation::alone(Operation::Think(span)));
         }
         while !self.is_over(now) && !self.has_backlog() {
             if let Some((file, place)) = self.trimmed.take() {
@@ -190,7 +192,7 @@ impl FioStream {
             };
             if let Some(span) = self.wait(direction, now) {
                 self.waiting = Some((file, direction));
-                return Some(Step { operation: Operation::Think(span), order: Order::Blocking });
+                return Some(OrderedOperation { operation: Operation::Think(span), order: Order::Blocking });
             }
             match self.files[file].next(&self.options, direction, &mut self.choices) {
                 Some(place) => return Some(self.access(file, direction, place, now)),
@@ -284,13 +286,13 @@ impl FioStream {
     }
 
     /// An fsync after every `fsync_every` writes or an fdatasync after every `fdatasync_every`; never two in a row.
-    fn sync_due(&mut self, file: usize) -> Option<Step> {
+    fn sync_due(&mut self, file: usize) -> Option<OrderedOperation> {
         let writes = self.issued.counts[Direction::Write as usize];
         if self.issued.synced || writes == 0 || !self.options.writes() {
             return None;
         }
         let is_due = |every: u64| every > 0 && writes.is_multiple_of(every);
-        let slot = Slot(file as u32);
+        let slot = TaskDescriptor(file as u32);
         let operation = match () {
             () if is_due(self.options.fsync_every) => Operation::Fsync { slot },
             () if is_due(self.options.fdatasync_every) => Operation::Fdatasync { slot },
@@ -298,10 +300,10 @@ impl FioStream {
         };
         self.issued.synced = true;
         let order = if sync_blocks(self.options.engine) { Order::Blocking } else { Order::Overlapping };
-        Some(Step { operation, order })
+        Some(OrderedOperation { operation, order })
     }
 
-    fn access(&mut self, file: usize, direction: Direction, place: Place, now: Nanos) -> Step {
+    fn access(&mut self, file: usize, direction: Direction, place: FileRange, now: Nanos) -> OrderedOperation {
         self.issued.counts[direction as usize] += 1;
         self.issued.synced = false;
         // A block that is trimmed and then written counts its bytes once.
@@ -314,7 +316,7 @@ impl FioStream {
         }
         self.pacer.issue(direction, place.length, &mut self.choices);
         self.think(now);
-        let (slot, Place { offset, length }) = (Slot(file as u32), place);
+        let (slot, FileRange { offset, length }) = (TaskDescriptor(file as u32), place);
         let operation = match (self.options.work, direction) {
             (Work::Allocate, _) => {
                 let reservation = match direction {
@@ -330,7 +332,7 @@ impl FioStream {
             (_, Direction::Write) => self.write(file, place),
         };
         // The write of a block must not overtake its trim.
-        if is_half { Step::alone(operation) } else { Step::overlapping(operation) }
+        if is_half { OrderedOperation::alone(operation) } else { OrderedOperation::overlapping(operation) }
     }
 
     fn think(&mut self, now: Nanos) {
@@ -346,12 +348,12 @@ impl FioStream {
         }
     }
 
-    fn write(&mut self, file: usize, place: Place) -> Operation {
+    fn write(&mut self, file: usize, place: FileRange) -> Operation {
         if self.reads_back() {
             self.written.insert((file, place.offset), place.length);
         }
         Operation::Write {
-            slot: Slot(file as u32),
+            slot: TaskDescriptor(file as u32),
             position: Position::At(place.offset),
             length: place.length,
             seed: self.choices.bits(),
@@ -360,38 +362,38 @@ impl FioStream {
         }
     }
 
-    fn verifying(&mut self, left: u64, goes_on: bool) -> Option<Step> {
+    fn verifying(&mut self, left: u64, goes_on: bool) -> Option<OrderedOperation> {
         if left == 0 {
             return None;
         }
         let ((file, offset), length) = self.written.pop_first()?;
         self.checked_bytes += length;
         self.phase = Phase::Verifying { left: left - 1, goes_on };
-        let slot = Slot(file as u32);
-        Some(Step::overlapping(Operation::Read { slot, offset, length, direct: self.options.direct }))
+        let slot = TaskDescriptor(file as u32);
+        Some(OrderedOperation::overlapping(Operation::Read { slot, offset, length, direct: self.options.direct }))
     }
 
-    fn ending(&mut self, next: usize) -> Option<Step> {
+    fn ending(&mut self, next: usize) -> Option<OrderedOperation> {
         let syncs = self.options.end_fsync && self.options.writes();
         if !syncs || next >= self.files.len() {
             return None;
         }
         self.phase = Phase::Ending { next: next + 1 };
-        Some(Step::alone(Operation::Fsync { slot: Slot(next as u32) }))
+        Some(OrderedOperation::alone(Operation::Fsync { slot: TaskDescriptor(next as u32) }))
     }
 
     /// The fsync, close or unlink of file `next` that the options ask for.
-    fn closing(&mut self, next: usize, step: u8) -> Option<Step> {
+    fn closing(&mut self, next: usize, step: u8) -> Option<OrderedOperation> {
         let file = self.files.get(next)?.span.file;
-        let slot = Slot(next as u32);
+        let slot = TaskDescriptor(next as u32);
         self.phase = match step {
             2 => Phase::Closing { next: next + 1, step: 0 },
             _ => Phase::Closing { next, step: step + 1 },
         };
         match step {
-            0 if self.options.fsync_on_close => Some(Step::alone(Operation::Fsync { slot })),
-            1 => Some(Step::alone(Operation::Close { slot })),
-            2 if self.options.unlink => Some(Step::alone(Operation::Unlink { file })),
+            0 if self.options.fsync_on_close => Some(OrderedOperation::alone(Operation::Fsync { slot })),
+            1 => Some(OrderedOperation::alone(Operation::Close { slot })),
+            2 if self.options.unlink => Some(OrderedOperation::alone(Operation::Unlink { file })),
             _ => match self.phase {
                 Phase::Closing { next, step } => self.closing(next, step),
                 _ => None,
@@ -426,9 +428,9 @@ impl FioStream {
 }
 
 impl Stream for FioStream {
-    fn next(&mut self, now: Nanos) -> Result<Option<Step>, LabError> {
+    fn next(&mut self, now: Nanos) -> Result<Option<OrderedOperation>, LabError> {
         if std::mem::take(&mut self.rests) {
-            return Ok(Some(Step { operation: Operation::Think(REST), order: Order::Blocking }));
+            return Ok(Some(OrderedOperation { operation: Operation::Think(REST), order: Order::Blocking }));
         }
         self.pacer.check(now)?;
         self.is_ended |= self.task.goals.are_reached(now)?;

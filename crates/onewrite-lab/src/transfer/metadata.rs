@@ -1,4 +1,4 @@
-//! Settle: sets owner, permissions, extended attributes and times of a copy on the host.
+//! Metadata: sets owner, permissions, extended attributes and times of a copy on the host.
 //!
 //! An image may come from a stranger. Without [`Keep::All`] it gives nobody any rights here: no owner, no set-user-ID,
 //! set-group-ID or sticky bit, no capabilities, no access control list. Of extended attributes only `user.` ones are
@@ -45,7 +45,12 @@ pub(super) fn is_root() -> bool {
 
 impl Copied<'_> {
     /// Sets the attributes of the copy. Returns those that could not be set.
-    pub(super) fn settle(&self, keep: Keep, attributes: &Attributes, extended: &ExtendedAttributes) -> Vec<String> {
+    pub(super) fn set_metadata(
+        &self,
+        keep: Keep,
+        attributes: &Attributes,
+        extended: &ExtendedAttributes,
+    ) -> Vec<String> {
         let mut lost = Vec::new();
         if keep == Keep::All {
             let mut permissions = attributes.permissions;

@@ -1,4 +1,4 @@
-//! Watched: an emulated device in a run, of which copies are taken, dark, at the internal points that are wanted.
+//! CapturingDevice: an emulated device in a run, of which copies are taken, dark, at the internal points that are wanted.
 //!
 //! A run is the same every time, so a first one tells which advance of the clock passes which internal points:
 //!
@@ -58,7 +58,7 @@ pub(crate) struct Wanted {
 }
 
 /// The device and what is to be taken of it.
-pub(crate) struct Watch {
+pub(crate) struct Capturing {
     pub(crate) device: Box<dyn PowerCut>,
     /// The device's time at which the run begins.
     start: Nanos,
@@ -71,16 +71,16 @@ pub(crate) struct Watch {
     recording: Rc<RefCell<Recording>>,
 }
 
-impl Watch {
+impl Capturing {
     /// Watches `device` in a run that begins at the device's time `start`.
     pub(crate) fn new(
         device: Box<dyn PowerCut>,
         start: Nanos,
         wanted: Wanted,
         recording: &Rc<RefCell<Recording>>,
-    ) -> Rc<RefCell<Watch>> {
+    ) -> Rc<RefCell<Capturing>> {
         let (advances, captured, trail, recording) = (Vec::new(), Vec::new(), Vec::new(), Rc::clone(recording));
-        Rc::new(RefCell::new(Watch { device, start, wanted, advances, captured, trail, recording }))
+        Rc::new(RefCell::new(Capturing { device, start, wanted, advances, captured, trail, recording }))
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
@@ -110,20 +110,20 @@ impl Watch {
 }
 
 /// The device in the run: passes everything on.
-pub(crate) struct Watched {
+pub(crate) struct CapturingDevice {
     geometry: Geometry,
-    state: Rc<RefCell<Watch>>,
+    state: Rc<RefCell<Capturing>>,
 }
 
-impl Watched {
+impl CapturingDevice {
     /// The door of a watched device.
-    pub(crate) fn new(state: &Rc<RefCell<Watch>>) -> Box<Watched> {
+    pub(crate) fn new(state: &Rc<RefCell<Capturing>>) -> Box<CapturingDevice> {
         let geometry = state.borrow().device.geometry().clone();
-        Box::new(Watched { geometry, state: Rc::clone(state) })
+        Box::new(CapturingDevice { geometry, state: Rc::clone(state) })
     }
 }
 
-impl Device for Watched {
+impl Device for CapturingDevice {
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -158,9 +158,9 @@ impl Device for Watched {
 
 /// What a device holds on the given pages after it recovered at `now`.
 pub(crate) fn read(device: Box<dyn PowerCut>, now: Nanos, pages: Vec<Lpn>) -> Result<BTreeMap<Lpn, Page>, DeviceError> {
-    let watch = Watch::new(device, now, Wanted::default(), &Rc::default());
+    let watch = Capturing::new(device, now, Wanted::default(), &Rc::default());
     let executor = Executor::ideal();
-    let port = executor.runtime().attach(Watched::new(&watch));
+    let port = executor.runtime().attach(CapturingDevice::new(&watch));
     let work = async move {
         let mut content = BTreeMap::new();
         for run in pages.chunk_by(|one, next| one.0 + 1 == next.0) {
