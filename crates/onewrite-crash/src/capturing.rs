@@ -1,4 +1,4 @@
-//! CapturingDevice: an emulated device in a run, of which copies are taken, dark, at the internal points that are wanted.
+//! Capturing: an emulated device in a run; copies of it are taken, dark, at the internal points that are wanted.
 //!
 //! A run is the same every time, so a first one tells which advance of the clock passes which internal points:
 //!

@@ -1,4 +1,4 @@
-//! One: a workload from beginning to end, at the door of the disk and inside the device, with the ledger or ahead of it.
+//! One: a workload from beginning to end, at the door of the disk and inside the device.
 
 use crate::action::Workload;
 use crate::ahead::Ahead;

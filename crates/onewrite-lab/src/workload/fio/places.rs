@@ -1,7 +1,7 @@
 //! Places: offset and length of the next access in a file, as fio 3.33 chooses them (its `io_u.c`).
 //!
 //! # Invariants
-//! - Offsets in this file are relative to the first byte that the job uses; only a [`FileRange`] is relative to the file.
+//! - Offsets here are relative to the first byte that the job uses; only a [`FileRange`] is relative to the file.
 //! - No access begins after the bytes that the job uses, and none ends after the end of the file.
 
 use onewrite_block::Choices;
