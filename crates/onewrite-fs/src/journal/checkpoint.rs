@@ -7,7 +7,7 @@ use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap};
 
 use super::home;
 use super::live::CheckpointBlock;
-use super::read_back::Place;
+use super::place::LogPlace;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
 
@@ -92,7 +92,7 @@ impl Journal {
         let _homeward = self.homeward.write().await;
         let batch = self.live.borrow().batch(blocks_max);
         let can_share = |homeward: &CheckpointBlock| {
-            self.options.checkpoint == By::Share && matches!(homeward.place, Place::Exact(_))
+            self.options.checkpoint == By::Share && matches!(homeward.place, LogPlace::Exact(_))
         };
         let (shared, mut copied): (Vec<CheckpointBlock>, Vec<CheckpointBlock>) = batch.into_iter().partition(can_share);
         self.read_back(&mut copied).await?;
@@ -115,7 +115,7 @@ impl Journal {
     /// Makes the home blocks read as their log blocks do; durable when a request completes.
     async fn share_home(&self, blocks: &[CheckpointBlock]) -> Result<(), DeviceError> {
         let pair = |homeward: &CheckpointBlock| {
-            let Place::Exact(source) = homeward.place else { unreachable!("only such are shared") };
+            let LogPlace::Exact(source) = homeward.place else { unreachable!("only such are shared") };
             Remap { source: self.log.page_of(source), target: Lpn(homeward.home_block) }
         };
         let pairs: Vec<Remap> = blocks.iter().map(pair).collect();

@@ -13,7 +13,7 @@ use super::frames::all_at_once;
 use super::live::Logged;
 use super::log::Log;
 use super::padding::EvictionSpot;
-use super::read_back::Place;
+use super::place::LogPlace;
 use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
 use crate::api::{FsError, FsResult};
@@ -213,8 +213,8 @@ impl Journal {
         self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
         let (start, ring) = (places[0].start, self.live.borrow().ring());
         let place = |(offset, is_escaped): (u32, bool)| match is_escaped {
-            true => Place::Escaped(ring.after(start, offset)),
-            false => Place::Exact(ring.after(start, offset)),
+            true => LogPlace::Escaped(ring.after(start, offset)),
+            false => LogPlace::Exact(ring.after(start, offset)),
         };
         Ok(Written { start, count, places: offsets.into_iter().map(place).collect() })
     }
@@ -284,7 +284,7 @@ pub(super) struct Written {
     pub(super) start: LogBlock,
     pub(super) count: u32,
     /// For each of its blocks.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<LogPlace>,
 }
 
 /// The log blocks of a transaction: revokes, descriptors each with its blocks, and the commit block at the end.

@@ -14,7 +14,7 @@ use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written
 use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed};
 use super::format::incompat;
 use super::log::Log;
-use super::read_back::{ChunkPlace, Place};
+use super::place::{ChunkPlace, LogPlace};
 use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
 use crate::transfer::wait_all;
@@ -126,7 +126,7 @@ impl Journal {
         self.options.commit.commit(&self.log, Record { runs, commit_at: start, commit, free }).await?;
         self.count_packed(sealed, building.bytes.len(), count);
         let place = |index: usize| {
-            Place::Chunk(ChunkPlace::new(start, &building.chunks[index / CHUNK_BLOCKS], index % CHUNK_BLOCKS))
+            LogPlace::Chunk(ChunkPlace::new(start, &building.chunks[index / CHUNK_BLOCKS], index % CHUNK_BLOCKS))
         };
         Ok(Written { start, count: count as u32, places: (0..sealed.blocks.len()).map(place).collect() })
     }
@@ -206,6 +206,6 @@ impl Journal {
         let free = self.live.borrow().free_runs();
         self.options.commit.commit(&self.log, Record { runs, commit_at: start, commit, free }).await?;
         self.count_packed(sealed, bytes.len(), count);
-        Ok(Written { start, count: count as u32, places: vec![Place::Nowhere; sealed.blocks.len()] })
+        Ok(Written { start, count: count as u32, places: vec![LogPlace::Nowhere; sealed.blocks.len()] })
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use onewrite_block::{Nanos, Page};
 use rustc_hash::FxHashMap;
 
-use super::read_back::Place;
+use super::place::LogPlace;
 use super::ring::{LogBlock, Ring};
 use super::transaction::TransactionId;
 
@@ -17,14 +17,14 @@ pub(super) struct Entry {
     pub(super) tid: TransactionId,
     /// Its content, unless it has to be read back from the log.
     pub(super) page: Option<Page>,
-    pub(super) place: Place,
+    pub(super) place: LogPlace,
 }
 
 /// A block that a transaction logged.
 pub(super) struct Logged {
     pub(super) home_block: u64,
     pub(super) page: Page,
-    pub(super) place: Place,
+    pub(super) place: LogPlace,
 }
 
 /// A block on its way home.
@@ -33,7 +33,7 @@ pub(super) struct CheckpointBlock {
     pub(super) home_block: u64,
     pub(super) tid: TransactionId,
     pub(super) page: Option<Page>,
-    pub(super) place: Place,
+    pub(super) place: LogPlace,
 }
 
 struct LiveTransaction {
@@ -155,7 +155,7 @@ impl Live {
             self.forgotten = live.tid.next();
             for block in &live.blocks {
                 let entry = self.entries.get_mut(block).filter(|entry| entry.tid == live.tid);
-                if let Some(entry) = entry.filter(|entry| entry.place != Place::Nowhere) {
+                if let Some(entry) = entry.filter(|entry| entry.place != LogPlace::Nowhere) {
                     self.in_memory -= usize::from(entry.page.take().is_some());
                 }
             }

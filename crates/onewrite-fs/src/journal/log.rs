@@ -6,7 +6,8 @@ use std::ops::Range;
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request, Runtime, TrimRead};
 
 use super::format::Style;
-use super::ring::{self, LogBlock};
+use super::ring::{self, LogBlock, Ring};
+use super::stored::StoredLog;
 use super::transaction::BlockRange;
 use crate::transfer::{send_run, wait_all};
 
@@ -128,18 +129,9 @@ impl Log {
         under_way
     }
 
-    /// Sends reads of a run of log blocks.
-    pub async fn send_reads(&self, log_blocks: Range<LogBlock>, cause: Cause) -> Vec<InFlight> {
-        let transfer_max = u64::from(self.port.geometry().transfer_pages_max);
-        let mut under_way = Vec::new();
-        for run in self.map.runs(log_blocks) {
-            let end = run.start + run.count;
-            for start in (run.start..end).step_by(transfer_max as usize) {
-                let count = transfer_max.min(end - start) as u32;
-                under_way.push(self.port.send(Request::read(Lpn(start), count, cause)).await);
-            }
-        }
-        under_way
+    /// For reading what its ring holds.
+    pub(super) fn stored(&self, ring: Ring) -> StoredLog<'_> {
+        StoredLog::new(&self.port, &self.map, ring, Cause::Journal)
     }
 
     /// Drops the content of a run of log blocks: by TRIM where trimmed pages read zeros, else by zeros.

@@ -30,9 +30,11 @@ mod home;
 mod live;
 mod log;
 mod padding;
+mod place;
 mod read_back;
 mod recovery;
 mod ring;
+mod stored;
 mod transaction;
 
 use std::cell::{Cell, RefCell};
@@ -56,6 +58,9 @@ pub use ring::LogBlock;
 use ring::Ring;
 pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, TransactionId};
 use transaction::{Committing, Running};
+
+/// Blocks of one transaction, at most, in any log: 2 GiB, for the 32 bits of an offset in a frame.
+const TRANSACTION_BLOCKS_MAX: usize = 1 << 19;
 
 /// What a journal is told when it is opened.
 pub struct JournalOptions {
@@ -298,7 +303,7 @@ impl Journal {
     /// Blocks that one transaction may hold; so few that it fits the empty log with everything around them.
     fn transaction_blocks_max(&self) -> usize {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
-        let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max);
+        let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max).min(TRANSACTION_BLOCKS_MAX);
         let around = self.log_blocks_of(most) - most + self.revoke_blocks_max();
         most.min(ring_blocks.saturating_sub(around + self.padding_blocks()))
     }

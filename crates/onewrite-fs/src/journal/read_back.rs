@@ -1,67 +1,25 @@
 //! Read back: content of committed blocks that has left memory comes from the log.
 //!
-//! A block that is not home may leave memory only if its place in the log is known ([`Place`]). What is read is
+//! A block that is not home may leave memory only if its place in the log is known ([`LogPlace`]). What is read is
 //! believed only if the entry is still the same afterwards: until then its log blocks cannot have been used again.
 
 use std::collections::BTreeMap;
 
-use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page};
+use onewrite_block::{DeviceError, PAGE_SIZE, Page};
 
 use super::Journal;
-use super::format::frame::{self, Chunk};
-use super::format::unescape;
 use super::live::CheckpointBlock;
-use super::ring::LogBlock;
+use super::place::LogPlace;
+use super::stored::{LogReads, StoredLog};
 use super::transaction::TransactionId;
 use crate::api::{FsError, FsResult};
 
-/// Where the log holds the content of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In a log block of its own, as it is.
-    Exact(LogBlock),
-    /// In a log block of its own, escaped.
-    Escaped(LogBlock),
-    /// In a chunk of a frame.
-    Chunk(ChunkPlace),
-    /// Where it cannot be found again by itself.
-    Nowhere,
-}
-
-/// A block in a chunk of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChunkPlace {
-    /// First log block of the frame.
-    pub(super) frame: LogBlock,
-    offset: u32,
-    stored: u32,
-    is_raw: bool,
-    blocks: u16,
-    /// Which block of the chunk.
-    index: u16,
-}
-
-impl ChunkPlace {
-    /// Block `index` of `chunk` in the frame that begins at log block `frame`.
-    pub(super) fn new(frame: LogBlock, chunk: &Chunk, index: usize) -> ChunkPlace {
-        let Chunk { offset, stored, is_raw, blocks } = *chunk;
-        let (offset, stored) = (offset as u32, stored as u32);
-        ChunkPlace { frame, offset, stored, is_raw, blocks: blocks as u16, index: index as u16 }
-    }
-
-    fn chunk(&self) -> Chunk {
-        let (offset, stored) = (self.offset as usize, self.stored as usize);
-        Chunk { offset, stored, is_raw: self.is_raw, blocks: usize::from(self.blocks) }
-    }
-}
-
-/// A read of log blocks under way, and what to do with them.
+/// A read of one log block or one chunk under way.
 struct Fetch {
-    under_way: Vec<InFlight>,
-    chunk: Option<Chunk>,
-    /// Which of the wanted blocks it gives, each with its index in the chunk.
-    wanted: Vec<(usize, usize)>,
-    is_escaped: bool,
+    reads: LogReads,
+    place: LogPlace,
+    /// Which of the wanted blocks it gives.
+    wanted: Vec<usize>,
 }
 
 impl Journal {
@@ -86,7 +44,7 @@ impl Journal {
             if absent.peek().is_none() {
                 return Ok(known.into_iter().filter_map(|(_, page, _)| page).collect());
             }
-            let places: Vec<Place> = absent.map(|(.., place)| *place).collect();
+            let places: Vec<LogPlace> = absent.map(|(.., place)| *place).collect();
             let mut fetched = self.fetch(&places).await?.into_iter();
             let mut pages = Vec::with_capacity(known.len());
             for (block, (tid, page, _)) in (block..).zip(known) {
@@ -104,7 +62,7 @@ impl Journal {
     }
 
     /// The entries of `block` and those behind it, as far as there are any.
-    fn newer_entries(&self, block: u64, count: u64) -> Vec<(TransactionId, Option<Page>, Place)> {
+    fn newer_entries(&self, block: u64, count: u64) -> Vec<(TransactionId, Option<Page>, LogPlace)> {
         let live = self.live.borrow();
         let entries = (block..block + count).map_while(|block| live.newest(block));
         entries.map(|entry| (entry.tid, entry.page.clone(), entry.place)).collect()
@@ -124,7 +82,7 @@ impl Journal {
     pub(super) async fn read_back(&self, blocks: &mut [CheckpointBlock]) -> FsResult<()> {
         let mut missing: Vec<&mut CheckpointBlock> =
             blocks.iter_mut().filter(|homeward| homeward.page.is_none()).collect();
-        let places: Vec<Place> = missing.iter().map(|homeward| homeward.place).collect();
+        let places: Vec<LogPlace> = missing.iter().map(|homeward| homeward.place).collect();
         for (homeward, page) in missing.iter_mut().zip(self.fetch(&places).await?) {
             homeward.page = Some(page.ok_or_else(|| damaged(homeward.home_block))?);
         }
@@ -133,72 +91,50 @@ impl Journal {
 
     /// The content at `places`, in their order; `None` for what does not decompress. Each chunk is read and
     /// decompressed once.
-    async fn fetch(&self, places: &[Place]) -> Result<Vec<Option<Page>>, DeviceError> {
-        let mut by_log: BTreeMap<(LogBlock, u32), Vec<usize>> = BTreeMap::new();
+    async fn fetch(&self, places: &[LogPlace]) -> Result<Vec<Option<Page>>, DeviceError> {
+        let ring = self.live.borrow().ring();
+        let log = self.log.stored(ring);
+        let mut by_place: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate() {
-            let key = match place {
-                Place::Exact(block) | Place::Escaped(block) => (*block, 0),
-                Place::Chunk(chunk) => (chunk.frame, chunk.offset),
-                Place::Nowhere => unreachable!("such content does not leave memory"),
-            };
-            by_log.entry(key).or_default().push(index);
+            by_place.entry(log.position(*place)).or_default().push(index);
         }
-        let mut fetches = Vec::with_capacity(by_log.len());
-        for wanted in by_log.into_values() {
-            fetches.push(self.begin_fetch(places, wanted).await);
+        let mut fetches = Vec::with_capacity(by_place.len());
+        for wanted in by_place.into_values() {
+            fetches.push(begin_fetch(&log, places[wanted[0]], wanted).await);
         }
         self.counters.borrow_mut().read_back_bytes += (places.len() * PAGE_SIZE) as u64;
         let mut pages = vec![None; places.len()];
-        for fetch in fetches {
-            for (index, page) in self.end_fetch(fetch).await? {
-                pages[index] = page;
+        for Fetch { reads, place, wanted } in fetches {
+            let blocks = self.content(place, log.receive(reads).await?).await;
+            for index in wanted {
+                pages[index] = blocks.get(places[index].index()).cloned();
             }
         }
         Ok(pages)
     }
 
-    /// Puts the read of one log block or one chunk under way.
-    async fn begin_fetch(&self, places: &[Place], wanted: Vec<usize>) -> Fetch {
-        let ring = self.live.borrow().ring();
-        let (start, count, chunk) = match places[wanted[0]] {
-            Place::Chunk(place) => {
-                let first = place.offset / PAGE_SIZE as u32;
-                let end = (place.offset + place.stored).div_ceil(PAGE_SIZE as u32);
-                let chunk = Chunk { offset: place.offset as usize % PAGE_SIZE, ..place.chunk() };
-                (ring.after(place.frame, first), end - first, Some(chunk))
+    /// The blocks that the log blocks of a place hold; none if they do not decompress.
+    async fn content(&self, place: LogPlace, stored: Vec<Page>) -> Vec<Page> {
+        match place {
+            LogPlace::Chunk(chunk) => {
+                let unpacked = self.log.runtime().job(chunk.unpack_cost(), move || chunk.unpack(&stored)).await;
+                unpacked.unwrap_or_default()
             }
-            Place::Exact(block) | Place::Escaped(block) => (block, 1, None),
-            Place::Nowhere => unreachable!("such content does not leave memory"),
-        };
-        let index_of = |index: usize| match places[index] {
-            Place::Chunk(place) => usize::from(place.index),
-            _ => 0,
-        };
-        let is_escaped = matches!(places[wanted[0]], Place::Escaped(_));
-        let wanted = wanted.into_iter().map(|index| (index, index_of(index))).collect();
-        let mut under_way = Vec::new();
-        for run in ring.runs(start, count) {
-            under_way.extend(self.log.send_reads(run, Cause::Journal).await);
+            _ => stored.into_iter().map(|page| place.content(page)).collect(),
         }
-        Fetch { under_way, chunk, wanted, is_escaped }
     }
+}
 
-    async fn end_fetch(&self, fetch: Fetch) -> Result<Vec<(usize, Option<Page>)>, DeviceError> {
-        let mut pages = Vec::new();
-        for read in fetch.under_way {
-            pages.extend(read.await?);
-        }
-        let blocks = match fetch.chunk {
-            None if fetch.is_escaped => pages.into_iter().map(unescape).collect(),
-            None => pages,
-            Some(chunk) => {
-                let cost = JobCost::Decompress { bytes: (chunk.blocks * PAGE_SIZE) as u64 };
-                let unpack = move || frame::unpack(&frame::slice(&pages, chunk.offset, chunk.stored), &chunk);
-                self.log.runtime().job(cost, unpack).await.unwrap_or_default()
-            }
-        };
-        Ok(fetch.wanted.into_iter().map(|(index, in_chunk)| (index, blocks.get(in_chunk).cloned())).collect())
-    }
+/// Puts the read of one log block or one chunk under way.
+async fn begin_fetch(log: &StoredLog<'_>, place: LogPlace, wanted: Vec<usize>) -> Fetch {
+    let (start, count) = match place {
+        LogPlace::Chunk(chunk) => (log.after(chunk.frame, chunk.log_blocks().start), chunk.log_blocks().len() as u32),
+        LogPlace::Exact(block) | LogPlace::Escaped(block) => (block, 1),
+        LogPlace::Nowhere => unreachable!("such content does not leave memory"),
+    };
+    let mut reads = LogReads::default();
+    log.send(start, count, &mut reads).await;
+    Fetch { reads, place, wanted }
 }
 
 fn damaged(block: u64) -> FsError {

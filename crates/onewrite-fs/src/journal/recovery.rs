@@ -16,16 +16,17 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use onewrite_block::{Cause, DeviceError, DevicePort, JobCost, Lpn, PAGE_SIZE, Page, Remap, Request};
+use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Remap, Request};
+use rustc_hash::FxHashMap;
 
 use super::CheckpointBy;
-use super::format::frame::{self, Chunk};
-use super::format::{self, JournalSuperblock};
+use super::format::JournalSuperblock;
 use super::home;
 use super::log::LogMap;
+use super::place::LogPlace;
 use super::ring::LogBlock;
+use super::stored::{LogReads, StoredLog};
 use crate::api::{FsError, FsResult};
-use reader::StoredLog;
 use scan::Scan;
 pub use view::LogView;
 
@@ -62,31 +63,16 @@ pub struct Recovered {
     pub nanoseconds: u64,
 }
 
-/// Where the newest copy of a block is.
+/// A copy of a block: the newest, as far as the log is read.
 #[derive(Clone, Debug)]
-enum Copy {
-    /// In a log block of its own.
-    Block { log_block: LogBlock, is_escaped: bool, page: Option<Page> },
-    /// In a chunk of a frame, by the numbers of both and the block's place in it.
-    Chunk { frame: u32, chunk: u32, index: u32 },
+struct Copy {
+    place: LogPlace,
+    /// What its log block holds, if it is in memory.
+    page: Option<Page>,
 }
 
-impl Copy {
-    /// In the order of the log.
-    fn position(&self) -> (u64, u32) {
-        match *self {
-            Copy::Block { log_block, .. } => (u64::from(log_block.0), 0),
-            Copy::Chunk { frame, chunk, index } => (u64::from(frame) << 32 | u64::from(chunk), index),
-        }
-    }
-}
-
-/// A frame of the log.
-struct Framed {
-    log_block: LogBlock,
-    chunks: Vec<Chunk>,
-    pages: Option<Vec<Page>>,
-}
+/// The frames that are in memory, each under its first log block.
+type Frames = FxHashMap<LogBlock, Vec<Page>>;
 
 /// Newest copies with the home blocks they belong to, by these.
 type Blocks = Vec<(u64, Copy)>;
@@ -95,7 +81,7 @@ type Blocks = Vec<(u64, Copy)>;
 pub struct Prospect<'a> {
     log: &'a StoredLog<'a>,
     blocks: &'a Blocks,
-    frames: &'a [Framed],
+    frames: &'a Frames,
 }
 
 impl Prospect<'_> {
@@ -136,7 +122,7 @@ pub async fn recover(
         return Ok(Recovered::default());
     }
     let begin = port.runtime().now();
-    let log = StoredLog::new(port, map, superblock);
+    let log = StoredLog::to_recover(port, map, superblock);
     let mut scan = Scan::new(&log, superblock, options.kept_bytes_max);
     scan.run().await?;
     let (blocks, frames) = scan.newest();
@@ -144,8 +130,7 @@ pub async fn recover(
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
     judge(Prospect { log: &log, blocks: &blocks, frames: &frames }).await?;
-    let can_share =
-        |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy, Copy::Block { is_escaped: false, .. });
+    let can_share = |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy.place, LogPlace::Exact(_));
     let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));
     done.shared_blocks = shared.len() as u64;
     done.written_bytes = (copied.len() * PAGE_SIZE) as u64;
@@ -176,9 +161,9 @@ fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()>
 
 /// Writes copies home in parts: each is unpacked in the order of the log and written in the order of the home blocks,
 /// so that no chunk is unpacked twice and memory stays bounded.
-async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &[Framed]) -> FsResult<()> {
+async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &Frames) -> FsResult<()> {
     if blocks.len() > PART_BLOCKS {
-        blocks.sort_by_key(|(_, copy)| copy.position());
+        blocks.sort_by_key(|(_, copy)| (log.position(copy.place), copy.place.index()));
     }
     for part in blocks.chunks(PART_BLOCKS) {
         let mut pages = contents(log, part, frames).await?;
@@ -189,71 +174,76 @@ async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &[Framed]) 
 }
 
 /// The content of each block of a part.
-async fn contents(log: &StoredLog<'_>, part: &[(u64, Copy)], frames: &[Framed]) -> FsResult<Vec<(u64, Page)>> {
+async fn contents(log: &StoredLog<'_>, part: &[(u64, Copy)], frames: &Frames) -> FsResult<Vec<(u64, Page)>> {
     let mut pages = Vec::with_capacity(part.len());
-    let mut packed: BTreeMap<(u32, u32), Vec<(u64, u32)>> = BTreeMap::new();
-    let mut absent: Vec<(LogBlock, u64, bool)> = Vec::new();
-    let unescaped = |page, is_escaped| if is_escaped { format::unescape(page) } else { page };
+    let mut packed: BTreeMap<_, Vec<(u64, LogPlace)>> = BTreeMap::new();
+    let mut absent: Vec<(LogBlock, u64, LogPlace)> = Vec::new();
     for (home, copy) in part {
-        match copy {
-            Copy::Chunk { frame, chunk, index } => packed.entry((*frame, *chunk)).or_default().push((*home, *index)),
-            Copy::Block { is_escaped, page: Some(page), .. } => {
-                pages.push((*home, unescaped(page.clone(), *is_escaped)));
+        match (copy.place, &copy.page) {
+            (place @ LogPlace::Chunk(_), _) => packed.entry(log.position(place)).or_default().push((*home, place)),
+            (place, Some(page)) => pages.push((*home, place.content(page.clone()))),
+            (LogPlace::Exact(block) | LogPlace::Escaped(block), None) => {
+                absent.push((block, *home, copy.place));
             }
-            Copy::Block { log_block, is_escaped, page: None } => absent.push((*log_block, *home, *is_escaped)),
+            (LogPlace::Nowhere, None) => unreachable!("such content does not leave memory"),
         }
     }
-    absent.sort_unstable();
-    let again = log.read_all(absent.iter().map(|(log_block, ..)| *log_block)).await?;
-    pages
-        .extend(absent.into_iter().zip(again).map(|((_, home, is_escaped), page)| (home, unescaped(page, is_escaped))));
-    unpack(log, packed, frames, &mut pages).await?;
+    absent.sort_unstable_by_key(|(log_block, ..)| *log_block);
+    let again = read_all(log, absent.iter().map(|(log_block, ..)| *log_block)).await?;
+    pages.extend(absent.into_iter().zip(again).map(|((_, home, place), page)| (home, place.content(page))));
+    unpack(log, packed.into_values().collect(), frames, &mut pages).await?;
     Ok(pages)
+}
+
+/// The content of log blocks in ascending order; neighbours are read together, all at once.
+async fn read_all(log: &StoredLog<'_>, blocks: impl Iterator<Item = LogBlock>) -> FsResult<Vec<Page>> {
+    let mut reads = LogReads::default();
+    let mut blocks = blocks.peekable();
+    while let Some(first) = blocks.next() {
+        let mut count = 1;
+        while blocks.next_if_eq(&LogBlock(first.0 + count)).is_some() {
+            count += 1;
+        }
+        log.send(first, count, &mut reads).await;
+    }
+    Ok(log.receive(reads).await?)
 }
 
 /// Decompresses chunks, as many at once as there are cores, and adds what is wanted of each to `pages`.
 async fn unpack(
     log: &StoredLog<'_>,
-    packed: BTreeMap<(u32, u32), Vec<(u64, u32)>>,
-    frames: &[Framed],
+    packed: Vec<Vec<(u64, LogPlace)>>,
+    frames: &Frames,
     pages: &mut Vec<(u64, Page)>,
 ) -> FsResult<()> {
     let runtime = log.port.runtime();
     let mut unpacking = Vec::with_capacity(packed.len());
-    for ((frame, chunk), wanted) in packed {
-        let framed = &frames[frame as usize];
-        let (bytes, chunk) = stored(log, framed, chunk as usize).await?;
-        let (worker, cost) = (runtime.clone(), JobCost::Decompress { bytes: (chunk.blocks * PAGE_SIZE) as u64 });
-        let unpacked = async move { worker.job(cost, move || frame::unpack(&bytes, &chunk)).await };
-        unpacking.push((framed.log_block, wanted, runtime.start(unpacked)));
+    for wanted in packed {
+        let LogPlace::Chunk(chunk) = wanted[0].1 else { unreachable!("only such are packed") };
+        let run = chunk.log_blocks();
+        let stored = match frames.get(&chunk.frame) {
+            Some(frame) => frame[run.start as usize..run.end as usize].to_vec(),
+            None => log.read(log.after(chunk.frame, run.start), run.end - run.start).await?,
+        };
+        let worker = runtime.clone();
+        let unpacked = async move { worker.job(chunk.unpack_cost(), move || chunk.unpack(&stored)).await };
+        unpacking.push((chunk.frame, wanted, runtime.start(unpacked)));
     }
-    for (log_block, wanted, unpacked) in unpacking {
+    for (frame, wanted, unpacked) in unpacking {
         let Some(whole) = unpacked.await else {
-            let place = format!("journal, frame at {log_block}");
+            let place = format!("journal, frame at {frame}");
             return Err(damage(place, "a chunk does not decompress although its checksum holds"));
         };
-        pages.extend(wanted.into_iter().map(|(home, index)| (home, whole[index as usize].clone())));
+        pages.extend(wanted.into_iter().map(|(home, place)| (home, whole[place.index()].clone())));
     }
     Ok(())
-}
-
-/// The bytes of a chunk as they lie in the log.
-async fn stored(log: &StoredLog<'_>, framed: &Framed, chunk: usize) -> Result<(Vec<u8>, Chunk), DeviceError> {
-    let chunk = framed.chunks[chunk];
-    if let Some(pages) = &framed.pages {
-        return Ok((frame::slice(pages, chunk.offset, chunk.stored), chunk));
-    }
-    let first = chunk.offset / PAGE_SIZE;
-    let end = (chunk.offset + chunk.stored).div_ceil(PAGE_SIZE);
-    let pages = log.read(log.after(framed.log_block, first as u32), (end - first) as u32).await?;
-    Ok((frame::slice(&pages, chunk.offset - first * PAGE_SIZE, chunk.stored), chunk))
 }
 
 /// Makes the home blocks read as the log does: nothing is written.
 async fn share_home(log: &StoredLog<'_>, blocks: Blocks) -> FsResult<()> {
     let pair = |(block, copy): &(u64, Copy)| {
-        let Copy::Block { log_block, .. } = copy else { unreachable!("only such are shared") };
-        Remap { source: log.page_of(*log_block), target: Lpn(*block) }
+        let LogPlace::Exact(source) = copy.place else { unreachable!("only such are shared") };
+        Remap { source: log.page_of(source), target: Lpn(*block) }
     };
     let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
     Ok(home::share_home(log.port, &pairs, Cause::Recovery).await?)

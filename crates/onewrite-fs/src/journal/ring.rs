@@ -66,6 +66,11 @@ impl Ring {
         LogBlock(self.first.0 + (block.0 - self.first.0 + count) % self.blocks())
     }
 
+    /// How many blocks `to` comes behind `from`.
+    pub(super) fn distance(&self, from: LogBlock, to: LogBlock) -> u32 {
+        if to >= from { to.0 - from.0 } else { self.blocks() - (from.0 - to.0) }
+    }
+
     /// How many blocks from `block` on come before the ring begins again.
     pub(super) fn until_end(&self, block: LogBlock) -> u32 {
         self.end.0 - block.0
@@ -88,6 +93,7 @@ mod tests {
         let ring = Ring::new(LogBlock(1), LogBlock(11));
         assert_eq!(ring.blocks(), 10);
         assert_eq!((ring.after(LogBlock(9), 1), ring.after(LogBlock(9), 2)), (LogBlock(10), LogBlock(1)));
+        assert_eq!((ring.distance(LogBlock(9), LogBlock(10)), ring.distance(LogBlock(9), LogBlock(1))), (1, 2));
         assert_eq!(ring.runs(LogBlock(9), 2), [LogBlock(9)..LogBlock(11)]);
         assert_eq!(ring.runs(LogBlock(9), 4), [LogBlock(9)..LogBlock(11), LogBlock(1)..LogBlock(3)]);
         assert_eq!(ring.runs(LogBlock(5), 0), []);

@@ -26,6 +26,8 @@ use super::{HEADER_SIZE, Kind, Style, UUID_SIZE, be32, put32};
 pub const CHUNK_BLOCKS: usize = 32;
 /// Bytes of a chunk before compression that a reader takes at most.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a frame that a reader takes at most: an offset in it has 32 bits.
+const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 
 const HEAD_SIZE: usize = 80;
 const CHECKSUM_OFFSET: usize = 72;
@@ -180,7 +182,8 @@ impl Extent {
             && (1..=CHUNK_BYTES_MAX / PAGE_SIZE).contains(&chunk_blocks)
             && chunks == blocks.div_ceil(chunk_blocks);
         let head_bytes = HEAD_SIZE + 4 * chunks + 8 * (blocks + revokes);
-        let fits = frame_bytes >= head_bytes && frame_bytes.div_ceil(PAGE_SIZE) <= log_blocks_max;
+        let fits =
+            (head_bytes..=FRAME_BYTES_MAX).contains(&frame_bytes) && frame_bytes.div_ceil(PAGE_SIZE) <= log_blocks_max;
         (is_ours && fits).then_some(Extent { head_bytes, frame_bytes, blocks, revokes, chunks, chunk_blocks })
     }
 }

@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use onewrite_block::{JobCost, PAGE_SIZE, Page};
 use rustc_hash::FxHashMap;
 
-use super::super::format::frame::{Extent, Frame};
+use super::super::format::frame::{self, Chunk, Extent, Frame};
 use super::super::format::{self, Checksums, JournalSuperblock, Kind, Style, Tag, VersionOneSum, incompat};
+use super::super::place::{ChunkPlace, LogPlace};
 use super::super::ring::LogBlock;
-use super::reader::{Reader, StoredLog};
-use super::{Blocks, Copy, Framed, Recovered, damage};
+use super::super::stored::StoredLog;
+use super::reader::Reader;
+use super::{Blocks, Copy, Frames, Recovered, damage};
 use crate::api::FsResult;
 
 /// A transaction that is being read; nothing of it counts before it is whole.
@@ -33,7 +35,7 @@ pub(super) struct Scan<'a> {
     pub(super) sequence: u32,
     copies: FxHashMap<u64, (u32, Copy)>,
     revoked: FxHashMap<u64, u32>,
-    frames: Vec<Framed>,
+    frames: Frames,
     kept_bytes: usize,
     kept_bytes_max: usize,
     pub(super) done: Recovered,
@@ -54,7 +56,7 @@ impl<'a> Scan<'a> {
             sequence: superblock.sequence,
             copies: FxHashMap::default(),
             revoked: FxHashMap::default(),
-            frames: Vec::new(),
+            frames: Frames::default(),
             kept_bytes: 0,
             kept_bytes_max,
             done: Recovered::default(),
@@ -128,7 +130,8 @@ impl<'a> Scan<'a> {
                 pending.damaged.get_or_insert(tag.home_block);
             }
             let log_block = self.log.after(first, offset);
-            let copy = Copy::Block { log_block, is_escaped: tag.is_escaped, page: self.keep(1).then_some(page) };
+            let place = if tag.is_escaped { LogPlace::Escaped(log_block) } else { LogPlace::Exact(log_block) };
+            let copy = Copy { place, page: self.keep(1).then_some(page) };
             pending.copies.push((tag.home_block, copy));
         }
         Ok(true)
@@ -156,7 +159,7 @@ impl<'a> Scan<'a> {
 
     /// The frame whose first block is `page`, if all of it is there.
     async fn frame(&mut self, log_block: LogBlock, page: &Page) -> FsResult<Option<Pending>> {
-        let blocks_max = self.log.blocks() as usize;
+        let blocks_max = self.log.ring().blocks() as usize;
         let Some(extent) = Extent::decode(&page.bytes()[..], &self.style, blocks_max) else { return Ok(None) };
         let mut pages = vec![page.clone()];
         let Some(rest) = self.pages(extent.log_blocks() - 1).await? else { return Ok(None) };
@@ -165,40 +168,38 @@ impl<'a> Scan<'a> {
         let checked = move || (Frame::decode(&pages, &extent), pages);
         let (frame, pages) = self.log.port.runtime().job(cost, checked).await;
         let Some(frame) = frame else { return Ok(None) };
-        let number = self.frames.len() as u32;
-        let of_chunk = frame
-            .chunks
-            .iter()
-            .zip(0..)
-            .flat_map(|(chunk, number)| (0..chunk.blocks as u32).map(move |index| (number, index)));
-        let copies = frame.homes.into_iter().zip(of_chunk);
-        let copies = copies.map(|(home, (chunk, index))| (home, Copy::Chunk { frame: number, chunk, index })).collect();
-        let pages = self.keep(pages.len()).then_some(pages);
-        self.frames.push(Framed { log_block, chunks: frame.chunks, pages });
+        let each = |chunk: &Chunk| {
+            let chunk = *chunk;
+            (0..chunk.blocks).map(move |index| LogPlace::Chunk(ChunkPlace::new(log_block, &chunk, index)))
+        };
+        let places = frame.chunks.iter().flat_map(each);
+        let copies = frame.homes.into_iter().zip(places.map(|place| Copy { place, page: None })).collect();
+        if self.keep(pages.len()) {
+            self.frames.insert(log_block, pages);
+        }
         Ok(Some(Pending { copies, revokes: frame.revokes, damaged: None }))
     }
 
     /// The stream that begins here, if it decompresses to a transaction: the papers' rule.
     async fn stream(&mut self) -> FsResult<Option<Pending>> {
-        let log_block = self.reader.block();
         let Some(first) = self.reader.next().await? else { return Ok(None) };
         let length = u32::from_be_bytes(first.bytes()[..4].try_into().expect("four bytes")) as usize;
         let log_blocks = (length + 4).div_ceil(PAGE_SIZE);
-        if length == 0 || log_blocks > self.log.blocks() as usize {
+        if length == 0 || log_blocks > self.log.ring().blocks() as usize {
             return Ok(None);
         }
         let mut pages = vec![first];
         let Some(rest) = self.pages(log_blocks - 1).await? else { return Ok(None) };
         pages.extend(rest);
-        let most = (length * 255).min((self.log.blocks() as usize + 1) * PAGE_SIZE);
+        let most = (length * 255).min((self.log.ring().blocks() as usize + 1) * PAGE_SIZE);
         let cost = JobCost::Decompress { bytes: most as u64 };
-        let unpack = move || lz4_flex::block::decompress(&super::frame::slice(&pages, 4, length), most).ok();
+        let unpack = move || lz4_flex::block::decompress(&frame::slice(&pages, 4, length), most).ok();
         let Some(raw) = self.log.port.runtime().job(cost, unpack).await else { return Ok(None) };
-        Ok(self.plain(log_block, raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect()))
+        Ok(self.plain(raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect()))
     }
 
     /// A transaction from its plain blocks; ends at its commit block.
-    fn plain(&self, log_block: LogBlock, pages: Vec<Page>) -> Option<Pending> {
+    fn plain(&self, pages: Vec<Page>) -> Option<Pending> {
         let mut pending = Pending::default();
         let mut pages = pages.into_iter();
         while let Some(page) = pages.next() {
@@ -206,8 +207,9 @@ impl<'a> Scan<'a> {
             match format::header(&bytes) {
                 Some((Kind::Descriptor, sequence)) if sequence == self.sequence => {
                     for tag in self.style.tags(&bytes) {
-                        let copy = Copy::Block { log_block, is_escaped: tag.is_escaped, page: Some(pages.next()?) };
-                        pending.copies.push((tag.home_block, copy));
+                        let page = pages.next()?;
+                        let page = if tag.is_escaped { format::unescape(page) } else { page };
+                        pending.copies.push((tag.home_block, Copy { place: LogPlace::Nowhere, page: Some(page) }));
                     }
                 }
                 Some((Kind::Revoke, sequence)) if sequence == self.sequence => {
@@ -226,7 +228,7 @@ impl<'a> Scan<'a> {
         let tid = self.sequence;
         for (block, copy) in transaction.copies {
             let older = self.copies.insert(block, (tid, copy));
-            if let Some((_, Copy::Block { page: Some(_), .. })) = older {
+            if let Some((_, Copy { page: Some(_), .. })) = older {
                 self.kept_bytes = self.kept_bytes.saturating_sub(PAGE_SIZE);
             }
         }
@@ -236,7 +238,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The newest copy of each block that no later or equal transaction revoked, by home block, and the frames.
-    pub(super) fn newest(&mut self) -> (Blocks, Vec<Framed>) {
+    pub(super) fn newest(&mut self) -> (Blocks, Frames) {
         let copies = std::mem::take(&mut self.copies);
         let revoked = &self.revoked;
         let is_live = |block: u64, tid: u32| revoked.get(&block).is_none_or(|&revoke| is_after(tid, revoke));

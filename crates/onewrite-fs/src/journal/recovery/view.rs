@@ -6,23 +6,25 @@ use onewrite_block::{DevicePort, PAGE_SIZE, Page};
 
 use super::super::format::JournalSuperblock;
 use super::super::log::LogMap;
-use super::reader::StoredLog;
+use super::super::stored::StoredLog;
 use super::scan::Scan;
-use super::{Copy, Framed, Recovered, contents, damage};
+use super::{Copy, Frames, Recovered, contents, damage};
 use crate::api::{FsError, FsResult};
 
 /// The newest copy of each block of a log that waits for replay.
 ///
-/// Its memory is 48 bytes for each block that the log names, and the copies up to the bound given; the others are read
+/// Its memory is 56 bytes for each block that the log names, and the copies up to the bound given; the others are read
 /// again from the log.
 pub struct LogView {
     port: DevicePort,
     map: LogMap,
     superblock: JournalSuperblock,
     copies: BTreeMap<u64, Copy>,
-    frames: Vec<Framed>,
+    frames: Frames,
     done: Recovered,
 }
+
+const _: () = assert!(size_of::<(u64, Copy)>() == 56, "LogView says what a block costs");
 
 impl LogView {
     /// Reads the log that `superblock` describes; blocks, at home too, have the log's size.
@@ -41,7 +43,7 @@ impl LogView {
         }
         let begin = port.runtime().now();
         let (newest, frames, mut done) = {
-            let log = StoredLog::new(port, &map, &superblock);
+            let log = StoredLog::to_recover(port, &map, &superblock);
             let mut scan = Scan::new(&log, &superblock, kept_bytes_max);
             scan.run().await?;
             let (newest, frames) = scan.newest();
@@ -76,7 +78,7 @@ impl LogView {
     /// Device errors, and a chunk that does not decompress.
     pub async fn block(&self, block: u64) -> FsResult<Option<Page>> {
         let Some(copy) = self.copies.get(&block) else { return Ok(None) };
-        let log = StoredLog::new(&self.port, &self.map, &self.superblock);
+        let log = StoredLog::to_recover(&self.port, &self.map, &self.superblock);
         let found = contents(&log, &[(block, copy.clone())], &self.frames).await?;
         Ok(found.into_iter().next().map(|(_, page)| page))
     }

@@ -1,0 +1,74 @@
+//! Place: where the log holds the content of a block, for whoever reads it back: the live journal and recovery.
+
+use std::ops::Range;
+
+use onewrite_block::{JobCost, PAGE_SIZE, Page};
+
+use super::format::frame::{self, Chunk};
+use super::format::unescape;
+use super::ring::LogBlock;
+
+/// Where the log holds the content of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogPlace {
+    /// In a log block of its own, as it is.
+    Exact(LogBlock),
+    /// In a log block of its own, escaped.
+    Escaped(LogBlock),
+    /// In a chunk of a frame.
+    Chunk(ChunkPlace),
+    /// In a compressed stream, where it cannot be found again by itself: its content stays in memory.
+    Nowhere,
+}
+
+/// A block in a chunk of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChunkPlace {
+    /// First log block of the frame.
+    pub(super) frame: LogBlock,
+    /// First byte of the chunk, counted from the beginning of the frame.
+    pub(super) offset: u32,
+    stored: u32,
+    is_raw: bool,
+    blocks: u16,
+    /// Which block of the chunk.
+    index: u16,
+}
+
+impl LogPlace {
+    /// The content, from what the place's log block holds.
+    pub(super) fn content(self, page: Page) -> Page {
+        if matches!(self, LogPlace::Escaped(_)) { unescape(page) } else { page }
+    }
+
+    /// Which block it is of those that are read with it.
+    pub(super) fn index(self) -> usize {
+        if let LogPlace::Chunk(chunk) = self { usize::from(chunk.index) } else { 0 }
+    }
+}
+
+impl ChunkPlace {
+    /// Block `index` of `chunk` in the frame that begins at log block `frame`.
+    pub(super) fn new(frame: LogBlock, chunk: &Chunk, index: usize) -> ChunkPlace {
+        let Chunk { offset, stored, is_raw, blocks } = *chunk;
+        let (offset, stored) = (offset as u32, stored as u32);
+        ChunkPlace { frame, offset, stored, is_raw, blocks: blocks as u16, index: index as u16 }
+    }
+
+    /// The log blocks that hold the chunk, counted from the beginning of the frame.
+    pub(super) fn log_blocks(&self) -> Range<u32> {
+        self.offset / PAGE_SIZE as u32..(self.offset + self.stored).div_ceil(PAGE_SIZE as u32)
+    }
+
+    /// What [`ChunkPlace::unpack`] costs.
+    pub(super) fn unpack_cost(&self) -> JobCost {
+        JobCost::Decompress { bytes: u64::from(self.blocks) * PAGE_SIZE as u64 }
+    }
+
+    /// All blocks of the chunk, from the log blocks that hold it; `None` if it does not decompress.
+    pub(super) fn unpack(&self, pages: &[Page]) -> Option<Vec<Page>> {
+        let (offset, stored) = (self.offset as usize % PAGE_SIZE, self.stored as usize);
+        let chunk = Chunk { offset, stored, is_raw: self.is_raw, blocks: usize::from(self.blocks) };
+        frame::unpack(&frame::slice(pages, offset, stored), &chunk)
+    }
+}

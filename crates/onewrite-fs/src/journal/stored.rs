@@ -1,0 +1,164 @@
+//! Stored log: reading runs of log blocks, for the live journal and for recovery.
+//!
+//! A log block comes as a page. Where log blocks are smaller than pages, the device gives the pages that they lie in,
+//! and each is cut out to the beginning of a page of its own ([`Piece`]).
+
+use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, PAGE_SIZE, Page, Request};
+
+use super::format::JournalSuperblock;
+use super::log::LogMap;
+use super::place::LogPlace;
+use super::ring::{LogBlock, Ring};
+
+/// A log as it lies on the device.
+pub(super) struct StoredLog<'a> {
+    pub(super) port: &'a DevicePort,
+    map: &'a LogMap,
+    ring: Ring,
+    /// Where the oldest frame begins.
+    tail: LogBlock,
+    block_size: usize,
+    /// What it is read for.
+    cause: Cause,
+}
+
+/// Reads of log blocks under way, in the order of the log.
+#[derive(Default)]
+pub(super) struct LogReads(Vec<PieceRead>);
+
+/// One of them.
+pub(super) struct PieceRead {
+    piece: Piece,
+    in_flight: InFlight,
+}
+
+/// One read of log blocks that lie in one piece.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Log blocks.
+    count: u32,
+    /// Pages that hold them.
+    start: Lpn,
+    pages: u32,
+    /// Bytes of the first page before them.
+    skip: usize,
+}
+
+impl<'a> StoredLog<'a> {
+    /// The log on `port`, of blocks of 4 KiB.
+    pub(super) fn new(port: &'a DevicePort, map: &'a LogMap, ring: Ring, cause: Cause) -> StoredLog<'a> {
+        StoredLog { port, map, ring, tail: ring.first(), block_size: PAGE_SIZE, cause }
+    }
+
+    /// The log that `superblock` describes, for its recovery.
+    pub(super) fn to_recover(port: &'a DevicePort, map: &'a LogMap, superblock: &JournalSuperblock) -> StoredLog<'a> {
+        let length = superblock.length.min(u32::try_from(map.length()).unwrap_or(u32::MAX));
+        let ring = Ring::new(LogBlock(superblock.first), LogBlock(length));
+        let (tail, block_size) = (LogBlock(superblock.start).max(ring.first()), superblock.block_size as usize);
+        StoredLog { tail, block_size, ..StoredLog::new(port, map, ring, Cause::Recovery) }
+    }
+
+    /// The blocks that can hold transactions.
+    pub(super) fn ring(&self) -> Ring {
+        self.ring
+    }
+
+    /// The log block that comes `count` behind `block`.
+    pub(super) fn after(&self, block: LogBlock, count: u32) -> LogBlock {
+        self.ring.after(block, count)
+    }
+
+    /// The order in which places are read: log blocks by number, frames from the oldest on.
+    ///
+    /// # Panics
+    /// If the content is nowhere.
+    pub(super) fn position(&self, place: LogPlace) -> (u32, u32) {
+        match place {
+            LogPlace::Exact(block) | LogPlace::Escaped(block) => (block.0, 0),
+            LogPlace::Chunk(chunk) => (self.ring.distance(self.tail, chunk.frame), chunk.offset),
+            LogPlace::Nowhere => unreachable!("such content does not leave memory"),
+        }
+    }
+
+    /// Where a log block lies on the device; log blocks are pages.
+    pub(super) fn page_of(&self, block: LogBlock) -> Lpn {
+        Lpn(self.map.block_of(block))
+    }
+
+    /// The content of `count` log blocks from `block` on, which may go round the ring.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) async fn read(&self, block: LogBlock, count: u32) -> Result<Vec<Page>, DeviceError> {
+        let mut reads = LogReads::default();
+        self.send(block, count, &mut reads).await;
+        self.receive(reads).await
+    }
+
+    /// Sends reads of `count` log blocks from `block` on, which may go round the ring, and adds them to `reads`.
+    pub(super) async fn send(&self, mut block: LogBlock, count: u32, reads: &mut LogReads) {
+        let mut left = count;
+        while left > 0 {
+            let read = self.send_first(block, left).await;
+            (block, left) = (self.after(block, read.log_blocks()), left - read.log_blocks());
+            reads.0.push(read);
+        }
+    }
+
+    /// Sends the longest read from `block` on, of `count_max` blocks at most.
+    pub(super) async fn send_first(&self, block: LogBlock, count_max: u32) -> PieceRead {
+        let piece = self.piece(block, count_max);
+        PieceRead { piece, in_flight: self.port.send(Request::read(piece.start, piece.pages, self.cause)).await }
+    }
+
+    /// Waits for all reads; gives the log blocks in their order.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) async fn receive(&self, reads: LogReads) -> Result<Vec<Page>, DeviceError> {
+        let mut pages = Vec::new();
+        for read in reads.0 {
+            pages.extend(self.receive_one(read).await?);
+        }
+        Ok(pages)
+    }
+
+    /// [`StoredLog::receive`] of one read.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) async fn receive_one(&self, read: PieceRead) -> Result<Vec<Page>, DeviceError> {
+        Ok(self.cut(read.piece, read.in_flight.await?))
+    }
+
+    /// The longest read from `block` on, of `count_max` blocks at most.
+    fn piece(&self, block: LogBlock, count_max: u32) -> Piece {
+        let count = count_max.min(self.ring.until_end(block)).min(self.port.geometry().transfer_pages_max);
+        let run = self.map.runs(block.run(count))[0];
+        let (size, page) = (self.block_size as u64, PAGE_SIZE as u64);
+        let (start, end) = (run.start * size, (run.start + run.count) * size);
+        let first = start / page;
+        let pages = (end.div_ceil(page) - first) as u32;
+        Piece { count: run.count as u32, start: Lpn(first), pages, skip: (start % page) as usize }
+    }
+
+    /// The log blocks of a piece, from the pages that hold it.
+    fn cut(&self, piece: Piece, pages: Vec<Page>) -> Vec<Page> {
+        if self.block_size == PAGE_SIZE {
+            return pages;
+        }
+        let block = |index: u32| {
+            let at = piece.skip + index as usize * self.block_size;
+            let (page, start) = (&pages[at / PAGE_SIZE], at % PAGE_SIZE);
+            Page::from_slice(&page.bytes()[start..start + self.block_size])
+        };
+        (0..piece.count).map(block).collect()
+    }
+}
+
+impl PieceRead {
+    /// How many log blocks it reads.
+    pub(super) fn log_blocks(&self) -> u32 {
+        self.piece.count
+    }
+}
