@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use onewrite_block::{Choices, Executor, GIB, Lpn, MIB, PAGE_SIZE, RamDisk};
+use onewrite_block::{Choices, Executor, GIB, MIB, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
@@ -18,7 +18,7 @@ fn disk(size_bytes: u64) -> RamDisk {
     let mut options = MkfsOptions::new(size_bytes, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let mut disk = RamDisk::new(size_bytes / PAGE_SIZE as u64);
-    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
     disk
 }
 

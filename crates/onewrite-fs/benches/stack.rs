@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use onewrite_block::{Choices, Executor, Lpn, PAGE_SIZE, RamDisk};
+use onewrite_block::{Choices, Executor, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
@@ -19,7 +19,7 @@ fn disk() -> RamDisk {
     let mut options = MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let mut disk = RamDisk::new(SIZE_BYTES / PAGE_SIZE as u64);
-    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
     disk
 }
 

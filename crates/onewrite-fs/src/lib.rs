@@ -3,6 +3,7 @@
 //! Start with [`FileSystem`], the API that workloads and doors use; [`pages`] is what every file system stands on.
 
 pub mod api;
+mod block;
 pub mod check;
 pub mod content;
 mod devices;
@@ -17,6 +18,7 @@ pub use api::{
     FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
     WRITE_STEP_BYTES,
 };
+pub use block::{BlockNo, BlockRange};
 pub use content::{Content, Data, pattern_page};
 pub use devices::Devices;
 pub use onewrite_cache::PolicyKind;

@@ -2,22 +2,34 @@
 
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request};
 
+/// Whether writes are durable when they complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// After the next FLUSH.
+    Volatile,
+    /// At once.
+    Fua,
+}
+
 /// Sends writes of consecutive pages, as few as the device's largest transfer allows.
 pub async fn send_run(
     port: &DevicePort,
-    start: u64,
+    start: Lpn,
     pages: impl Iterator<Item = Page>,
-    fua: bool,
+    durability: Durability,
     cause: Cause,
 ) -> Vec<InFlight> {
     let transfer_max = port.geometry().transfer_pages_max as usize;
     let mut under_way = Vec::new();
     let mut pages = pages.peekable();
-    let mut lpn = Lpn(start);
+    let mut lpn = start;
     while pages.peek().is_some() {
         let part: Vec<Page> = pages.by_ref().take(transfer_max).collect();
         let next = lpn.offset(part.len() as u64);
-        let request = if fua { Request::write_fua(lpn, part, cause) } else { Request::write(lpn, part, cause) };
+        let request = match durability {
+            Durability::Volatile => Request::write(lpn, part, cause),
+            Durability::Fua => Request::write_fua(lpn, part, cause),
+        };
         under_way.push(port.send(request).await);
         lpn = next;
     }

@@ -4,6 +4,7 @@
 mod support;
 
 use onewrite_block::Choices;
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::superblock::RawSuperblock;
 use support::patient::Patient;
 use support::{Scratch, e2fsck, make_image, many, run, sparse, text};
@@ -113,7 +114,7 @@ fn damage(patient: &mut Patient, target: Target, choices: &mut Choices) {
             hurt(patient.block_mut(block), 0x60, choices);
         }
         Target::Anything => {
-            let block = choices.below(patient.layout.block_count);
+            let block = BlockNo(choices.below(patient.layout.block_count));
             hurt(patient.block_mut(block), 4096, choices);
         }
     }

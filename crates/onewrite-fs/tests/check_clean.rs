@@ -81,7 +81,7 @@ fn new_file_systems_give_no_finding() {
         let path = scratch.path("image");
         let mut bytes = vec![0; size as usize];
         for (block, page) in plan(&options).expect("plan") {
-            bytes[block as usize * 4096..][..4096].copy_from_slice(&page.bytes()[..]);
+            bytes[block.0 as usize * 4096..][..4096].copy_from_slice(&page.bytes()[..]);
         }
         std::fs::write(&path, bytes).expect("image");
         assert_eq!(assert_no_finding(&path).directories, 2);

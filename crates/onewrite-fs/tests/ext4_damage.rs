@@ -5,6 +5,7 @@ mod support;
 use std::rc::Rc;
 
 use onewrite_block::{Geometry, Image, Lpn, Page, RamDisk};
+use onewrite_fs::BlockNo;
 use onewrite_fs::api::resolve;
 use onewrite_fs::ext4::format::extent::{Index, NodeMut};
 use onewrite_fs::ext4::format::{Extent, Place};
@@ -38,7 +39,7 @@ fn used<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
 ) -> FsResult<T> {
     let blocks = patient.layout.block_count;
     let mut image = Image::new(blocks);
-    (0..blocks).for_each(|block| image.set(Lpn(block), Page::from_slice(patient.block(block))));
+    (0..blocks).for_each(|block| image.set(Lpn(block), Page::from_slice(patient.block(BlockNo(block)))));
     let disk = RamDisk::with_image(image, Geometry::plain("ram", blocks));
     with_mount(Box::new(disk), MountOptions::new(Mode::Ordered), |fs, _| work(fs)).0
 }
@@ -116,7 +117,7 @@ fn a_journal_on_another_device_is_refused_whatever_inode_it_names() {
 fn descriptors_that_name_blocks_beyond_the_image_are_refused() {
     for (group, block) in [(0, u64::MAX), (3, 1 << 40)] {
         let (_scratch, mut patient) = patient(&format!("beyond-{group}"));
-        patient.change_descriptor(group, |raw| raw.set_inode_table(block));
+        patient.change_descriptor(group, |raw| raw.set_inode_table(BlockNo(block)));
         assert_damaged(used(&patient, create_and_write), "lie beyond the image");
     }
 }

@@ -4,6 +4,7 @@ mod support;
 
 use std::path::Path;
 
+use onewrite_fs::BlockNo;
 use onewrite_fs::FileKind;
 use onewrite_fs::ext4::format::directory::{Entries, HashVersion, block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node, NodeMut};
@@ -33,8 +34,8 @@ impl Image {
         Image { bytes, layout, extents: 0, deepest: 0, entries: 0, index_levels: 0 }
     }
 
-    fn block(&self, number: u64) -> &[u8] {
-        &self.bytes[number as usize * BLOCK..][..BLOCK]
+    fn block(&self, number: BlockNo) -> &[u8] {
+        &self.bytes[number.0 as usize * BLOCK..][..BLOCK]
     }
 
     fn group(&self, group: u32) -> RawGroupDescriptor {
@@ -54,7 +55,7 @@ impl Image {
             if !self.layout.has_superblock(group) {
                 continue;
             }
-            let start = self.layout.first_block_of_group(group) as usize * BLOCK;
+            let start = self.layout.first_block_of_group(group).0 as usize * BLOCK;
             let start = if group == 0 { 1024 } else { start };
             let raw = RawSuperblock::from_prefix(&self.bytes[start..], Place::Group(group)).expect("superblock");
             raw.verify_checksum(Place::Group(group)).expect("checksum");
@@ -92,7 +93,7 @@ impl Image {
             let number = self.layout.inode_at(group, index);
             let position = self.layout.position_of_inode(number);
             assert_eq!((position.group, position.index), (group, index));
-            let start = (raw.inode_table() + u64::from(position.table_block)) as usize * BLOCK + position.offset;
+            let start = (raw.inode_table() + u64::from(position.table_block)).0 as usize * BLOCK + position.offset;
             let slot = self.bytes[start..][..self.layout.inode_size.into()].to_vec();
             // mke2fs marks the reserved inodes as used and leaves most of them zeros.
             let used = bitmap[index as usize / 8] & 1 << (index % 8) != 0;
@@ -126,13 +127,13 @@ impl Image {
     }
 
     /// The image's block of each block of the file.
-    fn check_tree(&mut self, number: u32, inode: &Inode) -> Vec<u64> {
+    fn check_tree(&mut self, number: u32, inode: &Inode) -> Vec<BlockNo> {
         let mut blocks = Vec::new();
         self.check_node(&inode.block, Place::Inode(number), number, inode, &mut blocks);
         blocks
     }
 
-    fn check_node(&mut self, bytes: &[u8], place: Place, number: u32, inode: &Inode, blocks: &mut Vec<u64>) {
+    fn check_node(&mut self, bytes: &[u8], place: Place, number: u32, inode: &Inode, blocks: &mut Vec<BlockNo>) {
         let node = Node::parse(bytes, place).expect("node");
         node.check_entries(&self.layout, place).expect("entries");
         self.deepest = self.deepest.max(node.depth());
@@ -141,8 +142,8 @@ impl Image {
         for (index, extent) in node.extents().enumerate() {
             assert!(rebuilt.insert_extent(index, extent));
             assert_eq!(node.find(extent.logical), Some(extent));
-            blocks.resize(extent.logical as usize, 0);
-            blocks.extend(extent.physical..extent.physical + u64::from(extent.length));
+            blocks.resize(extent.logical as usize, BlockNo::FIRST);
+            blocks.extend(extent.blocks().blocks());
             self.extents += 1;
         }
         for (position, index) in node.indexes().enumerate() {
@@ -158,7 +159,7 @@ impl Image {
         assert_eq!(again[..used], bytes[..used], "{place}");
     }
 
-    fn check_directory(&mut self, number: u32, inode: &Inode, blocks: &[u64]) {
+    fn check_directory(&mut self, number: u32, inode: &Inode, blocks: &[BlockNo]) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let mut indexes = Vec::new();
         if inode.has(flags::INDEX) {
@@ -180,7 +181,7 @@ impl Image {
     }
 
     /// Checks the tree of an indexed directory against its entries; returns the blocks that are indexes.
-    fn check_index(&mut self, number: u32, seed: u32, blocks: &[u64]) -> Vec<u32> {
+    fn check_index(&mut self, number: u32, seed: u32, blocks: &[BlockNo]) -> Vec<u32> {
         let place = Place::FileBlock { inode: number, logical: 0 };
         let root_block = self.block(blocks[0]).to_vec();
         let info = htree::root_info(&root_block, place).expect("root");
@@ -211,7 +212,7 @@ impl Image {
         indexes
     }
 
-    fn check_leaf(&self, physical: u64, range: std::ops::RangeInclusive<u32>, version: u8) {
+    fn check_leaf(&self, physical: BlockNo, range: std::ops::RangeInclusive<u32>, version: u8) {
         let unsigned = self.layout.hash_version == HashVersion::from_disk(1, true).expect("half MD4");
         let version = HashVersion::from_disk(version, unsigned).expect("version");
         for entry in Entries::new(self.block(physical), Place::Block(physical)) {

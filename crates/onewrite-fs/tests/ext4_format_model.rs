@@ -1,14 +1,14 @@
 //! The format's changing functions against simple models, and its readers against any bytes.
 
 use onewrite_block::{Choices, MIB};
-use onewrite_fs::FileKind;
 use onewrite_fs::ext4::format::attribute::{self, Attributes};
 use onewrite_fs::ext4::format::directory::{Entries, block, htree};
 use onewrite_fs::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+use onewrite_fs::{BlockNo, FileKind};
 
-const PLACE: Place = Place::Block(7);
+const PLACE: Place = Place::Block(BlockNo(7));
 
 /// The layout of a new file system of 32 MiB.
 fn layout() -> Layout {
@@ -30,7 +30,7 @@ fn a_leaf_agrees_with_a_vector() {
     for step in 0..20_000_u32 {
         let extent = Extent {
             logical: step,
-            physical: choices.below(1 << 48),
+            physical: BlockNo(choices.below(1 << 48)),
             length: 1 + choices.below(32_767) as u32,
             unwritten: choices.chance(1, 2),
         };
@@ -70,22 +70,22 @@ fn a_root_grows_and_its_child_holds_what_it_held() {
     let mut child = [0xff; 4096];
     let mut node = NodeMut::init(&mut root, 0);
     for index in 0..4 {
-        let (logical, physical) = (10 + index * 10, 1_000 + u64::from(index) * 20);
+        let (logical, physical) = (10 + index * 10, BlockNo(1_000 + u64::from(index) * 20));
         let extent = Extent { logical, physical, length: 5, unwritten: false };
         assert!(node.insert_extent(index as usize, extent));
     }
-    assert!(!node.insert_extent(4, Extent { logical: 99, physical: 99, length: 1, unwritten: false }));
+    assert!(!node.insert_extent(4, Extent { logical: 99, physical: BlockNo(99), length: 1, unwritten: false }));
     let before = extents(&node.node());
-    assert_eq!(extents(&node.grow(77, &mut child).node()), before);
+    assert_eq!(extents(&node.grow(BlockNo(77), &mut child).node()), before);
     assert_eq!((node.node().depth(), node.node().len()), (1, 1));
-    assert_eq!(node.node().child(u32::MAX), Some(Index { logical: 10, node: 77 }));
+    assert_eq!(node.node().child(u32::MAX), Some(Index { logical: 10, node: BlockNo(77) }));
     assert_eq!(node.node().child(9), None);
     extent::set_checksum(&mut child, 5, &layout);
     extent::verify_checksum(&child, 5, &layout, PLACE).expect("checksum");
     assert!(extent::verify_checksum(&child, 6, &layout, PLACE).is_err());
     let child = Node::parse(&child, PLACE).expect("child");
     child.check_entries(&layout, PLACE).expect("entries");
-    assert_eq!(child.find(14).map(|extent| extent.physical_of(14)), Some(1_004));
+    assert_eq!(child.find(14).map(|extent| extent.physical_of(14)), Some(BlockNo(1_004)));
     assert_eq!((child.find(9), child.find(15), child.position(20)), (None, None, 2));
 }
 

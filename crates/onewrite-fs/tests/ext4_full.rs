@@ -8,7 +8,7 @@
 mod operations;
 mod support;
 
-use onewrite_block::{Choices, Lpn, PAGE_SIZE, RamDisk};
+use onewrite_block::{Choices, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{Content, FileKind, FileSystem, FileView, FsResult, Manner, NewNode, Position, Space};
@@ -30,7 +30,7 @@ fn small_disk(size_bytes: u64, inode_ratio: u32) -> RamDisk {
     options.device_is_zeroed = true;
     let mut disk = RamDisk::volatile(size_bytes / PAGE_SIZE as u64);
     for (block, page) in plan(&options).expect("plan") {
-        disk.put(Lpn(block), page);
+        disk.put(block.page(), page);
     }
     disk
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use onewrite_block::{Choices, GIB, MIB, Page};
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::features::{Compat, Features, Incompat, RoCompat};
 use onewrite_fs::ext4::mkfs::{MkfsError, MkfsOptions, default_journal_blocks, plan};
 use support::{LoopMount, Scratch, assert_clean, run, text};
@@ -16,12 +17,12 @@ fn options(size_bytes: u64) -> MkfsOptions {
 }
 
 /// Writes what `plan` says over whatever `path` holds.
-fn write(path: &Path, options: &MkfsOptions) -> Vec<(u64, Page)> {
+fn write(path: &Path, options: &MkfsOptions) -> Vec<(BlockNo, Page)> {
     let blocks = plan(options).expect("plan");
     let file = File::options().write(true).create(true).truncate(false).open(path).expect("image");
     file.set_len(options.size_bytes).expect("size");
     for (number, page) in &blocks {
-        file.write_all_at(&page.bytes()[..], number * 4096).expect("write");
+        file.write_all_at(&page.bytes()[..], number.0 * 4096).expect("write");
     }
     blocks
 }
@@ -74,7 +75,7 @@ fn assert_kernel_takes(path: &Path) {
     assert!(run("debugfs", &["-R", "stat directory/file", text(path)]).contains("Size: 100000"));
 }
 
-fn judge(name: &str, size: &str, size_bytes: u64) -> Vec<(u64, Page)> {
+fn judge(name: &str, size: &str, size_bytes: u64) -> Vec<(BlockNo, Page)> {
     let scratch = Scratch::new(name);
     let path = scratch.path("image");
     let options = options(size_bytes);
@@ -114,7 +115,7 @@ fn one_tib_is_planned_in_few_blocks_and_taken_by_e2fsck_and_kernel() {
 fn blocks_come_in_ascending_order_and_the_same_for_the_same_options() {
     let blocks = plan(&options(300 * MIB)).expect("plan");
     assert!(blocks.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    assert!(blocks.last().expect("blocks").0 < 300 * MIB / 4096);
+    assert!(blocks.last().expect("blocks").0.0 < 300 * MIB / 4096);
     assert_eq!(blocks, plan(&options(300 * MIB)).expect("plan"));
 }
 

@@ -1,6 +1,7 @@
 //! ext4 as a subject: the only file of this crate that knows it.
 
-use onewrite_block::{Choices, DevicePort, Image, Lpn, PAGE_SIZE, Page};
+use onewrite_block::{Choices, DevicePort, Image, PAGE_SIZE, Page};
+use onewrite_fs::BlockNo;
 use onewrite_fs::FsResult;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
@@ -64,7 +65,7 @@ impl Subject for Ext4Subject {
             ..MkfsOptions::new(size_bytes, &mut choices.stream("mkfs", 0))
         };
         let blocks = plan(&options).map_err(|error| CrashError::Image(error.to_string()))?;
-        blocks.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
+        blocks.into_iter().for_each(|(block, page)| image.set(block.page(), page));
         Ok(())
     }
 
@@ -138,9 +139,9 @@ impl Subject for Ext4Subject {
 struct AtRest<'a>(&'a Image);
 
 impl ReadBlocks for AtRest<'_> {
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
-        match block < self.0.pages() {
-            true => Ok(self.0.page(Lpn(block)).clone()),
+    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError> {
+        match block.0 < self.0.pages() {
+            true => Ok(self.0.page(block.page()).clone()),
             false => Err(ReadError { reason: "beyond the end".into() }),
         }
     }

@@ -76,8 +76,9 @@ impl Skipper {
         for page in pages {
             match header(&page.bytes()) {
                 Some((Kind::Descriptor, _)) => {
-                    let logged: BTreeSet<u64> = style.tags(&page.bytes()).iter().map(|tag| tag.home_block).collect();
-                    let again = self.recent.iter().filter(|(_, lpn)| logged.contains(&lpn.0));
+                    let tags = style.tags(&page.bytes());
+                    let logged: BTreeSet<Lpn> = tags.iter().map(|tag| tag.home_block.page()).collect();
+                    let again = self.recent.iter().filter(|(_, lpn)| logged.contains(lpn));
                     let mut plan = self.plan.borrow_mut();
                     if !plan.is_known {
                         plan.skipped.extend(again);

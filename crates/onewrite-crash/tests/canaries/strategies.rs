@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use onewrite_block::{Cause, Page, PageBytes, crc32c};
+use onewrite_fs::BlockNo;
 use onewrite_fs::journal::format::{Kind, Style, header};
 use onewrite_fs::journal::{Barrier, Commit, CommitFuture, Log, LogFeatures, Record, send_and_wait};
 
@@ -106,7 +107,7 @@ impl Commit for NoOrphans {
 fn forget_orphans(style: &Style, sequence: u32, pages: &mut [&mut Page]) -> usize {
     let mut tags = style.tags(&pages[0].bytes());
     for (tag, page) in tags.iter_mut().zip(&mut pages[1..]) {
-        if tag.home_block == 0 {
+        if tag.home_block == BlockNo::FIRST {
             clear_orphan_list(page.bytes_mut());
             tag.checksum = style.block_checksum(sequence, &page.bytes());
         }

@@ -1,6 +1,7 @@
 //! Extended attributes, in inodes and in blocks that several inodes may share.
 
 use super::{Checker, ReadBlocks};
+use crate::block::BlockNo;
 use crate::ext4::format::attribute::{self, Attributes};
 use crate::ext4::format::{Inode, Place};
 
@@ -19,13 +20,13 @@ impl<R: ReadBlocks> Checker<'_, R> {
     /// the inode counts for it.
     pub(super) async fn claim_attributes(&mut self, number: u32, inode: &Inode) -> u64 {
         let block = inode.file_acl;
-        if block == 0 {
+        if block.is_none() {
             return 0;
         }
         match self.attribute_blocks.binary_search_by_key(&block, |&(block, _)| block) {
             Ok(at) => self.attribute_blocks[at].1 += 1,
             Err(at) => {
-                if self.claim(block, 1, Place::Inode(number)) {
+                if self.claim(block.alone(), Place::Inode(number)) {
                     self.attribute_blocks.insert(at, (block, 1));
                     self.check_attribute_block(block).await;
                 }
@@ -34,7 +35,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         1
     }
 
-    async fn check_attribute_block(&mut self, block: u64) {
+    async fn check_attribute_block(&mut self, block: BlockNo) {
         let place = Place::Block(block);
         let Some(page) = self.read(block, place).await else { return };
         let bytes = page.bytes();

@@ -1,5 +1,6 @@
 //! Which blocks are in use, by what the check has met: a bitmap for each group that holds anything.
 
+use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::Layout;
 
 /// 64-bit words of a group's bitmap: one block of bits.
@@ -20,15 +21,15 @@ impl BlockUse {
     }
 
     /// Marks blocks, all inside the image, as in use; returns the first that was already.
-    pub fn claim(&mut self, start: u64, length: u64) -> Option<u64> {
+    pub fn claim(&mut self, run: BlockRange) -> Option<BlockNo> {
         let mut conflict = None;
-        let (mut next, end) = (start, start + length);
+        let (mut next, end) = (run.start.0, run.end().0);
         while next < end {
             let (group, index) = ((next / self.blocks_per_group) as usize, next % self.blocks_per_group);
             let count = (end - next).min(self.blocks_per_group - index);
             let bits = self.groups[group].get_or_insert_with(|| Box::new([0; WORDS]));
             if let Some(index) = mark(bits, index as usize, count as usize) {
-                conflict = conflict.or(Some(group as u64 * self.blocks_per_group + index as u64));
+                conflict = conflict.or(Some(BlockNo(group as u64 * self.blocks_per_group + index as u64)));
             }
             next += count;
         }
@@ -36,15 +37,15 @@ impl BlockUse {
     }
 
     /// Whether a block, inside the image, is in use.
-    pub fn is_used(&self, block: u64) -> bool {
-        let (group, index) = ((block / self.blocks_per_group) as usize, (block % self.blocks_per_group) as usize);
+    pub fn is_used(&self, block: BlockNo) -> bool {
+        let (group, index) = ((block.0 / self.blocks_per_group) as usize, (block.0 % self.blocks_per_group) as usize);
         let bits = self.groups.get(group).and_then(Option::as_deref);
         bits.is_some_and(|bits| bits[index / 64] >> (index % 64) & 1 == 1)
     }
 
     /// Marks a block as free.
-    pub fn release(&mut self, block: u64) {
-        let (group, index) = ((block / self.blocks_per_group) as usize, (block % self.blocks_per_group) as usize);
+    pub fn release(&mut self, block: BlockNo) {
+        let (group, index) = ((block.0 / self.blocks_per_group) as usize, (block.0 % self.blocks_per_group) as usize);
         if let Some(Some(bits)) = self.groups.get_mut(group) {
             bits[index / 64] &= !(1 << (index % 64));
         }

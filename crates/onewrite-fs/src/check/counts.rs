@@ -46,7 +46,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if descriptor.has(BLOCK_UNINIT, &self.layout) {
             return self.check_unwritten_bitmap(group);
         }
-        if descriptor.block_bitmap() == 0 {
+        if descriptor.block_bitmap().is_none() {
             return;
         }
         let place = Place::Group(group);
@@ -60,7 +60,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         mark(&mut expected, length, BITS - length);
         let found = Differences::between(words(&bytes[..]), &expected);
         let first = self.layout.first_block_of_group(group);
-        self.report_differences(place, "block", found, length, |index| first + index as u64);
+        self.report_differences(place, "block", found, length, |index| first.0 + index as u64);
     }
 
     /// A bitmap that was never written stands for what the layout itself takes.
@@ -69,7 +69,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let (first, length) = (self.layout.first_block_of_group(group), self.layout.blocks_in_group(group));
         let expected = unwritten_bits(&self.layout, &self.descriptors[group as usize], group);
         let found = Differences::between(expected.into_iter(), used);
-        self.report_differences(Place::Group(group), "block", found, length as usize, |index| first + index as u64);
+        self.report_differences(Place::Group(group), "block", found, length as usize, |index| first.0 + index as u64);
     }
 
     async fn check_inode_bitmap(&mut self, group: u32) {
@@ -157,10 +157,8 @@ pub(crate) fn unwritten_bits(layout: &Layout, descriptor: &RawGroupDescriptor, g
     let (first, length) = (layout.first_block_of_group(group), layout.blocks_in_group(group));
     let mut expected = NOTHING;
     mark(&mut expected, 0, layout.base_blocks(group).min(length) as usize);
-    let table = u64::from(layout.inode_table_blocks());
-    let parts = [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), (descriptor.inode_table(), table)];
-    for (start, count) in parts {
-        let (from, to) = (start.max(first), (start + count).min(first + u64::from(length)));
+    for run in descriptor.metadata(layout) {
+        let (from, to) = (run.start.max(first), run.end().min(first + u64::from(length)));
         if from < to {
             mark(&mut expected, (from - first) as usize, (to - from) as usize);
         }

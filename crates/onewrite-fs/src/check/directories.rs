@@ -3,6 +3,7 @@
 use super::htree::{Role, hash_in_range};
 use super::{Checker, ReadBlocks};
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::ext4::format::directory::{Entries, Entry, HashVersion, block};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
@@ -27,7 +28,7 @@ pub(super) struct Directory {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectoryBlock {
     pub logical: u32,
-    pub physical: u64,
+    pub physical: BlockNo,
 }
 
 /// Where a name lies, with its hash.

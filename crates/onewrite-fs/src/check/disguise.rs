@@ -1,23 +1,25 @@
 //! Directories whose mode says something else: what their first block holds tells them.
 
+use super::indirect::entry;
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::ext4::format::directory::block::Entries;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, Layout, Place};
 
 /// The first block of an inode that may be a directory in disguise: neither file nor directory by its mode.
-pub(crate) fn block_to_look_at(inode: &Inode, layout: &Layout) -> Option<u64> {
+pub(crate) fn block_to_look_at(inode: &Inode, layout: &Layout) -> Option<BlockNo> {
     if matches!(inode.kind(), Some(FileKind::Regular | FileKind::Directory)) {
         return None;
     }
     let block = if inode.has(flags::EXTENTS) {
-        let node = Node::parse(&inode.block, Place::Block(0)).ok()?;
+        let node = Node::parse(&inode.block, Place::Block(BlockNo::FIRST)).ok()?;
         node.extents().next().filter(|extent| extent.logical == 0)?.physical
     } else {
-        u64::from(u32::from_le_bytes([inode.block[0], inode.block[1], inode.block[2], inode.block[3]]))
+        entry(&inode.block, 0)
     };
-    (block > 0 && layout.contains_block(block)).then_some(block)
+    (block.is_some() && layout.contains_block(block)).then_some(block)
 }
 
 /// Whether a block begins as that of directory `number` does: with `.`, which names it, and `..`.

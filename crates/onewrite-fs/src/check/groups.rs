@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Checker, ReadBlocks};
+use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use crate::ext4::format::{Place, RawGroupDescriptor};
@@ -25,7 +26,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             let base = self.layout.base_blocks(group);
             // The last group may be shorter than what belongs at its start.
             let base = base.min(self.layout.blocks_in_group(group));
-            self.claim(self.layout.first_block_of_group(group), base.into(), Place::Group(group));
+            self.claim(self.layout.first_block_of_group(group).run(base.into()), Place::Group(group));
         }
         for group in 0..self.descriptors.len() as u32 {
             self.claim_metadata(group);
@@ -94,40 +95,34 @@ impl<R: ReadBlocks> Checker<'_, R> {
     /// Claims bitmaps and table of a group; one that is not where it may be is taken as missing from here on.
     fn claim_metadata(&mut self, group: u32) {
         let descriptor = &self.descriptors[group as usize];
-        let tables = u64::from(self.layout.inode_table_blocks());
-        let parts = [
-            ("block bitmap", descriptor.block_bitmap(), 1),
-            ("inode bitmap", descriptor.inode_bitmap(), 1),
-            ("inode table", descriptor.inode_table(), tables),
-        ];
-        for (index, (name, start, length)) in parts.into_iter().enumerate() {
-            let sound =
-                self.is_possible_place(group, name, start, length) && self.claim(start, length, Place::Group(group));
+        let parts = ["block bitmap", "inode bitmap", "inode table"].into_iter().zip(descriptor.metadata(&self.layout));
+        for (index, (name, run)) in parts.enumerate() {
+            let sound = self.is_possible_place(group, name, run) && self.claim(run, Place::Group(group));
             if !sound {
                 let descriptor = &mut self.descriptors[group as usize];
                 match index {
-                    0 => descriptor.set_block_bitmap(0),
-                    1 => descriptor.set_inode_bitmap(0),
-                    _ => descriptor.set_inode_table(0),
+                    0 => descriptor.set_block_bitmap(BlockNo::FIRST),
+                    1 => descriptor.set_inode_bitmap(BlockNo::FIRST),
+                    _ => descriptor.set_inode_table(BlockNo::FIRST),
                 }
             }
         }
     }
 
-    fn is_possible_place(&mut self, group: u32, name: &str, start: u64, length: u64) -> bool {
+    fn is_possible_place(&mut self, group: u32, name: &str, run: BlockRange) -> bool {
         let flexible = self.layout.features.incompat.contains(Incompat::FLEX_BG);
-        let (first, last) = match flexible {
-            true => (self.layout.superblock_block() + 1, self.layout.block_count),
+        let (first, end) = match flexible {
+            true => (self.layout.superblock_block() + 1, self.layout.end()),
             false => {
                 let first = self.layout.first_block_of_group(group);
                 (first, first + u64::from(self.layout.blocks_in_group(group)))
             }
         };
-        let inside = start >= first && start.checked_add(length).is_some_and(|end| end <= last);
+        let inside = run.start >= first && run.ends_by(end);
         if !inside {
             self.report.add(
                 Place::Group(group),
-                format!("{name} at block {start} lies outside its room"),
+                format!("{name} at block {} lies outside its room", run.start),
                 self.groups_cure.clone(),
             );
         }

@@ -4,6 +4,7 @@ use onewrite_block::Page;
 
 use super::map::{Mapped, Owner};
 use super::{Checker, ReadBlocks};
+use crate::block::BlockNo;
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::{Inode, Place};
 
@@ -40,7 +41,14 @@ impl<R: ReadBlocks> Checker<'_, R> {
         mapped
     }
 
-    async fn walk_indirect(&mut self, block: u64, below: u32, owner: Owner, cursor: &mut Cursor, mapped: &mut Mapped) {
+    async fn walk_indirect(
+        &mut self,
+        block: BlockNo,
+        below: u32,
+        owner: Owner,
+        cursor: &mut Cursor,
+        mapped: &mut Mapped,
+    ) {
         let mut path = Vec::new();
         path.extend(self.enter_indirect(block, below, owner, cursor, mapped).await);
         while let Some(level) = path.last_mut() {
@@ -61,16 +69,16 @@ impl<R: ReadBlocks> Checker<'_, R> {
     /// Claims and reads an indirect block; passes over what it would map if there is none or it cannot be followed.
     async fn enter_indirect(
         &mut self,
-        block: u64,
+        block: BlockNo,
         below: u32,
         owner: Owner,
         cursor: &mut Cursor,
         mapped: &mut Mapped,
     ) -> Option<Level> {
         let place = Place::Inode(owner.number);
-        if block != 0 {
+        if block.is_some() {
             mapped.blocks += 1;
-            if self.claim(block, 1, place)
+            if self.claim(block.alone(), place)
                 && let Some(page) = self.read(block, place).await
             {
                 return Some(Level { page, next: 0, below });
@@ -81,10 +89,10 @@ impl<R: ReadBlocks> Checker<'_, R> {
         None
     }
 
-    fn claim_mapped(&mut self, block: u64, owner: Owner, cursor: &mut Cursor, mapped: &mut Mapped) {
+    fn claim_mapped(&mut self, block: BlockNo, owner: Owner, cursor: &mut Cursor, mapped: &mut Mapped) {
         let logical = cursor.0;
         cursor.0 += 1;
-        if block == 0 {
+        if block.is_none() {
             return;
         }
         match u32::try_from(logical) {
@@ -104,7 +112,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
 }
 
 /// Entry `index` of a table of block numbers.
-pub(crate) fn entry(table: &[u8], index: usize) -> u64 {
+pub(crate) fn entry(table: &[u8], index: usize) -> BlockNo {
     let bytes = table[index * 4..index * 4 + 4].try_into().expect("four bytes");
-    u32::from_le_bytes(bytes).into()
+    BlockNo(u32::from_le_bytes(bytes).into())
 }

@@ -34,13 +34,13 @@ impl<R: ReadBlocks> Checker<'_, R> {
         for group in 0..self.descriptors.len() as u32 {
             let descriptor = self.descriptors[group as usize].clone();
             let scanned = descriptor.scanned_inodes(&self.layout);
-            if scanned == 0 || descriptor.inode_table() == 0 {
+            if scanned == 0 || descriptor.inode_table().is_none() {
                 continue;
             }
             self.inodes.open(group, scanned);
             let bitmap = match descriptor.inode_bitmap() {
-                0 => None,
-                block => self.read(block, Place::Group(group)).await,
+                block if block.is_some() => self.read(block, Place::Group(group)).await,
+                _ => None,
             };
             self.check_table(group, scanned, bitmap).await;
         }
@@ -310,6 +310,6 @@ impl<R: ReadBlocks> Checker<'_, R> {
     /// Whether the inode bitmap of a group was ever written.
     pub(super) fn has_inode_bitmap(&self, group: u32) -> bool {
         let descriptor = &self.descriptors[group as usize];
-        !descriptor.has(INODE_UNINIT, &self.layout) && descriptor.inode_bitmap() != 0
+        !descriptor.has(INODE_UNINIT, &self.layout) && descriptor.inode_bitmap().is_some()
     }
 }

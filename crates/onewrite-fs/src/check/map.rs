@@ -4,6 +4,7 @@ use onewrite_block::Page;
 
 use super::{Checker, DirectoryBlock, ReadBlocks};
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::ext4::format::extent::{self, Extent, Index, Node};
 use crate::ext4::format::{Inode, Layout, Place};
 
@@ -21,7 +22,7 @@ pub(super) struct Mapped {
     /// Last block of the file that was written.
     pub last_written: Option<u32>,
     /// Where the first mapped block lies.
-    pub first_block: Option<u64>,
+    pub first_block: Option<BlockNo>,
     /// Nothing of the map was damaged, so that the numbers are true.
     pub sound: bool,
 }
@@ -115,7 +116,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     async fn enter(&mut self, index: Index, bounds: Bounds, owner: Owner, mapped: &mut Mapped) -> Option<Level> {
         let place = Place::Block(index.node);
         mapped.blocks += 1;
-        if !self.claim(index.node, 1, Place::Inode(owner.number)) {
+        if !self.claim(index.node.alone(), Place::Inode(owner.number)) {
             mapped.sound = false;
             return None;
         }
@@ -158,7 +159,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     pub(super) fn claim_extent(&mut self, extent: Extent, owner: Owner, mapped: &mut Mapped) {
         mapped.add(extent);
         let Owner { number, is_directory, .. } = owner;
-        if !self.claim(extent.physical, extent.length.into(), Place::Inode(number)) {
+        if !self.claim(extent.blocks(), Place::Inode(number)) {
             mapped.sound = false;
             return;
         }

@@ -36,6 +36,7 @@ use std::borrow::Cow;
 use onewrite_block::Page;
 use thiserror::Error;
 
+use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
 use crate::ext4::lost;
@@ -56,7 +57,7 @@ pub struct ReadError {
 #[expect(async_fn_in_trait, reason = "one task of a single-threaded executor runs a check")]
 pub trait ReadBlocks {
     /// The content of a block of 4 KiB. A block beyond the end is an error.
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError>;
+    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError>;
 }
 
 /// How to check.
@@ -95,7 +96,7 @@ async fn superblock_cure<R: ReadBlocks>(reader: &R) -> String {
 }
 
 async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(RawSuperblock, Layout)> {
-    let page = match reader.read_block(0).await {
+    let page = match reader.read_block(BlockNo::FIRST).await {
         Ok(page) => page,
         Err(error) => {
             report.add(Place::Superblock, error, "check the device");
@@ -117,7 +118,7 @@ async fn read_layout<R: ReadBlocks>(reader: &R, report: &mut Report) -> Option<(
         report.add(Place::Superblock, error, "check it with a tool that knows the features");
         return None;
     }
-    if let Err(error) = reader.read_block(layout.block_count - 1).await {
+    if let Err(error) = reader.read_block(BlockNo(layout.block_count - 1)).await {
         let problem = format!("the image is shorter than the {} blocks of its superblock: {error}", layout.block_count);
         report.add(Place::Superblock, problem, "restore the missing end of the image");
         return None;
@@ -139,7 +140,7 @@ struct Checker<'a, R> {
     directories: Vec<Directory>,
     directory_blocks: Vec<DirectoryBlock>,
     /// Blocks of attributes with the number of inodes that name them, sorted by block.
-    attribute_blocks: Vec<(u64, u32)>,
+    attribute_blocks: Vec<(BlockNo, u32)>,
     large_files: bool,
     /// What cures descriptors of groups.
     groups_cure: Cow<'static, str>,
@@ -177,7 +178,7 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
     }
 
     /// Reads a block; a failure is a finding.
-    async fn read(&mut self, block: u64, place: Place) -> Option<Page> {
+    async fn read(&mut self, block: BlockNo, place: Place) -> Option<Page> {
         match self.reader.read_block(block).await {
             Ok(page) => Some(page),
             Err(error) => {
@@ -188,13 +189,13 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
     }
 
     /// Marks blocks as in use by `place`; false, with a finding, if one is outside the image or in use already.
-    fn claim(&mut self, start: u64, length: u64, place: Place) -> bool {
-        let end = start.checked_add(length);
-        if !self.layout.contains_block(start) || end.is_none_or(|end| end > self.layout.block_count) {
+    fn claim(&mut self, run: BlockRange, place: Place) -> bool {
+        if !self.layout.contains_block(run.start) || !run.ends_by(self.layout.end()) {
+            let BlockRange { start, count: length } = run;
             self.report.add(place, format!("block {start}, length {length}, lies beyond the image"), "e2fsck -f");
             return false;
         }
-        match self.blocks.claim(start, length) {
+        match self.blocks.claim(run) {
             None => true,
             Some(block) => {
                 let cure = "e2fsck -f gives each owner a copy of its own";

@@ -38,7 +38,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     pub(super) async fn read_inode(&mut self, number: u32) -> Option<Inode> {
         let position = self.layout.position_of_inode(number);
         let table = self.descriptors.get(position.group as usize)?.inode_table();
-        if table == 0 {
+        if table.is_none() {
             return None;
         }
         let page = self.read(table + u64::from(position.table_block), Place::Inode(number)).await?;

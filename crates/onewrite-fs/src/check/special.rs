@@ -3,6 +3,7 @@
 use super::indirect::entry;
 use super::{Checker, ReadBlocks};
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::inode::flags;
@@ -82,9 +83,9 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 
     /// Where the first block of a file lies.
-    async fn first_block(&mut self, inode: &Inode) -> Option<u64> {
+    async fn first_block(&mut self, inode: &Inode) -> Option<BlockNo> {
         if !inode.has(flags::EXTENTS) {
-            return Some(entry(&inode.block, 0)).filter(|&block| self.layout.contains_block(block) && block != 0);
+            return Some(entry(&inode.block, 0)).filter(|&block| self.layout.contains_block(block) && block.is_some());
         }
         let place = Place::Inode(self.layout.journal_inode);
         let root = Node::parse(&inode.block, place).ok()?;
@@ -106,7 +107,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     async fn check_resize_inode(&mut self) {
         let Some(inode) = self.read_inode(RESIZE_INODE).await else { return };
         let place = Place::Inode(RESIZE_INODE);
-        let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl == 0;
+        let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl.is_none();
         let empty = inode.block.iter().all(|&byte| byte == 0) && unused;
         let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
         if !expected || self.layout.reserved_descriptor_blocks == 0 && empty {
@@ -116,10 +117,10 @@ impl<R: ReadBlocks> Checker<'_, R> {
             return;
         }
         let double = entry(&inode.block, DIND);
-        let only_double = entries(&inode.block).enumerate().all(|(index, block)| (index == DIND) == (block != 0));
-        let plain = !inode.has(flags::EXTENTS) && inode.file_acl == 0;
+        let only_double = entries(&inode.block).enumerate().all(|(index, block)| (index == DIND) == block.is_some());
+        let plain = !inode.has(flags::EXTENTS) && inode.file_acl.is_none();
         let sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && only_double && plain;
-        if !sound || !self.claim(double, 1, place) || !self.resize_map_holds(double).await {
+        if !sound || !self.claim(double.alone(), place) || !self.resize_map_holds(double).await {
             self.report.add(place, "does not list the blocks kept for descriptors", CURE);
         }
         let (size, sectors) = resize_numbers(&self.layout);
@@ -132,7 +133,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    async fn resize_map_holds(&mut self, double: u64) -> bool {
+    async fn resize_map_holds(&mut self, double: BlockNo) -> bool {
         let place = Place::Inode(RESIZE_INODE);
         let Some(table) = self.read(double, place).await else { return false };
         let table = table.bytes();
@@ -140,7 +141,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let first = self.layout.superblock_block() + 1 + u64::from(descriptor_blocks);
         let per_block = self.layout.block_size as usize / 4;
         let kept = u32::from(self.layout.reserved_descriptor_blocks);
-        if entries(&table[..]).filter(|&block| block != 0).count() != kept as usize {
+        if entries(&table[..]).filter(|block| block.is_some()).count() != kept as usize {
             return false;
         }
         for index in 0..kept {
@@ -148,9 +149,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
             let listed = entry(&table[..], (descriptor_blocks + index) as usize % per_block);
             let Some(copies) = self.read(block, place).await else { return false };
             let backups = (1..self.layout.group_count).filter(|&group| self.layout.has_superblock(group));
-            let places = backups.map(|group| block + self.layout.first_block_of_group(group));
+            let places = backups.map(|group| block + self.layout.first_block_of_group(group).0);
             let copies = copies.bytes();
-            if listed != block || !entries(&copies[..]).eq(places.chain(std::iter::repeat(0)).take(per_block)) {
+            if listed != block
+                || !entries(&copies[..]).eq(places.chain(std::iter::repeat(BlockNo::FIRST)).take(per_block))
+            {
                 return false;
             }
         }
@@ -172,7 +175,7 @@ pub(crate) fn resize_numbers(layout: &Layout) -> (u64, u64) {
 
 /// What a reserved inode that serves nothing must not have; resize inode, journal and root have rules of their own.
 pub(crate) fn reserved_problem(number: u32, inode: &Inode) -> Option<&'static str> {
-    let unowned = inode.mode == 0 && inode.uid == 0 && inode.gid == 0 && inode.links == 0 && inode.file_acl == 0;
+    let unowned = inode.mode == 0 && inode.uid == 0 && inode.gid == 0 && inode.links == 0 && inode.file_acl.is_none();
     match number {
         BAD_BLOCKS_INODE if !unowned => Some("lists bad blocks but has a mode, an owner, links or attributes"),
         USER_QUOTA_INODE | GROUP_QUOTA_INODE if inode.links != 0 => Some("has links without the feature quota"),
@@ -184,12 +187,12 @@ pub(crate) fn reserved_problem(number: u32, inode: &Inode) -> Option<&'static st
 }
 
 /// The block numbers of a table.
-fn entries(table: &[u8]) -> impl Iterator<Item = u64> {
+fn entries(table: &[u8]) -> impl Iterator<Item = BlockNo> {
     (0..table.len() / 4).map(|index| entry(table, index))
 }
 
 /// What the first entry of a node names, if it maps the start of the file.
-fn child_or_block(node: &Node<'_>) -> Option<u64> {
+fn child_or_block(node: &Node<'_>) -> Option<BlockNo> {
     let first = node.extents().next().filter(|extent| extent.logical == 0).map(|extent| extent.physical);
     first.or(node.indexes().next().map(|index| index.node))
 }

@@ -19,7 +19,8 @@ use super::map::SECTORS_PER_BLOCK;
 use super::views::ExtendedAttributes;
 use super::volume::block_key;
 use crate::api::{AttributeManner, FsError, FsResult};
-use crate::journal::{BlockRange, Handle};
+use crate::block::BlockNo;
+use crate::journal::Handle;
 
 /// Blocks that a change of attributes may change: old and new block, their bitmaps, the inode.
 const ATTRIBUTE_CREDITS: usize = 3 + 2 * ALLOCATION_CREDITS;
@@ -73,15 +74,15 @@ impl ExtendedAttributes<'_> {
             list.read(Attributes::in_inode(attribute_area(slot, &node.inode.borrow()), Place::Inode(node.number)))?;
         }
         let home = node.inode.borrow().file_acl;
-        if home != 0 {
+        if home.is_some() {
             let page = self.attribute_block(home).await?;
             list.read(Attributes::in_block(&page.bytes()[..], Place::Block(home))?)?;
         }
         Ok(list)
     }
 
-    async fn attribute_block(&self, home: u64) -> FsResult<onewrite_block::Page> {
-        self.check_content("block of attributes", home, 1)?;
+    async fn attribute_block(&self, home: BlockNo) -> FsResult<onewrite_block::Page> {
+        self.check_content("block of attributes", home.alone())?;
         self.block(home, |bytes: &PageBytes| attribute::verify_checksum(&bytes[..], home, &self.layout)).await
     }
 
@@ -159,13 +160,13 @@ impl ExtendedAttributes<'_> {
         content: Option<PageBytes>,
     ) -> FsResult<()> {
         let old = node.inode.borrow().file_acl;
-        let is_own = old != 0 && references(&self.attribute_block(old).await?.bytes()) == 1;
-        let fill = |home: u64, mut bytes: PageBytes| {
+        let is_own = old.is_some() && references(&self.attribute_block(old).await?.bytes()) == 1;
+        let fill = |home: BlockNo, mut bytes: PageBytes| {
             attribute::set_checksum(&mut bytes[..], home, &self.layout);
             bytes
         };
         match content {
-            None if old != 0 => self.release_attribute_block(handle, node).await,
+            None if old.is_some() => self.release_attribute_block(handle, node).await,
             None => Ok(()),
             Some(bytes) if is_own => {
                 self.change(handle, old, |block| *block = fill(old, bytes));
@@ -175,7 +176,7 @@ impl ExtendedAttributes<'_> {
                 self.make_room().await?;
                 let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number));
                 let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
-                if old != 0 {
+                if old.is_some() {
                     self.release_attribute_block(handle, node).await?;
                 }
                 self.create_block(handle, home, |block| *block = fill(home, bytes));
@@ -190,13 +191,13 @@ impl ExtendedAttributes<'_> {
     /// Takes the block of attributes from the inode: one inode less refers to it, and the last one frees it.
     pub(super) async fn release_attribute_block(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
         let home = std::mem::take(&mut node.inode.borrow_mut().file_acl);
-        if home == 0 {
+        if home.is_none() {
             return Ok(());
         }
         let count = references(&self.attribute_block(home).await?.bytes());
         node.drop_blocks(1);
         if count <= 1 {
-            return self.allocator().free_blocks(handle, BlockRange { start: home, count: 1 }).await;
+            return self.allocator().free_blocks(handle, home.alone()).await;
         }
         self.change(handle, home, |bytes| {
             bytes[4..8].copy_from_slice(&(count - 1).to_le_bytes());

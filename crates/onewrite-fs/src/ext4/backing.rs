@@ -13,7 +13,7 @@ use super::map::Mapping;
 use super::mode::Scope;
 use super::volume::Volume;
 use crate::api::FsResult;
-use crate::journal::BlockRange;
+use crate::block::BlockNo;
 use crate::pages::{Backing, FilePages, Lookup, Outcome, PagedFile, Route, Run, Target};
 
 /// The extent, or the part of one, that dirty pages are written to.
@@ -21,7 +21,7 @@ use crate::pages::{Backing, FilePages, Lookup, Outcome, PagedFile, Route, Run, T
 pub(super) struct Found {
     /// Page that was looked up, and its block.
     index: u64,
-    block: u64,
+    block: BlockNo,
     /// Whether the map says that the blocks hold nothing.
     is_unwritten: bool,
 }
@@ -60,11 +60,11 @@ impl Backing for Volume {
         })
     }
 
-    async fn newest(&self, block: u64, count: u64) -> FsResult<Vec<Page>> {
+    async fn newest(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
         self.journal.newest_run(block, count).await
     }
 
-    fn has_newer(&self, block: u64) -> bool {
+    fn has_newer(&self, block: BlockNo) -> bool {
         self.journal.has_newer(block)
     }
 
@@ -85,14 +85,14 @@ impl Backing for Volume {
         Ok(Target::Room { count: extent.length.into(), found })
     }
 
-    fn assign(&self, _node: &Node, run: Range<u64>, found: &Found) -> u64 {
+    fn assign(&self, _node: &Node, run: Range<u64>, found: &Found) -> BlockNo {
         found.block + (run.start - found.index)
     }
 
     fn finished(&self, node: &Node, run: &Run<Found>, outcome: Outcome) {
         let count = run.pages.end - run.pages.start;
         if outcome == Outcome::Arrived || run.route == Route::Direct {
-            self.journal.note_data(BlockRange { start: run.block, count });
+            self.journal.note_data(run.block.run(count));
         }
         if outcome == Outcome::Arrived && run.route == Route::Buffered {
             self.contents().content_arrived(node, run.pages.clone(), run.file_size, run.found.is_unwritten);

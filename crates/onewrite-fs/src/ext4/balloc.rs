@@ -22,7 +22,8 @@ use super::format::{Layout, RawGroupDescriptor};
 use super::views::Allocator;
 use super::volume::block_key;
 use crate::api::{FsError, FsResult};
-use crate::journal::{BlockRange, Handle};
+use crate::block::{BlockNo, BlockRange};
+use crate::journal::Handle;
 
 /// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
 pub(super) const ALLOCATION_CREDITS: usize = 2;
@@ -140,7 +141,7 @@ fn count_set(bitmap: &Bitmap, start: u32, count: u32) -> u32 {
 
 impl Allocator<'_> {
     /// Sees to it that the block bitmap of `group` is in memory; computes it if it was never written.
-    pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<u64> {
+    pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<BlockNo> {
         let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
         let block = descriptor().block_bitmap();
         let unused = || descriptor().has(BLOCK_UNINIT, &self.layout).then(|| self.initial_bitmap(group));
@@ -160,14 +161,8 @@ impl Allocator<'_> {
         let flex = layout.flex_group_size;
         let flex_start = group / flex * flex;
         for member in groups.iter().skip(flex_start as usize).take(flex as usize) {
-            let descriptor = &member.descriptor;
-            let structure = [
-                (descriptor.block_bitmap(), 1),
-                (descriptor.inode_bitmap(), 1),
-                (descriptor.inode_table(), u64::from(layout.inode_table_blocks())),
-            ];
-            for (start, count) in structure {
-                let (from, to) = (start.max(first), (start + count).min(first + u64::from(blocks)));
+            for run in member.descriptor.metadata(layout) {
+                let (from, to) = (run.start.max(first), run.end().min(first + u64::from(blocks)));
                 if from < to {
                     set_bits(&mut bitmap, (from - first) as u32, (to - from) as u32, true);
                 }
@@ -200,7 +195,12 @@ impl Allocator<'_> {
     /// # Errors
     /// [`FsError::NoSpace`] if no block is free that is not kept for delayed pages;
     /// [`Allocator::waiting_blocks`](Groups::waiting_blocks) tells whether a commit would free some.
-    pub(super) async fn allocate_blocks(&self, handle: &mut Handle, goal: u64, wanted: u32) -> FsResult<BlockRange> {
+    pub(super) async fn allocate_blocks(
+        &self,
+        handle: &mut Handle,
+        goal: BlockNo,
+        wanted: u32,
+    ) -> FsResult<BlockRange> {
         let kept = self.contents().kept_blocks();
         let free = if kept == 0 { u64::MAX } else { self.groups.available_blocks().saturating_sub(kept) };
         match free {
@@ -218,7 +218,7 @@ impl Allocator<'_> {
     pub(super) async fn allocate_for_growth(
         &self,
         handle: &mut Handle,
-        goal: u64,
+        goal: BlockNo,
         (logical, wanted, is_kept): (u32, u32, bool),
     ) -> FsResult<BlockRange> {
         let kept = if is_kept { 0 } else { self.contents().kept_blocks() };
@@ -261,10 +261,10 @@ impl Allocator<'_> {
     pub(super) async fn allocate_kept_blocks(
         &self,
         handle: &mut Handle,
-        goal: u64,
+        goal: BlockNo,
         wanted: u32,
     ) -> FsResult<BlockRange> {
-        let goal = if self.layout.contains_block(goal) { goal } else { 0 };
+        let goal = if self.layout.contains_block(goal) { goal } else { BlockNo::FIRST };
         let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
         for least in [wanted.min(64), 1] {
             for group in (goal_group..groups).chain(0..goal_group) {
@@ -308,15 +308,14 @@ impl Allocator<'_> {
                 return Err(wrong_count(group, self.groups.all.borrow()[group as usize].descriptor.free_blocks()));
             }
             let first = self.layout.first_block_of_group(group) + u64::from(start);
-            self.check_content("free blocks of a bitmap", first, count.into())?;
+            self.check_content("free blocks of a bitmap", first.run(count.into()))?;
             self.mark_blocks(handle, group, (start, count), true);
-            let start = self.layout.first_block_of_group(group) + u64::from(start);
-            return Ok(Some(BlockRange { start, count: u64::from(count) }));
+            return Ok(Some(first.run(count.into())));
         }
     }
 
     /// Whether a metadata block is in memory now.
-    pub(super) fn is_loaded(&self, block: u64) -> bool {
+    pub(super) fn is_loaded(&self, block: BlockNo) -> bool {
         self.pages.holds(block_key(block))
     }
 
@@ -343,17 +342,18 @@ impl Allocator<'_> {
     /// # Errors
     /// [`FsError::Damaged`] if one of them is free already or is none.
     pub(super) async fn free_blocks(&self, handle: &mut Handle, range: BlockRange) -> FsResult<()> {
-        self.check_content("reference", range.start, range.count)?;
-        let end = range.start + range.count;
+        self.check_content("reference", range)?;
+        let end = range.end();
         let mut start = range.start;
         while start < end {
             let group = self.layout.group_of_block(start);
             let index = self.layout.index_in_group(start);
             let count = (end - start).min(u64::from(self.layout.blocks_in_group(group) - index)) as u32;
             self.free_in_group(handle, group, (index, count)).await?;
-            handle.free(BlockRange { start, count: u64::from(count) });
-            self.pages.discard(0, start..start + u64::from(count));
-            start += u64::from(count);
+            let freed = start.run(count.into());
+            handle.free(freed);
+            self.pages.discard(0, start.0..freed.end().0);
+            start = freed.end();
         }
         Ok(())
     }

@@ -14,7 +14,8 @@ use super::map::{MAP_CREDITS, SECTORS_PER_BLOCK};
 use super::ops::LINKS_MAX;
 use super::views::Directories;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
-use crate::journal::{BlockRange, Handle};
+use crate::block::BlockNo;
+use crate::journal::Handle;
 use crate::pages::PAGE_BYTES;
 
 /// Longest target of a symbolic link that lies in the inode.
@@ -101,7 +102,7 @@ impl Directories<'_> {
     }
 
     /// Allocates block 0 of a new inode.
-    async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<u64> {
+    async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<BlockNo> {
         self.make_room().await?;
         let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number));
         let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
@@ -132,9 +133,9 @@ impl Directories<'_> {
     /// A full disk stopped a creation: takes back the inode and its block.
     async fn undo_create(&self, handle: &mut Handle, child: &Rc<Node>) -> FsResult<()> {
         if child.inode.borrow().has(flags::EXTENTS)
-            && let Some(taken) = self.extents().take_extent(handle, child, (0, 1)).await?
+            && let Some(taken) = self.extents().take_extent(handle, child, 0..1).await?
         {
-            self.allocator().free_blocks(handle, BlockRange { start: taken.physical, count: 1 }).await?;
+            self.allocator().free_blocks(handle, taken.physical.alone()).await?;
         }
         child.inode.borrow_mut().sectors = 0;
         self.allocator().free_inode(handle, child).await

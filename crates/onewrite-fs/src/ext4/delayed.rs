@@ -137,7 +137,7 @@ impl Contents<'_> {
                 };
                 let stop = run.end.min(run.start + length);
                 if is_unwritten {
-                    self.extents().mark_written(&mut handle, node, (run.start, stop)).await?;
+                    self.extents().mark_written(&mut handle, node, run.start..stop).await?;
                     self.extents().flatten(&mut handle, node).await?;
                 }
                 node.converting.borrow_mut().remove(run.start..stop);

@@ -10,7 +10,8 @@ use super::format::{Inode, Layout, RawGroupDescriptor};
 use super::volume::Volume;
 use super::write::SIZE_MAX;
 use crate::api::{FileKind, FsError, FsResult};
-use crate::journal::{BlockRange, LogMap};
+use crate::block::BlockRange;
+use crate::journal::LogMap;
 
 /// System zone: the blocks that hold metadata whatever the files are, as ranges in ascending order.
 pub(super) struct SystemZone {
@@ -25,47 +26,36 @@ impl SystemZone {
     pub(super) fn new(layout: &Layout, groups: &Groups, log: &LogMap) -> FsResult<SystemZone> {
         let mut ranges = log.ranges().to_vec();
         for (number, group) in (0..layout.group_count).zip(groups.all.borrow().iter()) {
-            let descriptor = &group.descriptor;
-            let table = u64::from(layout.inode_table_blocks());
             let base = u64::from(layout.base_blocks(number).min(layout.blocks_in_group(number)));
-            let places = [
-                (layout.first_block_of_group(number), base),
-                (descriptor.block_bitmap(), 1),
-                (descriptor.inode_bitmap(), 1),
-                (descriptor.inode_table(), table),
-            ];
-            for (start, count) in places {
-                ranges.push(BlockRange { start, count });
-            }
+            ranges.push(layout.first_block_of_group(number).run(base));
+            ranges.extend(group.descriptor.metadata(layout));
         }
-        ranges.retain(|range| range.count > 0);
+        ranges.retain(|range| !range.is_empty());
         ranges.sort_unstable();
-        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].start + pair[0].count > pair[1].start) {
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].end() > pair[1].start) {
             let place = format!("bitmaps, inode tables, superblocks and log, block {}", pair[1].start);
             return Err(FsError::Damaged { place, problem: "two of them lie there".into() });
         }
         ranges.dedup_by(|next, range| {
-            let meets = range.start + range.count == next.start;
+            let meets = range.end() == next.start;
             range.count += if meets { next.count } else { 0 };
             meets
         });
         Ok(SystemZone { ranges })
     }
 
-    fn touches(&self, start: u64, count: u64) -> bool {
-        let after = self.ranges.partition_point(|range| range.start < start.saturating_add(count));
-        after.checked_sub(1).is_some_and(|last| self.ranges[last].start + self.ranges[last].count > start)
+    fn touches(&self, run: BlockRange) -> bool {
+        let after = self.ranges.partition_point(|range| range.start < run.end());
+        after.checked_sub(1).is_some_and(|last| self.ranges[last].end() > run.start)
     }
 }
 
 /// # Errors
 /// [`FsError::Damaged`] if a descriptor names blocks beyond the image.
 pub(super) fn check_descriptor(descriptor: &RawGroupDescriptor, group: u32, layout: &Layout) -> FsResult<()> {
-    let table = u64::from(layout.inode_table_blocks());
-    let places = [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), (descriptor.inode_table(), table)];
-    match places.iter().find(|(start, count)| start.checked_add(*count).is_none_or(|end| end > layout.block_count)) {
+    match descriptor.metadata(layout).iter().find(|run| !run.ends_by(layout.end())) {
         None => Ok(()),
-        Some((start, count)) => Err(FsError::Damaged {
+        Some(BlockRange { start, count }) => Err(FsError::Damaged {
             place: format!("descriptor of group {group}"),
             problem: format!("{count} blocks from {start} on lie beyond the image"),
         }),
@@ -74,18 +64,18 @@ pub(super) fn check_descriptor(descriptor: &RawGroupDescriptor, group: u32, layo
 
 impl Volume {
     /// # Errors
-    /// [`FsError::Damaged`] if a block from `start` on is none that a file may have; `who` refers to them.
-    pub(super) fn check_content(&self, who: impl std::fmt::Display, start: u64, count: u64) -> FsResult<()> {
+    /// [`FsError::Damaged`] if one of the blocks is none that a file may have; `who` refers to them.
+    pub(super) fn check_content(&self, who: impl std::fmt::Display, run: BlockRange) -> FsResult<()> {
         let damage = |problem: &str| {
-            let place = format!("{who}, {count} blocks from {start} on");
+            let place = format!("{who}, {} blocks from {} on", run.count, run.start);
             Err(FsError::Damaged { place, problem: problem.into() })
         };
-        match start.checked_add(count) {
-            Some(end) if end <= self.layout.block_count && !self.system_zone.touches(start, count) => Ok(()),
-            Some(end) if end <= self.layout.block_count => {
-                damage("superblocks, bitmaps, inode tables or the log lie there")
-            }
-            _ => damage("they lie beyond the file system"),
+        if !run.ends_by(self.layout.end()) {
+            return damage("they lie beyond the file system");
+        }
+        match self.system_zone.touches(run) {
+            true => damage("superblocks, bitmaps, inode tables or the log lie there"),
+            false => Ok(()),
         }
     }
 

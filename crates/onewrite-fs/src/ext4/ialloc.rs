@@ -189,7 +189,7 @@ impl Allocator<'_> {
         loop {
             self.load_superblock().await?;
             self.load_inode_block(node.number).await?;
-            if self.is_loaded(0) {
+            if self.is_loaded(self.layout.superblock_block()) {
                 break;
             }
         }
@@ -230,7 +230,7 @@ impl Allocator<'_> {
             // While blocks are read, others join the list and leave it.
             let is_loaded = |number| self.is_loaded(self.inode_place(number).0);
             if number == self.orphan_before(node)
-                && self.is_loaded(0)
+                && self.is_loaded(self.layout.superblock_block())
                 && is_loaded(node.number)
                 && number.is_none_or(is_loaded)
             {

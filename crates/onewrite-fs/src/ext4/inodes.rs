@@ -24,6 +24,7 @@ use super::guard::check_size;
 use super::runs::Runs;
 use super::volume::Volume;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
+use crate::block::BlockNo;
 use crate::journal::{Handle, TransactionId};
 use crate::pages::FilePages;
 
@@ -298,7 +299,7 @@ impl Volume {
     }
 
     /// Block of the inode table and byte in it.
-    pub(super) fn inode_place(&self, number: u32) -> (u64, usize) {
+    pub(super) fn inode_place(&self, number: u32) -> (BlockNo, usize) {
         let position = self.layout.position_of_inode(number);
         let table = self.groups.all.borrow()[position.group as usize].descriptor.inode_table();
         (table + u64::from(position.table_block), position.offset)
@@ -382,7 +383,7 @@ pub(super) type Verified = Result<(), FormatError>;
 
 /// The inode bitmap of a group: loads or computes it.
 impl Volume {
-    pub(super) async fn load_inode_bitmap(&self, group: u32) -> FsResult<u64> {
+    pub(super) async fn load_inode_bitmap(&self, group: u32) -> FsResult<BlockNo> {
         let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
         let block = descriptor().inode_bitmap();
         let unused = || {

@@ -10,6 +10,7 @@ use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 use super::format::superblock::SUPERBLOCK_MAGIC;
 use super::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 use crate::check::{ReadBlocks, ReadError};
 
 /// Groups may begin at multiples of this.
@@ -29,7 +30,7 @@ pub(crate) const LOG_OF_4_KIB: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BackupPlace {
     /// In blocks of the size below.
-    pub block: u64,
+    pub block: BlockNo,
     /// Bytes are 1024 << this.
     pub log_block_size: u32,
 }
@@ -48,19 +49,19 @@ pub(crate) fn places(log_block_size: u32) -> impl Iterator<Item = BackupPlace> {
     let first = u64::from(log_block_size == 0);
     let usual = USUAL_GROUPS.into_iter().map(move |group| group * (8192 << log_block_size));
     let steps = (1..=SEARCH_END / GROUP_STEP).map(|step| step * GROUP_STEP);
-    usual.chain(steps).map(move |block| BackupPlace { block: block + first, log_block_size })
+    usual.chain(steps).map(move |block| BackupPlace { block: BlockNo(block + first), log_block_size })
 }
 
 /// The backup that lies there: one whose checksum and numbers hold, and that says that it belongs there.
 pub(crate) async fn backup_at<R: ReadBlocks>(image: &R, place: BackupPlace) -> Option<RawSuperblock> {
-    let byte = place.block * (1024 << place.log_block_size);
-    let page = image.read_block(byte / PAGE_SIZE as u64).await.ok()?;
+    let byte = place.block.0 * (1024 << place.log_block_size);
+    let page = image.read_block(BlockNo(byte / PAGE_SIZE as u64)).await.ok()?;
     let bytes = page.bytes();
     let told = Place::Block(place.block);
     let raw = RawSuperblock::from_prefix(&bytes[(byte % PAGE_SIZE as u64) as usize..], told).ok()?;
     let group = u64::from(raw.block_group_nr.get());
     let own = u64::from(raw.first_data_block.get()) + group * u64::from(raw.blocks_per_group.get());
-    let is_here = group != 0 && own == place.block && raw.log_block_size.get() == place.log_block_size;
+    let is_here = group != 0 && own == place.block.0 && raw.log_block_size.get() == place.log_block_size;
     let is_sound = is_here && raw.verify_checksum(told).is_ok() && Layout::decode_to_read(raw).is_ok();
     is_sound.then(|| raw.clone())
 }
@@ -89,11 +90,11 @@ pub(crate) async fn expect_file_system(port: &DevicePort) -> FsResult<()> {
 struct Reader<'a>(&'a DevicePort);
 
 impl ReadBlocks for Reader<'_> {
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
-        if block >= self.0.geometry().pages {
+    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError> {
+        if block.0 >= self.0.geometry().pages {
             return Err(ReadError { reason: "beyond the end".to_owned() });
         }
-        let read = self.0.submit(Request::read(Lpn(block), 1, Cause::Metadata)).await;
+        let read = self.0.submit(Request::read(block.page(), 1, Cause::Metadata)).await;
         let mut pages = read.map_err(|error| ReadError { reason: error.to_string() })?;
         pages.pop().ok_or_else(|| ReadError { reason: "nothing came back".to_owned() })
     }

@@ -10,6 +10,8 @@
 pub(super) mod shift;
 mod written;
 
+use std::ops::Range;
+
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::balloc::ALLOCATION_CREDITS;
@@ -19,7 +21,8 @@ use super::inodes::{Node, Verified};
 use super::views::Extents;
 use super::volume::block_key;
 use crate::api::{FsError, FsResult};
-use crate::journal::{BlockRange, Handle};
+use crate::block::BlockNo;
+use crate::journal::Handle;
 
 /// Blocks that one change to a map may touch besides the blocks of content: a split at every level with the bitmaps
 /// that gives, and the inode.
@@ -34,17 +37,17 @@ pub(super) enum Mapping {
     Hole(u64),
 }
 
-/// One step of the way down the tree.
+/// One step of the path down the tree.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// Block of the tree; `None` for the root in the inode.
-    block: Option<u64>,
-    /// Entry that the way goes through; in a leaf the one that begins at or before the block looked for, plus one.
+    block: Option<BlockNo>,
+    /// Entry that the path goes through; in a leaf the one that begins at or before the block looked for, plus one.
     position: usize,
 }
 
 impl Extents<'_> {
-    fn verify_node(&self, node: &Node, block: u64, bytes: &PageBytes) -> Verified {
+    fn verify_node(&self, node: &Node, block: BlockNo, bytes: &PageBytes) -> Verified {
         let place = Place::Block(block);
         let tree = Tree::parse(&bytes[..], place)?;
         extent::verify_checksum(&bytes[..], self.node_seed(node), &self.layout, place)?;
@@ -76,11 +79,7 @@ impl Extents<'_> {
             let found = self.map_once(node, logical).await;
             if node.map_version.get() == version {
                 if let Ok(Mapping::Mapped(extent)) = found {
-                    self.check_content(
-                        format_args!("extents of {}", node.ino()),
-                        extent.physical,
-                        extent.length.into(),
-                    )?;
+                    self.check_content(format_args!("extents of {}", node.ino()), extent.blocks())?;
                 }
                 return found;
             }
@@ -99,7 +98,7 @@ impl Extents<'_> {
         let mut next = descend(tree, logical, &mut end);
         loop {
             let Some(index) = next else { return Ok(Mapping::Hole(end - u64::from(logical))) };
-            self.check_content("extent node", index.node, 1)?;
+            self.check_content("extent node", index.node.alone())?;
             let page = self.block(index.node, |bytes| self.verify_node(node, index.node, bytes)).await?;
             let bytes = page.bytes();
             let tree = Tree::parse(&bytes[..], Place::Block(index.node))?;
@@ -115,7 +114,7 @@ impl Extents<'_> {
         }
     }
 
-    /// The way from the root to the leaf that does or would hold `logical`, every block of it in memory.
+    /// The path from the root to the leaf that does or would hold `logical`, every block of it in memory.
     async fn path(&self, node: &Node, logical: u32) -> FsResult<Vec<Step>> {
         loop {
             match self.path_in_memory(node, logical)? {
@@ -125,8 +124,8 @@ impl Extents<'_> {
         }
     }
 
-    /// The way, or the first block of it that is not in memory.
-    fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<Step>, u64>> {
+    /// The path, or the first block of it that is not in memory.
+    fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<Step>, BlockNo>> {
         let root = node.inode.borrow().block;
         let mut tree = Tree::parse(&root, Place::Inode(node.number))?;
         let (mut path, mut block, mut end) = (Vec::with_capacity(2), None, 1 << 32);
@@ -148,7 +147,7 @@ impl Extents<'_> {
             if position + 1 < tree.len() {
                 end = u64::from(tree.index(position + 1).logical);
             }
-            self.check_content("extent node", child, 1)?;
+            self.check_content("extent node", child.alone())?;
             page = match self.pages.peek(block_key(child)) {
                 Some(page) => page.clone(),
                 None => return Ok(Err(child)),
@@ -159,7 +158,7 @@ impl Extents<'_> {
         }
     }
 
-    fn parse_child<'a>(&self, page: &'a onewrite_block::Page, block: u64, depth: u16) -> FsResult<Tree<'a>> {
+    fn parse_child<'a>(&self, page: &'a onewrite_block::Page, block: BlockNo, depth: u16) -> FsResult<Tree<'a>> {
         let std::borrow::Cow::Borrowed(bytes) = page.bytes() else {
             return Err(wrong_depth(block, 0, depth));
         };
@@ -170,19 +169,19 @@ impl Extents<'_> {
         }
     }
 
-    /// Reads a node of the way, which is in memory.
+    /// Reads a node of the path, which is in memory.
     fn with_tree<R>(&self, node: &Node, step: Step, read: impl FnOnce(Tree<'_>) -> R) -> FsResult<R> {
         match step.block {
             None => Ok(read(Tree::parse(&node.inode.borrow().block, Place::Inode(node.number))?)),
             Some(block) => {
-                let page = self.pages.peek(block_key(block)).expect("the way is in memory");
+                let page = self.pages.peek(block_key(block)).expect("the path is in memory");
                 let bytes = page.bytes();
                 Ok(read(Tree::parse(&bytes[..], Place::Block(block))?))
             }
         }
     }
 
-    /// Changes a node of the way, which is in memory. A changed root is saved with the inode by the caller.
+    /// Changes a node of the path, which is in memory. A changed root is saved with the inode by the caller.
     fn change_tree<R>(
         &self,
         handle: &mut Handle,
@@ -206,7 +205,7 @@ impl Extents<'_> {
     }
 
     /// Whether the block would be taken for a node of an extent tree when it is read again.
-    fn is_whole_node(&self, bytes: &[u8], block: u64) -> bool {
+    fn is_whole_node(&self, bytes: &[u8], block: BlockNo) -> bool {
         let place = Place::Block(block);
         Tree::parse(bytes, place).is_ok_and(|tree| tree.check_entries(&self.layout, place).is_ok())
     }
@@ -219,7 +218,7 @@ impl Extents<'_> {
     pub(super) async fn insert_extent(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
         loop {
             let path = self.path(node, extent.logical).await?;
-            let leaf = *path.last().expect("a way has a leaf");
+            let leaf = *path.last().expect("a path has a leaf");
             if self.join_extent(handle, node, &path, extent)? {
                 return Ok(());
             }
@@ -236,7 +235,7 @@ impl Extents<'_> {
 
     /// Lengthens the extent before or behind, if `extent` goes on where it ends and both are of a kind.
     fn join_extent(&self, handle: &mut Handle, node: &Node, path: &[Step], extent: Extent) -> FsResult<bool> {
-        let leaf = *path.last().expect("a way has a leaf");
+        let leaf = *path.last().expect("a path has a leaf");
         let (before, behind) = self.with_tree(node, leaf, |tree| {
             let before = leaf.position.checked_sub(1).map(|position| tree.extent(position));
             (before, (leaf.position < tree.len()).then(|| tree.extent(leaf.position)))
@@ -264,10 +263,10 @@ impl Extents<'_> {
         Ok(false)
     }
 
-    /// After a change at the front of a leaf: sets the keys above to `logical`, as far as the way goes through first
+    /// After a change at the front of a leaf: sets the keys above to `logical`, as far as the path goes through first
     /// entries.
     fn correct_keys(&self, handle: &mut Handle, node: &Node, path: &[Step], logical: u32) -> FsResult<()> {
-        let mut is_first = path.last().expect("a way has a leaf").position == 0;
+        let mut is_first = path.last().expect("a path has a leaf").position == 0;
         for step in path.iter().rev().skip(1) {
             if !is_first {
                 return Ok(());
@@ -291,7 +290,7 @@ impl Extents<'_> {
         }
         let new_block = self.allocate_tree_block(handle, node).await?;
         let still_there = path.iter().filter_map(|step| step.block).all(|block| self.allocator().is_loaded(block));
-        assert!(still_there || self.reload_path(node, path).await?, "the way was just in memory");
+        assert!(still_there || self.reload_path(node, path).await?, "the path was just in memory");
         match roomy {
             None => self.deepen(handle, node, new_block),
             Some(level) => self.split(handle, node, (path[level], path[level + 1]), new_block),
@@ -309,7 +308,7 @@ impl Extents<'_> {
         }
     }
 
-    async fn allocate_tree_block(&self, handle: &mut Handle, node: &Node) -> FsResult<u64> {
+    async fn allocate_tree_block(&self, handle: &mut Handle, node: &Node) -> FsResult<BlockNo> {
         self.make_room().await?;
         let goal = self.goal(node, 0).await?;
         let range = self.allocator().allocate_kept_blocks(handle, goal, 1).await?;
@@ -317,7 +316,7 @@ impl Extents<'_> {
         Ok(range.start)
     }
 
-    fn deepen(&self, handle: &mut Handle, node: &Node, new_block: u64) -> FsResult<()> {
+    fn deepen(&self, handle: &mut Handle, node: &Node, new_block: BlockNo) -> FsResult<()> {
         node.map_changed();
         let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
         {
@@ -330,7 +329,13 @@ impl Extents<'_> {
         Ok(())
     }
 
-    fn split(&self, handle: &mut Handle, node: &Node, (parent, child): (Step, Step), new_block: u64) -> FsResult<()> {
+    fn split(
+        &self,
+        handle: &mut Handle,
+        node: &Node,
+        (parent, child): (Step, Step),
+        new_block: BlockNo,
+    ) -> FsResult<()> {
         let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
         if self.with_tree(node, child, |tree| tree.len())? < 2 {
             return Err(wrong_tree(node, "a node says that it is full with one entry".into()));
@@ -351,7 +356,7 @@ impl Extents<'_> {
         Ok(())
     }
 
-    /// Takes the last extent, or part of it, that lies in the blocks from `from` up to `to` out of the map; gives what
+    /// Takes the last extent, or part of it, that lies in the `range` of the file's blocks out of the map; gives what
     /// it took. The blocks are the caller's to free, the inode to save.
     ///
     /// # Errors
@@ -360,12 +365,13 @@ impl Extents<'_> {
         &self,
         handle: &mut Handle,
         node: &Node,
-        (from, to): (u64, u64),
+        range: Range<u64>,
     ) -> FsResult<Option<Extent>> {
-        let Some(mut found) = self.last_extent_before(node, (from, to)).await? else { return Ok(None) };
+        let Some(mut found) = self.last_extent_in(node, range.clone()).await? else { return Ok(None) };
         // At most what a group has, so that it lies in two groups at most.
-        let end = to.min(found.logical_end());
-        let start = from.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
+        let end = range.end.min(found.logical_end());
+        let start =
+            range.start.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
         let taken = cut(found, start, end);
         let (head, mut tail) = (start > u64::from(found.logical), end < found.logical_end());
         if head && tail {
@@ -373,7 +379,7 @@ impl Extents<'_> {
             (found, tail) = (cut(found, u64::from(found.logical), end), false);
         }
         let path = self.path(node, found.logical).await?;
-        let leaf = *path.last().expect("a way has a leaf");
+        let leaf = *path.last().expect("a path has a leaf");
         let position = leaf.position.wrapping_sub(1);
         if self.with_tree(node, leaf, |tree| tree.extents().nth(position))? != Some(found) {
             return Err(wrong_tree(node, format!("block {} is found in one node only", found.logical)));
@@ -395,29 +401,29 @@ impl Extents<'_> {
     }
 
     /// The last extent with a block in the range.
-    async fn last_extent_before(&self, node: &Node, (from, to): (u64, u64)) -> FsResult<Option<Extent>> {
-        if from >= to {
+    async fn last_extent_in(&self, node: &Node, range: Range<u64>) -> FsResult<Option<Extent>> {
+        if range.is_empty() {
             return Ok(None);
         }
-        let last = (to - 1).min(u64::from(u32::MAX)) as u32;
+        let last = (range.end - 1).min(u64::from(u32::MAX)) as u32;
         let path = self.path(node, last).await?;
-        let leaf = *path.last().expect("a way has a leaf");
+        let leaf = *path.last().expect("a path has a leaf");
         let Some(position) = leaf.position.checked_sub(1) else { return Ok(None) };
         let extent = self.with_tree(node, leaf, |tree| tree.extent(position))?;
-        Ok((extent.logical_end() > from).then_some(extent))
+        Ok((extent.logical_end() > range.start).then_some(extent))
     }
 
     /// Removes the entry that the last step names, and nodes that become empty by it.
     async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<Step>) -> FsResult<()> {
         for block in self.unlink_entry(handle, node, path)? {
             node.drop_blocks(1);
-            self.allocator().free_blocks(handle, BlockRange { start: block, count: 1 }).await?;
+            self.allocator().free_blocks(handle, block.alone()).await?;
         }
         Ok(())
     }
 
     /// Removes the entry that the last step names; gives the blocks of nodes that became empty. Does not wait.
-    fn unlink_entry(&self, handle: &mut Handle, node: &Node, mut path: Vec<Step>) -> FsResult<Vec<u64>> {
+    fn unlink_entry(&self, handle: &mut Handle, node: &Node, mut path: Vec<Step>) -> FsResult<Vec<BlockNo>> {
         let mut emptied = Vec::new();
         while let Some(step) = path.pop() {
             let left = self.change_tree(handle, node, step, |tree| {
@@ -458,13 +464,13 @@ impl Extents<'_> {
             assert!(fits, "the inode has room for them");
         }
         node.drop_blocks(1);
-        self.allocator().free_blocks(handle, BlockRange { start: block, count: 1 }).await
+        self.allocator().free_blocks(handle, block.alone()).await
     }
 
     /// Where a new block of the file at `logical` would best lie.
-    pub(super) async fn goal(&self, node: &Node, logical: u32) -> FsResult<u64> {
+    pub(super) async fn goal(&self, node: &Node, logical: u32) -> FsResult<BlockNo> {
         let path = self.path(node, logical).await?;
-        let leaf = *path.last().expect("a way has a leaf");
+        let leaf = *path.last().expect("a path has a leaf");
         let before = self.with_tree(node, leaf, |tree| leaf.position.checked_sub(1).map(|at| tree.extent(at)))?;
         Ok(match before {
             Some(extent) => extent.physical + (u64::from(logical) - u64::from(extent.logical)),
@@ -499,7 +505,7 @@ fn wrong_tree(node: &Node, problem: String) -> FsError {
     FsError::Damaged { place: format!("extent tree of {}", node.ino()), problem }
 }
 
-fn wrong_depth(block: u64, depth: u16, above: u16) -> FsError {
+fn wrong_depth(block: BlockNo, depth: u16, above: u16) -> FsError {
     let problem = format!("depth {depth} below a node of depth {above}");
     FsError::Damaged { place: format!("extent node at block {block}"), problem }
 }
@@ -531,7 +537,7 @@ fn first_key(tree: Tree<'_>) -> u32 {
 
 fn with_last(path: &[Step], position: usize) -> Vec<Step> {
     let mut path = path.to_vec();
-    path.last_mut().expect("a way has a leaf").position = position;
+    path.last_mut().expect("a path has a leaf").position = position;
     path
 }
 

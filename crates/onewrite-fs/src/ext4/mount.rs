@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::RwLock;
-use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Request};
+use onewrite_block::{Cause, DevicePort, PAGE_SIZE, Request};
 
 use super::balloc::Groups;
 use super::format::RawSuperblock;
@@ -23,6 +23,7 @@ use super::options::{MountOptions, page_cache};
 use super::tasks::start_tasks;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
+use crate::block::BlockNo;
 use crate::devices::Devices;
 use crate::journal::{CheckpointBy, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
 use crate::pages::{Pages, PagesOptions};
@@ -147,7 +148,7 @@ pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
 
 /// Whether a sound superblock says that there is no log, and no need of one.
 async fn has_no_log(port: &DevicePort) -> FsResult<bool> {
-    let page = read_block(port, 0).await?;
+    let page = read_block(port, BlockNo::FIRST).await?;
     let Ok(superblock) = take_superblock(&page) else { return Ok(false) };
     let layout = layout_of(port, &superblock)?;
     let features = layout.features;
@@ -177,9 +178,9 @@ async fn mark_in_use(port: &DevicePort, superblock: &mut RawSuperblock) -> FsRes
 async fn write_superblock(port: &DevicePort, superblock: &mut RawSuperblock) -> FsResult<()> {
     superblock.wtime.set((port.runtime().civil_now().0 / 1_000_000_000) as u32);
     superblock.set_checksum();
-    let mut page = read_block(port, 0).await?;
+    let mut page = read_block(port, BlockNo::FIRST).await?;
     put_superblock(page.bytes_mut(), superblock);
-    port.request(Request::write(Lpn(0), vec![page], Cause::Metadata)).await?;
+    port.request(Request::write(BlockNo::FIRST.page(), vec![page], Cause::Metadata)).await?;
     Ok(())
 }
 

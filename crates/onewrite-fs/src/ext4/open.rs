@@ -5,13 +5,14 @@ use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
 use super::balloc::{Groups, decode_descriptors};
 use super::format::extent::Node as Tree;
 use super::format::features::Compat;
-use super::format::{FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use super::format::{Extent, FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use super::guard::SystemZone;
 use super::lost::expect_file_system;
 use super::volume::take_superblock;
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 use crate::journal::format::JournalSuperblock;
-use crate::journal::{BlockRange, LogBlock, LogMap, Prospect, Recovered, RecoveryOptions, recover};
+use crate::journal::{LogBlock, LogMap, Prospect, Recovered, RecoveryOptions, recover};
 
 /// What an image says of itself before it is mounted.
 pub(super) struct Opened {
@@ -24,14 +25,14 @@ pub(super) struct Opened {
     pub(super) recovered: Option<Recovered>,
 }
 
-pub(super) async fn read_block(port: &DevicePort, block: u64) -> FsResult<Page> {
-    let mut pages = port.request(Request::read(Lpn(block), 1, Cause::Metadata)).await?;
+pub(super) async fn read_block(port: &DevicePort, block: BlockNo) -> FsResult<Page> {
+    let mut pages = port.request(Request::read(block.page(), 1, Cause::Metadata)).await?;
     Ok(pages.pop().expect("a read of one page gives one"))
 }
 
 /// Reads what a mount needs, with the log replayed.
 pub(super) async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> {
-    let superblock = match take_superblock(&read_block(port, 0).await?) {
+    let superblock = match take_superblock(&read_block(port, BlockNo::FIRST).await?) {
         Ok(superblock) => superblock,
         Err(error) => {
             expect_file_system(port).await?;
@@ -56,7 +57,7 @@ pub(super) async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResu
     }
     let judge = async |prospect: Prospect<'_>| judge(port, &prospect, &map).await;
     let recovered = Some(recover(port, &map, (&mut log_superblock, &mut log_page), recovery, judge).await?);
-    let superblock = take_superblock(&read_block(port, 0).await?)?;
+    let superblock = take_superblock(&read_block(port, BlockNo::FIRST).await?)?;
     let layout = layout_of(port, &superblock)?;
     let descriptors = read_descriptors(port, &layout).await?;
     Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered })
@@ -68,9 +69,9 @@ pub(super) async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResu
 /// [`FsError::Damaged`] if there would be no sound superblock or descriptors, with the words for those.
 async fn judge(port: &DevicePort, prospect: &Prospect<'_>, map: &LogMap) -> FsResult<()> {
     let read = async {
-        let first = prospect.read(0, 1).await?;
+        let first = prospect.read(BlockNo::FIRST, 1).await?;
         let layout = layout_of(port, &take_superblock(&first[0])?)?;
-        let table = prospect.read(1, u64::from(layout.descriptor_blocks())).await?;
+        let table = prospect.read(BlockNo(1), u64::from(layout.descriptor_blocks())).await?;
         let groups = Groups::new(decode_descriptors(&layout, &table)?);
         SystemZone::new(&layout, &groups, map).map(drop)
     };
@@ -131,14 +132,13 @@ async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDesc
     if !inode.has(super::format::inode::flags::EXTENTS) {
         return Err(FsError::Unsupported("a journal mapped without extents".into()));
     }
-    let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
-    let mut pending: Vec<(u64, Vec<u8>)> = vec![(block, inode.block.to_vec())];
+    let mut extents: Vec<Extent> = Vec::new();
+    let mut pending: Vec<(BlockNo, Vec<u8>)> = vec![(block, inode.block.to_vec())];
     while let Some((place, bytes)) = pending.pop() {
         let tree = Tree::parse(&bytes, Place::Block(place))?;
         tree.check_entries(layout, Place::Block(place))?;
-        let range = |extent: super::format::Extent| (extent.logical.into(), extent.physical, extent.length.into());
-        ranges.extend(tree.extents().map(range));
-        if ranges.len() + pending.len() > layout.block_count as usize {
+        extents.extend(tree.extents());
+        if extents.len() + pending.len() > layout.block_count as usize {
             let problem = "its extents are more than the image has blocks".into();
             return Err(FsError::Damaged { place: "journal's inode".into(), problem });
         }
@@ -151,11 +151,11 @@ async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDesc
             pending.push((index.node, child.bytes().to_vec()));
         }
     }
-    ranges.sort_unstable();
-    let gap = ranges.iter().scan(0, |next, (logical, _, length)| Some(std::mem::replace(next, logical + length)));
-    if ranges.is_empty() || gap.zip(&ranges).any(|(expected, (logical, ..))| expected != *logical) {
+    extents.sort_unstable_by_key(|extent| extent.logical);
+    let mut next = 0;
+    let follows = |extent: &Extent| u64::from(extent.logical) == std::mem::replace(&mut next, extent.logical_end());
+    if extents.is_empty() || !extents.iter().all(follows) {
         return Err(FsError::Damaged { place: "journal's inode".into(), problem: "has holes".into() });
     }
-    let range = |&(_, start, count): &(u64, u64, u64)| BlockRange { start, count };
-    Ok(LogMap::new(ranges.iter().map(range).collect()))
+    Ok(LogMap::new(extents.iter().map(Extent::blocks).collect()))
 }

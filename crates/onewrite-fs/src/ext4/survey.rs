@@ -7,6 +7,7 @@ use super::inodes::Node;
 use super::map::Mapping;
 use super::views::Extents;
 use crate::api::FsResult;
+use crate::block::BlockNo;
 
 /// Pages that the map treats alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +39,10 @@ impl Survey {
     }
 
     /// The block of a page, if it has one.
-    pub(super) fn block_of(&self, index: u64) -> Option<u64> {
+    pub(super) fn block_of(&self, index: u64) -> Option<BlockNo> {
         self.parts.iter().find_map(|part| match part {
             Part::Mapped(extent) if (u64::from(extent.logical)..extent.logical_end()).contains(&index) => {
-                Some(extent.physical + index - u64::from(extent.logical))
+                Some(extent.physical + (index - u64::from(extent.logical)))
             }
             _ => None,
         })

@@ -14,7 +14,8 @@ use super::mode::Scope;
 use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks};
 use crate::api::{Allocation, FsResult};
-use crate::journal::{BlockRange, Handle};
+use crate::block::BlockRange;
+use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
 /// Blocks that freeing one extent may change: it may touch two groups.
@@ -90,16 +91,15 @@ impl Contents<'_> {
                 steps = 1;
             }
             let _map = node.map_lock.write().await;
-            let Some(taken) = self.extents().take_extent(&mut handle, node, (first, 1 << 32)).await? else {
+            let Some(taken) = self.extents().take_extent(&mut handle, node, first..1 << 32).await? else {
                 return Ok(handle);
             };
-            self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
+            self.free_taken(&mut handle, node, taken.blocks()).await?;
             steps -= 1;
         }
     }
 
-    async fn free_taken(&self, handle: &mut Handle, node: &Node, start: u64, count: u32) -> FsResult<()> {
-        let range = BlockRange { start, count: u64::from(count) };
+    async fn free_taken(&self, handle: &mut Handle, node: &Node, range: BlockRange) -> FsResult<()> {
         self.allocator().free_blocks(handle, range).await?;
         node.drop_blocks(range.count);
         self.load_inode_block(node.number).await?;
@@ -231,13 +231,13 @@ impl Contents<'_> {
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock.write().await;
-            let Some(taken) = self.extents().take_extent(&mut handle, node, (first, stop)).await? else {
+            let Some(taken) = self.extents().take_extent(&mut handle, node, first..stop).await? else {
                 return Ok(());
             };
             self.pages.discard(node.number(), taken.logical.into()..taken.logical_end());
             let stamp = self.timestamp();
             (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
-            self.free_taken(&mut handle, node, taken.physical, taken.length).await?;
+            self.free_taken(&mut handle, node, taken.blocks()).await?;
             node.data_changed_in.set(handle.tid());
         }
     }

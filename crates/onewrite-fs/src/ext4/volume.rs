@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
-use onewrite_block::{Cause, DevicePort, Lpn, Nanos, Page, PageBytes, Request, Runtime};
+use onewrite_block::{Cause, DevicePort, Nanos, Page, PageBytes, Request, Runtime};
 use onewrite_cache::PageKey;
 
 use super::balloc::Groups;
@@ -23,13 +23,14 @@ use super::inodes::Inodes;
 use super::mode::Scope;
 use super::options::MountOptions;
 use crate::api::{FsError, FsResult, Timestamp};
+use crate::block::BlockNo;
 use crate::journal::{Handle, Joined, Journal, Owner};
 use crate::pages::Pages;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A metadata page: file 0, the block's number.
-pub(super) const fn block_key(block: u64) -> PageKey {
-    PageKey { file: 0, index: block }
+pub(super) const fn block_key(block: BlockNo) -> PageKey {
+    PageKey { file: 0, index: block.0 }
 }
 
 pub(super) struct Volume {
@@ -109,7 +110,7 @@ impl Volume {
     /// The block, read and checked by `verify` if it is not in memory.
     pub(super) async fn block(
         &self,
-        block: u64,
+        block: BlockNo,
         verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
     ) -> FsResult<Page> {
         loop {
@@ -123,14 +124,14 @@ impl Volume {
     /// Sees to it that the block is in memory, at least until the next wait.
     pub(super) async fn load(
         &self,
-        block: u64,
+        block: BlockNo,
         verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
     ) -> FsResult<()> {
         let key = block_key(block);
         if self.pages.holds(key) {
             return Ok(());
         }
-        if block >= self.layout.block_count {
+        if block >= self.layout.end() {
             let place = format!("reference to block {block}");
             return Err(FsError::Damaged { place, problem: "it lies beyond the file system".into() });
         }
@@ -140,7 +141,7 @@ impl Volume {
         let page = match self.journal.newest(block).await? {
             Some(page) => page,
             None => {
-                let mut pages = self.port.request(Request::read(Lpn(block), 1, Cause::Metadata)).await?;
+                let mut pages = self.port.request(Request::read(block.page(), 1, Cause::Metadata)).await?;
                 pages.pop().expect("a read of one page gives one")
             }
         };
@@ -157,7 +158,7 @@ impl Volume {
     /// both `unused` and `verify` go by what their descriptor says when they are asked.
     pub(super) async fn load_or_make(
         &self,
-        block: u64,
+        block: BlockNo,
         unused: impl Fn() -> Option<PageBytes>,
         verify: impl Fn(&PageBytes) -> Result<(), FormatError>,
     ) -> FsResult<()> {
@@ -184,7 +185,7 @@ impl Volume {
     ///
     /// # Panics
     /// If the block is not in memory: load it after the last wait.
-    pub(super) fn change<R>(&self, handle: &mut Handle, block: u64, change: impl FnOnce(&mut PageBytes) -> R) -> R {
+    pub(super) fn change<R>(&self, handle: &mut Handle, block: BlockNo, change: impl FnOnce(&mut PageBytes) -> R) -> R {
         let key = block_key(block);
         self.pin(handle, block, key);
         let changed = self.pages.change(key, change);
@@ -192,7 +193,7 @@ impl Volume {
     }
 
     /// Puts a new block, of zeros before `fill`, into memory as part of a transaction. Does not wait.
-    pub(super) fn create_block(&self, handle: &mut Handle, block: u64, fill: impl FnOnce(&mut PageBytes)) {
+    pub(super) fn create_block(&self, handle: &mut Handle, block: BlockNo, fill: impl FnOnce(&mut PageBytes)) {
         let mut page = Page::ZEROS;
         fill(page.bytes_mut());
         self.pages.insert(block_key(block), page);
@@ -200,7 +201,7 @@ impl Volume {
     }
 
     /// Makes the page of `key`, whose home is `block`, part of a transaction.
-    pub(super) fn pin(&self, handle: &mut Handle, block: u64, key: PageKey) {
+    pub(super) fn pin(&self, handle: &mut Handle, block: BlockNo, key: PageKey) {
         if handle.join(block, Owner { file: key.file, index: key.index }) == Joined::First {
             self.pages.pin(key, handle.tid().0);
         }
@@ -211,7 +212,7 @@ impl Volume {
         let mut superblock = self.superblock.borrow_mut();
         change(&mut superblock);
         superblock.set_checksum();
-        self.change(handle, 0, |bytes| put_superblock(bytes, &superblock));
+        self.change(handle, self.layout.superblock_block(), |bytes| put_superblock(bytes, &superblock));
     }
 
     /// Sees to it that the superblock's block is in memory.

@@ -197,7 +197,7 @@ impl Contents<'_> {
     ) -> FsResult<()> {
         done.reached = extent.logical.into();
         if extent.unwritten && kind == NewBlocks::Written {
-            self.extents().mark_written(handle, node, (extent.logical.into(), extent.logical_end())).await?;
+            self.extents().mark_written(handle, node, extent.logical.into()..extent.logical_end()).await?;
         }
         done.add(extent);
         Ok(())
@@ -349,7 +349,7 @@ impl Contents<'_> {
             let mut handle = self.journal.start(credits + 1).await?;
             if needs_map {
                 let _map = node.map_lock.write().await;
-                self.extents().mark_written(&mut handle, node, (first, stop)).await?;
+                self.extents().mark_written(&mut handle, node, first..stop).await?;
             }
             self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;
         }

@@ -78,8 +78,9 @@ mod tests {
     use onewrite_block::{Executor, Page, RamDisk};
 
     use super::*;
+    use crate::block::BlockNo;
     use crate::journal::format::JournalSuperblock;
-    use crate::journal::{Barrier, BlockRange, CheckpointBy, JournalOptions, LogMap, Owner};
+    use crate::journal::{Barrier, CheckpointBy, JournalOptions, LogMap, Owner};
 
     /// A journal with two committed transactions that share a block, told `broken` after a change.
     fn told(change: impl FnOnce(&Journal) + 'static) -> Result<(), String> {
@@ -87,12 +88,12 @@ mod tests {
         let port = executor.runtime().attach(Box::new(RamDisk::new(4096)));
         let work = async move {
             let superblock = JournalSuperblock::empty(256, [3; 16]);
-            let map = LogMap::new(vec![BlockRange { start: 1024, count: 256 }]);
+            let map = LogMap::new(vec![BlockNo(1024).run(256)]);
             let journal = Journal::open(port, map, superblock, Page::ZEROS, options()).await.expect("a log");
             for blocks in [[5, 6], [6, 7]] {
                 let mut handle = journal.start(4).await.expect("room");
                 for block in blocks {
-                    handle.join(block, Owner { file: 0, index: block });
+                    handle.join(BlockNo(block), Owner { file: 0, index: block });
                 }
                 drop(handle);
                 let sealed = journal.seal(|_| Some(Page::from_slice(b"content"))).await.expect("something");
@@ -138,13 +139,13 @@ mod tests {
 
     #[test]
     fn a_block_that_is_neither_home_nor_an_entry_is_told() {
-        let told = told(|journal| journal.live.borrow_mut().lose_entry(7));
+        let told = told(|journal| journal.live.borrow_mut().lose_entry(BlockNo(7)));
         assert!(told.clone().is_err_and(|what| what.contains("not home")), "{told:?}");
     }
 
     #[test]
     fn an_entry_of_an_older_transaction_than_the_newest_is_told() {
-        let told = told(|journal| journal.live.borrow_mut().age_entry(6));
+        let told = told(|journal| journal.live.borrow_mut().age_entry(BlockNo(6)));
         assert!(told.clone().is_err_and(|what| what.contains("block 6")), "{told:?}");
     }
 

@@ -3,7 +3,7 @@
 //! They are copied, or shared: then the device makes each home block read as its log block does, and nothing is written
 //! twice. A block that the log holds escaped is copied all the same. Source: `papers/000` §3.4.1; DESIGN §4, rule 5.
 
-use onewrite_block::{Cause, DeviceError, Lpn, Nanos, PAGE_SIZE, Page, Remap};
+use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page, Remap};
 
 use super::home;
 use super::live::CheckpointBlock;
@@ -116,7 +116,7 @@ impl Journal {
     async fn share_home(&self, blocks: &[CheckpointBlock]) -> Result<(), DeviceError> {
         let pair = |homeward: &CheckpointBlock| {
             let LogPlace::Exact(source) = homeward.place else { unreachable!("only such are shared") };
-            Remap { source: self.log.page_of(source), target: Lpn(homeward.home_block) }
+            Remap { source: self.log.page_of(source), target: homeward.home_block.page() }
         };
         let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
         home::share_home(self.log.port(), &pairs, Cause::Checkpoint).await?;

@@ -17,7 +17,8 @@ use super::place::LogPlace;
 use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
 use crate::api::{FsError, FsResult};
-use crate::transfer::wait_all;
+use crate::block::BlockNo;
+use crate::transfer::{Durability, wait_all};
 
 /// What a strategy returns.
 pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), DeviceError>> + 'a>>;
@@ -160,7 +161,7 @@ impl Commit for Checksum {
 pub async fn send_and_wait(log: &Log, runs: Vec<(LogBlock, Vec<Page>)>) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for (log_block, pages) in runs {
-        under_way.extend(log.send(log_block, pages, false, Cause::Journal).await);
+        under_way.extend(log.send(log_block, pages, Durability::Volatile, Cause::Journal).await);
     }
     wait_all(under_way).await
 }
@@ -224,7 +225,7 @@ impl Journal {
         let logged = logged.map(|((block, page), place)| Logged { home_block: *block, page: page.clone(), place });
         let mut live = self.live.borrow_mut();
         live.add(sealed.tid, self.log.runtime().now(), written.start, written.count, logged.collect());
-        sealed.freed.iter().for_each(|range| live.drop_entries(range.start, range.count));
+        sealed.freed.iter().for_each(|run| live.drop_entries(*run));
         live.forget(self.options.retained_pages_max);
         drop(live);
         self.committing.replace(None);
@@ -288,7 +289,13 @@ pub(super) struct Written {
 }
 
 /// The log blocks of a transaction: revokes, descriptors each with its blocks, and the commit block at the end.
-pub(super) fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Page)], revokes: &[u64]) -> Encoded {
+pub(super) fn encode(
+    style: &Style,
+    tid: u32,
+    civil_ns: u64,
+    blocks: &[(BlockNo, Page)],
+    revokes: &[BlockNo],
+) -> Encoded {
     let mut pages: Vec<Page> =
         revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(tid, chunk))).collect();
     let mut sum = VersionOneSum::START;
@@ -313,7 +320,13 @@ pub(super) fn encode(style: &Style, tid: u32, civil_ns: u64, blocks: &[(u64, Pag
 }
 
 /// Whether recovery would read these log blocks as what they were made of.
-fn says(style: &Style, pages: &[Page], (tid, sum): (u32, u32), blocks: &[(u64, Page)], revokes: &[u64]) -> bool {
+fn says(
+    style: &Style,
+    pages: &[Page],
+    (tid, sum): (u32, u32),
+    blocks: &[(BlockNo, Page)],
+    revokes: &[BlockNo],
+) -> bool {
     let (mut homes, mut revoked, mut rest) = (Vec::new(), Vec::new(), pages.iter());
     while let Some(page) = rest.next() {
         let bytes = page.bytes();
@@ -341,7 +354,7 @@ fn says(style: &Style, pages: &[Page], (tid, sum): (u32, u32), blocks: &[(u64, P
     false
 }
 
-fn tag(style: &Style, tid: u32, home_block: u64, page: &Page) -> (Tag, Page) {
+fn tag(style: &Style, tid: u32, home_block: BlockNo, page: &Page) -> (Tag, Page) {
     let (copy, is_escaped) = format::escape(page);
     let checksum = style.block_checksum(tid, &copy.bytes());
     (Tag { home_block, is_escaped, checksum }, copy)

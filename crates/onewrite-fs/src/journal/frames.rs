@@ -17,7 +17,8 @@ use super::log::Log;
 use super::place::{ChunkPlace, LogPlace};
 use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
-use crate::transfer::wait_all;
+use crate::block::BlockNo;
+use crate::transfer::{Durability, wait_all};
 
 /// A frame in one go, then one FLUSH: recovery tells a torn frame by its checksum, which covers all of it.
 pub struct Compressed;
@@ -135,7 +136,7 @@ impl Journal {
     async fn pack_chunks(&self, sealed: &Sealed, building: &mut Building, start: LogBlock) -> Result<(), DeviceError> {
         let runtime = self.log.runtime().clone();
         let begin = runtime.now();
-        let pack = |chunk: &[(u64, Page)]| {
+        let pack = |chunk: &[(BlockNo, Page)]| {
             let blocks: Vec<Page> = chunk.iter().map(|(_, page)| page.clone()).collect();
             let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
             let worker = runtime.clone();
@@ -147,7 +148,9 @@ impl Journal {
             building.add(&packed.await, blocks);
             if let Some((from, pages)) = building.ready(pages_min) {
                 for (log_block, pages) in self.runs_of(start, from, pages) {
-                    building.under_way.extend(self.log.send(log_block, pages, false, Cause::Journal).await);
+                    building
+                        .under_way
+                        .extend(self.log.send(log_block, pages, Durability::Volatile, Cause::Journal).await);
                 }
             }
         }

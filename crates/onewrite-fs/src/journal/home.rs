@@ -2,17 +2,18 @@
 
 use onewrite_block::{Cause, DeviceError, DevicePort, Page, Remap, Request};
 
-use crate::transfer::{send_run, wait_all};
+use crate::block::BlockNo;
+use crate::transfer::{Durability, send_run, wait_all};
 
 /// Writes copies of blocks home and waits; `blocks` are in ascending order, and neighbours go in one request.
 ///
 /// # Errors
 /// What the device says.
-pub(super) async fn copy_home(port: &DevicePort, blocks: &[(u64, Page)], cause: Cause) -> Result<(), DeviceError> {
+pub(super) async fn copy_home(port: &DevicePort, blocks: &[(BlockNo, Page)], cause: Cause) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for run in blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
         let pages = run.iter().map(|(_, page)| page.clone());
-        under_way.extend(send_run(port, run[0].0, pages, false, cause).await);
+        under_way.extend(send_run(port, run[0].0.page(), pages, Durability::Volatile, cause).await);
     }
     wait_all(under_way).await
 }

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::place::LogPlace;
 use super::ring::{LogBlock, Ring};
 use super::transaction::TransactionId;
+use crate::block::{BlockNo, BlockRange};
 
 /// A committed block that is not home yet.
 pub(super) struct Entry {
@@ -22,7 +23,7 @@ pub(super) struct Entry {
 
 /// A block that a transaction logged.
 pub(super) struct Logged {
-    pub(super) home_block: u64,
+    pub(super) home_block: BlockNo,
     pub(super) page: Page,
     pub(super) place: LogPlace,
 }
@@ -30,7 +31,7 @@ pub(super) struct Logged {
 /// A block on its way home.
 #[derive(Clone)]
 pub(super) struct CheckpointBlock {
-    pub(super) home_block: u64,
+    pub(super) home_block: BlockNo,
     pub(super) tid: TransactionId,
     pub(super) page: Option<Page>,
     pub(super) place: LogPlace,
@@ -43,7 +44,7 @@ struct LiveTransaction {
     /// Log blocks.
     length: u32,
     /// Home blocks that it logged.
-    blocks: Vec<u64>,
+    blocks: Vec<BlockNo>,
     /// How many of them are in `entries` under its number.
     not_home: usize,
     /// The FLUSH that makes the last of its home writes durable.
@@ -74,13 +75,13 @@ pub(super) struct Live {
     /// Blocks of transactions that left and whose trimming is not done; part of `used`.
     trimming: u32,
     transactions: VecDeque<LiveTransaction>,
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<BlockNo, Entry>,
     /// Entries whose content is in memory.
     in_memory: usize,
     /// No entry before this transaction is in memory that could be read back.
     forgotten: TransactionId,
     /// Newest transaction in the log, live or committing, that logged a block.
-    logged: FxHashMap<u64, TransactionId>,
+    logged: FxHashMap<BlockNo, TransactionId>,
     pub(super) pending_tail: Option<PendingTail>,
 }
 
@@ -138,7 +139,7 @@ impl Live {
         self.transactions.iter().find(|live| live.not_home > 0).map(|live| live.committed_at)
     }
 
-    pub(super) fn newest(&self, block: u64) -> Option<&Entry> {
+    pub(super) fn newest(&self, block: BlockNo) -> Option<&Entry> {
         self.entries.get(&block)
     }
 
@@ -162,12 +163,12 @@ impl Live {
         }
     }
 
-    pub(super) fn is_logged(&self, block: u64) -> bool {
+    pub(super) fn is_logged(&self, block: BlockNo) -> bool {
         self.logged.contains_key(&block)
     }
 
     /// Notes that `tid`, about to commit, logs `blocks` and will take at most `log_blocks` of the ring.
-    pub(super) fn note_logged(&mut self, tid: TransactionId, blocks: impl Iterator<Item = u64>, log_blocks: u32) {
+    pub(super) fn note_logged(&mut self, tid: TransactionId, blocks: impl Iterator<Item = BlockNo>, log_blocks: u32) {
         self.promised = log_blocks;
         self.logged.extend(blocks.map(|block| (block, tid)));
     }
@@ -192,7 +193,7 @@ impl Live {
 
     /// A transaction of `length` log blocks from `start` on became durable: its blocks supersede older entries.
     pub(super) fn add(&mut self, tid: TransactionId, now: Nanos, start: LogBlock, length: u32, blocks: Vec<Logged>) {
-        let numbers: Vec<u64> = blocks.iter().map(|logged| logged.home_block).collect();
+        let numbers: Vec<BlockNo> = blocks.iter().map(|logged| logged.home_block).collect();
         let not_home = blocks.len();
         let transaction =
             LiveTransaction { tid, committed_at: now, start, length, blocks: numbers, not_home, home_flush: 0 };
@@ -219,15 +220,15 @@ impl Live {
     }
 
     /// The entry of `block` need not go home: the transaction that frees it is durable.
-    pub(super) fn drop_entry(&mut self, block: u64) {
+    pub(super) fn drop_entry(&mut self, block: BlockNo) {
         if let Some(entry) = self.entries.remove(&block) {
             self.left(&entry);
         }
     }
 
-    /// Drops the entries of `count` blocks from `start` on.
-    pub(super) fn drop_entries(&mut self, start: u64, count: u64) {
-        let blocks: Vec<u64> = self.entries.range(start..start + count).map(|(&block, _)| block).collect();
+    /// Drops the entries of a run of blocks.
+    pub(super) fn drop_entries(&mut self, run: BlockRange) {
+        let blocks: Vec<BlockNo> = self.entries.range(run.start..run.end()).map(|(&block, _)| block).collect();
         blocks.into_iter().for_each(|block| self.drop_entry(block));
     }
 
@@ -250,7 +251,7 @@ impl Live {
     }
 
     /// The version of `block` that `tid` logged has been written home; `home_flush` will make it durable.
-    pub(super) fn is_home(&mut self, block: u64, tid: TransactionId, home_flush: u64) {
+    pub(super) fn is_home(&mut self, block: BlockNo, tid: TransactionId, home_flush: u64) {
         if self.entries.get(&block).is_some_and(|entry| entry.tid == tid) {
             let entry = self.entries.remove(&block).expect("just seen");
             self.left(&entry).home_flush = home_flush;

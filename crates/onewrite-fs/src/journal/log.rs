@@ -8,8 +8,8 @@ use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Reques
 use super::format::Style;
 use super::ring::{self, LogBlock, Ring};
 use super::stored::StoredLog;
-use super::transaction::BlockRange;
-use crate::transfer::{send_run, wait_all};
+use crate::block::{BlockNo, BlockRange};
+use crate::transfer::{Durability, send_run, wait_all};
 
 /// Which device pages the blocks of the log are, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +34,15 @@ impl LogMap {
     }
 
     /// Whether `block` of the device belongs to the log.
-    pub fn contains(&self, block: u64) -> bool {
-        self.ranges.iter().any(|range| (range.start..range.start + range.count).contains(&block))
+    pub fn contains(&self, block: BlockNo) -> bool {
+        self.ranges.iter().any(|range| range.contains(block))
     }
 
     /// Where a log block lies on the device.
     ///
     /// # Panics
     /// If the log is shorter.
-    pub fn block_of(&self, log_block: LogBlock) -> u64 {
+    pub fn block_of(&self, log_block: LogBlock) -> BlockNo {
         self.runs(log_block.alone())[0].start
     }
 
@@ -56,7 +56,7 @@ impl LogMap {
         for range in &self.ranges {
             let taken = left.min(range.count.saturating_sub(skip));
             if taken > 0 {
-                runs.push(BlockRange { start: range.start + skip, count: taken });
+                runs.push((range.start + skip).run(taken));
                 left -= taken;
             }
             skip = skip.saturating_sub(range.count);
@@ -115,16 +115,24 @@ impl Log {
 
     /// The device page of a log block.
     pub fn page_of(&self, log_block: LogBlock) -> Lpn {
-        Lpn(self.map.block_of(log_block))
+        self.map.block_of(log_block).page()
     }
 
     /// Sends writes of `pages` to the log from `log_block` on.
-    pub async fn send(&self, log_block: LogBlock, pages: Vec<Page>, fua: bool, cause: Cause) -> Vec<InFlight> {
+    pub async fn send(
+        &self,
+        log_block: LogBlock,
+        pages: Vec<Page>,
+        durability: Durability,
+        cause: Cause,
+    ) -> Vec<InFlight> {
         let mut under_way = Vec::new();
         let mut pages = pages.into_iter();
         for run in self.map.runs(log_block.run(pages.len() as u32)) {
-            under_way
-                .extend(send_run(&self.port, run.start, pages.by_ref().take(run.count as usize), fua, cause).await);
+            under_way.extend(
+                send_run(&self.port, run.start.page(), pages.by_ref().take(run.count as usize), durability, cause)
+                    .await,
+            );
         }
         under_way
     }
@@ -142,11 +150,12 @@ impl Log {
         let mut under_way = Vec::new();
         for run in self.map.runs(log_blocks) {
             if self.port.geometry().trim_read == TrimRead::Zeros {
-                let request = Request::trim(Lpn(run.start), run.count, Cause::LogTail);
+                let request = Request::trim(run.start.page(), run.count, Cause::LogTail);
                 under_way.push(self.port.send(request).await);
             } else {
                 let zeros = std::iter::repeat_n(Page::ZEROS, run.count as usize);
-                under_way.extend(send_run(&self.port, run.start, zeros, false, Cause::LogTail).await);
+                under_way
+                    .extend(send_run(&self.port, run.start.page(), zeros, Durability::Volatile, Cause::LogTail).await);
             }
         }
         wait_all(under_way).await
@@ -157,7 +166,7 @@ impl Log {
     /// # Errors
     /// What the device says.
     pub async fn write(&self, log_block: LogBlock, pages: Vec<Page>, cause: Cause) -> Result<(), DeviceError> {
-        wait_all(self.send(log_block, pages, false, cause).await).await
+        wait_all(self.send(log_block, pages, Durability::Volatile, cause).await).await
     }
 
     /// Writes one block with FUA.
@@ -165,7 +174,7 @@ impl Log {
     /// # Errors
     /// What the device says.
     pub async fn write_fua(&self, log_block: LogBlock, page: Page, cause: Cause) -> Result<(), DeviceError> {
-        wait_all(self.send(log_block, vec![page], true, cause).await).await
+        wait_all(self.send(log_block, vec![page], Durability::Fua, cause).await).await
     }
 
     /// Sends a FLUSH and waits for it.
@@ -213,7 +222,7 @@ impl Log {
     /// These pages, which are then forgotten; `None` if there were too many to remember.
     pub(super) fn take_data_written(&self) -> Option<Vec<Lpn>> {
         let written = self.data_written.take();
-        let pages = |run: BlockRange| (run.start..run.start + run.count).map(Lpn);
+        let pages = |run: BlockRange| run.blocks().map(BlockNo::page);
         (!written.is_more).then(|| written.runs.into_iter().flat_map(pages).collect())
     }
 
@@ -247,7 +256,7 @@ mod tests {
 
     #[test]
     fn runs_follow_the_ranges() {
-        let range = |start, count| BlockRange { start, count };
+        let range = |start, count| BlockNo(start).run(count);
         let map = LogMap::new(vec![range(100, 4), range(200, 2), range(300, 10)]);
         assert_eq!(map.length(), 16);
         assert_eq!(map.runs(LogBlock(0).run(4)), [range(100, 4)]);

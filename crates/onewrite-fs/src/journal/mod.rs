@@ -44,6 +44,7 @@ use onewrite_block::sync::{RwLock, Signal};
 use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
+use crate::block::BlockRange;
 pub use checkpoint::CheckpointBy;
 pub use commit::{
     Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait,
@@ -56,8 +57,8 @@ pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
 pub use ring::LogBlock;
 use ring::Ring;
-pub use transaction::{BlockRange, Handle, Joined, Owner, Sealed, TransactionId};
 use transaction::{Committing, Running};
+pub use transaction::{Handle, Joined, Owner, Sealed, TransactionId};
 
 /// Blocks of one transaction, at most, in any log: 2 GiB, for the 32 bits of an offset in a frame.
 const TRANSACTION_BLOCKS_MAX: usize = 1 << 19;

@@ -29,7 +29,7 @@ use super::commit::{Barrier, Commit, CommitFuture, LogFeatures, PrepareFuture, R
 use super::log::Log;
 use super::ring::{self, LogBlock};
 use crate::api::{FsError, FsResult};
-use crate::transfer::wait_all;
+use crate::transfer::{Durability, wait_all};
 
 /// Pages of a transaction, its data in place included, up to which [`Check::Hybrid`] pads. In varmail on `sata-850pro`
 /// a commit takes 9.6 ms with two paddings and 13 ms with two FLUSHes, and a page that is re-read at least 0.23 ms.
@@ -192,7 +192,7 @@ impl ZeroPadding {
         let mut under_way = Vec::new();
         for run in &area {
             let zeros = vec![Page::ZEROS; ring::count(run) as usize];
-            under_way.extend(log.send(run.start, zeros, false, Cause::Padding).await);
+            under_way.extend(log.send(run.start, zeros, Durability::Volatile, Cause::Padding).await);
         }
         wait_all(under_way).await?;
         if self.trims.get() {
@@ -275,7 +275,7 @@ impl Commit for ZeroPadding {
 async fn trim(log: &Log, area: &[Range<LogBlock>]) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for run in area.iter().flat_map(|run| log.device_runs(run.clone())) {
-        under_way.push(log.port().send(Request::trim(Lpn(run.start), run.count, Cause::Padding)).await);
+        under_way.push(log.port().send(Request::trim(run.start.page(), run.count, Cause::Padding)).await);
     }
     wait_all(under_way).await
 }

@@ -13,6 +13,7 @@ use super::place::LogPlace;
 use super::stored::{LogReads, StoredLog};
 use super::transaction::TransactionId;
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 
 /// A read of one log block or one chunk under way.
 struct Fetch {
@@ -28,7 +29,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the device says.
-    pub async fn newest(&self, block: u64) -> FsResult<Option<Page>> {
+    pub async fn newest(&self, block: BlockNo) -> FsResult<Option<Page>> {
         Ok(self.newest_run(block, 1).await?.pop())
     }
 
@@ -37,7 +38,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the device says.
-    pub async fn newest_run(&self, block: u64, count: u64) -> FsResult<Vec<Page>> {
+    pub async fn newest_run(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
         loop {
             let known = self.newer_entries(block, count);
             let mut absent = known.iter().filter(|(_, page, _)| page.is_none()).peekable();
@@ -47,7 +48,7 @@ impl Journal {
             let places: Vec<LogPlace> = absent.map(|(.., place)| *place).collect();
             let mut fetched = self.fetch(&places).await?.into_iter();
             let mut pages = Vec::with_capacity(known.len());
-            for (block, (tid, page, _)) in (block..).zip(known) {
+            for (block, (tid, page, _)) in block.run(count).blocks().zip(known) {
                 let page = page.or_else(|| fetched.next().flatten());
                 // What was superseded or came home meanwhile is asked for anew.
                 if !self.is_newest(block, tid) {
@@ -62,18 +63,18 @@ impl Journal {
     }
 
     /// The entries of `block` and those behind it, as far as there are any.
-    fn newer_entries(&self, block: u64, count: u64) -> Vec<(TransactionId, Option<Page>, LogPlace)> {
+    fn newer_entries(&self, block: BlockNo, count: u64) -> Vec<(TransactionId, Option<Page>, LogPlace)> {
         let live = self.live.borrow();
-        let entries = (block..block + count).map_while(|block| live.newest(block));
+        let entries = block.run(count).blocks().map_while(|block| live.newest(block));
         entries.map(|entry| (entry.tid, entry.page.clone(), entry.place)).collect()
     }
 
     /// Whether what is on the home block is older than what is committed.
-    pub fn has_newer(&self, block: u64) -> bool {
+    pub fn has_newer(&self, block: BlockNo) -> bool {
         self.live.borrow().newest(block).is_some()
     }
 
-    fn is_newest(&self, block: u64, tid: TransactionId) -> bool {
+    fn is_newest(&self, block: BlockNo, tid: TransactionId) -> bool {
         self.live.borrow().newest(block).is_some_and(|entry| entry.tid == tid)
     }
 
@@ -137,6 +138,6 @@ async fn begin_fetch(log: &StoredLog<'_>, place: LogPlace, wanted: Vec<usize>) -
     Fetch { reads, place, wanted }
 }
 
-fn damaged(block: u64) -> FsError {
+fn damaged(block: BlockNo) -> FsError {
     FsError::Damaged { place: format!("copy of block {block} in the log"), problem: "it cannot be decompressed".into() }
 }

@@ -16,7 +16,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Remap, Request};
+use onewrite_block::{Cause, DevicePort, PAGE_SIZE, Page, Remap, Request};
 use rustc_hash::FxHashMap;
 
 use super::CheckpointBy;
@@ -27,6 +27,7 @@ use super::place::LogPlace;
 use super::ring::LogBlock;
 use super::stored::{LogReads, StoredLog};
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 use scan::Scan;
 pub use view::LogView;
 
@@ -75,7 +76,7 @@ struct Copy {
 type Frames = FxHashMap<LogBlock, Vec<Page>>;
 
 /// Newest copies with the home blocks they belong to, by these.
-type Blocks = Vec<(u64, Copy)>;
+type Blocks = Vec<(BlockNo, Copy)>;
 
 /// The device as it would be after a replay.
 pub struct Prospect<'a> {
@@ -89,11 +90,11 @@ impl Prospect<'_> {
     ///
     /// # Errors
     /// [`FsError::Damaged`] if a copy cannot be unpacked; device errors.
-    pub async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {
+    pub async fn read(&self, first: BlockNo, count: u64) -> FsResult<Vec<Page>> {
         let (mut pages, mut block, end) = (Vec::new(), first, first + count);
         while block < end {
             let part = (end - block).min(u64::from(self.log.port.geometry().transfer_pages_max)) as u32;
-            pages.extend(self.log.port.request(Request::read(Lpn(block), part, Cause::Recovery)).await?);
+            pages.extend(self.log.port.request(Request::read(block.page(), part, Cause::Recovery)).await?);
             block += u64::from(part);
         }
         let from = self.blocks.partition_point(|(home, _)| *home < first);
@@ -142,7 +143,7 @@ pub async fn recover(
     *superblock = superblock.plain();
     superblock.encode_into(superblock_page.bytes_mut());
     let home = map.block_of(LogBlock::SUPERBLOCK);
-    port.request(Request::write(Lpn(home), vec![superblock_page.clone()], Cause::Recovery)).await?;
+    port.request(Request::write(home.page(), vec![superblock_page.clone()], Cause::Recovery)).await?;
     port.request(Request::flush(Cause::Recovery)).await?;
     done.nanoseconds = (port.runtime().now() - begin).0;
     Ok(done)
@@ -152,8 +153,7 @@ pub async fn recover(
 /// [`FsError::Damaged`] if a block has no place where it may go.
 fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()> {
     let pages = port.geometry().pages;
-    let in_log = |block: u64| map.contains(block);
-    if let Some((block, _)) = blocks.iter().find(|(block, _)| *block >= pages || in_log(*block)) {
+    if let Some((block, _)) = blocks.iter().find(|(block, _)| block.0 >= pages || map.contains(*block)) {
         return Err(damage(format!("journal, tag for block {block}"), "it lies outside the device or in the log"));
     }
     Ok(())
@@ -174,10 +174,10 @@ async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &Frames) ->
 }
 
 /// The content of each block of a part.
-async fn contents(log: &StoredLog<'_>, part: &[(u64, Copy)], frames: &Frames) -> FsResult<Vec<(u64, Page)>> {
+async fn contents(log: &StoredLog<'_>, part: &[(BlockNo, Copy)], frames: &Frames) -> FsResult<Vec<(BlockNo, Page)>> {
     let mut pages = Vec::with_capacity(part.len());
-    let mut packed: BTreeMap<_, Vec<(u64, LogPlace)>> = BTreeMap::new();
-    let mut absent: Vec<(LogBlock, u64, LogPlace)> = Vec::new();
+    let mut packed: BTreeMap<_, Vec<(BlockNo, LogPlace)>> = BTreeMap::new();
+    let mut absent: Vec<(LogBlock, BlockNo, LogPlace)> = Vec::new();
     for (home, copy) in part {
         match (copy.place, &copy.page) {
             (place @ LogPlace::Chunk(_), _) => packed.entry(log.position(place)).or_default().push((*home, place)),
@@ -212,9 +212,9 @@ async fn read_all(log: &StoredLog<'_>, blocks: impl Iterator<Item = LogBlock>) -
 /// Decompresses chunks, as many at once as there are cores, and adds what is wanted of each to `pages`.
 async fn unpack(
     log: &StoredLog<'_>,
-    packed: Vec<Vec<(u64, LogPlace)>>,
+    packed: Vec<Vec<(BlockNo, LogPlace)>>,
     frames: &Frames,
-    pages: &mut Vec<(u64, Page)>,
+    pages: &mut Vec<(BlockNo, Page)>,
 ) -> FsResult<()> {
     let runtime = log.port.runtime();
     let mut unpacking = Vec::with_capacity(packed.len());
@@ -241,9 +241,9 @@ async fn unpack(
 
 /// Makes the home blocks read as the log does: nothing is written.
 async fn share_home(log: &StoredLog<'_>, blocks: Blocks) -> FsResult<()> {
-    let pair = |(block, copy): &(u64, Copy)| {
+    let pair = |(block, copy): &(BlockNo, Copy)| {
         let LogPlace::Exact(source) = copy.place else { unreachable!("only such are shared") };
-        Remap { source: log.page_of(source), target: Lpn(*block) }
+        Remap { source: log.page_of(source), target: block.page() }
     };
     let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
     Ok(home::share_home(log.port, &pairs, Cause::Recovery).await?)

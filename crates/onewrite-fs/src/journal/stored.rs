@@ -82,7 +82,7 @@ impl<'a> StoredLog<'a> {
 
     /// Where a log block lies on the device; log blocks are pages.
     pub(super) fn page_of(&self, block: LogBlock) -> Lpn {
-        Lpn(self.map.block_of(block))
+        self.map.block_of(block).page()
     }
 
     /// The content of `count` log blocks from `block` on, which may go round the ring.
@@ -136,7 +136,7 @@ impl<'a> StoredLog<'a> {
         let count = count_max.min(self.ring.until_end(block)).min(self.port.geometry().transfer_pages_max);
         let run = self.map.runs(block.run(count))[0];
         let (size, page) = (self.block_size as u64, PAGE_SIZE as u64);
-        let (start, end) = (run.start * size, (run.start + run.count) * size);
+        let (start, end) = (run.start.0 * size, run.end().0 * size);
         let first = start / page;
         let pages = (end.div_ceil(page) - first) as u32;
         Piece { count: run.count as u32, start: Lpn(first), pages, skip: (start % page) as usize }

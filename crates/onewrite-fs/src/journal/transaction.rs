@@ -7,6 +7,7 @@ use onewrite_block::{Nanos, Page};
 
 use super::{Encoding, Journal};
 use crate::api::{FsError, FsResult};
+use crate::block::{BlockNo, BlockRange};
 
 /// Number of a transaction; grows by one for each. The log holds its lower 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,15 +39,6 @@ pub struct Owner {
     pub index: u64,
 }
 
-/// A run of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BlockRange {
-    /// First block.
-    pub start: u64,
-    /// Number of blocks.
-    pub count: u64,
-}
-
 /// Whether a block was in the running transaction before it was joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
@@ -60,8 +52,8 @@ pub enum Joined {
 pub(super) struct Running {
     pub(super) tid: TransactionId,
     pub(super) started: Nanos,
-    pub(super) blocks: BTreeMap<u64, Owner>,
-    revokes: BTreeSet<u64>,
+    pub(super) blocks: BTreeMap<BlockNo, Owner>,
+    revokes: BTreeSet<BlockNo>,
     ordered: BTreeSet<u64>,
     freed: Vec<BlockRange>,
     handles: usize,
@@ -123,11 +115,11 @@ pub struct Sealed {
     /// Its number.
     pub tid: TransactionId,
     /// Home blocks in ascending order, each with its frozen content.
-    pub blocks: Vec<(u64, Page)>,
+    pub blocks: Vec<(BlockNo, Page)>,
     /// The owners of all blocks that joined.
     pub owners: Vec<Owner>,
     /// Blocks whose earlier copies must not be replayed.
-    pub revokes: Vec<u64>,
+    pub revokes: Vec<BlockNo>,
     /// Files whose data has to be written first.
     pub ordered: Vec<u64>,
     /// Blocks that it frees: free for use once it is durable.
@@ -256,9 +248,9 @@ impl Journal {
         drop(running);
         self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
         let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
-        let freeze = |(&block, &owner): (&u64, &Owner)| Some((block, content(owner)?));
+        let freeze = |(&block, &owner): (&BlockNo, &Owner)| Some((block, content(owner)?));
         // A block whose page was dropped is not logged.
-        let frozen: Vec<(u64, Page)> = ended.blocks.iter().filter_map(freeze).collect();
+        let frozen: Vec<(BlockNo, Page)> = ended.blocks.iter().filter_map(freeze).collect();
         let blocks = frozen.iter().map(|(block, _)| *block);
         self.live.borrow_mut().note_logged(ended.tid, blocks, log_blocks as u32);
         self.log.begin_commit();
@@ -284,7 +276,7 @@ impl Handle {
     ///
     /// # Panics
     /// If more blocks join than the handle was opened for.
-    pub fn join(&mut self, block: u64, owner: Owner) -> Joined {
+    pub fn join(&mut self, block: BlockNo, owner: Owner) -> Joined {
         let mut running = self.journal.running.borrow_mut();
         debug_assert_eq!(running.tid, self.tid, "an open handle keeps its transaction running");
         if running.blocks.insert(block, owner).is_some() {
@@ -302,7 +294,7 @@ impl Handle {
     pub fn free(&mut self, blocks: BlockRange) {
         let mut running = self.journal.running.borrow_mut();
         let live = self.journal.live.borrow();
-        for block in blocks.start..blocks.start + blocks.count {
+        for block in blocks.blocks() {
             running.blocks.remove(&block);
             if live.is_logged(block) {
                 running.revokes.insert(block);

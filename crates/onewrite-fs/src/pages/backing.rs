@@ -8,6 +8,7 @@ use onewrite_block::Page;
 use super::DirtyBytes;
 use super::file::FilePages;
 use crate::api::FsResult;
+use crate::block::BlockNo;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = onewrite_block::PAGE_SIZE as u64;
@@ -30,7 +31,7 @@ pub enum Lookup {
     /// Content, in consecutive blocks.
     At {
         /// Block of the page asked for.
-        block: u64,
+        block: BlockNo,
         /// Pages, at least 1.
         count: u64,
     },
@@ -81,7 +82,7 @@ pub struct Run<F> {
     /// The pages.
     pub pages: Range<u64>,
     /// Block of the first.
-    pub block: u64,
+    pub block: BlockNo,
     /// Size of the file when they were sent.
     pub file_size: u64,
     /// What [`Backing::target`] found.
@@ -121,12 +122,12 @@ pub trait Backing {
     ///
     /// # Errors
     /// Device errors.
-    async fn newest(&self, _block: u64, _count: u64) -> FsResult<Vec<Page>> {
+    async fn newest(&self, _block: BlockNo, _count: u64) -> FsResult<Vec<Page>> {
         Ok(Vec::new())
     }
 
     /// Whether a version of the block newer than the device's exists.
-    fn has_newer(&self, _block: u64) -> bool {
+    fn has_newer(&self, _block: BlockNo) -> bool {
         false
     }
 
@@ -146,7 +147,7 @@ pub trait Backing {
     async fn target(&self, file: &Self::File, pages: Range<u64>) -> FsResult<Target<Self::Found>>;
 
     /// The block of the first of `run`; the rest follows it. `run` is what goes of the room that was found.
-    fn assign(&self, file: &Self::File, run: Range<u64>, found: &Self::Found) -> u64;
+    fn assign(&self, file: &Self::File, run: Range<u64>, found: &Self::Found) -> BlockNo;
 
     /// A run is on the device, or is not.
     fn finished(&self, file: &Self::File, run: &Run<Self::Found>, outcome: Outcome);

@@ -7,7 +7,7 @@ use onewrite_block::{Cause, PAGE_SIZE, Page};
 use super::{Backing, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
 use crate::api::{FsError, FsResult};
 use crate::content::Content;
-use crate::transfer::{send_run, wait_all};
+use crate::transfer::{Durability, send_run, wait_all};
 
 /// A part of a write that the file system carries out as one step, with the pages that it replaces in part as they were
 /// before: those may leave the cache before their new content is put there, and blocks that they got meanwhile hold
@@ -165,7 +165,7 @@ impl Pages {
             let taken = index..index + count;
             let block = backing.assign(file, taken.clone(), &found);
             let part = pages.by_ref().take(count as usize);
-            under_way.extend(send_run(&self.port, block, part, false, Cause::Data).await);
+            under_way.extend(send_run(&self.port, block.page(), part, Durability::Volatile, Cause::Data).await);
             let (file_size, dirty) = (file.size(), Vec::new());
             runs.push(Run { pages: taken, block, file_size, found, route: Route::Direct, dirty });
             index += count;

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use onewrite_block::{Cause, Lpn, Page, Request};
+use onewrite_block::{Cause, Page, Request};
 
 use super::{Backing, Lookup, PAGE_BYTES, PagedFile, Pages, page_key};
 use crate::api::{FsError, FsResult, Manner, SeekTarget};
+use crate::block::BlockNo;
 use crate::content::Data;
 
 /// Pages that are read ahead of a sequential reader, at most: Linux's 128 KiB.
@@ -119,7 +120,7 @@ impl Pages {
         }
         let count = self.run_to_read(backing, file, index..end, block);
         let transfer_max = self.port.geometry().transfer_pages_max;
-        let request = Request::read(Lpn(block), count.min(transfer_max), Cause::Data);
+        let request = Request::read(block.page(), count.min(transfer_max), Cause::Data);
         let pages = self.port.request(request).await?;
         self.put_all_clean(backing, file, index, pages).await
     }
@@ -138,9 +139,9 @@ impl Pages {
     }
 
     /// How many of the pages, the first counted in any case, are neither in memory nor newer elsewhere.
-    fn run_to_read<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>, block: u64) -> u32 {
+    fn run_to_read<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>, block: BlockNo) -> u32 {
         let first = pages.start;
-        let is_missing = |next: &u64| !self.holds(page_key(file, *next)) && !backing.has_newer(block + next - first);
+        let is_missing = |next: &u64| !self.holds(page_key(file, *next)) && !backing.has_newer(block + (next - first));
         1 + (first + 1..pages.end).take_while(is_missing).count() as u32
     }
 
@@ -171,7 +172,7 @@ impl Pages {
             index += match backing.lookup(file, index).await? {
                 Lookup::At { block, count } => {
                     let count = left.min(count).min(transfer_max);
-                    let request = Request::read(Lpn(block), count as u32, Cause::Data);
+                    let request = Request::read(block.page(), count as u32, Cause::Data);
                     pages.extend(self.port.request(request).await?);
                     count
                 }

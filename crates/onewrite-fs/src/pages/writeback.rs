@@ -10,7 +10,7 @@ use onewrite_block::{Cause, InFlight, Page};
 
 use super::{Backing, DirtyBytes, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
 use crate::api::{FsError, FsResult};
-use crate::transfer::{send_run, wait_all};
+use crate::transfer::{Durability, send_run, wait_all};
 
 /// Pages that one writer has under way at a time.
 const BATCH_PAGES: usize = 1024;
@@ -139,7 +139,9 @@ impl Pages {
                 let file_size = file.size();
                 batch.page_count += content.len();
                 batch.runs.push(Run { pages: taken, block, file_size, found, route: Route::Buffered, dirty });
-                batch.under_way.extend(send_run(&self.port, block, content.into_iter(), false, Cause::Data).await);
+                batch.under_way.extend(
+                    send_run(&self.port, block.page(), content.into_iter(), Durability::Volatile, Cause::Data).await,
+                );
             }
         }
         Ok(batch)

@@ -3,6 +3,7 @@
 use onewrite_block::Page;
 
 use super::Mender;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::attribute::{self, AttributeList, Attributes};
 use crate::ext4::format::inode::attribute_area_mut;
@@ -24,7 +25,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Counts a reference to an inode's block of attributes; gives the blocks that the inode counts for it.
     pub(super) async fn claim_attributes(&mut self, number: u32, inode: &mut Inode) -> u64 {
         let block = inode.file_acl;
-        if block == 0 {
+        if block.is_none() {
             return 0;
         }
         let usable = match self.attribute_blocks.get(&block).copied() {
@@ -34,17 +35,17 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 return 1;
             }
             None => {
-                let is_free = block < self.layout.block_count && !self.used.is_used(block);
+                let is_free = block < self.layout.end() && !self.used.is_used(block);
                 let usable = is_free && self.mend_attribute_block(block).await;
                 if usable {
-                    self.used.claim(block, 1);
+                    self.used.claim(block.alone());
                     self.attribute_blocks.insert(block, 0);
                 }
                 usable
             }
         };
         if !usable {
-            inode.file_acl = 0;
+            inode.file_acl = BlockNo::FIRST;
             self.note(Place::Inode(number), "its block of attributes is dropped", false);
             return 0;
         }
@@ -53,8 +54,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Whether a block that something else has is a block of attributes without fault.
-    async fn is_attribute_block_too(&mut self, block: u64) -> bool {
-        let is_other = block < self.layout.block_count && self.used.is_used(block) && !self.fixed.is_used(block);
+    async fn is_attribute_block_too(&mut self, block: BlockNo) -> bool {
+        let is_other = block < self.layout.end() && self.used.is_used(block) && !self.fixed.is_used(block);
         let Some(page) = (if is_other { self.read(block).await } else { None }) else { return false };
         let bytes = page.bytes();
         let is_sound = Attributes::in_block(&bytes[..], Place::Block(block)).and_then(Attributes::check).is_ok();
@@ -62,7 +63,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Keeps the sound attributes of a block; false if it holds none.
-    async fn mend_attribute_block(&mut self, block: u64) -> bool {
+    async fn mend_attribute_block(&mut self, block: BlockNo) -> bool {
         let place = Place::Block(block);
         let Some(page) = self.read(block).await else { return false };
         let mut bytes = *page.bytes();

@@ -6,6 +6,7 @@
 
 use super::overlay::{Changes, Overlay};
 use super::{Change, superblock};
+use crate::block::BlockNo;
 use crate::check::{CheckOptions, ReadBlocks, Report, check};
 use crate::ext4::format::features::{Features, Incompat};
 use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
@@ -47,7 +48,7 @@ impl<'a, R: ReadBlocks> Trial<'a, R> {
 
     async fn with_numbers_of_a_backup(&self) -> Option<Changes> {
         let image = Overlay::new(self.reader, self.plan.clone());
-        let page = image.read_block(0).await.ok()?;
+        let page = image.read_block(BlockNo::FIRST).await.ok()?;
         let stored = RawSuperblock::in_first_block(&page.bytes()[..]).ok()?.clone();
         let layout = Layout::decode(&stored).ok()?;
         let (_, mut backup) = superblock::backup(&image).await?;
@@ -71,7 +72,7 @@ impl<'a, R: ReadBlocks> Trial<'a, R> {
     /// The image with the places that backups name; the first group in which that changes something.
     async fn with_places_of_backups(&self) -> Option<(u32, Changes)> {
         let image = Overlay::new(self.reader, self.plan.clone());
-        let page = image.read_block(0).await.ok()?;
+        let page = image.read_block(BlockNo::FIRST).await.ok()?;
         let layout = Layout::decode(RawSuperblock::in_first_block(&page.bytes()[..]).ok()?).ok()?;
         let mut first = None;
         for group in 0..layout.group_count {
@@ -111,7 +112,7 @@ pub(super) async fn backup_of<R: ReadBlocks>(
     for position in layout.backups_of_descriptor(group) {
         if let Some(backup) = descriptor_at(image, layout, group, position).await
             && backup.verify_checksum(group, layout).is_ok()
-            && backup.inode_table() != 0
+            && backup.inode_table().is_some()
         {
             return Some(backup);
         }
@@ -124,7 +125,7 @@ pub(super) async fn descriptor_at<R: ReadBlocks>(
     image: &Overlay<'_, R>,
     layout: &Layout,
     group: u32,
-    (block, offset): (u64, usize),
+    (block, offset): (BlockNo, usize),
 ) -> Option<RawGroupDescriptor> {
     let page = image.read_block(block).await.ok()?;
     RawGroupDescriptor::read(&page.bytes()[offset..], group, layout).ok()

@@ -4,6 +4,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 
 use super::Mender;
 use super::maps::{Content, Piece};
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::indirect::entry;
 use crate::ext4::format::Inode;
@@ -19,7 +20,7 @@ fn levels_below(index: usize) -> u32 {
 }
 
 /// A block of the file, and where it lies.
-type Mapped = (u64, u64);
+type Mapped = (u64, BlockNo);
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Walks twelve direct blocks and three levels of indirect ones.
@@ -34,11 +35,17 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Takes in a pointer with `below` levels below it.
-    async fn walk_pointer(&mut self, block: u64, (below, logical): (u32, u64), claims: bool, content: &mut Content) {
-        if block == 0 {
+    async fn walk_pointer(
+        &mut self,
+        block: BlockNo,
+        (below, logical): (u32, u64),
+        claims: bool,
+        content: &mut Content,
+    ) {
+        if block.is_none() {
             return;
         }
-        let is_inside = block < self.layout.block_count && logical < 1 << 32;
+        let is_inside = block < self.layout.end() && logical < 1 << 32;
         let is_taken = is_inside && claims && self.used.is_used(block);
         content.is_damaged |= !is_inside || is_taken;
         if !is_inside || is_taken && (self.fixed.is_used(block) || !self.takes_shared()) {
@@ -49,7 +56,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let extent = Extent { logical: logical as u32, physical: block, length: 1, unwritten: false };
             content.pieces.push(Piece { extent, is_shared: is_taken });
             if claims && !is_taken {
-                self.used.claim(block, 1);
+                self.used.claim(block.alone());
             }
             return;
         }
@@ -60,13 +67,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let table = page.bytes();
         let pointers = || (0..PER_BLOCK as usize).map(|at| entry(&table[..], at));
         // A block that is not only ours is followed if it looks like a table.
-        if is_taken && pointers().any(|block| block >= self.layout.block_count) {
+        if is_taken && pointers().any(|block| block >= self.layout.end()) {
             return;
         }
         if !is_taken {
             content.nodes.push(block);
             if claims {
-                self.used.claim(block, 1);
+                self.used.claim(block.alone());
             }
         }
         let step = PER_BLOCK.pow(below - 1);
@@ -77,7 +84,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// Gives an inode a map of these extents, in blocks of the old one as far as they reach; gives the blocks of
     /// content and map.
-    pub(super) fn make_block_map(&mut self, inode: &mut Inode, extents: &[Extent], pool: &mut Vec<u64>) -> u64 {
+    pub(super) fn make_block_map(&mut self, inode: &mut Inode, extents: &[Extent], pool: &mut Vec<BlockNo>) -> u64 {
         let each = |extent: &Extent| {
             let extent = *extent;
             (0..u64::from(extent.length)).map(move |at| (u64::from(extent.logical) + at, extent.physical + at))
@@ -89,7 +96,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let end = start + PER_BLOCK.pow(below);
             let range = mapped.partition_point(|own| own.0 < start)..mapped.partition_point(|own| own.0 < end);
             let (block, count) = self.make_table(&mapped[range], (below, start), pool);
-            inode.block[index * 4..index * 4 + 4].copy_from_slice(&(block as u32).to_le_bytes());
+            inode.block[index * 4..index * 4 + 4].copy_from_slice(&(block.0 as u32).to_le_bytes());
             blocks += count;
             start = end;
         }
@@ -98,18 +105,18 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// The block that maps these, with `below` levels below it, and the blocks that it took; 0 if there are none or no
     /// room.
-    fn make_table(&mut self, mapped: &[Mapped], (below, start): (u32, u64), pool: &mut Vec<u64>) -> (u64, u64) {
-        let Some(&(_, first)) = mapped.first() else { return (0, 0) };
+    fn make_table(&mut self, mapped: &[Mapped], (below, start): (u32, u64), pool: &mut Vec<BlockNo>) -> (BlockNo, u64) {
+        let Some(&(_, first)) = mapped.first() else { return (BlockNo::FIRST, 0) };
         if below == 0 {
             return (first, 1);
         }
-        let Some(block) = pool.pop().or_else(|| self.allocate()) else { return (0, 0) };
+        let Some(block) = pool.pop().or_else(|| self.allocate()) else { return (BlockNo::FIRST, 0) };
         let step = PER_BLOCK.pow(below - 1);
         let (mut bytes, mut blocks) = ([0; PAGE_SIZE], 1);
         for part in mapped.chunk_by(|one, other| (one.0 - start) / step == (other.0 - start) / step) {
             let at = (part[0].0 - start) / step;
             let (child, count) = self.make_table(part, (below - 1, start + at * step), pool);
-            bytes[at as usize * 4..at as usize * 4 + 4].copy_from_slice(&(child as u32).to_le_bytes());
+            bytes[at as usize * 4..at as usize * 4 + 4].copy_from_slice(&(child.0 as u32).to_le_bytes());
             blocks += count;
         }
         self.image.put(block, Page::new(bytes));

@@ -1,9 +1,8 @@
 //! Reading and writing inodes, and finding free blocks and inodes.
 
-use std::ops::Range;
-
 use super::{File, Mender};
 use crate::api::{FileKind, Timestamp};
+use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, Place};
@@ -35,27 +34,27 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    fn position(&self, number: u32) -> Option<(u64, usize)> {
+    fn position(&self, number: u32) -> Option<(BlockNo, usize)> {
         let position = self.layout.position_of_inode(number);
         let table = self.descriptors.get(position.group as usize)?.inode_table();
         Some((table + u64::from(position.table_block), position.offset))
     }
 
     /// Takes a free block; only to be asked when everything in use is known.
-    pub(super) fn allocate(&mut self) -> Option<u64> {
-        let block = self.allocate_in(self.next_free.max(1)..self.layout.block_count)?;
+    pub(super) fn allocate(&mut self) -> Option<BlockNo> {
+        let block = self.allocate_in(BlockRange::between(self.next_free.max(BlockNo(1)), self.layout.end()))?;
         self.next_free = block + 1;
         Some(block)
     }
 
     /// Takes a free block of these.
-    pub(super) fn allocate_in(&mut self, mut room: Range<u64>) -> Option<u64> {
-        let block = room.find(|&block| !self.used.is_used(block))?;
-        self.used.claim(block, 1);
+    pub(super) fn allocate_in(&mut self, room: BlockRange) -> Option<BlockNo> {
+        let block = room.blocks().find(|&block| !self.used.is_used(block))?;
+        self.used.claim(block.alone());
         Some(block)
     }
 
-    pub(super) fn release(&mut self, block: u64) {
+    pub(super) fn release(&mut self, block: BlockNo) {
         self.used.release(block);
         self.next_free = self.next_free.min(block);
     }

@@ -6,6 +6,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 
 use super::Mender;
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::directory::block;
 use crate::ext4::format::features::RoCompat;
@@ -189,7 +190,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             block::set_checksum(&mut bytes, seed, &self.layout);
             self.image.put(physical, Page::new(bytes));
             let content = self.content(directory, &mut own).await;
-            let mut all: Vec<u64> = blocks.iter().map(|block| block.1).collect();
+            let mut all: Vec<BlockNo> = blocks.iter().map(|block| block.1).collect();
             all.push(physical);
             own.size = (all.len() * PAGE_SIZE) as u64;
             self.lay_out(directory, &mut own, &all, content.nodes).await;

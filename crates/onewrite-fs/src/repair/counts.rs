@@ -4,6 +4,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 
 use super::{Mender, superblock};
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::blocks::{GroupBits, WORDS, mark};
 use crate::check::counts::unwritten_bits;
@@ -37,7 +38,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
         }
         let unreadable = || "the superblock cannot be read".to_owned();
-        let page = self.read(0).await.ok_or_else(unreadable)?;
+        let page = self.read(BlockNo::FIRST).await.ok_or_else(unreadable)?;
         let stored = RawSuperblock::in_first_block(&page.bytes()[..]).map_err(|error| error.to_string())?.clone();
         if (self.raw.free_blocks(), self.raw.free_inodes_count.get()) != (free_blocks, free_inodes) {
             self.raw.set_free_blocks(free_blocks);
@@ -106,7 +107,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         own.update_inode_bitmap_checksum(&bytes, &self.layout);
     }
 
-    async fn put_bitmap(&mut self, block: u64, bytes: &[u8; PAGE_SIZE]) -> bool {
+    async fn put_bitmap(&mut self, block: BlockNo, bytes: &[u8; PAGE_SIZE]) -> bool {
         let is_same = self.read(block).await.is_some_and(|page| *page.bytes() == *bytes);
         if !is_same {
             self.image.put(block, Page::new(*bytes));

@@ -7,6 +7,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 use super::Mender;
 use super::maps::push;
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::directory::block;
 use crate::ext4::format::directory::block::Entries;
@@ -101,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// The blocks of a directory: number in it, place, and whether it was written.
-    pub(super) async fn directory_blocks(&mut self, number: u32, inode: &mut Inode) -> Vec<(u32, u64, bool)> {
+    pub(super) async fn directory_blocks(&mut self, number: u32, inode: &mut Inode) -> Vec<(u32, BlockNo, bool)> {
         let content = self.content(number, inode).await;
         let blocks = content.pieces.iter().flat_map(|piece| {
             let extent = piece.extent;
@@ -294,7 +295,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Writes a directory anew: its entries one after another, without an index, in as many of its blocks as they take.
-    async fn write_anew(&mut self, number: u32, mut inode: Inode, entries: &[Kept], blocks: &[(u32, u64, bool)]) {
+    async fn write_anew(&mut self, number: u32, mut inode: Inode, entries: &[Kept], blocks: &[(u32, BlockNo, bool)]) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let place = Place::Inode(number);
         let mut pages = Vec::new();
@@ -311,7 +312,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             assert!(matches!(inserted, Ok(Some(_))), "an empty block has room for a name");
         }
         pages.push(bytes);
-        let mut own: Vec<u64> = blocks.iter().map(|block| block.1).collect();
+        let mut own: Vec<BlockNo> = blocks.iter().map(|block| block.1).collect();
         let rest = own.split_off(pages.len().min(own.len()));
         let content = self.content(number, &mut inode).await;
         while own.len() < pages.len() {
@@ -333,7 +334,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Gives a directory these blocks.
-    pub(super) async fn lay_out(&mut self, number: u32, inode: &mut Inode, blocks: &[u64], nodes: Vec<u64>) {
+    pub(super) async fn lay_out(&mut self, number: u32, inode: &mut Inode, blocks: &[BlockNo], nodes: Vec<BlockNo>) {
         let mut extents = Vec::new();
         for (&physical, logical) in blocks.iter().zip(0..) {
             push(&mut extents, Extent { logical, physical, length: 1, unwritten: false });

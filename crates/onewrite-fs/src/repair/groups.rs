@@ -1,17 +1,14 @@
 //! Pass 1: descriptors, the blocks of the layout, and the orphan list.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use super::Mender;
 use super::backups::{backup_of, descriptor_at, with_places};
+use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{Place, RawGroupDescriptor};
 use zerocopy::FromZeros;
-
-/// First block and length.
-pub(super) type Run = (u64, u64);
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Reads the descriptors, from a backup where one names impossible places, and claims what the layout takes.
@@ -22,7 +19,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for group in 0..self.layout.group_count {
             let base = self.layout.base_blocks(group).min(self.layout.blocks_in_group(group));
             let first = self.layout.first_block_of_group(group);
-            self.fixed.claim(first, base.into());
+            self.fixed.claim(first.run(base.into()));
         }
         let mut lost = Vec::new();
         for group in 0..self.layout.group_count {
@@ -78,7 +75,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for &group in groups {
             let own = self.descriptors[group as usize].clone();
             let descriptor = match tables.get(&group) {
-                Some(&table) if table != own.inode_table() && self.is_possible(group, self.table_at(table)) => {
+                Some(&table)
+                    if table != own.inode_table()
+                        && self.is_possible(group, table.run(self.layout.inode_table_blocks().into())) =>
+                {
                     let what = format!("its inode table is found in block {table}, by the checksums of its inodes");
                     self.note(Place::Group(group), what, false);
                     let mut found = RawGroupDescriptor::new_zeroed();
@@ -93,23 +93,19 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(())
     }
 
-    fn table_at(&self, start: u64) -> Run {
-        (start, self.layout.inode_table_blocks().into())
-    }
-
     /// A descriptor that names no bitmap where none can be; they get another place when all that is in use is known.
     fn without_lost_bitmaps(&mut self, group: u32, mut own: RawGroupDescriptor) -> Result<RawGroupDescriptor, String> {
-        let [blocks, inodes, table] = self.places(&own);
+        let [blocks, inodes, table] = own.metadata(&self.layout);
         if !self.is_possible(group, table) {
             let lost =
                 "the place of its inode table is lost, no backup of its descriptor is sound, and no inode proves it";
             return Err(format!("group {group}: {lost}; nothing was changed"));
         }
         if !self.is_possible(group, inodes) || !apart(inodes, table) {
-            own.set_inode_bitmap(0);
+            own.set_inode_bitmap(BlockNo::FIRST);
         }
         if !self.is_possible(group, blocks) || !apart(blocks, table) || !apart(blocks, inodes) {
-            own.set_block_bitmap(0);
+            own.set_block_bitmap(BlockNo::FIRST);
         }
         Ok(own)
     }
@@ -122,9 +118,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for group in 0..self.layout.group_count {
             let room = self.room(group);
             let own = &self.descriptors[group as usize];
-            let lost = [own.block_bitmap() == 0, own.inode_bitmap() == 0];
+            let lost = [own.block_bitmap().is_none(), own.inode_bitmap().is_none()];
             for (_, at) in lost.into_iter().zip(0..).filter(|(is_lost, _)| *is_lost) {
-                let block = self.allocate_in(room.clone());
+                let block = self.allocate_in(room);
                 let block = block.ok_or_else(|| format!("group {group}: there is no room for a bitmap"))?;
                 let own = &mut self.descriptors[group as usize];
                 match at {
@@ -138,31 +134,23 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(())
     }
 
-    fn places(&self, descriptor: &RawGroupDescriptor) -> [Run; 3] {
-        let table = self.table_at(descriptor.inode_table());
-        [(descriptor.block_bitmap(), 1), (descriptor.inode_bitmap(), 1), table]
-    }
-
     /// Where bitmaps and inodes of a group may lie.
-    fn room(&self, group: u32) -> Range<u64> {
+    fn room(&self, group: u32) -> BlockRange {
         match self.layout.features.incompat.contains(Incompat::FLEX_BG) {
-            true => self.layout.superblock_block() + 1..self.layout.block_count,
-            false => {
-                let first = self.layout.first_block_of_group(group);
-                first..first + u64::from(self.layout.blocks_in_group(group))
-            }
+            true => BlockRange::between(self.layout.superblock_block() + 1, self.layout.end()),
+            false => self.layout.first_block_of_group(group).run(self.layout.blocks_in_group(group).into()),
         }
     }
 
     /// Whether something of a group may lie there, and nothing else does.
-    pub(super) fn is_possible(&self, group: u32, (start, length): Run) -> bool {
+    pub(super) fn is_possible(&self, group: u32, run: BlockRange) -> bool {
         let room = self.room(group);
-        let inside = start >= room.start && start.checked_add(length).is_some_and(|end| end <= room.end);
-        inside && (start..start + length).all(|block| !self.fixed.is_used(block))
+        let inside = run.start >= room.start && run.ends_by(room.end());
+        inside && run.blocks().all(|block| !self.fixed.is_used(block))
     }
 
     fn are_possible(&self, group: u32, descriptor: &RawGroupDescriptor) -> bool {
-        let places = self.places(descriptor);
+        let places = descriptor.metadata(&self.layout);
         let [blocks, inodes, table] = places;
         places.iter().all(|&place| self.is_possible(group, place))
             && apart(blocks, inodes)
@@ -171,8 +159,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     fn claim_places(&mut self, descriptor: &RawGroupDescriptor) {
-        for (start, length) in self.places(descriptor).into_iter().filter(|place| place.0 != 0) {
-            self.fixed.claim(start, length);
+        for run in descriptor.metadata(&self.layout).into_iter().filter(|run| run.start.is_some()) {
+            self.fixed.claim(run);
         }
     }
 
@@ -197,6 +185,6 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 }
 
-fn apart((start, length): Run, (other, others): Run) -> bool {
-    start.saturating_add(length) <= other || other.saturating_add(others) <= start
+fn apart(one: BlockRange, other: BlockRange) -> bool {
+    one.end() <= other.start || other.end() <= one.start
 }

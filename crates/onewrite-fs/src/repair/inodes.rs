@@ -3,6 +3,7 @@
 use super::maps::Content;
 use super::{File, Mender};
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::disguise::{begins_as_directory, block_to_look_at};
 use crate::check::special::reserved_problem;
@@ -103,7 +104,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let released = self.released.contains(&number);
         let unfinished = inode.dtime == 0 && inode.mode != 0;
         if released || unfinished || (inode.dtime != 0 && inode.dtime <= self.layout.inode_count) {
-            (inode.dtime, inode.size, inode.sectors, inode.file_acl) = (self.options.unix_time, 0, 0, 0);
+            (inode.dtime, inode.size, inode.sectors) = (self.options.unix_time, 0, 0);
+            inode.file_acl = BlockNo::FIRST;
             inode.block.fill(0);
             inode.flags &= !(flags::EXTENTS | flags::INDEX);
             let what = if released { "an orphan is removed" } else { "a free inode gets a time of deletion" };
@@ -262,7 +264,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         None
     }
 
-    async fn mend_slow_link(&mut self, number: u32, inode: &mut Inode, block: u64) -> Option<&'static str> {
+    async fn mend_slow_link(&mut self, number: u32, inode: &mut Inode, block: BlockNo) -> Option<&'static str> {
         let page = self.read(block).await?;
         let bytes = page.bytes();
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len()) as u64;

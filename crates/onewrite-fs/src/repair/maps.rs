@@ -4,6 +4,7 @@ use onewrite_block::Page;
 
 use super::Mender;
 use super::shared::runs;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::map::misfit;
 use crate::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
@@ -29,7 +30,7 @@ pub(super) struct Content {
     /// In the order of the file.
     pub pieces: Vec<Piece>,
     /// Blocks of the map itself.
-    pub nodes: Vec<u64>,
+    pub nodes: Vec<BlockNo>,
     /// Blocks of content and map.
     pub blocks: u64,
     /// Blocks of attributes.
@@ -57,7 +58,7 @@ impl Content {
 
 /// A node to visit.
 struct Visit {
-    block: Option<u64>,
+    block: Option<BlockNo>,
     range: std::ops::Range<u64>,
     depth: Option<u16>,
 }
@@ -113,13 +114,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         content
     }
 
-    fn claim_node(&mut self, block: u64, page: &Page, seed: u32) {
+    fn claim_node(&mut self, block: BlockNo, page: &Page, seed: u32) {
         let (bytes, place) = (page.bytes(), Place::Block(block));
         let is_node = Node::parse(&bytes[..], place).is_ok();
         if is_node && extent::verify_checksum(&bytes[..], seed, &self.layout, place).is_err() {
             self.unsealed.insert(block, seed);
         }
-        self.used.claim(block, 1);
+        self.used.claim(block.alone());
     }
 
     /// Takes in what is sound of a node; gives its children.
@@ -138,8 +139,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         let mut next = visit.range.start;
         for extent in node.extents() {
-            let end = extent.physical.saturating_add(extent.length.into());
-            let inside = extent.physical > 0 && end <= self.layout.block_count && extent.length > 0;
+            let run = extent.blocks();
+            let inside = extent.physical.is_some() && run.ends_by(self.layout.end()) && !run.is_empty();
             if u64::from(extent.logical) < next || extent.logical_end() > visit.range.end || !inside {
                 content.is_damaged = true;
                 continue;
@@ -154,7 +155,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let end_of = |at: usize| indexes.get(at + 1).map_or(visit.range.end, |next| next.logical.into());
         let child = |(at, index): (usize, &Index)| {
             let range = u64::from(index.logical)..end_of(at).min(visit.range.end);
-            let is_sound = index.node > 0 && index.node < self.layout.block_count && range.start < range.end;
+            let is_sound = index.node.is_some() && index.node < self.layout.end() && range.start < range.end;
             is_sound.then_some(Visit { block: Some(index.node), range, depth: Some(node.depth() - 1) })
         };
         indexes.iter().enumerate().filter_map(child).collect()
@@ -166,7 +167,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             content.is_damaged |= state.0;
             match state {
                 (false, _) => {
-                    self.used.claim(run.physical, run.length.into());
+                    self.used.claim(run.blocks());
                     content.pieces.push(Piece { extent: run, is_shared: false });
                 }
                 (true, true) => {}
@@ -182,7 +183,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Gives up what was claimed for an inode that is cleared.
     pub(super) fn give_up(&mut self, content: &Content) {
         for piece in content.pieces.iter().filter(|piece| !piece.is_shared) {
-            (0..piece.extent.length).for_each(|at| self.release(piece.extent.physical + u64::from(at)));
+            piece.extent.blocks().blocks().for_each(|block| self.release(block));
         }
         for &node in &content.nodes {
             self.release(node);
@@ -218,7 +219,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         number: u32,
         inode: &mut Inode,
         extents: Vec<Extent>,
-        mut pool: Vec<u64>,
+        mut pool: Vec<BlockNo>,
     ) {
         if !self.has_extents() {
             let blocks = self.make_block_map(inode, &extents, &mut pool);
@@ -279,9 +280,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Writes an inode that has a new map of `blocks` blocks, and frees what is left of the old one.
-    async fn finish_map(&mut self, number: u32, inode: &mut Inode, (blocks, pool): (u64, Vec<u64>)) {
+    async fn finish_map(&mut self, number: u32, inode: &mut Inode, (blocks, pool): (u64, Vec<BlockNo>)) {
         pool.into_iter().for_each(|block| self.release(block));
-        let attributes = u64::from(inode.file_acl != 0);
+        let attributes = u64::from(inode.file_acl.is_some());
         inode.sectors = (blocks + attributes) * u64::from(self.layout.block_size / 512);
         self.put_inode(number, inode).await;
     }
@@ -291,7 +292,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
 pub(super) fn push(extents: &mut Vec<Extent>, extent: Extent) {
     if let Some(last) = extents.last_mut()
         && last.logical_end() == u64::from(extent.logical)
-        && last.physical + u64::from(last.length) == extent.physical
+        && last.blocks().end() == extent.physical
         && last.unwritten == extent.unwritten
         && last.length + extent.length <= LENGTH_MAX
     {

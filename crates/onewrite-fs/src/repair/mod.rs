@@ -38,6 +38,7 @@ use std::fmt::{self, Display};
 use onewrite_block::Page;
 
 use crate::api::FileKind;
+use crate::block::BlockNo;
 use crate::check::blocks::BlockUse;
 use crate::check::{CheckOptions, INDEX_CURE, ReadBlocks, Report, check};
 use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
@@ -100,9 +101,9 @@ pub struct Repaired {
     pub changes: Vec<Change>,
     /// Blocks that become copies of others: target and source. They are to be made before [`Repaired::blocks`] are
     /// written.
-    pub copies: BTreeMap<u64, u64>,
+    pub copies: BTreeMap<BlockNo, BlockNo>,
     /// The changed blocks to write; none if the repair is not allowed or leaves damage.
-    pub blocks: BTreeMap<u64, Page>,
+    pub blocks: BTreeMap<BlockNo, Page>,
 }
 
 /// Checks the image behind `reader` and plans its repair.
@@ -192,7 +193,7 @@ async fn mend<'a, R: ReadBlocks>(
         shared_attributes: BTreeMap::new(),
         unsealed: BTreeMap::new(),
         shared_left: SHARED_MAX,
-        next_free: 0,
+        next_free: BlockNo::FIRST,
     };
     mender.run().await?;
     Ok((mender.changes, mender.to_widen, mender.image))
@@ -232,15 +233,15 @@ struct Mender<'a, R> {
     truncated: BTreeSet<u32>,
     rebuilds: Vec<Rebuild>,
     /// Blocks of attributes: inodes that name them; 0 if the block is not usable.
-    attribute_blocks: BTreeMap<u64, u32>,
+    attribute_blocks: BTreeMap<BlockNo, u32>,
     to_widen: BTreeSet<u32>,
     /// Blocks of attributes that something else has, with the inodes that name them.
-    shared_attributes: BTreeMap<u64, Vec<u32>>,
+    shared_attributes: BTreeMap<BlockNo, Vec<u32>>,
     /// Nodes with a wrong checksum, and where it begins.
-    unsealed: BTreeMap<u64, u32>,
+    unsealed: BTreeMap<BlockNo, u32>,
     /// Shared blocks and runs that may still be taken in.
     shared_left: u64,
-    next_free: u64,
+    next_free: BlockNo,
 }
 
 impl<R: ReadBlocks> Mender<'_, R> {
@@ -273,7 +274,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.changes.push(Change { place, what: what.to_string(), is_safe });
     }
 
-    async fn read(&self, block: u64) -> Option<Page> {
+    async fn read(&self, block: BlockNo) -> Option<Page> {
         self.image.read_block(block).await.ok()
     }
 

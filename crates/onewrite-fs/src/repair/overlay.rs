@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_block::Page;
 
+use crate::block::BlockNo;
 use crate::check::{ReadBlocks, ReadError};
 
 /// What is laid over an image. All copies read what lies below, so they are made before a page is written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     /// Blocks and what they hold: 4 KiB of memory for each.
-    pub pages: BTreeMap<u64, Page>,
+    pub pages: BTreeMap<BlockNo, Page>,
     /// Blocks that become as another one is below; none of them is read by another copy.
-    pub copies: BTreeMap<u64, u64>,
+    pub copies: BTreeMap<BlockNo, BlockNo>,
     /// The blocks that copies read.
-    sources: BTreeSet<u64>,
+    sources: BTreeSet<BlockNo>,
 }
 
 /// The changes above a reader.
@@ -29,12 +30,12 @@ impl<'a, R: ReadBlocks> Overlay<'a, R> {
         Overlay { below, changes: RefCell::new(changes) }
     }
 
-    pub fn put(&self, block: u64, page: Page) {
+    pub fn put(&self, block: BlockNo, page: Page) {
         self.changes.borrow_mut().pages.insert(block, page);
     }
 
     /// Makes `target` read as `source` does now; false if that cannot be read.
-    pub async fn copy(&self, target: u64, source: u64) -> bool {
+    pub async fn copy(&self, target: BlockNo, source: BlockNo) -> bool {
         let Ok(page) = self.read_block(source).await else { return false };
         let mut changes = self.changes.borrow_mut();
         if changes.pages.contains_key(&source) || changes.sources.contains(&target) {
@@ -54,7 +55,7 @@ impl<'a, R: ReadBlocks> Overlay<'a, R> {
 }
 
 impl<R: ReadBlocks> ReadBlocks for Overlay<'_, R> {
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
+    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError> {
         let (changed, below) = {
             let changes = self.changes.borrow();
             (changes.pages.get(&block).cloned(), changes.copies.get(&block).copied())

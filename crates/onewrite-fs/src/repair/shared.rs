@@ -7,6 +7,7 @@ use onewrite_block::Page;
 
 use super::Mender;
 use super::maps::{Piece, Rebuild, push};
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::extent::{self, Extent, Node};
 use crate::ext4::format::{Place, attribute};
@@ -21,7 +22,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Whether a block that something else has is a node of the map whose checksums begin with `seed`.
-    pub(super) fn is_node_too(&mut self, block: u64, page: &Page, seed: u32) -> bool {
+    pub(super) fn is_node_too(&mut self, block: BlockNo, page: &Page, seed: u32) -> bool {
         let (bytes, place) = (page.bytes(), Place::Block(block));
         let is_node = !self.fixed.is_used(block) && Node::parse(&bytes[..], place).is_ok();
         is_node && extent::verify_checksum(&bytes[..], seed, &self.layout, place).is_ok() && self.takes_shared()
@@ -34,7 +35,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             for Piece { extent, is_shared } in std::mem::take(piece) {
                 for (run, is_taken) in runs(extent, |block| is_shared && self.used.is_used(block)) {
                     if is_shared && !is_taken {
-                        self.used.claim(run.physical, run.length.into());
+                        self.used.claim(run.blocks());
                     }
                     piece.push(Piece { extent: run, is_shared: is_taken });
                 }
@@ -86,7 +87,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// A block with the content of another; `None` if there is no room.
-    async fn copy_of(&mut self, source: u64) -> Option<u64> {
+    async fn copy_of(&mut self, source: BlockNo) -> Option<BlockNo> {
         let block = self.allocate()?;
         if self.image.copy(block, source).await {
             return Some(block);
@@ -109,7 +110,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
             for number in users {
                 let Some(mut inode) = self.inode(number).await else { continue };
-                inode.file_acl = copy.unwrap_or(0);
+                inode.file_acl = copy.unwrap_or(BlockNo::FIRST);
                 if copy.is_none() {
                     inode.sectors = inode.sectors.saturating_sub(u64::from(self.layout.block_size / 512));
                 }
@@ -137,7 +138,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
 }
 
 /// The runs of an extent whose blocks have one state, with it.
-pub(super) fn runs<S: PartialEq>(extent: Extent, state: impl Fn(u64) -> S) -> Vec<(Extent, S)> {
+pub(super) fn runs<S: PartialEq>(extent: Extent, state: impl Fn(BlockNo) -> S) -> Vec<(Extent, S)> {
     let of = |at: u32| state(extent.physical + u64::from(at));
     let (mut runs, mut from) = (Vec::new(), 0);
     while from < extent.length {

@@ -5,7 +5,9 @@ use onewrite_block::{PAGE_SIZE, Page};
 use super::Mender;
 use super::maps::push;
 use crate::api::FileKind;
+use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
+use crate::check::indirect::entry;
 use crate::check::special::resize_numbers;
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::features::{Compat, Features, Incompat};
@@ -69,7 +71,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(())
     }
 
-    fn put_journal_superblock(&mut self, block: u64, blocks: u32, sequence: u32) {
+    fn put_journal_superblock(&mut self, block: BlockNo, blocks: u32, sequence: u32) {
         let mut bytes = [0; PAGE_SIZE];
         let mut own = JournalSuperblock::empty(blocks, self.layout.uuid);
         own.sequence = sequence.max(1);
@@ -99,7 +101,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 false,
             );
         };
-        self.used.claim(start, blocks.into());
+        self.used.claim(start.run(blocks.into()));
         let mut inode = self.new_inode(FileKind::Regular.mode_bits() | 0o600);
         inode.size = u64::from(blocks) * PAGE_SIZE as u64;
         let slot = vec![0; usize::from(self.layout.inode_size)];
@@ -121,9 +123,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Free blocks in one piece.
-    fn free_run(&self, length: u32) -> Option<u64> {
-        let mut start = 1;
-        for block in 1..self.layout.block_count {
+    fn free_run(&self, length: u32) -> Option<BlockNo> {
+        let mut start = BlockNo(1);
+        for block in BlockRange::between(start, self.layout.end()).blocks() {
             if self.used.is_used(block) {
                 start = block + 1;
             } else if block + 1 - start == u64::from(length) {
@@ -137,7 +139,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     pub(super) async fn mend_resize_inode(&mut self) {
         let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
         let Some(inode) = self.inode(RESIZE_INODE).await else { return };
-        let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl == 0;
+        let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl.is_none();
         let empty = inode.block.iter().all(|&byte| byte == 0) && unused;
         // An image that can grow no further has the inode too, with a list of nothing.
         if !expected || self.layout.reserved_descriptor_blocks == 0 && empty {
@@ -146,20 +148,21 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
             return;
         }
-        let stored = u64::from(u32::from_le_bytes([52, 53, 54, 55].map(|at: usize| inode.block[at])));
-        let is_free = stored > 0 && stored < self.layout.block_count && !self.used.is_used(stored);
+        let stored = entry(&inode.block, DIND);
+        let is_free = stored.is_some() && stored < self.layout.end() && !self.used.is_used(stored);
         let double = if is_free { Some(stored) } else { self.allocate() };
         let Some(double) = double else { return };
-        self.used.claim(double, 1);
+        self.used.claim(double.alone());
         let mut changed = self.put_if_other(double, self.double_table()).await;
         for (block, table) in self.kept_tables() {
             changed |= self.put_if_other(block, table).await;
         }
         let (size, sectors) = resize_numbers(&self.layout);
         let mut map = [0; 60];
-        map[DIND * 4..DIND * 4 + 4].copy_from_slice(&(double as u32).to_le_bytes());
+        map[DIND * 4..DIND * 4 + 4].copy_from_slice(&(double.0 as u32).to_le_bytes());
         let is_sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && inode.block == map;
-        let right = Inode { block: map, sectors, file_acl: 0, size: inode.size.max(size), ..inode.clone() };
+        let right =
+            Inode { block: map, sectors, file_acl: BlockNo::FIRST, size: inode.size.max(size), ..inode.clone() };
         let is_right = is_sound && right == inode && inode.flags == 0 && inode.size >> 44 == 0 && inode.dtime == 0;
         if !is_right {
             let mut right = Inode { mode: 0o100_600, links: 1, flags: 0, dtime: 0, ..right };
@@ -174,8 +177,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    async fn put_if_other(&mut self, block: u64, table: Vec<u64>) -> bool {
-        let words = table.iter().flat_map(|&block| (block as u32).to_le_bytes());
+    async fn put_if_other(&mut self, block: BlockNo, table: Vec<BlockNo>) -> bool {
+        let words = table.iter().flat_map(|&block| (block.0 as u32).to_le_bytes());
         let page = Page::from_slice(&words.collect::<Vec<u8>>());
         let is_same = self.read(block).await.is_some_and(|stored| stored.bytes() == page.bytes());
         if !is_same {
@@ -185,11 +188,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// The kept blocks, each where its number in the descriptor table says.
-    fn double_table(&self) -> Vec<u64> {
+    fn double_table(&self) -> Vec<BlockNo> {
         let per_block = PAGE_SIZE / 4;
         let descriptor_blocks = self.layout.descriptor_blocks();
         let first = self.layout.superblock_block() + 1 + u64::from(descriptor_blocks);
-        let mut table = vec![0; per_block];
+        let mut table = vec![BlockNo::FIRST; per_block];
         for index in 0..u32::from(self.layout.reserved_descriptor_blocks) {
             table[(descriptor_blocks + index) as usize % per_block] = first + u64::from(index);
         }
@@ -197,17 +200,17 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Each kept block with the list of its copies.
-    fn kept_tables(&self) -> Vec<(u64, Vec<u64>)> {
+    fn kept_tables(&self) -> Vec<(BlockNo, Vec<BlockNo>)> {
         let first = self.layout.superblock_block() + 1 + u64::from(self.layout.descriptor_blocks());
         let backups: Vec<u32> =
             (1..self.layout.group_count).filter(|&group| self.layout.has_superblock(group)).collect();
-        let kept = first..first + u64::from(self.layout.reserved_descriptor_blocks);
-        let table = |block: u64| {
-            let mut table: Vec<u64> =
-                backups.iter().map(|&group| block + self.layout.first_block_of_group(group)).collect();
-            table.resize(PAGE_SIZE / 4, 0);
+        let kept = first.run(self.layout.reserved_descriptor_blocks.into());
+        let table = |block: BlockNo| {
+            let mut table: Vec<BlockNo> =
+                backups.iter().map(|&group| block + self.layout.first_block_of_group(group).0).collect();
+            table.resize(PAGE_SIZE / 4, BlockNo::FIRST);
             (block, table)
         };
-        kept.map(table).collect()
+        kept.blocks().map(table).collect()
     }
 }

@@ -5,6 +5,7 @@ use zerocopy::IntoBytes;
 
 use super::Change;
 use super::overlay::Overlay;
+use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::orphans::impossible_orphan_file;
 use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
@@ -16,7 +17,7 @@ pub(super) async fn take<R: ReadBlocks>(
     image: &Overlay<'_, R>,
     changes: &mut Vec<Change>,
 ) -> Option<(RawSuperblock, Layout)> {
-    let page = image.read_block(0).await.ok()?;
+    let page = image.read_block(BlockNo::FIRST).await.ok()?;
     let found = RawSuperblock::in_first_block(&page.bytes()[..]).ok().cloned();
     if let Some(mut raw) = found {
         if let Ok(layout) = Layout::decode(&raw) {
@@ -40,7 +41,7 @@ pub(super) async fn take<R: ReadBlocks>(
 }
 
 /// The first sound backup, as it would be in the first block, and where it lies.
-pub(super) async fn backup<R: ReadBlocks>(image: &Overlay<'_, R>) -> Option<(u64, RawSuperblock)> {
+pub(super) async fn backup<R: ReadBlocks>(image: &Overlay<'_, R>) -> Option<(BlockNo, RawSuperblock)> {
     for place in places(LOG_OF_4_KIB) {
         let Some(mut raw) = backup_at(image, place).await else { continue };
         if !is_whole(image, &raw).await || Layout::decode(&raw).is_err() {
@@ -55,7 +56,7 @@ pub(super) async fn backup<R: ReadBlocks>(image: &Overlay<'_, R>) -> Option<(u64
 
 /// Whether the image has all the blocks that the superblock counts.
 async fn is_whole<R: ReadBlocks>(image: &Overlay<'_, R>, raw: &RawSuperblock) -> bool {
-    match raw.block_count().checked_sub(1) {
+    match raw.block_count().checked_sub(1).map(BlockNo) {
         Some(last) => image.read_block(last).await.is_ok() && image.read_block(last + 1).await.is_err(),
         None => false,
     }
@@ -122,5 +123,5 @@ fn change(what: &str, is_safe: bool) -> Change {
 pub(super) fn store<R: ReadBlocks>(image: &Overlay<'_, R>, page: &Page, raw: &RawSuperblock) {
     let mut page = page.clone();
     page.write(SUPERBLOCK_OFFSET, raw.as_bytes());
-    image.put(0, page);
+    image.put(BlockNo::FIRST, page);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use onewrite_block::Page;
 
 use super::Mender;
-use super::groups::Run;
+use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::check::disguise::begins_as_directory;
 use crate::ext4::format::extent::Node;
@@ -18,7 +18,7 @@ use crate::ext4::format::{Inode, Place, ROOT_INODE};
 
 /// Where a table may begin.
 struct Candidate {
-    block: u64,
+    block: BlockNo,
     /// Inodes in use whose checksums hold there.
     sealed: u32,
     /// Slots that hold something else.
@@ -30,12 +30,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
     ///
     /// Reads the image once, and each place in question again. Nothing is found without metadata checksums, and not the
     /// table of a group that has no inode in use in its first block.
-    pub(super) async fn find_tables(&self, groups: &[u32]) -> BTreeMap<u32, u64> {
+    pub(super) async fn find_tables(&self, groups: &[u32]) -> BTreeMap<u32, BlockNo> {
         let mut found: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
         if groups.is_empty() || !self.layout.features.metadata_csum() {
             return BTreeMap::new();
         }
-        for block in self.layout.superblock_block() + 1..self.layout.block_count {
+        for block in BlockRange::between(self.layout.superblock_block() + 1, self.layout.end()).blocks() {
             if self.fixed.is_used(block) {
                 continue;
             }
@@ -53,7 +53,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Whether a sound inode of the group lies in the first block of a table.
-    pub(super) async fn is_table(&self, group: u32, block: u64) -> bool {
+    pub(super) async fn is_table(&self, group: u32, block: BlockNo) -> bool {
         match self.read(block).await {
             Some(page) => self.sealed_in(group, 0, &page).0 > 0,
             None => false,
@@ -66,8 +66,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         bytes.chunks_exact(usize::from(self.layout.inode_size)).any(is_in_use)
     }
 
-    async fn candidate(&self, group: u32, block: u64, page: &Page) -> Option<Candidate> {
-        let table: Run = (block, self.layout.inode_table_blocks().into());
+    async fn candidate(&self, group: u32, block: BlockNo, page: &Page) -> Option<Candidate> {
+        let table = block.run(self.layout.inode_table_blocks().into());
         if self.sealed_in(group, 0, page).0 == 0 || !self.is_possible(group, table) {
             return None;
         }
@@ -108,15 +108,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Whether the root directory is there, and the place is not part of the log that is named there.
-    async fn holds_root(&self, block: u64, page: &Page) -> bool {
+    async fn holds_root(&self, block: BlockNo, page: &Page) -> bool {
         let Some(root) = self.inode_in(ROOT_INODE, page) else { return false };
         let journal = self.inode_in(self.layout.journal_inode, page);
-        let is_log = journal.is_some_and(|journal| {
-            maps(&journal).any(|(start, length)| block - start.min(block) < length && start <= block)
-        });
-        let first = maps(&root).next().filter(|(start, _)| self.layout.contains_block(*start));
+        let is_log = journal.is_some_and(|journal| maps(&journal).any(|run| run.contains(block)));
+        let first = maps(&root).next().filter(|run| self.layout.contains_block(run.start));
         match first {
-            Some((start, _)) if !is_log => match self.read(start).await {
+            Some(run) if !is_log => match self.read(run.start).await {
                 Some(content) => begins_as_directory(&content.bytes()[..], ROOT_INODE),
                 None => false,
             },
@@ -140,14 +138,14 @@ fn is_in_use(slot: &[u8]) -> bool {
 }
 
 /// The runs that the inode itself names; none of those in blocks below.
-fn maps(inode: &Inode) -> impl Iterator<Item = Run> {
-    let node = Node::parse(&inode.block, Place::Block(0)).ok().filter(|_| inode.has(flags::EXTENTS));
-    let runs: Vec<Run> = node.iter().flat_map(Node::extents).map(|one| (one.physical, one.length.into())).collect();
+fn maps(inode: &Inode) -> impl Iterator<Item = BlockRange> {
+    let node = Node::parse(&inode.block, Place::Block(BlockNo::FIRST)).ok().filter(|_| inode.has(flags::EXTENTS));
+    let runs: Vec<BlockRange> = node.iter().flat_map(Node::extents).map(|one| one.blocks()).collect();
     runs.into_iter()
 }
 
 /// The place at which the most inodes hold; none if two are as good, or most of what lies there is something else.
-fn best(mut candidates: Vec<Candidate>) -> Option<u64> {
+fn best(mut candidates: Vec<Candidate>) -> Option<BlockNo> {
     candidates.sort_by_key(|one| (std::cmp::Reverse(one.sealed), one.odd));
     let rank = |one: &Candidate| (one.sealed, one.odd);
     let first = candidates.first()?;

@@ -1,5 +1,6 @@
 //! Damage of extent trees.
 
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::ext4::format::extent::{Extent, Index, NodeMut};
 
@@ -35,10 +36,10 @@ pub const EXTENTS: &[Damage] = &[
     ("extents: capacity", |p| edit(p, "/large", |inode| inode.block[4] = 40)),
     ("extents: too deep", |p| edit(p, "/large", |inode| inode.block[6] = 9)),
     ("extents: leaf taken for an inner node", |p| edit(p, "/large", |inode| inode.block[6] = 1)),
-    ("extents: beyond the image", |p| first_extent(p, "/large", |extent| extent.physical = 1 << 40)),
-    ("extents: block 0", |p| first_extent(p, "/large", |extent| extent.physical = 0)),
+    ("extents: beyond the image", |p| first_extent(p, "/large", |extent| extent.physical = BlockNo(1 << 40))),
+    ("extents: block 0", |p| first_extent(p, "/large", |extent| extent.physical = BlockNo::FIRST)),
     ("extents: end beyond the image", |p| {
-        let last = p.layout.block_count - 2;
+        let last = BlockNo(p.layout.block_count - 2);
         first_extent(p, "/large", |extent| extent.physical = last);
     }),
     ("extents: length 0", |p| edit(p, "/large", |inode| put16(&mut inode.block, 16, 0))),
@@ -78,7 +79,7 @@ pub const EXTENTS: &[Damage] = &[
         });
     }),
     ("extents: index beyond the image", |p| {
-        root(p, "/pieces", |root| root.set_index(0, Index { logical: 1, node: 1 << 40 }));
+        root(p, "/pieces", |root| root.set_index(0, Index { logical: 1, node: BlockNo(1 << 40) }));
     }),
     ("extents: two indexes for one node", |p| {
         root(p, "/pieces", |root| {

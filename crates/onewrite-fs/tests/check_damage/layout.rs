@@ -1,5 +1,6 @@
 //! Damage of superblock, descriptors, bitmaps and inodes.
 
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use onewrite_fs::ext4::format::inode::flags;
 
@@ -7,7 +8,7 @@ use super::{Damage, REMOVED, edit, edit_with, put16, put32};
 
 pub const SUPERBLOCK: &[Damage] = &[
     ("superblock: magic", |p| p.superblock(|raw| raw.magic.set(0))),
-    ("superblock: checksum", |p| p.block_mut(0)[1024 + 0x78] ^= 1),
+    ("superblock: checksum", |p| p.block_mut(BlockNo::FIRST)[1024 + 0x78] ^= 1),
     ("superblock: more blocks than the device", |p| p.superblock(|raw| raw.blocks_count_lo.set(1 << 24))),
     ("superblock: inode count", |p| p.superblock(|raw| raw.inodes_count.set(raw.inodes_count.get() + 8))),
     ("superblock: no blocks per group", |p| p.superblock(|raw| raw.blocks_per_group.set(0))),
@@ -36,9 +37,15 @@ pub const GROUPS: &[Damage] = &[
         let (block, offset) = p.layout.position_of_descriptor(1);
         p.block_mut(block)[offset + 0x1e] ^= 1;
     }),
-    ("descriptor: block bitmap beyond the image", |p| p.change_descriptor(1, |raw| raw.set_block_bitmap(1 << 40))),
-    ("descriptor: inode bitmap beyond the image", |p| p.change_descriptor(1, |raw| raw.set_inode_bitmap(1 << 31))),
-    ("descriptor: inode table beyond the image", |p| p.change_descriptor(1, |raw| raw.set_inode_table(1 << 31))),
+    ("descriptor: block bitmap beyond the image", |p| {
+        p.change_descriptor(1, |raw| raw.set_block_bitmap(BlockNo(1 << 40)))
+    }),
+    ("descriptor: inode bitmap beyond the image", |p| {
+        p.change_descriptor(1, |raw| raw.set_inode_bitmap(BlockNo(1 << 31)))
+    }),
+    ("descriptor: inode table beyond the image", |p| {
+        p.change_descriptor(1, |raw| raw.set_inode_table(BlockNo(1 << 31)))
+    }),
     ("descriptor: two bitmaps in one block", |p| {
         let block = p.descriptor(0).block_bitmap();
         p.change_descriptor(1, |raw| raw.set_block_bitmap(block));
@@ -106,7 +113,7 @@ pub const INODES: &[Damage] = &[
         let number = p.inode_of("/hello");
         p.slot(number, |slot| put16(slot, 0x80, 7));
     }),
-    ("inode: attribute block beyond the image", |p| edit(p, "/large", |inode| inode.file_acl = 1 << 40)),
+    ("inode: attribute block beyond the image", |p| edit(p, "/large", |inode| inode.file_acl = BlockNo(1 << 40))),
     ("inode: attribute block that is none", |p| {
         let taken = p.place_of(2, 0);
         edit_with(p, "/large", move |inode| inode.file_acl = taken);

@@ -4,6 +4,7 @@
 //! `/middle` has content, a node of extents and a block of attributes; the inode of `/low` comes before it, that of
 //! `/high` after it.
 
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::ext4::format::extent::{Extent, Index, Node, NodeMut};
 use onewrite_fs::repair::Manner;
@@ -26,7 +27,7 @@ pub fn add_files(scratch: &Scratch, image: &str) {
 }
 
 /// Gives a file one extent of one block and nothing else.
-fn claim(patient: &mut Patient, path: &str, physical: u64) {
+fn claim(patient: &mut Patient, path: &str, physical: BlockNo) {
     edit_with(patient, path, |inode| {
         let mut root = NodeMut::init(&mut inode.block, 0);
         assert!(root.insert_extent(0, Extent { logical: 0, physical, length: 1, unwritten: false }));
@@ -34,24 +35,24 @@ fn claim(patient: &mut Patient, path: &str, physical: u64) {
 }
 
 /// Gives a file a map whose only node this is.
-fn claim_node(patient: &mut Patient, path: &str, node: u64) {
+fn claim_node(patient: &mut Patient, path: &str, node: BlockNo) {
     edit_with(patient, path, |inode| {
         let mut root = NodeMut::init(&mut inode.block, 1);
         assert!(root.insert_index(0, Index { logical: 0, node }));
     });
 }
 
-fn data(patient: &mut Patient) -> u64 {
+fn data(patient: &mut Patient) -> BlockNo {
     let middle = patient.inode_of("/middle");
     patient.place_of(middle, 1)
 }
 
-fn node(patient: &mut Patient) -> u64 {
+fn node(patient: &mut Patient) -> BlockNo {
     let middle = patient.inode_of("/middle");
     patient.node_of(middle)
 }
 
-fn attributes(patient: &mut Patient) -> u64 {
+fn attributes(patient: &mut Patient) -> BlockNo {
     let middle = patient.inode_of("/middle");
     patient.inode(middle).file_acl
 }

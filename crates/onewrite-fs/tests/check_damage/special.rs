@@ -1,5 +1,6 @@
 //! Damage of attributes, journal and resize inode.
 
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::repair::Manner;
 
@@ -73,7 +74,7 @@ pub const SPECIAL: &[Damage] = &[
     ("resize inode: another block", |p| {
         let inode = p.inode(7);
         let double = get32(&inode.block, 13 * 4);
-        let table = p.block_mut(double.into());
+        let table = p.block_mut(BlockNo(double.into()));
         let kept = get32(table, 4);
         put32(table, 4, kept + 1);
     }),

@@ -1,6 +1,7 @@
 //! What the log of an image holds, read without regard to how recovery reads it: to know which traps a state contains.
 
-use onewrite_block::{Image, Lpn, Page, PageBytes};
+use onewrite_block::{Image, Page, PageBytes};
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::extent::Node;
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Style};
@@ -36,13 +37,13 @@ impl Traps {
     }
 }
 
-fn bytes(image: &Image, block: u64) -> PageBytes {
-    image.page(Lpn(block)).bytes().into_owned()
+fn bytes(image: &Image, block: BlockNo) -> PageBytes {
+    image.page(block.page()).bytes().into_owned()
 }
 
 /// The blocks of the log, in order.
-fn log_blocks(image: &Image) -> Vec<u64> {
-    let first = bytes(image, 0);
+fn log_blocks(image: &Image) -> Vec<BlockNo> {
+    let first = bytes(image, BlockNo::FIRST);
     let layout = Layout::decode(RawSuperblock::in_first_block(&first).expect("superblock")).expect("layout");
     let position = layout.position_of_inode(layout.journal_inode);
     let (block, offset) = layout.position_of_descriptor(position.group);
@@ -51,12 +52,12 @@ fn log_blocks(image: &Image) -> Vec<u64> {
     let table = bytes(image, descriptor.inode_table() + u64::from(position.table_block));
     let inode = Inode::decode_unverified(&table[position.offset..], layout.journal_inode, &layout).expect("inode");
     let root = Node::parse(&inode.block, Place::Inode(layout.journal_inode)).expect("a small log has a flat map");
-    root.extents().flat_map(|extent| (0..u64::from(extent.length)).map(move |step| extent.physical + step)).collect()
+    root.extents().flat_map(|extent| extent.blocks().blocks()).collect()
 }
 
 struct Walk<'a> {
     image: &'a Image,
-    log: &'a [u64],
+    log: &'a [BlockNo],
     style: Style,
     at: usize,
     first: usize,
@@ -77,7 +78,7 @@ impl Walk<'_> {
     }
 
     /// Goes over one transaction; false if it is not whole.
-    fn transaction(&mut self, sequence: u32, seen: &mut std::collections::BTreeSet<u64>) -> bool {
+    fn transaction(&mut self, sequence: u32, seen: &mut std::collections::BTreeSet<BlockNo>) -> bool {
         let (mut own, mut escaped, mut revokes, mut begun) = (Vec::new(), 0, 0, false);
         loop {
             let block = self.block();
@@ -136,5 +137,5 @@ pub fn set_start(image: &mut Image, start: u32) {
     assert_eq!(superblock.start, 0, "the log is empty");
     superblock.start = start;
     superblock.encode_into(&mut block);
-    image.set(Lpn(place), Page::new(block));
+    image.set(place.page(), Page::new(block));
 }

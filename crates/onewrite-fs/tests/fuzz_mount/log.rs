@@ -38,7 +38,7 @@ pub fn items(image: &Image, log: &[u64]) -> Vec<LogItem> {
         let (place, block) = (log[at], bytes(image, log[at]));
         match format::header(&block) {
             Some((Kind::Descriptor, found)) if found == sequence => {
-                let homes: Vec<u64> = style.tags(&block).iter().map(|tag| tag.home_block).collect();
+                let homes: Vec<u64> = style.tags(&block).iter().map(|tag| tag.home_block.0).collect();
                 let copies: Vec<u64> = log[at + 1..].iter().copied().take(homes.len()).collect();
                 let tags = tag_offsets(&style, copies.len()).into_iter().zip(copies.clone()).collect();
                 items.push(LogItem { place, what: What::Descriptor { sequence, tags } });

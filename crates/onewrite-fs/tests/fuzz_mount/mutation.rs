@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use onewrite_block::{Choices, Image, Lpn, Page, PageBytes};
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::directory::{block, htree};
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute, extent};
 use zerocopy::FromBytes;
@@ -343,14 +344,14 @@ impl Mutant<'_> {
     fn seal_bitmap(&mut self, bitmap: &PageBytes, group: u32, kind: Kind) {
         let layout = &self.specimen.layout;
         let (block, offset) = layout.position_of_descriptor(group);
-        let mut table = bytes(&self.image, block);
+        let mut table = bytes(&self.image, block.0);
         let mut descriptor = RawGroupDescriptor::read(&table[offset..], group, layout).expect("64 bytes");
         match kind {
             Kind::BlockBitmap(_) => descriptor.update_block_bitmap_checksum(bitmap, layout),
             _ => descriptor.update_inode_bitmap_checksum(bitmap, layout),
         }
         descriptor.write(&mut table[offset..], group, layout);
-        self.image.set(Lpn(block), Page::new(table));
+        self.image.set(block.page(), Page::new(table));
     }
 }
 
@@ -374,16 +375,16 @@ fn seal_content(content: &mut PageBytes, home: u64, kind: Kind, layout: &Layout)
         Kind::ExtentNode(seed) => extent::set_checksum(content, seed, layout),
         Kind::Entries(seed) => block::set_checksum(content, seed, layout),
         Kind::TreeRoot(seed) => {
-            if let Ok(mut root) = htree::IndexMut::root(content, layout, Place::Block(home)) {
+            if let Ok(mut root) = htree::IndexMut::root(content, layout, Place::Block(BlockNo(home))) {
                 root.set_checksum(seed, layout);
             }
         }
         Kind::TreeNode(seed) => {
-            if let Ok(mut node) = htree::IndexMut::node(content, layout, Place::Block(home)) {
+            if let Ok(mut node) = htree::IndexMut::node(content, layout, Place::Block(BlockNo(home))) {
                 node.set_checksum(seed, layout);
             }
         }
-        Kind::Attributes => attribute::set_checksum(content, home, layout),
+        Kind::Attributes => attribute::set_checksum(content, BlockNo(home), layout),
         Kind::Superblock | Kind::BlockBitmap(_) | Kind::InodeBitmap(_) => (),
     }
 }

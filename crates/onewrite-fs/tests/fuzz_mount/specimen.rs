@@ -203,15 +203,15 @@ impl Specimen {
         self.kinds.insert(0, Kind::Superblock);
         for group in 0..layout.group_count {
             let (block, offset) = layout.position_of_descriptor(group);
-            self.kinds.insert(block, Kind::Descriptors);
+            self.kinds.insert(block.0, Kind::Descriptors);
             let descriptor =
-                RawGroupDescriptor::read(&bytes(image, block)[offset..], group, &layout).expect("64 bytes");
-            self.kinds.insert(descriptor.block_bitmap(), Kind::BlockBitmap(group));
-            self.kinds.insert(descriptor.inode_bitmap(), Kind::InodeBitmap(group));
+                RawGroupDescriptor::read(&bytes(image, block.0)[offset..], group, &layout).expect("64 bytes");
+            self.kinds.insert(descriptor.block_bitmap().0, Kind::BlockBitmap(group));
+            self.kinds.insert(descriptor.inode_bitmap().0, Kind::InodeBitmap(group));
             let scanned = descriptor.scanned_inodes(&layout).div_ceil(layout.inodes_per_block());
             for table_block in 0..scanned {
                 let first = layout.inode_at(group, table_block * layout.inodes_per_block());
-                let block = descriptor.inode_table() + u64::from(table_block);
+                let block = descriptor.inode_table().0 + u64::from(table_block);
                 self.kinds.insert(block, Kind::InodeTable(first));
                 self.map_inodes(image, block, first);
             }
@@ -231,8 +231,8 @@ impl Specimen {
 
     fn map_inode(&mut self, image: &Image, number: u32, inode: &Inode) {
         let seed = self.layout.inode_seed(number, inode.generation);
-        if inode.file_acl != 0 {
-            self.kinds.insert(inode.file_acl, Kind::Attributes);
+        if inode.file_acl.is_some() {
+            self.kinds.insert(inode.file_acl.0, Kind::Attributes);
         }
         if !matches!(inode.kind(), Some(FileKind::Regular | FileKind::Directory)) {
             return;
@@ -241,12 +241,17 @@ impl Specimen {
         while let Some(node) = pending.pop() {
             let node = Node::parse(&node, Place::Inode(number)).expect("a sound tree");
             for index in node.indexes() {
-                self.kinds.insert(index.node, Kind::ExtentNode(seed));
-                pending.push(bytes(image, index.node).to_vec());
+                self.kinds.insert(index.node.0, Kind::ExtentNode(seed));
+                pending.push(bytes(image, index.node.0).to_vec());
             }
             for extent in node.extents() {
                 for step in 0..extent.length {
-                    self.map_content(image, (number, inode), extent.logical + step, extent.physical + u64::from(step));
+                    self.map_content(
+                        image,
+                        (number, inode),
+                        extent.logical + step,
+                        extent.physical.0 + u64::from(step),
+                    );
                 }
             }
         }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
 use onewrite_block::{Choices, Device, Executor, Lpn, Nanos, PAGE_SIZE, Page, RamDisk};
 use onewrite_fs::pages::{DirtyBytes, OwnerId, PAGE_BYTES, PagesOptions, Tracking, page_key};
-use onewrite_fs::{FsError, FsResult, Manner};
+use onewrite_fs::{BlockNo, FsError, FsResult, Manner};
 use tiny_log::TinyLog;
 
 const CACHE_PAGES: u64 = 32;
@@ -90,7 +90,7 @@ fn dirty_bytes_come_with_the_pages_that_are_written() {
         let file = tiny.make(1);
         tiny.write(&file, 0, &vec![1; 3 * PAGE_SIZE]).await?;
         tiny.pages.sync(&*tiny, &file).await?;
-        assert_eq!(tiny.sent.take(), [(1, 0, 0, vec![DirtyBytes::whole(); 3])]);
+        assert_eq!(tiny.sent.take(), [(1, 0, BlockNo(0), vec![DirtyBytes::whole(); 3])]);
         for offset in [100, 104, PAGE_BYTES + 500, 100 + 4] {
             tiny.write(&file, offset, b"four").await?;
         }
@@ -100,12 +100,12 @@ fn dirty_bytes_come_with_the_pages_that_are_written() {
             dirty.add(range);
             dirty
         };
-        assert_eq!(tiny.sent.take(), [(1, 0, 3, vec![bytes(100..108), bytes(500..504)])]);
+        assert_eq!(tiny.sent.take(), [(1, 0, BlockNo(3), vec![bytes(100..108), bytes(500..504)])]);
         tiny.write(&file, 0, b"dropped").await?;
         tiny.pages.discard(1, 0..1);
         tiny.write(&file, 50, b"kept").await?;
         tiny.pages.sync(&*tiny, &file).await?;
-        assert_eq!(tiny.sent.take(), [(1, 0, 5, vec![bytes(50..54)])]);
+        assert_eq!(tiny.sent.take(), [(1, 0, BlockNo(5), vec![bytes(50..54)])]);
         Ok(())
     });
 }
@@ -190,7 +190,7 @@ fn what_the_device_refused_stays_dirty_and_is_told_once() {
         tiny.pages.sync(&*tiny, &file).await?;
         let (_, _, block, dirty) = tiny.sent.take().remove(0);
         assert_eq!(dirty[0].ranges(), [20..26, 30..35]);
-        assert_eq!(block, 3, "the bad block is not used again: {block}");
+        assert_eq!(block, BlockNo(3), "the bad block is not used again: {block}");
         tiny.pages.drop_clean(None);
         assert_eq!(&tiny.read(&file, 10, 25, BUFFERED).await?[..16], b"first\0\0\0\0\0second");
         Ok(())

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use onewrite_block::{Device, DevicePort, Executor, Page};
 use onewrite_cache::{CacheShape, PageCache, PolicyKind};
+use onewrite_fs::BlockNo;
 use onewrite_fs::pages::{
     Backing, DirtyBytes, FilePages, Lookup, Outcome, PAGE_BYTES, PagedFile, Pages, PagesOptions, Run, Target,
 };
@@ -37,13 +38,13 @@ impl PagedFile for TinyFile {
 }
 
 /// What went to the log: file, first page, block of it, and the dirty bytes of each page if they are tracked.
-pub type Sent = (u64, u64, u64, Vec<DirtyBytes>);
+pub type Sent = (u64, u64, BlockNo, Vec<DirtyBytes>);
 
 pub struct TinyLog {
     pub pages: Pages,
     port: DevicePort,
     files: RefCell<BTreeMap<u64, Rc<TinyFile>>>,
-    map: RefCell<BTreeMap<(u64, u64), u64>>,
+    map: RefCell<BTreeMap<(u64, u64), BlockNo>>,
     head: Cell<u64>,
     pub sent: RefCell<Vec<Sent>>,
 }
@@ -63,7 +64,7 @@ impl Backing for TinyLog {
     async fn lookup(&self, file: &TinyFile, index: u64) -> FsResult<Lookup> {
         let map = self.map.borrow();
         let Some(&block) = map.get(&(file.number, index)) else { return Ok(Lookup::Nothing { count: 1 }) };
-        let follows = |count: &u64| map.get(&(file.number, index + count)) == Some(&(block + count));
+        let follows = |count: &u64| map.get(&(file.number, index + count)) == Some(&(block + *count));
         Ok(Lookup::At { block, count: 1 + (1..).take_while(follows).count() as u64 })
     }
 
@@ -72,8 +73,8 @@ impl Backing for TinyLog {
         Ok(Target::Room { count, found: () })
     }
 
-    fn assign(&self, _file: &TinyFile, run: Range<u64>, _found: &()) -> u64 {
-        self.head.replace(self.head.get() + run.end - run.start)
+    fn assign(&self, _file: &TinyFile, run: Range<u64>, _found: &()) -> BlockNo {
+        BlockNo(self.head.replace(self.head.get() + run.end - run.start))
     }
 
     fn finished(&self, file: &TinyFile, run: &Run<()>, outcome: Outcome) {
@@ -82,7 +83,7 @@ impl Backing for TinyLog {
         }
         self.sent.borrow_mut().push((file.number, run.pages.start, run.block, run.dirty.clone()));
         let mut map = self.map.borrow_mut();
-        for (index, block) in run.pages.clone().zip(run.block..) {
+        for (index, block) in run.pages.clone().zip(run.block.run(run.pages.end - run.pages.start).blocks()) {
             map.insert((file.number, index), block);
         }
     }

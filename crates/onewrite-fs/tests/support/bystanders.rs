@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use onewrite_fs::BlockNo;
 use onewrite_fs::FileKind;
 use onewrite_fs::api::Timestamp;
 use onewrite_fs::ext4::format::attribute::Attributes;
@@ -187,15 +188,14 @@ impl Reader<'_> {
         if matches!(kind, FileKind::Regular | FileKind::Directory | FileKind::Symlink) && !is_fast {
             self.map(&inode, &mut structure, &mut extents).ok_or_else(|| told(&"maps what is not there"))?;
         }
-        let blocks = |extent: &Extent| extent.physical..extent.physical + u64::from(extent.length);
-        let content: Vec<Bytes> = extents.iter().flat_map(blocks).map(range_of).collect();
+        let content: Vec<Bytes> = extents.iter().flat_map(|extent| extent.blocks().blocks()).map(range_of).collect();
         let mut attributes = BTreeMap::new();
         let mut keep = |list: Attributes<'_>| {
             list.flatten()
                 .for_each(|one| drop(attributes.insert((one.name_index, one.name.to_vec()), one.value.to_vec())));
         };
         keep(Attributes::in_inode(attribute_area(bytes, &inode), Place::Inode(self.number)));
-        if inode.file_acl != 0 {
+        if inode.file_acl.is_some() {
             let block = range_of(inode.file_acl);
             let list = self.image.get(block.clone()).ok_or_else(|| told(&"attributes beyond the image"))?;
             keep(Attributes::in_block(list, Place::Inode(self.number)).map_err(|error| told(&error))?);
@@ -263,8 +263,8 @@ impl Reader<'_> {
         nodes: &mut Vec<Bytes>,
         extents: &mut Vec<Extent>,
     ) -> Option<()> {
-        let block = u64::from(u32::from_le_bytes(pointer.try_into().ok()?));
-        if block == 0 {
+        let block = BlockNo(u32::from_le_bytes(pointer.try_into().ok()?).into());
+        if block.is_none() {
             return Some(());
         }
         if below == 0 {
@@ -296,7 +296,7 @@ impl Reader<'_> {
     }
 }
 
-fn range_of(block: u64) -> Bytes {
-    let start = (block as usize).saturating_mul(BLOCK);
+fn range_of(block: BlockNo) -> Bytes {
+    let start = (block.0 as usize).saturating_mul(BLOCK);
     start..start.saturating_add(BLOCK)
 }

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use onewrite_block::Page;
+use onewrite_fs::BlockNo;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::format::directory::{block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node};
@@ -38,8 +39,8 @@ impl Memory {
 }
 
 impl ReadBlocks for Memory {
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
-        let page = usize::try_from(block).ok().and_then(|block| self.pages.get(block));
+    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError> {
+        let page = usize::try_from(block.0).ok().and_then(|block| self.pages.get(block));
         page.cloned().ok_or_else(|| ReadError { reason: "beyond the end".into() })
     }
 }
@@ -55,8 +56,8 @@ pub fn check_memory(memory: &Memory) -> Report {
 }
 
 /// A pointer of a table of block numbers.
-fn pointer(table: &[u8], index: usize) -> u64 {
-    u32::from_le_bytes(table[index * 4..index * 4 + 4].try_into().expect("four bytes")).into()
+fn pointer(table: &[u8], index: usize) -> BlockNo {
+    BlockNo(u32::from_le_bytes(table[index * 4..index * 4 + 4].try_into().expect("four bytes")).into())
 }
 
 /// The image.
@@ -64,7 +65,7 @@ pub struct Patient {
     base: Vec<u8>,
     bytes: Vec<u8>,
     memory: Memory,
-    touched: BTreeSet<u64>,
+    touched: BTreeSet<BlockNo>,
     path: PathBuf,
     file: File,
     /// Its numbers.
@@ -89,23 +90,23 @@ impl Patient {
     pub fn write(&mut self) {
         self.write_to_memory();
         for &block in &self.touched {
-            let bytes = &self.bytes[block as usize * BLOCK..][..BLOCK];
-            self.file.write_all_at(bytes, block * BLOCK as u64).expect("write");
+            let bytes = &self.bytes[block.0 as usize * BLOCK..][..BLOCK];
+            self.file.write_all_at(bytes, block.0 * BLOCK as u64).expect("write");
         }
     }
 
     /// Brings the edits to where the checker looks, not to the file.
     pub fn write_to_memory(&mut self) {
         for &block in &self.touched {
-            let bytes = &self.bytes[block as usize * BLOCK..][..BLOCK];
-            self.memory.pages[block as usize] = Page::from_slice(bytes);
+            let bytes = &self.bytes[block.0 as usize * BLOCK..][..BLOCK];
+            self.memory.pages[block.0 as usize] = Page::from_slice(bytes);
         }
     }
 
     /// The first bytes that differ from the sound image: block, offset, before, now.
-    pub fn changes(&self) -> Vec<(u64, usize, u8, u8)> {
-        let differing = |&block: &u64| {
-            let start = block as usize * BLOCK;
+    pub fn changes(&self) -> Vec<(BlockNo, usize, u8, u8)> {
+        let differing = |&block: &BlockNo| {
+            let start = block.0 as usize * BLOCK;
             let pairs = self.base[start..start + BLOCK].iter().zip(&self.bytes[start..start + BLOCK]).enumerate();
             pairs.filter(|(_, (before, now))| before != now).map(move |(at, (before, now))| (block, at, *before, *now))
         };
@@ -128,7 +129,7 @@ impl Patient {
 
     fn restore(&mut self) {
         for &block in &self.touched {
-            let range = block as usize * BLOCK..(block as usize + 1) * BLOCK;
+            let range = block.0 as usize * BLOCK..(block.0 as usize + 1) * BLOCK;
             self.bytes[range.clone()].copy_from_slice(&self.base[range]);
         }
     }
@@ -233,13 +234,13 @@ impl Patient {
     }
 
     /// A block to read.
-    pub fn block(&self, number: u64) -> &[u8] {
-        &self.bytes[number as usize * BLOCK..][..BLOCK]
+    pub fn block(&self, number: BlockNo) -> &[u8] {
+        &self.bytes[number.0 as usize * BLOCK..][..BLOCK]
     }
 
     /// A block as it was before any damage: where things lie is asked there.
-    fn sound_block(&self, number: u64) -> &[u8] {
-        &self.base[number as usize * BLOCK..][..BLOCK]
+    fn sound_block(&self, number: BlockNo) -> &[u8] {
+        &self.base[number.0 as usize * BLOCK..][..BLOCK]
     }
 
     fn sound_descriptor(&self, group: u32) -> RawGroupDescriptor {
@@ -253,14 +254,14 @@ impl Patient {
     }
 
     /// A block to change.
-    pub fn block_mut(&mut self, number: u64) -> &mut [u8] {
+    pub fn block_mut(&mut self, number: BlockNo) -> &mut [u8] {
         self.touched.insert(number);
-        &mut self.bytes[number as usize * BLOCK..][..BLOCK]
+        &mut self.bytes[number.0 as usize * BLOCK..][..BLOCK]
     }
 
     /// Changes the superblock, its checksum too.
     pub fn superblock(&mut self, change: impl FnOnce(&mut RawSuperblock)) {
-        let bytes = &mut self.block_mut(0)[1024..2048];
+        let bytes = &mut self.block_mut(BlockNo::FIRST)[1024..2048];
         let raw = RawSuperblock::mut_from_bytes(bytes).expect("1024 bytes");
         change(raw);
         raw.checksum.set(raw.computed_checksum());
@@ -297,7 +298,7 @@ impl Patient {
         self.change_descriptor(group, |raw| raw.update_inode_bitmap_checksum(&bitmap, &layout));
     }
 
-    fn slot_position(&self, inode: u32) -> (u64, usize) {
+    fn slot_position(&self, inode: u32) -> (BlockNo, usize) {
         let position = self.layout.position_of_inode(inode);
         let table = self.sound_descriptor(position.group).inode_table();
         (table + u64::from(position.table_block), position.offset)
@@ -340,7 +341,7 @@ impl Patient {
     }
 
     /// The first block of a file's map: of its extents below their root, or of its pointers.
-    pub fn node_of(&self, inode: u32) -> u64 {
+    pub fn node_of(&self, inode: u32) -> BlockNo {
         let decoded = self.sound_inode(inode);
         if !decoded.has(flags::EXTENTS) {
             return pointer(&decoded.block, 12);
@@ -361,7 +362,7 @@ impl Patient {
     }
 
     /// Where a file's first block, or another of its first extents, lies.
-    pub fn place_of(&self, inode: u32, logical: u32) -> u64 {
+    pub fn place_of(&self, inode: u32, logical: u32) -> BlockNo {
         let decoded = self.sound_inode(inode);
         if !decoded.has(flags::EXTENTS) {
             let indirect = || pointer(self.sound_block(self.node_of(inode)), logical as usize - 12);
@@ -430,7 +431,7 @@ impl Patient {
     }
 
     /// The first free block of the image's last group.
-    pub fn free_block(&self) -> u64 {
+    pub fn free_block(&self) -> BlockNo {
         let group = self.layout.group_count - 1;
         let bitmap = self.block(self.descriptor(group).block_bitmap());
         let index = (0..self.layout.blocks_in_group(group)).find(|&bit| bitmap[bit as usize / 8] >> (bit % 8) & 1 == 0);

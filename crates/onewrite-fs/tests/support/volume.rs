@@ -16,7 +16,7 @@ pub fn new_disk(size_bytes: u64, journal_blocks: u32) -> RamDisk {
     (options.journal_blocks, options.unix_time, options.device_is_zeroed) = (Some(journal_blocks), 1_496_000_000, true);
     let mut disk = RamDisk::volatile(size_bytes / PAGE_SIZE as u64);
     for (block, page) in plan(&options).expect("plan") {
-        disk.put(Lpn(block), page);
+        disk.put(block.page(), page);
     }
     disk
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 
-use onewrite_block::{Choices, Executor, GIB, Lpn, PAGE_SIZE, RamDisk};
+use onewrite_block::{Choices, Executor, GIB, PAGE_SIZE, RamDisk};
 use onewrite_cache::PageRequest;
 use onewrite_fs::api::split_path;
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
@@ -109,7 +109,7 @@ fn disk() -> Result<RamDisk, LabError> {
     let mut options = MkfsOptions::new(VOLUME_BYTES, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let mut disk = RamDisk::new(VOLUME_BYTES / PAGE_SIZE as u64);
-    plan(&options)?.into_iter().for_each(|(block, page)| disk.put(Lpn(block), page));
+    plan(&options)?.into_iter().for_each(|(block, page)| disk.put(block.page(), page));
     Ok(disk)
 }
 

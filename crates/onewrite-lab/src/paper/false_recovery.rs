@@ -142,7 +142,7 @@ pub(super) fn formatted(disk_bytes: u64, log_bytes: u64) -> Result<Image, LabErr
     options.journal_blocks = Some((log_bytes / PAGE_SIZE as u64) as u32);
     options.device_is_zeroed = true;
     let mut image = Image::new(disk_bytes / PAGE_SIZE as u64);
-    plan(&options)?.into_iter().for_each(|(block, page)| image.set(Lpn(block), page));
+    plan(&options)?.into_iter().for_each(|(block, page)| image.set(block.page(), page));
     Ok(image)
 }
 

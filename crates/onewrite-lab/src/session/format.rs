@@ -6,6 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use onewrite_block::{Cause, Choices, DevicePort, Lpn, PAGE_SIZE, Page, Request};
+use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::mkfs::{self, MkfsOptions};
 
 use crate::error::LabError;
@@ -80,10 +81,10 @@ fn journal_blocks(bytes: u64) -> Result<u32, LabError> {
 }
 
 /// Writes blocks in ascending order; adjacent blocks go in one request.
-async fn write(port: &DevicePort, plan: Vec<(u64, Page)>) -> Result<(), LabError> {
+async fn write(port: &DevicePort, plan: Vec<(BlockNo, Page)>) -> Result<(), LabError> {
     let most = port.geometry().transfer_pages_max as usize;
     let mut run: Vec<Page> = Vec::new();
-    let mut start = 0;
+    let mut start = BlockNo::FIRST;
     for (block, page) in plan {
         if !run.is_empty() && (block != start + run.len() as u64 || run.len() == most) {
             send(port, start, std::mem::take(&mut run)).await?;
@@ -100,8 +101,8 @@ async fn write(port: &DevicePort, plan: Vec<(u64, Page)>) -> Result<(), LabError
     Ok(())
 }
 
-async fn send(port: &DevicePort, start: u64, pages: Vec<Page>) -> Result<(), LabError> {
-    let request = Request::write(Lpn(start), pages, Cause::Metadata);
+async fn send(port: &DevicePort, start: BlockNo, pages: Vec<Page>) -> Result<(), LabError> {
+    let request = Request::write(start.page(), pages, Cause::Metadata);
     port.request(request).await.map_err(onewrite_fs::FsError::from)?;
     Ok(())
 }

@@ -1,18 +1,18 @@
 //! Judge: replays the log of an image, checks all metadata, and repairs it if asked to.
 
-use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
+use onewrite_block::{Cause, DevicePort, Page, Request};
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::replay;
 use onewrite_fs::journal::Recovered;
 use onewrite_fs::repair::{Manner, RepairOptions, Repaired, repair};
-use onewrite_fs::{FsError, FsResult};
+use onewrite_fs::{BlockNo, FsError, FsResult};
 
 /// Reads blocks through a port.
 struct Reader<'a>(&'a DevicePort);
 
 impl ReadBlocks for Reader<'_> {
-    async fn read_block(&self, block: u64) -> Result<Page, ReadError> {
-        let read = self.0.submit(Request::read(Lpn(block), 1, Cause::Metadata)).await;
+    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError> {
+        let read = self.0.submit(Request::read(block.page(), 1, Cause::Metadata)).await;
         let failed = |reason: String| ReadError { reason };
         read.map_err(|error| failed(error.to_string()))?.pop().ok_or_else(|| failed("nothing came back".to_owned()))
     }
@@ -87,20 +87,20 @@ pub async fn mend(port: &DevicePort, manner: Manner) -> FsResult<Mended> {
     let unix_time = (port.runtime().civil_now().0 / 1_000_000_000) as u32;
     let mut repaired = repair(&Reader(port), &RepairOptions { manner, unix_time }).await;
     for (&target, &source) in &repaired.copies {
-        let page = port.request(Request::read(Lpn(source), 1, Cause::Metadata)).await?;
-        port.request(Request::write(Lpn(target), page, Cause::Metadata)).await?;
+        let page = port.request(Request::read(source.page(), 1, Cause::Metadata)).await?;
+        port.request(Request::write(target.page(), page, Cause::Metadata)).await?;
     }
-    let superblock = repaired.blocks.remove(&0);
+    let superblock = repaired.blocks.remove(&BlockNo::FIRST);
     for (&block, page) in &repaired.blocks {
-        port.request(Request::write(Lpn(block), vec![page.clone()], Cause::Metadata)).await?;
+        port.request(Request::write(block.page(), vec![page.clone()], Cause::Metadata)).await?;
     }
     if !repaired.blocks.is_empty() {
         port.request(Request::flush(Cause::Metadata)).await?;
     }
     if let Some(page) = superblock {
-        port.request(Request::write(Lpn(0), vec![page.clone()], Cause::Metadata)).await?;
+        port.request(Request::write(BlockNo::FIRST.page(), vec![page.clone()], Cause::Metadata)).await?;
         port.request(Request::flush(Cause::Metadata)).await?;
-        repaired.blocks.insert(0, page);
+        repaired.blocks.insert(BlockNo::FIRST, page);
     }
     Ok(Mended { recovered, prospect: prospect_of(&repaired), repaired })
 }

@@ -12,7 +12,7 @@ use crate::ext4::format::{Extent, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::SECTORS_PER_BLOCK;
 use crate::ext4::views::Directories;
-use crate::journal::{BlockRange, Handle};
+use crate::journal::Handle;
 
 impl Directories<'_> {
     /// Changes a block of entries that is in memory, and its checksum.
@@ -143,7 +143,7 @@ impl Directories<'_> {
         let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
         let extent = Extent { logical, physical: home, length: 1, unwritten: false };
         if let Err(error) = self.extents().insert_extent(handle, directory, extent).await {
-            self.allocator().free_blocks(handle, BlockRange { start: home, count: 1 }).await?;
+            self.allocator().free_blocks(handle, home.alone()).await?;
             return Err(error);
         }
         {

@@ -15,6 +15,7 @@ mod tree;
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use crate::api::{FsError, FsResult, Ino};
+use crate::block::BlockNo;
 use crate::ext4::balloc::ALLOCATION_CREDITS;
 use crate::ext4::format::directory::block;
 use crate::ext4::format::directory::htree::Index;
@@ -36,7 +37,7 @@ pub(in crate::ext4) const REMOVE_CREDITS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirectoryBlock {
     pub(super) logical: u32,
-    pub(super) home: u64,
+    pub(super) home: BlockNo,
 }
 
 /// An entry that was found.

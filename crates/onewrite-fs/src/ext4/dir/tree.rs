@@ -4,6 +4,7 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::{DirectoryBlock, Found, place};
 use crate::api::{FileKind, FsError, FsResult};
+use crate::block::BlockNo;
 use crate::ext4::format::directory::block::{self, record_length};
 use crate::ext4::format::directory::htree::{self, Index, IndexMut, LEVELS_MAX, Pair};
 use crate::ext4::format::directory::{Entries, HashVersion, NameHash};
@@ -308,7 +309,7 @@ type RawEntry<'a> = (&'a [u8], u32, Option<FileKind>);
 fn fill_leaf(bytes: &mut [u8], entries: &[RawEntry<'_>], layout: &Layout) {
     block::init(bytes, layout);
     for (name, inode, kind) in entries {
-        let put = block::insert(bytes, name, *inode, *kind, Place::Block(0));
+        let put = block::insert(bytes, name, *inode, *kind, Place::Block(BlockNo::FIRST));
         assert!(matches!(put, Ok(Some(_))), "entries of one block fit one block");
     }
 }

@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::layout::Layout;
+use crate::block::BlockNo;
 
 /// The number that marks a list.
 pub const ATTRIBUTE_MAGIC: u32 = 0xea02_0000;
@@ -355,7 +356,7 @@ pub fn header(block: &[u8], place: Place) -> Result<&RawAttributeHeader, FormatE
 }
 
 /// Stores the checksum of block `number` of attributes, if the file system has checksums.
-pub fn set_checksum(block: &mut [u8], number: u64, layout: &Layout) {
+pub fn set_checksum(block: &mut [u8], number: BlockNo, layout: &Layout) {
     if layout.features.metadata_csum() {
         let checksum = computed_checksum(block, number, layout);
         block[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
@@ -366,7 +367,7 @@ pub fn set_checksum(block: &mut [u8], number: u64, layout: &Layout) {
 ///
 /// # Errors
 /// If it disagrees, or the block is none of attributes.
-pub fn verify_checksum(block: &[u8], number: u64, layout: &Layout) -> Result<(), FormatError> {
+pub fn verify_checksum(block: &[u8], number: BlockNo, layout: &Layout) -> Result<(), FormatError> {
     let place = Place::Block(number);
     let found = header(block, place)?.checksum.get();
     match layout.features.metadata_csum() {
@@ -375,8 +376,8 @@ pub fn verify_checksum(block: &[u8], number: u64, layout: &Layout) -> Result<(),
     }
 }
 
-fn computed_checksum(block: &[u8], number: u64, layout: &Layout) -> u32 {
-    let register = crc32c(layout.checksum_seed, &number.to_le_bytes());
+fn computed_checksum(block: &[u8], number: BlockNo, layout: &Layout) -> u32 {
+    let register = crc32c(layout.checksum_seed, &number.0.to_le_bytes());
     let register = crc32c(crc32c(register, &block[..CHECKSUM.start]), &[0; 4]);
     crc32c(register, &block[CHECKSUM.end..])
 }

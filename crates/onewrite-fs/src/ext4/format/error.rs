@@ -7,6 +7,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::block::BlockNo;
+
 /// Where a structure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
@@ -17,7 +19,7 @@ pub enum Place {
     /// An inode, by number.
     Inode(u32),
     /// A block of the image.
-    Block(u64),
+    Block(BlockNo),
     /// A block of an inode's content, by its number within the file.
     FileBlock {
         /// The inode.

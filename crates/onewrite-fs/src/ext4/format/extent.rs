@@ -15,6 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::layout::Layout;
+use crate::block::{BlockNo, BlockRange};
 
 /// The number that marks a node.
 pub const EXTENT_MAGIC: u16 = 0xf30a;
@@ -72,7 +73,7 @@ pub struct Extent {
     /// First block of the file.
     pub logical: u32,
     /// Its place in the image.
-    pub physical: u64,
+    pub physical: BlockNo,
     /// Blocks: at most [`WRITTEN_LENGTH_MAX`] or [`UNWRITTEN_LENGTH_MAX`].
     pub length: u32,
     /// Allocated but never written: reads as zeros.
@@ -85,9 +86,14 @@ impl Extent {
         self.logical as u64 + self.length as u64
     }
 
+    /// The blocks of the image.
+    pub const fn blocks(&self) -> BlockRange {
+        self.physical.run(self.length as u64)
+    }
+
     /// Place of the file's block `logical`, which must lie in the extent.
-    pub const fn physical_of(&self, logical: u32) -> u64 {
-        self.physical + (logical - self.logical) as u64
+    pub fn physical_of(&self, logical: u32) -> BlockNo {
+        self.physical + u64::from(logical - self.logical)
     }
 }
 
@@ -97,7 +103,7 @@ pub struct Index {
     /// First block of the file that the child maps.
     pub logical: u32,
     /// Block of the child.
-    pub node: u64,
+    pub node: BlockNo,
 }
 
 impl From<RawExtent> for Extent {
@@ -106,7 +112,7 @@ impl From<RawExtent> for Extent {
         let unwritten = length > WRITTEN_LENGTH_MAX;
         Extent {
             logical: raw.block.get(),
-            physical: u64::from(raw.start_lo.get()) | u64::from(raw.start_hi.get()) << 32,
+            physical: BlockNo(u64::from(raw.start_lo.get()) | u64::from(raw.start_hi.get()) << 32),
             length: if unwritten { length - WRITTEN_LENGTH_MAX } else { length },
             unwritten,
         }
@@ -120,15 +126,15 @@ impl From<Extent> for RawExtent {
         RawExtent {
             block: U32::new(extent.logical),
             len: U16::new((extent.length + if extent.unwritten { WRITTEN_LENGTH_MAX } else { 0 }) as u16),
-            start_hi: U16::new((extent.physical >> 32) as u16),
-            start_lo: U32::new(extent.physical as u32),
+            start_hi: U16::new((extent.physical.0 >> 32) as u16),
+            start_lo: U32::new(extent.physical.0 as u32),
         }
     }
 }
 
 impl From<RawIndex> for Index {
     fn from(raw: RawIndex) -> Index {
-        let node = u64::from(raw.leaf_lo.get()) | u64::from(raw.leaf_hi.get()) << 32;
+        let node = BlockNo(u64::from(raw.leaf_lo.get()) | u64::from(raw.leaf_hi.get()) << 32);
         Index { logical: raw.block.get(), node }
     }
 }
@@ -137,8 +143,8 @@ impl From<Index> for RawIndex {
     fn from(index: Index) -> RawIndex {
         RawIndex {
             block: U32::new(index.logical),
-            leaf_lo: U32::new(index.node as u32),
-            leaf_hi: U16::new((index.node >> 32) as u16),
+            leaf_lo: U32::new(index.node.0 as u32),
+            leaf_hi: U16::new((index.node.0 >> 32) as u16),
             unused: U16::ZERO,
         }
     }
@@ -255,9 +261,9 @@ impl<'a> Node<'a> {
             if next > 1 << 32 {
                 return wrong("block", extent.logical.into(), "reaches beyond the last block a file can have");
             }
-            let end = extent.physical + u64::from(extent.length);
-            if !layout.contains_block(extent.physical) || extent.physical == 0 || end > layout.block_count {
-                return wrong("start", extent.physical, "reaches beyond the image");
+            let is_inside = extent.blocks().ends_by(layout.end());
+            if !layout.contains_block(extent.physical) || extent.physical.is_none() || !is_inside {
+                return wrong("start", extent.physical.0, "reaches beyond the image");
             }
         }
         Ok(())
@@ -270,8 +276,8 @@ impl<'a> Node<'a> {
                 return Err(entry_error(place, entry, "block", index.logical.into(), "is not in order"));
             }
             next = u64::from(index.logical) + 1;
-            if !layout.contains_block(index.node) || index.node == 0 {
-                return Err(entry_error(place, entry, "leaf", index.node, "lies beyond the image"));
+            if !layout.contains_block(index.node) || index.node.is_none() {
+                return Err(entry_error(place, entry, "leaf", index.node.0, "lies beyond the image"));
             }
         }
         Ok(())
@@ -387,7 +393,7 @@ impl<'a> NodeMut<'a> {
 
     /// Makes the tree one level deeper: moves all entries of this root into `child` (the block numbered
     /// `child_block`), which becomes the root's only child.
-    pub fn grow<'b>(&mut self, child_block: u64, child: &'b mut [u8]) -> NodeMut<'b> {
+    pub fn grow<'b>(&mut self, child_block: BlockNo, child: &'b mut [u8]) -> NodeMut<'b> {
         let depth = self.node().depth();
         let logical = match self.node().is_empty() {
             true => 0,

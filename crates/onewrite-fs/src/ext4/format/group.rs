@@ -14,6 +14,7 @@ use super::crc16::crc16;
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::RoCompat;
 use super::layout::Layout;
+use crate::block::{BlockNo, BlockRange};
 
 /// `flags`: inode bitmap and inode table were never written.
 pub const INODE_UNINIT: u16 = 1;
@@ -78,18 +79,33 @@ macro_rules! joined {
     };
 }
 
+macro_rules! block_number {
+    ($(#[$get_meta:meta])* $get:ident, $set:ident, $low:ident, $high:ident) => {
+        $(#[$get_meta])*
+        pub fn $get(&self) -> BlockNo {
+            BlockNo(u64::from(self.$low.get()) | u64::from(self.$high.get()) << 32)
+        }
+
+        #[doc = concat!("Sets what [`Self::", stringify!($get), "`] gives.")]
+        pub fn $set(&mut self, block: BlockNo) {
+            self.$low.set(block.0 as u32);
+            self.$high.set((block.0 >> 32) as u32);
+        }
+    };
+}
+
 impl RawGroupDescriptor {
-    joined! {
+    block_number! {
         /// Block of the block bitmap.
-        block_bitmap, set_block_bitmap, u64, u32, 32, block_bitmap_lo, block_bitmap_hi
+        block_bitmap, set_block_bitmap, block_bitmap_lo, block_bitmap_hi
     }
-    joined! {
+    block_number! {
         /// Block of the inode bitmap.
-        inode_bitmap, set_inode_bitmap, u64, u32, 32, inode_bitmap_lo, inode_bitmap_hi
+        inode_bitmap, set_inode_bitmap, inode_bitmap_lo, inode_bitmap_hi
     }
-    joined! {
+    block_number! {
         /// First block of the inode table.
-        inode_table, set_inode_table, u64, u32, 32, inode_table_lo, inode_table_hi
+        inode_table, set_inode_table, inode_table_lo, inode_table_hi
     }
     joined! {
         /// Free blocks in the group.
@@ -114,6 +130,12 @@ impl RawGroupDescriptor {
     joined! {
         /// Stored checksum of the inode bitmap.
         inode_bitmap_checksum, set_inode_bitmap_checksum, u32, u16, 16, inode_bitmap_csum_lo, inode_bitmap_csum_hi
+    }
+
+    /// The group's bitmap of blocks, bitmap of inodes and inode table.
+    pub fn metadata(&self, layout: &Layout) -> [BlockRange; 3] {
+        let table = self.inode_table().run(layout.inode_table_blocks().into());
+        [self.block_bitmap().alone(), self.inode_bitmap().alone(), table]
     }
 
     /// Reads the descriptor at the start of `bytes`.

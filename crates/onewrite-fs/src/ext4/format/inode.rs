@@ -14,6 +14,7 @@ use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::RoCompat;
 use super::layout::{BASE_INODE_SIZE, Layout};
 use crate::api::{FileKind, Timestamp};
+use crate::block::BlockNo;
 
 /// Bits of `flags`.
 pub mod flags {
@@ -203,7 +204,7 @@ pub struct Inode {
     /// Root of the extent tree, target of a short symbolic link, or device number.
     pub block: [u8; 60],
     /// Block of further attributes; 0 for none.
-    pub file_acl: u64,
+    pub file_acl: BlockNo,
     /// Bytes of fields behind the first 128.
     pub extra_isize: u16,
 }
@@ -227,7 +228,7 @@ impl Inode {
             generation: 0,
             version: 0,
             block: [0; 60],
-            file_acl: 0,
+            file_acl: BlockNo::FIRST,
             extra_isize: layout.new_extra_isize,
         }
     }
@@ -279,7 +280,7 @@ impl Inode {
             generation: raw.generation.get(),
             version: u64::from(raw.version.get()) | u64::from(wide(28, extra.version_hi)) << 32,
             block: raw.block,
-            file_acl: u64::from(raw.file_acl_lo.get()) | u64::from(raw.file_acl_high.get()) << 32,
+            file_acl: BlockNo(u64::from(raw.file_acl_lo.get()) | u64::from(raw.file_acl_high.get()) << 32),
             extra_isize: room,
         })
     }
@@ -337,8 +338,8 @@ impl Inode {
         raw.version.set(self.version as u32);
         raw.block = self.block;
         raw.generation.set(self.generation);
-        raw.file_acl_lo.set(self.file_acl as u32);
-        raw.file_acl_high.set((self.file_acl >> 32) as u16);
+        raw.file_acl_lo.set(self.file_acl.0 as u32);
+        raw.file_acl_high.set((self.file_acl.0 >> 32) as u16);
     }
 
     fn encode_extra(&self, extra: &mut RawInodeExtra) {

@@ -10,6 +10,7 @@ use super::directory::HashVersion;
 use super::error::{FormatError, Place};
 use super::features::{Compat, Features, Incompat, RoCompat};
 use super::superblock::{CHECKSUM_CRC32C, FLAG_UNSIGNED_HASH, RawSuperblock, SUPERBLOCK_OFFSET};
+use crate::block::BlockNo;
 
 /// Number of the root directory's inode.
 pub const ROOT_INODE: u32 = 2;
@@ -162,30 +163,35 @@ impl Layout {
         }
     }
 
+    /// The block behind the last of the image.
+    pub const fn end(&self) -> BlockNo {
+        BlockNo(self.block_count)
+    }
+
     /// Group of a block. The block must lie in the image, at or after `first_data_block`.
-    pub fn group_of_block(&self, block: u64) -> u32 {
-        ((block - u64::from(self.first_data_block)) / u64::from(self.blocks_per_group)) as u32
+    pub fn group_of_block(&self, block: BlockNo) -> u32 {
+        ((block.0 - u64::from(self.first_data_block)) / u64::from(self.blocks_per_group)) as u32
     }
 
     /// A block's number within its group: its bit in the block bitmap.
-    pub fn index_in_group(&self, block: u64) -> u32 {
-        ((block - u64::from(self.first_data_block)) % u64::from(self.blocks_per_group)) as u32
+    pub fn index_in_group(&self, block: BlockNo) -> u32 {
+        ((block.0 - u64::from(self.first_data_block)) % u64::from(self.blocks_per_group)) as u32
     }
 
     /// First block of `group`.
-    pub fn first_block_of_group(&self, group: u32) -> u64 {
-        u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group)
+    pub fn first_block_of_group(&self, group: u32) -> BlockNo {
+        BlockNo(u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group))
     }
 
     /// Blocks in `group`; fewer in the last.
     pub fn blocks_in_group(&self, group: u32) -> u32 {
-        let rest = self.block_count - self.first_block_of_group(group);
+        let rest = self.end() - self.first_block_of_group(group);
         rest.min(self.blocks_per_group.into()) as u32
     }
 
     /// Whether `block` may hold content: inside the image and not before its first block.
-    pub fn contains_block(&self, block: u64) -> bool {
-        block >= u64::from(self.first_data_block) && block < self.block_count
+    pub fn contains_block(&self, block: BlockNo) -> bool {
+        block.0 >= u64::from(self.first_data_block) && block < self.end()
     }
 
     /// Group of an inode. Its number must be at least 1 and at most `inode_count`.
@@ -224,12 +230,12 @@ impl Layout {
     }
 
     /// Block of the primary superblock.
-    pub fn superblock_block(&self) -> u64 {
-        SUPERBLOCK_OFFSET as u64 / u64::from(self.block_size)
+    pub fn superblock_block(&self) -> BlockNo {
+        BlockNo(SUPERBLOCK_OFFSET as u64 / u64::from(self.block_size))
     }
 
     /// Where the primary descriptor of `group` lies: block and byte in it.
-    pub fn position_of_descriptor(&self, group: u32) -> (u64, usize) {
+    pub fn position_of_descriptor(&self, group: u32) -> (BlockNo, usize) {
         let per_block = self.descriptors_per_block();
         let offset = (group % per_block) as usize * usize::from(self.descriptor_size);
         let table_block = group / per_block;
@@ -240,7 +246,7 @@ impl Layout {
     }
 
     /// Where copies of the descriptor of `group` lie, the primary one not among them.
-    pub fn backups_of_descriptor(&self, group: u32) -> Vec<(u64, usize)> {
+    pub fn backups_of_descriptor(&self, group: u32) -> Vec<(BlockNo, usize)> {
         let per_block = self.descriptors_per_block();
         let (primary, offset) = self.position_of_descriptor(group);
         let table_block = group / per_block;
@@ -257,8 +263,8 @@ impl Layout {
     }
 
     /// The block of descriptors that `group` keeps of its meta group: its first, or the one behind its superblock.
-    fn meta_descriptor_block(&self, group: u32) -> u64 {
-        let is_behind_boot_block = group == 0 && self.superblock_block() > u64::from(self.first_data_block);
+    fn meta_descriptor_block(&self, group: u32) -> BlockNo {
+        let is_behind_boot_block = group == 0 && self.superblock_block().0 > u64::from(self.first_data_block);
         let behind = u64::from(self.has_superblock(group)) + u64::from(is_behind_boot_block);
         self.first_block_of_group(group) + behind
     }

@@ -4,6 +4,7 @@
 //! change. It is done without waiting once all nodes are in memory, and so belongs to one transaction.
 
 use super::{Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, Place, Step, Tree, check_child, cut};
+use crate::block::BlockNo;
 
 /// Nodes of a map that one transaction shifts: with fewer than 22,000 extents behind the place a file has no more.
 const NODES_MAX: usize = 64;
@@ -43,12 +44,12 @@ impl Extents<'_> {
     ///
     /// # Errors
     /// [`FsError::Unsupported`] if there are more than one transaction shifts; damage; device errors.
-    pub(in crate::ext4) async fn nodes_behind(&self, node: &Node, from: u32) -> FsResult<Vec<u64>> {
+    pub(in crate::ext4) async fn nodes_behind(&self, node: &Node, from: u32) -> FsResult<Vec<BlockNo>> {
         let root = node.inode.borrow().block;
         let mut found = Vec::new();
         let mut pending = children(Tree::parse(&root, Place::Inode(node.number))?, from, 1 << 32);
         while let Some((index, depth, end)) = pending.pop() {
-            self.check_content("extent node", index.node, 1)?;
+            self.check_content("extent node", index.node.alone())?;
             let page = self.block(index.node, |bytes| self.verify_node(node, index.node, bytes)).await?;
             let tree = self.parse_child(&page, index.node, depth)?;
             check_child(tree, index, end)?;
@@ -69,7 +70,7 @@ impl Extents<'_> {
     pub(in crate::ext4) async fn split_extent(&self, handle: &mut Handle, node: &Node, logical: u32) -> FsResult<()> {
         loop {
             let path = self.path(node, logical).await?;
-            let leaf = *path.last().expect("a way has a leaf");
+            let leaf = *path.last().expect("a path has a leaf");
             let before = self.with_tree(node, leaf, |tree| leaf.position.checked_sub(1).map(|at| tree.extent(at)))?;
             let Some(whole) = before.filter(|it| it.logical < logical && u64::from(logical) < it.logical_end()) else {
                 return Ok(());
@@ -104,7 +105,7 @@ impl Extents<'_> {
 
     /// The block of the file behind its last extent.
     pub(in crate::ext4) async fn mapped_end(&self, node: &Node) -> FsResult<u64> {
-        Ok(self.last_extent_before(node, (0, 1 << 32)).await?.map_or(0, |extent| extent.logical_end()))
+        Ok(self.last_extent_in(node, 0..1 << 32).await?.map_or(0, |extent| extent.logical_end()))
     }
 }
 

@@ -3,6 +3,8 @@
 //! The range is first cut out of what lies around it, which may need blocks for the tree; then entries change where
 //! they are, which needs nothing. So a disk that is full leaves the map as it was.
 
+use std::ops::Range;
+
 use super::{Extent, Extents, FsResult, Handle, Node, join, wrong_tree};
 
 impl Extents<'_> {
@@ -14,15 +16,15 @@ impl Extents<'_> {
         &self,
         handle: &mut Handle,
         node: &Node,
-        (from, to): (u64, u64),
+        range: Range<u64>,
     ) -> FsResult<()> {
-        for border in [from, to] {
+        for border in [range.start, range.end] {
             if let Ok(border) = u32::try_from(border) {
                 self.split_extent(handle, node, border).await?;
             }
         }
-        let mut end = to;
-        while let Some(found) = self.last_extent_before(node, (from, end)).await? {
+        let mut end = range.end;
+        while let Some(found) = self.last_extent_in(node, range.start..end).await? {
             self.set_written(handle, node, found).await?;
             end = u64::from(found.logical);
         }
@@ -31,7 +33,7 @@ impl Extents<'_> {
 
     /// Changes one extent to a written one, and joins it to its neighbours in its node where they meet.
     async fn set_written(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
-        let leaf = *self.path(node, extent.logical).await?.last().expect("a way has a leaf");
+        let leaf = *self.path(node, extent.logical).await?.last().expect("a path has a leaf");
         let position = leaf.position.wrapping_sub(1);
         let (found, before, behind) = self.with_tree(node, leaf, |tree| {
             let at = |position: usize| (position < tree.len()).then(|| tree.extent(position));

@@ -7,6 +7,7 @@ use super::MkfsOptions;
 use super::geometry::Geometry;
 use super::placement::{LOST_AND_FOUND_BLOCKS, Placement};
 use crate::api::{FileKind, Timestamp};
+use crate::block::BlockNo;
 use crate::ext4::format::directory::block;
 use crate::ext4::format::extent::{self, Index, NodeMut};
 use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
@@ -17,7 +18,7 @@ use crate::ext4::format::{
 use crate::journal::format::JournalSuperblock;
 
 /// All blocks to write, in ascending order.
-pub(super) fn blocks(geometry: &Geometry, placement: &Placement, options: &MkfsOptions) -> Vec<(u64, Page)> {
+pub(super) fn blocks(geometry: &Geometry, placement: &Placement, options: &MkfsOptions) -> Vec<(BlockNo, Page)> {
     let mut writer = Writer { geometry, placement, options, blocks: Vec::new() };
     let descriptors = writer.bitmaps();
     writer.superblocks_and_descriptors(descriptors);
@@ -34,7 +35,7 @@ struct Writer<'a> {
     geometry: &'a Geometry,
     placement: &'a Placement,
     options: &'a MkfsOptions,
-    blocks: Vec<(u64, Page)>,
+    blocks: Vec<(BlockNo, Page)>,
 }
 
 impl Writer<'_> {
@@ -42,7 +43,7 @@ impl Writer<'_> {
         &self.geometry.layout
     }
 
-    fn put(&mut self, number: u64, page: Page) {
+    fn put(&mut self, number: BlockNo, page: Page) {
         self.blocks.push((number, page));
     }
 
@@ -68,7 +69,7 @@ impl Writer<'_> {
         let mut bitmap = [0; PAGE_SIZE];
         for run in self.placement.used_in(self.layout(), group) {
             let start = self.layout().index_in_group(run.start) as usize;
-            set_bits(&mut bitmap, start..start + run.length as usize);
+            set_bits(&mut bitmap, start..start + run.count as usize);
         }
         // What lies beyond the end counts as in use.
         set_bits(&mut bitmap, self.layout().blocks_in_group(group) as usize..8 * PAGE_SIZE);
@@ -93,7 +94,7 @@ impl Writer<'_> {
             let start = self.layout().first_block_of_group(group);
             let page = self.superblock(group);
             self.put(start, page);
-            self.blocks.extend((start + 1..).zip(table.iter().cloned()));
+            self.blocks.extend((start + 1).run(table.len() as u64).blocks().zip(table.iter().cloned()));
         }
     }
 
@@ -146,7 +147,7 @@ impl Writer<'_> {
         Page::new(bytes)
     }
 
-    fn directory_inode(&self, start: u64, blocks: u32, permissions: u16, links: u16) -> Inode {
+    fn directory_inode(&self, start: BlockNo, blocks: u32, permissions: u16, links: u16) -> Inode {
         let mut inode = self.new_inode(FileKind::Directory.mode_bits() | permissions, links, blocks);
         let extent = Extent { logical: 0, physical: start, length: blocks, unwritten: false };
         assert!(NodeMut::init(&mut inode.block, 0).insert_extent(0, extent), "an empty root has room");
@@ -207,11 +208,7 @@ impl Writer<'_> {
         }
         if !self.options.device_is_zeroed {
             // What an earlier log left could be taken for this one's.
-            let blocks = self
-                .placement
-                .journal
-                .iter()
-                .flat_map(|extent| extent.physical..extent.physical + u64::from(extent.length));
+            let blocks = self.placement.journal.iter().flat_map(|extent| extent.blocks().blocks());
             self.blocks.extend(blocks.skip(1).map(|block| (block, Page::ZEROS)));
         }
     }

@@ -207,5 +207,5 @@ fn drop_short_group(layout: &Layout) -> Option<u64> {
         false => 0,
     };
     let short = u64::from(layout.blocks_in_group(last)) < own + tables + SHORT_GROUP_FREE_MIN;
-    (short && last > 0).then(|| layout.first_block_of_group(last))
+    (short && last > 0).then(|| layout.first_block_of_group(last).0)
 }

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::format::FormatError;
 use super::format::features::{Compat, Features, Incompat, RoCompat};
+use crate::block::BlockNo;
 
 /// What a new file system is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +122,7 @@ pub enum MkfsError {
 ///
 /// # Errors
 /// The option that cannot be met, and what it must be.
-pub fn plan(options: &MkfsOptions) -> Result<Vec<(u64, Page)>, MkfsError> {
+pub fn plan(options: &MkfsOptions) -> Result<Vec<(BlockNo, Page)>, MkfsError> {
     let geometry = geometry::Geometry::of(options)?;
     let placement = placement::Placement::of(&geometry, options)?;
     Ok(blocks::blocks(&geometry, &placement, options))

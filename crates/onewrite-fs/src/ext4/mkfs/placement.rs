@@ -5,6 +5,7 @@
 //! middle of the device on, where seeks to it are shortest.
 
 use super::{MkfsError, MkfsOptions, geometry::Geometry};
+use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::extent::{ROOT_CAPACITY, WRITTEN_LENGTH_MAX};
 use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT, INODE_ZEROED};
 use crate::ext4::format::{Extent, FIRST_INODE, Layout, RawGroupDescriptor};
@@ -16,23 +17,16 @@ pub(super) const LOST_AND_FOUND_BLOCKS: u32 = 4;
 /// Extents that one block below the root holds.
 const LEAF_CAPACITY: usize = (PAGE_SIZE - 12) / 12;
 
-/// A run of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub start: u64,
-    pub length: u64,
-}
-
 /// The result: descriptors without checksums, and the places of content.
 pub(super) struct Placement {
     pub descriptors: Vec<RawGroupDescriptor>,
     /// Everything in use, by start, without overlap.
-    pub used: Vec<Run>,
-    pub root_block: u64,
-    pub lost_and_found: u64,
+    pub used: Vec<BlockRange>,
+    pub root_block: BlockNo,
+    pub lost_and_found: BlockNo,
     pub journal: Vec<Extent>,
     /// Block of the journal's extents, if they do not fit its inode.
-    pub journal_leaf: Option<u64>,
+    pub journal_leaf: Option<BlockNo>,
     pub free_blocks: u64,
 }
 
@@ -65,23 +59,23 @@ impl Placement {
     }
 
     /// The runs of `group`, cut at its ends.
-    pub fn used_in<'a>(&'a self, layout: &Layout, group: u32) -> impl Iterator<Item = Run> + use<'a> {
+    pub fn used_in<'a>(&'a self, layout: &Layout, group: u32) -> impl Iterator<Item = BlockRange> + use<'a> {
         let start = layout.first_block_of_group(group);
         let end = start + u64::from(layout.blocks_in_group(group));
-        let first = self.used.partition_point(|run| run.start + run.length <= start);
-        self.used[first..].iter().take_while(move |run| run.start < end).map(move |run| {
-            let (from, to) = (run.start.max(start), (run.start + run.length).min(end));
-            Run { start: from, length: to - from }
-        })
+        let first = self.used.partition_point(|run| run.end() <= start);
+        self.used[first..]
+            .iter()
+            .take_while(move |run| run.start < end)
+            .map(move |run| BlockRange::between(run.start.max(start), run.end().min(end)))
     }
 }
 
 /// Superblocks, descriptors, bitmaps and tables; their places go into the descriptors.
-fn fixed_runs(layout: &Layout, descriptors: &mut [RawGroupDescriptor]) -> Vec<Run> {
+fn fixed_runs(layout: &Layout, descriptors: &mut [RawGroupDescriptor]) -> Vec<BlockRange> {
     let mut runs = Vec::new();
     for (group, own) in (0..).zip(descriptors) {
         let start = layout.first_block_of_group(group);
-        push(&mut runs, Run { start, length: layout.base_blocks(group).into() });
+        push(&mut runs, start.run(layout.base_blocks(group).into()));
         let flex_first = group - group % layout.flex_group_size;
         let count = u64::from(layout.flex_group_size.min(layout.group_count - flex_first));
         let index = u64::from(group - flex_first);
@@ -91,87 +85,87 @@ fn fixed_runs(layout: &Layout, descriptors: &mut [RawGroupDescriptor]) -> Vec<Ru
         own.set_inode_bitmap(metadata + count + index);
         own.set_inode_table(metadata + 2 * count + index * tables);
         if index == 0 {
-            push(&mut runs, Run { start: metadata, length: count * (2 + tables) });
+            push(&mut runs, metadata.run(count * (2 + tables)));
         }
     }
     runs
 }
 
 /// Appends a run that begins at or after the end of the last, joining the two if they touch.
-fn push(runs: &mut Vec<Run>, run: Run) {
+fn push(runs: &mut Vec<BlockRange>, run: BlockRange) {
     match runs.last_mut() {
-        Some(last) if last.start + last.length == run.start => last.length += run.length,
-        _ if run.length == 0 => {}
+        Some(last) if last.end() == run.start => last.count += run.count,
+        _ if run.is_empty() => {}
         _ => runs.push(run),
     }
 }
 
-fn used_blocks(runs: &[Run]) -> u64 {
-    runs.iter().map(|run| run.length).sum()
+fn used_blocks(runs: &[BlockRange]) -> u64 {
+    runs.iter().map(|run| run.count).sum()
 }
 
 /// The free runs from `start` on.
-fn free_runs(layout: &Layout, used: &[Run], start: u64) -> Vec<Run> {
-    let first = used.partition_point(|run| run.start + run.length <= start);
+fn free_runs(layout: &Layout, used: &[BlockRange], start: BlockNo) -> Vec<BlockRange> {
+    let first = used.partition_point(|run| run.end() <= start);
     let mut free = Vec::new();
     let mut next = start;
     for run in &used[first..] {
         if run.start > next {
-            free.push(Run { start: next, length: run.start - next });
+            free.push(BlockRange::between(next, run.start));
         }
-        next = run.start + run.length;
+        next = run.end();
     }
-    if next < layout.block_count {
-        free.push(Run { start: next, length: layout.block_count - next });
+    if next < layout.end() {
+        free.push(BlockRange::between(next, layout.end()));
     }
     free
 }
 
 /// Takes the first `length` free blocks in one piece.
-fn take_run(layout: &Layout, used: &mut Vec<Run>, length: u64) -> Option<u64> {
-    let run = free_runs(layout, used, 0).into_iter().find(|run| run.length >= length)?;
-    take(used, Run { start: run.start, length });
+fn take_run(layout: &Layout, used: &mut Vec<BlockRange>, length: u64) -> Option<BlockNo> {
+    let run = free_runs(layout, used, BlockNo::FIRST).into_iter().find(|run| run.count >= length)?;
+    take(used, run.start.run(length));
     Some(run.start)
 }
 
-fn take(used: &mut Vec<Run>, taken: Run) {
+fn take(used: &mut Vec<BlockRange>, taken: BlockRange) {
     let at = used.partition_point(|run| run.start < taken.start);
     used.insert(at, taken);
 }
 
 /// Takes the journal's blocks, from the middle flex group on, or from the start where that is too little.
-fn take_journal(layout: &Layout, used: &mut Vec<Run>, blocks: u32) -> Option<Vec<Extent>> {
+fn take_journal(layout: &Layout, used: &mut Vec<BlockRange>, blocks: u32) -> Option<Vec<Extent>> {
     let middle = layout.group_count / 2;
     let middle = layout.first_block_of_group(middle - middle % layout.flex_group_size);
-    [middle, 0].into_iter().find_map(|start| take_extents(layout, used, start, blocks))
+    [middle, BlockNo::FIRST].into_iter().find_map(|start| take_extents(layout, used, start, blocks))
 }
 
-fn take_extents(layout: &Layout, used: &mut Vec<Run>, start: u64, blocks: u32) -> Option<Vec<Extent>> {
+fn take_extents(layout: &Layout, used: &mut Vec<BlockRange>, start: BlockNo, blocks: u32) -> Option<Vec<Extent>> {
     let mut extents = Vec::new();
     let mut logical = 0;
     for mut run in free_runs(layout, used, start) {
-        while run.length > 0 && logical < blocks {
-            let length = run.length.min(u64::from(WRITTEN_LENGTH_MAX.min(blocks - logical)));
+        while !run.is_empty() && logical < blocks {
+            let length = run.count.min(u64::from(WRITTEN_LENGTH_MAX.min(blocks - logical)));
             extents.push(Extent { logical, physical: run.start, length: length as u32, unwritten: false });
             logical += length as u32;
-            run = Run { start: run.start + length, length: run.length - length };
+            run = (run.start + length).run(run.count - length);
         }
     }
     if logical < blocks {
         return None;
     }
-    extents.iter().for_each(|extent| take(used, Run { start: extent.physical, length: extent.length.into() }));
+    extents.iter().for_each(|extent| take(used, extent.blocks()));
     Some(extents)
 }
 
 /// Counts and flags of all groups.
-fn describe(layout: &Layout, descriptors: &mut [RawGroupDescriptor], used: &[Run], options: &MkfsOptions) {
+fn describe(layout: &Layout, descriptors: &mut [RawGroupDescriptor], used: &[BlockRange], options: &MkfsOptions) {
     let mut taken = vec![0_u64; layout.group_count as usize];
     for run in used {
         let mut start = run.start;
-        while start < run.start + run.length {
+        while start < run.end() {
             let group = layout.group_of_block(start);
-            let end = (run.start + run.length).min(layout.first_block_of_group(group + 1));
+            let end = run.end().min(layout.first_block_of_group(group + 1));
             taken[group as usize] += end - start;
             start = end;
         }

@@ -62,7 +62,7 @@ impl ImageView {
         let mut all = Vec::new();
         self.collect(file, self.attributes_in_inode(file), &mut all)?;
         let home = file.inode.file_acl;
-        if home == 0 {
+        if home.is_none() {
             return Ok(all);
         }
         let in_block = async {

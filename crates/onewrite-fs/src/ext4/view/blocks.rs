@@ -10,6 +10,7 @@ use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 use rustc_hash::FxHashMap;
 
 use crate::api::{FsError, FsResult};
+use crate::block::{BlockNo, BlockRange};
 use crate::journal::LogView;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -57,21 +58,21 @@ impl Blocks {
         &self.port
     }
 
-    fn check(&self, first: u64, count: u64) -> FsResult<()> {
-        if first.checked_add(count).is_some_and(|end| end <= self.block_count) {
+    fn check(&self, run: BlockRange) -> FsResult<()> {
+        if run.ends_by(BlockNo(self.block_count)) {
             return Ok(());
         }
         let problem = format!("it lies beyond the {} blocks of the image", self.block_count);
-        Err(FsError::Damaged { place: format!("block {first}"), problem })
+        Err(FsError::Damaged { place: format!("block {}", run.start), problem })
     }
 
     /// The content of a metadata block.
-    pub(super) async fn block(&self, block: u64) -> FsResult<Vec<u8>> {
-        self.check(block, 1)?;
+    pub(super) async fn block(&self, block: BlockNo) -> FsResult<Vec<u8>> {
+        self.check(block.alone())?;
         if let Some(newer) = self.newer(block).await? {
             return Ok(newer);
         }
-        let start = block * self.block_size as u64;
+        let start = block.0 * self.block_size as u64;
         let mut bytes = Vec::with_capacity(self.block_size);
         while bytes.len() < self.block_size {
             let at = start + bytes.len() as u64;
@@ -83,7 +84,7 @@ impl Blocks {
         Ok(bytes)
     }
 
-    async fn newer(&self, block: u64) -> FsResult<Option<Vec<u8>>> {
+    async fn newer(&self, block: BlockNo) -> FsResult<Option<Vec<u8>>> {
         let Some(log) = &self.log else { return Ok(None) };
         let page = log.block(block).await?;
         Ok(page.map(|page| page.bytes()[..self.block_size].to_vec()))
@@ -99,11 +100,11 @@ impl Blocks {
         Ok(page)
     }
 
-    /// The content of `count` blocks from `first` on, past the cache.
-    pub(super) async fn run(&self, first: u64, count: u64) -> FsResult<Vec<u8>> {
-        self.check(first, count)?;
+    /// The content of a run of blocks, past the cache.
+    pub(super) async fn run(&self, run: BlockRange) -> FsResult<Vec<u8>> {
+        self.check(run)?;
         let size = self.block_size as u64;
-        let (start, end) = (first * size, (first + count) * size);
+        let (start, end) = (run.start.0 * size, run.end().0 * size);
         let mut bytes = Vec::with_capacity((end - start) as usize + 2 * PAGE_SIZE);
         let (mut page, last) = (start / PAGE, end.div_ceil(PAGE));
         while page < last {
@@ -114,11 +115,11 @@ impl Blocks {
         }
         bytes.truncate((end - start / PAGE * PAGE) as usize);
         bytes.drain(..(start % PAGE) as usize);
-        self.lay_log_over(first, &mut bytes).await?;
+        self.lay_log_over(run.start, &mut bytes).await?;
         Ok(bytes)
     }
 
-    async fn lay_log_over(&self, first: u64, bytes: &mut [u8]) -> FsResult<()> {
+    async fn lay_log_over(&self, first: BlockNo, bytes: &mut [u8]) -> FsResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let end = first + (bytes.len() / self.block_size) as u64;
         let mut from = first;

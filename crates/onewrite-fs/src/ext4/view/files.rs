@@ -5,6 +5,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 use super::ImageView;
 use super::map::Run;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino, SeekTarget};
+use crate::block::{BlockNo, BlockRange};
 use crate::content::Data;
 use crate::ext4::format::attribute::Attributes as StoredAttributes;
 use crate::ext4::format::features::{Incompat, RoCompat};
@@ -152,16 +153,16 @@ impl ImageView {
     async fn descriptor_at(
         &self,
         group: u32,
-        block: u64,
+        block: BlockNo,
         offset: usize,
     ) -> FsResult<(RawGroupDescriptor, FsResult<()>)> {
         let bytes = self.blocks.block(block).await?;
         let descriptor = RawGroupDescriptor::read(&bytes[offset..], group, &self.layout)?;
         let table = descriptor.inode_table();
-        let end = table.saturating_add(self.layout.inode_table_blocks().into());
+        let blocks = table.run(self.layout.inode_table_blocks().into());
         let sound = match descriptor.verify_checksum(group, &self.layout) {
             Err(error) => Err(error.into()),
-            Ok(()) if !self.layout.contains_block(table) || table == 0 || end > self.layout.block_count => {
+            Ok(()) if !self.layout.contains_block(table) || table.is_none() || !blocks.ends_by(self.layout.end()) => {
                 let problem = format!("its inode table at block {table} lies beyond the image");
                 Err(FsError::Damaged { place: format!("descriptor of group {group}"), problem })
             }
@@ -232,7 +233,7 @@ impl ImageView {
                 Run::Zeros { .. } => bytes.resize((run_end - start) as usize, 0),
                 Run::Data { block, .. } => {
                     let count = run_end.div_ceil(size) - logical;
-                    let read = self.read_run(file, logical, block..block + count).await?;
+                    let read = self.read_run(file, logical, block.run(count)).await?;
                     bytes.extend_from_slice(&read[(at - logical * size) as usize..(run_end - logical * size) as usize]);
                 }
             }
@@ -241,15 +242,15 @@ impl ImageView {
         Ok(bytes)
     }
 
-    async fn read_run(&self, file: &File, logical: u64, blocks: std::ops::Range<u64>) -> FsResult<Vec<u8>> {
-        let whole = self.blocks.run(blocks.start, blocks.end - blocks.start).await;
+    async fn read_run(&self, file: &File, logical: u64, blocks: BlockRange) -> FsResult<Vec<u8>> {
+        let whole = self.blocks.run(blocks).await;
         if whole.is_ok() || !self.options.is_rescue {
             return whole;
         }
         let mut bytes = Vec::new();
-        for (logical, block) in (logical..).zip(blocks) {
+        for (logical, block) in (logical..).zip(blocks.blocks()) {
             let at = logical * self.block_size();
-            match self.blocks.run(block, 1).await {
+            match self.blocks.run(block.alone()).await {
                 Err(error) if self.is_lost(&error, || part(file, at, at + self.block_size())) => {
                     bytes.resize(bytes.len() + self.blocks.block_size(), 0);
                 }

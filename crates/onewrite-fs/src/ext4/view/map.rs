@@ -7,6 +7,7 @@
 use super::ImageView;
 use super::files::File;
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 use crate::ext4::format::Place;
 use crate::ext4::format::extent::{self, Node};
 use crate::ext4::format::inode::flags;
@@ -20,7 +21,7 @@ const EXTENT_BLOCKS_MAX: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
     /// So many blocks of content, one behind the other.
-    Data { block: u64, count: u64 },
+    Data { block: BlockNo, count: u64 },
     /// So many blocks that read as zeros: a hole, or allocated and never written.
     Zeros { count: u64 },
 }
@@ -126,7 +127,7 @@ impl ImageView {
             if table == 0 {
                 return Ok(Run::Zeros { count: span - rest });
             }
-            let bytes = self.blocks.block(table.into()).await?;
+            let bytes = self.blocks.block(BlockNo(table.into())).await?;
             span /= per_table;
             let index = (rest / span) as usize;
             rest %= span;
@@ -155,5 +156,5 @@ fn run_in(table: &[u8], index: usize) -> Run {
         u64::from(word(table, *next)) == expected
     };
     let count = 1 + (1..).zip(index + 1..table.len() / 4).take_while(follows).count() as u64;
-    if block == 0 { Run::Zeros { count } } else { Run::Data { block, count } }
+    if block == 0 { Run::Zeros { count } } else { Run::Data { block: BlockNo(block), count } }
 }

@@ -7,12 +7,13 @@ use super::files::File;
 use super::map::Run;
 use super::{ImageView, ViewOptions};
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 use crate::ext4::format::features::{Compat, Incompat};
 use crate::ext4::format::superblock::SUPERBLOCK_MAGIC;
 use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::ext4::lost::expect_file_system;
 use crate::journal::format::JournalSuperblock;
-use crate::journal::{BlockRange, LogMap, LogView};
+use crate::journal::{LogMap, LogView};
 
 /// Bytes of the log's copies held in memory, at most; the others are read again when they are asked for.
 const LOG_BYTES_MAX: usize = 64 << 20;
@@ -148,10 +149,10 @@ impl ImageView {
                 return Err(log_damage("has holes"));
             };
             let count = count.min(blocks - logical);
-            if block.saturating_add(count) > self.layout.block_count || ranges.len() as u64 > self.layout.block_count {
+            if !block.run(count).ends_by(self.layout.end()) || ranges.len() as u64 > self.layout.block_count {
                 return Err(log_damage("reaches beyond the image"));
             }
-            ranges.push(BlockRange { start: block, count });
+            ranges.push(block.run(count));
             logical += count;
         }
         Ok(LogMap::new(ranges))
@@ -160,7 +161,7 @@ impl ImageView {
     /// The log may hold a newer superblock.
     async fn decode_again(&mut self) -> FsResult<()> {
         let size = self.blocks.block_size();
-        let block = self.blocks.block((SUPERBLOCK_OFFSET / size) as u64).await?;
+        let block = self.blocks.block(BlockNo((SUPERBLOCK_OFFSET / size) as u64)).await?;
         let found = decode(&block[SUPERBLOCK_OFFSET % size..], Place::Superblock, !self.options.is_rescue)?;
         if found.1.block_size != self.layout.block_size || found.1.block_count > self.layout.block_count {
             let problem = "the log makes the image larger than it was, or its blocks others".into();
@@ -175,7 +176,7 @@ impl ImageView {
         if !self.layout.features.incompat.contains(Incompat::MMP) {
             return;
         }
-        let Ok(block) = self.blocks.block(self.superblock.mmp_block.get()).await else { return };
+        let Ok(block) = self.blocks.block(BlockNo(self.superblock.mmp_block.get())).await else { return };
         let word = |at: usize| u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
         if word(0) == MMP_MAGIC && word(4) != MMP_CLEAN {
             let node = String::from_utf8_lossy(&block[16..80]).trim_end_matches('\0').escape_debug().to_string();
@@ -216,7 +217,7 @@ async fn backup(port: &DevicePort) -> Option<Found> {
             if byte / PAGE_SIZE as u64 >= pages {
                 break;
             }
-            if let Ok(found) = superblock_at(port, byte, Place::Block(group), true).await {
+            if let Ok(found) = superblock_at(port, byte, Place::Block(BlockNo(group)), true).await {
                 return Some(found);
             }
         }
@@ -227,7 +228,7 @@ async fn backup(port: &DevicePort) -> Option<Found> {
         let candidates =
             bytes.chunks(SUPERBLOCK_OFFSET).filter(|part| part[0x38..0x3a] == SUPERBLOCK_MAGIC.to_le_bytes());
         for candidate in candidates {
-            if let Ok(found) = decode(candidate, Place::Block(page), true) {
+            if let Ok(found) = decode(candidate, Place::Block(BlockNo(page)), true) {
                 return Some(found);
             }
         }

@@ -20,6 +20,7 @@
 use onewrite_block::{PAGE_SIZE, Page, crc32c};
 
 use super::{HEADER_SIZE, Kind, Style, UUID_SIZE, be32, put32};
+use crate::block::BlockNo;
 
 /// Blocks of a chunk: 128 KiB, twice the window of LZ4, and small enough that the chunks of a usual transaction occupy
 /// several cores.
@@ -73,9 +74,9 @@ pub struct Frame {
     /// Time of the commit, in nanoseconds since 1970.
     pub civil_ns: u64,
     /// Where its blocks belong, in the order of the chunks.
-    pub homes: Vec<u64>,
+    pub homes: Vec<BlockNo>,
     /// Blocks whose earlier copies must not be replayed.
-    pub revokes: Vec<u64>,
+    pub revokes: Vec<BlockNo>,
     /// Its chunks.
     pub chunks: Vec<Chunk>,
 }
@@ -135,7 +136,7 @@ impl Frame {
         for (bytes, is_raw) in packed {
             head.extend_from_slice(&(bytes | if *is_raw { NOT_COMPRESSED } else { 0 }).to_be_bytes());
         }
-        self.homes.iter().chain(&self.revokes).for_each(|block| head.extend_from_slice(&block.to_be_bytes()));
+        self.homes.iter().chain(&self.revokes).for_each(|block| head.extend_from_slice(&block.0.to_be_bytes()));
         let frame_bytes = (head.len() + stored) as u64;
         put64(&mut head, 64, frame_bytes);
         let sum = crc32c(chunks_sum, &head);
@@ -151,7 +152,7 @@ impl Frame {
         let sum = sum_of(pages, extent.head_bytes, extent.frame_bytes);
         (crc32c(sum, &head) == stored_sum).then_some(())?;
         let numbers = HEAD_SIZE + 4 * extent.chunks;
-        let mut blocks = head[numbers..].chunks_exact(8).map(|bytes| be64(bytes, 0));
+        let mut blocks = head[numbers..].chunks_exact(8).map(|bytes| BlockNo(be64(bytes, 0)));
         let homes = blocks.by_ref().take(extent.blocks).collect();
         let frame = Frame {
             sequence: be32(&head, 8),
@@ -260,8 +261,8 @@ mod tests {
         let frame = Frame {
             sequence: 9,
             civil_ns: 3_000_000_004,
-            homes: (0..count as u64).map(|index| index << 33 | 1).collect(),
-            revokes: (0..revokes as u64).collect(),
+            homes: (0..count as u64).map(|index| BlockNo(index << 33 | 1)).collect(),
+            revokes: (0..revokes as u64).map(BlockNo).collect(),
             chunks: Vec::new(),
         };
         let sizes: Vec<_> = packed.iter().map(|chunk| (chunk.bytes.len() as u32, chunk.is_raw)).collect();

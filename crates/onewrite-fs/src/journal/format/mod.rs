@@ -26,6 +26,8 @@ mod superblock;
 
 use onewrite_block::{PAGE_SIZE, Page, PageBytes, crc32_be, crc32c};
 
+use crate::block::BlockNo;
+
 pub use superblock::JournalSuperblock;
 
 /// First four bytes of every log block that is not a copy of a block.
@@ -177,7 +179,7 @@ fn put_header(bytes: &mut [u8], kind: Kind, sequence: u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// Where the block belongs.
-    pub home_block: u64,
+    pub home_block: BlockNo,
     /// Its first four bytes were the magic number and are zeros in the log.
     pub is_escaped: bool,
     /// Checksum of the block as it lies in the log; zero where the log carries none.
@@ -285,8 +287,8 @@ impl Style {
         let escaped = if tag.is_escaped { TAG_ESCAPED } else { 0 };
         let last = if is_last { TAG_LAST } else { 0 };
         let flags = same_uuid | escaped | last;
-        let high = (tag.home_block >> 32) as u32;
-        put32(bytes, 0, tag.home_block as u32);
+        let high = (tag.home_block.0 >> 32) as u32;
+        put32(bytes, 0, tag.home_block.0 as u32);
         if self.checksums == Checksums::V3 {
             put32(bytes, 4, flags);
             put32(bytes, 8, high);
@@ -321,7 +323,7 @@ impl Style {
         };
         let high = if self.is_64bit || self.checksums == Checksums::V3 { be32(bytes, 8) } else { 0 };
         let high = if self.is_64bit { high } else { 0 };
-        let home_block = u64::from(high) << 32 | u64::from(be32(bytes, 0));
+        let home_block = BlockNo(u64::from(high) << 32 | u64::from(be32(bytes, 0)));
         (Tag { home_block, is_escaped: flags & TAG_ESCAPED != 0, checksum }, flags)
     }
 
@@ -346,12 +348,12 @@ impl Style {
     ///
     /// # Panics
     /// If there are more than [`Style::revokes_max`].
-    pub fn revoke(&self, sequence: u32, blocks: &[u64]) -> PageBytes {
+    pub fn revoke(&self, sequence: u32, blocks: &[BlockNo]) -> PageBytes {
         assert!(blocks.len() <= self.revokes_max(), "{} revokes", blocks.len());
         let mut bytes = new_block(Kind::Revoke, sequence);
         let size = self.number_size();
         for (block, place) in blocks.iter().zip(bytes[HEADER_SIZE + 4..].chunks_mut(size)) {
-            place.copy_from_slice(&block.to_be_bytes()[8 - size..]);
+            place.copy_from_slice(&block.0.to_be_bytes()[8 - size..]);
         }
         put32(&mut bytes, HEADER_SIZE, (HEADER_SIZE + 4 + blocks.len() * size) as u32);
         self.put_tail(&mut bytes);
@@ -359,13 +361,13 @@ impl Style {
     }
 
     /// The blocks that a revoke block names.
-    pub fn revoked(&self, bytes: &PageBytes) -> Vec<u64> {
+    pub fn revoked(&self, bytes: &PageBytes) -> Vec<BlockNo> {
         let used = (be32(bytes, HEADER_SIZE) as usize).min(self.end());
         let numbers = bytes.get(HEADER_SIZE + 4..used).unwrap_or_default();
         let size = self.number_size();
         numbers
             .chunks_exact(size)
-            .map(|chunk| chunk.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+            .map(|chunk| BlockNo(chunk.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))))
             .collect()
     }
 
@@ -445,7 +447,7 @@ mod tests {
     #[test]
     fn tags_come_back_in_every_style() {
         for style in styles() {
-            let block = |index: u64| if style.is_64bit { index << 33 | 5 } else { index + 5 };
+            let block = |index: u64| BlockNo(if style.is_64bit { index << 33 | 5 } else { index + 5 });
             let sum = |index: u64| if style.has_tail() { index as u32 } else { 0 };
             let tags: Vec<Tag> = (0..style.tags_max() as u64)
                 .map(|index| Tag { home_block: block(index), is_escaped: index % 3 == 0, checksum: sum(index) })
@@ -460,7 +462,7 @@ mod tests {
     #[test]
     fn revokes_come_back_in_every_style() {
         for style in styles() {
-            let blocks: Vec<u64> = (0..style.revokes_max() as u64).map(|index| index * 3).collect();
+            let blocks: Vec<BlockNo> = (0..style.revokes_max() as u64).map(|index| BlockNo(index * 3)).collect();
             let bytes = style.revoke(7, &blocks);
             assert!(style.tail_holds(&bytes));
             assert_eq!(style.revoked(&bytes), blocks);
@@ -470,7 +472,7 @@ mod tests {
     #[test]
     fn a_changed_bit_breaks_the_checksum() {
         for style in styles().filter(Style::has_tail) {
-            let mut bytes = style.descriptor(1, &[Tag { home_block: 9, is_escaped: false, checksum: 1 }]);
+            let mut bytes = style.descriptor(1, &[Tag { home_block: BlockNo(9), is_escaped: false, checksum: 1 }]);
             bytes[style.block_size / 2] ^= 1;
             assert!(!style.tail_holds(&bytes));
             let mut commit = style.commit(1, 5, 0);

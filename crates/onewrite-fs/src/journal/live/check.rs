@@ -5,6 +5,8 @@ use rustc_hash::FxHashMap;
 use super::super::ring::LogBlock;
 use super::super::transaction::TransactionId;
 use super::Live;
+#[cfg(test)]
+use crate::block::BlockNo;
 
 impl Live {
     /// Verifies the invariants; `committing` is the transaction that may lie at the head already.
@@ -109,13 +111,13 @@ impl Live {
 #[cfg(test)]
 impl Live {
     /// Breaks invariant 2: forgets an entry.
-    pub(in crate::journal) fn lose_entry(&mut self, block: u64) {
+    pub(in crate::journal) fn lose_entry(&mut self, block: BlockNo) {
         let entry = self.entries.remove(&block).expect("an entry");
         self.in_memory -= usize::from(entry.page.is_some());
     }
 
     /// Breaks invariant 2: gives an entry to the transaction before its own.
-    pub(in crate::journal) fn age_entry(&mut self, block: u64) {
+    pub(in crate::journal) fn age_entry(&mut self, block: BlockNo) {
         let entry = self.entries.get_mut(&block).expect("an entry");
         entry.tid = entry.tid.previous();
     }

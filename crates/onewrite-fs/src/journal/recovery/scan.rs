@@ -18,13 +18,14 @@ use super::super::stored::StoredLog;
 use super::reader::Reader;
 use super::{Blocks, Copy, Frames, Recovered, damage};
 use crate::api::FsResult;
+use crate::block::BlockNo;
 
 /// A transaction that is being read; nothing of it counts before it is whole.
 #[derive(Default)]
 struct Pending {
-    copies: Vec<(u64, Copy)>,
-    revokes: Vec<u64>,
-    damaged: Option<u64>,
+    copies: Vec<(BlockNo, Copy)>,
+    revokes: Vec<BlockNo>,
+    damaged: Option<BlockNo>,
 }
 
 pub(super) struct Scan<'a> {
@@ -33,8 +34,8 @@ pub(super) struct Scan<'a> {
     style: Style,
     is_streams: bool,
     pub(super) sequence: u32,
-    copies: FxHashMap<u64, (u32, Copy)>,
-    revoked: FxHashMap<u64, u32>,
+    copies: FxHashMap<BlockNo, (u32, Copy)>,
+    revoked: FxHashMap<BlockNo, u32>,
     frames: Frames,
     kept_bytes: usize,
     kept_bytes_max: usize,
@@ -241,10 +242,10 @@ impl<'a> Scan<'a> {
     pub(super) fn newest(&mut self) -> (Blocks, Frames) {
         let copies = std::mem::take(&mut self.copies);
         let revoked = &self.revoked;
-        let is_live = |block: u64, tid: u32| revoked.get(&block).is_none_or(|&revoke| is_after(tid, revoke));
+        let is_live = |block: BlockNo, tid: u32| revoked.get(&block).is_none_or(|&revoke| is_after(tid, revoke));
         let all = copies.len();
         let live = copies.into_iter().filter(|(block, (tid, _))| is_live(*block, *tid));
-        let newest: BTreeMap<u64, Copy> = live.map(|(block, (_, copy))| (block, copy)).collect();
+        let newest: BTreeMap<BlockNo, Copy> = live.map(|(block, (_, copy))| (block, copy)).collect();
         self.done.revoked_blocks = (all - newest.len()) as u64;
         (newest.into_iter().collect(), std::mem::take(&mut self.frames))
     }

@@ -10,6 +10,7 @@ use super::super::stored::StoredLog;
 use super::scan::Scan;
 use super::{Copy, Frames, Recovered, contents, damage};
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 
 /// The newest copy of each block of a log that waits for replay.
 ///
@@ -19,12 +20,12 @@ pub struct LogView {
     port: DevicePort,
     map: LogMap,
     superblock: JournalSuperblock,
-    copies: BTreeMap<u64, Copy>,
+    copies: BTreeMap<BlockNo, Copy>,
     frames: Frames,
     done: Recovered,
 }
 
-const _: () = assert!(size_of::<(u64, Copy)>() == 56, "LogView says what a block costs");
+const _: () = assert!(size_of::<(BlockNo, Copy)>() == 56, "LogView says what a block costs");
 
 impl LogView {
     /// Reads the log that `superblock` describes; blocks, at home too, have the log's size.
@@ -50,7 +51,7 @@ impl LogView {
             (newest, frames, scan.done)
         };
         let blocks = port.geometry().pages.saturating_mul((PAGE_SIZE / superblock.block_size as usize) as u64);
-        if let Some((block, _)) = newest.iter().find(|(block, _)| *block >= blocks || map.contains(*block)) {
+        if let Some((block, _)) = newest.iter().find(|(block, _)| block.0 >= blocks || map.contains(*block)) {
             return Err(damage(format!("journal, tag for block {block}"), "it lies outside the device or in the log"));
         }
         done.nanoseconds = (port.runtime().now() - begin).0;
@@ -68,7 +69,7 @@ impl LogView {
     }
 
     /// The first block from `block` on of which the log has a newer copy.
-    pub fn next(&self, block: u64) -> Option<u64> {
+    pub fn next(&self, block: BlockNo) -> Option<BlockNo> {
         self.copies.range(block..).next().map(|(home, _)| *home)
     }
 
@@ -76,7 +77,7 @@ impl LogView {
     ///
     /// # Errors
     /// Device errors, and a chunk that does not decompress.
-    pub async fn block(&self, block: u64) -> FsResult<Option<Page>> {
+    pub async fn block(&self, block: BlockNo) -> FsResult<Option<Page>> {
         let Some(copy) = self.copies.get(&block) else { return Ok(None) };
         let log = StoredLog::to_recover(&self.port, &self.map, &self.superblock);
         let found = contents(&log, &[(block, copy.clone())], &self.frames).await?;
