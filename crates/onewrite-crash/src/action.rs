@@ -1,9 +1,9 @@
-//! Action: one operation of a workload, and the text form in which a failure is handed on.
+//! Action: one operation of a workload, and its text form, which identifies the workload of a failure.
 //!
-//! A workload is plain data, so that a minimiser can leave parts out and a command line can carry it. Its text is what
-//! one would write down: `create /a; write /a 0 100 7; fsync /a | mkdir /b`: actions of a task are separated by `;`,
-//! tasks by `|`. What is done before the first crash state comes first, ended by `>>`: the setup, and, if there are two
-//! such parts, the warm-up.
+//! A workload is plain data: a minimiser can leave parts out, and a command line can carry it. Example: `create /a;
+//! write /a 0 100 7; fsync /a | mkdir /b`. `;` separates the actions of a task, `|` separates tasks. `>>` ends a part
+//! that runs before the first crash state. The first such part is the setup; the second, if there is one, is the
+//! warm-up.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use onewrite_fs::{Allocation, Content};
 
 use crate::error::CrashError;
 
-/// What a write of this seed and length puts into a file; how far it compresses depends on the seed, too.
+/// The content that a write of this seed and length puts into a file. The seed also decides how far it compresses.
 pub(crate) const fn content(seed: u64, length: u64) -> Content<'static> {
     Content::Pattern { seed, compressible_percent: (seed % 4) as u8 * 30, length }
 }
@@ -33,12 +33,12 @@ pub enum Action {
         length: u64,
         /// Selects the content.
         seed: u64,
-        /// Past the page cache, where the mode allows it; then offset and length are multiples of 4 KiB.
+        /// Bypasses the page cache, where the mode allows it; offset and length are then multiples of 4 KiB.
         direct: bool,
     },
-    /// Reads a file from its beginning to its end, and so brings it into the page cache.
+    /// Reads a whole file into the page cache.
     Read(String),
-    /// The same past the page cache, where the mode allows it.
+    /// Reads a whole file past the page cache, where the mode allows it.
     ReadDirect(String),
     /// Writes `length` bytes of the pattern of `seed` at the end.
     Append {
@@ -49,15 +49,14 @@ pub enum Action {
         /// Selects the content.
         seed: u64,
     },
-    /// Cuts or extends a file.
+    /// Shortens or extends a file.
     Truncate {
         /// The file.
         file: String,
-        /// Bytes afterwards.
+        /// The new size, in bytes.
         size: u64,
     },
-    /// Changes the blocks of a range: `punch` makes it a hole, `zero` makes it zeros that have blocks, `extend` gives
-    /// it blocks, `collapse` takes it out, `insert` puts a hole in.
+    /// Changes the blocks of a range; [`Blocks`] lists the ways.
     Allocate {
         /// The file.
         file: String,
@@ -75,7 +74,7 @@ pub enum Action {
         /// What changes.
         change: AttributeChange,
     },
-    /// Sets an extended attribute, which may be there already.
+    /// Sets an extended attribute, new or existing.
     SetExtended {
         /// The file.
         file: String,
@@ -107,7 +106,8 @@ pub enum Action {
     Link(String, String),
     /// Makes a symbolic link; the content comes first.
     Symlink(String, String),
-    /// Opens a file as a descriptor of the task; it lives on without a name until it is closed.
+    /// Opens a file as a descriptor of the task. The file exists until the descriptor is closed, even if it loses its
+    /// name.
     Open(String, u32),
     /// Closes a descriptor.
     Close(u32),
@@ -117,7 +117,7 @@ pub enum Action {
     Fdatasync(String),
     /// Makes everything durable.
     Sync,
-    /// Waits for so many milliseconds of virtual time: commits and checkpoints by age happen.
+    /// Waits for this many milliseconds of virtual time; commits and checkpoints that are due by age happen.
     Pause(u64),
 }
 
@@ -145,15 +145,15 @@ pub(crate) fn extended_value(seed: u64, length: u64) -> Vec<u8> {
 /// What an [`Action::Allocate`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Blocks {
-    /// The range becomes a hole; a range that covers the file's last byte covers the page that it lies in.
+    /// The range becomes a hole. If it covers the file's last byte, the rest of that page becomes a hole too.
     Punch,
-    /// The range becomes zeros and keeps or gets blocks; the file grows if it ends before.
+    /// The range becomes zeros and keeps or gets blocks. The file grows to the end of the range if it is shorter.
     Zero,
-    /// The range gets blocks where it has none; the file grows if it ends before.
+    /// The range gets blocks where it has none. The file grows to the end of the range if it is shorter.
     Extend,
-    /// Whole pages are taken out before the end of the file: what lies behind moves there.
+    /// Removes whole pages before the end of the file; the content behind them moves to lower offsets.
     Collapse,
-    /// Whole pages, a hole, are put in before the end of the file: what lay there moves behind.
+    /// Inserts a hole of whole pages before the end of the file; the content behind it moves to higher offsets.
     Insert,
 }
 
@@ -174,7 +174,7 @@ impl Blocks {
         Blocks::ALL.into_iter().find(|how| how.name() == name)
     }
 
-    /// The same for the file system.
+    /// The file system's own value for it.
     pub(crate) const fn allocation(self) -> Allocation {
         match self {
             Blocks::Punch => Allocation::PunchHole,
@@ -187,7 +187,7 @@ impl Blocks {
 }
 
 impl Action {
-    /// How long it waits, if it does nothing else.
+    /// The waiting time of a `Pause`; `None` for every other action.
     pub fn pause(&self) -> Option<Nanos> {
         match self {
             Action::Pause(millis) => Some(Nanos::from_millis(*millis)),
@@ -295,12 +295,12 @@ impl FromStr for Action {
     }
 }
 
-/// What runs: tasks side by side, after a setup and a warm-up that no cut falls into.
+/// A setup, a warm-up, then tasks side by side. No power cut falls into the setup or the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Workload {
-    /// Done first, by one task, then unmounted cleanly.
+    /// One task runs it first, then unmounts cleanly.
     pub setup: Vec<Action>,
-    /// Done by one task after the mount, before the tasks begin: to fill the log, for example.
+    /// One task runs it after the mount, before the tasks begin: to fill the log, for example.
     pub warm_up: Vec<Action>,
     /// The actions of each task.
     pub tasks: Vec<Vec<Action>>,

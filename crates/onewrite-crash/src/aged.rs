@@ -1,4 +1,4 @@
-//! Aged: an emulated device that holds what a workload begins with, used until it collects garbage.
+//! Aged: an emulated device that holds the initial content of a workload, used until it collects garbage.
 
 use onewrite_block::{Cause, Choices, DeviceError, Executor, Image, Lpn, Nanos, PowerCut, Request};
 
@@ -15,9 +15,9 @@ use crate::run::prepare;
 use crate::subject::Subject;
 use crate::walk::base_of;
 
-/// A device that holds what a workload begins with, and the region of the background load, aged.
+/// A device that holds a workload's initial content and, behind it, the aged region of the background load.
 pub(crate) struct Aged {
-    /// Of which setup.
+    /// Identifies the setup that made the content.
     pub(crate) base: u64,
     pub(crate) device: Box<dyn PowerCut>,
     /// The device's time.
@@ -46,8 +46,7 @@ impl Aged {
     }
 }
 
-/// Writes an image to a device, durably, and ages the region behind it; gives the device back with its time and
-/// content.
+/// Writes an image durably to a device and ages the region behind it. Returns the device, its time and its content.
 fn load(
     device: Box<dyn PowerCut>,
     image: &Image,

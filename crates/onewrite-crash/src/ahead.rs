@@ -1,8 +1,8 @@
-//! Ahead: what an explorer looked at before the turn of a workload had come, to be entered when it comes.
+//! Ahead: states that an explorer judged before their workload's turn, kept until the turn comes.
 //!
 //! # Invariants
-//! - What is here depends on the workload alone, never on the ledger.
-//! - It is in the order in which it is entered.
+//! - The content depends on the workload alone, never on the ledger.
+//! - States are in the order in which they are entered.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,12 +20,12 @@ use crate::subject::Replayed;
 use crate::turns::Turns;
 use crate::walk::WalkPosition;
 
-/// Workloads that wait for their turn, at most.
+/// Most workloads that may wait for their turn.
 const WAITING_MAX: usize = 32;
-/// States that are looked at before they can be entered; then the explorer waits. Some hundred bytes each.
+/// Most states that an explorer judges ahead; then it waits. A state takes some hundred bytes.
 const STATES_MAX: u64 = 16_384;
 
-/// A state that was recovered and judged; whether it is new is for the ledger to say.
+/// A state that was recovered and judged. Only the ledger knows whether it is new.
 pub(crate) struct Looked {
     pub(crate) place: WalkPosition,
     pub(crate) choice: Choice,
@@ -39,55 +39,55 @@ pub(crate) struct Looked {
     pub(crate) breach: Option<Breach>,
 }
 
-/// The same of a cut inside a device.
+/// A power cut inside a device that was recovered and judged.
 pub(crate) struct LookedInside {
     pub(crate) cut: DeviceCut,
-    /// Events recorded by then.
+    /// Events recorded before the cut.
     pub(crate) event: usize,
-    /// What came of it, or how the device broke its contract.
+    /// The recovered content, or how the device broke its contract.
     pub(crate) outcome: Result<Survivor, Breach>,
 }
 
-/// What a device kept its contract with, after a cut inside it.
+/// The content of a device that kept its contract after a power cut.
 pub(crate) struct Survivor {
-    /// What differs from the durable content of the image.
+    /// Pages that differ from the durable content of the image, each with its hash.
     pub(crate) content: BTreeMap<Lpn, (Page, u64)>,
     /// The image's hash.
     pub(crate) sum: Sum,
-    /// The hash of all of the device.
+    /// The hash of the whole device.
     pub(crate) key: u64,
     pub(crate) replayed: Option<Replayed>,
     pub(crate) logs_map: bool,
     pub(crate) collects: bool,
-    /// Recoveries of the device that were cut.
+    /// Recoveries of the device that a further power cut interrupted.
     pub(crate) cut_again: u32,
     pub(crate) breach: Option<Breach>,
 }
 
-/// Faults that were looked at.
+/// Faults that were judged ahead.
 pub(crate) enum LookedFaults {
     /// A workload begins.
     Begin,
-    /// Faults that are entered together, each with what it broke.
+    /// Faults that are entered together, each with the promise that it broke, if any.
     Group(Vec<(FaultId, Option<Breach>)>),
 }
 
-/// What was looked at of a workload.
+/// The part of a workload that was judged ahead.
 #[derive(Default)]
 pub(crate) enum Ahead {
-    /// Nothing that is of use.
+    /// Nothing useful.
     #[default]
     Nothing,
     /// All states at the door of the disk.
     Door(Run, Vec<Looked>),
-    /// All cuts inside the device at so many points.
+    /// All power cuts inside the device, at `points` internal points.
     Inside { points: u64, run: DeviceRun, states: Vec<LookedInside> },
     /// All faults.
     Faults(Vec<LookedFaults>),
 }
 
 impl Ahead {
-    /// States, or runs with faults.
+    /// Number of states, or of groups of faults.
     fn count(&self) -> u64 {
         match self {
             Ahead::Nothing => 0,
@@ -109,7 +109,7 @@ pub(crate) struct Waiting {
 pub(crate) enum End {
     /// A workload could not be run.
     Failed(CrashError),
-    /// We are wrong somewhere.
+    /// A bug in this program.
     Panicked(Box<dyn std::any::Any + Send>),
 }
 
@@ -117,25 +117,25 @@ pub(crate) enum End {
 pub(crate) struct Line<'a> {
     pub(crate) turns: &'a Turns,
     pub(crate) plan: CrashPlan<'a>,
-    /// Told what the exploration is at while this explorer has the ledger, and how it ended.
+    /// Receives the progress while this explorer has the ledger, and how the explorer ended.
     pub(crate) tell: &'a dyn Fn(News),
-    /// In the order of their numbers.
+    /// Sorted by number.
     pub(crate) waiting: VecDeque<Waiting>,
 }
 
 /// What an explorer tells the thread that waits for all of them.
 pub(crate) enum News {
-    /// It has nothing to do.
+    /// The explorer has nothing to do.
     Idle,
-    /// The holder of the ledger is at this.
+    /// The explorer with the ledger has reached this stage.
     Stage(Stage),
-    /// Everything has to end.
+    /// All explorers have to end.
     End(End),
 }
 
 impl Line<'_> {
-    /// Whether enough waits, with `present` states of the present workload: more might be for nothing, for the ledger
-    /// may be full before, and takes memory.
+    /// Whether enough states wait, counting `present` states of the present workload. More would take memory, and would
+    /// be wasted if the ledger fills up first.
     pub(crate) fn is_far_ahead(&self, present: u64) -> bool {
         let states = present + self.waiting.iter().map(|waiting| waiting.ahead.count()).sum::<u64>();
         let most = STATES_MAX.min(self.plan.options.states_max.saturating_sub(self.turns.states()));

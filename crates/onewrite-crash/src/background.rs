@@ -1,33 +1,33 @@
 //! Background: a load on the same emulated device, behind the image, as on another partition.
 //!
-//! A device that holds nothing but a small image never collects garbage, and no file system here uses SHARE yet. So the
-//! region behind the image is aged until the device moves pages, and while the workload runs four tasks write, trim,
-//! share and flush there. What they were promised is held to like everything else: every page gives its last durable
-//! content or a newer one, and of a SHARE under way all pairs happened, or none.
+//! A device with nothing but a small image never collects garbage, and no file system here uses SHARE yet. So the
+//! region behind the image is aged until the device moves pages. While the workload runs, four tasks write, trim, share
+//! and flush there. The device's promises hold in this region too: every page reads as its last durable content or a
+//! newer one, and a SHARE under way takes effect whole or not at all.
 //!
-//! Each task has a quarter of the region: half of it is always written and gives the sources of SHAREs, the other half
-//! gives the targets and is trimmed, too. It waits for each request, so its order is known.
+//! Each task has a quarter of the region. It only writes one half, which gives the sources of SHAREs. The other half
+//! gives the targets and is trimmed too. A task waits for each request, so its order is known.
 
 use onewrite_block::{
     Cause, Choices, DeviceError, DevicePort, Geometry, Image, Lpn, Nanos, Page, Pattern, Remap, Request, TrimRead,
 };
 
-/// Names the stream of chance; part of every seed's run, so it keeps the word that it began with.
+/// Names the stream of random choices. Every seed's run depends on it, so the word must not change.
 const STREAM: &str = "neighbour";
-/// Tasks side by side.
+/// Number of tasks that run side by side.
 const TASKS: u64 = 4;
-/// Writes while a device is aged, for each page of the region, at most.
+/// Most writes for each page of the region while a device is aged.
 const AGEING_MAX: u64 = 6;
 
 /// The region behind an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
-    /// Its first page: the pages of the image.
+    /// Its first page; equals the number of pages of the image.
     pub(crate) start: u64,
     pages: u64,
 }
 
-/// A page that nothing else holds.
+/// A page with random content, unlike every other.
 fn fresh(chance: &mut Choices) -> Page {
     Page::pattern(Pattern { seed: chance.bits(), compressible_percent: 0 })
 }
@@ -43,8 +43,8 @@ impl Region {
         self.start + self.pages
     }
 
-    /// Fills the region and overwrites it until the device has moved pages to collect garbage, or that much was written
-    /// that it never will; `image` follows.
+    /// Fills the region and overwrites it until the device has moved pages to collect garbage. Gives up after
+    /// [`AGEING_MAX`] writes for each page. Keeps `image` equal to the device's content.
     pub(crate) async fn age(
         &self,
         port: &DevicePort,
@@ -63,8 +63,8 @@ impl Region {
         port.request(Request::flush(Cause::Data)).await.map(drop)
     }
 
-    /// Starts the tasks; they go on until the run ends. Without `makes_durable` they neither flush nor share: that
-    /// would make durable what a commit without FLUSH left behind.
+    /// Starts the tasks; they run until the run ends. Without `makes_durable` they neither flush nor share, because
+    /// that would make durable what a commit without FLUSH left volatile.
     pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, makes_durable: bool) {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;
@@ -72,7 +72,7 @@ impl Region {
             let mut load = LoadTask { start, half, makes_durable, chance: chance.stream(STREAM, task) };
             let port = port.clone();
             port.runtime().clone().spawn(async move {
-                // A request fails when the device fails; then the run's own requests tell of it.
+                // A request fails when the device fails; the run's own requests then report the error.
                 while port.request(load.next(port.geometry())).await.is_ok() {
                     let pause = Nanos(50_000 + load.chance.below(1_500_000));
                     port.runtime().sleep(pause).await;

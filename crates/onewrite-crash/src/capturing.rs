@@ -1,6 +1,6 @@
-//! Capturing: an emulated device in a run; copies of it are taken, dark, at the internal points that are wanted.
+//! Capturing: runs an emulated device and takes copies of it that lose power at the wanted internal points.
 //!
-//! A run is the same every time, so a first one tells which advance of the clock passes which internal points:
+//! A run is deterministic. A first run tells which advance of the clock passes which internal points:
 //!
 //! ```text
 //!   a wanted point is about to be passed: fork ─► the event ─► the fork is armed and goes dark there
@@ -18,25 +18,25 @@ use onewrite_block::{
 
 use crate::history::History;
 
-/// How far ahead one looks for what a device has under way by itself.
+/// How far ahead to look for work that a device does by itself.
 const SOON: Nanos = Nanos::from_millis(3);
 
-/// A copy of the device, dark at an internal point.
+/// A copy of the device that lost power at an internal point.
 pub(crate) struct Capture {
     pub(crate) point: u64,
-    /// Events recorded by then.
+    /// Events recorded before the cut.
     pub(crate) event: usize,
     pub(crate) now: Nanos,
     pub(crate) device: Box<dyn PowerCut>,
-    /// Garbage is being collected: without the cut, pages would have been moved or a block erased soon.
+    /// The device was collecting garbage: without the cut it would soon have moved pages or erased a block.
     pub(crate) collects: bool,
-    /// Without the cut, a record of the map would have been programmed soon.
+    /// Without the cut, the device would soon have programmed a record of the map.
     pub(crate) logs_map: bool,
 }
 
 /// A workload that ran on the device, with copies at the wanted points.
 pub(crate) struct DeviceRun {
-    /// What the device held before.
+    /// The device's content before the run.
     pub(crate) content: Image,
     pub(crate) geometry: Geometry,
     pub(crate) events: Vec<RecordedEvent>,
@@ -44,26 +44,26 @@ pub(crate) struct DeviceRun {
     pub(crate) captured: Vec<Capture>,
     /// Internal points after each advance of the clock.
     pub(crate) advances: Vec<u64>,
-    /// First and last internal point at which it is cut.
+    /// First and last internal point at which the power is cut.
     pub(crate) points: (u64, u64),
 }
 
-/// What is to be taken of a device.
+/// The internal points at which to take copies.
 #[derive(Default)]
 pub(crate) struct Wanted {
     /// Internal points, in order.
     pub(crate) points: VecDeque<u64>,
-    /// Internal points after each advance, as an earlier run had them.
+    /// Internal points after each advance of the clock, as counted in an earlier run.
     pub(crate) advances: Vec<u64>,
 }
 
-/// The device and what is to be taken of it.
+/// The device, the points at which to copy it, and the copies taken.
 pub(crate) struct Capturing {
     pub(crate) device: Box<dyn PowerCut>,
     /// The device's time at which the run begins.
     start: Nanos,
     wanted: Wanted,
-    /// Internal points so far, after each advance.
+    /// Internal points so far, after each advance of the clock.
     pub(crate) advances: Vec<u64>,
     pub(crate) captured: Vec<Capture>,
     /// Events and internal points so far, at each submission.
@@ -109,14 +109,14 @@ impl Capturing {
     }
 }
 
-/// The device in the run: passes everything on.
+/// The device that the run sees; passes every call on.
 pub(crate) struct CapturingDevice {
     geometry: Geometry,
     state: Rc<RefCell<Capturing>>,
 }
 
 impl CapturingDevice {
-    /// The door of a watched device.
+    /// A device that passes its calls on to `state`.
     pub(crate) fn new(state: &Rc<RefCell<Capturing>>) -> Box<CapturingDevice> {
         let geometry = state.borrow().device.geometry().clone();
         Box::new(CapturingDevice { geometry, state: Rc::clone(state) })
@@ -156,7 +156,7 @@ impl Device for CapturingDevice {
     }
 }
 
-/// What a device holds on the given pages after it recovered at `now`.
+/// Reads the given pages of a device that recovered at `now`.
 pub(crate) fn read(device: Box<dyn PowerCut>, now: Nanos, pages: Vec<Lpn>) -> Result<BTreeMap<Lpn, Page>, DeviceError> {
     let watch = Capturing::new(device, now, Wanted::default(), &Rc::default());
     let executor = Executor::ideal();

@@ -1,4 +1,4 @@
-//! Crash: what `onewrite crash` does: workload after workload, at the door of the disk and inside the device, until
+//! Crash: explores workload after workload for `onewrite crash`, at the door of the disk and inside the device, until
 //! there are enough states.
 
 use crate::action::Workload;
@@ -13,7 +13,7 @@ use crate::state_id::StateId;
 use crate::subject::Subject;
 
 /// Explores `workloads` on `subject` until they end, or [`ExploreOptions::states_max`] is reached, or nothing new turns
-/// up. `progress` is told now and then what it is at.
+/// up. Calls `progress` now and then with the present stage.
 ///
 /// # Errors
 /// If a workload cannot be run at all.

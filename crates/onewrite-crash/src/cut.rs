@@ -1,16 +1,17 @@
 //! Cut: power cuts at the internal points of an emulated device, through `PowerCut` alone.
 //!
-//! The device holds the image and, behind it, the region of a background load (see `background`), and has been aged
-//! until it collects garbage. The workload runs twice on it: once to count its internal points, once to take copies of
-//! it, dark, at the points that are wanted. Each copy loses its power with some chances, recovers (some are cut again
-//! while they do), and is held to its contract before the file system on it is: every page gives its last durable
-//! content or a newer one, as the recording of the requests has it, and a SHARE happened whole or not at all.
+//! The device holds the image and, behind it, the region of a background load (see `background`). It has been aged
+//! until it collects garbage. The workload runs twice on it: the first run counts its internal points, the second takes
+//! copies that lose power at the wanted points. Each copy is cut with several random outcomes and recovers; some
+//! recoveries are cut again. Then the device is held to its contract, and after it the file system: every page reads as
+//! its last durable content or a newer one, by the recording of the requests, and a SHARE took effect whole or not at
+//! all.
 //!
 //! ```text
 //!   fork ─► arm(point) ─► advance: dark ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
 //! ```
 //!
-//! To look at such a cut needs nothing but the copy; to enter it needs the ledger (see `ahead`).
+//! Judging such a cut needs only the copy; entering it needs the ledger (see `ahead`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,9 +38,9 @@ use crate::subject::{Purpose, Subject};
 use crate::survivors::{Along, Pages, written_pages};
 use crate::walk::{Walk, base_of};
 
-/// Every so-many-th state has all pages of the device looked at; of the others only those that the run wrote.
+/// Checks all pages of the device in every eighth state; in the others only the pages that the run wrote.
 const ALL_PAGES_EVERY: u64 = 8;
-/// Internal points within which a recovery is cut.
+/// A recovery is cut at one of its first so many internal points.
 const RECOVERY_POINTS: u64 = 24;
 
 /// Which internal points to cut at.
@@ -47,24 +48,24 @@ const RECOVERY_POINTS: u64 = 24;
 pub struct DeviceCuts {
     /// Points spread evenly over the run.
     pub points: u64,
-    /// Chances at each point: what of the content under way survives, and whether recovery is cut.
+    /// Random outcomes tried at each point: which content under way survives, and whether recovery is cut.
     pub chances: u64,
     /// Only this state (`cut:981:4`, `cut:981:4>12:1`).
     pub only: Option<String>,
 }
 
-/// What came of getting the power back.
+/// The device after the power came back.
 struct PoweredUp {
     content: BTreeMap<Lpn, Page>,
-    /// Recoveries that were cut.
+    /// Recoveries that a further power cut interrupted.
     cut_again: u32,
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Explores cuts inside a device that `make` makes.
+    /// Explores power cuts inside a device that `make` creates.
     ///
     /// # Errors
-    /// If the workload cannot be run at all, or [`DeviceCuts::only`] means nothing.
+    /// If the workload cannot be run at all, or [`DeviceCuts::only`] names no state.
     pub fn explore_device(
         &mut self,
         make: &MakeDevice<'_>,
@@ -101,7 +102,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Looks at all cuts without the ledger; [`Explorer::ahead`] has what it saw.
+    /// Judges all cuts without the ledger; leaves the outcome in [`Explorer::ahead`].
     ///
     /// # Errors
     /// If the workload cannot be run at all.
@@ -120,7 +121,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Makes [`Explorer::aged`] the device that `workload` begins on.
+    /// Sets [`Explorer::aged`] to the device that `workload` begins on.
     fn age(&mut self, make: &MakeDevice<'_>, workload: &Workload) -> Result<(), CrashError> {
         if self.aged.as_ref().is_none_or(|aged| aged.base != base_of(workload)) {
             self.tell_stage(Stage::Aging);
@@ -151,7 +152,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(DeviceRun { content, geometry, events, history, captured, advances, points: (first, last) })
     }
 
-    /// Judges what was captured; gives what was looked at without the ledger.
+    /// Judges the captured copies; returns those that it judged without the ledger.
     fn judge_captures(
         &mut self,
         workload: &Workload,
@@ -185,10 +186,10 @@ impl<S: Subject> Explorer<'_, S> {
         Ok((run, ahead))
     }
 
-    /// Enters what was looked at.
+    /// Enters states that were judged ahead.
     ///
     /// # Errors
-    /// If a stranger cannot be asked.
+    /// If the foreign checker cannot run.
     pub(crate) fn enter_inside(
         &mut self,
         workload: &Workload,
@@ -213,13 +214,13 @@ impl<S: Subject> Explorer<'_, S> {
         self.options.size_bytes / PAGE_SIZE as u64
     }
 
-    /// Loses the power and gets it back; gives what is then on the pages.
+    /// Cuts the power and restores it; returns the content of `pages`.
     fn power_up(&self, capture: &Capture, chance: u64, pages: &Pages) -> Result<PoweredUp, String> {
         let mut choices = Choices::new(self.options.seed).stream("cut", capture.point).stream("chance", chance);
         let mut device = capture.device.fork();
         device.cut(&mut choices);
         let mut cut_again = 0;
-        // Every other chance cuts the recovery, too, and the recovery of that.
+        // Every second chance also cuts the recovery, and the recovery after that.
         for _ in 0..if chance % 2 == 1 { 2 } else { 0 } {
             device.arm(device.cut_points() + 1 + choices.below(RECOVERY_POINTS));
             if device.recover(capture.now) == Err(DeviceError::PowerLost) {
@@ -275,7 +276,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(Survivor { content, sum, key, replayed, collects, logs_map, cut_again, breach })
     }
 
-    /// Counts a cut that was looked at, and goes on from it.
+    /// Counts a judged cut, and explores cuts inside its recovery.
     fn enter_cut(
         &mut self,
         (judge, workload): (&Judge<'_>, &Workload),
@@ -340,14 +341,14 @@ fn broken_device(what: String) -> Breach {
     Breach { promise: Promise::Device, what, difference: Vec::new() }
 }
 
-/// The internal point at which the warm-up, `warm_up` happenings, was over.
+/// The internal point at which the warm-up ended, after `warm_up` happenings.
 fn first_point(trail: &[(usize, u64)], events: &[RecordedEvent], warm_up: usize) -> Option<u64> {
     let is_last = |event: &RecordedEvent| matches!(event, RecordedEvent::Mark(mark) if *mark as usize + 1 == warm_up);
     let end = events.iter().position(is_last).unwrap_or(0);
     trail.iter().find(|(event, _)| *event >= end).map(|(_, point)| *point)
 }
 
-/// `count` points from `first` to `last`, evenly.
+/// `count` points after `first` up to `last`, evenly spaced.
 fn spread((first, last): (u64, u64), count: u64) -> VecDeque<u64> {
     let all = last - first;
     let count = count.min(all);

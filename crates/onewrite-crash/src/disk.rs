@@ -1,7 +1,7 @@
-//! Disk: memory that a run or a recovery works on, whose content the explorer can look at and take away.
+//! Disk: a device in memory for a run or a recovery; the explorer can read its content and take it away.
 //!
-//! It loses nothing by itself: what a cut would lose is worked out from the recording of what passed. Requests either
-//! take no time (recovery) or a seeded time each (runs), so that they overlap and complete out of order.
+//! It loses nothing by itself: the explorer derives the losses of a power cut from the recorded requests. Requests
+//! either take no time (recovery) or a seeded time each (runs), so that they overlap and complete out of order.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use onewrite_block::{
     Token,
 };
 
-/// The content of a disk, shared with whoever made it.
+/// The content of a disk, shared with the owner of the run.
 #[derive(Debug)]
 pub(crate) struct Medium {
     pub(crate) image: Image,
@@ -26,7 +26,7 @@ impl Medium {
         Rc::new(RefCell::new(Medium { image, written: Vec::new() }))
     }
 
-    /// A medium without pages, to leave behind where another was taken.
+    /// A medium without pages, to put in place of one that was taken.
     pub(crate) fn empty() -> Medium {
         Medium { image: Image::new(0), written: Vec::new() }
     }
@@ -41,7 +41,7 @@ impl Medium {
 pub(crate) struct Disk {
     geometry: Geometry,
     medium: Rc<RefCell<Medium>>,
-    /// By the moment of completion, then by the order of submission.
+    /// Sorted by time of completion, then by order of submission.
     under_way: BTreeMap<(Nanos, u64), (Token, Request)>,
     submitted: u64,
     pace: Option<Choices>,
@@ -61,7 +61,7 @@ impl Disk {
         }
     }
 
-    /// A disk whose requests take 20 to 120 µs each, as `choices` has it.
+    /// A disk whose requests take 20 to 120 µs each; `choices` decides.
     pub(crate) fn paced(medium: &Rc<RefCell<Medium>>, geometry: &Geometry, choices: Choices) -> Disk {
         Disk { pace: Some(choices), ..Disk::instant(medium, geometry) }
     }

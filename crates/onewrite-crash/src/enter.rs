@@ -1,9 +1,9 @@
-//! Enter: what was looked at goes into the ledger, in its order, and what follows from the count is done: a stranger is
-//! asked, the recovery is cut, too.
+//! Enter: puts judged states into the ledger, in order, and does what depends on the count: it runs the foreign checker
+//! and cuts recoveries.
 //!
 //! # Invariants
 //! - Only an explorer with the ledger enters.
-//! - What cuts inside a recovery leave is looked at here, for which recoveries are cut hangs on the count.
+//! - States after cuts inside a recovery are judged here, because the count decides which recoveries are cut.
 
 use onewrite_block::Image;
 
@@ -20,7 +20,7 @@ use crate::subject::Subject;
 use crate::walk::{Walk, WalkPosition};
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Counts a state that was looked at, and goes on from it.
+    /// Counts a judged state, and explores cuts inside its recovery.
     pub(crate) fn enter(&mut self, walk: &Walk<'_>, walker: &Walker<'_>, state: Looked) -> Result<(), CrashError> {
         self.has_met_only |= self.only.as_ref().is_some_and(|only| only.len() == walk.above.len() + 1);
         let (place, doors) = (state.place, walk.above.len() + 1);
@@ -42,8 +42,8 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Whether the recovery of a state is cut, too, to which `doors` cuts at the door of a disk led, after one inside a
-    /// device or none.
+    /// Whether to cut the recovery of a state as well. `doors` cuts at the door of a disk led to the state, after at
+    /// most one cut inside a device.
     pub(crate) fn wants_nested(&mut self, walk: &Walk<'_>, doors: usize, replays: bool, is_new: bool) -> bool {
         if let Some(only) = &self.only {
             return only.len() > doors;
@@ -58,7 +58,7 @@ impl<S: Subject> Explorer<'_, S> {
         replaying.is_multiple_of(every)
     }
 
-    /// Cuts inside the recovery of a state.
+    /// Explores cuts inside the recovery of a state.
     fn nest(
         &mut self,
         walk: &Walk<'_>,
@@ -71,7 +71,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.cut_recovery(&Walk { above, ..*walk }, state, place)
     }
 
-    /// Cuts inside the recovery of `image`, which the cuts of `walk` left.
+    /// Explores cuts inside the recovery of `image`, the state after the cuts of `walk`.
     pub(crate) fn cut_recovery(
         &mut self,
         walk: &Walk<'_>,
@@ -113,7 +113,7 @@ impl<S: Subject> Explorer<'_, S> {
         kinds.revoke += u64::from(replayed.is_some_and(|replayed| replayed.revoked_blocks > 0));
     }
 
-    /// Whether a stranger is asked about the state that was counted just now.
+    /// Whether the foreign checker examines the state that was counted last.
     pub(crate) fn is_stranger_asked(&self) -> bool {
         let every = self.options.e2fsck_every;
         every > 0 && self.report().states.is_multiple_of(every)
@@ -128,9 +128,9 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// What somebody else's checker finds wrong with a recovered image.
+    /// What the foreign checker finds wrong with a recovered image.
     pub(crate) fn stranger_finding(&mut self, image: &Image) -> Result<Option<Breach>, CrashError> {
-        // Orphans are finished first: `e2fsck -n` cannot, and complains of them.
+        // Frees orphans first: `e2fsck -n` does not, and complains about them.
         let Ok((_, image)) = self.recoverer.finish(image) else { return Ok(None) };
         self.ledger().report.e2fsck_runs += 1;
         let finding = self.subject.stranger_finding(&image)?;
@@ -147,7 +147,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.note(walk.workload, &state, breach);
     }
 
-    /// Puts a broken promise into the report.
+    /// Adds a broken promise to the report.
     pub(crate) fn note(&mut self, workload: &Workload, state: &StateId, breach: Breach) {
         let state = state.to_string();
         let replay = self.options.replay_command(workload, &state, self.subject.flags());

@@ -1,4 +1,4 @@
-//! What can go wrong with an exploration itself; what it finds is no error but a violation.
+//! Errors of the exploration itself. What it finds is a violation, not an error.
 
 use onewrite_block::Halt;
 use onewrite_fs::FsError;
@@ -7,20 +7,20 @@ use thiserror::Error;
 /// Why an exploration could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CrashError {
-    /// A workload's text that means nothing.
+    /// The text of a workload is invalid.
     #[error(
         "workload `{text}`: {reason}; use ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS or script:…"
     )]
     Workload {
-        /// What was asked for.
+        /// The given text.
         text: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A state's address that means nothing here.
+    /// The address of a state is invalid or names no state of this run.
     #[error("state `{text}`: {reason}")]
     State {
-        /// What was asked for.
+        /// The given text.
         text: String,
         /// What is wrong with it.
         reason: String,
@@ -28,7 +28,7 @@ pub enum CrashError {
     /// No image can be made with these options.
     #[error("mkfs: {0}")]
     Image(String),
-    /// The file system failed although nothing was cut.
+    /// The file system failed although the power was not cut.
     #[error("{what} failed although no power was cut: {error}")]
     FileSystem {
         /// What was tried.
@@ -36,29 +36,29 @@ pub enum CrashError {
         /// What the file system said.
         error: FsError,
     },
-    /// The run ended before its end.
+    /// The run stopped early.
     #[error("{what}: {halt}")]
     Halted {
         /// What ran.
         what: String,
-        /// Why it ended.
+        /// Why it stopped.
         halt: Halt,
     },
-    /// A log of writes that is not one.
+    /// The log of writes is malformed.
     #[error("write log: {0}")]
     WriteLog(String),
-    /// A tool that was asked to judge could not.
+    /// A foreign checker could not run.
     #[error("{tool}: {reason}")]
     Tool {
         /// The tool.
         tool: &'static str,
-        /// Why it could not.
+        /// Why it could not run.
         reason: String,
     },
 }
 
 impl CrashError {
-    /// A state was named that a run does not have.
+    /// The error for a state that the run does not have.
     pub(crate) fn no_such_state(state: &str) -> CrashError {
         CrashError::State { text: state.into(), reason: "there is no such state in this run".into() }
     }

@@ -1,4 +1,4 @@
-//! Explore: every state of a run, recovered and judged.
+//! Explore: recovers and judges every state of a run.
 //!
 //! ```text
 //!   workload ─► run, recorded ─► for each event: states ─► recovered ─► judged at that place ─► entered in the ledger
@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! - The same workload, options and seed give the same report.
-//! - An explorer without the ledger looks at states and keeps what it saw; it enters them, in their order, when it has
-//!   the ledger.
+//! - An explorer without the ledger judges states and keeps the outcome. It enters them in order as soon as it has the
+//!   ledger.
 
 use onewrite_block::Choices;
 
@@ -39,7 +39,7 @@ pub fn explore<S: Subject>(subject: S, workload: &Workload, options: &ExploreOpt
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Explores one workload; does nothing if that is done already ([`Explorer::is_done`]).
+    /// Explores one workload. No-op if the exploration is done ([`Explorer::is_done`]).
     ///
     /// # Errors
     /// If it cannot be run at all.
@@ -71,7 +71,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.walk_run(workload, run, &Judge::new(&run.history, self.subject.promises(), self.options))
     }
 
-    /// Enters the states of a run that were looked at ahead.
+    /// Enters the states of a run that were judged ahead.
     pub(crate) fn enter_run(&mut self, workload: &Workload, run: &Run, states: Vec<Looked>) -> Result<(), CrashError> {
         let judge = Judge::new(&run.history, self.subject.promises(), self.options);
         self.recoverer.extended = Extended::of(workload);
@@ -81,7 +81,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.catch_up(&walk, states)
     }
 
-    /// Explores a run of which only the requests are known.
+    /// Explores a run whose requests are known, but not its operations.
     pub(crate) fn explore_without_model(&mut self, run: &Run) -> Result<(), CrashError> {
         let judge = Judge::without_model(&run.history, self.subject.promises(), self.options);
         self.walk_run(&Workload::default(), run, &judge)
@@ -113,7 +113,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// The states of a workload's run begin to be entered.
+    /// Prepares the ledger for the states of one workload's run.
     fn open_door(&mut self) {
         let share = self.shared_with_device;
         let ledger = self.ledger();
@@ -124,7 +124,7 @@ impl<S: Subject> Explorer<'_, S> {
         ledger.report.workloads += u64::from(!ledger.is_done());
     }
 
-    /// Enters what was looked at before the ledger was here.
+    /// Enters the states that were judged without the ledger.
     fn catch_up(&mut self, walk: &Walk<'_>, states: Vec<Looked>) -> Result<(), CrashError> {
         self.open_door();
         let run = walk.run.expect("without the ledger nothing but runs is walked");
@@ -143,7 +143,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// The states of one place; those only that hold one of the last `joined` units, unless that is 0.
+    /// Explores the states at one place. If `joined` is not 0: only states that keep one of the last `joined` units.
     pub(crate) fn states_at(
         &mut self,
         walk: &Walk<'_>,
@@ -213,7 +213,7 @@ impl<S: Subject> Explorer<'_, S> {
         if self.has_turn_come() {
             let states = std::mem::take(&mut self.backlog);
             self.catch_up(walk, states)?;
-            // What came before may have been enough.
+            // The states entered just now may have been enough.
             if self.is_done() {
                 return Ok(());
             }

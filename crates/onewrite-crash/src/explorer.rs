@@ -1,8 +1,8 @@
-//! Explorer: what one explorer has, and the ledger, if it is here.
+//! Explorer: the state of one explorer, and the ledger while this explorer has it.
 //!
-//! What an explorer does stands by its parts: `explore` walks along a run, `look` recovers and judges, `enter` counts,
-//! `cut` goes inside a device, `faults` does without a cut, `one` takes a workload through all of that, `in_line`
-//! waits for its turn.
+//! Its methods are in the modules named after them: `explore` walks along a run, `look` recovers and judges, `enter`
+//! counts, `cut` cuts the power inside a device, `faults` makes requests fail without a cut, `one` takes a workload
+//! through all of that, `in_line` waits for its turn.
 
 use std::rc::Rc;
 
@@ -26,31 +26,31 @@ pub struct Explorer<'a, S: Subject> {
     pub(crate) subject: Rc<S>,
     pub(crate) options: &'a ExploreOptions,
     pub(crate) recoverer: Recoverer<'a, S>,
-    /// What states hold, and what was replayed to see it.
+    /// What recovery found in each state, by its hash, and what it replayed.
     pub(crate) verdicts: FxHashMap<u64, (Rc<Found>, Option<Replayed>)>,
-    /// `None` while another explorer has it.
+    /// `None` while another explorer has the ledger.
     pub(crate) ledger: Option<Box<Ledger>>,
     /// Where the ledger comes from, if several explorers share it.
     pub(crate) line: Option<Line<'a>>,
-    /// Number of the present workload: when its turn is.
+    /// Number of the present workload; decides its turn.
     pub(crate) number: u64,
-    /// States of the present workload that were looked at without the ledger.
+    /// States of the present workload that were judged without the ledger.
     pub(crate) backlog: Vec<Looked>,
-    /// Faults that were looked at without it.
+    /// Faults that were judged without the ledger.
     pub(crate) fault_backlog: Vec<LookedFaults>,
-    /// The present workload, once all of it was looked at without it.
+    /// The outcome of the present workload, once all of it was judged without the ledger.
     pub(crate) ahead: Ahead,
-    /// Faults that were tried.
+    /// Number of faults tried.
     pub(crate) faults_tried: u64,
-    /// Of so many states in all, a share is left for cuts inside the device.
+    /// Most states in all, if a share of them is reserved for cuts inside the device.
     pub(crate) shared_with_device: Option<u64>,
-    /// Only this state is judged, if one is named.
+    /// The only state to judge, if one is named.
     pub(crate) only: Option<Vec<Cut>>,
-    /// It was judged.
+    /// Whether the named state was judged.
     pub(crate) has_met_only: bool,
     /// The emulated device that workloads begin on.
     pub(crate) aged: Option<Aged>,
-    /// Told now and then how far the exploration is.
+    /// Receives progress now and then.
     pub(crate) watch: Option<&'a dyn Fn(Stage)>,
 }
 
@@ -92,12 +92,12 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn report(&self) -> &Report {
         &self.ledger.as_ref().expect("the ledger is here").report
     }
 
-    /// What was found.
+    /// The final findings.
     pub fn into_report(self) -> Report {
         self.ledger.expect("the ledger is here").report
     }
@@ -110,7 +110,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.ledger.as_mut().expect("the ledger is here")
     }
 
-    /// A state, or a fault, is judged.
+    /// Counts a judged state or fault.
     pub(crate) fn count_judgement(&mut self) {
         self.ledger().report.judged += 1;
         if self.report().judged.is_multiple_of(WATCH_EVERY) {
@@ -118,7 +118,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// Tells how far the exploration is.
+    /// Reports progress.
     pub(crate) fn tell(&self) {
         let Report { states, judged, .. } = *self.report();
         if let Some(line) = &self.line {
@@ -127,7 +127,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.tell_stage(Stage::Judging { states, judged });
     }
 
-    /// Tells what the exploration is at, if this explorer leads it.
+    /// Reports the present stage, if this explorer has the ledger.
     pub(crate) fn tell_stage(&self, stage: Stage) {
         if self.ledger.is_some()
             && let Some(watch) = self.watch
@@ -136,7 +136,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// Whether as many states or violations were found as were asked for.
+    /// Whether the wanted number of states or violations has been reached.
     pub fn is_done(&self) -> bool {
         match (&self.ledger, &self.line) {
             (Some(ledger), _) => ledger.is_done(),

@@ -1,11 +1,11 @@
-//! Faults without a cut: at each request of a workload in turn the disk fails, alone, from then on, or for want of
-//! room; and the workload runs with every small number of blocks left to allocate.
+//! Faults: makes requests fail, without a power cut. At each request of a workload in turn, the disk fails once, fails
+//! from then on, or is full from then on. The workload also runs with every small number of free blocks.
 //!
-//! # What is held
+//! # What must hold
 //! 1. The error reaches somebody: an operation, the mount or the unmount.
-//! 2. Once an operation is told that the file system is read-only, no later one changes anything. Want of blocks makes
-//!    nothing read-only.
-//! 3. What was acknowledged is there after a remount of what the disk then holds, and its structure is whole.
+//! 2. After an operation returns "read-only", no later one changes anything. A full disk does not make the file system
+//!    read-only.
+//! 3. After a remount, acknowledged changes are there and the metadata is consistent.
 //! 4. Nothing waits for ever, and nothing panics.
 
 use std::cell::RefCell;
@@ -31,26 +31,26 @@ use crate::states::Sum;
 use crate::subject::{Purpose, Subject};
 use crate::walk::base_of;
 
-/// The file that takes what room there is.
+/// The file that fills the file system.
 const FILLER: &str = "filler";
 const FILLER_NODE: NodeId = NodeId(1 << 15);
-/// Blocks left free at most: more than a workload of some dozens of operations uses.
+/// Most blocks left free: more than a workload of some dozens of operations uses.
 const ROOM_MAX: u64 = 2000;
 
 /// A file system without a free block.
 struct Full {
     image: Image,
     tree: Tree,
-    /// Bytes of the file that fills it, which is not in `tree` with its size.
+    /// Size of the filler file in bytes; `tree` does not have this size.
     size: u64,
 }
 
-/// What came of one run with a fault.
+/// The outcome of one run with a fault.
 struct Outcome {
     history: History,
     image: Image,
     events: Vec<RecordedEvent>,
-    /// Requests that came by, and those that failed.
+    /// Requests submitted, and requests that failed.
     requests: u64,
     failed: u64,
     /// Why mount or unmount failed.
@@ -59,8 +59,8 @@ struct Outcome {
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Lets every `every`-th request of the run fail in turn, in each way, and leaves ever more blocks free until they
-    /// are enough. Each run is counted as a state that was judged.
+    /// Fails every `every`-th request of the run in turn, in each way. Then leaves more and more blocks free, until
+    /// they are enough. Counts each run as a judged state.
     ///
     /// # Errors
     /// If the workload cannot be run without a fault.
@@ -84,7 +84,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Enters what was looked at, if the ledger is here or comes; gives whether that is enough.
+    /// Enters the judged faults if this explorer has or gets the ledger; returns whether the exploration is done.
     fn enter_backlog(&mut self, workload: &Workload) -> bool {
         if self.ledger.is_some() || self.has_turn_come() {
             let backlog = std::mem::take(&mut self.fault_backlog);
@@ -93,7 +93,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.is_done()
     }
 
-    /// Enters faults that were looked at, until there are enough.
+    /// Enters faults that were judged, until there are enough.
     pub(crate) fn enter_faults(&mut self, workload: &Workload, looked: Vec<LookedFaults>) {
         for looked in looked {
             if self.is_done() {
@@ -113,7 +113,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Runs with one fault again.
+    /// Repeats the run with one fault.
     ///
     /// # Errors
     /// If the workload cannot be run without a fault.
@@ -168,7 +168,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Runs with so many blocks free; gives whether they were too few, too.
+    /// Runs with `blocks` blocks free; also returns whether they were too few.
     fn one_room(
         &mut self,
         workload: &Workload,
@@ -205,7 +205,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(Full { image, tree, size })
     }
 
-    /// Takes blocks from the file that fills the file system.
+    /// Shortens the filler file by `blocks` blocks.
     fn leave(&self, full: &Full, blocks: u64) -> Result<(Image, Tree), CrashError> {
         let size = full.size.saturating_sub(blocks * PAGE_SIZE as u64);
         let change = async move |fs: &S::Fs| {
@@ -296,7 +296,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
         let judge = Judge::new(history, self.subject.promises(), self.options);
         let log = crate::states::log_pages(&outcome.events);
-        // The content is not counted as a state: a hash that stands for this run alone will do.
+        // This content is not counted as a state, so its hash only has to be unique to this run.
         self.faults_tried += 1;
         let sum = Sum::of_base(base_of(workload) ^ self.faults_tried.rotate_left(40));
         let found = self.recoverer.recover(outcome.image.clone(), sum, &log).found;
@@ -304,7 +304,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 }
 
-/// The first operation with steps that began after another was told "read-only", and succeeded.
+/// The first operation that changed something although an earlier one had returned "read-only".
 fn changed_after_read_only(history: &History) -> Option<String> {
     let refused = history.operations.iter().filter(|operation| operation.is_refused());
     let told = refused.filter_map(|operation| operation.failed).min()?;

@@ -1,26 +1,26 @@
-//! Hashes of content: of a page, and of a whole image without reading the whole image.
+//! Hashes: of a page, and of an image without reading the whole image.
 //!
-//! An image's hash is the sum over its pages of `mixed(page number, hash of the page)`. Replacing a page takes one term
-//! away and adds another, so states that differ in a few pages cost a few pages. 64 bits: among a million states two
-//! different ones are mistaken for each other with probability 3 · 10⁻⁸.
+//! An image's hash is the sum over its pages of `mixed(page number, hash of the page)`. Replacing a page subtracts one
+//! term and adds another, so a state costs only the pages that differ. Among a million states, two different ones share
+//! a 64-bit hash with probability 3 · 10⁻⁸.
 
 use onewrite_block::{Lpn, Page};
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const ODD: u64 = 0xe703_7ed1_a0b4_28db;
-/// One for each word of a chunk, since a product does not mind the order of its factors.
+/// One for each word of a chunk, because a product ignores the order of its factors.
 const SECRETS: [u64; 4] = [0xa076_1d64_78bd_642f, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3, 0x1d8e_4e27_c47d_124f];
 
 /// Hash of a page of zeros.
 pub(crate) const ZEROS: u64 = 0x6f6e_6577_7269_7465;
 
-/// The two halves of a 128-bit product folded onto each other.
+/// The XOR of the two halves of the 128-bit product.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The hash of a page's content; the same for every handle on equal bytes.
+/// The hash of a page's content.
 pub(crate) fn page_hash(page: &Page) -> u64 {
     if page.is_zeros() {
         return ZEROS;
@@ -44,12 +44,12 @@ pub(crate) fn bytes_hash(bytes: &[u8]) -> u64 {
     mixed(lanes[0] ^ bytes.len() as u64, lanes[1])
 }
 
-/// Two numbers made into one.
+/// Mixes two numbers into one.
 pub(crate) fn mixed(a: u64, b: u64) -> u64 {
     fold(fold(a ^ ODD, SEED) ^ b, ODD ^ a.rotate_left(32)) ^ b.rotate_left(17)
 }
 
-/// What page `lpn` with the hash `content` adds to the hash of its image.
+/// The term that page `lpn` with the hash `content` adds to the hash of its image.
 pub(crate) fn term(lpn: Lpn, content: u64) -> u64 {
     mixed(lpn.0.wrapping_mul(SEED) ^ ODD, content)
 }

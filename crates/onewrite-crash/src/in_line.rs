@@ -1,9 +1,9 @@
-//! In line: several explorers, each with workloads of its own, and one ledger that goes from hand to hand.
+//! In line: several explorers with workloads of their own share one ledger and pass it on.
 //!
-//! Its one idea: to recover and judge a state needs nothing but the state, so each explorer does it at any time; to
-//! count it, and to say what follows from the count, needs all that came before, so that happens when the workload's
-//! turn has come, in the order of the workloads. An explorer does not wait for a turn: it goes on with further
-//! workloads, and enters those that wait as soon as the ledger lies ready for the first of them.
+//! Its one idea: recovering and judging a state needs only the state, so an explorer does it at any time. Counting it
+//! needs all earlier states, so that happens at the workload's turn, in the order of the workloads. An explorer does
+//! not wait for a turn: it goes on with further workloads. It enters its waiting workloads as soon as it can have the
+//! ledger for the first of them.
 //!
 //! ```text
 //!   explorer 0:  workload 0: look, enter, look, enter … ─► ledger ─┐    workload 2: look, look …      ┌► enter 2 …
@@ -12,9 +12,9 @@
 //!
 //! # Invariants
 //! - The report is the same for any number of explorers.
-//! - Threads are here and nowhere else in this crate. No explorer shares anything with another but the ledger.
-//! - An explorer that waits has looked as far ahead as it may, and waits for the first of its own workloads. The
-//!   workload whose turn it is has an explorer that does not wait, so somebody always goes on.
+//! - No other module of this crate uses threads. Explorers share nothing but the ledger.
+//! - An explorer waits only when it is as far ahead as allowed, and then for its own first waiting workload. The
+//!   explorer of the workload whose turn it is does not wait, so one always makes progress.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -31,7 +31,7 @@ use crate::report::Report;
 use crate::subject::Subject;
 use crate::turns::Turns;
 
-/// Explores `workloads` with as many explorers as `plan` has jobs; the report is that of one.
+/// Explores `workloads` with `plan.jobs` explorers; the report is the same as that of one explorer.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
@@ -61,7 +61,7 @@ pub(crate) fn explore_side_by_side<S: Subject + Clone + Send>(
     }
 }
 
-/// Hands workloads out in their order until there are none, or nobody asks.
+/// Hands out workloads in order, until none is left or no explorer asks.
 fn feed(
     workloads: impl IntoIterator<Item = Workload>,
     give: Sender<(u64, Workload)>,
@@ -74,7 +74,7 @@ fn feed(
         match told {
             News::Stage(stage) => progress(stage),
             News::Idle => match workloads.next() {
-                // Nobody takes it once all explorers have ended.
+                // The send fails once all explorers have ended.
                 Some(workload) => drop(give.as_ref().map(|give| give.send(workload))),
                 None => give = None,
             },
@@ -84,7 +84,7 @@ fn feed(
     outcome
 }
 
-/// One explorer: asks for workloads, explores each or looks at it ahead, and enters what it looked at.
+/// Runs one explorer: it asks for workloads, explores each or judges it ahead, and enters what it judged.
 fn work_on<S: Subject>(
     subject: S,
     plan: CrashPlan<'_>,
@@ -107,8 +107,8 @@ fn work_on<S: Subject>(
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Explores a workload, or looks at it ahead of its turn. What goes wrong before the turn goes wrong again then,
-    /// unless what comes before it ends the exploration.
+    /// Explores a workload, or judges it ahead of its turn. An error before the turn is dropped; it happens again at
+    /// the turn, unless the exploration has ended by then.
     fn begin_workload(&mut self, number: u64, workload: Workload, plan: CrashPlan<'_>) {
         self.number = number;
         let end = self.attempt(|explorer| explorer.one_workload(&workload, plan)).err();
@@ -121,14 +121,13 @@ impl<S: Subject> Explorer<'_, S> {
         line.waiting.push_back(Waiting { number, workload, ahead });
     }
 
-    /// Enters workloads that wait, as far as their turn has come; waits for the turn of the next as long as
-    /// `may_wait` says so.
+    /// Enters waiting workloads whose turn has come. Waits for the next turn while `may_wait` returns true.
     pub(crate) fn enter_waiting(&mut self, may_wait: impl Fn(&Self) -> bool) {
         while let Some(number) = self.first_waiting() {
             let Some(ledger) = self.fetch(number, may_wait(self)) else { return };
             let line = self.line.as_mut().expect("somebody waits in it");
             let (plan, waiting) = (line.plan, line.waiting.pop_front().expect("just seen"));
-            // What is looked at at present stays as it is.
+            // Saves the present workload's own backlogs.
             let backlogs = (std::mem::take(&mut self.backlog), std::mem::take(&mut self.fault_backlog));
             let extended = self.recoverer.extended;
             self.ledger = Some(ledger);
@@ -139,8 +138,8 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Whether the turn of the present workload has come; it is waited for only if too much was looked at ahead.
-    /// Workloads that wait are entered first.
+    /// Whether the turn of the present workload has come. Waits for it only if too many states were judged ahead.
+    /// Enters waiting workloads first.
     pub(crate) fn has_turn_come(&mut self) -> bool {
         if self.ledger.is_some() || self.line.is_none() {
             return false;
@@ -161,7 +160,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.line.as_ref()?.waiting.front().map(|waiting| waiting.number)
     }
 
-    /// The ledger, for the workload of that number.
+    /// Takes the ledger for the workload `number`.
     fn fetch(&self, number: u64, may_wait: bool) -> Option<Box<Ledger>> {
         let turns = self.line.as_ref()?.turns;
         let mut ledger = if may_wait { turns.take(number) } else { turns.try_take(number) }?;
@@ -176,7 +175,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Drops what was looked at, and what is remembered, after something went wrong.
+    /// Drops the states judged ahead and the remembered verdicts, after an error.
     fn forget(&mut self) -> Ahead {
         self.backlog.clear();
         self.fault_backlog.clear();

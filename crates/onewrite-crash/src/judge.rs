@@ -1,17 +1,17 @@
-//! Judge: holds a recovered tree to what the mode promises at a place of the run.
+//! Judge: checks a recovered tree against what the mode promises at a place of the run.
 //!
-//! # What is held
-//! 1. *Steps*: names, kinds, links and sizes are those after a prefix of the steps in their order, in every mode; in
-//!    full scope the contents too. Operations that were under way may be done in part, step by step.
-//! 2. *Durability*: the prefix holds at least what the last completed syncs cover; the last change of a synced file is
+//! # What must hold
+//! 1. *Steps*: names, kinds, links and sizes equal those after a prefix of the steps, in order, in every mode. In full
+//!    scope the contents do too. Any part of the steps of operations under way may be done.
+//! 2. *Durability*: the prefix includes everything that the completed syncs cover. The last change of a synced file is
 //!    there as a whole, in the prefix or beside it.
-//! 3. *Content*, outside full scope: a page holds what it held when its file was last synced, or anything it was given
-//!    since. `ordered`: a page that got its block since holds what it was given with it, or later; never what the block
-//!    held before. `writeback`: such a page may hold anything.
-//! 4. *Delayed allocation*, outside full scope: sizes follow the content (see `sizes`), and a page that had no block
-//!    when its file was last synced holds zeros or what it was given since, in `writeback`, too.
+//! 3. *Content*, outside full scope: a page holds its content as of the last sync of its file, or any content written
+//!    since. `ordered`: a page that got its block since then holds what was written with the block, or later content;
+//!    never the block's old content. `writeback`: such a page may hold anything.
+//! 4. *Delayed allocation*, outside full scope: sizes follow the content (see `sizes`). A page that had no block at the
+//!    last sync of its file holds zeros or content written since, in `writeback` too.
 //!
-//! The order of steps is that of the operations' ends; `history` says why.
+//! The order of steps is the order in which the operations ended; `history` says why.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ use crate::sizes::{Sizes, Surviving};
 use crate::states::SECTOR;
 use crate::subject::{Keeps, Promises};
 
-/// Most ways to combine operations that are under way at one place.
+/// Most combinations tried of the operations under way at one place.
 const COMBINATIONS_MAX: usize = 256;
-/// Listings of candidates remembered; then memory starts anew.
+/// Most listings of candidates kept in memory; then all are dropped.
 const LISTINGS_MAX: usize = 512;
 
-/// What was broken.
+/// The promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
@@ -45,26 +45,27 @@ pub enum Promise {
     Structure,
     /// The tree is the one after a prefix of the steps.
     Steps,
-    /// What was synced is there.
+    /// Synced changes are there.
     Durability,
-    /// No page shows what was never given to it.
+    /// A page shows only content that was written to it.
     Content,
-    /// The device gives back what it promised to keep.
+    /// The device keeps the content that it promised to keep.
     Device,
     /// An error reaches the caller and nothing acknowledged is lost.
     Faults,
 }
 
-/// A way the tree may be: after `prefix` ended operations, and `partial` steps of those under way.
+/// An allowed tree: after `prefix` ended operations and, for each pair in `partial`, the first steps of an operation
+/// under way (operation, number of steps).
 struct Candidate {
     prefix: usize,
     partial: Vec<(usize, usize)>,
     full: u64,
 }
 
-/// A content that a page was given.
+/// A content that was written to a page.
 struct Version {
-    /// Surviving of its operation among the ended ones.
+    /// Position of its operation among the ended ones.
     order: usize,
     begin: usize,
     page: Page,
@@ -78,14 +79,14 @@ impl Version {
     }
 }
 
-/// What has to be there, as of a happening.
+/// What a recovered tree must contain after a number of happenings.
 #[derive(Clone, Debug, Default)]
 struct Obligations {
-    /// Ended operations that must be in the prefix.
+    /// Number of ended operations that must be in the prefix.
     prefix: usize,
-    /// Operations that must be there as a whole, by file or directory: place among the ended ones, and number.
+    /// Operations that must be there as a whole, by file or directory: position among the ended ones, and number.
     whole: BTreeMap<NodeId, (usize, usize)>,
-    /// Ended operations whose content must be there, for all files and for some.
+    /// Number of ended operations whose content must be there: for all files here, for single files in `nodes`.
     all: usize,
     nodes: BTreeMap<NodeId, usize>,
 }
@@ -102,7 +103,7 @@ pub(crate) struct Judge<'a> {
     tears: bool,
     has_model: bool,
     history: &'a History,
-    /// After each number of ended operations.
+    /// The tree after each number of ended operations.
     trees: Vec<Tree>,
     candidates: Vec<Candidate>,
     listings: RefCell<FxHashMap<usize, Rc<Listing>>>,
@@ -110,18 +111,18 @@ pub(crate) struct Judge<'a> {
     by_shape: FxHashMap<u64, Vec<usize>>,
     by_names: FxHashMap<u64, Vec<usize>>,
     sizes: Sizes,
-    /// By number of happenings.
+    /// Indexed by number of happenings.
     obligations: Vec<Rc<Obligations>>,
-    /// By number of happenings.
+    /// Indexed by number of happenings.
     ended_count: Vec<usize>,
     versions: BTreeMap<(NodeId, u64), Vec<Version>>,
 }
 
-/// What is wrong with the candidates that look like a recovered tree.
+/// What is wrong with the candidates that match a recovered tree.
 enum Wrong {
-    /// There is none, but perhaps one that a sync has put behind us.
+    /// No candidate matches; `short` is one that would match but lacks synced changes.
     Steps { short: Option<usize> },
-    /// The content of the first of them.
+    /// The first candidate has the wrong content.
     Content(Breach),
 }
 
@@ -129,12 +130,12 @@ enum Wrong {
 pub(crate) struct Breach {
     pub(crate) promise: Promise,
     pub(crate) what: String,
-    /// The difference between the nearest tree that would have been right and the one that was found.
+    /// The difference between the nearest correct tree and the recovered one.
     pub(crate) difference: Vec<String>,
 }
 
 impl<'a> Judge<'a> {
-    /// Works out everything that is allowed anywhere in the run.
+    /// Computes every allowed tree at every place of the run.
     pub(crate) fn new(history: &'a History, promises: Promises, options: &ExploreOptions) -> Judge<'a> {
         let mut judge = Judge {
             promises,
@@ -157,7 +158,7 @@ impl<'a> Judge<'a> {
         judge
     }
 
-    /// A judge that knows nothing of what was done: every state has to be recovered and found whole.
+    /// A judge that does not know the operations: it only checks that every state recovers with consistent metadata.
     pub(crate) fn without_model(history: &'a History, promises: Promises, options: &ExploreOptions) -> Judge<'a> {
         Judge { has_model: false, ..Judge::new(history, promises, options) }
     }
@@ -170,7 +171,7 @@ impl<'a> Judge<'a> {
         &self.history.operations[index]
     }
 
-    /// Goes through the prefixes; gives for each ended operation whether it joined a transaction.
+    /// Visits all prefixes; returns for each ended operation whether it joined a transaction.
     fn walk(&mut self) -> Vec<bool> {
         let ended = self.history.ended();
         let mut tree = self.history.initial.clone();
@@ -194,7 +195,7 @@ impl<'a> Judge<'a> {
         joins
     }
 
-    /// Operations with steps that begin before happening `stop` and are not among the first `prefix` ended ones.
+    /// Operations with steps that begin before happening `stop` and are not among the first `prefix` ended operations.
     fn under_way(&self, stop: usize, prefix: usize, ended: &[usize]) -> Vec<usize> {
         let later = &ended[prefix..];
         let begun = |index: &usize| self.operation(*index).begin < stop && !self.operation(*index).steps.is_empty();
@@ -237,7 +238,7 @@ impl<'a> Judge<'a> {
         Rc::clone(listing)
     }
 
-    /// Applies the steps of an operation and keeps the versions of pages; gives whether it joined a transaction.
+    /// Applies the steps of an operation and records the versions of pages; returns whether it joined a transaction.
     fn take_steps(&mut self, tree: &mut Tree, operation: usize, order: usize) -> bool {
         let entry = self.operation(operation);
         let mut joins = false;
@@ -254,8 +255,8 @@ impl<'a> Judge<'a> {
         joins
     }
 
-    /// Whether a step is part of a transaction that an `fdatasync` has to wait for. Zeros where a page has no block
-    /// change nothing but the time, and where allocation is delayed nobody knows yet what has one.
+    /// Whether a step is part of a transaction that an `fdatasync` has to wait for. Zeroing a page without a block
+    /// changes only the time. With delayed allocation, nobody knows yet which pages have a block.
     fn joins(&self, step: &Step, changes_size: bool, touched: &[Touched]) -> bool {
         let is_full = self.keeps_versions();
         match step {
@@ -315,7 +316,7 @@ impl<'a> Judge<'a> {
         self.ended_count = ended_before;
     }
 
-    /// Surviving of the operation that was the last to change `node` in a transaction by a step that `is_asked` for.
+    /// Position of the last operation that changed `node` in a transaction by a step that `is_asked` selects.
     fn last_change(
         &self,
         ended: &[usize],
@@ -329,7 +330,7 @@ impl<'a> Judge<'a> {
         ended.iter().enumerate().rfind(changes).map(|(place, _)| place)
     }
 
-    /// Judges what was found of a state whose cut came after `happened` happenings.
+    /// Judges the recovered content of a state whose cut came after `happened` happenings.
     pub(crate) fn judge(&self, found: &Found, happened: usize) -> Option<Breach> {
         match &found.problem {
             Some(Problem::Recovery(error)) => return Some(breach(Promise::Recovery, error.clone())),
@@ -351,7 +352,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// What is wrong with every one of the candidates that look like what was found; `None` if one of them is right.
+    /// What is wrong with all candidates that match the recovered tree; `None` if one of them is right.
     fn choose(&self, matching: &[usize], found: &Found, happened: usize) -> Option<Wrong> {
         let is_full = self.keeps_versions();
         let begun = |index: &&usize| self.is_begun(&self.candidates[**index], happened);
@@ -370,7 +371,7 @@ impl<'a> Judge<'a> {
         Some(wrong)
     }
 
-    /// Whether everything is there that has to be.
+    /// Whether the candidate contains everything that it must.
     fn meets(&self, candidate: &Candidate, obligations: &Obligations) -> bool {
         candidate.prefix >= obligations.prefix
             && obligations.whole.values().all(|(place, operation)| {
@@ -403,7 +404,7 @@ impl<'a> Judge<'a> {
         Breach { promise, what, difference: differences.min_by_key(Vec::len).unwrap_or_default() }
     }
 
-    /// The first page that holds what it may not.
+    /// The first page with content that is not allowed.
     fn stale(&self, index: usize, found: &Found, happened: usize) -> Option<Breach> {
         let candidate = &self.candidates[index];
         if candidate.full == found.full && self.promises.keeps == Keeps::Data && candidate.partial.is_empty() {
@@ -473,8 +474,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether each sector of a page, as far as it is in the file, is that of one of `versions`: on a disk that tears
-/// pages, content that is overwritten in place may be torn.
+/// Whether each sector of a page, within the file's size, comes from one of `versions`. On a disk that tears pages,
+/// content that is overwritten in place may be torn.
 fn is_mixed(page: &Page, versions: &[Page], visible: usize) -> bool {
     let bytes = page.bytes();
     let versions: Vec<_> = versions.iter().map(Page::bytes).collect();
@@ -484,17 +485,17 @@ fn is_mixed(page: &Page, versions: &[Page], visible: usize) -> bool {
     })
 }
 
-/// The candidates with a hash.
+/// The candidates with this hash.
 fn like(candidates: &FxHashMap<u64, Vec<usize>>, hash: u64) -> &[usize] {
     candidates.get(&hash).map_or(&[], Vec::as_slice)
 }
 
-/// Whether a page of the file that shows `found` in its first `visible` bytes holds this version.
+/// Whether this version of a page has the hash `found` when only its first `visible` bytes are in the file.
 fn is_seen((page, hash): (Page, u64), found: u64, visible: usize) -> bool {
     hash == found || visible < PAGE_SIZE && cut(page, visible) == found
 }
 
-/// The hash of a page of which only the first bytes are in the file.
+/// The hash of a page when only its first `visible` bytes are in the file.
 fn cut(mut page: Page, visible: usize) -> u64 {
     page.bytes_mut()[visible..].fill(0);
     page_hash(&page)
@@ -511,7 +512,8 @@ fn sized(tree: &Tree, step: &Step) -> u64 {
     }
 }
 
-/// Whether a sync of `node` has to make `step` durable: its content, its creation, its names if it is a directory.
+/// Whether a sync of `node` has to make `step` durable: the content and creation of `node`, and its names if it is a
+/// directory.
 fn changes(step: &Step, node: NodeId) -> bool {
     match step {
         Step::Create { directory, node: made, .. } => *made == node || *directory == node,
@@ -527,18 +529,18 @@ fn changes(step: &Step, node: NodeId) -> bool {
     }
 }
 
-/// Whether a step changes nothing but what a file has beside its content: no `fdatasync` has to make that durable.
+/// Whether a step changes only attributes; `fdatasync` need not make these durable.
 fn is_beside_content(step: &Step) -> bool {
     matches!(step, Step::SetAttributes { .. } | Step::SetExtended { .. })
 }
 
-/// Whether an operation may go on after the transaction of this step: blocks in many pieces are freed in later ones.
-/// What ended meanwhile may be in a later one, too.
+/// Whether an operation may continue after the transaction of this step, because later transactions free blocks in many
+/// pieces. Operations that end meanwhile may be in a later transaction too.
 fn lingers(step: &Step) -> bool {
     matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. })
 }
 
-/// All ways to take 0 to `count` of each; if there are too many, each alone, and all or nothing.
+/// All ways to take 0 to `count` of each. If there are too many: each alone, all, and none.
 fn combinations(counts: &[usize]) -> Vec<Vec<usize>> {
     let all = counts.iter().try_fold(1_usize, |product, count| product.checked_mul(count + 1));
     if all.is_some_and(|all| all <= COMBINATIONS_MAX) {

@@ -1,37 +1,37 @@
-//! Ledger: what was found so far. Whoever holds it counts; nobody else does.
+//! Ledger: the findings so far. Only the explorer that holds the ledger counts.
 //!
 //! # Invariants
-//! - A state is counted once, however often it is reached or judged.
-//! - What is written into it follows the order of the workloads, however many explorers work: see `turns`.
+//! - A state counts once, even if it is reached or judged several times.
+//! - Entries follow the order of the workloads for any number of explorers; see `turns`.
 
 use rustc_hash::FxHashSet;
 
 use crate::options::ExploreOptions;
 use crate::report::Report;
 
-/// Workloads in a row without a new state after which there is nothing left to find: more than `ace:2` has in all, for
-/// it ends by itself.
+/// The exploration ends after so many workloads in a row without a new state. Larger than the number of workloads of
+/// `ace:2`, which ends by itself.
 const IN_VAIN_MAX: u32 = 5_000;
 
 /// See the module's head.
 pub(crate) struct Ledger {
-    /// Hashes of the states that were counted.
+    /// Hashes of the counted states.
     pub(crate) seen: FxHashSet<u64>,
-    /// States that replayed something, by how many cuts led to them.
+    /// Number of states whose recovery replayed something, by the number of cuts that led to them.
     pub(crate) replaying: Vec<u64>,
     pub(crate) report: Report,
-    /// States after which one stops.
+    /// Number of states after which the exploration stops.
     pub(crate) states_max: u64,
     violations_max: usize,
     pub(crate) judged_inside_device: u64,
-    /// States when the present workload began to be counted.
+    /// Number of states when the count of the present workload began.
     states_before: u64,
     /// Workloads in a row without a new state.
     in_vain: u32,
 }
 
 impl Ledger {
-    /// Nothing was found yet.
+    /// An empty ledger.
     pub(crate) fn new(options: &ExploreOptions) -> Ledger {
         Ledger {
             seen: FxHashSet::default(),
@@ -45,17 +45,18 @@ impl Ledger {
         }
     }
 
-    /// Whether as many states or violations were found as were asked for.
+    /// Whether the wanted number of states or violations has been reached.
     pub(crate) fn is_done(&self) -> bool {
         self.report.states >= self.states_max || self.report.violations.len() >= self.violations_max
     }
 
-    /// The states of a workload begin.
+    /// Begins the count of a workload.
     pub(crate) fn begin_workload(&mut self) {
         self.states_before = self.report.states;
     }
 
-    /// A workload is over; gives whether that was enough. Of `faults` no states come, so their runs count.
+    /// Ends the count of a workload; returns whether the exploration is done. `faults` give no states, so their runs
+    /// count.
     pub(crate) fn end_workload(&mut self, faults: bool) -> bool {
         let is_in_vain = !faults && self.report.states == self.states_before;
         self.in_vain = if is_in_vain { self.in_vain + 1 } else { 0 };

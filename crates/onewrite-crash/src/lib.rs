@@ -1,9 +1,9 @@
-//! The crash explorer: every state a power cut may leave, recovered and judged.
+//! The crash explorer: recovers and judges every state that a power cut may leave.
 //!
-//! Four types matter. A [`Workload`] is what runs: tasks of plain actions that have a text form. A [`Subject`] is the
-//! file system that it runs on. [`ExploreOptions`] say on what disk and how far. An [`Explorer`] (or [`explore()`] for
-//! one workload) gives a [`Report`]: how many distinct states of which kind, and every promise that was broken, with
-//! the command that replays it.
+//! Four types matter. A [`Workload`] is what runs: tasks of plain actions with a text form. A [`Subject`] is the file
+//! system that it runs on. [`ExploreOptions`] choose the disk and the bounds. An [`Explorer`] (or [`explore()`] for one
+//! workload) returns a [`Report`]: the number of distinct states of each kind, and every broken promise with the
+//! command that replays it.
 //!
 //! ```
 //! use onewrite_crash::{Ext4Subject, ExploreOptions, Workload, explore};
@@ -16,7 +16,8 @@
 //! # Ok::<(), onewrite_crash::CrashError>(())
 //! ```
 //!
-//! It knows requests, promises and power cuts, no device; and a file system by the [`Subject`] trait alone.
+//! It knows requests, promises and power cuts, but no concrete device; it knows a file system only by the [`Subject`]
+//! trait.
 
 mod action;
 mod aged;

@@ -1,4 +1,4 @@
-//! Logged: runs that were recorded elsewhere, or handed on as a write log.
+//! Logged: explores runs that were recorded as a write log, here or elsewhere.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::run::{Run, run};
 use crate::subject::Subject;
 use crate::write_log;
 
-/// Runs `workload` and gives what passed to the disk as a write log of dm-log-writes.
+/// Runs `workload` and returns its requests as a write log in the format of dm-log-writes.
 ///
 /// # Errors
 /// If the workload cannot be run at all.
@@ -23,22 +23,23 @@ pub fn record<S: Subject>(subject: S, workload: &Workload, options: &ExploreOpti
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Explores a write log that [`record`] made of this workload with these options: the same verdicts.
+    /// Explores a write log that [`record`] made of this workload with these options. The verdicts are the same.
     ///
     /// # Errors
-    /// If it is no write log, or the workload cannot be run.
+    /// If `log` is not a write log, or the workload cannot be run.
     pub fn explore_log(&mut self, workload: &Workload, log: &[u8]) -> Result<(), CrashError> {
         let run = run(&self.subject, workload, self.options)?;
         let events = write_log::read(log, &run.base)?;
         self.explore_run(workload, &Run { events, ..run })
     }
 
-    /// Explores a write log of which nothing else is known: every state has to be recovered and found whole.
+    /// Explores a write log whose operations are unknown: only checks that every state recovers with consistent
+    /// metadata.
     ///
     /// `base` is the content of the device when the log began.
     ///
     /// # Errors
-    /// If it is no write log.
+    /// If `log` is not a write log.
     pub fn explore_foreign(&mut self, base: Image, log: &[u8]) -> Result<(), CrashError> {
         let events = write_log::read(log, &base)?;
         let events = events.into_iter().filter(|event| !matches!(event, onewrite_block::layer::RecordedEvent::Mark(_)));

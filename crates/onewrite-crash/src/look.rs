@@ -1,4 +1,4 @@
-//! Look: one state, recovered and judged. It needs nothing but the state, so an explorer looks at any time.
+//! Look: recovers and judges one state. This needs only the state, so an explorer does it at any time.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use crate::states::{Choice, Walker};
 use crate::subject::Subject;
 use crate::walk::{Walk, WalkPosition};
 
-/// States whose verdict is remembered; then memory starts anew.
+/// Most verdicts kept in memory; then all are dropped.
 const VERDICTS_MAX: usize = 200_000;
 
 impl<S: Subject> Explorer<'_, S> {

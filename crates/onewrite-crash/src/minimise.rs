@@ -1,8 +1,8 @@
-//! Minimise: the same broken promise with fewer operations, and with fewer writes lost.
+//! Minimise: finds the same broken promise with fewer operations and fewer lost writes.
 //!
-//! Operations first: parts of the workload are left out, halves before single ones, as long as some state still breaks
-//! the same promise. Then the state: of the units that were lost, each is put back if it still breaks. Both are greedy
-//! and bounded, so what comes out is small, not smallest.
+//! Operations come first: parts of the workload are removed, halves before single operations, while some state still
+//! breaks the same promise. Then the state: each lost unit is put back, if the promise still breaks. Both searches are
+//! greedy and bounded, so the result is small, but not always the smallest.
 
 use crate::action::{Action, Workload};
 use crate::cut::DeviceCuts;
@@ -14,15 +14,15 @@ use crate::report::Violation;
 use crate::state_id::StateId;
 use crate::subject::Subject;
 
-/// Explorations that are spent on leaving operations out.
+/// Most explorations spent on removing operations.
 const TRIES_MAX: usize = 300;
-/// States of each.
+/// Most states of each exploration.
 const STATES_MAX: u64 = 3_000;
-/// Cuts inside a device of each.
+/// Cuts inside a device in each exploration.
 const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
-/// A smaller violation of the same promise; `violation` itself if there is none. Of a cut inside a device and of a
-/// fault only the workload gets smaller.
+/// A smaller violation of the same promise; `violation` itself if none is found. For a cut inside a device or a fault,
+/// only the workload becomes smaller.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
@@ -34,7 +34,7 @@ pub fn minimise<S: Subject + Clone>(
     minimise_watched(subject, violation, plan, &|_, _| ())
 }
 
-/// The same; `watch` is told how many smaller workloads were tried, of so many at most.
+/// Like [`minimise`]; calls `watch` with the number of smaller workloads tried, and the most to try.
 pub(crate) fn minimise_watched<S: Subject + Clone>(
     subject: &S,
     violation: &Violation,
@@ -55,7 +55,7 @@ struct Search<'s, S> {
     subject: &'s S,
     options: &'s ExploreOptions,
     device: Option<&'s MakeDevice<'s>>,
-    /// What state the violation was found in.
+    /// The state in which the violation was found.
     kind: StateId,
     best: Violation,
     tries: usize,
@@ -67,7 +67,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         self.best.workload.parse().expect("a workload's text is its own")
     }
 
-    /// Takes `workload` if it breaks the same promise.
+    /// Keeps `workload` if it breaks the same promise.
     fn try_workload(&mut self, workload: &Workload) -> Result<bool, CrashError> {
         if self.tries >= TRIES_MAX {
             return Ok(false);
@@ -121,7 +121,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         Ok(())
     }
 
-    /// Loses fewer units, at the last cut.
+    /// Reduces the lost units of the last cut.
     fn put_units_back(&mut self) -> Result<(), CrashError> {
         let workload = self.workload();
         let mut unit = 0;
@@ -143,7 +143,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         let mut explorer = Explorer::new(self.subject.clone(), self.options);
         match explorer.replay(workload, state) {
             Ok(()) => (),
-            // There is no such unit.
+            // This unit does not exist.
             Err(CrashError::State { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! Nested: what a recovery writes, so that it can be cut, too.
+//! Nested: records the writes of a recovery, so that the power can be cut inside it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,8 +11,8 @@ use crate::disk::{Disk, Medium};
 use crate::options::ExploreOptions;
 use crate::subject::{Purpose, Subject};
 
-/// Recovers `image` by a mount, unmounts it, and gives what passed to the disk. If it cannot be recovered, that is
-/// for the judge of `image` to say; what passed until then is given.
+/// Recovers `image` by a mount, unmounts it, and returns the requests. If the recovery fails, returns the requests up
+/// to then; the judge of `image` reports the failure.
 pub(crate) fn record_recovery<S: Subject>(
     subject: &Rc<S>,
     image: &Image,
@@ -26,7 +26,7 @@ pub(crate) fn record_recovery<S: Subject>(
     let port = executor.runtime().attach(subject.recovery_layer(recorded));
     let (subject, mounting) = (Rc::clone(subject), options.mounting(Purpose::Recovery));
     let ended = executor.block_on(async move { subject.mount(port, mounting).await?.unmount().await });
-    // Whatever it says: the state that it began with is judged by itself.
+    // Ignores the outcome: the state before this recovery is judged separately.
     drop((ended, executor));
     std::mem::take(&mut recording.borrow_mut().events)
 }

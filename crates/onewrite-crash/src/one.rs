@@ -1,4 +1,4 @@
-//! One: a workload from beginning to end, at the door of the disk and inside the device.
+//! One: explores one workload completely, at the door of the disk and inside the device.
 
 use crate::action::Workload;
 use crate::ahead::Ahead;
@@ -9,16 +9,16 @@ use crate::ledger::Ledger;
 use crate::plan::{CrashPlan, DEVICE_SHARE, MakeDevice};
 use crate::subject::Subject;
 
-/// Chances at each internal point: one with recovery cut, one without.
+/// Random outcomes tried at each internal point: one with recovery cut, one without.
 const CHANCES: u64 = 2;
-/// Internal points that are worth two runs of a workload on a device.
+/// Fewest internal points that justify two runs of a workload on a device.
 const POINTS_MIN: u64 = 8;
-/// Internal points of one run at most: as many copies of the device are held at once, a megabyte each.
+/// Most internal points of one run. Memory holds a copy of the device for each, about a megabyte.
 const POINTS_MAX: u64 = 300;
 
 impl<S: Subject> Explorer<'_, S> {
-    /// One workload, at the door and inside; inside alone where a mode pads, for then the device alone says what
-    /// survives. Without the ledger, and if it does not come meanwhile, what was looked at is in
+    /// Explores one workload, at the door and inside. Explores only inside the device if a mode pads, because then the
+    /// device alone decides what survives. If the explorer does not get the ledger, the judged states are in
     /// [`Explorer::ahead`] afterwards, for [`Explorer::enter_one`].
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Enters what was looked at ahead, and does what could not be done without the ledger.
+    /// Enters the states judged ahead, and does the work that needs the ledger.
     ///
     /// # Errors
     /// If the workload cannot be run at all.
@@ -64,7 +64,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Cuts inside the device alone; without the ledger at as many points as are likely.
+    /// Explores only cuts inside the device; without the ledger, estimates the number of points.
     fn only_inside(
         &mut self,
         workload: &Workload,
@@ -79,14 +79,14 @@ impl<S: Subject> Explorer<'_, S> {
         self.explore_device(make, workload, &cuts)
     }
 
-    /// Internal points to cut at if all cuts are inside the device; without the ledger as far as is known.
+    /// Number of internal points to cut at if all cuts are inside the device; an estimate without the ledger.
     fn points_of_all(&self, plan: CrashPlan<'_>) -> u64 {
         let known = self.line.as_ref().map_or(0, |line| line.turns.states());
         let states = self.ledger.as_ref().map_or(known, |ledger| ledger.report.states);
         plan.options.states_max.saturating_sub(states).clamp(POINTS_MIN, POINTS_MAX)
     }
 
-    /// The share of cuts inside the device after those at its door.
+    /// Explores the share of cuts inside the device, after those at its door.
     fn inside(&mut self, workload: &Workload, make: &MakeDevice<'_>, plan: CrashPlan<'_>) -> Result<(), CrashError> {
         let points = points_inside(self.ledger(), plan.options.states_max);
         if points == 0 {
@@ -96,7 +96,8 @@ impl<S: Subject> Explorer<'_, S> {
     }
 }
 
-/// Internal points to cut at after the states at the door, if it is worth it; of `most` states in all.
+/// Number of internal points to cut at after the states at the door; 0 if too few to justify the runs. `most` is the
+/// wanted number of states in all.
 fn points_inside(ledger: &mut Ledger, most: u64) -> u64 {
     let is_full = ledger.is_done();
     ledger.states_max = most;

@@ -1,4 +1,4 @@
-//! Options: what an exploration is told. All of it is in the command that replays a failure.
+//! Options: the options of an exploration. The command that replays a failure contains all of them.
 
 use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
 use onewrite_fs::PolicyKind;
@@ -6,39 +6,39 @@ use onewrite_fs::PolicyKind;
 use crate::action::Workload;
 use crate::subject::{Flag, Mounting, Purpose};
 
-/// Name of the disk that is modelled if nothing else is asked for.
+/// Name of the disk that is modelled by default.
 const OWN_DISK: &str = "memory";
 
 /// How to explore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExploreOptions {
-    /// Bytes of the image.
+    /// Size of the image in bytes.
     pub size_bytes: u64,
     /// Pages of the page cache during the run.
     pub cache_pages: usize,
-    /// Which page leaves it.
+    /// Policy that chooses the page to evict.
     pub cache_policy: PolicyKind,
-    /// Age at which a transaction commits by itself.
+    /// Age at which a transaction commits automatically.
     pub commit_interval: Nanos,
-    /// Age at which a committed block goes home by itself.
+    /// Age at which a committed block is checkpointed automatically.
     pub checkpoint_age: Nanos,
-    /// Promises of the disk that is modelled: FUA, what a cut may lose, whether pages tear.
+    /// Promises of the modelled disk: FUA, what a power cut may lose, whether pages tear.
     pub geometry: Geometry,
-    /// The seed of all chance.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Unflushed writes up to which every subset is a state.
+    /// Explores every subset of the unflushed writes, if there are at most so many.
     pub exhaustive_writes_max: usize,
-    /// States drawn at a place with more unflushed writes than that.
+    /// Number of random states at a place with more unflushed writes.
     pub samples: usize,
-    /// States after which the exploration ends.
+    /// Number of states after which the exploration ends.
     pub states_max: u64,
-    /// Let `e2fsck -fn` judge every so-many-th recovered state; 0 for none.
+    /// Runs `e2fsck -fn` on every n-th recovered state; 0 for none.
     pub e2fsck_every: u64,
-    /// Cut inside the recovery of every so-many-th state whose log holds something, 0 for none.
+    /// Cuts the power inside the recovery of every n-th state with a non-empty log; 0 for none.
     pub nested_every: u64,
-    /// How deep cuts inside recoveries are nested.
+    /// Most recoveries in a row that are cut.
     pub nested_depth: u32,
-    /// Violations after which the exploration ends.
+    /// Number of violations after which the exploration ends.
     pub violations_max: usize,
 }
 
@@ -72,7 +72,7 @@ impl Default for ExploreOptions {
     }
 }
 
-/// The options of the command line in the order in which a replay names them.
+/// The command-line options, in the order of a replay command.
 const FLAGS: [&str; 14] = [
     "--mode",
     "--size",
@@ -91,14 +91,14 @@ const FLAGS: [&str; 14] = [
 ];
 
 impl ExploreOptions {
-    /// The same on a disk that promises what `geometry` says, in the size of the image. It is modelled by its requests
-    /// alone, so it knows nothing of a write buffer that evicts.
+    /// The same options on a disk with the promises of `geometry` and the size of the image. The model sees requests
+    /// only, so it has no write buffer that evicts.
     pub fn on(self, geometry: &Geometry) -> ExploreOptions {
         let pages = self.size_bytes / PAGE_SIZE as u64;
         ExploreOptions { geometry: Geometry { pages, write_buffer: None, ..geometry.clone() }, ..self }
     }
 
-    /// How the file system is mounted.
+    /// The mount options.
     pub fn mounting(&self, purpose: Purpose) -> Mounting {
         Mounting {
             purpose,
@@ -109,17 +109,17 @@ impl ExploreOptions {
         }
     }
 
-    /// Whether a cut may leave half a page.
+    /// Whether a power cut may tear a page.
     pub(crate) fn tears(&self) -> bool {
         self.geometry.atomic_write_pages == 0
     }
 
-    /// Whether a cut may leave a SHARE done in part.
+    /// Whether a power cut may leave a SHARE half done.
     fn tears_shares(&self) -> bool {
         self.geometry.share_pairs_max > 0 && !self.geometry.share_atomic
     }
 
-    /// The command that judges one state of one workload again, on the subject that `flags` choose.
+    /// The command that judges one state of one workload again; `flags` choose the subject.
     pub(crate) fn replay_command(&self, workload: &Workload, state: &str, flags: Vec<Flag>) -> String {
         let mut flags = flags;
         flags.extend(self.flags());

@@ -1,58 +1,58 @@
-//! Plan: what an exploration is asked to do, and what it says it is at.
+//! Plan: the task of an exploration, and its stages.
 
 use onewrite_block::PowerCut;
 
 use crate::options::ExploreOptions;
 
-/// One judged state in so many is cut inside the device, where there is one.
+/// One in so many judged states comes from a cut inside the device, if there is one.
 pub(crate) const DEVICE_SHARE: u64 = 10;
 
-/// Makes an emulated device of so many pages, always the same.
+/// Makes an emulated device with the given number of pages; every call makes an identical device.
 pub type MakeDevice<'d> = dyn Fn(u64) -> Box<dyn PowerCut> + Sync + 'd;
 
 /// How to explore.
 #[derive(Clone, Copy)]
 pub struct CrashPlan<'p> {
-    /// On what, and how far.
+    /// The disk and the bounds.
     pub options: &'p ExploreOptions,
-    /// The emulated device that a share of the cuts falls into.
+    /// Makes the emulated device for cuts inside a device; `None`: no such cuts.
     pub device: Option<&'p MakeDevice<'p>>,
-    /// Whether requests fail instead, and space runs out, without a cut.
+    /// Whether to make requests fail and space run out, instead of cutting the power.
     pub faults: bool,
-    /// Whether what is found is made as small as it gets.
+    /// Whether to minimise each violation.
     pub minimises: bool,
-    /// Explorers side by side, each on a thread of its own; the report does not depend on it.
+    /// Number of explorers, each on a thread of its own. The report is the same for any number.
     pub jobs: usize,
 }
 
 impl<'p> CrashPlan<'p> {
-    /// Cuts at the door of the modelled disk, one explorer; what is found stays as it is.
+    /// A plan with cuts at the door of the modelled disk, one explorer, and no minimising.
     pub fn new(options: &'p ExploreOptions) -> CrashPlan<'p> {
         CrashPlan { options, device: None, faults: false, minimises: false, jobs: 1 }
     }
 }
 
-/// What an exploration is at.
+/// A stage of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// An emulated device is filled and aged, before the cuts inside it.
     Aging,
     /// States are made and judged.
     Judging {
-        /// Distinct ones.
+        /// Distinct states.
         states: u64,
-        /// Judgements in all: the same state may be judged at several moments.
+        /// Judgements in all; a state may be judged at several moments.
         judged: u64,
     },
     /// A violation is made smaller.
     Shrinking {
-        /// Which one, from 1 on.
+        /// Number of the violation, from 1.
         number: usize,
-        /// Of so many.
+        /// Number of violations in all.
         count: usize,
-        /// Smaller workloads that were tried.
+        /// Smaller workloads tried so far.
         tries: usize,
-        /// Most that are tried.
+        /// Most workloads to try.
         tries_max: usize,
     },
 }

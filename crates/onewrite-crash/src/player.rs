@@ -1,7 +1,7 @@
-//! Player: carries actions out on a mounted file system and writes the history.
+//! Player: performs actions on a mounted file system and writes the history.
 //!
-//! Paths are resolved to inodes when an action begins; what is written down names nodes of the model, which the player
-//! binds to inodes as they are made. So two tasks that move each other's files do not confuse the model.
+//! An action resolves its paths to inodes when it begins. The history names nodes of the model; the player binds each
+//! new inode to its node. So the model stays correct when two tasks move each other's files.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
 
 struct State {
     history: History,
-    /// The tree as of the last end.
+    /// The tree after the last operation that ended.
     tree: Tree,
     bound: BTreeMap<Ino, NodeId>,
     next_node: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Player<S: Subject> {
     recording: Rc<RefCell<Recording>>,
 }
 
-/// What an action is about to do, and the inode that it makes known.
+/// The steps and syncs of an action, and the inode that it makes.
 #[derive(Default)]
 struct Plan {
     steps: Vec<Step>,
@@ -63,7 +63,7 @@ impl<S: Subject> Player<S> {
         self.state.borrow().history.clone()
     }
 
-    /// Binds the nodes of the initial tree to the inodes of the mounted one.
+    /// Binds the nodes of the initial tree to the inodes of the mounted file system.
     pub(crate) async fn bind_all(&self) -> FsResult<()> {
         let listing = self.state.borrow().tree.listing();
         let paths: Vec<String> = listing.items().map(|(path, _)| path.to_owned()).collect();
@@ -83,7 +83,7 @@ impl<S: Subject> Player<S> {
         self.state.borrow_mut().bound.insert(ino, node);
     }
 
-    /// Carries the warm-up out, then the tasks side by side.
+    /// Performs the warm-up, then the tasks side by side.
     pub(crate) async fn play_all(self: &Rc<Self>, workload: Workload) {
         self.play(workload.warm_up).await;
         let happenings = self.state.borrow().history.happenings.len();
@@ -98,7 +98,7 @@ impl<S: Subject> Player<S> {
         }
     }
 
-    /// Unmounts; in the history it is a `sync`: what was done before is there once it has ended.
+    /// Unmounts; the history records a `sync`: once it ends, all earlier changes are durable.
     pub(crate) async fn unmount(&self) -> FsResult<()> {
         let operation = self.state.borrow_mut().history.begin(Action::Sync);
         self.mark();
@@ -116,8 +116,8 @@ impl<S: Subject> Player<S> {
         Ok(())
     }
 
-    /// Carries the actions of one task out, one after another. It ends where there is no space: what was done by halves
-    /// then stays the last that happened to its files.
+    /// Performs the actions of one task in order. Stops when there is no space, so that a half-done action stays the
+    /// last change of its files.
     async fn play(&self, actions: Vec<Action>) {
         let mut open = Descriptors::new();
         for action in actions {
@@ -130,12 +130,12 @@ impl<S: Subject> Player<S> {
             }
         }
         for (ino, _) in open.into_values() {
-            // A file that cannot be released is for recovery; the history does not mind.
+            // Recovery frees a file that cannot be released; the history does not depend on it.
             let _ = self.fs.release(ino).await;
         }
     }
 
-    /// Carries one action out; gives whether there was space for it.
+    /// Performs one action; returns whether there was space for it.
     async fn perform(&self, action: Action, open: &mut Descriptors) -> bool {
         let operation = self.state.borrow_mut().history.begin(action.clone());
         self.mark();
@@ -177,7 +177,7 @@ impl<S: Subject> Player<S> {
         self.recording.borrow_mut().events.push(RecordedEvent::Mark(mark));
     }
 
-    /// The inode and node that a path or descriptor (`#3`) names.
+    /// The inode and node of a path or a descriptor (`#3`).
     async fn target(&self, text: &str, open: &Descriptors) -> FsResult<(Ino, NodeId)> {
         if let Some(slot) = text.strip_prefix('#') {
             let known = slot.parse().ok().and_then(|slot: u32| open.get(&slot));
@@ -235,7 +235,7 @@ impl<S: Subject> Player<S> {
             Action::Allocate { file, offset, length, how } => {
                 let (ino, node) = self.target(file, open).await?;
                 let outcome = fs.allocate(ino, *offset, *length, how.allocation()).await;
-                // Who had the file before has ended by now: so large it was when it was changed.
+                // Every earlier operation on the file has ended, so this was its size at the change.
                 let size = self.state.borrow().tree.size(node);
                 plan.steps = steps_of_allocation(node, (*offset, *length), *how, size);
                 outcome
@@ -316,7 +316,7 @@ impl<S: Subject> Player<S> {
         Ok(())
     }
 
-    /// Writes at `offset`, or at the end.
+    /// Writes at `offset`, or at the end if it is `None`.
     async fn write(
         &self,
         (ino, node): (Ino, NodeId),
@@ -342,7 +342,7 @@ impl<S: Subject> Player<S> {
     }
 }
 
-/// The same for the file system.
+/// The file system's own value for it.
 fn changes(change: AttributeChange) -> AttributeChanges {
     let none = AttributeChanges::default();
     match change {

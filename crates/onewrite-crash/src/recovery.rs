@@ -1,8 +1,8 @@
-//! Recovery: a state is mounted again, its tree is read, its structure is checked; and what is known is remembered.
+//! Recovery: mounts a state, reads its tree, checks its metadata, and remembers the outcome.
 //!
-//! The log is replayed on every distinct state. What comes after depends only on the blocks outside the log, and many
-//! states agree on these once replayed, so it is done once for each such image: mount (orphans are finished), read the
-//! tree, unmount, check.
+//! Every distinct state has its log replayed. The rest depends only on the blocks outside the log, and after replay
+//! many states agree on these. So the rest runs once for each such image: mount (which frees orphans), read the tree,
+//! unmount, check.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,21 +19,21 @@ use crate::options::ExploreOptions;
 use crate::states::Sum;
 use crate::subject::{Purpose, Replayed, Subject};
 
-/// Images remembered; then memory starts anew.
+/// Most images kept in memory; then all are dropped.
 const REMEMBERED_MAX: usize = 20_000;
 
-/// What a state turned out to hold.
+/// The recovered content of a state.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) full: u64,
     pub(crate) shape: u64,
     pub(crate) names: u64,
     pub(crate) listing: Rc<Listing>,
-    /// Why it cannot be recovered, or what a checker found.
+    /// Why recovery failed, or what a checker found.
     pub(crate) problem: Option<Problem>,
 }
 
-/// A promise that needs no model.
+/// A broken promise that is found without the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// Recovery, mount or reading failed.
@@ -66,7 +66,7 @@ impl Extended {
     }
 }
 
-/// Recovers states and remembers.
+/// Recovers states and remembers the outcomes.
 pub(crate) struct Recoverer<'a, S> {
     subject: Rc<S>,
     options: &'a ExploreOptions,
@@ -123,7 +123,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         found
     }
 
-    /// Mounts an image with an empty log, reads it, unmounts it, and checks it before and after.
+    /// Checks an image with an empty log, mounts, reads and unmounts it, and checks it again.
     fn read(&mut self, image: &Image) -> Found {
         if let Some(finding) = self.finding(image) {
             return Found { problem: Some(Problem::Structure(finding)), ..failed(String::new()) };
@@ -138,7 +138,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         Found { full, shape, names, listing, problem }
     }
 
-    /// Mounts and unmounts an image; gives its tree, and the image afterwards.
+    /// Mounts and unmounts an image; returns its tree and the new image.
     pub(crate) fn finish(&self, image: &Image) -> Result<(Listing, Image), String> {
         let medium = Medium::new(image.clone());
         let executor = Executor::ideal();
@@ -161,7 +161,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         Ok((listing, image))
     }
 
-    /// The first things that the file system's checker finds wrong.
+    /// What the file system's checker finds wrong; `None` if nothing.
     fn finding(&self, image: &Image) -> Option<String> {
         let findings = self.subject.findings(image);
         (!findings.is_empty()).then(|| findings.join("; "))
@@ -172,7 +172,7 @@ fn failed(error: String) -> Found {
     Found { full: 0, shape: 0, names: 0, listing: Rc::default(), problem: Some(Problem::Recovery(error)) }
 }
 
-/// The hash of what lies outside the log after recovery wrote to it.
+/// The hash of the blocks outside the log, after recovery wrote to them.
 fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>) -> u64 {
     let mut written = medium.written.clone();
     written.sort_unstable();
@@ -184,7 +184,7 @@ fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>)
     sum.home
 }
 
-/// Everything that can be seen from the root.
+/// Everything that is visible from the root.
 async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listing> {
     let mut listing = Listing::default();
     let mut pending = vec![(String::new(), fs.root())];
@@ -218,10 +218,10 @@ async fn read_item<F: FileSystem>(fs: &F, ino: Ino, extended: Extended) -> FsRes
     }))
 }
 
-/// Largest file that is read whole; a larger size can only come from damage.
+/// Largest file that is read, in bytes; a larger size can only come from damage.
 const SIZE_MAX: u64 = 256 * 1024 * 1024;
 
-/// Seconds since 1970 from which on a time is one of the run's clock; workloads set earlier ones by hand.
+/// Seconds since 1970: later times come from the run's clock; workloads set earlier times.
 const CLOCK_MIN: i64 = 1_000_000_000;
 
 async fn read_attributes<F: FileSystem>(

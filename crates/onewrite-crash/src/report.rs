@@ -1,78 +1,78 @@
-//! Report: what an exploration found, for people and for JSON. The same for the same seed.
+//! Report: the findings of an exploration, for people and as JSON. The same seed gives the same report.
 
 use serde::Serialize;
 
 use crate::judge::Promise;
 
-/// Distinct states by what they are. A state is counted under each line that fits it.
+/// Number of distinct states by kind. A state counts in each kind that fits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StatesByKind {
-    /// Every subset of the unflushed writes was taken where these come from.
+    /// From places where every subset of the unflushed writes was taken.
     pub subset: u64,
-    /// Drawn, where the unflushed writes were too many for every subset.
+    /// Drawn at random, from places with too many unflushed writes.
     pub sampled: u64,
-    /// With a page of which a part is new.
+    /// With a torn page: a part of it is new.
     pub torn_page: u64,
-    /// With some, but not all, pairs of a SHARE done, on a disk whose SHARE is not atomic.
+    /// With some, but not all, pairs of a SHARE done; only on a disk whose SHARE is not atomic.
     pub torn_share: u64,
     /// After a cut at an internal point of an emulated device.
     pub inside_device: u64,
-    /// Those with a SHARE under way at the cut.
+    /// Cut inside the device with a SHARE under way.
     pub inside_share: u64,
-    /// Those with a record of the device's map about to be programmed.
+    /// Cut inside the device just before it programmed a record of its map.
     pub inside_map_log: u64,
-    /// Those with garbage being collected: pages moved, blocks erased.
+    /// Cut inside the device while it collected garbage: moved pages, erased blocks.
     pub inside_collection: u64,
-    /// Those whose power-off recovery was cut, once or twice.
+    /// Cut inside the device, then once or twice inside its recovery.
     pub inside_device_recovery: u64,
     /// After a cut inside the recovery of another state.
     pub inside_recovery: u64,
-    /// After a cut inside the recovery of a state that a cut inside recovery left.
+    /// After a cut inside a recovery from a cut inside a recovery.
     pub inside_nested_recovery: u64,
-    /// Recovery replayed something.
+    /// Recovery replayed the log.
     pub log_not_empty: u64,
-    /// Some, but not all, log blocks of the commit under way survived.
+    /// With some, but not all, log blocks of the commit under way.
     pub torn_commit: u64,
-    /// The log had gone round its end.
+    /// The log had wrapped around its end.
     pub log_wrapped: u64,
-    /// Somebody had had to wait for a checkpoint.
+    /// An operation had waited for a checkpoint.
     pub forced_checkpoint: u64,
     /// Recovery honoured a revoke.
     pub revoke: u64,
 }
 
-/// A broken promise, ready to be told.
+/// A broken promise, in text form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which.
+    /// The promise.
     pub promise: Promise,
     /// What is wrong.
     pub what: String,
-    /// The workload, minimised if that was asked for.
+    /// The workload, minimised if requested.
     pub workload: String,
     /// The state: event of the recording and surviving units; see `docs/crash-model.md`.
     pub state: String,
-    /// Expected (`-`) against found (`+`, `!`).
+    /// Lines expected (`-`) and found (`+`, `!`).
     pub difference: Vec<String>,
-    /// The command that replays it.
+    /// The command that replays the violation.
     pub replay: String,
 }
 
-/// What an exploration found.
+/// The findings of an exploration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Distinct states, by content.
+    /// Number of states with distinct content.
     pub states: u64,
-    /// The same by kind.
+    /// Number of distinct states by kind.
     pub states_by_kind: StatesByKind,
-    /// States judged, counting those judged again because more was promised by then.
+    /// Number of judgements. A state is judged again when more has been promised.
     pub judged: u64,
-    /// Workloads explored.
+    /// Number of workloads explored.
     pub workloads: u64,
-    /// States that `e2fsck` judged, too.
+    /// Number of states that `e2fsck` also checked.
     pub e2fsck_runs: u64,
-    /// What was broken.
+    /// The broken promises.
     pub violations: Vec<Violation>,
 }
 

@@ -1,11 +1,11 @@
-//! Run: a workload on a file system, with everything recorded that passed to the disk and everything that was done.
+//! Run: runs a workload on a file system and records all requests and operations.
 //!
 //! ```text
 //!   garbage on every page ─► mkfs ─► setup, unmounted ─► base image
 //!   base image ─► mount ─► tasks side by side ─► unmount       (recorded: requests, and marks of the history)
 //! ```
 //!
-//! The image is full of recognisable garbage before mkfs, so that a block that shows what it held before is seen.
+//! Recognisable garbage fills the image before mkfs, so that stale block content is noticed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,17 +22,17 @@ use crate::options::ExploreOptions;
 use crate::player::Player;
 use crate::subject::{Mounting, Purpose, Subject};
 
-/// What a run left behind.
+/// The outcome of a run.
 pub(crate) struct Run {
-    /// The image before it.
+    /// The image before the run.
     pub(crate) base: Image,
-    /// What passed to the disk, with the marks of the history.
+    /// The requests to the disk, with the marks of the history.
     pub(crate) events: Vec<RecordedEvent>,
-    /// What was done.
+    /// The operations.
     pub(crate) history: History,
 }
 
-/// A new image, with garbage wherever mkfs leaves what was there.
+/// A new image, with garbage wherever mkfs writes nothing.
 fn new_image<S: Subject>(subject: &S, options: &ExploreOptions) -> Result<Image, CrashError> {
     let choices = Choices::new(options.seed);
     let mut image = Image::new(options.size_bytes / PAGE_SIZE as u64);
@@ -89,7 +89,7 @@ pub(crate) fn prepare<S: Subject>(
     Ok((image, tree))
 }
 
-/// Mounts, plays the warm-up, then the tasks side by side, unmounts.
+/// Mounts, plays the warm-up, plays the tasks side by side, and unmounts.
 pub(crate) fn perform<S: Subject>(
     subject: &Rc<S>,
     device: Box<dyn Device>,
@@ -102,7 +102,7 @@ pub(crate) fn perform<S: Subject>(
     perform_at((executor, port), subject, (tree, recording), workload, mounting)
 }
 
-/// [`perform`] where the device is attached already.
+/// Like [`perform`], but with a device that is already attached.
 pub(crate) fn perform_at<S: Subject>(
     (executor, port): (Executor, DevicePort),
     subject: &Rc<S>,

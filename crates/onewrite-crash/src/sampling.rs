@@ -1,4 +1,4 @@
-//! Sampling: which unflushed units survive: every subset while they are few, seeded draws beyond.
+//! Sampling: chooses which unflushed units survive: every subset while they are few, random subsets beyond.
 
 use onewrite_block::Choices;
 
@@ -8,7 +8,7 @@ fn kept(units: Vec<usize>) -> Choice {
     Choice { kept: units, torn: None }
 }
 
-/// Whether one of the last `joined` of `count` units survives; true for all if `joined` is 0.
+/// Whether one of the last `joined` of `count` units survives; always true if `joined` is 0.
 fn holds_new(units: &[usize], count: usize, joined: usize) -> bool {
     joined == 0 || units.last().is_some_and(|last| *last >= count - joined)
 }
@@ -19,7 +19,7 @@ pub(crate) fn subsets(count: usize, joined: usize) -> Vec<Choice> {
     all.filter(|units| holds_new(units, count, joined)).map(kept).collect()
 }
 
-/// At most `samples` subsets: everything, only what is new, nothing, one missing, and draws of three densities.
+/// At most `samples` subsets: all units, only the new ones, none, one missing, and random ones of three densities.
 pub(crate) fn samples(count: usize, joined: usize, samples: usize, chance: &mut Choices) -> Vec<Choice> {
     let mut all = vec![(0..count).collect::<Vec<_>>()];
     all.push((count - joined..count).collect());
@@ -40,7 +40,7 @@ pub(crate) fn samples(count: usize, joined: usize, samples: usize, chance: &mut 
     all.into_iter().map(kept).collect()
 }
 
-/// For a few of `choices`, the same with one survivor torn.
+/// Copies of some of `choices`, each with one surviving unit torn.
 pub(crate) fn torn(choices: &[Choice], chance: &mut Choices) -> Vec<Choice> {
     let mut all = Vec::new();
     for choice in choices.iter().filter(|choice| !choice.kept.is_empty()) {

@@ -1,8 +1,8 @@
-//! Sizes: what a file's size may be after a cut, where allocation is delayed.
+//! Sizes: the sizes that a file may have after a power cut, if allocation is delayed.
 //!
-//! There a size that a write made larger reaches the inode when the content does, not when the write joins a
-//! transaction; every other change of a size is part of a transaction. So at a place of the run a size lies between
-//! the one that was last certain (synced, or set by a truncation that is there) and the largest that was given since.
+//! With delayed allocation, a size that a write increases reaches the inode together with the content, not when the
+//! write joins a transaction. Every other change of a size is part of a transaction. So the size is at least the last
+//! certain one (synced, or set by a truncation that survived) and at most the largest set since.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use crate::model::NodeId;
 /// A change of a file's size.
 struct Change {
     operation: usize,
-    /// Surviving of its operation among the ended ones.
+    /// Position of its operation among the ended ones.
     order: usize,
     begin: usize,
     size: u64,
-    /// A write made it larger.
+    /// Whether a write increased the size.
     grows: bool,
 }
 
-/// Where in the run a state is judged.
+/// The operations that survive in a judged state.
 pub(crate) struct Surviving<'a> {
-    /// Ended operations that are there.
+    /// Number of ended operations that survive.
     pub(crate) prefix: usize,
-    /// Operations under way of which steps are there.
+    /// Operations under way with surviving steps (operation, number of steps).
     pub(crate) partial: &'a [(usize, usize)],
-    /// Ended operations whose content has to be there.
+    /// Number of ended operations whose content must survive.
     pub(crate) synced: usize,
-    /// Happenings before the cut.
+    /// Number of happenings before the cut.
     pub(crate) happened: usize,
 }
 
@@ -40,18 +40,18 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// An operation, the `order`-th to end, begun at happening `begin`, sets the size of a file.
+    /// Notes that an operation sets the size of a file. It begins at happening `begin` and is the `order`-th to end.
     pub(crate) fn note(&mut self, node: NodeId, (operation, order, begin): (usize, usize, usize), size: (u64, bool)) {
         let (size, grows) = size;
         self.changes.entry(node).or_default().push(Change { operation, order, begin, size, grows });
     }
 
-    /// Puts the changes of each file into their order.
+    /// Sorts the changes of each file.
     pub(crate) fn sort(&mut self) {
         self.changes.values_mut().for_each(|changes| changes.sort_by_key(|change| change.order));
     }
 
-    /// Whether `node`, of `initial` bytes when the run began, may have `size` bytes.
+    /// Whether `node` may have `size` bytes; it had `initial` bytes when the run began.
     pub(crate) fn allows(&self, node: NodeId, initial: u64, size: u64, place: &Surviving<'_>) -> bool {
         let (mut least, mut most, mut is_given) = (initial, initial, size == initial);
         for change in self.changes.get(&node).map_or(&[][..], Vec::as_slice) {

@@ -1,11 +1,11 @@
 //! State id: the address of a state in a run, short enough for a command line.
 //!
-//! `57:0,2,5` is the cut after event 57 of the recording at which the unflushed units 0, 2 and 5 survived; `57:0-3` is
-//! short for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of that state.
-//! `cut:981:4` is the cut at internal point 981 of an emulated device, with chance 4, and `cut:981:4>12:1` one in the
-//! recovery of the file system that it left. `fault:7` is no cut: request 7 of
-//! the run failed; `fault:7+`: and all that followed; `fault:7w`: the device took no more writes from then on;
-//! `room:12`: twelve blocks were free when the run began.
+//! `57:0,2,5` is a power cut after event 57 of the recording; the unflushed units 0, 2 and 5 survive. `57:0-3` is short
+//! for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of state `57:0`.
+//! `cut:981:4` is a cut at internal point 981 of an emulated device, with random outcome 4; `cut:981:4>12:1` is a cut
+//! in the file system's recovery from it. The others have no cut. `fault:7`: request 7 of the run fails; `fault:7+`:
+//! all later requests fail too; `fault:7w`: from request 7 on the device accepts no more writes; `room:12`: twelve
+//! blocks are free when the run begins.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,14 +13,14 @@ use std::str::FromStr;
 use crate::error::CrashError;
 use crate::states::Choice;
 
-/// A cut at the door of a disk.
+/// A power cut at the door of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     pub(crate) event: usize,
     pub(crate) choice: Choice,
 }
 
-/// A cut at an internal point of an emulated device.
+/// A power cut at an internal point of an emulated device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceCut {
     pub(crate) point: u64,
@@ -34,20 +34,20 @@ pub(crate) enum StateId {
     Door(Vec<Cut>),
     /// A cut at an internal point of a device, and cuts in the recoveries that follow.
     Device { cut: DeviceCut, then: Vec<Cut> },
-    /// No cut, but something failed.
+    /// No cut, but a failure.
     Fault(FaultId),
 }
 
-/// What failed in a run without a cut.
+/// The failure in a run without a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultId {
     /// One request.
     Request(u64),
-    /// That and all that followed.
+    /// This request and all later ones.
     From(u64),
-    /// That and the writes that followed, for want of room.
+    /// This request and all later writes, because the device is full.
     FullFrom(u64),
-    /// Nothing but allocation: so many blocks were free.
+    /// Only allocation: this many blocks were free.
     Room(u64),
 }
 

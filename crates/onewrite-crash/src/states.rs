@@ -1,6 +1,7 @@
-//! States: what a power cut may leave on a disk, worked out from the recording of what passed.
+//! States: what a power cut may leave on a disk, derived from the recorded requests.
 //!
-//! Walking along the recording, the walker keeps what is durable for certain and the units that may or may not survive:
+//! The walker visits the recording event by event. It keeps the durable content and the units that may or may not
+//! survive:
 //!
 //! ```text
 //!   submitted write ─► its units join `pending`          (a unit: pages that survive together)
@@ -9,7 +10,8 @@
 //!   state = durable + any subset of pending, applied in order
 //! ```
 //!
-//! A state is built only if it is wanted: its content hash comes first, from the terms of the pages that differ.
+//! The content hash of a state comes first, from the terms of the pages that differ. The image is built only if it is
+//! needed.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +21,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::hash::{page_hash, term};
 
-/// Bytes that a device never tears.
+/// Bytes of a sector; a device never tears a sector.
 pub(crate) const SECTOR: usize = 512;
 
-/// Hash of an image, relative to the one that the walk began with.
+/// Hash of an image, relative to the image at the beginning of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// All pages.
+    /// Hash of all pages.
     pub(crate) all: u64,
-    /// Pages outside the log.
+    /// Hash of the pages outside the log.
     pub(crate) home: u64,
 }
 
 impl Sum {
-    /// The hash of an image that a walk begins with; `base` tells images of different runs apart.
+    /// The hash of the image at the beginning of a walk; `base` distinguishes images of different runs.
     pub(crate) fn of_base(base: u64) -> Sum {
         Sum { all: base, home: base }
     }
 
-    /// Page `lpn` changes from one content to another.
+    /// Updates the hash for page `lpn` changing from the hash `old` to `new`.
     pub(crate) fn replace(&mut self, lpn: Lpn, (old, new): (u64, u64), in_log: bool) {
         let change = term(lpn, new).wrapping_sub(term(lpn, old));
         self.all = self.all.wrapping_add(change);
@@ -47,12 +49,12 @@ impl Sum {
     }
 }
 
-/// How far the request of a unit has come. Its token names other requests once it has ended.
+/// Progress of the request of a unit. After it has ended, another request may use its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     UnderWay,
     Completed,
-    /// It may have happened in part; nothing makes it durable.
+    /// Part of it may have happened; nothing makes it durable.
     Failed,
 }
 
@@ -62,23 +64,23 @@ pub(crate) struct Unit {
     pages: Vec<(Lpn, Page, u64)>,
     token: Token,
     pub(crate) cause: Cause,
-    /// The FLUSHes under way that were submitted after it had completed.
+    /// The FLUSHes under way that were submitted after the unit completed.
     covered_by: Vec<Token>,
     progress: Progress,
-    /// FUA and SHARE.
+    /// True for FUA and SHARE.
     durable_on_completion: bool,
     is_share: bool,
 }
 
-/// Contents that a page may have beside its last durable one, each with its hash.
+/// The contents that each page may have instead of its last durable one, each with its hash.
 pub(crate) type PendingPages<'a> = FxHashMap<Lpn, Vec<(&'a Page, u64)>>;
 
 /// Which pending units survive, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// Indexes of the survivors in `pending`, in order.
+    /// Indexes of the surviving units in `pending`, in order.
     pub(crate) kept: Vec<usize>,
-    /// One of them survives in part: the sectors whose bits are set are new.
+    /// A surviving unit that is torn, and a bit mask of its sectors with new content.
     pub(crate) torn: Option<(usize, u8)>,
 }
 
@@ -95,11 +97,11 @@ pub(crate) struct Walker<'a> {
     keeps_completed: bool,
     share_atomic: bool,
     last_log_page: u64,
-    /// Whether the log has gone round its end.
+    /// Whether the log has wrapped around its end.
     pub(crate) has_wrapped: bool,
 }
 
-/// The pages of the log: those that were ever written as such.
+/// The pages of the log: all pages ever written as log.
 pub(crate) fn log_pages(events: &[RecordedEvent]) -> FxHashSet<Lpn> {
     let mut log = FxHashSet::default();
     for event in events {
@@ -114,7 +116,7 @@ pub(crate) fn log_pages(events: &[RecordedEvent]) -> FxHashSet<Lpn> {
 }
 
 impl<'a> Walker<'a> {
-    /// A walk that begins with `image`, whose hash is `sum`, on a device with these promises.
+    /// A walk that begins with `image`, whose hash is `sum`, on a device with the promises of `geometry`.
     pub(crate) fn new(image: Image, sum: Sum, log: &'a FxHashSet<Lpn>, geometry: &Geometry) -> Walker<'a> {
         Walker {
             durable: image,
@@ -131,7 +133,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Goes past one event; gives how many units joined `pending`, at its end.
+    /// Visits one event; returns how many units joined the end of `pending`.
     pub(crate) fn pass(&mut self, event: &RecordedEvent) -> usize {
         let before = self.pending.len();
         match event {
@@ -178,7 +180,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The pages join as units of the device's atomic size.
+    /// Adds pages as units of the device's atomic size.
     fn join(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], fua: bool) {
         let atomic = self.atomic_pages;
         for part in pages.chunk_by(|one, next| one.0.0 / atomic == next.0.0 / atomic) {
@@ -226,7 +228,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Notes that the units of a request are written; gives whether that makes them durable.
+    /// Notes that the units of a request are written; returns whether that makes them durable.
     fn complete_write(&mut self, token: Token) -> bool {
         self.units_under_way(token).fold(false, |durable, unit| {
             unit.progress = Progress::Completed;
@@ -234,21 +236,21 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// The units of a request that has not ended; they lie side by side.
+    /// The units of a request under way; they are adjacent.
     fn units_under_way(&mut self, token: Token) -> impl Iterator<Item = &mut Unit> {
         let is_wanted = move |unit: &Unit| unit.token == token && unit.progress == Progress::UnderWay;
         let newest_first = self.pending.iter_mut().rev();
         newest_first.skip_while(move |unit| !is_wanted(unit)).take_while(move |unit| is_wanted(unit))
     }
 
-    /// What failed may have happened in part, and a FLUSH that failed covers nothing.
+    /// Notes that a request failed. A part of it may have happened; a failed FLUSH covers nothing.
     fn fail(&mut self, token: Token) {
         self.units_under_way(token).for_each(|unit| unit.progress = Progress::Failed);
         self.flushes.retain(|flush| *flush != token);
         self.pending.iter_mut().for_each(|unit| unit.covered_by.retain(|flush| *flush != token));
     }
 
-    /// Older content of the pages of `unit` cannot come back.
+    /// Drops older pending content of the pages of `unit`: it can no longer survive.
     fn supersede(&mut self, unit: &Unit) {
         let is_older = |lpn: &Lpn| unit.pages.iter().any(|(other, ..)| other == lpn);
         self.pending.iter_mut().for_each(|older| older.pages.retain(|(lpn, ..)| !is_older(lpn)));
@@ -268,7 +270,7 @@ impl<'a> Walker<'a> {
         self.hashes.get(&lpn).copied().unwrap_or_else(|| page_hash(self.durable.page(lpn)))
     }
 
-    /// What the survivors leave, newest for each page.
+    /// The newest surviving content of each page.
     fn final_pages(&self, choice: &Choice) -> BTreeMap<Lpn, (Page, u64)> {
         let mut pages: BTreeMap<Lpn, (Page, u64)> = BTreeMap::new();
         for index in &choice.kept {
@@ -304,10 +306,10 @@ impl<'a> Walker<'a> {
         self.log
     }
 
-    /// The hash of what was found on a page after a cut; `None` if it is the last durable content.
+    /// The hash of the content `found` on a page after a cut; `None` if it is the last durable content.
     ///
     /// # Errors
-    /// Nothing, if it is neither that nor anything newer.
+    /// `()` if the content is neither the last durable nor a newer one.
     pub(crate) fn newer(&self, pending: &PendingPages<'_>, lpn: Lpn, found: &Page) -> Result<Option<u64>, ()> {
         if self.durable.page(lpn).same_handle(found) {
             return Ok(None);
@@ -323,7 +325,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// What is pending, by page.
+    /// The pending contents, by page.
     pub(crate) fn pending_pages(&self) -> PendingPages<'_> {
         let mut pages = PendingPages::default();
         for (lpn, page, hash) in self.pending.iter().flat_map(|unit| &unit.pages) {
@@ -340,8 +342,8 @@ impl<'a> Walker<'a> {
         self.pending.iter().any(|unit| unit.is_share)
     }
 
-    /// A page that shows that a SHARE under way happened in part, given what differs from the durable content after
-    /// a cut. Pages that say nothing, because something else of the same content may be there, are passed over.
+    /// A page that proves that a SHARE under way was torn; `found` has the pages that differ from the durable content
+    /// after a cut. Skips ambiguous pages: another request may have given them the same content.
     pub(crate) fn halved_share(&self, found: &BTreeMap<Lpn, (Page, u64)>) -> Option<Lpn> {
         self.pending.iter().enumerate().filter(|(_, unit)| unit.is_share).find_map(|(index, unit)| {
             let mut happened = unit.pages.iter().filter_map(|(lpn, _, hash)| {
@@ -358,7 +360,7 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// The hash of the walk's durable image with other content on some pages.
+    /// The hash of the durable image with `pages` replaced.
     pub(crate) fn sum_with(&self, pages: &BTreeMap<Lpn, (Page, u64)>) -> Sum {
         let mut sum = self.sum;
         for (lpn, (_, hash)) in pages {
@@ -367,7 +369,7 @@ impl<'a> Walker<'a> {
         sum
     }
 
-    /// The walk's durable image with other content on some pages.
+    /// The durable image with `pages` replaced.
     pub(crate) fn image_with(&self, pages: BTreeMap<Lpn, (Page, u64)>) -> Image {
         let mut image = self.durable.clone();
         pages.into_iter().for_each(|(lpn, (page, _))| image.set(lpn, page));
@@ -383,7 +385,7 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// Whether a state keeps some, but not all, of the log blocks that are pending.
+    /// Whether a state keeps some, but not all, of the pending log blocks.
     pub(crate) fn tears_commit(&self, choice: &Choice) -> bool {
         let in_log = |index: &&usize| self.pending[**index].cause == Cause::Journal;
         let kept = choice.kept.iter().filter(in_log).count();
@@ -412,7 +414,7 @@ mod tests {
         Geometry { on_power_loss, ..Geometry::plain("test", 8) }
     }
 
-    /// Whether page 0 is still what it was, for certain, after `events` behind a TRIM that failed.
+    /// Whether page 0 certainly keeps its content after a TRIM that failed and then `events`.
     fn is_kept_after_failed_trim(on_power_loss: PowerLoss, events: &[RecordedEvent]) -> bool {
         let mut image = Image::new(8);
         image.set(Lpn(0), Page::from_slice(b"before"));
@@ -429,7 +431,7 @@ mod tests {
     #[test]
     fn a_request_that_failed_does_not_become_durable_with_a_later_one_of_its_token() {
         let flush = || RecordedEvent::Submitted(FLUSH, Request::flush(Cause::Data));
-        // The token completes again elsewhere on the disk: a walk along a part of it sees the end alone.
+        // Another request on another part of the disk reuses the token; a walk along one part sees only its completion.
         let events = [RecordedEvent::Completed(TOKEN, true), flush(), RecordedEvent::Completed(FLUSH, true)];
         assert!(is_kept_after_failed_trim(PowerLoss::AnySubset, &events));
         assert!(is_kept_after_failed_trim(PowerLoss::KeepsCompleted, &events));

@@ -1,4 +1,5 @@
-//! Survivors: what a run did to the two parts of a device, image and background region, and what of it a cut may leave.
+//! Survivors: what a run wrote to the two parts of a device, image and background region, and which of it may survive a
+//! power cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +20,14 @@ pub(crate) struct Along<'w> {
 }
 
 impl<'w> Along<'w> {
-    /// At the beginning of `run`, on an image of `pages` pages.
+    /// A walk at the beginning of `run`, on an image of `pages` pages.
     pub(crate) fn new(run: &'w DeviceRun, base: u64, pages: u64, log: &'w FxHashSet<Lpn>) -> Along<'w> {
         let walker = || Walker::new(run.content.clone(), Sum::of_base(base), log, &run.geometry);
         let walkers = Walkers { image: walker(), region: walker(), start: pages };
         Along { run, walkers, place: WalkPosition::default(), passed: 0 }
     }
 
-    /// Goes on until `event` events were passed.
+    /// Visits events until `event` of them are passed.
     pub(crate) fn pass_to(&mut self, event: usize) {
         while self.passed < event {
             self.walkers.pass(&self.run.events[self.passed]);
@@ -36,7 +37,7 @@ impl<'w> Along<'w> {
     }
 }
 
-/// What a run did to the pages before and behind the end of the image.
+/// One walker for the pages of the image, one for the region behind it.
 pub(crate) struct Walkers<'w> {
     pub(crate) image: Walker<'w>,
     pub(crate) region: Walker<'w>,
@@ -53,10 +54,10 @@ impl Walkers<'_> {
         };
     }
 
-    /// What differs from the last durable content, each page with its hash.
+    /// The pages of `content` that differ from the last durable content, each with its hash.
     ///
     /// # Errors
-    /// The pages that hold neither that nor anything newer.
+    /// The pages with neither the last durable content nor a newer one.
     pub(crate) fn newer(&self, content: BTreeMap<Lpn, Page>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
         let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
         let (image, region) = (self.image.pending_pages(), self.region.pending_pages());
@@ -72,7 +73,7 @@ impl Walkers<'_> {
     }
 }
 
-/// The first page that a request changes; `None` for a FLUSH and what is no submission.
+/// The first page that a request changes; `None` for a read, a FLUSH, and any event but a submission.
 fn first_page(event: &RecordedEvent) -> Option<u64> {
     let RecordedEvent::Submitted(_, request) = event else { return None };
     match &request.operation {
@@ -82,7 +83,7 @@ fn first_page(event: &RecordedEvent) -> Option<u64> {
     }
 }
 
-/// The pages that a run wrote, and all of the device.
+/// The pages that a run wrote, and the number of pages of the device.
 pub(crate) struct Pages {
     pub(crate) written: Vec<Lpn>,
     pub(crate) all: u64,

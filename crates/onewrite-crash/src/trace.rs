@@ -1,4 +1,4 @@
-//! Trace: the events of a run by number, to read a state's address with.
+//! Trace: lists the events of a run by number, to explain a state's address.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use crate::options::ExploreOptions;
 use crate::run::run;
 use crate::subject::Subject;
 
-/// A line for each event of the run of `workload`: requests as they go in and come out, operations as they begin and
-/// end.
+/// A line for each event of the run of `workload`: submission and completion of requests, beginning and end of
+/// operations.
 ///
 /// # Errors
 /// If the workload cannot be run at all.

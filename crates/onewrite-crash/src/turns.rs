@@ -1,7 +1,7 @@
-//! Turns: one ledger that goes from explorer to explorer, in the order of the workloads.
+//! Turns: passes one ledger from explorer to explorer, in the order of the workloads.
 //!
 //! # Invariants
-//! - The ledger is with one explorer at a time: first with that of workload 0, then of 1, and so on.
+//! - One explorer at a time has the ledger: first that of workload 0, then that of workload 1, and so on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::ledger::Ledger;
 use crate::report::Report;
 
-/// Whose turn it is, and the ledger while it lies on the table.
+/// Number of the workload whose turn it is, and the ledger while no explorer has it.
 struct Table {
     turn: u64,
     ledger: Option<Box<Ledger>>,
@@ -20,7 +20,7 @@ pub(crate) struct Turns {
     table: Mutex<Table>,
     changed: Condvar,
     is_over: AtomicBool,
-    /// States that were entered, or a little fewer.
+    /// Number of states entered so far, or a little fewer.
     states: AtomicU64,
 }
 
@@ -35,17 +35,17 @@ impl Turns {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody has to count any more.
+    /// Whether the exploration is over.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// States that were entered so far, or a little fewer.
+    /// Number of states entered so far, or a little fewer.
     pub(crate) fn states(&self) -> u64 {
         self.states.load(Ordering::Relaxed)
     }
 
-    /// Says how many states were entered so far.
+    /// Sets the number of states entered so far.
     pub(crate) fn note_states(&self, states: u64) {
         self.states.store(states, Ordering::Relaxed);
     }
@@ -59,13 +59,13 @@ impl Turns {
         if self.is_over() { None } else { table.ledger.take() }
     }
 
-    /// The same without waiting.
+    /// Like [`Turns::take`], without waiting.
     pub(crate) fn try_take(&self, number: u64) -> Option<Box<Ledger>> {
         let mut table = self.table();
         if table.turn == number && !self.is_over() { table.ledger.take() } else { None }
     }
 
-    /// Gives the ledger to the next one, or says that nobody needs it any more.
+    /// Returns the ledger for the next turn, or ends the exploration.
     pub(crate) fn give(&self, ledger: Box<Ledger>, is_over: bool) {
         let mut table = self.table();
         table.ledger = Some(ledger);

@@ -1,4 +1,4 @@
-//! Walk: along the recording of a run, or of a recovery, and where on it one is.
+//! Walk: a walk along the recording of a run or a recovery, and a position in it.
 
 use onewrite_block::Lpn;
 use onewrite_block::layer::RecordedEvent;
@@ -11,29 +11,29 @@ use crate::judge::Judge;
 use crate::run::Run;
 use crate::state_id::{Cut, DeviceCut};
 
-/// What a walk along one recording needs to know.
+/// The context of a walk along one recording.
 pub(crate) struct Walk<'w> {
     pub(crate) judge: &'w Judge<'w>,
     pub(crate) log: &'w FxHashSet<Lpn>,
-    /// Tells images of different setups apart.
+    /// Distinguishes images of different setups.
     pub(crate) base: u64,
     pub(crate) workload: &'w Workload,
-    /// The cut inside a device that led here, before all others.
+    /// The cut inside a device that led here; it came before all other cuts.
     pub(crate) inside: Option<DeviceCut>,
-    /// The cuts at the door of a disk that led here: none in the run itself.
+    /// The cuts at the door of a disk that led here; empty in the run itself.
     pub(crate) above: Vec<Cut>,
-    /// The run, if the walk is along it.
+    /// The run, if this walk is along a run.
     pub(crate) run: Option<&'w Run>,
 }
 
 impl Walk<'_> {
-    /// How many cuts led here.
+    /// Number of cuts that led here.
     pub(crate) fn depth(&self) -> usize {
         self.above.len() + usize::from(self.inside.is_some())
     }
 }
 
-/// A place of a walk.
+/// A position in a walk.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WalkPosition {
     pub(crate) event: usize,
@@ -42,7 +42,7 @@ pub(crate) struct WalkPosition {
 }
 
 impl WalkPosition {
-    /// Goes past event number `event`; gives whether a sync ended with it.
+    /// Visits event number `event`; returns whether a sync ended with it.
     pub(crate) fn pass(&mut self, event: usize, entry: &RecordedEvent, history: &History) -> bool {
         self.event = event;
         let RecordedEvent::Mark(mark) = entry else { return false };
@@ -55,7 +55,7 @@ impl WalkPosition {
     }
 }
 
-/// Tells images of different setups apart.
+/// Distinguishes images of different setups.
 pub(crate) fn base_of(workload: &Workload) -> u64 {
     let setup: Vec<String> = workload.setup.iter().map(ToString::to_string).collect();
     bytes_hash(setup.join(";").as_bytes())

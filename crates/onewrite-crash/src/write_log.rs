@@ -1,4 +1,4 @@
-//! Write log: a recording in the format of the kernel's dm-log-writes target, written and read.
+//! Write log: writes and reads a recording in the format of the kernel's dm-log-writes target.
 //!
 //! ```text
 //!   sector 0: magic u64, version u64, entries u64, sector size u32        (little endian, padded to a sector)
@@ -6,9 +6,9 @@
 //!   then, unless it is a discard, the data
 //! ```
 //!
-//! The kernel logs a write when a FLUSH that covers it has completed, and a FUA write when it has completed: what
-//! stands between two FLUSHes may be lost. So does this writer. Marks of ours carry the number of a happening.
-//! Source: drivers/md/dm-log-writes.c.
+//! Like the kernel, this writer logs a write when a FLUSH that covers it has completed, and a FUA write when it has
+//! completed. So writes between two FLUSHes may be lost. Onewrite's marks carry the number of a happening. Source:
+//! drivers/md/dm-log-writes.c.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const DISCARD: u64 = 4;
 const MARK: u64 = 8;
 const MARK_PREFIX: &str = "onewrite ";
 
-/// Writes of a recording, waiting for the FLUSH that covers them.
+/// A write of a recording that waits for the FLUSH that covers it.
 struct Waiting<'e> {
     token: Token,
     request: &'e Request,
@@ -60,7 +60,7 @@ impl Writer {
             }
             Operation::Trim { start, count } => self.entry((sectors(start.0), sectors(*count)), DISCARD, b""),
             Operation::Flush => self.entry((0, 0), FLUSH, b""),
-            // The kernel has neither: a SHARE cannot be written down, a read need not.
+            // The format has neither. A SHARE cannot be logged; a read need not be.
             Operation::Share(_) | Operation::Read { .. } => (),
         }
     }
@@ -114,7 +114,7 @@ fn finish(mut writer: Writer) -> Vec<u8> {
     writer.bytes
 }
 
-/// Reads a write log of a device that held `base` when it began.
+/// Reads a write log of a device whose content was `base` when the log began.
 pub(crate) fn read(bytes: &[u8], base: &Image) -> Result<Vec<RecordedEvent>, CrashError> {
     let refuse = |reason: &str| CrashError::WriteLog(reason.into());
     let word = |at: usize| {
@@ -182,7 +182,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The pages of a write; what it covers in part keeps the rest.
+    /// The pages of a write; a page that it covers in part keeps the rest of its content.
     fn merged(&mut self, byte: u64, data: &[u8]) -> Vec<Page> {
         let (mut pages, mut done) = (Vec::new(), 0);
         while done < data.len() {

@@ -1,4 +1,5 @@
-//! Listing: every path of a tree with what it names; two listings have a hash each and a difference.
+//! Listing: every path of a tree with its kind, content and attributes. Listings have hashes, and two have a
+//! difference.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +16,20 @@ pub(crate) struct FileContent {
     pub(crate) attributes: FileAttributes,
 }
 
-/// What a file has beside its content, as far as workloads change it.
+/// The attributes of a file that workloads change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileAttributes {
     pub(crate) permissions: u16,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-    /// The time of the last read in seconds, if it was set by hand.
+    /// The time of the last read in seconds since 1970, if an action set it.
     pub(crate) accessed: Option<u32>,
     /// Full names of extended attributes, with the hashes of their values.
     pub(crate) extended: BTreeMap<String, u64>,
 }
 
 impl Default for FileAttributes {
-    /// Those of a new file.
+    /// The attributes of a new file.
     fn default() -> FileAttributes {
         let NewNode { permissions, uid, gid, .. } = NewNode::FILE;
         FileAttributes { permissions, uid, gid, accessed: None, extended: BTreeMap::new() }
@@ -56,7 +57,7 @@ pub(crate) enum ItemKind {
     Directory,
     File(FileContent),
     Symlink(String),
-    /// Nothing that a workload makes.
+    /// A kind that no workload makes.
     Other(String),
 }
 
@@ -114,7 +115,7 @@ impl Listing {
         self.items.insert(path, item);
     }
 
-    /// Gives the names of one inode one number: the place of the first of them in the order of paths.
+    /// Numbers the inodes: all names of an inode get the position of its first name in the order of paths.
     pub(crate) fn number_groups(&mut self) {
         let mut first: BTreeMap<u64, u64> = BTreeMap::new();
         for (place, (item, owner)) in (0..).zip(self.items.values_mut().zip(self.owners.values())) {
@@ -127,7 +128,7 @@ impl Listing {
         self.items.get(path)
     }
 
-    /// The number of what `path` names.
+    /// The number of the inode or node at `path`.
     pub(crate) fn owner(&self, path: &str) -> Option<u64> {
         self.owners.get(path).copied()
     }
@@ -141,22 +142,22 @@ impl Listing {
         self.items.iter().fold(0, |sum, (path, item)| mixed(sum, mixed(bytes_hash(path.as_bytes()), of(item))))
     }
 
-    /// Names, kinds, links, attributes: everything but the files' content and size.
+    /// Hash of names, kinds, links and attributes: everything but the files' content and size.
     pub(crate) fn name_hash(&self) -> u64 {
         self.hash(Item::name_hash)
     }
 
-    /// Names, kinds, sizes, links, attributes: everything but content.
+    /// Hash of names, kinds, sizes, links and attributes: everything but content.
     pub(crate) fn shape_hash(&self) -> u64 {
         self.hash(Item::shape_hash)
     }
 
-    /// Everything.
+    /// Hash of everything.
     pub(crate) fn full_hash(&self) -> u64 {
         self.hash(Item::full_hash)
     }
 
-    /// The difference to what was found, a line for each path: `-` expected only, `+` found only.
+    /// The difference to the recovered listing, a line for each path: `-` only expected, `+` only found.
     pub(crate) fn difference(&self, found: &Listing) -> Vec<String> {
         let mut lines = Vec::new();
         for (path, item) in self.items() {

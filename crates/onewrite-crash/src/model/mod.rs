@@ -1,8 +1,8 @@
-//! Model: what the tree has to be, in plain memory.
+//! Model: the expected tree, in plain memory.
 //!
-//! [`Tree`] is a file system without a disk: names, files as pages, nothing else. [`Step`] is one atomic change of it,
-//! as the head of the file system's operations states them. [`Listing`] is what a tree looks like from outside, in one
-//! form for the model and for a recovered image, so that the two can be compared and their difference shown.
+//! [`Tree`] is a file system without a disk: names, and files as pages. [`Step`] is one atomic change of it, as the
+//! file system's operations document it. [`Listing`] is the outside view of a tree. The model and a recovered image
+//! have the same form of listing, so that the two can be compared and their difference shown.
 
 mod listing;
 mod tree;

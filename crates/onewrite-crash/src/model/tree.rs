@@ -1,8 +1,9 @@
 //! Tree: the plain model, changed step by step.
 //!
 //! # Invariants
-//! - Nodes are never given up: one without a name is not seen from the root, but whoever has it open still changes it.
-//! - A page of a file that is absent reads as zeros and has no block; one that is present has a block.
+//! - Nodes are never removed. A node without a name is not visible from the root, but an open descriptor can still
+//!   change it.
+//! - A page that is absent from a file's map reads as zeros and has no block; a page that is present has a block.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,11 +21,11 @@ const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 /// Pages of a file that have a block, each with its hash.
 type Pages = BTreeMap<u64, (Page, u64)>;
 
-/// Names a node of the model for ever; inode numbers are used again.
+/// Identifies a node of the model. Unlike an inode number, it is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 
-/// What a step makes.
+/// The kind of node that a step creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NewKind {
     File,
@@ -62,8 +63,8 @@ pub(crate) enum Step {
         node: NodeId,
         index: u64,
     },
-    /// What lies behind page `from` moves to page `to`, with the end of the file: back over a hole, or forth to make
-    /// one.
+    /// The content from page `from` on moves to page `to`, and the end of the file moves with it: to lower offsets over
+    /// a hole, or to higher offsets to make a hole.
     Shift {
         node: NodeId,
         from: u64,
@@ -73,7 +74,7 @@ pub(crate) enum Step {
         node: NodeId,
         change: AttributeChange,
     },
-    /// An extended attribute gets a value, given by its hash, or goes.
+    /// Sets an extended attribute to a value, given by its hash, or removes it.
     SetExtended {
         node: NodeId,
         name: String,
@@ -95,7 +96,7 @@ pub(crate) enum Step {
     },
 }
 
-/// The steps of one `write()`, as the file system cuts it.
+/// The steps into which the file system divides one `write()`.
 pub(crate) fn steps_of_write(cut: Steps, node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
     let (mut steps, mut start, end) = (Vec::new(), offset, offset + length);
     while start < end {
@@ -107,8 +108,9 @@ pub(crate) fn steps_of_write(cut: Steps, node: NodeId, offset: u64, length: u64,
     steps
 }
 
-/// The steps that make a range of a file of `size` bytes zeros: the parts of pages at its ends, then whole pages from
-/// the last one back, though they may go together. A range that covers the last byte covers its page.
+/// The steps that turn a range of a file of `size` bytes into zeros: first the partial pages at its ends, then whole
+/// pages from the last to the first, though they may go together. A range that covers the last byte covers its whole
+/// page.
 fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
     if offset >= end.min(size) {
         return Vec::new();
@@ -122,7 +124,7 @@ fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
     parts.chain((first..stop).rev().map(|index| Step::Free { node, index })).collect()
 }
 
-/// The steps of an allocation in a file of `size` bytes: what becomes zeros, and then the end of the file.
+/// The steps of an allocation in a file of `size` bytes: first the zeros, then the new size or the shift.
 pub(crate) fn steps_of_allocation(node: NodeId, (offset, length): (u64, u64), how: Blocks, size: u64) -> Vec<Step> {
     let end = offset + length;
     let mut steps = match how {
@@ -140,7 +142,7 @@ pub(crate) fn steps_of_allocation(node: NodeId, (offset, length): (u64, u64), ho
     steps
 }
 
-/// The same write page by page: where space runs out, it ends at any page.
+/// Splits writes into single pages: when space runs out, a write may end at any page.
 pub(crate) fn by_pages(steps: &[Step]) -> Vec<Step> {
     let pages = |step: &Step| match *step {
         Step::Write { node, offset, length, seed } => {
@@ -154,14 +156,14 @@ pub(crate) fn by_pages(steps: &[Step]) -> Vec<Step> {
     steps.iter().flat_map(pages).collect()
 }
 
-/// A page that a step gave new content.
+/// A page whose content a step changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Touched {
     pub(crate) node: NodeId,
     pub(crate) index: u64,
     pub(crate) page: Page,
     pub(crate) hash: u64,
-    /// It had no block before.
+    /// Whether the page had no block before.
     pub(crate) allocates: bool,
 }
 
@@ -172,7 +174,7 @@ enum Node {
     Symlink(String),
 }
 
-/// See the module's head. Clones share what they do not change.
+/// See the module's head. A clone shares unchanged nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     nodes: BTreeMap<NodeId, Rc<Node>>,
@@ -191,7 +193,7 @@ impl Tree {
         Tree { nodes }
     }
 
-    /// Bytes of a file; 0 for anything else.
+    /// Size of a file in bytes; 0 for anything else.
     pub(crate) fn size(&self, node: NodeId) -> u64 {
         match self.nodes.get(&node).map(|node| &**node) {
             Some(Node::File { size, .. }) => *size,
@@ -207,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// The node that `name` names in `directory`.
+    /// The node of `name` in `directory`.
     pub(crate) fn child(&self, directory: NodeId, name: &str) -> Option<NodeId> {
         match self.nodes.get(&directory).map(|node| &**node) {
             Some(Node::Directory(names)) => names.get(name).copied(),
@@ -215,7 +217,8 @@ impl Tree {
         }
     }
 
-    /// Carries a step out and gives the pages with new content; `None`, with nothing changed, if it is impossible.
+    /// Applies a step and returns the pages with new content. Returns `None` and changes nothing if the step is
+    /// impossible.
     pub(crate) fn apply(&mut self, step: &Step) -> Option<Vec<Touched>> {
         match step {
             Step::Create { directory, name, node, kind } => self.create(*directory, name, *node, kind)?,
@@ -306,7 +309,8 @@ impl Tree {
         Some(())
     }
 
-    /// Every page from the lower of both on has new content, at its place for good: it was written before it moved.
+    /// Every page from the lower of `from` and `to` on counts as changed and durable: the file system writes the
+    /// content before it moves it.
     fn shift(&mut self, node: NodeId, from: u64, to: u64) -> Option<Vec<Touched>> {
         let (size, pages) = self.file(node)?;
         *size = (*size + to * PAGE_BYTES).checked_sub(from * PAGE_BYTES)?;
@@ -367,7 +371,7 @@ impl Tree {
         Some(touched)
     }
 
-    /// What it looks like from outside.
+    /// The outside view of the tree.
     pub(crate) fn listing(&self) -> Listing {
         let mut listing = Listing::default();
         let mut pending = vec![(String::new(), Tree::ROOT)];
@@ -397,7 +401,7 @@ impl Tree {
     }
 }
 
-/// A page that has no block any more.
+/// A page that lost its block.
 fn hole(node: NodeId, index: u64) -> Touched {
     Touched { node, index, page: Page::ZEROS, hash: ZEROS, allocates: false }
 }
@@ -412,7 +416,7 @@ fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page, allocates: bool)
 mod tests {
     use super::*;
 
-    /// Steps of up to 64 KiB that end at multiples of them.
+    /// Steps of up to 64 KiB that end at multiples of 64 KiB.
     const STEPS: Steps = Steps { write_end: |start, end| end.min((start / 65_536 + 1) * 65_536) };
 
     fn file_tree() -> (Tree, NodeId) {

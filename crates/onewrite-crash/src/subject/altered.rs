@@ -1,7 +1,7 @@
-//! Altered: a sound subject with a part replaced, as known-bad variants are made.
+//! Altered: a sound subject with a part replaced, to make a variant that is known to be wrong.
 //!
-//! Only the run is altered. What a cut left is recovered, checked and judged as the sound subject has it, unless
-//! [`Alter::recovery_layer`] says otherwise.
+//! Only the run is altered. The sound subject recovers, checks and judges the states, unless [`Alter::recovery_layer`]
+//! is replaced.
 
 use onewrite_block::{Choices, Device, DevicePort, Image};
 use onewrite_fs::{FsResult, Ino, RenameManner};
@@ -9,7 +9,7 @@ use onewrite_fs::{FsResult, Ino, RenameManner};
 use super::{Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
 use crate::error::CrashError;
 
-/// The parts that can be replaced; each does what the sound subject does unless it is.
+/// The parts that can be replaced. By default, each does the same as the sound subject.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait Alter<S: Subject>: 'static {
     /// Mounts for the run of a workload.
@@ -47,9 +47,9 @@ pub trait Alter<S: Subject>: 'static {
 /// See the module's head.
 #[derive(Clone, Copy, Debug)]
 pub struct Altered<S, A> {
-    /// What it is otherwise.
+    /// The sound subject.
     pub sound: S,
-    /// What is different.
+    /// The replaced parts.
     pub change: A,
 }
 

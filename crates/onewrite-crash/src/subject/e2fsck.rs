@@ -1,4 +1,4 @@
-//! e2fsck: a stranger's judgement on some of the states.
+//! e2fsck: a foreign checker examines some of the states.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use crate::error::CrashError;
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// What it finds wrong with an image that was unmounted.
+/// What `e2fsck` finds wrong with an unmounted image.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If `e2fsck` cannot be run.
 pub(super) fn finding(image: &Image) -> Result<Option<String>, CrashError> {
     let failed = |error: io::Error| CrashError::Tool { tool: "e2fsck", reason: error.to_string() };
     let file = nameless().map_err(failed)?;
@@ -25,7 +25,7 @@ pub(super) fn finding(image: &Image) -> Result<Option<String>, CrashError> {
     check(&PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))).map_err(failed)
 }
 
-/// A file that has lost its name already, so that nothing is left however the process ends.
+/// A file without a name: the kernel frees it however the process ends.
 fn nameless() -> io::Result<File> {
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("onewrite-crash-{}-{number}.img", std::process::id()));
@@ -34,7 +34,7 @@ fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes an image to a file, holes where it has none.
+/// Writes an image to a file; pages of zeros stay holes.
 fn save(image: &Image, file: &File) -> io::Result<()> {
     file.set_len(image.pages() * PAGE_SIZE as u64)?;
     for (lpn, page) in image.written() {
@@ -46,7 +46,7 @@ fn save(image: &Image, file: &File) -> io::Result<()> {
 }
 
 fn check(path: &Path) -> io::Result<Option<String>> {
-    // The tools of e2fsprogs are not on every user's path.
+    // Not every user has the tools of e2fsprogs on the search path.
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let output = Command::new("e2fsck").arg("-fn").arg(path).env("PATH", search).env("LC_ALL", "C").output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! ext4 as a subject: the only file of this crate that knows it.
+//! ext4 as a subject. No other file of this crate knows ext4.
 
 use onewrite_block::{Choices, DevicePort, Image, PAGE_SIZE, Page};
 use onewrite_fs::BlockNo;
@@ -11,26 +11,26 @@ use onewrite_fs::journal::EvictionSpot;
 use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, e2fsck};
 use crate::error::CrashError;
 
-/// Findings of the checker that are told of one image.
+/// Most checker findings reported for one image.
 const FINDINGS_MAX: usize = 3;
-/// When every image was made.
+/// Creation time of every image, in seconds since 1970.
 const UNIX_TIME: u32 = 1_496_000_000;
 
-/// ext4 as it is, in one of its modes.
+/// ext4 in one of its modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ext4Subject {
-    /// How it stays consistent.
+    /// The consistency mode.
     pub mode: Mode,
-    /// Allocate when pages are written out, where the mode allows it.
+    /// Whether to allocate blocks at writeback, where the mode allows it.
     pub delayed_allocation: bool,
-    /// Blocks of the log.
+    /// Size of the log in blocks.
     pub journal_blocks: u32,
-    /// In modes that pad, inside a device: how far; else as far as the device states.
+    /// For cuts inside a device in modes that pad: how far to pad. `None`: as far as the device states.
     pub eviction_spot: Option<EvictionSpot>,
 }
 
 impl Ext4Subject {
-    /// With a log of 4 MiB and delayed allocation.
+    /// A subject with a log of 4 MiB and the mode's default for delayed allocation.
     pub const fn new(mode: Mode) -> Ext4Subject {
         let delayed_allocation = MountOptions::new(mode).delayed_allocation;
         Ext4Subject { mode, delayed_allocation, journal_blocks: 1024, eviction_spot: None }
@@ -119,7 +119,7 @@ impl Subject for Ext4Subject {
         Steps { write_end: step_end }
     }
 
-    /// Each takes a descriptor, an inode, a bitmap, its group's descriptor and a commit block; and two blocks of data.
+    /// Each takes a descriptor, an inode, a bitmap, a group descriptor and a commit block; in full scope also data.
     fn syncs_of_a_log(&self) -> u64 {
         let log_blocks = if self.mode.scope() == Scope::Full { 8 } else { 5 };
         u64::from(self.journal_blocks) / log_blocks

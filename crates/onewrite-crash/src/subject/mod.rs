@@ -1,8 +1,8 @@
 //! Subject: the one trait through which the explorer sees a file system.
 //!
-//! Its one idea: what differs from file system to file system stands in one file that implements [`Subject`] (`ext4.rs`
-//! here, the toy in the crate's tests); everything else knows requests, steps and promises. A canary is a sound subject
-//! with a part replaced: see [`Altered`].
+//! Its one idea: one file that implements [`Subject`] has everything specific to a file system (`ext4.rs` here, the toy
+//! in the crate's tests). All other code knows only requests, steps and promises. A canary is a sound subject with a
+//! part replaced: see [`Altered`].
 
 mod altered;
 mod e2fsck;
@@ -16,125 +16,124 @@ pub use ext4::Ext4Subject;
 
 use crate::error::CrashError;
 
-/// What a file system promises beyond what was synced.
+/// What a file system promises for changes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// The metadata is whole.
+    /// The metadata is consistent.
     Metadata,
-    /// And no file shows what its blocks held before they were its own.
+    /// Also, no file shows the old content of its blocks.
     Data,
-    /// The whole tree is the one after a prefix of the steps.
+    /// The whole tree, contents included, is the one after a prefix of the steps.
     Version,
 }
 
-/// What the judges hold a file system to.
+/// The promises by which a file system is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
-    /// What survives of what was not synced.
+    /// What is promised for changes that were not synced.
     pub keeps: Keeps,
-    /// Sizes and blocks follow the content: a page that was written is allocated when it is written out.
+    /// Whether allocation is delayed: a page gets its block at writeback, and the size follows the content.
     pub delays: bool,
-    /// A device's write buffer says what survives, not its requests alone.
+    /// Whether the mode pads: then survival depends on the device's write buffer, not on the requests alone.
     pub pads: bool,
 }
 
-/// How operations are cut into atomic steps.
+/// How operations are divided into atomic steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps {
-    /// Where a step of a `write()` ends that begins at the first byte; the write ends at the second.
+    /// Given the first byte of a step of a `write()` and the end of the write, returns the end of the step.
     pub write_end: fn(u64, u64) -> u64,
 }
 
 /// What a recovery replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Transactions, or whatever it counts.
+    /// Number of transactions, or of the file system's own unit.
     pub transactions: u64,
-    /// Blocks that it left out because they had been freed since.
+    /// Blocks that it skipped because they had been freed later.
     pub revoked_blocks: u64,
 }
 
-/// What a file system is mounted for.
+/// The purpose of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The run of a workload on the modelled disk.
     Run,
     /// The run of a workload on an emulated device.
     RunInsideDevice,
-    /// To see what a cut has left, with as little memory as possible.
+    /// Recovery of a state, with as little memory as possible.
     Recovery,
 }
 
-/// How a file system is mounted, as far as every one of them knows it.
+/// The mount options that every file system has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mounting {
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
     /// Pages of the page cache.
     pub cache_pages: usize,
-    /// Which page leaves it.
+    /// Policy that chooses the page to evict.
     pub cache_policy: PolicyKind,
-    /// Age at which changes become durable by themselves.
+    /// Age at which changes become durable automatically.
     pub commit_interval: Nanos,
-    /// Age at which a logged block goes home by itself.
+    /// Age at which a logged block is checkpointed automatically.
     pub checkpoint_age: Nanos,
 }
 
-/// A part of the command line that makes this subject: an option and its value, if it takes one.
+/// A command-line option that chooses this subject, and its value, if it takes one.
 pub type Flag = (&'static str, Option<String>);
 
 /// A directory and a name in it.
 pub type Name<'n> = (Ino, &'n [u8]);
 
-/// A file system that is explored.
+/// A file system to explore.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait Subject: 'static {
     /// The mounted file system.
     type Fs: FileSystem + 'static;
 
-    /// Makes an empty file system on `image`, which is full of garbage. What it leaves alone keeps the garbage.
+    /// Makes an empty file system on `image`, which is full of garbage. Blocks that it does not write keep the garbage.
     ///
     /// # Errors
-    /// [`CrashError::Image`] if none fits.
+    /// [`CrashError::Image`] if the options do not fit the image.
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError>;
 
-    /// The directories that lie in the root of an empty file system.
+    /// Names of the directories in the root of an empty file system.
     fn directories(&self) -> &'static [&'static str];
 
-    /// Mounts it; recovers it first if a cut left it so.
+    /// Mounts the file system; recovers it first if needed.
     async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<Self::Fs>;
 
-    /// Recovers the blocks of an image without mounting it, and says what it replayed; `None` if there was nothing to
-    /// do, or if this file system recovers in its mount alone. What a mount does afterwards depends on the blocks
-    /// outside the log alone.
+    /// Recovers the blocks of an image without mounting it, and returns what it replayed. Returns `None` if there was
+    /// nothing to do, or if this file system recovers only in its mount. A later mount depends only on the blocks
+    /// outside the log.
     ///
     /// # Errors
-    /// If it cannot be recovered.
+    /// If recovery fails.
     async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>>;
 
-    /// What the file system's own checker finds wrong with an image at rest, a few findings at most.
+    /// What the file system's own checker finds wrong with an unmounted image; a few findings at most.
     fn findings(&self, image: &Image) -> Vec<String>;
 
-    /// What a checker of somebody else finds wrong with an image that was unmounted; `None` if there is no such
-    /// checker.
+    /// What a foreign checker finds wrong with an unmounted image; `None` if it finds nothing or does not exist.
     ///
     /// # Errors
     /// If the checker cannot be run.
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError>;
 
-    /// Verifies the invariants of what a mounted file system has in memory.
+    /// Verifies the invariants of a mounted file system in memory.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first invariant that does not hold.
     fn check(&self, fs: &Self::Fs) -> Result<(), String>;
 
-    /// What the judges hold it to.
+    /// The promises by which it is judged.
     fn promises(&self) -> Promises;
 
-    /// How its operations are cut into steps.
+    /// How its operations are divided into steps.
     fn steps(&self) -> Steps;
 
-    /// Appends, each followed by an fsync, that fill its log once.
+    /// Number of appends, each followed by an fsync, that fill the log once.
     fn syncs_of_a_log(&self) -> u64;
 
     /// The options of `onewrite crash` that choose this subject.
@@ -150,12 +149,12 @@ pub trait Subject: 'static {
         fs.rename(from, to, manner).await
     }
 
-    /// What stands between file system and disk during the run; the recording is below it.
+    /// Puts a layer between file system and disk during the run; the recording is below it.
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         disk
     }
 
-    /// What stands between recovery and disk when cuts inside recovery are explored; the recording is below it.
+    /// Puts a layer between recovery and disk when cuts inside recovery are explored; the recording is below it.
     fn recovery_layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         disk
     }

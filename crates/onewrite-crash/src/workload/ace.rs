@@ -1,13 +1,13 @@
 //! ACE: short sequences of operations with persistence points, after Mohan et al., OSDI 2018 (CrashMonkey and ACE).
 //!
 //! # The sets
-//! Files `/foo`, `/bar`, `/A/foo`, `/A/bar`; directories `/A` (always there), `/B`, `/A/C`. Operations are those of
-//! `core` (length 2 and 3) and of `all` (length 1). After every operation but the last there is one of three
-//! persistence points: none, fsync of what it touched, sync; after the last one of three: fsync, fdatasync, sync.
+//! Files `/foo`, `/bar`, `/A/foo`, `/A/bar`; directories `/A` (always present), `/B`, `/A/C`. The operations are those
+//! of `core` (length 2 and 3) or of `all` (length 1). After the last operation comes one of three persistence points:
+//! fsync, fdatasync, sync. After every other operation comes one of three: none, fsync of the file it touched, sync.
 //!
-//! What an operation needs and the one before did not leave is put in as a dependency: before the first operation as
-//! setup, between operations as one more action. Lengths 1 and 2 are complete; of length 3 every `STRIDE`-th is taken,
-//! the first one by seed.
+//! If an operation needs a file or directory that is missing, actions that make it are inserted: in the setup before
+//! the first operation, and between operations later. Lengths 1 and 2 are complete; of length 3 every `STRIDE`-th
+//! sequence is taken, the first one by seed.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const FILES: [&str; 4] = ["/foo", "/bar", "/A/foo", "/A/bar"];
 const STRIDE: usize = 199;
 /// Persistence points to choose from after each operation.
 const POINTS: usize = 3;
-/// Bytes of a file that is there before.
+/// Size in bytes of a file that exists before the operation.
 const BYTES: u64 = 9_000;
 
 fn write(file: &str, offset: u64, length: u64) -> Action {
@@ -41,7 +41,7 @@ fn link(from: &str, to: &str) -> Action {
     Action::Link(from.into(), to.into())
 }
 
-/// The operations of sequences of two and three.
+/// The operations for sequences of length 2 and 3.
 fn core() -> Vec<Action> {
     vec![
         Action::Create("/foo".into()),
@@ -69,7 +69,7 @@ fn core() -> Vec<Action> {
     ]
 }
 
-/// The operations of sequences of one: every operation on every file, every pair of files.
+/// The operations for sequences of length 1: every operation on every file and on every pair of files.
 fn all() -> Vec<Action> {
     let mut all = Vec::new();
     for file in FILES {
@@ -94,7 +94,7 @@ fn all() -> Vec<Action> {
     all
 }
 
-/// What is there while a sequence is put together: paths with whether they are directories.
+/// The existing paths while a sequence is built; the value tells whether a path is a directory.
 #[derive(Clone)]
 struct Present(BTreeMap<String, bool>);
 
@@ -103,7 +103,7 @@ impl Present {
         Present(BTreeMap::from([("/A".to_owned(), true)]))
     }
 
-    /// What has to be done so that `action` can succeed.
+    /// The actions that `action` needs before it can succeed.
     fn prepare(&self, action: &Action) -> Vec<Action> {
         match action {
             Action::Create(path) | Action::MakeDirectory(path) | Action::Symlink(_, path) => self.absent(path),
@@ -199,7 +199,7 @@ fn rmdir(path: &str) -> Action {
     Action::RemoveDirectory(path.into())
 }
 
-/// What an operation touched, where a sync finds it afterwards.
+/// The path that an operation touched, as a later sync finds it.
 fn touched(action: &Action) -> String {
     match action {
         Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. } => file.clone(),
@@ -251,7 +251,7 @@ fn total(length: usize) -> usize {
     (operations(length).len() * POINTS).pow(length as u32)
 }
 
-/// How many workloads of this length there are.
+/// The number of workloads of this length.
 pub(crate) fn count(length: usize) -> usize {
     if length < 3 { total(length) } else { total(length).div_ceil(STRIDE) }
 }

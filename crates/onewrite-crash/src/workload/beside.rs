@@ -1,8 +1,7 @@
-//! Beside: what `random-all` does more than `random`, put behind its operations.
+//! Beside: the operations that `random-all` adds after those of `random`.
 //!
-//! Ranges are taken out of files and put in, attributes and extended attributes change, and all tasks append, write
-//! past the page cache and read past it in files that all of them have, while others write these through the page
-//! cache.
+//! Tasks collapse and insert ranges and change attributes and extended attributes. All tasks share some files: one task
+//! appends there, or writes and reads past the page cache, while others write through the page cache.
 
 use onewrite_block::Choices;
 
@@ -14,7 +13,7 @@ const PAGE: u64 = 4096;
 /// Names of extended attributes.
 const NAMES: u64 = 4;
 
-/// What follows `action`, now and then.
+/// Sometimes an action that follows `action`.
 pub(super) fn more(action: &Action, seed: u64, chance: &mut Choices) -> Option<Action> {
     if !chance.chance(1, 3) {
         return None;
@@ -64,7 +63,7 @@ fn on_common(file: &str, seed: u64, chance: &mut Choices) -> Action {
 }
 
 fn shift(file: String, how: Blocks, chance: &mut Choices) -> Action {
-    // Pages that a collapse frees are steps of their own to the judge, as those of a punch are.
+    // Few pages, because the judge sees each page that a collapse or a punch frees as a step.
     let (offset, length) = (chance.below(4) * PAGE, (1 + chance.below(2)) * PAGE);
     Action::Allocate { file, offset, length, how }
 }

@@ -1,8 +1,8 @@
-//! Workloads that an exploration can be asked for by name.
+//! Workloads that the command line can name.
 //!
-//! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample; `random:N` is N operations of several
-//! tasks, again and again with further seeds, and `random-all:N` the same with every kind of operation; `script:…` is
-//! one workload written out.
+//! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample. `random:N` is an endless series of
+//! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation.
+//! `script:…` is one workload in text form.
 
 mod ace;
 mod beside;
@@ -23,14 +23,14 @@ use crate::subject::Subject;
 pub enum WorkloadSpec {
     /// Sequences of one, two or three operations with persistence points.
     Ace(usize),
-    /// Random operations, so many in each workload.
+    /// Random operations, and their number in each workload.
     Random(Operations, usize),
-    /// This one.
+    /// This workload.
     Script(Workload),
 }
 
 impl WorkloadSpec {
-    /// How many workloads there are; `None` without an end.
+    /// The number of workloads; `None` if the series is endless.
     pub fn count(&self) -> Option<usize> {
         match self {
             WorkloadSpec::Ace(length) => Some(ace::count(*length)),
@@ -39,7 +39,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// The workloads, one after another: the seed draws them, and some fill the log.
+    /// The workloads in order. The seed determines the random ones; some of these fill the log.
     pub fn workloads<S: Subject>(&self, subject: &S, seed: u64) -> Box<dyn Iterator<Item = Workload>> {
         match self {
             WorkloadSpec::Ace(length) => ace::workloads(*length, seed),

@@ -1,46 +1,46 @@
-//! Random workloads: long, seeded, several tasks.
+//! Random workloads: long and seeded, with several tasks.
 //!
-//! Each task works in a directory of its own and puts some of its files into one that all share, so names, inodes,
-//! bitmaps and transactions of all tasks meet in the same blocks while no task's path depends on another's doing.
+//! Each task works in its own directory and puts some of its files into a shared one. So names, inodes, bitmaps and
+//! transactions of all tasks meet in the same blocks, but no task's path depends on another task.
 //!
-//! One seed's workloads take turns: plain; with a log that is nearly full when the tasks begin, so that it wraps and
-//! commits wait for checkpoints; with many tasks; and with more content than the smallest page cache holds, which is
-//! read back now and then, and a log that is about to wrap, too.
+//! The workloads of a seed alternate between four shapes: plain; a log that is nearly full when the tasks begin, so
+//! that it wraps and commits wait for checkpoints; many tasks; more content than the smallest page cache holds,
+//! sometimes read back, with a nearly full log too.
 
 use onewrite_block::Choices;
 
 use super::beside;
 use crate::action::{Action, Blocks, Workload};
 
-/// Which operations a random workload is made of.
+/// The kinds of operation in a random workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operations {
-    /// Those of the first explorer: `random`.
+    /// The basic operations: `random`.
     Plain,
-    /// And all others: `random-all`.
+    /// All operations: `random-all`.
     All,
 }
 
 /// The shape of a random workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RandomShape {
-    /// What they are.
+    /// The kinds of operation.
     operations: Operations,
-    /// Operations in all.
+    /// Number of operations of all tasks.
     actions: usize,
-    /// Tasks side by side.
+    /// Number of tasks that run side by side.
     tasks: usize,
-    /// Files that a task keeps about.
+    /// Number of files of each task.
     files: u64,
-    /// Appends, each followed by an fsync, that fill the log before the tasks begin.
+    /// Number of appends, each followed by an fsync, that fill the log before the tasks begin; 0 for none.
     syncs_of_a_log: u64,
     /// Whether files are large.
     is_large: bool,
 }
 
 impl RandomShape {
-    /// The shape of workload number `round`; four tasks with six files each where nothing else matters, two tasks where
-    /// there is little to do.
+    /// The shape of workload number `round`. By default four tasks with six files each; two tasks if there are few
+    /// actions.
     pub(crate) fn of((operations, actions): (Operations, usize), syncs_of_a_log: u64, round: u64) -> RandomShape {
         let tasks = if actions < 40 { 2 } else { 4 };
         let plain = RandomShape { operations, actions, tasks, files: 6, syncs_of_a_log: 0, is_large: false };
@@ -57,7 +57,7 @@ struct Writer {
     task: usize,
     files: u64,
     chance: Choices,
-    /// Files that are there.
+    /// Existing files.
     present: Vec<String>,
     directories: Vec<String>,
     seed: u64,
@@ -91,11 +91,11 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
     Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }
 }
 
-/// The actions with what happens beside them.
+/// The actions, with further actions of [`beside`] among them.
 fn with_more(actions: impl Iterator<Item = Action>, seed: u64, chance: &mut Choices) -> Vec<Action> {
     let mut all = Vec::new();
     for action in actions {
-        // Apart from the seeds of the actions themselves.
+        // Differs from the seeds of the actions themselves.
         let more = beside::more(&action, seed | 1 << 23 | all.len() as u64, chance);
         all.push(action);
         all.extend(more);
@@ -103,7 +103,7 @@ fn with_more(actions: impl Iterator<Item = Action>, seed: u64, chance: &mut Choi
     all
 }
 
-/// Now and then, what else happens to a file whose content or size was changed: its blocks are changed.
+/// Sometimes an action that changes the blocks of a file whose content or size just changed.
 fn change_of_blocks(action: &Action, chance: &mut Choices) -> Option<Action> {
     let (Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. }) = action else {
         return None;
@@ -112,13 +112,13 @@ fn change_of_blocks(action: &Action, chance: &mut Choices) -> Option<Action> {
         return None;
     }
     let how = [Blocks::Punch, Blocks::Punch, Blocks::Zero, Blocks::Extend][chance.index(4)];
-    // Pages that are freed are steps of their own to the judge; more would be too many with those of other tasks.
+    // The judge sees each freed page as a step. More pages would give too many combinations with other tasks.
     let offset = if chance.chance(1, 2) { 4096 * chance.below(6) } else { chance.below(20_000) };
     let length = if chance.chance(1, 2) { 4096 * (1 + chance.below(3)) } else { 1 + chance.below(12_000) };
     Some(Action::Allocate { file: file.clone(), offset, length, how })
 }
 
-/// Fills a share of the log that is drawn: some of the workloads wrap it, early or late.
+/// Fills a random share of the log, so that some of the workloads wrap it, early or late.
 fn warm_up(shape: RandomShape, chance: &mut Choices) -> Vec<Action> {
     let syncs = shape.syncs_of_a_log * (30 + chance.below(75)) / 100;
     let file = |number: u64| format!("/shared/w{}", number % 4);
@@ -159,7 +159,7 @@ impl Writer {
         self.present[index].clone()
     }
 
-    /// A path of this task; what it names may be there already.
+    /// A path of this task; the file may exist already.
     fn new_path(&mut self) -> String {
         let (directory, number) = (self.chance.index(self.directories.len()), self.chance.below(self.files));
         format!("{}/{}-{number}", self.directories[directory], self.task)
@@ -203,7 +203,7 @@ impl Writer {
 
     fn append(&mut self) -> Action {
         self.seed += 1;
-        // One task in four appends more than one step now and then.
+        // One task sometimes appends more than one step.
         let is_long =
             if self.is_large { self.chance.chance(1, 3) } else { self.task == 0 && self.chance.chance(1, 10) };
         let length = if is_long { 150_000 } else { self.length() };
@@ -224,7 +224,7 @@ impl Writer {
         Action::Unlink(self.present.swap_remove(index))
     }
 
-    /// A directory that no file is put into: it can be removed, and the log then revokes its block.
+    /// A directory that stays empty: it can be removed, and the log then revokes its block.
     fn empty_directory(&mut self) -> String {
         format!("/t{}/e{}", self.task, self.chance.below(2))
     }
@@ -240,7 +240,7 @@ impl Writer {
         Action::MakeDirectory(path)
     }
 
-    /// Fails while something is in it, as it should.
+    /// Removes a directory. The operation fails, as it should, if the directory is not empty.
     fn remove_directory(&mut self) -> Action {
         if self.chance.chance(1, 2) {
             return Action::RemoveDirectory(self.empty_directory());
