@@ -21,7 +21,7 @@ fn named(name: &str, mode: Mode, seed: u64) -> impl Iterator<Item = Workload> {
     name.parse::<WorkloadSpec>().expect("workload").workloads(&Ext4Subject::new(mode), seed)
 }
 
-/// What `onewrite crash` explores of a workload of this name.
+/// The report of `onewrite crash` for the workload `name`.
 fn crashed(name: &str, mode: Mode, options: &ExploreOptions) -> Report {
     let workloads = named(name, mode, options.seed);
     crash(Ext4Subject::new(mode), workloads, CrashPlan::new(options), |_| ()).expect("the run")
@@ -45,7 +45,7 @@ fn a_minimal_workload_keeps_every_promise_in_every_mode() {
         let kinds = report.states_by_kind;
         assert!(report.states > 200 && report.replaying_percent() >= 30.0, "{mode}: {report:?}");
         assert!(kinds.torn_commit > 0 && kinds.inside_recovery > 0 && kinds.revoke > 0, "{mode}: {report:?}");
-        // A recovery that only shares is done in one request: few states inside it are new.
+        // A recovery by SHARE is a single request, so few states inside it are new.
         let shares = mode.checkpoint() == CheckpointBy::Share;
         assert!(kinds.inside_nested_recovery > 0 || shares, "{mode}: {report:?}");
         assert!(report.e2fsck_runs >= 2, "{mode}: {report:?}");
@@ -60,8 +60,8 @@ fn fdatasync_of_a_directory_makes_its_names_durable() {
     }
 }
 
-/// The transaction commits by its age just when the task ends: nothing runs then, and something is committing.
-/// A punch has pages of the file under way when the writer of another file, who has to help, finds none dirty.
+/// The transaction commits by age just when the task ends: no task runs then, but a commit does. A punch has pages of
+/// its file under way. Then the writer of another file, who has to help, finds none of them dirty.
 #[test]
 fn a_sync_waits_for_content_that_somebody_else_has_under_way() {
     let text = "mkdir /shared; mkdir /t1; mkdir /t2; mkdir /t3 >> \
@@ -111,7 +111,7 @@ fn a_write_log_read_back_gives_the_same_verdicts() {
     }
 }
 
-/// What a torn sector can break is the superblock, which mount and unmount write in place, as Linux does; see
+/// A torn page can only break the superblock, which mount and unmount write in place, as Linux does; see
 /// `docs/crash-model.md`.
 #[test]
 fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
@@ -128,7 +128,7 @@ fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
     }
 }
 
-/// Its fsync does nothing.
+/// A canary whose fsync does nothing.
 #[derive(Clone, Copy)]
 struct Forgetful;
 
@@ -175,8 +175,8 @@ fn the_same_seed_gives_the_same_json() {
 
 #[test]
 fn a_cut_that_waits_for_a_sealed_transaction_does_not_take_its_data() {
-    // The truncation waits for its handle while the transaction that shows the blocks is being sealed; its data must
-    // reach them all the same.
+    // The truncation waits for its handle while the transaction that makes the blocks visible is being sealed. The data
+    // of that transaction must still reach the blocks.
     let text = "mkdir /shared; mkdir /t0 >> create /t0/0-1; write /t0/0-1 4096 16384 244813135873; truncate /t0/0-1 0 \
                 | create /shared/1-5; write /shared/1-5 11527 4544 244829913089 | truncate /shared/2-0 0; sync";
     let options = ExploreOptions {
@@ -206,7 +206,7 @@ fn long_runs_wrap_the_log_and_wait_for_checkpoints() {
     assert!(kinds.log_wrapped > 300 && kinds.forced_checkpoint > 300, "{report:?}");
 }
 
-/// What `onewrite crash random:80` explores, in little.
+/// Explores like `onewrite crash random:80`, with fewer states.
 #[test]
 fn random_workloads_reach_every_kind_of_state() {
     for mode in [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync] {
@@ -265,7 +265,7 @@ fn no_cache_policy_breaks_a_promise() {
     }
 }
 
-/// As a file on XFS or Btrfs is announced: each pair is durable when the request has completed, and any of them before.
+/// As on a file of XFS or Btrfs: all pairs are durable when the request has completed; before that, any of them may be.
 #[test]
 fn a_share_that_is_not_atomic_breaks_no_promise() {
     for mode in Mode::ALL.into_iter().filter(|mode| mode.checkpoint() == CheckpointBy::Share) {

@@ -74,14 +74,14 @@ fn a_tenth_of_the_states_of_a_named_device_is_cut_inside_it() {
     assert!(report.states == 1_500 && (120..=200).contains(&report.states_by_kind.inside_device), "{report:?}");
 }
 
-/// Rules of an FTL, one broken.
+/// FTL rules with one of them broken.
 #[derive(Debug)]
 enum Broken {
-    /// A block is erased before the map log knows where its pages went.
+    /// Erases a block before the map log records where its pages went.
     ErasesBeforeMap,
     /// FLUSH leaves the map in memory.
     FlushForgetsMap,
-    /// A SHARE takes two pages of the map log.
+    /// A SHARE takes two pages of the map log, so a cut can halve it.
     SharesByHalves,
 }
 
@@ -148,7 +148,7 @@ fn cuts_inside_merges_of_a_card_and_inside_their_recovery_break_no_promise() {
     assert!(merging > 20 && cut_again > 10, "{merging} states in a merge or a collection, {cut_again} in recovery");
 }
 
-/// A log block is erased although what it holds is nowhere else.
+/// Erases a log block with the only copy of its content.
 #[derive(Debug)]
 struct ErasesUnsettled;
 

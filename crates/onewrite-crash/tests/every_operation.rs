@@ -1,4 +1,4 @@
-//! Workloads of every kind of operation: ranges taken out and put in, attributes, extended attributes, files that all
+//! Workloads of every kind of operation: collapse and insert range, attributes, extended attributes, and files that all
 //! tasks append to and write past the page cache.
 
 use onewrite_block::Nanos;
@@ -43,7 +43,7 @@ fn every_operation_keeps_every_promise_where_blocks_are_allocated_at_once() {
     }
 }
 
-/// An fsync that leaves out what no fdatasync has to make durable.
+/// An fsync that only does the work of fdatasync.
 #[derive(Clone, Copy)]
 struct ContentOnly;
 

@@ -15,7 +15,8 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
         explorer.explore_faults(&workload, 1).expect("the run");
         let report = explorer.into_report();
         assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
-        // Each request alone, from then on, and for want of room; then ever more blocks, until they are enough.
+        // Each request fails alone, with all later ones, and on a full disk; then there are more and more free blocks,
+        // until they are enough.
         assert!(report.judged >= 120, "{mode}: {report:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Zero padding inside emulated SSDs: what survives hangs on the write buffer, so every state is a cut inside a device.
+//! Zero padding inside emulated SSDs. The write buffer decides what survives, so every state is a cut inside a device.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use onewrite_fs::journal::{
     Commit, CommitFuture, EvictionSpot, Log, LogBlock, LogFeatures, Padding, PrepareFuture, Record, ZeroPadding,
 };
 
-/// Commits one after another, with data in place that they order.
+/// Commits in sequence, with data in place that they order.
 const SYNCING: &str = "script:create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /b; fsync /b; mkdir /d; \
                        fsync /d; write /b 8192 30000 3; sync; unlink /b; sync; create /c; append /c 9000 6; fsync /c \
                        | create /p; write /p 0 70000 4; fsync /p; unlink /p; create /q; append /q 90000 6; fsync /q; \
@@ -71,7 +71,7 @@ fn on_the_papers_ssd_padding_breaks_no_promise() {
     }
 }
 
-/// Holds padding to being caught on `profile`, and re-reading to saving it.
+/// Asserts that plain padding is caught on `profile`, and that padding with re-reading is sound.
 fn assert_caught(profile: &Profile, spot: Option<u64>) {
     let eviction_spot = spot.map(|bytes| EvictionSpot { bytes, flash_read_min: None });
     let at = |mode: &str| Ext4Subject { eviction_spot, ..subject(mode) };
@@ -101,8 +101,8 @@ fn too_small_a_spot_is_caught_and_rereading_saves_it() {
     assert_caught(&profile(|_| ()), Some(GIB / 4096));
 }
 
-/// Where commits pad, a checkpoint sends FLUSHes of its own when nobody waits for it. In the fourth of these workloads
-/// unmounting begins meanwhile: it moved the tail at the same time, and transactions were dropped twice.
+/// In modes that pad, a checkpoint sends its own FLUSHes when nobody waits for it. Unmounting the fourth of these
+/// workloads begins meanwhile. It once moved the tail at the same time, and transactions were dropped twice.
 #[test]
 fn unmounting_waits_for_a_checkpoint_that_moves_the_tail() {
     let device =

@@ -1,4 +1,4 @@
-//! Explorers side by side: the report is that of one, to the byte.
+//! Explorers side by side give the same report as one, to the byte.
 
 use onewrite_block::{Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
@@ -26,7 +26,7 @@ fn explored<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<
     crash(subject.clone(), spec.workloads(subject, plan.options.seed), plan, |_| ()).expect("the run")
 }
 
-/// Holds one, two and three explorers to the same report, and gives it.
+/// Asserts that one, two and three explorers give the same report; returns it.
 fn assert_same<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<'_>) -> Report {
     let [one, two, three] = [1, 2, 3].map(|jobs| explored(subject, name, CrashPlan { jobs, ..plan }));
     let json = |report: &Report| serde_json::to_string(report).expect("JSON");
@@ -77,7 +77,7 @@ fn failures_are_the_same_and_in_the_same_order() {
     assert_eq!(report.violations.len(), 7, "{report:?}");
 }
 
-/// A rename that panics: a bug of ours.
+/// A rename that panics: a bug in this program.
 #[derive(Clone, Copy)]
 struct Panicking;
 

@@ -1,6 +1,6 @@
-//! Devices that do not do as they are told: some writes are acknowledged at once and carried out later.
+//! Devices that disobey: they acknowledge some writes at once and perform them later.
 //!
-//! What is held back is still read from here, so nobody notices before the power goes.
+//! Reads return the held content, so nobody notices before the power loss.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,15 +13,15 @@ use onewrite_fs::journal::format::{JournalSuperblock, Kind, header};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Pass,
-    /// Acknowledge, and carry out later.
+    /// Acknowledge, and perform later.
     Hold,
-    /// Pass on, and whatever is held right behind it.
+    /// Pass on, and the held requests right behind it.
     PassAndRelease,
-    /// Pass on; when the next FLUSH has completed, what is held follows.
+    /// Pass on; pass on the held requests when the next FLUSH has completed.
     PassAndReleaseAfterFlush,
 }
 
-/// Tokens of writes of its own.
+/// First token of the device's own writes.
 const OWN: u32 = 1 << 30;
 
 struct Late {
@@ -29,7 +29,7 @@ struct Late {
     judge: fn(&Request) -> Verdict,
     held: VecDeque<Request>,
     pages: BTreeMap<Lpn, Page>,
-    /// What the log holds, for what is shared from it.
+    /// The content of the log, as the source of SHAREs.
     logged: BTreeMap<Lpn, Page>,
     acknowledged: Vec<Completion>,
     reads: BTreeMap<Token, Lpn>,
@@ -38,7 +38,7 @@ struct Late {
     now: Nanos,
 }
 
-/// The FLUSH that what is held waits for.
+/// The FLUSH that the held requests wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Nothing,
@@ -73,7 +73,7 @@ pub fn late_share(disk: Box<dyn Device>) -> Box<dyn Device> {
     })
 }
 
-/// Recovery marks the log empty before it brings blocks home.
+/// Recovery marks the log empty before it writes home blocks.
 pub fn early_empty_log(disk: Box<dyn Device>) -> Box<dyn Device> {
     Late::around(disk, |request| match (request.cause, &request.operation) {
         (Cause::Recovery, Operation::Write { pages, .. }) => match JournalSuperblock::decode(&pages[0].bytes()) {

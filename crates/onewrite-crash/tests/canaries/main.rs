@@ -1,8 +1,8 @@
-//! Canaries: known-bad variants of the file system, each caught within 10,000 states from each of three seeds, while
-//! the sound one passes the same.
+//! Canaries: known-bad variants of the file system. The explorer catches each within 10,000 states, from each of three
+//! seeds, and the sound file system passes the same states.
 //!
-//! They are injected through public traits alone: ways to commit (`strategies`), devices between file system and disk
-//! that do not do as they are told (`layers`, `skipper`), and operations that are something else (`wrapped`).
+//! They are injected only through public traits: ways to commit (`strategies`), devices that disobey between file
+//! system and disk (`layers`, `skipper`), and wrong operations (`wrapped`).
 
 mod layers;
 mod skipper;
@@ -22,13 +22,14 @@ use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::journal::{Commit, Streams};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// Known-bad variants here.
+/// Number of canaries.
 const CANARIES: usize = 14;
 
-/// A row for each canary that was caught, to be printed when all were.
+/// A row for each canary that was caught; printed when all were.
 static CAUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What one seed did: the promise that the canary broke at which state, and the states that the sound one passed.
+/// The outcome for one seed: the broken promise, the number of states until then, and the states that the sound file
+/// system passed.
 type Catch = (Promise, u64, u64);
 
 /// Notes that a canary was caught from every seed; the last one prints the table.
@@ -46,7 +47,7 @@ fn tell(name: &str, catches: &[Catch]) {
     }
 }
 
-/// Puts something between a file system and its disk.
+/// Puts a device between a file system and its disk.
 type Layer = fn(Box<dyn Device>) -> Box<dyn Device>;
 
 /// ext4 with a part replaced.
@@ -93,12 +94,12 @@ fn options(seed: u64) -> ExploreOptions {
     }
 }
 
-/// The same with blocks allocated at once: what a canary does then follows from the script alone.
+/// ext4 without delayed allocation: the behaviour of a canary then follows from the script alone.
 fn at_once(mode: Mode) -> Ext4Subject {
     Ext4Subject { delayed_allocation: false, ..Ext4Subject::new(mode) }
 }
 
-/// Explores `spec` until something is broken, the workloads end, or there are 10,000 states.
+/// Explores `spec` until a promise is broken, the workloads end, or there are 10,000 states.
 fn broken<S: Subject>(subject: S, spec: &WorkloadSpec, options: &ExploreOptions) -> (Option<Promise>, u64) {
     let workloads = spec.workloads(&subject, options.seed);
     let mut explorer = Explorer::new(subject, options);
@@ -112,12 +113,12 @@ fn broken<S: Subject>(subject: S, spec: &WorkloadSpec, options: &ExploreOptions)
     (report.violations.first().map(|violation| violation.promise), report.states)
 }
 
-/// Holds the canary to being caught, and the sound file system to passing the same.
+/// Asserts that the canary is caught and that the sound file system passes the same states.
 fn assert_caught<A: Alter<Ext4Subject> + Clone>(name: &str, change: &A, sound: Ext4Subject, spec: &str) {
     assert_caught_with(name, change, sound, spec, options);
 }
 
-/// The same with options of the canary's own.
+/// Like [`assert_caught`], with the canary's own options.
 fn assert_caught_with<A: Alter<Ext4Subject> + Clone>(
     name: &str,
     change: &A,
@@ -137,7 +138,7 @@ fn assert_caught_with<A: Alter<Ext4Subject> + Clone>(
     tell(name, &catches);
 }
 
-/// A workload that is written out.
+/// The name of a workload in text form.
 fn script(text: &str) -> String {
     text.parse::<Workload>().expect("workload");
     format!("script:{text}")
@@ -160,7 +161,7 @@ fn no_flush_after_the_commit_block() {
 
 #[test]
 fn no_revoke_records() {
-    // Blocks of directories are taken one by one; so many leave room for a file's piece when they go.
+    // Directories take single blocks; twenty of them, once freed, leave room for one piece of a file.
     let all = |what: &str| (0..20).map(|number| format!("{what} /d{number}")).collect::<Vec<_>>().join("; ");
     let text = format!(
         "{}; sync; {}; sync; pause 20; create /f; write /f 0 28000 5; fsync /f; create /g; append /g 28000 6; fsync /g",
@@ -205,11 +206,11 @@ fn tail_moved_before_share() {
     assert_caught("tail moved before SHARE", &canary, Ext4Subject::new(Mode::Sdj), &script(SYNCING));
 }
 
-/// Recovery that believes whatever decompresses, as the LDJ papers have it, recovers torn transactions (false
+/// Recovery that trusts every frame that decompresses, as the LDJ papers describe, recovers torn transactions (false
 /// recovery).
 #[test]
 fn frames_known_by_their_length_only() {
-    // Of these writes nothing compresses: a part of the stream can be missing without LZ4 noticing.
+    // None of these writes compresses, so LZ4 does not notice a missing part of the stream.
     let writes = (1..20).map(|number| format!("write /a 0 60000 {}; fsync /a", 4 * number)).collect::<Vec<_>>();
     let spec = script(&format!("create /a; {}", writes.join("; ")));
     let canary = Canary { commit: Some(|| Box::new(Streams)), ..Canary::default() };
@@ -231,7 +232,7 @@ fn recovery_not_idempotent() {
     assert_caught_with("recovery not idempotent", &canary, Ext4Subject::new(Mode::Data), &script(SYNCING), options);
 }
 
-/// Where a mode pads, a device says what a cut leaves; the recovery of that is cut at the door of the disk.
+/// In a mode that pads, a cut inside a device makes the state; its recovery is cut at the door of the disk.
 #[test]
 fn recovery_not_idempotent_after_a_cut_inside_a_device() {
     let make = |pages: u64| -> Box<dyn PowerCut> {
@@ -250,7 +251,7 @@ fn recovery_not_idempotent_after_a_cut_inside_a_device() {
     assert!(violation.state.starts_with("cut:") && violation.state.contains('>'), "{violation:#?}");
     let again = replay(canary, &workload, &violation.state, plan).expect("replayed");
     assert_eq!(again.violations.first().map(|again| &again.what), Some(&violation.what));
-    // The sound recovery may have no such moment.
+    // The sound recovery may not have this event.
     if let Ok(report) = replay(sound, &workload, &violation.state, plan) {
         assert!(report.is_sound(), "{:#?}", report.violations);
     }

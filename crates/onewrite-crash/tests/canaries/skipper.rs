@@ -1,9 +1,9 @@
 //! A checkpoint that drops an entry, or a pair of a SHARE, because a newer version of its block is in the running
 //! transaction.
 //!
-//! Which blocks the running transaction holds is not seen from outside, but a run is the same every time: the first run
-//! writes down which checkpoints bring home a block that the next commit logs again; in the second run the disk
-//! keeps its old content there. Requests and times are equal in both.
+//! The blocks of the running transaction are not visible from outside, but a run is deterministic. The first run notes
+//! which checkpoints write a home block that the next commit logs again; in the second run the disk keeps its old
+//! content there. Requests and times are equal in both.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use onewrite_fs::journal::format::{JournalSuperblock, Kind, Style, header};
 #[derive(Default)]
 struct Plan {
     is_known: bool,
-    /// Number of a checkpoint write or SHARE, and a block of it.
+    /// Number of a checkpoint write or SHARE, and one of its blocks.
     skipped: BTreeSet<(u64, Lpn)>,
 }
 
@@ -41,10 +41,10 @@ struct Skipper {
     style: Option<Style>,
     /// Checkpoint writes and SHAREs so far.
     writes: u64,
-    /// Those since the last commit, with their blocks.
+    /// Checkpoint writes and SHAREs since the last commit, with their blocks.
     recent: Vec<(u64, Lpn)>,
     reads: BTreeMap<Token, Lpn>,
-    /// What the disk holds, as far as it was seen.
+    /// The content of the disk, as far as it was seen.
     content: BTreeMap<Lpn, Page>,
 }
 
@@ -53,7 +53,7 @@ impl Skipper {
         if let (Cause::Checkpoint, Operation::Share(pairs)) = (request.cause, &mut request.operation) {
             self.share(pairs);
             if pairs.is_empty() {
-                // As many requests as in the first run.
+                // Keeps the number of requests equal to the first run.
                 request.operation = Operation::Read { start: Lpn(0), count: 1 };
             }
             return;
@@ -70,7 +70,7 @@ impl Skipper {
         self.content.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
     }
 
-    /// Blocks that were just brought home and are logged again were in the running transaction then.
+    /// Blocks that were just checkpointed and are logged again were in the running transaction then.
     fn note_commit(&mut self, pages: &[Page]) {
         let Some(style) = self.style else { return };
         for page in pages {
@@ -152,7 +152,7 @@ fn options(seed: u64) -> ExploreOptions {
     ExploreOptions { samples: 4, exhaustive_writes_max: 2, nested_every: 0, ..crate::options(seed) }
 }
 
-/// Holds the explorer to catching it.
+/// Asserts that the explorer catches it.
 pub fn caught(mode: Mode, seed: u64) -> crate::Catch {
     let spec: WorkloadSpec = "random:2000".parse().expect("workload");
     let (sound, options, change) = (Ext4Subject::new(mode), options(seed), Skipping::default());

@@ -61,7 +61,7 @@ impl Commit for NoRevokes {
     }
 }
 
-/// Each commit returns at once and is carried out before the next one, so everything comes one commit late.
+/// Each commit returns at once and is performed before the next one, so everything is one commit late.
 #[derive(Default)]
 pub struct Lagging(RefCell<Option<Record>>);
 
@@ -103,7 +103,7 @@ impl Commit for NoOrphans {
     }
 }
 
-/// Edits a descriptor and the blocks behind it; gives how many pages these are.
+/// Edits a descriptor and the blocks behind it; returns the number of their pages.
 fn forget_orphans(style: &Style, sequence: u32, pages: &mut [&mut Page]) -> usize {
     let mut tags = style.tags(&pages[0].bytes());
     for (tag, page) in tags.iter_mut().zip(&mut pages[1..]) {

@@ -1,4 +1,4 @@
-//! Operations that do not do what they say.
+//! Operations that are wrong.
 
 use onewrite_crash::{Alter, Ext4Subject, Name};
 use onewrite_fs::ext4::Ext4;

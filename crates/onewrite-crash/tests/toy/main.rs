@@ -5,8 +5,8 @@
 //!   page 512 … 1023: snapshot with an odd number         head: magic | number | bytes | CRC32C over number and bytes
 //! ```
 //!
-//! A sync writes everything into the older half, then sends FLUSH; a mount takes the newer half that is whole. So what
-//! survives is what the last sync left, or the one under way: the whole tree as it was after a prefix of the steps.
+//! A sync writes everything into the older half, then sends FLUSH. A mount takes the newest valid snapshot. So the
+//! state of the last sync survives, or that of the sync under way: the whole tree after a prefix of the steps.
 
 mod toy_fs;
 
@@ -18,7 +18,7 @@ use onewrite_crash::{
 use onewrite_fs::FsResult;
 use toy_fs::{Toy, snapshot};
 
-/// The toy, or one that forgets to flush.
+/// The toy, or a variant that forgets to flush.
 #[derive(Clone, Copy)]
 struct ToySubject {
     flushes: bool,

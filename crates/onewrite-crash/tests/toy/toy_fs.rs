@@ -11,13 +11,13 @@ use onewrite_fs::{
     Timestamp,
 };
 
-/// Pages of either half.
+/// Pages of each half.
 const HALF: u64 = 512;
 const MAGIC: u32 = 0x0070_4f59;
 const HEAD: usize = 20;
 const ROOT: Ino = Ino(1);
 
-/// The pages of snapshot number `number` with this content.
+/// The pages of snapshot number `number` with `content`.
 pub fn snapshot(number: u64, content: &[u8]) -> Vec<Page> {
     let mut bytes = Vec::new();
     bytes.extend(MAGIC.to_le_bytes());
@@ -32,7 +32,7 @@ fn sum(number: u64, content: &[u8]) -> u32 {
     crc32c(crc32c(!0, &number.to_le_bytes()), content)
 }
 
-/// Number and content of the snapshot in these pages, if it is whole.
+/// Number and content of the snapshot in these pages; `None` if it is not valid.
 fn content(pages: &[Page]) -> Option<(u64, Vec<u8>)> {
     let bytes: Vec<u8> = pages.iter().flat_map(|page| page.bytes().to_vec()).collect();
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -56,7 +56,7 @@ pub struct Toy {
     number: Cell<u64>,
     next: Cell<u64>,
     flushes: bool,
-    /// One sync at a time.
+    /// Allows one sync at a time.
     writing: RwLock,
 }
 
@@ -139,7 +139,7 @@ impl Toy {
         Ok(Toy { port, nodes: RefCell::new(nodes), number, next, flushes, writing })
     }
 
-    /// Every name refers to something, and what is encoded is decoded again.
+    /// Checks that every name refers to a node, and that decoding inverts encoding.
     pub fn check(&self) -> Result<(), String> {
         let nodes = self.nodes.borrow();
         let is_there = |node: &Node| match node {
@@ -208,7 +208,7 @@ impl FileView for Toy {
             true => (FileKind::Directory, NewNode::DIRECTORY.permissions, 0),
             false => (FileKind::Regular, NewNode::FILE.permissions, self.file(ino, |content| content.len() as u64)?),
         };
-        // It keeps no times: all are that of the run.
+        // It keeps no times: every time counts as one of the run's clock.
         let time = Timestamp { seconds: 2_000_000_000, nanoseconds: 0 };
         Ok(Attributes {
             ino,
