@@ -1,3 +1,4 @@
-//! Doors: how programs of the host reach a file system of Onewrite. Today there is one, the FUSE mount ([`fuse`]).
+//! Doors: the ways from the host's programs to a file system of Onewrite. There is one today, the FUSE mount
+//! ([`fuse`]).
 
 pub mod fuse;

@@ -1,14 +1,14 @@
-//! Access control lists: what a file system has to do about them beside keeping them.
+//! Access control lists: the work of a file system besides storing them.
 //!
-//! The kernel judges who may do what. Its FUSE leaves three things to the file system: new files inherit the default
-//! list of their directory, the permission bits follow a list that is set, and a list follows permission bits that are
-//! set. Lists are in the form of `system.posix_acl_*` attributes.
+//! The kernel checks permissions. Its FUSE leaves three things to the file system: new files inherit the default list
+//! of their directory, setting a list changes the permission bits, and setting permission bits changes the list. Lists
+//! are in the form of `system.posix_acl_*` attributes.
 //!
 //! Source: acl(5), "Object creation and default ACLs", "Correspondence between ACL entries and file permission bits".
 
-/// The attribute that holds the list of who may access an inode.
+/// The attribute with the access list of an inode.
 pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
-/// The attribute of a directory that holds the list that new inodes in it inherit.
+/// The attribute of a directory with the list that new inodes in it inherit.
 pub(super) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
@@ -25,12 +25,12 @@ struct Entry {
     id: u32,
 }
 
-/// A list.
+/// An access control list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Acl(Vec<Entry>);
 
 impl Acl {
-    /// `None` if `value` is no list with an owner, a group and others.
+    /// Decodes an attribute's value; `None` if it is not a list with an owner, a group and others.
     pub(super) fn parse(value: &[u8]) -> Option<Acl> {
         let (version, rest) = value.split_first_chunk()?;
         let (entries, cut) = rest.as_chunks::<8>();
@@ -44,7 +44,7 @@ impl Acl {
         (u32::from_le_bytes(*version) == VERSION && cut.is_empty() && is_whole).then_some(acl)
     }
 
-    /// The attribute's value.
+    /// Encodes the list as an attribute's value.
     pub(super) fn value(&self) -> Vec<u8> {
         let mut value = VERSION.to_le_bytes().to_vec();
         for Entry { tag, permissions, id } in &self.0 {
@@ -55,12 +55,12 @@ impl Acl {
         value
     }
 
-    /// Whether it says no more than permission bits can.
+    /// Whether permission bits alone can express the list.
     pub(super) fn is_minimal(&self) -> bool {
         self.0.len() == 3
     }
 
-    /// The lower nine permission bits that it stands for: those of the group are the mask's, if there is one.
+    /// The lower nine permission bits of the list. The group's bits are those of the mask, if there is one.
     pub(super) fn permissions(&self) -> u16 {
         let of = |tag| self.find(tag).map_or(0, |entry| entry.permissions & 7);
         let group = self.find(MASK).map_or_else(|| of(GROUP), |mask| mask.permissions & 7);
@@ -79,8 +79,8 @@ impl Acl {
         self
     }
 
-    /// As the default list of a directory: the list of a new inode in it that is made with `permissions`. No class gets
-    /// more than those allow.
+    /// The access list that a new inode made with `permissions` inherits from this default list. No class gets more
+    /// than `permissions` allow.
     pub(super) fn inherited(mut self, permissions: u16) -> Acl {
         let tag = if self.find(MASK).is_some() { MASK } else { GROUP };
         self.0.iter_mut().for_each(|entry| match entry.tag {

@@ -1,14 +1,14 @@
-//! Conversions between the kernel's words and the file-system API's.
+//! Conversions between the types of FUSE and those of the file-system API.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{Errno, FileAttr, FileType, Generation, INodeNo};
 use onewrite_fs::{Attributes, FileKind, FsError, Ino, Timestamp};
 
-/// How long the kernel may keep what it was told. Nobody else changes the file system, so: a day.
+/// How long the kernel may cache a reply: a day, because nobody else changes the file system.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
 
-/// Why a request is refused: the error number that the program sees.
+/// The refusal of a request: the error number that the program gets.
 #[derive(Debug)]
 pub(super) struct Refusal(pub(super) Errno);
 
@@ -16,7 +16,7 @@ pub(super) struct Refusal(pub(super) Errno);
 pub(super) type Answer<T> = Result<T, Refusal>;
 
 impl From<FsError> for Refusal {
-    /// An error of the image or of its device is logged: the program sees a number only.
+    /// Logs an error of the image or its device, because the program gets only a number.
     fn from(error: FsError) -> Refusal {
         match error {
             FsError::Device(_) | FsError::Damaged { .. } => tracing::error!("{error}"),
@@ -44,7 +44,7 @@ pub(super) const fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-/// The kind in the upper bits of `st_mode`; `None` if they name none, or what `mknod` cannot make.
+/// The kind in the upper bits of `st_mode`; `None` if they are invalid or name a kind that `mknod` cannot make.
 pub(super) const fn kind_of_mode(mode: u32) -> Option<FileKind> {
     match mode & 0o170_000 {
         0o100_000 => Some(FileKind::Regular),
@@ -61,20 +61,20 @@ pub(super) const fn pack_device((major, minor): (u32, u32)) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// The reverse of [`pack_device`].
+/// The inverse of [`pack_device`].
 pub(super) const fn unpack_device(packed: u32) -> (u32, u32) {
     ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
 }
 
-/// The moment, for a reply.
+/// Converts a time for a reply.
 pub(super) fn system_time(time: Timestamp) -> SystemTime {
     let whole = Duration::from_secs(time.seconds.unsigned_abs());
     let second = if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
     second.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanoseconds))
 }
 
-/// The time of a request. Before 1970 the library (0.18) subtracts the nanoseconds, which the kernel means to be added
-/// to a negative second; this takes them back out.
+/// Converts the time of a request. Before 1970, the kernel adds the nanoseconds to a negative second, but the library
+/// (0.18) subtracts them; this undoes the subtraction.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     let (span, sign) = match time.duration_since(UNIX_EPOCH) {
         Ok(span) => (span, 1),
@@ -83,7 +83,8 @@ pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     Timestamp { seconds: sign * span.as_secs() as i64, nanoseconds: span.subsec_nanos() }
 }
 
-/// Inode numbers: FUSE calls the root 1, a file system has its own number for it and no other use of 1.
+/// Converts inode numbers. FUSE uses 1 for the root; a file system has its own number for the root and does not
+/// otherwise use 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
     pub(super) root: Ino,

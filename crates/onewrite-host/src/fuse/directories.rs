@@ -28,7 +28,7 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// As [`Server::list`], with attributes; the kernel counts a lookup of each entry but `.` and `..`.
+    /// Like [`Server::list`], with attributes. The kernel counts a lookup of each entry but `.` and `..`.
     pub(super) async fn list_attributes(
         &self,
         directory: Ino,
@@ -55,8 +55,8 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// The attributes to list with an entry, and how long they hold. The kernel asks nothing of `..` but its number, so
-    /// the parent is not read. An inode that cannot be read has a name all the same; using it fails.
+    /// The attributes to list with an entry, and how long the kernel may cache them. The kernel uses only the number of
+    /// `..`, so the parent is not read. An unreadable inode is listed with stand-in attributes; using it fails.
     async fn attributes_of(&self, directory: Ino, entry: &DirectoryEntry) -> FsResult<(Attributes, Duration)> {
         let ino = if entry.name == b".." { directory } else { entry.ino };
         match self.fs.attributes(ino).await {

@@ -1,4 +1,4 @@
-//! Door: FUSE's side of a mount. It decodes requests and sends them to the core; it knows nothing of files.
+//! Door: FUSE's side of a mount. It decodes requests and sends them to the core; it does not know files.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -22,13 +22,13 @@ use super::inodes::Change;
 use super::names::Wish;
 use super::server::{Letter, Server};
 
-/// Bytes of one write request; the kernel's own bound is 1 MiB unless the administrator raised it.
+/// Most bytes of one write request. The kernel's own bound is 1 MiB unless the administrator raised it.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// Requests that the kernel sends without waiting for replies: reading ahead, writeback of mappings, direct I/O.
+/// Most requests that the kernel sends without waiting for replies: read-ahead, writeback of mappings, direct I/O.
 const BACKGROUND_MAX: u16 = 64;
 
-/// What the mount asks of the kernel, as far as that has it.
+/// The kernel features that the mount requests, if the kernel has them.
 const CAPABILITIES: [InitFlags; 8] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
@@ -40,13 +40,13 @@ const CAPABILITIES: [InitFlags; 8] = [
     InitFlags::FUSE_CACHE_SYMLINKS,
 ];
 
-/// Sends what the kernel asks to the core.
+/// Sends the kernel's requests to the core.
 pub(super) struct Door<F> {
     pub(super) core: InboxSender<Letter<F>>,
 }
 
 impl<F: FileSystem + 'static> Door<F> {
-    /// A letter that nobody takes is dropped with its reply, and the kernel gets EIO.
+    /// Sends a request to the core. If the core is gone, the letter is dropped with its reply, and the kernel gets EIO.
     fn ask<Fut>(&self, kind: &'static str, answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static)
     where
         Fut: Future<Output = ()> + 'static,
@@ -54,7 +54,7 @@ impl<F: FileSystem + 'static> Door<F> {
         let _ = self.core.send(Letter::request(kind, answer));
     }
 
-    /// Makes an inode and replies with its name.
+    /// Makes an inode and replies with its attributes.
     fn make(&self, parent: INodeNo, name: &OsStr, wish: Wish, reply: ReplyEntry) {
         let name = name.as_bytes().to_vec();
         self.ask("create", async move |server| {
@@ -92,7 +92,7 @@ fn written(reply: ReplyWrite, answer: Answer<u32>) {
     }
 }
 
-/// A value, or its size where the program asks for that.
+/// Replies with a value, or with its size if the program asked for the size.
 fn valued(reply: ReplyXattr, size: u32, answer: Answer<Vec<u8>>) {
     match answer {
         Err(Refusal(error)) => reply.error(error),
@@ -142,7 +142,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         Ok(())
     }
 
-    /// The mount is gone.
+    /// Tells the core that the mount has ended.
     fn destroy(&mut self) {
         let _ = self.core.send(Letter::stop());
     }
@@ -335,7 +335,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Nothing waits for the last close; the kernel asks no more after this.
+        // Closing a file does no work. After this error the kernel sends no further `flush`.
         reply.error(Errno::ENOSYS);
     }
 

@@ -17,11 +17,11 @@ const ZERO_RANGE: i32 = 16;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// Bytes that one `copy_file_range` copies at most; programs ask again for the rest.
+/// Most bytes that one `copy_file_range` copies; programs ask again for the rest.
 const COPY_BYTES_MAX: u64 = 4 << 20;
 
-/// How a program that opened its file with `flags` reads or writes this range. A direct access that is not aligned to
-/// pages goes through the page cache.
+/// How to read or write this range of a file that was opened with `flags`. A direct access that is not aligned to pages
+/// goes through the page cache.
 const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
     Manner { direct: flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64) }
 }
@@ -45,7 +45,7 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.fs.read(ino, offset, length, manner(flags, offset, length)).await?.to_vec())
     }
 
-    /// `drops_set_id` if the writer may not keep the set-ID bits of the file.
+    /// Writes; returns the bytes written. With `drops_set_id`, the writer may not keep the set-ID bits of the file.
     pub(super) async fn write(
         &self,
         ino: Ino,
@@ -81,7 +81,7 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.fs.allocate(ino, offset, length, allocation).await?)
     }
 
-    /// Zeros up to the end of the file, blocks behind it.
+    /// Zeroes the range up to the end of the file; allocates blocks behind it.
     async fn zero_within(&self, ino: Ino, offset: u64, length: u64) -> Answer<()> {
         let size = self.fs.attributes(ino).await?.size;
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
@@ -105,7 +105,7 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.fs.seek(ino, offset, target).await? as i64)
     }
 
-    /// Bytes copied; 0 at the end of the source.
+    /// Copies a range; returns the bytes copied, 0 at the end of the source.
     pub(super) async fn copy_range(&self, from: (Ino, u64), to: (Ino, u64), length: u64) -> Answer<u32> {
         let content = self.fs.read(from.0, from.1, length.min(COPY_BYTES_MAX), Manner::default()).await?.to_vec();
         if content.is_empty() {

@@ -14,7 +14,7 @@ use super::server::Server;
 const CREATE: i32 = 1;
 const REPLACE: i32 = 2;
 
-/// The attribute that holds what a file's program may do besides what its user may.
+/// The attribute with the capabilities that a program file gives to its process.
 const CAPABILITY: &[u8] = b"security.capability";
 
 /// Attributes that a program sets.
@@ -26,7 +26,7 @@ pub(super) struct Change {
     pub(super) size: Option<u64>,
     pub(super) accessed: Option<TimeOrNow>,
     pub(super) modified: Option<TimeOrNow>,
-    /// Who sets them.
+    /// User id of the program that sets them.
     pub(super) caller: u32,
 }
 
@@ -65,8 +65,8 @@ impl<F: FileSystem + 'static> Server<F> {
         Timestamp::from_nanos(self.civil_nanos())
     }
 
-    /// The permission bits of a regular file without set-user-ID and set-group-ID; `None` if there are none to take
-    /// away. Set-group-ID without group execution is no privilege.
+    /// The permission bits of a regular file without set-user-ID and set-group-ID; `None` if neither is set.
+    /// Set-group-ID without group execution is not a privilege.
     async fn without_set_id(&self, ino: Ino) -> Answer<Option<u16>> {
         let found = self.fs.attributes(ino).await?;
         let before = found.permissions;
@@ -75,7 +75,7 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok((found.kind == FileKind::Regular && after != before).then_some(after))
     }
 
-    /// A change of content or owner takes file capabilities away; false if there were none.
+    /// Removes file capabilities, as a change of content or owner must; returns false if there were none.
     async fn drop_capability(&self, ino: Ino) -> Answer<bool> {
         match self.fs.set_extended_attribute(ino, CAPABILITY, None, AttributeManner::Either).await {
             Ok(()) => Ok(true),
@@ -84,8 +84,8 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// Before a write: takes away what lets a program run as somebody else, which the kernel leaves to the file system
-    /// (`FUSE_HANDLE_KILLPRIV_V2`). `set_id` if the writer may not keep the set-ID bits.
+    /// Before a write: removes the file's capabilities, and its set-ID bits if `set_id`: the writer may not keep them.
+    /// The kernel leaves this to the file system (`FUSE_HANDLE_KILLPRIV_V2`).
     pub(super) async fn drop_privileges(&self, ino: Ino, set_id: bool) -> Answer<()> {
         if self.known.is_plain(ino) {
             return Ok(());
@@ -102,7 +102,7 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(())
     }
 
-    /// `chmod` changes the access control list, too, if there is one.
+    /// Changes the access control list, if there is one, after a `chmod`.
     async fn carry_over(&self, ino: Ino, permissions: u16) -> Answer<()> {
         let Some(acl) = self.acl(ino, ACCESS).await else { return Ok(()) };
         let value = acl.with_permissions(permissions).value();
@@ -119,7 +119,7 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.fs.extended_attribute(ino, name).await?)
     }
 
-    /// Names, each with a zero byte behind it.
+    /// All names, each with a zero byte behind it.
     pub(super) async fn extended_attributes(&self, ino: Ino) -> Answer<Vec<u8>> {
         let names = self.fs.extended_attributes(ino).await?;
         Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
@@ -151,7 +151,8 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.fs.set_extended_attribute(ino, name, Some(value), manner).await?)
     }
 
-    /// Sets who may access an inode: permission bits, and a list only if it says more than they can.
+    /// Sets the access list of an inode: always as permission bits, and as a list only if permission bits alone cannot
+    /// express it.
     async fn set_access(&self, ino: Ino, value: &[u8], (uid, gid): (u32, u32)) -> Answer<()> {
         let acl = Acl::parse(value).ok_or(Errno::EINVAL)?;
         match acl.is_minimal() {

@@ -1,4 +1,4 @@
-//! Kernel: how a mount appears in the host's tree, and how it goes.
+//! Kernel: adds a mount to the host's tree and removes it.
 //!
 //! Root mounts by mount(2), so that the mount is of type `fuse.onewrite`. Others need the helper `fusermount3`, which
 //! the library runs.
@@ -24,21 +24,21 @@ use super::server::Letter;
 /// Who may use a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Who mounted it.
+    /// The user who mounted it.
     #[default]
     Owner,
-    /// All users, as permissions say.
+    /// All users, within the files' permissions.
     Everybody,
 }
 
-/// What mount(8) calls options that do not depend on the file system.
+/// The options of mount(8) that do not depend on the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MountFlag {
     /// Device nodes work.
     Dev,
     /// Set-user-ID and set-group-ID bits work.
     Suid,
-    /// No program can be run.
+    /// Programs cannot be run.
     NoExec,
     /// Every change is synchronous.
     Sync,
@@ -46,43 +46,43 @@ pub enum MountFlag {
     DirSync,
 }
 
-/// A mount to be made.
+/// A mount to make.
 #[derive(Clone, Debug)]
 pub struct MountRequest {
     /// The directory that it covers.
     pub directory: PathBuf,
-    /// What the table of mounts calls its source.
+    /// Its source in the table of mounts.
     pub source: String,
     /// Who may use it.
     pub access: Access,
-    /// Refuse changes.
+    /// Whether to refuse changes.
     pub read_only: bool,
     /// The other options.
     pub flags: Vec<MountFlag>,
 }
 
-/// Why there is no mount.
+/// Why the mount failed.
 #[derive(Debug, Error)]
 pub enum MountError {
-    /// The directory does not serve.
+    /// The directory cannot be a mount point.
     #[error("{path}: cannot be mounted on: {error}")]
     Directory {
         /// The directory.
         path: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// `/dev/fuse` does not open.
+    /// `/dev/fuse` cannot be opened.
     #[error("/dev/fuse: {0}; load FUSE (modprobe fuse), or give this user access to it")]
     NoFuse(io::Error),
-    /// The kernel or the helper refuses.
+    /// The kernel or the helper refused the mount.
     #[error("{path}: the mount was refused: {error}{cure}")]
     Refused {
         /// The directory.
         path: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
-        /// What to do.
+        /// The cure.
         cure: &'static str,
     },
 }
@@ -94,7 +94,7 @@ pub struct KernelMount {
 }
 
 impl KernelMount {
-    /// Mounts; from now on requests arrive at `core`, and at last the word that the mount has ended.
+    /// Mounts. From now on requests arrive at `core`; the last letter says that the mount has ended.
     ///
     /// # Errors
     /// [`MountError`].
@@ -119,23 +119,24 @@ impl KernelMount {
         Ok(KernelMount { directory, reader })
     }
 
-    /// Takes the mount out of the tree, even while programs use it; what they have open lives on until they close it.
-    /// From another thread: [`KernelMount::unmounter`].
+    /// Returns a function that detaches the mount from the tree, even while programs use it. Open files stay usable
+    /// until they are closed. The function may run on another thread.
     pub fn unmounter(&self) -> impl Fn() + Send + 'static {
         let directory = self.directory.clone();
         move || detach(&directory)
     }
 
-    /// Waits for the end of the thread that reads requests: at once after the mount's end.
+    /// Waits for the thread that reads requests; it ends right after the mount.
     ///
     /// # Errors
-    /// What reading from the kernel met.
+    /// The error of reading from the kernel.
     pub fn join(self) -> io::Result<()> {
         self.reader.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads requests panicked")))
     }
 }
 
-/// What is mounted there by somebody else meanwhile is safe: `/proc/self/mountinfo` has to say that it is ours.
+/// Detaches our mount. Does nothing if `/proc/self/mountinfo` shows a mount of another type there: somebody else may
+/// have mounted over ours, or ours may be gone.
 fn detach(directory: &Path) {
     if !is_ours(directory) {
         return;
@@ -228,7 +229,7 @@ fn by_helper<F: FileSystem + 'static>(
         if request.read_only { MountOption::RO } else { MountOption::RW },
     ];
     config.mount_options.extend(request.flags.iter().filter_map(|flag| match flag {
-        // The helper gives nobody but root device nodes and set-user-ID programs.
+        // The helper allows device nodes and set-user-ID programs only for root.
         MountFlag::Dev | MountFlag::Suid => None,
         MountFlag::NoExec => Some(MountOption::NoExec),
         MountFlag::Sync => Some(MountOption::Sync),

@@ -1,8 +1,8 @@
-//! Known: which inodes the kernel knows, and which of them live only because it does.
+//! Known: which inodes the kernel knows, and which exist only for that reason.
 //!
-//! The kernel counts a lookup for each reply that names an inode, and tells when it forgets them. Until then it may
-//! use the number: for a working directory, an open file, a descriptor opened with `O_PATH`. So an inode that loses
-//! its last name while the kernel knows it is *held*: kept open in the file system until it is forgotten.
+//! The kernel counts a lookup for each reply that names an inode, and reports the lookups that it forgets. Until then
+//! it may use the number: for a working directory, an open file, a descriptor opened with `O_PATH`. So an inode that
+//! loses its last name while the kernel knows it is *held*: kept open in the file system until the kernel forgets it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,22 +11,22 @@ use onewrite_fs::Ino;
 
 #[derive(Clone, Copy, Default)]
 struct Knowledge {
-    /// Replies that named it, less what was forgotten.
+    /// Number of replies that named the inode, less the forgotten lookups.
     lookups: u64,
-    /// Opens of programs that were not released.
+    /// Number of opens by programs that are not released yet.
     opens: u64,
-    /// Kept open here because it has no name any more.
+    /// Whether it is kept open here because it has no name any more.
     is_held: bool,
-    /// It has neither set-ID bits nor capabilities that a write would take away.
+    /// Whether it certainly has neither set-ID bits nor capabilities that a write would remove.
     is_plain: bool,
 }
 
-/// What the kernel knows. Takes about 40 bytes for each inode in the kernel's cache.
+/// The inodes that the kernel knows. Takes about 40 bytes for each inode in the kernel's cache.
 #[derive(Default)]
 pub(super) struct Known(RefCell<BTreeMap<Ino, Knowledge>>);
 
 impl Known {
-    /// A reply is going to name `ino`.
+    /// Counts a reply that is going to name `ino`.
     pub(super) fn looked_up(&self, ino: Ino) {
         self.0.borrow_mut().entry(ino).or_default().lookups += 1;
     }
@@ -35,7 +35,7 @@ impl Known {
         self.0.borrow_mut().entry(ino).or_default().opens += 1;
     }
 
-    /// False if it was not open.
+    /// Counts a release; returns false if `ino` was not open.
     pub(super) fn released(&self, ino: Ino) -> bool {
         let mut inodes = self.0.borrow_mut();
         let Some(knowledge) = inodes.get_mut(&ino).filter(|knowledge| knowledge.opens > 0) else { return false };
@@ -47,26 +47,26 @@ impl Known {
         self.0.borrow().contains_key(&ino)
     }
 
-    /// Takes over one open of an inode that lost its last name; false if it is held already.
+    /// Takes over one open of an inode that lost its last name; returns false if the inode is held already.
     pub(super) fn hold(&self, ino: Ino) -> bool {
         let mut inodes = self.0.borrow_mut();
         let knowledge = inodes.entry(ino).or_default();
         !std::mem::replace(&mut knowledge.is_held, true)
     }
 
-    /// Whether [`Known::set_plain`] said so.
+    /// Whether [`Known::set_plain`] was last called with true.
     pub(super) fn is_plain(&self, ino: Ino) -> bool {
         self.0.borrow().get(&ino).is_some_and(|knowledge| knowledge.is_plain)
     }
 
-    /// Remembers that there is nothing that a write takes away, or that there may be.
+    /// Notes whether the inode certainly has nothing that a write would remove.
     pub(super) fn set_plain(&self, ino: Ino, is_plain: bool) {
         if let Some(knowledge) = self.0.borrow_mut().get_mut(&ino) {
             knowledge.is_plain = is_plain;
         }
     }
 
-    /// The kernel forgot `lookups` of `ino`; true if it was held, and is to be released now.
+    /// Subtracts `lookups` that the kernel forgot; returns true if `ino` was held and must be released now.
     pub(super) fn forgot(&self, ino: Ino, lookups: u64) -> bool {
         let mut inodes = self.0.borrow_mut();
         let Some(knowledge) = inodes.get_mut(&ino) else { return false };
@@ -81,7 +81,7 @@ impl Known {
         was_held
     }
 
-    /// Forgets everything; each inode with the opens that are to be released.
+    /// Forgets everything; returns each inode with the number of opens to release.
     pub(super) fn take_all(&self) -> Vec<(Ino, u64)> {
         let inodes = std::mem::take(&mut *self.0.borrow_mut());
         inodes.into_iter().map(|(ino, known)| (ino, known.opens + u64::from(known.is_held))).collect()

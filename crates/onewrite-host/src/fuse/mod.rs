@@ -1,8 +1,7 @@
-//! FUSE: a file system of Onewrite, mounted in the host's tree, for unmodified programs.
+//! FUSE: mounts a file system of Onewrite in the host's tree, for unmodified programs.
 //!
 //! Its one idea: FUSE's own thread decodes requests and sends each as a letter to the core, which is one thread. The
-//! core answers every request in a task of its own, so that requests of many programs overlap, and that their syncs
-//! share commits.
+//! core answers every request in its own task. So requests of many programs overlap, and their syncs share commits.
 //!
 //! ```text
 //!   kernel ──/dev/fuse──► Door (thread) ──letter──► Inbox ──► Server (core) ──► FileSystem
@@ -11,14 +10,14 @@
 //! ```
 //!
 //! # What the kernel caches
-//! Nobody but the kernel changes a mounted file system, so names, attributes and content stay in the kernel's caches
-//! until it drops them. Writes are not cached: `write` returns when the file system has taken the bytes, so a mode's
-//! promise about the order of writes holds for programs, too. Only stores to shared mappings wait in the kernel, until
+//! Only the kernel changes a mounted file system, so names, attributes and content stay in the kernel's caches until it
+//! drops them. The kernel does not cache writes: `write` returns when the file system has the bytes. So a mode's
+//! promise about the order of writes holds for programs too. Only stores to shared mappings wait in the kernel, until
 //! `msync`, `fsync`, `munmap` or its own writeback.
 //!
 //! # Invariants
-//! - An inode that the kernel knows lives on when its last name goes, until the kernel forgets it ([`known`]).
-//! - When the mount ends, every request is answered, every such inode is let go, and the file system is unmounted.
+//! - If an inode that the kernel knows loses its last name, it exists until the kernel forgets it ([`known`]).
+//! - When the mount ends, every request is answered, every such inode is released, and the file system is unmounted.
 
 mod acl;
 mod convert;
@@ -36,6 +35,6 @@ pub use kernel::{Access, KernelMount, MountError, MountFlag, MountRequest};
 pub use server::{Letter, Server, Stop, serve};
 pub use stats::{Latency, Stats};
 
-/// The extended attribute of the mount's root that holds [`Stats`] as JSON. It is not listed; only the owner of the
-/// mount and root can read it.
+/// The extended attribute of the mount's root with [`Stats`] as JSON. It is not listed; only root and the owner of the
+/// mount can read it.
 pub const STATS_ATTRIBUTE: &str = "system.onewrite.stats";

@@ -9,10 +9,10 @@ use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::Answer;
 use super::server::Server;
 
-/// Set-group-ID, among the permission bits: what is made in such a directory belongs to its group.
+/// Set-group-ID, a permission bit: new inodes in such a directory get its group.
 const SET_GROUP: u16 = 0o2000;
 
-/// What a program wants to make.
+/// The inode that a program wants to make.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) kind: FileKind,
@@ -26,7 +26,7 @@ pub(super) struct Wish {
 }
 
 impl<F: FileSystem + 'static> Server<F> {
-    /// `None` if there is no such name, which the kernel may remember.
+    /// Looks up a name; `None` if it does not exist. The kernel may cache that too.
     pub(super) async fn lookup(&self, directory: Ino, name: &[u8]) -> Answer<Option<Attributes>> {
         match self.fs.lookup_attributes(directory, name).await {
             Ok(found) => Ok(Some(self.tell(found))),
@@ -35,10 +35,10 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// Makes what is wished for, with owner, group and access control lists as Linux has them.
+    /// Makes the wished inode, with owner, group and access control lists as on Linux.
     ///
-    /// With a default list in the directory, the new inode begins with fewer permissions than it will have: a power
-    /// cut between its creation and its list opens it to nobody.
+    /// If the directory has a default list, the new inode begins with fewer permissions than it will have. So a power
+    /// cut between its creation and its list gives nobody extra access.
     pub(super) async fn make(&self, directory: Ino, name: &[u8], wish: Wish) -> Answer<Attributes> {
         let parent = self.fs.attributes(directory).await?;
         let is_directory = wish.kind == FileKind::Directory;

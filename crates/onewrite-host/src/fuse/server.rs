@@ -1,4 +1,4 @@
-//! Server: the core's side of a mount. Takes letters, answers each in a task, and takes the mount apart at its end.
+//! Server: the core's side of a mount. It takes letters, answers each in a task, and ends the mount.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -14,16 +14,16 @@ use super::convert::Numbers;
 use super::known::Known;
 use super::stats::{Latencies, Stats};
 
-/// What a request is turned into when it has reached the core.
+/// The task of a request that has reached the core.
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What FUSE's thread sends to the core.
+/// A message from FUSE's thread to the core.
 pub struct Letter<F>(Content<F>);
 
 enum Content<F> {
-    /// A request of this kind, and how it is answered.
+    /// The kind of a request, and the function that answers it.
     Request(&'static str, Box<dyn FnOnce(Rc<Server<F>>) -> Work + Send>),
-    /// Take nothing more.
+    /// Accept no more letters.
     Stop,
 }
 
@@ -43,27 +43,27 @@ impl<F: FileSystem + 'static> Letter<F> {
     }
 }
 
-/// Ends a mount from any thread, whatever programs still do in it.
+/// Ends a mount from any thread, even while programs use it.
 pub struct Stop<F>(InboxSender<Letter<F>>);
 
 impl<F> Stop<F> {
-    /// Of the mount that `sender` sends to.
+    /// For the mount that receives from `sender`.
     pub fn new(sender: InboxSender<Letter<F>>) -> Stop<F> {
         Stop(sender)
     }
 
-    /// Requests that the core has not taken yet fail; those that it has are answered first.
+    /// Ends the mount. The core first answers the requests that it has taken; all others fail.
     pub fn stop(&self) {
         let _ = self.0.send(Letter(Content::Stop));
     }
 }
 
-/// A mounted file system with what the kernel knows of it.
+/// A mounted file system, and the kernel's knowledge of it.
 pub struct Server<F> {
     pub(super) fs: F,
     pub(super) numbers: Numbers,
     pub(super) known: Known,
-    /// Who may read the statistics, besides root.
+    /// User id that may read the statistics, besides root.
     pub(super) owner: u32,
     runtime: Runtime,
     source: String,
@@ -76,7 +76,7 @@ pub struct Server<F> {
 }
 
 impl<F: FileSystem + 'static> Server<F> {
-    /// A server of `fs`. `source` and `mode` are told in the statistics, and what `device` counts.
+    /// A server of `fs`. The statistics contain `source`, `mode` and the counters of `device`.
     pub fn new(
         fs: F,
         runtime: &Runtime,
@@ -99,7 +99,7 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// What the mount has done so far.
+    /// The statistics of the mount so far.
     pub fn stats(&self) -> Stats {
         Stats {
             source: self.source.clone(),
@@ -113,12 +113,12 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// Civil time, since 1970.
+    /// Civil time since 1970.
     pub(super) fn civil_nanos(&self) -> Nanos {
         self.runtime.civil_now()
     }
 
-    /// Answers one request in a task of its own.
+    /// Answers one request in its own task.
     fn begin(self: &Rc<Self>, kind: &'static str, work: Work) {
         let server = Rc::clone(self);
         let begin = self.runtime.now();
@@ -133,7 +133,7 @@ impl<F: FileSystem + 'static> Server<F> {
         });
     }
 
-    /// Keeps the inode under `name` open if the kernel knows it, because its name may be its last.
+    /// Opens the inode of `name` if the kernel knows it, because `name` may be its last name.
     pub(super) async fn keep_victim(&self, directory: Ino, name: &[u8]) -> FsResult<Option<Ino>> {
         let victim = self.fs.lookup(directory, name).await?;
         if !self.known.knows(victim) {
@@ -153,7 +153,7 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// The list under `name`, if there is a sound one.
+    /// The access control list in attribute `name`; `None` if it is missing or invalid.
     pub(super) async fn acl(&self, ino: Ino, name: &[u8]) -> Option<Acl> {
         Acl::parse(&self.fs.extended_attribute(ino, name).await.ok()?)
     }
@@ -177,7 +177,7 @@ impl<F: FileSystem + 'static> Server<F> {
 /// Serves until the kernel ends the mount or somebody stops it; then unmounts the file system.
 ///
 /// # Errors
-/// The first of what unmounting meets.
+/// The first error of unmounting.
 pub async fn serve<F: FileSystem + 'static>(server: Rc<Server<F>>, mut inbox: Inbox<Letter<F>>) -> FsResult<()> {
     while let Some(Letter(Content::Request(kind, answer))) = inbox.receive().await {
         server.begin(kind, answer(Rc::clone(&server)));

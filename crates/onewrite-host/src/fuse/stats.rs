@@ -1,4 +1,4 @@
-//! Stats: what a mount has done since it began, live.
+//! Stats: live statistics of a mount since it began.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,31 +8,31 @@ use onewrite_block::{Counters, Nanos};
 use onewrite_fs::FsCounters;
 use serde::{Deserialize, Serialize};
 
-/// What a mount has done, as JSON of [`STATS_ATTRIBUTE`](super::STATS_ATTRIBUTE).
+/// The statistics of a mount; [`STATS_ATTRIBUTE`](super::STATS_ATTRIBUTE) has them as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stats {
-    /// What is mounted.
+    /// The mounted image or device.
     pub source: String,
     /// Consistency mode.
     pub mode: String,
-    /// Process of the mount.
+    /// Process id of the mount.
     pub pid: u32,
-    /// Seconds since the mount answered.
+    /// Seconds since the mount began to serve.
     pub seconds: f64,
-    /// Requests of the kernel, by kind, with what they took in the core.
+    /// Latencies of the kernel's requests in the core, by kind.
     pub requests: BTreeMap<String, Latency>,
     /// Requests that are not answered yet.
     pub in_flight: u64,
-    /// What the file system counted.
+    /// Counters of the file system.
     pub fs: FsCounters,
-    /// What the device counted.
+    /// Counters of the device.
     pub device: Counters,
 }
 
-/// How long requests of one kind took, from the core's receipt to the reply.
+/// Latencies of requests of one kind, from the core's receipt to the reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
     /// Median, in microseconds.
     pub p50_us: f64,
@@ -44,7 +44,7 @@ pub struct Latency {
     pub max_us: f64,
 }
 
-/// Latencies by kind of request. Three digits of each are kept, in some 100 KiB a kind.
+/// Latencies by kind of request, with three significant digits. Takes about 100 KiB for each kind.
 #[derive(Default)]
 pub(super) struct Latencies(RefCell<BTreeMap<&'static str, Histogram<u64>>>);
 
