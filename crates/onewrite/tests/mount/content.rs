@@ -1,4 +1,4 @@
-//! Content: written and read in every way, and there again after the next mount.
+//! Content: programs write and read it in every way, and find it again after the next mount.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Kill: the process of the mount is killed at random moments under load. What was synced is there, and the image is
-//! recovered by our fsck; then e2fsck finds nothing and the kernel mounts it.
+//! Kill: kills the process of the mount at random moments under load. Synced content must survive, and our fsck must
+//! recover the image; then e2fsck must find nothing and the kernel must mount it.
 //!
 //! `ONEWRITE_KILLS` sets the number of kills in each mode (default 2; `make kills` uses 100).
 
@@ -16,7 +16,8 @@ use crate::support::{Mounted, pause, text};
 const MODES: [&str; 9] =
     ["writeback", "ordered", "data", "data+async", "data+lazy", "data+cmp", "ldj", "zp", "zp-data"];
 
-/// Writes records of 4 KiB, each full of its number, syncs each, and tells it; renames a file over another beside.
+/// Writes records of 4 KiB, each full of its own number, syncs each and prints its number. Also renames one file over
+/// another.
 const LOAD: &str = "import os, sys
 fd = os.open('records', os.O_RDWR | os.O_CREAT)
 d = os.open('.', os.O_RDONLY)
@@ -58,8 +59,8 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
     }
 }
 
-/// Kills the process some time after the first record was synced. The last record and the last rename that were synced
-/// before.
+/// Kills the process some time after the first record was synced. Returns the last record and the last rename that were
+/// synced before the kill.
 fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), after_milliseconds: u64) -> (u64, u64) {
     let mut load = Command::new("python3")
         .args(["-c", LOAD, &last.to_string()])
@@ -96,7 +97,7 @@ fn judge(place: &Mounted, (last, current): (u64, u64), when: &str) {
         let mut page = vec![0; 4096];
         records.read_exact_at(&mut page, number % 300 * 4096).unwrap();
         let found: u64 = std::str::from_utf8(&page[..8]).unwrap().parse().unwrap_or(0);
-        // The next record may have been written and not synced; only the one under way can be newer.
+        // The next record may be written but not synced, so only the page of that record may be newer.
         assert!(found == number || found > last && found % 300 == number % 300, "{when}: {found} for {number}");
     }
     if current > 0 {

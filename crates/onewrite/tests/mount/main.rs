@@ -1,6 +1,6 @@
-//! The mount from outside: real programs and system calls on it, its manners, and its end by every way there is.
+//! The mount from outside: real programs and system calls, its manners, and every way to end it.
 //!
-//! These tests need root and `/dev/fuse`; elsewhere each says loudly that it was skipped.
+//! These tests need root and `/dev/fuse`; elsewhere each prints that it was skipped.
 
 mod content;
 mod kill;

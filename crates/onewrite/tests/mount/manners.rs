@@ -1,4 +1,4 @@
-//! Manners: how a mount begins, what it refuses, what it tells, and how it ends.
+//! Manners: how a mount begins, what it refuses, what it reports, and how it ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Names: made, moved, removed while in use, listed while they change.
+//! Names: programs make and move them, remove them while in use, and list them while they change.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

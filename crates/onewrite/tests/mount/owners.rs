@@ -12,7 +12,7 @@ fn mode(place: &Mounted, name: &str) -> u32 {
     fs::symlink_metadata(place.at(name)).unwrap().mode() & 0o7777
 }
 
-/// A list: tag, permissions, number.
+/// An access control list from entries of tag, permissions and user or group id.
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let entry = |&(tag, permissions, id): &(u16, u16, u32)| {
         [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
@@ -70,7 +70,7 @@ fn privileges_go_when_owner_or_content_change() {
     program("e");
     place.shell("echo x >> e; truncate -s 3 e");
     assert_eq!(mode(&place, "e"), 0o6777, "root keeps them");
-    // A file capability in the form of version 2, no privilege in it.
+    // A file capability of version 2 that grants no privilege.
     let capability = [0_u8, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     setxattr(place.at("e"), "security.capability", &capability, XattrFlags::empty()).unwrap();
     place.shell("echo x >> e");

@@ -1,4 +1,4 @@
-//! Programs: real ones, unmodified, in every mode.
+//! Programs: real, unmodified programs in every mode.
 
 use std::fs;
 

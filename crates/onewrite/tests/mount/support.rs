@@ -1,4 +1,4 @@
-//! An image in a scratch directory, mounted.
+//! Support: mounts an image in a scratch directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,20 +9,21 @@ use serde_json::Value;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A scratch directory with `image` in it, and the mount point `mnt`. Both go in the end.
+/// A scratch directory with `image` and the mount point `mnt` in it. Drop removes all of it.
 pub struct Mounted {
     scratch: PathBuf,
     process: u32,
 }
 
 impl Mounted {
-    /// A new image of `megabytes`, mounted with `options`; `None`, loudly, where nobody can mount.
+    /// A new image of `megabytes` MiB, mounted with `options`; prints a message and returns `None` if mounting is
+    /// impossible.
     pub fn new(megabytes: u32, options: &str) -> Option<Mounted> {
         let place = Mounted::unmounted(megabytes)?;
         place.mounted(options)
     }
 
-    /// A new image of `megabytes`, not mounted yet.
+    /// A new image of `megabytes` MiB, not mounted yet; `None` if mounting is impossible.
     pub fn unmounted(megabytes: u32) -> Option<Mounted> {
         if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
             eprintln!("SKIPPED: a mount needs root and /dev/fuse");
@@ -73,7 +74,7 @@ impl Mounted {
         self.process
     }
 
-    /// Runs a program on the mount; `None`, loudly, if it is not installed.
+    /// Runs a program on the mount; prints a message and returns `None` if it is not installed.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Option<Output> {
         let found = Command::new(program).args(arguments).current_dir(self.at("")).output();
         match found {
@@ -85,7 +86,7 @@ impl Mounted {
         }
     }
 
-    /// Runs a line of the shell on the mount, and gives what it prints.
+    /// Runs a shell line on the mount; returns its output.
     pub fn shell(&self, line: &str) -> String {
         text(&self.run("sh", &["-ec", line]).unwrap())
     }
@@ -94,7 +95,7 @@ impl Mounted {
     pub fn wait_for_end(&self) {
         let path = PathBuf::from(format!("/proc/{}/fd", self.process));
         for _ in 0..1500 {
-            // A process that has ended but was not waited for has no files any more.
+            // A zombie process has no open files.
             if std::fs::read_dir(&path).is_err_and(|_| true) || is_zombie(self.process) {
                 return;
             }
@@ -103,7 +104,7 @@ impl Mounted {
         panic!("the process of the mount did not end within 30 s");
     }
 
-    /// Unmounts, and holds the image to what is promised: e2fsck finds nothing.
+    /// Unmounts; asserts that e2fsck finds nothing wrong with the image.
     pub fn unmount(&mut self) {
         let ended = Command::new("umount").arg(self.at("")).output().unwrap();
         text(&ended);
@@ -112,7 +113,7 @@ impl Mounted {
         self.check();
     }
 
-    /// e2fsck finds nothing wrong with the image.
+    /// Asserts that e2fsck finds nothing wrong with the image.
     pub fn check(&self) {
         let checked = Command::new("e2fsck").args(["-fn"]).arg(self.beside("image")).output().unwrap();
         text(&checked);

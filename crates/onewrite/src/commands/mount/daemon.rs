@@ -1,7 +1,7 @@
-//! Daemon: a mount leaves the terminal when it answers.
+//! Daemon: a mount leaves the terminal when it begins to serve.
 //!
-//! The command starts itself again, with the same arguments, and waits for one word on the new process's standard
-//! output. Until that word, the new process tells its errors on the terminal; then it logs.
+//! The command starts a second process with the same arguments and waits for one word on that process's standard
+//! output. Until that word, the new process reports errors on the terminal; after it, in the log.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -16,7 +16,7 @@ use anyhow::Context;
 use rustix::process::geteuid;
 use tracing::level_filters::LevelFilter;
 
-/// In the environment of the process that serves.
+/// Environment variable that marks the process that serves.
 const MARK: &str = "ONEWRITE_MOUNT_DAEMON";
 const READY: &[u8] = b"ready\n";
 
@@ -25,7 +25,7 @@ pub fn is_daemon() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts the process that serves; its exit code, if it ends before the mount answers.
+/// Starts the process that serves; returns its exit code if it ends before the mount serves.
 pub fn start() -> anyhow::Result<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| OsString::from("onewrite"));
@@ -49,25 +49,25 @@ pub fn start() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status.code().map_or(3, |code| code as u8)))
 }
 
-/// Leaves the session of the terminal, so that its end does not end the mount.
+/// Leaves the terminal's session, so that the end of the session does not end the mount.
 pub fn leave_terminal() {
-    // It fails only where this process leads a session already.
+    // It fails only if this process already leads a session.
     let _ = rustix::process::setsid();
 }
 
-/// Says that the mount answers; from now on standard output and standard error go to `log`.
+/// Reports that the mount serves; from now on standard output and standard error go to `log`.
 pub fn detach(log: &File) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(READY)?;
     stdout.flush()?;
     rustix::stdio::dup2_stdout(log)?;
     rustix::stdio::dup2_stderr(log)?;
-    // The directory that the command was started in may be unmounted.
+    // Otherwise the file system of the working directory could not be unmounted.
     std::env::set_current_dir("/")?;
     Ok(())
 }
 
-/// Opens the log of a mount on `directory` for appending, for nobody but its owner.
+/// Opens the log of a mount on `directory` for appending; only its owner can read it.
 pub fn open_log(wanted: Option<&Path>, directory: &Path) -> anyhow::Result<File> {
     let path = match wanted {
         Some(path) => path.to_owned(),

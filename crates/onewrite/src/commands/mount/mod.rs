@@ -24,7 +24,7 @@ use crate::open::{replayed, wall_time};
 use crate::stop;
 use options::Wanted;
 
-/// Mounts, and serves until the end of the mount: in another process, unless it is to stay in the foreground.
+/// Mounts, and serves until the mount ends: in another process, unless `--foreground` is given.
 pub fn mount(args: &Mount) -> anyhow::Result<ExitCode> {
     let wanted = Wanted::parse(&args.options)?;
     if args.foreground {
@@ -83,7 +83,8 @@ fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> any
     if let Some(log) = log {
         daemon::detach(log)?;
     }
-    // A loop device on one of our files must not wait for memory that waits for us. Only root may say so.
+    // A loop device may use one of our files. Memory reclaim may then wait for this process, so this process must not
+    // wait for memory reclaim. Only root may set this.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let ended = end(&executor, &server, inbox).with_context(|| source.clone());
     match &ended {
@@ -93,7 +94,7 @@ fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> any
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Serves what comes, then unmounts the file system.
+/// Serves requests until the mount ends, then unmounts the file system.
 fn end(executor: &Executor, server: &Rc<Server<Ext4>>, inbox: Inbox<Letter<Ext4>>) -> anyhow::Result<()> {
     let server = Rc::clone(server);
     Ok(executor.block_on(async move { serve(server, inbox).await })??)
@@ -116,7 +117,7 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
     }
 }
 
-/// The file system on `port`; a new one is made where the device is new.
+/// Mounts the file system on `port`; first formats a new device.
 async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyhow::Result<Ext4> {
     options.check_device(port.geometry())?;
     if is_new {
@@ -142,14 +143,14 @@ fn tell_mounted(fs: &Ext4, source: &str) {
     tracing::info!("{source}: mounted, mode {}", fs.options().mode);
 }
 
-/// The arguments of the helper that mount(8) runs (`mount.fuse.onewrite IMAGE DIR [-sfnv] [-o OPTIONS]`), as those of
-/// this program; `None` if the program was not called by such a name.
+/// Converts the arguments of the helper that mount(8) runs (`mount.fuse.onewrite IMAGE DIR [-sfnv] [-o OPTIONS]`) to
+/// those of this program; `None` if the program was called by another name.
 pub fn as_helper(arguments: &[std::ffi::OsString]) -> Option<Vec<std::ffi::OsString>> {
     let name = Path::new(arguments.first()?).file_name()?.to_str()?;
     if !matches!(name, "mount.fuse.onewrite" | "mount.onewrite") {
         return None;
     }
-    // -s: tolerate options; -n: write no table; -v: tell more. None changes what is done here.
+    // -s: tolerate options; -n: write no table; -v: verbose. None has an effect here.
     let dropped = ["-s", "-n", "-v", "-sn", "-ns"];
     let rest = arguments[1..].iter().filter(|argument| !dropped.iter().any(|one| argument.as_os_str() == *one));
     Some(["onewrite", "mount"].into_iter().map(Into::into).chain(rest.cloned()).collect())

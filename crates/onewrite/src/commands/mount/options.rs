@@ -1,4 +1,4 @@
-//! Options: what `-o` says.
+//! Options: parses the options of `-o`.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use onewrite_host::fuse::{Access, MountFlag};
 
 use crate::size;
 
-/// Options of fstab and mount(8) that mean nothing to a file system, or what it does anyway.
+/// Options of fstab and mount(8) that do not concern a file system, or are always on.
 const IGNORED: [&str; 22] = [
     "defaults",
     "rw",
@@ -39,22 +39,22 @@ const IGNORED: [&str; 22] = [
 const KNOWN: &str = "data=MODE, ro, cache=SIZE, policy=NAME, commit=SECONDS, nodelalloc, allow_other, dev, suid, \
                      noexec, sync, dirsync, size=SIZE, debug";
 
-/// What is wanted of a mount.
+/// The wanted properties of a mount.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub fs: MountOptions,
     pub access: Access,
     pub flags: Vec<MountFlag>,
-    /// Bytes of an emulated device.
+    /// Size of an emulated device in bytes.
     pub size: Option<u64>,
     pub logs_refusals: bool,
 }
 
 impl Wanted {
-    /// Parses options, each without its comma.
+    /// Parses options; each is one item between commas.
     ///
     /// # Errors
-    /// The first that is unknown or has a wrong value.
+    /// The first option that is unknown or has a wrong value.
     pub fn parse(options: &[String]) -> anyhow::Result<Wanted> {
         let fs = MountOptions::new(Mode::Ordered);
         let mut wanted = Wanted { fs, access: Access::Owner, flags: Vec::new(), size: None, logs_refusals: false };
