@@ -5,8 +5,8 @@
 //! and flush there. The device's promises hold in this region too: every page reads as its last durable content or a
 //! newer one, and a SHARE under way takes effect whole or not at all.
 //!
-//! Each task has a quarter of the region. It only writes one half, which gives the sources of SHAREs. The other half
-//! gives the targets and is trimmed too. A task waits for each request, so its order is known.
+//! Each task has a quarter of the region. One half of the quarter always holds written pages and gives the sources of
+//! SHAREs. The other half gives the targets and is trimmed too. A task waits for each request, so its order is known.
 
 use onewrite_block::{
     Cause, Choices, DeviceError, DevicePort, Geometry, Image, Lpn, Nanos, Page, Pattern, Remap, Request, TrimRead,

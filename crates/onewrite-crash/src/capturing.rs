@@ -3,7 +3,7 @@
 //! A run is deterministic. A first run tells which advance of the clock passes which internal points:
 //!
 //! ```text
-//!   a wanted point is about to be passed: fork ─► the event ─► the fork is armed and goes dark there
+//!   before a wanted point: fork ─► the event ─► the fork is armed and loses power at the point
 //! ```
 
 use std::cell::RefCell;

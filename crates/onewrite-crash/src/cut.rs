@@ -3,12 +3,12 @@
 //! The device holds the image and, behind it, the region of a background load (see `background`). It has been aged
 //! until it collects garbage. The workload runs twice on it: the first run counts its internal points, the second takes
 //! copies that lose power at the wanted points. Each copy is cut with several random outcomes and recovers; some
-//! recoveries are cut again. Then the device is held to its contract, and after it the file system: every page reads as
+//! recoveries are cut again. Then the device's contract is checked, and after it the file system: every page reads as
 //! its last durable content or a newer one, by the recording of the requests, and a SHARE took effect whole or not at
 //! all.
 //!
 //! ```text
-//!   fork ─► arm(point) ─► advance: dark ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
+//!   fork ─► arm(point) ─► advance: power lost ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
 //! ```
 //!
 //! Judging such a cut needs only the copy; entering it needs the ledger (see `ahead`).
@@ -38,9 +38,9 @@ use crate::subject::{Purpose, Subject};
 use crate::survivors::{Along, Pages, written_pages};
 use crate::walk::{Walk, base_of};
 
-/// Checks all pages of the device in every eighth state; in the others only the pages that the run wrote.
+/// Checks all pages of the device in one of this many states; in the others, only the pages that the run wrote.
 const ALL_PAGES_EVERY: u64 = 8;
-/// A recovery is cut at one of its first so many internal points.
+/// A recovery is cut at one of this many first internal points.
 const RECOVERY_POINTS: u64 = 24;
 
 /// Which internal points to cut at.

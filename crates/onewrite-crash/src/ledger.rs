@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use crate::options::ExploreOptions;
 use crate::report::Report;
 
-/// The exploration ends after so many workloads in a row without a new state. Larger than the number of workloads of
+/// The exploration ends after this many workloads in a row without a new state. Larger than the number of workloads of
 /// `ace:2`, which ends by itself.
 const IN_VAIN_MAX: u32 = 5_000;
 

@@ -26,7 +26,7 @@ pub struct ExploreOptions {
     pub geometry: Geometry,
     /// The seed of all random choices.
     pub seed: u64,
-    /// Explores every subset of the unflushed writes, if there are at most so many.
+    /// Most unflushed writes at a place for which every subset is a state.
     pub exhaustive_writes_max: usize,
     /// Number of random states at a place with more unflushed writes.
     pub samples: usize,

@@ -4,7 +4,7 @@ use onewrite_block::PowerCut;
 
 use crate::options::ExploreOptions;
 
-/// One in so many judged states comes from a cut inside the device, if there is one.
+/// One in this many judged states comes from a cut inside the device, if there is one.
 pub(crate) const DEVICE_SHARE: u64 = 10;
 
 /// Makes an emulated device with the given number of pages; every call makes an identical device.

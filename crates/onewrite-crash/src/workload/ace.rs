@@ -3,18 +3,19 @@
 //! # The sets
 //! Files `/foo`, `/bar`, `/A/foo`, `/A/bar`; directories `/A` (always present), `/B`, `/A/C`. The operations are those
 //! of `core` (length 2 and 3) or of `all` (length 1). After the last operation comes one of three persistence points:
-//! fsync, fdatasync, sync. After every other operation comes one of three: none, fsync of the file it touched, sync.
+//! fsync, fdatasync, sync. After every other operation comes one of three: none, fsync of what the operation touched,
+//! sync.
 //!
-//! If an operation needs a file or directory that is missing, actions that make it are inserted: in the setup before
-//! the first operation, and between operations later. Lengths 1 and 2 are complete; of length 3 every `STRIDE`-th
-//! sequence is taken, the first one by seed.
+//! If an operation cannot succeed on the present files and directories, actions that make or remove some are inserted:
+//! before the first operation in the setup, later between the operations. Lengths 1 and 2 are complete; of length 3
+//! every `STRIDE`-th sequence is taken, the first one by seed.
 
 use std::collections::BTreeMap;
 
 use crate::action::{Action, Workload};
 
 const FILES: [&str; 4] = ["/foo", "/bar", "/A/foo", "/A/bar"];
-/// One in so many of the sequences of length 3.
+/// One in this many sequences of length 3 is taken.
 const STRIDE: usize = 199;
 /// Persistence points to choose from after each operation.
 const POINTS: usize = 3;

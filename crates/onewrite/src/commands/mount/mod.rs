@@ -1,7 +1,7 @@
 //! `onewrite mount`
 //!
 //! ```text
-//!   device opened, and locked ─► log replayed ─► mounted in the host's tree ─► told that it answers ─► serving
+//!   device opened, and locked ─► log replayed ─► mounted in the host's tree ─► success reported ─► serving
 //!   umount, SIGTERM, SIGINT, SIGHUP ─► requests answered ─► file system unmounted ─► end
 //! ```
 
