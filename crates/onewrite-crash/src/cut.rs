@@ -8,7 +8,7 @@
 //! all.
 //!
 //! ```text
-//!   fork ─► arm(point) ─► advance: power lost ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
+//!   fork ─► arm(point) ─► advance ─► cut(chance) ─► recover, cut again, recover ─► check ─► pages ─► judges
 //! ```
 //!
 //! Judging such a cut needs only the copy; entering it needs the ledger (see `ahead`).
