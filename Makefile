@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install paper-ts-clock
+.PHONY: demo test check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -24,6 +24,11 @@ check: deps
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+## deny: licences, duplicate crates and sources of what we depend on, offline; says loudly when cargo-deny is not installed
+deny:
+	@if $(CARGO) deny --version > /dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
+	else echo "WARNING: cargo-deny is not installed: licences and duplicate crates were NOT checked" >&2; fi
 
 ## bench: benchmarks, each beside its rival where there is one
 bench: deps
@@ -56,8 +61,8 @@ crash-ace: deps
 crash-policies: deps
 	@mkdir -p $(OUT)/crash-policies
 	$(CARGO) build --release --package onewrite
-	@seed=100; online="lru clock linux-2q cflru fab lb-clock sp-clock ts-clock lru-wsr bplru arc s3-fifo sieve"; \
-	for run in $$(printf 'ordered/%s ' $$online) $$(printf 'data/%s ' $$online) ordered/ts-clock-scan data/ts-clock-scan; do \
+	@seed=100; online=$$($(ONEWRITE) names policies); \
+	for run in $$(printf 'ordered/%s ' $$online) $$(printf 'data/%s ' $$online); do \
 	  seed=$$((seed + 1)); mode=$${run%%/*}; policy=$${run##*/}; \
 	  $(ONEWRITE) crash random:80 --mode $$mode --cache-policy $$policy --states 20000 --seed $$seed \
 	    2> $(OUT)/crash-policies/$$mode-$$policy.txt || { cat $(OUT)/crash-policies/$$mode-$$policy.txt; exit 1; }; \
@@ -68,7 +73,7 @@ crash-policies: deps
 crash-padding: deps
 	@mkdir -p $(OUT)/crash-padding
 	$(CARGO) build --release --package onewrite
-	@seed=200; for mode in zp zp-data zp+no-trim zp-data+no-trim zp+reread zp-data+reread zp+hybrid zp-data+hybrid; do \
+	@seed=200; for mode in $$($(ONEWRITE) names padded); do \
 	  seed=$$((seed + 1)); \
 	  $(ONEWRITE) crash random:80 --mode $$mode --device sata-850pro --states 20000 --seed $$seed \
 	    2> $(OUT)/crash-padding/$$mode.txt || { cat $(OUT)/crash-padding/$$mode.txt; exit 1; }; \

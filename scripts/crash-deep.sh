@@ -7,18 +7,21 @@ binary=$1 directory=$2
 shift 2
 mkdir -p "$directory"
 
+# The names of the modes whose blocks come home so.
+modes() { "$binary" names modes | sed -n "s/ $1\$//p"; }
+
 # Modes without SHARE on two devices, those with SHARE and those that pad twice on the one device that suits them.
 runs() {
     seed=$1
-    for mode in writeback ordered data data+async data+lazy data+cmp ldj; do
+    for mode in $(modes copies); do
         seed=$((seed + 1)) && echo "$mode sata-850pro $seed"
         seed=$((seed + 1)) && echo "$mode nvme-share $seed"
     done
-    for mode in soj sdj sdj+async; do
+    for mode in $(modes shares); do
         seed=$((seed + 1)) && echo "$mode nvme-share $seed"
         seed=$((seed + 1)) && echo "$mode nvme-share $seed"
     done
-    for mode in zp zp-data; do
+    for mode in $(modes pads); do
         seed=$((seed + 1)) && echo "$mode sata-850pro $seed"
         seed=$((seed + 1)) && echo "$mode sata-850pro $seed"
     done

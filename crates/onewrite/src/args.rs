@@ -3,6 +3,7 @@
 mod image;
 mod layer;
 mod mount;
+mod names;
 mod paper;
 mod traces;
 
@@ -16,6 +17,7 @@ use onewrite_fs::ext4::PolicyKind;
 pub use image::{Cat, Cp, Ls, Mkdir, Mv, Rm, Stat, Tree};
 pub use layer::{AgeArg, Ftl, LayerArgs};
 pub use mount::{Mount, Stats};
+pub use names::{Names, page_cache_policies, way};
 pub use paper::Paper;
 pub use traces::{Cache, Lines, Trace, TraceInput};
 
@@ -98,6 +100,9 @@ pub enum Command {
     Host(Host),
     /// Compare figures of the papers with measurements of this program.
     Paper(Paper),
+    /// Print the names of modes and policies, for scripts.
+    #[command(subcommand, hide = true)]
+    Names(Names),
 }
 
 /// `onewrite mkfs`
@@ -183,9 +188,9 @@ pub struct JobArgs {
     /// Size of the page cache.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, default_value = "64MiB")]
     pub cache_size: u64,
-    /// Replacement policy of the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
-    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo or sieve.
-    #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
+    /// Replacement policy of the page cache; `names::cache_policy_help` lists them.
+    #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru,
+        help = names::cache_policy_help())]
     pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj
     /// and zp).
@@ -256,9 +261,8 @@ pub struct Run {
     /// Layer between the job and the device.
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
-    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async;
-    /// with zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid [default: ordered].
-    #[arg(long)]
+    /// Journal mode; `names::mode_help` lists them.
+    #[arg(long, help = names::mode_help() + " [default: ordered]")]
     pub mode: Option<String>,
     /// Write the result as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
@@ -373,9 +377,8 @@ pub struct Crash {
     /// Runtime of every job of a job file.
     #[arg(long, value_name = "TIME", value_parser = size::span)]
     pub runtime: Option<Duration>,
-    /// Journal mode: writeback, ordered, data, data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj or sdj+async;
-    /// with zero padding zp or zp-data, which take +no-trim, then +reread or +hybrid.
-    #[arg(long, default_value = "ordered")]
+    /// Journal mode; `names::mode_help` lists them.
+    #[arg(long, default_value = "ordered", help = names::mode_help())]
     pub mode: String,
     /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps. A tenth of the cuts falls inside
     /// the emulated device itself; in zp and zp-data all do. Without it, the disk has FUA and may lose any write that
@@ -398,9 +401,9 @@ pub struct Crash {
     /// Pages of the page cache.
     #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
-    /// Replacement policy of the page cache: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
-    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo or sieve.
-    #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru)]
+    /// Replacement policy of the page cache; `names::cache_policy_help` lists them.
+    #[arg(long, value_name = "NAME", value_parser = page_cache_policy, default_value_t = PolicyKind::Lru,
+        help = names::cache_policy_help())]
     pub cache_policy: PolicyKind,
     /// Allocate blocks when files are written to, not when pages are written out (matters in writeback, ordered, soj
     /// and zp).
@@ -448,7 +451,7 @@ fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
 
 /// Parses a policy for a page cache: any except those that need to know the future.
 pub fn page_cache_policy(text: &str) -> Result<PolicyKind, String> {
-    let mut known = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future());
+    let mut known = page_cache_policies();
     known.clone().find(|kind| kind.name() == text).ok_or_else(|| {
         let first = known.next().map_or_else(String::new, |kind| kind.to_string());
         let names = known.fold(first, |names, kind| format!("{names}, {kind}"));

@@ -83,6 +83,7 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Probe(probe) => commands::probe::probe(&probe),
         Command::Host(Host::Measure(measure)) => commands::host::measure(&measure),
         Command::Host(Host::Show { host }) => commands::host::show(&host),
+        Command::Names(names) => commands::names::names(&names),
         Command::Paper(paper) => return commands::paper::paper(&paper),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -15,12 +15,16 @@ mod padding;
 mod photographs;
 mod recovery;
 pub mod results;
+mod rows;
 pub mod scores;
 pub mod ts_clock;
 
 use std::fmt;
 
 use serde::Deserialize;
+
+pub use rows::Duration;
+use rows::{Experiment, Winner};
 
 use crate::error::LabError;
 
@@ -79,77 +83,6 @@ pub struct Row {
     pub also: Option<String>,
 }
 
-/// Measures a row's figure, in the row's unit.
-type Experiment = fn() -> Result<f64, LabError>;
-
-const EXPERIMENTS: &[(&str, Experiment)] = &[
-    ("afs-blocks-oj", blocks::ordered),
-    ("afs-blocks-dj", blocks::data),
-    ("afs-blocks-sdj", blocks::shared_data),
-    ("ts-waf-full-blocks", amplification::full_blocks),
-    ("ts-waf-fast-25-16g", amplification::fast_quarter_of_blocks_16g),
-    ("ts-waf-fast-25-1g", amplification::fast_quarter_of_blocks_1g),
-    ("ts-waf-page-25-16g", amplification::quarter_of_blocks_16g),
-    ("ts-waf-page-25-1g", amplification::quarter_of_blocks_1g),
-    ("ts-mixed-storage-a", || ts_clock::measure("ts-mixed-storage-a")),
-    ("ts-mixed-storage-b", || ts_clock::measure("ts-mixed-storage-b")),
-    ("ts-video-storage-a", || ts_clock::measure("ts-video-storage-a")),
-    ("ts-video-storage-b", || ts_clock::measure("ts-video-storage-b")),
-    ("ts-fileserver-microsd", || ts_clock::measure("ts-fileserver-microsd")),
-    ("ts-tpcc-microsd", || ts_clock::measure("ts-tpcc-microsd")),
-    ("ts-spclock-ssd", || ts_clock::measure("ts-spclock-ssd")),
-    ("ts-fileserver-ssd", || ts_clock::measure("ts-fileserver-ssd")),
-    ("ts-tpcc-ssd", || ts_clock::measure("ts-tpcc-ssd")),
-    ("ts-fab-microsd", || ts_clock::measure("ts-fab-microsd")),
-    ("ts-spclock-all", || ts_clock::measure("ts-spclock-all")),
-    ("ts-erase-fast", || ts_clock::measure("ts-erase-fast")),
-    ("ts-erase-page", || ts_clock::measure("ts-erase-page")),
-    ("zp-fio", padding::fio),
-    ("zp-fio-notrim-oj", padding::fio_no_trim_ordered),
-    ("zp-fio-notrim-dj", padding::fio_no_trim_data),
-    ("zp-varmail", padding::varmail),
-    ("zp-varmail-notrim-oj", padding::varmail_no_trim_ordered),
-    ("zp-varmail-notrim-zp", padding::varmail_no_trim),
-    ("zp-varmail-notrim-dj", padding::varmail_no_trim_data),
-    ("zp-evict-flush", padding::eviction_over_flush),
-    ("zp-blocks-varmail-oj", padding::blocks_ordered),
-    ("zp-blocks-rest", padding::blocks_data),
-    ("zp-flushes", padding::flushes),
-    ("afs-fio-sdj-oj-1g", journals::share_large_log),
-    ("afs-fio-1g-single", journals::share_single_file),
-    ("afs-fio-oj-drop", journals::ordered_over_data),
-    ("afs-fio-small-journal", journals::share_small_log),
-    ("afs-soj-oj", journals::share_ordered),
-    ("afs-filebench", journals::share_filebench),
-    ("ldj-false-recovery", false_recovery::with_self_trimming),
-    ("ldj-flushes-per-commit", journals::ldj_flushes),
-    ("ldj-varmail-oj", journals::ldj_varmail_ordered),
-    ("ldj-varmail-dj", journals::ldj_varmail_data),
-    ("ldj-fileserver-mf", journals::ldj_fileserver_many_files),
-    ("ldj-fileserver-nvme", journals::ldj_fileserver_nvme),
-    ("ldj-fileserver-ssd", journals::ldj_fileserver_ssd),
-    ("ldj-750-varmail", journals::ldj_varmail_fast_disk),
-    ("ldj-hdd", journals::ldj_hard_disk),
-    ("ldj-copy", journals::ldj_copy_data),
-    ("ldj-copy-oj", journals::ldj_copy_ordered),
-    ("ldj-recovery-oj", recovery::over_ordered),
-    ("ldj-recovery-dj", recovery::over_data),
-    ("ldj-ratio-varmail", journals::ldj_ratio_varmail),
-    ("ldj-writes-copy", journals::ldj_copy_bytes),
-    ("ldj-writes-postmark", journals::ldj_postmark_bytes),
-    ("ldj-ratio-rest", journals::ldj_ratio_postmark),
-    ("ldj-ratio-jpeg", photographs::compressed_size),
-    ("cal-zp-buffer-read", calibration::buffer_read_ms),
-    ("cal-zp-flash-read", calibration::flash_read_ms),
-    ("cal-zp-eviction-begins", calibration::eviction_begins_mb),
-    ("cal-zp-eviction-certain", calibration::eviction_certain_mb),
-    ("cal-fsync-drop-nvme", calibration::sync_drop_nvme),
-    ("cal-fsync-drop-ssd", calibration::sync_drop_ssd),
-    ("cal-fsync-drop-hdd", calibration::sync_drop_hdd),
-    ("cal-share-ssd", calibration::share_write_kiops),
-    ("cal-share-read", calibration::share_read_kiops),
-];
-
 #[derive(Deserialize)]
 struct Scoreboard {
     row: Vec<Row>,
@@ -166,7 +99,12 @@ pub fn scoreboard() -> Result<Vec<Row>, LabError> {
 
 impl Row {
     fn experiment(&self) -> Option<Experiment> {
-        EXPERIMENTS.iter().find(|(id, _)| *id == self.id).map(|(_, experiment)| *experiment)
+        rows::entry(&self.id).and_then(|(_, experiment, ..)| *experiment)
+    }
+
+    /// How long its experiment takes.
+    pub fn duration(&self) -> Duration {
+        rows::entry(&self.id).map_or(Duration::Short, |(.., duration)| *duration)
     }
 
     /// Whether the row has an experiment.
@@ -178,9 +116,6 @@ impl Row {
 /// Largest relative difference of a device figure, if the row gives none.
 const CALIBRATED: f64 = 0.1;
 
-/// Rows that say that `a` is larger, but not by how much.
-const WINNERS: [&str; 3] = ["afs-soj-oj", "afs-filebench", "ldj-journal-size"];
-
 impl Row {
     /// The value at which neither side wins; `None` for a plain figure without sides.
     fn even(&self) -> Option<f64> {
@@ -191,9 +126,10 @@ impl Row {
         }
     }
 
-    /// Whether the paper's ratio is above one. A row without a number means that `b` is larger, except for [`WINNERS`].
+    /// Whether the paper's ratio is above one. A row without a number says that `b` is larger, unless its entry says
+    /// [`Winner::A`].
     fn is_above_one(&self) -> bool {
-        self.paper > 1.0 || WINNERS.contains(&self.id.as_str())
+        self.paper > 1.0 || rows::entry(&self.id).is_some_and(|(_, _, winner, _)| *winner == Winner::A)
     }
 }
 
@@ -282,7 +218,7 @@ mod tests {
     fn every_experiment_has_its_row() {
         let rows = scoreboard().unwrap();
         assert_eq!(rows.len(), 112);
-        assert!(EXPERIMENTS.iter().all(|(id, _)| rows.iter().any(|row| row.id == *id)));
+        assert!(rows::ROWS.iter().all(|(id, ..)| rows.iter().any(|row| row.id == *id)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use onewrite_lab::generate::TraceKind;
 use onewrite_lab::trace::{Action, Format};
 
+use super::names::policy_help;
 use super::{Ftl, parsed};
 use crate::size::{self, SizeOrShare};
 
@@ -37,9 +38,8 @@ pub struct TraceInput {
 pub struct Cache {
     /// The trace (- for standard input).
     pub trace: PathBuf,
-    /// Policies, with commas between them, or `all`: lru, clock, linux-2q, cflru, fab, lb-clock, sp-clock, ts-clock,
-    /// ts-clock-scan, lru-wsr, bplru, arc, s3-fifo, sieve, belady.
-    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    /// Policies; `names::policy_help` lists them.
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', default_value = "all", help = policy_help())]
     pub policies: Vec<String>,
     /// Sizes of the cache, with commas between them; `10%` is a percentage of the different pages of the trace.
     #[arg(long = "size", value_name = "SIZES", value_delimiter = ',', value_parser = size::bytes_or_share,

@@ -13,6 +13,7 @@ mod layer;
 pub mod look;
 pub mod mkfs;
 pub mod mount;
+pub mod names;
 pub mod paper;
 pub mod probe;
 pub mod run;

@@ -7,7 +7,7 @@ use onewrite_lab::paper::groups::select;
 use onewrite_lab::paper::results::ResultsStudy;
 use onewrite_lab::paper::scores::{Outcome, Scores};
 use onewrite_lab::paper::ts_clock::TsClockStudy;
-use onewrite_lab::paper::{self, Row};
+use onewrite_lab::paper::{self, Duration, Row};
 
 use crate::args::Paper;
 use crate::output::{self, is_stdout, write_json};
@@ -120,13 +120,12 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
 
 /// A remark on a row before it is measured.
 fn remark(row: &Row) -> &'static str {
-    let is_chapter_two = row.id.starts_with("ts-") && !row.id.starts_with("ts-waf");
-    match row.device.contains("microsd") || row.device == "all" {
-        true if is_chapter_two => {
+    match row.duration() {
+        Duration::MinutesOnCards => {
             " at full scale, up to two minutes; cards as FAST, `onewrite paper ts-clock --scale 1` has them as BAST, too"
         }
-        false if is_chapter_two => " at full scale, up to two minutes",
-        _ => "",
+        Duration::Minutes => " at full scale, up to two minutes",
+        Duration::Short => "",
     }
 }
 

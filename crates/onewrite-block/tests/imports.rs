@@ -1,0 +1,119 @@
+//! Imports: no file imports another that imports it, by whatever way round.
+//!
+//! Read are the `use` lines of each file, outside its tests. A `pub use` in the file of a room hands a name on and is no
+//! import. What a macro or a path inside an expression names is not seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Crates that hold to the rule as a whole.
+const CRATES: [&str; 3] = ["onewrite-cache", "onewrite-crash", "onewrite"];
+
+/// Text of each module by its path: `["ssd", "host"]`.
+type Modules = BTreeMap<Vec<String>, String>;
+
+fn read(directory: &Path, path: &[String], modules: &mut Modules) {
+    for entry in fs::read_dir(directory).expect("sources").flatten().map(|entry| entry.path()) {
+        let stem = entry.file_stem().and_then(|stem| stem.to_str()).expect("a name").to_owned();
+        let below = [path, &[stem.clone()]].concat();
+        match stem.as_str() {
+            _ if entry.is_dir() => read(&entry, &below, modules),
+            "lib" | "main" => (),
+            "mod" => drop(modules.insert(path.to_vec(), text(&entry))),
+            _ => drop(modules.insert(below, text(&entry))),
+        }
+    }
+}
+
+/// The code of a file without comments and tests.
+fn text(path: &Path) -> String {
+    let whole = fs::read_to_string(path).expect("a source");
+    let code = whole.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| line.to_owned() + "\n").collect()
+}
+
+/// The paths that a `use` names: `a::{b, c::d}` names two.
+fn named(list: &str) -> Vec<String> {
+    let Some((head, rest)) = list.split_once('{') else { return vec![list.trim().to_owned()] };
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for letter in rest.trim_end().strip_suffix('}').unwrap_or(rest).chars() {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
+        match (letter, depth) {
+            (',', 0) => parts.push(String::new()),
+            _ => parts.last_mut().expect("never empty").push(letter),
+        }
+    }
+    let parts = parts.iter().filter(|part| !part.trim().is_empty());
+    parts.flat_map(|part| named(&(head.trim().to_owned() + part.trim()))).collect()
+}
+
+/// The module that a path names from `module`, if it is one of ours.
+fn target(module: &[String], path: &str, modules: &Modules) -> Option<Vec<String>> {
+    let mut words: Vec<String> = path.split("::").map(str::to_owned).collect();
+    let mut from = module.to_vec();
+    match words.first()?.as_str() {
+        "crate" => from.clear(),
+        "super" => drop(from.pop()),
+        "self" => (),
+        _ => words.insert(0, "self".into()),
+    }
+    words.remove(0);
+    while words.first().is_some_and(|word| word == "super") {
+        from.pop();
+        words.remove(0);
+    }
+    let mut whole = [from, words].concat();
+    while !whole.is_empty() && !modules.contains_key(&whole) {
+        whole.pop();
+    }
+    (!whole.is_empty() && whole != module).then_some(whole)
+}
+
+fn imports(module: &[String], modules: &Modules) -> BTreeSet<Vec<String>> {
+    let statements = modules[module].split(';').filter_map(|statement| {
+        let start = statement.rfind("\nuse ").map(|at| at + 5).or(statement.starts_with("use ").then_some(4))?;
+        Some(&statement[start..])
+    });
+    statements.flat_map(named).filter_map(|path| target(module, &path, modules)).collect()
+}
+
+/// A module that imports itself by way of others, and that way.
+fn circle(modules: &Modules) -> Option<Vec<Vec<String>>> {
+    let mut left: BTreeMap<_, _> = modules.keys().map(|module| (module.clone(), imports(module, modules))).collect();
+    // Whoever imports nothing that is left cannot be part of a circle.
+    while let Some(module) = left.iter().find(|(_, to)| !to.iter().any(|to| left.contains_key(to))).map(|it| it.0) {
+        let module = module.clone();
+        left.remove(&module);
+    }
+    let mut way = vec![left.keys().next()?.clone()];
+    loop {
+        let last = way.last().expect("never empty");
+        let next = left[last].iter().find(|to| left.contains_key(*to)).expect("it imports something that is left");
+        if let Some(start) = way.iter().position(|module| module == next) {
+            return Some(way.split_off(start));
+        }
+        way.push(next.clone());
+    }
+}
+
+#[test]
+fn files_do_not_import_each_other_in_a_circle() {
+    for name in CRATES {
+        let mut modules = Modules::new();
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src"), &[], &mut modules);
+        assert!(modules.len() > 5, "{name}: only {} files were found", modules.len());
+        let found = circle(&modules);
+        assert!(found.is_none(), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn a_circle_is_found() {
+    let module = |name: &str, text: &str| (vec![name.to_owned()], text.to_owned());
+    let [one, two] = [module("one", "\nuse crate::two::{A, deep::B};\n"), module("two", "\nuse super::three;\n")];
+    let sound = Modules::from([one.clone(), two.clone(), module("three", "\nuse std::fmt;\npub use crate::one::C;\n")]);
+    assert_eq!(circle(&sound), None);
+    let round = Modules::from([one, two, module("three", "\nuse crate::one::C;\n")]);
+    assert_eq!(circle(&round).map(|way| way.len()), Some(3));
+}
