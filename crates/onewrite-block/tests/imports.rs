@@ -1,7 +1,7 @@
 //! Imports: no file imports another that imports it, by whatever way round.
 //!
-//! Read are the `use` lines of each file, outside its tests. A `pub use` in the file of a room hands a name on and is no
-//! import. What a macro or a path inside an expression names is not seen.
+//! The test reads the `use` lines of each file, outside its tests. A `pub use` hands a name on, and is passed over. It
+//! not see what a macro or a path inside an expression names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ type Modules = BTreeMap<Vec<String>, String>;
 fn read(directory: &Path, path: &[String], modules: &mut Modules) {
     for entry in fs::read_dir(directory).expect("sources").flatten().map(|entry| entry.path()) {
         let stem = entry.file_stem().and_then(|stem| stem.to_str()).expect("a name").to_owned();
-        let below = [path, &[stem.clone()]].concat();
+        let below = [path, std::slice::from_ref(&stem)].concat();
         match stem.as_str() {
             _ if entry.is_dir() => read(&entry, &below, modules),
             "lib" | "main" => (),

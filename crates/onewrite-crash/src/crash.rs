@@ -12,8 +12,8 @@ use crate::report::Report;
 use crate::state_id::StateId;
 use crate::subject::Subject;
 
-/// Explores `workloads` on `subject` until they end, or [`ExploreOptions::states_max`] is reached, or nothing new turns
-/// up. Calls `progress` now and then with the present stage.
+/// Explores `workloads` on `subject` until they end, or there are [`crate::ExploreOptions::states_max`] states, or
+/// nothing new turns up. Calls `progress` now and then with the present stage.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
