@@ -1,7 +1,7 @@
 //! Imports: no file imports another that imports it, by whatever way round.
 //!
 //! The test reads the `use` lines of each file, outside its tests. A `pub use` hands a name on, and is passed over. It
-//! not see what a macro or a path inside an expression names.
+//! does not see what a macro or a path inside an expression names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
