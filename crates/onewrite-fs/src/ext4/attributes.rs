@@ -67,7 +67,7 @@ impl ExtendedAttributes<'_> {
         let mut list = AttributeList::default();
         self.load_inode_block(node.number).await?;
         {
-            let (block, offset) = self.inode_place(node.number);
+            let (block, offset) = self.inode_position(node.number);
             let page = self.pages.peek(block_key(block)).expect("just loaded");
             let bytes = page.bytes();
             let slot = &bytes[offset..offset + usize::from(self.layout.inode_size)];
@@ -140,7 +140,7 @@ impl ExtendedAttributes<'_> {
         let mut handle = self.journal.start(ATTRIBUTE_CREDITS).await?;
         self.replace_attribute_block(&mut handle, node, (!outside.is_empty()).then_some(bytes)).await?;
         self.load_inode_block(node.number).await?;
-        let (block, offset) = self.inode_place(node.number);
+        let (block, offset) = self.inode_position(node.number);
         self.change(&mut handle, block, |bytes| {
             let inode = node.inode.borrow();
             let area = attribute_area_mut(&mut bytes[offset..offset + slot.len()], &inode);

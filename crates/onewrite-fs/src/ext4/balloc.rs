@@ -13,7 +13,8 @@
 
 mod check;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
+use std::ops::Range;
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
@@ -36,9 +37,16 @@ const ROOM_GROUPS_MAX: usize = 16;
 
 type Bitmap = PageBytes;
 
+/// What a bit of a bitmap says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bit {
+    Free,
+    Taken,
+}
+
 #[derive(Clone)]
-pub(super) struct Group {
-    pub(super) descriptor: RawGroupDescriptor,
+struct Group {
+    descriptor: RawGroupDescriptor,
     /// Freed blocks that wait for their transaction.
     waiting: Option<Box<Bitmap>>,
     waiting_count: u32,
@@ -46,13 +54,13 @@ pub(super) struct Group {
 
 /// All groups of the volume.
 pub(super) struct Groups {
-    pub(super) all: RefCell<Vec<Group>>,
+    all: RefCell<Vec<Group>>,
     /// Sum of the free blocks that the descriptors count.
     free: Cell<u64>,
     /// Freed blocks that wait for their transaction.
     waiting: Cell<u64>,
     /// Blocks that delayed pages will take.
-    pub(super) reserved: Cell<u64>,
+    reserved: Cell<u64>,
 }
 
 impl Groups {
@@ -61,6 +69,21 @@ impl Groups {
         let free = descriptors.iter().map(|descriptor| u64::from(descriptor.free_blocks())).sum();
         let all = RefCell::new(descriptors.into_iter().map(group).collect());
         Groups { all, free: Cell::new(free), waiting: Cell::new(0), reserved: Cell::new(0) }
+    }
+
+    /// The descriptor of a group; it equals the one in its block of the table.
+    pub(super) fn descriptor(&self, group: u32) -> Ref<'_, RawGroupDescriptor> {
+        Ref::map(self.all.borrow(), |all| &all[group as usize].descriptor)
+    }
+
+    /// Blocks that delayed pages will take.
+    pub(super) fn reserved_blocks(&self) -> u64 {
+        self.reserved.get()
+    }
+
+    /// Sets [`Groups::reserved_blocks`]; `delayed` keeps count.
+    pub(super) fn reserve(&self, blocks: u64) {
+        self.reserved.set(blocks);
     }
 
     pub(super) fn free_blocks(&self) -> u64 {
@@ -97,13 +120,13 @@ fn word(bitmap: &Bitmap, index: usize) -> u64 {
     u64::from_le_bytes(bitmap[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
 }
 
-/// The first bit from `from` on, below `end`, that is clear in both (`set` false) or set in one of them.
-fn next_bit(bitmap: &Bitmap, waiting: Option<&Bitmap>, from: u32, end: u32, set: bool) -> Option<u32> {
-    let mut bit = from;
+/// The first bit of the range that is free in both, or taken in one of them.
+fn next_bit(bitmap: &Bitmap, waiting: Option<&Bitmap>, range: Range<u32>, sought: Bit) -> Option<u32> {
+    let Range { start: mut bit, end } = range;
     while bit < end {
         let index = (bit / 64) as usize;
         let taken = word(bitmap, index) | waiting.map_or(0, |waiting| word(waiting, index));
-        let wanted = (if set { taken } else { !taken }) >> (bit % 64);
+        let wanted = (if sought == Bit::Taken { taken } else { !taken }) >> (bit % 64);
         if wanted != 0 {
             let found = bit + wanted.trailing_zeros();
             return (found < end).then_some(found);
@@ -113,15 +136,15 @@ fn next_bit(bitmap: &Bitmap, waiting: Option<&Bitmap>, from: u32, end: u32, set:
     None
 }
 
-/// The first clear bit from `from` on, below `end`.
-pub(super) fn next_clear(bitmap: &Bitmap, from: u32, end: u32) -> Option<u32> {
-    next_bit(bitmap, None, from, end, false)
+/// The first free bit of the range.
+pub(super) fn next_clear(bitmap: &Bitmap, range: Range<u32>) -> Option<u32> {
+    next_bit(bitmap, None, range, Bit::Free)
 }
 
-/// Sets or clears `count` bits from `start` on.
-pub(super) fn set_bits(bitmap: &mut Bitmap, start: u32, count: u32, set: bool) {
-    let mut bit = start;
-    let end = start + count;
+/// Makes all bits of the range say so.
+pub(super) fn set_bits(bitmap: &mut Bitmap, range: Range<u32>, value: Bit) {
+    let Range { start: mut bit, end } = range;
+    let set = value == Bit::Taken;
     while bit < end {
         if bit.is_multiple_of(8) && end - bit >= 8 {
             bitmap[bit as usize / 8] = if set { 0xff } else { 0 };
@@ -135,14 +158,33 @@ pub(super) fn set_bits(bitmap: &mut Bitmap, start: u32, count: u32, set: bool) {
     }
 }
 
-fn count_set(bitmap: &Bitmap, start: u32, count: u32) -> u32 {
-    (start..start + count).map(|bit| u32::from(bitmap[bit as usize / 8] >> (bit % 8) & 1)).sum()
+fn count_set(bitmap: &Bitmap, range: Range<u32>) -> u32 {
+    range.map(|bit| u32::from(bitmap[bit as usize / 8] >> (bit % 8) & 1)).sum()
+}
+
+/// Which blocks may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Those that no delayed page needs.
+    FreeBlocks,
+    /// Those kept for delayed pages, too.
+    KeptBlocks,
+}
+
+/// Blocks for a file that may grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GrowthRequest {
+    /// Block of the file for which they are.
+    pub(super) logical: u32,
+    /// At most so many.
+    pub(super) wanted: u32,
+    pub(super) from: Source,
 }
 
 impl Allocator<'_> {
     /// Sees to it that the block bitmap of `group` is in memory; computes it if it was never written.
     pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<BlockNo> {
-        let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
+        let descriptor = || self.groups.descriptor(group).clone();
         let block = descriptor().block_bitmap();
         let unused = || descriptor().has(BLOCK_UNINIT, &self.layout).then(|| self.initial_bitmap(group));
         let verify = |bytes: &PageBytes| descriptor().verify_block_bitmap(bytes, group, &self.layout);
@@ -155,8 +197,8 @@ impl Allocator<'_> {
         let layout = &self.layout;
         let mut bitmap = [0; PAGE_SIZE];
         let (first, blocks) = (layout.first_block_of_group(group), layout.blocks_in_group(group));
-        set_bits(&mut bitmap, 0, layout.base_blocks(group), true);
-        set_bits(&mut bitmap, blocks, 8 * PAGE_SIZE as u32 - blocks, true);
+        set_bits(&mut bitmap, 0..layout.base_blocks(group), Bit::Taken);
+        set_bits(&mut bitmap, blocks..8 * PAGE_SIZE as u32, Bit::Taken);
         let groups = self.groups.all.borrow();
         let flex = layout.flex_group_size;
         let flex_start = group / flex * flex;
@@ -164,7 +206,7 @@ impl Allocator<'_> {
             for run in member.descriptor.metadata(layout) {
                 let (from, to) = (run.start.max(first), run.end().min(first + u64::from(blocks)));
                 if from < to {
-                    set_bits(&mut bitmap, (from - first) as u32, (to - from) as u32, true);
+                    set_bits(&mut bitmap, (from - first) as u32..(to - first) as u32, Bit::Taken);
                 }
             }
         }
@@ -210,8 +252,7 @@ impl Allocator<'_> {
     }
 
     /// As [`Allocator::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if
-    /// that is free, else where there is room behind it, as Linux rounds requests up. `is_kept` says that the blocks
-    /// are of those kept for delayed pages.
+    /// that is free, else where there is room behind it, as Linux rounds requests up.
     ///
     /// # Errors
     /// As [`Allocator::allocate_blocks`].
@@ -219,22 +260,23 @@ impl Allocator<'_> {
         &self,
         handle: &mut Handle,
         goal: BlockNo,
-        (logical, wanted, is_kept): (u32, u32, bool),
+        request: GrowthRequest,
     ) -> FsResult<BlockRange> {
-        let kept = if is_kept { 0 } else { self.contents().kept_blocks() };
+        let GrowthRequest { logical, wanted, from } = request;
+        let kept = if from == Source::KeptBlocks { 0 } else { self.contents().kept_blocks() };
         let is_ample = self.groups.available_blocks() > kept + u64::from(wanted);
         if !is_ample || !self.layout.contains_block(goal) {
-            return match is_kept {
-                true => self.allocate_kept_blocks(handle, goal, wanted).await,
-                false => self.allocate_blocks(handle, goal, wanted).await,
+            return match from {
+                Source::KeptBlocks => self.allocate_kept_blocks(handle, goal, wanted).await,
+                Source::FreeBlocks => self.allocate_blocks(handle, goal, wanted).await,
             };
         }
         let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
         let from = self.layout.index_in_group(goal);
         let at_goal = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
             let limit = end.min(from + wanted);
-            let stop = next_bit(bitmap, waiting, from, limit, true).unwrap_or(limit);
-            (stop - from >= wanted.min(ROOM_BLOCKS_MIN)).then_some((from, stop - from))
+            let stop = next_bit(bitmap, waiting, from..limit, Bit::Taken).unwrap_or(limit);
+            (stop - from >= wanted.min(ROOM_BLOCKS_MIN)).then_some(from..stop)
         };
         if let Some(range) = self.allocate_in_group(handle, goal_group, at_goal).await? {
             return Ok(range);
@@ -245,7 +287,7 @@ impl Allocator<'_> {
         for group in roomy_groups {
             let roomy = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
                 let from = if group == goal_group { from } else { 0 };
-                find_room(bitmap, waiting, (from, end), (wanted, room))
+                find_room(bitmap, waiting, from..end, Sizes { least: room, wanted })
             };
             if let Some(range) = self.allocate_in_group(handle, group, roomy).await? {
                 return Ok(range);
@@ -273,7 +315,7 @@ impl Allocator<'_> {
                 }
                 let from = if group == goal_group { self.layout.index_in_group(goal) } else { 0 };
                 let run = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end| {
-                    find_run(bitmap, waiting, (from, end), (least, wanted))
+                    find_run(bitmap, waiting, from..end, Sizes { least, wanted })
                 };
                 if let Some(range) = self.allocate_in_group(handle, group, run).await? {
                     return Ok(range);
@@ -288,7 +330,7 @@ impl Allocator<'_> {
         &self,
         handle: &mut Handle,
         group: u32,
-        find: impl Fn(&Bitmap, Option<&Bitmap>, u32) -> Option<(u32, u32)>,
+        find: impl Fn(&Bitmap, Option<&Bitmap>, u32) -> Option<Range<u32>>,
     ) -> FsResult<Option<BlockRange>> {
         loop {
             self.load_descriptor(group).await?;
@@ -303,13 +345,14 @@ impl Allocator<'_> {
                 let waiting = groups[group as usize].waiting.as_deref();
                 find(&page.bytes(), waiting, end)
             };
-            let Some((start, count)) = run else { return Ok(None) };
+            let Some(run) = run else { return Ok(None) };
+            let count = run.end - run.start;
             if count > self.groups.available(group) {
-                return Err(wrong_count(group, self.groups.all.borrow()[group as usize].descriptor.free_blocks()));
+                return Err(wrong_count(group, self.groups.descriptor(group).free_blocks()));
             }
-            let first = self.layout.first_block_of_group(group) + u64::from(start);
+            let first = self.layout.first_block_of_group(group) + u64::from(run.start);
             self.check_content("free blocks of a bitmap", first.run(count.into()))?;
-            self.mark_blocks(handle, group, (start, count), true);
+            self.mark_blocks(handle, group, run, Bit::Taken);
             return Ok(Some(first.run(count.into())));
         }
     }
@@ -320,15 +363,16 @@ impl Allocator<'_> {
     }
 
     /// Sets or clears bits of the bitmap of `group` and keeps its descriptor true; both are in memory.
-    fn mark_blocks(&self, handle: &mut Handle, group: u32, (start, count): (u32, u32), taken: bool) {
-        let bitmap_block = self.groups.all.borrow()[group as usize].descriptor.block_bitmap();
+    fn mark_blocks(&self, handle: &mut Handle, group: u32, bits: Range<u32>, value: Bit) {
+        let count = bits.end - bits.start;
+        let bitmap_block = self.groups.descriptor(group).block_bitmap();
         let bitmap = self.change(handle, bitmap_block, |bitmap| {
-            set_bits(bitmap, start, count, taken);
+            set_bits(bitmap, bits, value);
             *bitmap
         });
         self.change_descriptor(handle, group, |descriptor| {
             let free = descriptor.free_blocks();
-            let left = if taken { free - count } else { free + count };
+            let left = if value == Bit::Taken { free - count } else { free + count };
             descriptor.set_free_blocks(left);
             self.groups.free.set(self.groups.free.get() + u64::from(left) - u64::from(free));
             let flags = descriptor.flags.get();
@@ -349,7 +393,7 @@ impl Allocator<'_> {
             let group = self.layout.group_of_block(start);
             let index = self.layout.index_in_group(start);
             let count = (end - start).min(u64::from(self.layout.blocks_in_group(group) - index)) as u32;
-            self.free_in_group(handle, group, (index, count)).await?;
+            self.free_in_group(handle, group, index..index + count).await?;
             let freed = start.run(count.into());
             handle.free(freed);
             self.pages.discard(0, start.0..freed.end().0);
@@ -358,7 +402,8 @@ impl Allocator<'_> {
         Ok(())
     }
 
-    async fn free_in_group(&self, handle: &mut Handle, group: u32, (index, count): (u32, u32)) -> FsResult<()> {
+    async fn free_in_group(&self, handle: &mut Handle, group: u32, bits: Range<u32>) -> FsResult<()> {
+        let count = bits.end - bits.start;
         let bitmap_block = loop {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_block_bitmap(group).await?;
@@ -368,22 +413,22 @@ impl Allocator<'_> {
         };
         let set = {
             let page = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
-            count_set(&page.bytes(), index, count)
+            count_set(&page.bytes(), bits.clone())
         };
         if set != count {
-            let place = format!("block bitmap of group {group}, {count} blocks from {index} on");
+            let place = format!("block bitmap of group {group}, {count} blocks from {} on", bits.start);
             let problem = format!("{} of them are free already", count - set);
             return Err(FsError::Damaged { place, problem });
         }
-        let free = self.groups.all.borrow()[group as usize].descriptor.free_blocks();
+        let free = self.groups.descriptor(group).free_blocks();
         if free + count > self.layout.blocks_in_group(group) {
             return Err(wrong_count(group, free));
         }
-        self.mark_blocks(handle, group, (index, count), false);
+        self.mark_blocks(handle, group, bits.clone(), Bit::Free);
         let mut groups = self.groups.all.borrow_mut();
         let group = &mut groups[group as usize];
         let waiting = group.waiting.get_or_insert_with(|| Box::new([0; PAGE_SIZE]));
-        set_bits(waiting, index, count, true);
+        set_bits(waiting, bits, Bit::Taken);
         group.waiting_count += count;
         self.groups.waiting.set(self.groups.waiting.get() + u64::from(count));
         Ok(())
@@ -396,7 +441,7 @@ impl Allocator<'_> {
             let group = &mut groups[self.layout.group_of_block(range.start) as usize];
             let waiting = group.waiting.as_mut().expect("freed blocks wait");
             let (index, count) = (self.layout.index_in_group(range.start), range.count as u32);
-            set_bits(waiting, index, count, false);
+            set_bits(waiting, index..index + count, Bit::Free);
             group.waiting_count -= count;
             self.groups.waiting.set(self.groups.waiting.get() - u64::from(count));
             if group.waiting_count == 0 {
@@ -418,19 +463,27 @@ fn wrong_count(group: u32, free: u32) -> FsError {
     FsError::Damaged { place: format!("descriptor of group {group}"), problem }
 }
 
-/// A run of at least `least` and at most `wanted` free bits, the first behind `from` or else before it.
+/// How many free bits in a row are enough, and how many are wanted.
+#[derive(Clone, Copy)]
+struct Sizes {
+    least: u32,
+    wanted: u32,
+}
+
+/// A run of at least `least` and at most `wanted` free bits, the first in the range or else before it.
 fn find_run(
     bitmap: &Bitmap,
     waiting: Option<&Bitmap>,
-    (from, end): (u32, u32),
-    (least, wanted): (u32, u32),
-) -> Option<(u32, u32)> {
+    range: Range<u32>,
+    Sizes { least, wanted }: Sizes,
+) -> Option<Range<u32>> {
+    let Range { start: from, end } = range;
     let search = |mut bit: u32, end: u32| {
-        while let Some(start) = next_bit(bitmap, waiting, bit, end, false) {
+        while let Some(start) = next_bit(bitmap, waiting, bit..end, Bit::Free) {
             let limit = end.min(start + wanted);
-            let stop = next_bit(bitmap, waiting, start, limit, true).unwrap_or(limit);
+            let stop = next_bit(bitmap, waiting, start..limit, Bit::Taken).unwrap_or(limit);
             if stop - start >= least {
-                return Some((start, stop - start));
+                return Some(start..stop);
             }
             bit = stop;
         }
@@ -445,14 +498,15 @@ fn room_blocks(logical: u32, wanted: u32) -> u32 {
     (doubled.min(u64::from(ROOM_BLOCKS_MAX)) as u32).max(ROOM_BLOCKS_MIN).next_multiple_of(8)
 }
 
-/// Up to `wanted` free bits at a multiple of eight where there are `room` ones in a row; the first behind `from` or
+/// Up to `wanted` free bits at a multiple of eight where there are `least` ones in a row; the first in the range, or
 /// else before it.
 fn find_room(
     bitmap: &Bitmap,
     waiting: Option<&Bitmap>,
-    (from, end): (u32, u32),
-    (wanted, room): (u32, u32),
-) -> Option<(u32, u32)> {
+    range: Range<u32>,
+    Sizes { least: room, wanted }: Sizes,
+) -> Option<Range<u32>> {
+    let Range { start: from, end } = range;
     let is_free = |byte: u32| {
         let byte = byte as usize;
         bitmap[byte] == 0 && waiting.is_none_or(|waiting| waiting[byte] == 0)
@@ -467,7 +521,7 @@ fn find_room(
                 let start = byte + 1 - length;
                 let stop = (byte + 1..last).find(|next| !is_free(*next) || (next - start) * 8 >= wanted);
                 let room = (stop.unwrap_or(last) - start) * 8;
-                return Some((start * 8, room.min(wanted)));
+                return Some(start * 8..start * 8 + room.min(wanted));
             }
         }
         None
@@ -497,41 +551,42 @@ mod tests {
     #[test]
     fn a_run_is_found_behind_the_goal_first_and_never_over_waiting_blocks() {
         let (mut bitmap, mut waiting) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
-        set_bits(&mut bitmap, 0, 100, true);
-        set_bits(&mut bitmap, 110, 90, true);
-        set_bits(&mut waiting, 200, 50, true);
-        let find = |from, sizes| find_run(&bitmap, Some(&waiting), (from, 1000), sizes);
-        assert_eq!(find(0, (1, 4)), Some((100, 4)));
-        assert_eq!(find(0, (1, 40)), Some((100, 10)));
-        assert_eq!(find(0, (20, 40)), Some((250, 40)));
-        assert_eq!(find(990, (1, 40)), Some((990, 10)));
-        assert_eq!(find(990, (20, 40)), Some((250, 40)));
+        set_bits(&mut bitmap, 0..100, Bit::Taken);
+        set_bits(&mut bitmap, 110..200, Bit::Taken);
+        set_bits(&mut waiting, 200..250, Bit::Taken);
+        let find = |from, least, wanted| find_run(&bitmap, Some(&waiting), from..1000, Sizes { least, wanted });
+        assert_eq!(find(0, 1, 4), Some(100..104));
+        assert_eq!(find(0, 1, 40), Some(100..110));
+        assert_eq!(find(0, 20, 40), Some(250..290));
+        assert_eq!(find(990, 1, 40), Some(990..1000));
+        assert_eq!(find(990, 20, 40), Some(250..290));
     }
 
     #[test]
     fn room_begins_at_multiples_of_eight_and_never_holds_waiting_blocks() {
         let (mut bitmap, mut waiting) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
-        set_bits(&mut bitmap, 0, 3, true);
-        set_bits(&mut bitmap, 24, 1, true);
-        set_bits(&mut waiting, 40, 2, true);
-        let find = |from, wanted| find_room(&bitmap, Some(&waiting), (from, 1000), (wanted, room_blocks(0, wanted)));
-        assert_eq!(find(0, 3), Some((8, 3)));
-        assert_eq!(find(9, 3), Some((16, 3)));
-        assert_eq!(find(17, 10), Some((48, 10)));
+        set_bits(&mut bitmap, 0..3, Bit::Taken);
+        set_bits(&mut bitmap, 24..25, Bit::Taken);
+        set_bits(&mut waiting, 40..42, Bit::Taken);
+        let sizes = |wanted| Sizes { least: room_blocks(0, wanted), wanted };
+        let find = |from, wanted| find_room(&bitmap, Some(&waiting), from..1000, sizes(wanted));
+        assert_eq!(find(0, 3), Some(8..11));
+        assert_eq!(find(9, 3), Some(16..19));
+        assert_eq!(find(17, 10), Some(48..58));
         assert_eq!(
             (room_blocks(0, 3), room_blocks(0, 16), room_blocks(16, 4), room_blocks(9_000, 4)),
             (8, 32, 16, 512)
         );
-        assert_eq!(find(997, 2), Some((8, 2)), "behind the end it begins anew");
-        assert_eq!(find(0, 30_000), Some((48, 952)));
+        assert_eq!(find(997, 2), Some(8..10), "behind the end it begins anew");
+        assert_eq!(find(0, 30_000), Some(48..1000));
     }
 
     #[test]
     fn bits_are_set_and_cleared_across_bytes() {
         let mut bitmap = [0; PAGE_SIZE];
-        set_bits(&mut bitmap, 3, 30, true);
-        assert_eq!((count_set(&bitmap, 0, 64), bitmap[0], bitmap[4]), (30, 0xf8, 1));
-        set_bits(&mut bitmap, 4, 28, false);
-        assert_eq!(count_set(&bitmap, 0, 64), 2);
+        set_bits(&mut bitmap, 3..33, Bit::Taken);
+        assert_eq!((count_set(&bitmap, 0..64), bitmap[0], bitmap[4]), (30, 0xf8, 1));
+        set_bits(&mut bitmap, 4..32, Bit::Free);
+        assert_eq!(count_set(&bitmap, 0..64), 2);
     }
 }

@@ -59,15 +59,14 @@ impl Directories<'_> {
             return Err(FsError::TooManyLinks(directory.ino()));
         }
         let mut handle = self.journal.start(CREATE_CREDITS).await?;
-        let is_directory = node.kind == FileKind::Directory;
         let inode = self.new_inode(node);
-        let child = self.allocator().allocate_inode(&mut handle, directory.number, inode, is_directory).await?;
+        let child = self.allocator().allocate_inode(&mut handle, directory.number, inode).await?;
         let outcome = self.furnish(&mut handle, directory, &child, (name, target)).await;
         if let Err(error) = outcome {
             self.undo_create(&mut handle, &child).await?;
             return Err(error);
         }
-        self.touch_directory(&mut handle, directory, i32::from(is_directory)).await?;
+        self.touch_directory(&mut handle, directory, i32::from(child.is_directory())).await?;
         child.data_changed_in.set(handle.tid());
         Ok(child.ino())
     }

@@ -42,7 +42,7 @@ impl Contents<'_> {
 
     /// Free blocks that must be left for delayed pages and the trees that will map them.
     pub(super) fn kept_blocks(&self) -> u64 {
-        kept(self.groups.reserved.get())
+        kept(self.groups.reserved_blocks())
     }
 
     /// Reserves blocks for the holes that were just found, whose pages become dirty now. Does not wait. False, with
@@ -50,11 +50,11 @@ impl Contents<'_> {
     pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
         let is_new = |page: &u64| !node.delayed.borrow().contains(*page);
         let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
-        let reserved = self.groups.reserved.get() + holes.len() as u64;
+        let reserved = self.groups.reserved_blocks() + holes.len() as u64;
         if kept(reserved) > self.groups.available_blocks() {
             return false;
         }
-        self.groups.reserved.set(reserved);
+        self.groups.reserve(reserved);
         let mut delayed = node.delayed.borrow_mut();
         for page in holes {
             delayed.insert(page..page + 1);
@@ -63,14 +63,14 @@ impl Contents<'_> {
     }
 
     /// Pages that are dropped, or have blocks now: they are delayed no more.
-    pub(super) fn settle(&self, node: &Node, pages: Range<u64>) {
-        let settled = node.delayed.borrow_mut().remove(pages);
-        self.groups.reserved.set(self.groups.reserved.get() - settled);
+    pub(super) fn unreserve(&self, node: &Node, pages: Range<u64>) {
+        let unreserved = node.delayed.borrow_mut().remove(pages);
+        self.groups.reserve(self.groups.reserved_blocks() - unreserved);
     }
 
     /// Content from page `first` on, before page `end`, is given up: it needs no block and no conversion.
     pub(super) fn give_up(&self, node: &Node, first: u64, end: u64) {
-        self.settle(node, first..end);
+        self.unreserve(node, first..end);
         node.converting.borrow_mut().remove(first..end);
     }
 
@@ -159,7 +159,7 @@ impl Contents<'_> {
     /// # Errors
     /// The first that does not hold.
     pub(super) fn check_delayed(&self) -> Result<(), String> {
-        let (reserved, delayed) = (self.groups.reserved.get(), self.inodes.delayed_pages());
+        let (reserved, delayed) = (self.groups.reserved_blocks(), self.inodes.delayed_pages());
         if reserved != delayed {
             return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages"));
         }

@@ -25,10 +25,10 @@ impl SystemZone {
     /// [`FsError::Damaged`] if one of them lies in another.
     pub(super) fn new(layout: &Layout, groups: &Groups, log: &LogMap) -> FsResult<SystemZone> {
         let mut ranges = log.ranges().to_vec();
-        for (number, group) in (0..layout.group_count).zip(groups.all.borrow().iter()) {
+        for number in 0..layout.group_count {
             let base = u64::from(layout.base_blocks(number).min(layout.blocks_in_group(number)));
             ranges.push(layout.first_block_of_group(number).run(base));
-            ranges.extend(group.descriptor.metadata(layout));
+            ranges.extend(groups.descriptor(number).metadata(layout));
         }
         ranges.retain(|range| !range.is_empty());
         ranges.sort_unstable();

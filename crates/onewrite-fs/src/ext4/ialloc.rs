@@ -8,13 +8,13 @@
 
 use std::rc::Rc;
 
-use super::balloc::{next_clear, set_bits};
+use super::balloc::{Bit, next_clear, set_bits};
 use super::format::group::INODE_UNINIT;
 use super::format::{Inode, ROOT_INODE};
 use super::inodes::Node;
 use super::views::Allocator;
 use super::volume::block_key;
-use crate::api::{FsError, FsResult, Ino};
+use crate::api::{FileKind, FsError, FsResult, Ino};
 use crate::journal::Handle;
 
 /// Blocks that taking or freeing an inode may change: bitmap, descriptors, table.
@@ -32,18 +32,18 @@ impl Allocator<'_> {
         handle: &mut Handle,
         parent: u32,
         mut inode: Inode,
-        is_directory: bool,
     ) -> FsResult<Rc<Node>> {
-        let first = self.preferred_group(parent, is_directory);
+        let kind = inode.kind().unwrap_or(FileKind::Regular);
+        let first = self.preferred_group(parent, kind);
         let groups = self.groups.len();
         for group in (first..groups).chain(0..first) {
-            if self.groups.all.borrow()[group as usize].descriptor.free_inodes() == 0 {
+            if self.groups.descriptor(group).free_inodes() == 0 {
                 continue;
             }
             let Some(number) = self.free_inode_in(group).await? else { continue };
             self.expect_unused(number)?;
             inode.generation = self.runtime.civil_now().0 as u32 ^ number.rotate_left(16);
-            self.mark_inode(handle, number, is_directory, true);
+            self.mark_inode(handle, number, kind, Bit::Taken);
             let node = Node::new(&self.runtime, number, inode);
             self.save_new(handle, &node);
             self.inodes.insert(Rc::clone(&node), |tid| self.journal.is_committed(tid));
@@ -55,7 +55,7 @@ impl Allocator<'_> {
     /// # Errors
     /// [`FsError::Damaged`] if an inode that its bitmap calls free has names or is in use. Its block is in memory.
     fn expect_unused(&self, number: u32) -> FsResult<()> {
-        let (block, offset) = self.inode_place(number);
+        let (block, offset) = self.inode_position(number);
         let page = self.pages.peek(block_key(block)).expect("the block of a free inode was just loaded");
         let links = page.bytes()[offset + 0x1a..offset + 0x1c] != [0; 2];
         let node = self.inodes.get(number);
@@ -68,18 +68,17 @@ impl Allocator<'_> {
         }
     }
 
-    fn preferred_group(&self, parent: u32, is_directory: bool) -> u32 {
+    fn preferred_group(&self, parent: u32, kind: FileKind) -> u32 {
         let parent_group = self.layout.group_of_inode(parent);
-        if !is_directory || parent != ROOT_INODE {
+        if kind != FileKind::Directory || parent != ROOT_INODE {
             return parent_group;
         }
-        let groups = self.groups.all.borrow();
-        let roomy = |group: &u32| groups[*group as usize].descriptor.free_inodes() > 0;
+        let roomy = |group: &u32| self.groups.descriptor(*group).free_inodes() > 0;
         let rank = |group: &u32| {
-            let descriptor = &groups[*group as usize].descriptor;
+            let descriptor = self.groups.descriptor(*group);
             (descriptor.used_directories(), std::cmp::Reverse(descriptor.free_blocks()))
         };
-        (0..groups.len() as u32).filter(roomy).min_by_key(rank).unwrap_or(parent_group)
+        (0..self.groups.len()).filter(roomy).min_by_key(rank).unwrap_or(parent_group)
     }
 
     /// A free inode of `group`, with everything in memory that taking it changes.
@@ -90,7 +89,7 @@ impl Allocator<'_> {
             let index = {
                 let Some(bitmap) = self.pages.peek(block_key(bitmap_block)) else { continue };
                 let reserved = if group == 0 { self.layout.first_inode - 1 } else { 0 };
-                next_clear(&bitmap.bytes(), reserved, self.layout.inodes_per_group)
+                next_clear(&bitmap.bytes(), reserved..self.layout.inodes_per_group)
             };
             let Some(index) = index else { return Ok(None) };
             let number = self.layout.inode_at(group, index);
@@ -104,20 +103,21 @@ impl Allocator<'_> {
     /// Whether everything that [`Allocator::mark_inode`] changes is in memory, and the inode still as it was.
     fn can_mark_inode(&self, number: u32) -> bool {
         let group = self.layout.group_of_inode(number);
-        let bitmap_block = self.groups.all.borrow()[group as usize].descriptor.inode_bitmap();
+        let bitmap_block = self.groups.descriptor(group).inode_bitmap();
         let index = self.layout.position_of_inode(number).index;
         let bitmap = self.pages.peek(block_key(bitmap_block));
         bitmap.is_some_and(|page| page.bytes()[index as usize / 8] >> (index % 8) & 1 == 0)
             && self.is_loaded(self.layout.position_of_descriptor(group).0)
-            && self.is_loaded(self.inode_place(number).0)
+            && self.is_loaded(self.inode_position(number).0)
     }
 
-    /// Sets or clears the bit of an inode and keeps its group's descriptor true.
-    fn mark_inode(&self, handle: &mut Handle, number: u32, is_directory: bool, taken: bool) {
+    /// Sets or clears the bit of an inode, and keeps its group's descriptor true.
+    fn mark_inode(&self, handle: &mut Handle, number: u32, kind: FileKind, value: Bit) {
+        let (taken, is_directory) = (value == Bit::Taken, kind == FileKind::Directory);
         let position = self.layout.position_of_inode(number);
-        let bitmap_block = self.groups.all.borrow()[position.group as usize].descriptor.inode_bitmap();
+        let bitmap_block = self.groups.descriptor(position.group).inode_bitmap();
         let bitmap = self.change(handle, bitmap_block, |bitmap| {
-            set_bits(bitmap, position.index, 1, taken);
+            set_bits(bitmap, position.index..position.index + 1, value);
             *bitmap
         });
         let per_group = self.layout.inodes_per_group;
@@ -147,7 +147,7 @@ impl Allocator<'_> {
             self.load_descriptor(group).await?;
             self.load_inode_block(node.number).await?;
             let bitmap_block = self.load_inode_bitmap(group).await?;
-            let table_block = self.inode_place(node.number).0;
+            let table_block = self.inode_position(node.number).0;
             if self.is_loaded(self.layout.position_of_descriptor(group).0) && self.is_loaded(table_block) {
                 break (bitmap_block, self.layout.position_of_inode(node.number).index);
             }
@@ -160,14 +160,13 @@ impl Allocator<'_> {
             let place = format!("inode bitmap of group {group}");
             return Err(FsError::Damaged { place, problem: format!("inode {} in use is marked free", node.number) });
         }
-        let is_directory = node.is_directory();
         {
             let mut inode = node.inode.borrow_mut();
             inode.dtime = (self.runtime.civil_now().0 / 1_000_000_000) as u32;
             (inode.size, inode.links) = (0, 0);
         }
         self.save(handle, node);
-        self.mark_inode(handle, node.number, is_directory, false);
+        self.mark_inode(handle, node.number, node.kind(), Bit::Free);
         node.is_deleted.set(true);
         self.inodes.remove(node.number);
         Ok(())
@@ -193,7 +192,7 @@ impl Allocator<'_> {
                 break;
             }
         }
-        let head = self.superblock.borrow().last_orphan.get();
+        let head = self.superblock().last_orphan.get();
         node.inode.borrow_mut().dtime = head;
         self.save(handle, node);
         self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number));
@@ -228,7 +227,7 @@ impl Allocator<'_> {
                 self.load_inode_block(before.number).await?;
             }
             // While blocks are read, others join the list and leave it.
-            let is_loaded = |number| self.is_loaded(self.inode_place(number).0);
+            let is_loaded = |number| self.is_loaded(self.inode_position(number).0);
             if number == self.orphan_before(node)
                 && self.is_loaded(self.layout.superblock_block())
                 && is_loaded(node.number)

@@ -16,10 +16,11 @@ use onewrite_block::sync::RwLock;
 use onewrite_block::{PAGE_SIZE, PageBytes, Runtime};
 use rustc_hash::FxHashMap;
 
+use super::balloc::Bit;
 use super::format::extent::Node as Tree;
 use super::format::group::INODE_UNINIT;
 use super::format::inode::flags;
-use super::format::{FormatError, Inode, Place};
+use super::format::{FormatError, Inode, Layout, Place};
 use super::guard::check_size;
 use super::runs::Runs;
 use super::volume::Volume;
@@ -267,7 +268,7 @@ impl Volume {
             return Err(FsError::NotFound(ino.to_string()));
         }
         self.check_number(number)?;
-        let (block, offset) = self.inode_place(number);
+        let (block, offset) = self.inode_position(number);
         if !self.is_inode_scanned(number) {
             return Err(FsError::NotFound(ino.to_string()));
         }
@@ -299,23 +300,22 @@ impl Volume {
     }
 
     /// Block of the inode table and byte in it.
-    pub(super) fn inode_place(&self, number: u32) -> (BlockNo, usize) {
+    pub(super) fn inode_position(&self, number: u32) -> (BlockNo, usize) {
         let position = self.layout.position_of_inode(number);
-        let table = self.groups.all.borrow()[position.group as usize].descriptor.inode_table();
+        let table = self.groups.descriptor(position.group).inode_table();
         (table + u64::from(position.table_block), position.offset)
     }
 
     /// Whether the inode lies in the part of its table that was ever used.
     fn is_inode_scanned(&self, number: u32) -> bool {
         let position = self.layout.position_of_inode(number);
-        let groups = self.groups.all.borrow();
-        position.index < groups[position.group as usize].descriptor.scanned_inodes(&self.layout)
+        position.index < self.groups.descriptor(position.group).scanned_inodes(&self.layout)
     }
 
     /// Sees to it that the block of the inode table that holds `number` is in memory; a block in which no inode was
     /// ever used is not read, for it may hold anything.
     pub(super) async fn load_inode_block(&self, number: u32) -> FsResult<()> {
-        let (block, _) = self.inode_place(number);
+        let (block, _) = self.inode_position(number);
         let unused = || (!self.is_inode_block_scanned(number)).then_some([0; PAGE_SIZE]);
         self.load_or_make(block, unused, |_| Ok(())).await
     }
@@ -323,32 +323,25 @@ impl Volume {
     /// Whether the block of the inode table that holds `number` lies in the part that was ever used.
     fn is_inode_block_scanned(&self, number: u32) -> bool {
         let position = self.layout.position_of_inode(number);
-        let groups = self.groups.all.borrow();
-        let scanned = groups[position.group as usize].descriptor.scanned_inodes(&self.layout);
+        let scanned = self.groups.descriptor(position.group).scanned_inodes(&self.layout);
         scanned > position.table_block * self.layout.inodes_per_block()
     }
 
     /// Writes the node to its table block, which is in memory, as part of a transaction. Does not wait.
     pub(super) fn save(&self, handle: &mut Handle, node: &Node) {
-        self.save_slot(handle, node, false);
+        self.save_with(handle, node, Inode::encode_into);
     }
 
     /// As [`Volume::save`], for an inode that was free before.
     pub(super) fn save_new(&self, handle: &mut Handle, node: &Node) {
-        self.save_slot(handle, node, true);
+        self.save_with(handle, node, Inode::encode_new);
     }
 
-    fn save_slot(&self, handle: &mut Handle, node: &Node, is_new: bool) {
-        let (block, offset) = self.inode_place(node.number);
+    fn save_with(&self, handle: &mut Handle, node: &Node, encode: fn(&Inode, &mut [u8], u32, &Layout)) {
+        let (block, offset) = self.inode_position(node.number);
         let inode = node.inode.borrow();
-        let size = self.slot_size();
-        self.change(handle, block, |bytes| {
-            let slot = &mut bytes[offset..offset + size];
-            match is_new {
-                true => inode.encode_new(slot, node.number, &self.layout),
-                false => inode.encode_into(slot, node.number, &self.layout),
-            }
-        });
+        let slot = offset..offset + self.slot_size();
+        self.change(handle, block, |bytes| encode(&inode, &mut bytes[slot], node.number, &self.layout));
         node.changed_in.set(handle.tid());
     }
 
@@ -384,12 +377,12 @@ pub(super) type Verified = Result<(), FormatError>;
 /// The inode bitmap of a group: loads or computes it.
 impl Volume {
     pub(super) async fn load_inode_bitmap(&self, group: u32) -> FsResult<BlockNo> {
-        let descriptor = || self.groups.all.borrow()[group as usize].descriptor.clone();
+        let descriptor = || self.groups.descriptor(group).clone();
         let block = descriptor().inode_bitmap();
         let unused = || {
             let mut initial = [0; PAGE_SIZE];
             let (inodes, bits) = (self.layout.inodes_per_group, 8 * PAGE_SIZE as u32);
-            super::balloc::set_bits(&mut initial, inodes, bits - inodes, true);
+            super::balloc::set_bits(&mut initial, inodes..bits, Bit::Taken);
             descriptor().has(INODE_UNINIT, &self.layout).then_some(initial)
         };
         let verify = |bytes: &PageBytes| descriptor().verify_inode_bitmap(bytes, group, &self.layout);

@@ -37,9 +37,9 @@ pub(super) enum Mapping {
     Hole(u64),
 }
 
-/// One step of the path down the tree.
+/// A node of the path from the root to a leaf.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct PathNode {
     /// Block of the tree; `None` for the root in the inode.
     block: Option<BlockNo>,
     /// Entry that the path goes through; in a leaf the one that begins at or before the block looked for, plus one.
@@ -115,7 +115,7 @@ impl Extents<'_> {
     }
 
     /// The path from the root to the leaf that does or would hold `logical`, every block of it in memory.
-    async fn path(&self, node: &Node, logical: u32) -> FsResult<Vec<Step>> {
+    async fn path(&self, node: &Node, logical: u32) -> FsResult<Vec<PathNode>> {
         loop {
             match self.path_in_memory(node, logical)? {
                 Ok(path) => return Ok(path),
@@ -125,7 +125,7 @@ impl Extents<'_> {
     }
 
     /// The path, or the first block of it that is not in memory.
-    fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<Step>, BlockNo>> {
+    fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<PathNode>, BlockNo>> {
         let root = node.inode.borrow().block;
         let mut tree = Tree::parse(&root, Place::Inode(node.number))?;
         let (mut path, mut block, mut end) = (Vec::with_capacity(2), None, 1 << 32);
@@ -133,7 +133,7 @@ impl Extents<'_> {
         loop {
             let position = tree.position(logical);
             if tree.depth() == 0 {
-                path.push(Step { block, position });
+                path.push(PathNode { block, position });
                 return Ok(Ok(path));
             }
             let position = position.saturating_sub(1);
@@ -141,7 +141,7 @@ impl Extents<'_> {
                 let place = format!("extent tree of {}", node.ino());
                 return Err(FsError::Damaged { place, problem: "an inner node is empty".into() });
             }
-            path.push(Step { block, position });
+            path.push(PathNode { block, position });
             let (index, depth) = (tree.index(position), tree.depth());
             let child = index.node;
             if position + 1 < tree.len() {
@@ -170,8 +170,8 @@ impl Extents<'_> {
     }
 
     /// Reads a node of the path, which is in memory.
-    fn with_tree<R>(&self, node: &Node, step: Step, read: impl FnOnce(Tree<'_>) -> R) -> FsResult<R> {
-        match step.block {
+    fn with_tree<R>(&self, node: &Node, on_path: PathNode, read: impl FnOnce(Tree<'_>) -> R) -> FsResult<R> {
+        match on_path.block {
             None => Ok(read(Tree::parse(&node.inode.borrow().block, Place::Inode(node.number))?)),
             Some(block) => {
                 let page = self.pages.peek(block_key(block)).expect("the path is in memory");
@@ -186,11 +186,11 @@ impl Extents<'_> {
         &self,
         handle: &mut Handle,
         node: &Node,
-        step: Step,
+        on_path: PathNode,
         change: impl FnOnce(&mut NodeMut<'_>) -> R,
     ) -> FsResult<R> {
         node.map_changed();
-        let Some(block) = step.block else {
+        let Some(block) = on_path.block else {
             let mut inode = node.inode.borrow_mut();
             return Ok(change(&mut NodeMut::parse(&mut inode.block, Place::Inode(node.number))?));
         };
@@ -234,7 +234,7 @@ impl Extents<'_> {
     }
 
     /// Lengthens the extent before or behind, if `extent` goes on where it ends and both are of a kind.
-    fn join_extent(&self, handle: &mut Handle, node: &Node, path: &[Step], extent: Extent) -> FsResult<bool> {
+    fn join_extent(&self, handle: &mut Handle, node: &Node, path: &[PathNode], extent: Extent) -> FsResult<bool> {
         let leaf = *path.last().expect("a path has a leaf");
         let (before, behind) = self.with_tree(node, leaf, |tree| {
             let before = leaf.position.checked_sub(1).map(|position| tree.extent(position));
@@ -265,31 +265,32 @@ impl Extents<'_> {
 
     /// After a change at the front of a leaf: sets the keys above to `logical`, as far as the path goes through first
     /// entries.
-    fn correct_keys(&self, handle: &mut Handle, node: &Node, path: &[Step], logical: u32) -> FsResult<()> {
+    fn correct_keys(&self, handle: &mut Handle, node: &Node, path: &[PathNode], logical: u32) -> FsResult<()> {
         let mut is_first = path.last().expect("a path has a leaf").position == 0;
-        for step in path.iter().rev().skip(1) {
+        for on_path in path.iter().rev().skip(1) {
             if !is_first {
                 return Ok(());
             }
-            self.change_tree(handle, node, *step, |tree| {
-                let index = tree.node().index(step.position);
-                tree.set_index(step.position, Index { logical, ..index });
+            self.change_tree(handle, node, *on_path, |tree| {
+                let index = tree.node().index(on_path.position);
+                tree.set_index(on_path.position, Index { logical, ..index });
             })?;
-            is_first = step.position == 0;
+            is_first = on_path.position == 0;
         }
         Ok(())
     }
 
     /// Splits the full node nearest below a node with room; makes the tree deeper if the root is full, too.
-    async fn make_room_in_tree(&self, handle: &mut Handle, node: &Node, path: &[Step]) -> FsResult<()> {
+    async fn make_room_in_tree(&self, handle: &mut Handle, node: &Node, path: &[PathNode]) -> FsResult<()> {
         let mut roomy = None;
-        for (level, step) in path.iter().enumerate() {
-            if self.with_tree(node, *step, |tree| tree.len() < tree.capacity())? {
+        for (level, on_path) in path.iter().enumerate() {
+            if self.with_tree(node, *on_path, |tree| tree.len() < tree.capacity())? {
                 roomy = Some(level);
             }
         }
         let new_block = self.allocate_tree_block(handle, node).await?;
-        let still_there = path.iter().filter_map(|step| step.block).all(|block| self.allocator().is_loaded(block));
+        let still_there =
+            path.iter().filter_map(|on_path| on_path.block).all(|block| self.allocator().is_loaded(block));
         assert!(still_there || self.reload_path(node, path).await?, "the path was just in memory");
         match roomy {
             None => self.deepen(handle, node, new_block),
@@ -297,12 +298,12 @@ impl Extents<'_> {
         }
     }
 
-    async fn reload_path(&self, node: &Node, path: &[Step]) -> FsResult<bool> {
+    async fn reload_path(&self, node: &Node, path: &[PathNode]) -> FsResult<bool> {
         loop {
-            for block in path.iter().filter_map(|step| step.block) {
+            for block in path.iter().filter_map(|on_path| on_path.block) {
                 self.load(block, |bytes| self.verify_node(node, block, bytes)).await?;
             }
-            if path.iter().filter_map(|step| step.block).all(|block| self.allocator().is_loaded(block)) {
+            if path.iter().filter_map(|on_path| on_path.block).all(|block| self.allocator().is_loaded(block)) {
                 return Ok(true);
             }
         }
@@ -333,7 +334,7 @@ impl Extents<'_> {
         &self,
         handle: &mut Handle,
         node: &Node,
-        (parent, child): (Step, Step),
+        (parent, child): (PathNode, PathNode),
         new_block: BlockNo,
     ) -> FsResult<()> {
         let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
@@ -413,8 +414,8 @@ impl Extents<'_> {
         Ok((extent.logical_end() > range.start).then_some(extent))
     }
 
-    /// Removes the entry that the last step names, and nodes that become empty by it.
-    async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<Step>) -> FsResult<()> {
+    /// Removes the entry that the end of the path names, and nodes that become empty by it.
+    async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<PathNode>) -> FsResult<()> {
         for block in self.unlink_entry(handle, node, path)? {
             node.drop_blocks(1);
             self.allocator().free_blocks(handle, block.alone()).await?;
@@ -422,23 +423,23 @@ impl Extents<'_> {
         Ok(())
     }
 
-    /// Removes the entry that the last step names; gives the blocks of nodes that became empty. Does not wait.
-    fn unlink_entry(&self, handle: &mut Handle, node: &Node, mut path: Vec<Step>) -> FsResult<Vec<BlockNo>> {
+    /// Removes the entry that the end of the path names; gives the blocks of nodes that became empty. Does not wait.
+    fn unlink_entry(&self, handle: &mut Handle, node: &Node, mut path: Vec<PathNode>) -> FsResult<Vec<BlockNo>> {
         let mut emptied = Vec::new();
-        while let Some(step) = path.pop() {
-            let left = self.change_tree(handle, node, step, |tree| {
-                tree.remove(step.position);
+        while let Some(on_path) = path.pop() {
+            let left = self.change_tree(handle, node, on_path, |tree| {
+                tree.remove(on_path.position);
                 tree.node().len()
             })?;
             if left > 0 {
-                if step.position == 0 {
-                    let first = self.with_tree(node, step, first_key)?;
-                    path.push(step);
+                if on_path.position == 0 {
+                    let first = self.with_tree(node, on_path, first_key)?;
+                    path.push(on_path);
                     self.correct_keys(handle, node, &path, first)?;
                 }
                 break;
             }
-            match step.block {
+            match on_path.block {
                 Some(block) => emptied.push(block),
                 None => drop(NodeMut::init(&mut node.inode.borrow_mut().block, 0)),
             }
@@ -450,7 +451,7 @@ impl Extents<'_> {
     /// is the caller's to save.
     pub(super) async fn flatten(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
         let path = self.path(node, 0).await?;
-        let &[root, Step { block: Some(block), .. }] = &path[..] else { return Ok(()) };
+        let &[root, PathNode { block: Some(block), .. }] = &path[..] else { return Ok(()) };
         let room = self.with_tree(node, root, |tree| if tree.len() == 1 { tree.capacity() } else { 0 })?;
         let extents: Vec<Extent> = self.with_tree(node, path[1], |tree| tree.extents().collect())?;
         if extents.len() > room {
@@ -535,7 +536,7 @@ fn first_key(tree: Tree<'_>) -> u32 {
     if tree.depth() == 0 { tree.extent(0).logical } else { tree.index(0).logical }
 }
 
-fn with_last(path: &[Step], position: usize) -> Vec<Step> {
+fn with_last(path: &[PathNode], position: usize) -> Vec<PathNode> {
     let mut path = path.to_vec();
     path.last_mut().expect("a path has a leaf").position = position;
     path

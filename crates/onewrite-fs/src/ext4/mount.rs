@@ -66,7 +66,7 @@ impl Ext4 {
         let mut opened = open(&port, recovery).await?;
         let groups = Groups::new(opened.descriptors);
         let system_zone = SystemZone::new(&opened.layout, &groups, &opened.map)?;
-        settle_counts(&mut opened.superblock, &groups);
+        set_counts(&mut opened.superblock, &groups);
         mark_in_use(&port, &mut opened.superblock).await?;
         let journal_options = JournalOptions {
             commit,
@@ -136,7 +136,7 @@ pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
         Err(error) => return Err(error),
     };
     if opened.recovered.is_some() {
-        settle_counts(&mut opened.superblock, &Groups::new(opened.descriptors));
+        set_counts(&mut opened.superblock, &Groups::new(opened.descriptors));
         let features = opened.superblock.features();
         let incompat = features.incompat.without(Incompat::RECOVER);
         opened.superblock.set_features(super::format::Features { incompat, ..features });
@@ -159,7 +159,7 @@ async fn has_no_log(port: &DevicePort) -> FsResult<bool> {
 }
 
 /// The superblock's counts follow from the descriptors.
-fn settle_counts(superblock: &mut RawSuperblock, groups: &Groups) {
+fn set_counts(superblock: &mut RawSuperblock, groups: &Groups) {
     superblock.set_free_blocks(groups.free_blocks());
     superblock.free_inodes_count.set(groups.free_inodes() as u32);
 }
@@ -199,10 +199,10 @@ impl Volume {
             }
         }
         self.journal.check_aborted()?;
-        self.is_unmounted.set(true);
+        self.begin_unmount();
         self.journal.close().await?;
-        let mut superblock = self.superblock.borrow().clone();
-        settle_counts(&mut superblock, &self.groups);
+        let mut superblock = self.superblock().clone();
+        set_counts(&mut superblock, &self.groups);
         let features = superblock.features();
         let incompat = features.incompat.without(Incompat::RECOVER);
         superblock.set_features(super::format::Features { incompat, ..features });
@@ -214,7 +214,7 @@ impl Volume {
     }
 
     fn check_mounted(&self) -> FsResult<()> {
-        match self.is_unmounted.get() {
+        match self.is_unmounted() {
             true => Err(FsError::Invalid("it is unmounted already".into())),
             false => Ok(()),
         }

@@ -14,6 +14,7 @@ use super::format::Inode;
 use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
+use super::sync::Synced;
 use super::truncate::DELETE_CREDITS;
 use super::volume::Volume;
 use crate::api::{
@@ -341,7 +342,7 @@ impl FileSystem for Ext4 {
         volume.contents().check_end(&node, offset.saturating_add(length))?;
         let _held = node.lock.write().await;
         node.expect_undeleted()?;
-        with_space!(volume, volume.contents().allocate_file(&node, (offset, length), allocation))
+        with_space!(volume, volume.contents().allocate_file(&node, offset..offset + length, allocation))
     }
 
     async fn set_extended_attribute(
@@ -371,13 +372,13 @@ impl FileSystem for Ext4 {
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
-        self.volume.sync_file(&node, false).await
+        self.volume.sync_file(&node, Synced::Everything).await
     }
 
     async fn fdatasync(&self, ino: Ino) -> FsResult<()> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
-        self.volume.sync_file(&node, true).await
+        self.volume.sync_file(&node, Synced::Data).await
     }
 
     async fn sync(&self) -> FsResult<()> {

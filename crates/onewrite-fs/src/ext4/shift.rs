@@ -6,6 +6,7 @@
 //! Steps: a collapse first makes the range a hole (see `punch`), then one step moves what lies behind and cuts the
 //! size; an insertion is one step. After a crash in between the range is a hole, as it may be on Linux.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::inodes::Node;
@@ -19,7 +20,8 @@ use crate::pages::{PAGE_BYTES, PagedFile};
 
 impl Contents<'_> {
     /// See `Allocation::CollapseRange`; the node's lock is held alone.
-    pub(super) async fn collapse(&self, node: &Rc<Node>, (offset, end): (u64, u64)) -> FsResult<()> {
+    pub(super) async fn collapse(&self, node: &Rc<Node>, bytes: Range<u64>) -> FsResult<()> {
+        let Range { start: offset, end } = bytes;
         expect_whole_pages(offset, end - offset)?;
         if end >= node.size() {
             let message = format!("a range up to byte {end} of {} in a file of {} bytes", node.ino(), node.size());

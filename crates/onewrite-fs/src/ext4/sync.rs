@@ -8,16 +8,28 @@ use super::volume::Volume;
 use crate::api::FsResult;
 use crate::pages::PagedFile;
 
+/// What a sync makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Synced {
+    /// The file.
+    Everything,
+    /// Its content, and what is needed to read it.
+    Data,
+}
+
 impl Volume {
-    /// See `FileSystem::fsync`; `data_only` is fdatasync.
-    pub(super) async fn sync_file(&self, node: &Rc<Node>, data_only: bool) -> FsResult<()> {
+    /// See `FileSystem::fsync` and `fdatasync`.
+    pub(super) async fn sync_file(&self, node: &Rc<Node>, what: Synced) -> FsResult<()> {
         if self.scope != Scope::Full {
             // Shared, so that no hole is being cut around pages that have to be written.
             let _held = node.lock.read().await;
             self.pages.sync(self, node).await?;
             self.contents().convert(node).await?;
         }
-        let tid = if data_only { node.data_changed_in.get() } else { node.changed_in.get() };
+        let tid = match what {
+            Synced::Everything => node.changed_in.get(),
+            Synced::Data => node.data_changed_in.get(),
+        };
         if self.journal.is_committed(tid) {
             self.journal.check_aborted()?;
             return self.journal.settle().await;

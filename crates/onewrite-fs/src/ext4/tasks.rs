@@ -75,8 +75,8 @@ impl Volume {
 
     async fn checkpoint_task(&self) {
         loop {
-            let is_forced = self.journal.checkpoint_due().await;
-            if self.journal.checkpoint_round(is_forced).await.is_err() {
+            let urgency = self.journal.checkpoint_due().await;
+            if self.journal.checkpoint_round(urgency).await.is_err() {
                 return;
             }
         }
@@ -113,7 +113,7 @@ impl Volume {
     /// The inodes of the orphan list, its head first.
     async fn read_orphans(&self) -> FsResult<Vec<Rc<Node>>> {
         let mut nodes = Vec::new();
-        let mut next = self.superblock.borrow().last_orphan.get();
+        let mut next = self.superblock().last_orphan.get();
         while next != 0 {
             if nodes.len() as u32 >= self.layout.inode_count {
                 let problem = "the orphan list runs in a circle".into();

@@ -3,6 +3,7 @@
 //! What does not fit one transaction is done in steps from the end of the file on, with the inode on the orphan list
 //! meanwhile: after a crash recovery goes on where it stopped. A step frees one extent.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::balloc::ALLOCATION_CREDITS;
@@ -44,7 +45,7 @@ impl Contents<'_> {
         let first = size.div_ceil(PAGE_BYTES);
         if size < old {
             self.pages.discard(node.number(), first..old.div_ceil(PAGE_BYTES));
-            self.settle(node, first..u64::MAX);
+            self.unreserve(node, first..u64::MAX);
             self.pages.wait_for_writes(&**node).await;
             self.give_up(node, first, u64::MAX);
         }
@@ -123,7 +124,7 @@ impl Contents<'_> {
         self.before_cut(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
         self.pages.discard(node.number(), 0..pages);
-        self.settle(node, 0..u64::MAX);
+        self.unreserve(node, 0..u64::MAX);
         self.pages.wait_for_writes(&**node).await;
         self.give_up(node, 0, u64::MAX);
         self.pages.forget(&**node);
@@ -137,13 +138,13 @@ impl Contents<'_> {
     pub(super) async fn allocate_file(
         &self,
         node: &Rc<Node>,
-        (offset, length): (u64, u64),
+        bytes: Range<u64>,
         allocation: Allocation,
     ) -> FsResult<()> {
-        let end = offset + length;
+        let Range { start: offset, end } = bytes;
         match allocation {
-            Allocation::Extend => self.reserve(node, (offset, end), node.size().max(end)).await,
-            Allocation::KeepSize => self.reserve(node, (offset, end), node.size()).await,
+            Allocation::Extend => self.reserve(node, offset..end, node.size().max(end)).await,
+            Allocation::KeepSize => self.reserve(node, offset..end, node.size()).await,
             Allocation::PunchHole => {
                 let before = node.inode.borrow().mtime;
                 self.punch(node, offset, end).await?;
@@ -151,10 +152,10 @@ impl Contents<'_> {
             }
             Allocation::ZeroRange => {
                 self.punch(node, offset, end).await?;
-                self.reserve(node, (offset, end), node.size().max(end)).await
+                self.reserve(node, offset..end, node.size().max(end)).await
             }
-            Allocation::CollapseRange => self.collapse(node, (offset, end)).await,
-            Allocation::InsertRange => self.insert_hole(node, offset, length).await,
+            Allocation::CollapseRange => self.collapse(node, offset..end).await,
+            Allocation::InsertRange => self.insert_hole(node, offset, end - offset).await,
         }
     }
 
@@ -168,8 +169,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    async fn reserve(&self, node: &Rc<Node>, (offset, end): (u64, u64), size: u64) -> FsResult<()> {
-        let (mut first, stop) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
+    async fn reserve(&self, node: &Rc<Node>, bytes: Range<u64>, size: u64) -> FsResult<()> {
+        let (mut first, stop) = (bytes.start / PAGE_BYTES, bytes.end.div_ceil(PAGE_BYTES));
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
@@ -225,7 +226,7 @@ impl Contents<'_> {
             self.pages.write_ready(self.volume, node, first..stop).await?;
             self.pages.discard(node.number(), first..stop);
         }
-        self.settle(node, first..stop);
+        self.unreserve(node, first..stop);
         self.pages.wait_for_writes(&**node).await;
         self.give_up(node, first, stop);
         loop {

@@ -8,7 +8,7 @@
 //! - A metadata page that differs from what is committed is pinned by the transaction that changed it.
 //! - What is committed and not home is read from the journal, not from its home block.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
@@ -41,7 +41,7 @@ pub(super) struct Volume {
     pub(super) options: MountOptions,
     pub(super) pages: Pages,
     pub(super) journal: Rc<Journal>,
-    pub(super) superblock: RefCell<RawSuperblock>,
+    superblock: RefCell<RawSuperblock>,
     pub(super) groups: Groups,
     pub(super) system_zone: SystemZone,
     pub(super) inodes: Inodes,
@@ -49,7 +49,7 @@ pub(super) struct Volume {
     pub(super) conversions: Signal,
     /// Notified once, at unmount.
     pub(super) stopped: Signal,
-    pub(super) is_unmounted: Cell<bool>,
+    is_unmounted: Cell<bool>,
 }
 
 impl From<FormatError> for FsError {
@@ -215,6 +215,21 @@ impl Volume {
         self.change(handle, self.layout.superblock_block(), |bytes| put_superblock(bytes, &superblock));
     }
 
+    /// The superblock as transactions have changed it; counts and state are those of the mount.
+    pub(super) fn superblock(&self) -> Ref<'_, RawSuperblock> {
+        self.superblock.borrow()
+    }
+
+    /// Whether it was unmounted: nothing can be changed any more.
+    pub(super) fn is_unmounted(&self) -> bool {
+        self.is_unmounted.get()
+    }
+
+    /// From here on nothing can be changed any more.
+    pub(super) fn begin_unmount(&self) {
+        self.is_unmounted.set(true);
+    }
+
     /// Sees to it that the superblock's block is in memory.
     pub(super) async fn load_superblock(&self) -> FsResult<()> {
         self.load(self.layout.superblock_block(), |_| Ok(())).await
@@ -235,9 +250,16 @@ impl Volume {
     }
 }
 
-/// Puts the superblock to its place in block 0.
+/// Puts the superblock, with its checksum, to its place in block 0.
 pub(super) fn put_superblock(bytes: &mut PageBytes, superblock: &RawSuperblock) {
     bytes[SUPERBLOCK_OFFSET..SUPERBLOCK_OFFSET + SUPERBLOCK_SIZE].copy_from_slice(superblock.as_bytes());
+    debug_assert!(reads_as(bytes, superblock), "the superblock would be refused when it is read again");
+}
+
+/// Whether a mount would take block 0, and find this superblock in it.
+fn reads_as(bytes: &PageBytes, superblock: &RawSuperblock) -> bool {
+    let found = RawSuperblock::in_first_block(&bytes[..]);
+    found.is_ok_and(|found| found == superblock && Layout::decode(found).is_ok())
 }
 
 /// The superblock in block 0, whatever it says.

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::balloc::ALLOCATION_CREDITS;
+use super::balloc::{ALLOCATION_CREDITS, GrowthRequest, Source};
 use super::format::Extent;
 use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
@@ -82,13 +82,14 @@ impl Contents<'_> {
         while start < end {
             let stop = step_end(start, end);
             self.pages.throttle(self.volume).await?;
-            self.write_step(node, (start, stop), (offset, content)).await?;
+            self.write_step(node, start..stop, (offset, content)).await?;
             start = stop;
         }
         Ok(())
     }
 
-    async fn write_step(&self, node: &Rc<Node>, (start, end): (u64, u64), whole: (u64, Content<'_>)) -> FsResult<()> {
+    async fn write_step(&self, node: &Rc<Node>, bytes: Range<u64>, whole: (u64, Content<'_>)) -> FsResult<()> {
+        let Range { start, end } = bytes;
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
         let mut step = self.pages.begin_step(self.volume, node, first..last + 1, whole).await?;
         let mut survey = self.extents().survey(node, first..last + 1).await?;
@@ -99,13 +100,13 @@ impl Contents<'_> {
         let stamp = self.timestamp();
         let stamps = node.inode.borrow().mtime != stamp || node.inode.borrow().ctime != stamp;
         if self.scope != Scope::Full && !needs_map && !grows && !stamps {
-            return self.put_delayed(node, (first, last), end, &mut step).await;
+            return self.put_delayed(node, first..last + 1, end, &mut step).await;
         }
         let pages = (last - first + 1) as usize;
         let content_credits = if self.scope == Scope::Full { pages } else { 0 };
         let map_credits = if needs_map { map_credits(pages) } else { 0 };
         if delays {
-            self.put_delayed(node, (first, last), end, &mut step).await?;
+            self.put_delayed(node, first..last + 1, end, &mut step).await?;
             let mut handle = self.journal.start(1).await?;
             return self.finish_write(&mut handle, node, (false, 0)).await;
         }
@@ -237,7 +238,9 @@ impl Contents<'_> {
         let goal = self.extents().goal(node, index as u32).await?;
         let is_delayed = node.delayed.borrow().contains(index);
         let wanted = if is_delayed { wanted } else { self.until_delayed(node, index, wanted) };
-        let range = self.allocator().allocate_for_growth(handle, goal, (index as u32, wanted, is_delayed)).await?;
+        let from = if is_delayed { Source::KeptBlocks } else { Source::FreeBlocks };
+        let request = GrowthRequest { logical: index as u32, wanted, from };
+        let range = self.allocator().allocate_for_growth(handle, goal, request).await?;
         let unwritten = kind == NewBlocks::Unwritten;
         let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
         if let Err(error) = self.extents().insert_extent(handle, node, extent).await {
@@ -245,7 +248,7 @@ impl Contents<'_> {
             return Err(error);
         }
         node.inode.borrow_mut().sectors += range.count * SECTORS_PER_BLOCK;
-        self.settle(node, index..index + range.count);
+        self.unreserve(node, index..index + range.count);
         Ok(extent)
     }
 
@@ -257,17 +260,11 @@ impl Contents<'_> {
     }
 
     /// Puts dirty pages whose blocks are there or reserved; the file reaches to `end` at least, in memory.
-    async fn put_delayed(
-        &self,
-        node: &Rc<Node>,
-        (first, last): (u64, u64),
-        end: u64,
-        step: &mut Step<'_>,
-    ) -> FsResult<()> {
+    async fn put_delayed(&self, node: &Rc<Node>, pages: Range<u64>, end: u64, step: &mut Step<'_>) -> FsResult<()> {
         if self.delays() && end > node.inode.borrow().size {
             node.grown_to.set(node.grown_to.get().max(end));
         }
-        self.pages.put_dirty(self.volume, node, first..last + 1, step).await
+        self.pages.put_dirty(self.volume, node, pages, step).await
     }
 
     async fn put_logged(

@@ -20,23 +20,31 @@ pub enum CheckpointBy {
     Share,
 }
 
+/// Why blocks go home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Too much is held, or it is old. FLUSHes of others make the tail move.
+    Background,
+    /// Somebody waits for log space: with FLUSHes of its own, so that the space is free at the end of the round.
+    Forced,
+}
+
 /// Blocks that one round brings home, about.
 const ROUND_BLOCKS: usize = 1024;
 
 impl Journal {
     /// Waits until blocks have to go home: somebody waits for log space, too much is held, or it is old.
-    /// Gives whether somebody waits.
-    pub async fn checkpoint_due(&self) -> bool {
+    pub async fn checkpoint_due(&self) -> Urgency {
         loop {
             if self.abort_reason().is_some() {
                 std::future::pending::<()>().await;
             }
             if self.checkpoint_wanted.get() {
-                return true;
+                return Urgency::Forced;
             }
             let runtime = self.log.runtime();
             match self.background_due() {
-                Some(due) if due <= runtime.now() => return false,
+                Some(due) if due <= runtime.now() => return Urgency::Background,
                 Some(due) => onewrite_block::sync::either(self.work.wait(), runtime.sleep_until(due)).await,
                 None => self.work.wait().await,
             }
@@ -56,36 +64,36 @@ impl Journal {
         live.oldest_commit().map(|committed| committed + self.options.checkpoint_age)
     }
 
-    /// Brings about `blocks_max` blocks home, the oldest first, and moves the tail as far as it is safe; if
-    /// `is_forced`, with FLUSHes of its own, so that log space is free on return. Gives how many blocks went home.
+    /// Brings about `blocks_max` blocks home, the oldest first, and moves the tail as far as it is safe.
+    /// Gives how many blocks went home.
     ///
     /// # Errors
     /// What the device says; the journal is then aborted.
-    pub async fn checkpoint(&self, blocks_max: usize, is_forced: bool) -> FsResult<usize> {
+    pub async fn checkpoint(&self, blocks_max: usize, urgency: Urgency) -> FsResult<usize> {
         self.check_aborted()?;
         let outcome = self.bring_home(blocks_max).await;
         let home = outcome.inspect_err(|error| self.abort(error))?;
-        self.count_round(home, is_forced);
-        self.move_tail(is_forced).await?;
-        if is_forced {
+        self.count_round(home, urgency);
+        self.move_tail(urgency).await?;
+        if urgency == Urgency::Forced {
             self.checkpoint_wanted.set(false);
             self.changed.notify_all();
         }
         Ok(home)
     }
 
-    fn count_round(&self, home: usize, is_forced: bool) {
+    fn count_round(&self, home: usize, urgency: Urgency) {
         let mut counters = self.counters.borrow_mut();
         counters.checkpoints += u64::from(home > 0);
-        counters.forced_checkpoints += u64::from(home > 0 && is_forced);
+        counters.forced_checkpoints += u64::from(home > 0 && urgency == Urgency::Forced);
     }
 
     /// One round of the checkpoint task.
     ///
     /// # Errors
     /// What the device says; the journal is then aborted.
-    pub async fn checkpoint_round(&self, is_forced: bool) -> FsResult<usize> {
-        self.checkpoint(ROUND_BLOCKS, is_forced).await
+    pub async fn checkpoint_round(&self, urgency: Urgency) -> FsResult<usize> {
+        self.checkpoint(ROUND_BLOCKS, urgency).await
     }
 
     async fn bring_home(&self, blocks_max: usize) -> FsResult<usize> {
@@ -135,14 +143,15 @@ impl Journal {
         error
     }
 
-    /// Moves the tail past transactions that are home: at once if `is_forced`, else when FLUSHes of others have made it
-    /// safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its
+    /// Moves the tail past transactions that are home: at once if it is forced; else when FLUSHes of others have made
+    /// it safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its
     /// own.
-    async fn move_tail(&self, is_forced: bool) -> FsResult<()> {
+    async fn move_tail(&self, urgency: Urgency) -> FsResult<()> {
         let _alone = self.tail.write().await;
         if self.is_closed.get() {
             return Ok(());
         }
+        let is_forced = urgency == Urgency::Forced;
         let may_flush = is_forced || self.padding_blocks() > 0;
         self.reclaim_if_flushed();
         if self.live.borrow().pending_tail.is_some() {

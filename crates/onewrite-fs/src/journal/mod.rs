@@ -45,7 +45,7 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
 use crate::block::BlockRange;
-pub use checkpoint::CheckpointBy;
+pub use checkpoint::{CheckpointBy, Urgency};
 pub use commit::{
     Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait,
 };
@@ -174,7 +174,7 @@ impl Journal {
     /// What the device says, or why the journal was aborted before.
     pub async fn close(&self) -> FsResult<()> {
         assert!(self.running.borrow().is_empty(), "a journal is closed after its last commit");
-        while self.checkpoint(usize::MAX, false).await? > 0 {}
+        while self.checkpoint(usize::MAX, Urgency::Background).await? > 0 {}
         self.check_aborted()?;
         let _alone = self.tail.write().await;
         self.is_closed.set(true);

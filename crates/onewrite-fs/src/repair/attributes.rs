@@ -19,7 +19,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         let kept = sound(Attributes::in_inode(area, place), false);
         let _ = kept.write_in_inode(area);
-        self.note(place, format!("of its attributes {} are kept, the rest dropped", kept.iter().count()), false);
+        self.note_loss(place, format!("of its attributes {} are kept, the rest dropped", kept.iter().count()));
     }
 
     /// Counts a reference to an inode's block of attributes; gives the blocks that the inode counts for it.
@@ -46,7 +46,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         };
         if !usable {
             inode.file_acl = BlockNo::FIRST;
-            self.note(Place::Inode(number), "its block of attributes is dropped", false);
+            self.note_loss(Place::Inode(number), "its block of attributes is dropped");
             return 0;
         }
         *self.attribute_blocks.entry(block).or_default() += 1;
@@ -76,7 +76,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             return true;
         }
         if is_sound {
-            self.note(place, "the checksum of attributes is made anew", true);
+            self.note(place, "the checksum of attributes is made anew");
         } else {
             // One block is all that attributes can have.
             bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
@@ -85,7 +85,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             if kept.is_empty() || !kept.write_in_block(&mut bytes) {
                 return false;
             }
-            self.note(place, format!("{} attributes are kept, the rest dropped", kept.iter().count()), false);
+            self.note_loss(place, format!("{} attributes are kept, the rest dropped", kept.iter().count()));
         }
         attribute::set_checksum(&mut bytes, block, &self.layout);
         self.image.put(block, Page::new(bytes));
@@ -93,7 +93,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Writes how many inodes name each block of attributes.
-    pub(super) async fn settle_attribute_blocks(&mut self) {
+    pub(super) async fn count_attribute_blocks(&mut self) {
         for (block, users) in std::mem::take(&mut self.attribute_blocks) {
             let Some(page) = self.read(block).await else { continue };
             let mut bytes = *page.bytes();
@@ -102,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 bytes[4..8].copy_from_slice(&users.to_le_bytes());
                 attribute::set_checksum(&mut bytes, block, &self.layout);
                 self.image.put(block, Page::new(bytes));
-                self.note(Place::Block(block), format!("attributes of {users} inodes"), true);
+                self.note(Place::Block(block), format!("attributes of {users} inodes"));
             }
         }
     }

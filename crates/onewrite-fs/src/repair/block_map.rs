@@ -3,7 +3,7 @@
 use onewrite_block::{PAGE_SIZE, Page};
 
 use super::Mender;
-use super::maps::{Content, Piece};
+use super::maps::{Content, Piece, Purpose};
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::indirect::entry;
@@ -24,11 +24,11 @@ type Mapped = (u64, BlockNo);
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Walks twelve direct blocks and three levels of indirect ones.
-    pub(super) async fn walk_block_map(&mut self, inode: &Inode, claims: bool) -> Content {
+    pub(super) async fn walk_block_map(&mut self, inode: &Inode, purpose: Purpose) -> Content {
         let (mut content, mut logical) = (Content::default(), 0);
         for index in 0..POINTERS {
             let below = levels_below(index);
-            self.walk_pointer(entry(&inode.block, index), (below, logical), claims, &mut content).await;
+            self.walk_pointer(entry(&inode.block, index), (below, logical), purpose, &mut content).await;
             logical += PER_BLOCK.pow(below);
         }
         content
@@ -39,14 +39,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
         &mut self,
         block: BlockNo,
         (below, logical): (u32, u64),
-        claims: bool,
+        purpose: Purpose,
         content: &mut Content,
     ) {
         if block.is_none() {
             return;
         }
         let is_inside = block < self.layout.end() && logical < 1 << 32;
-        let is_taken = is_inside && claims && self.used.is_used(block);
+        let is_taken = is_inside && purpose == Purpose::Claim && self.used.is_used(block);
         content.is_damaged |= !is_inside || is_taken;
         if !is_inside || is_taken && (self.fixed.is_used(block) || !self.takes_shared()) {
             content.is_damaged = true;
@@ -55,7 +55,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if below == 0 {
             let extent = Extent { logical: logical as u32, physical: block, length: 1, unwritten: false };
             content.pieces.push(Piece { extent, is_shared: is_taken });
-            if claims && !is_taken {
+            if purpose == Purpose::Claim && !is_taken {
                 self.used.claim(block.alone());
             }
             return;
@@ -72,13 +72,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         if !is_taken {
             content.nodes.push(block);
-            if claims {
+            if purpose == Purpose::Claim {
                 self.used.claim(block.alone());
             }
         }
         let step = PER_BLOCK.pow(below - 1);
         for (pointer, at) in pointers().zip(0..) {
-            Box::pin(self.walk_pointer(pointer, (below - 1, logical + at * step), claims, content)).await;
+            Box::pin(self.walk_pointer(pointer, (below - 1, logical + at * step), purpose, content)).await;
         }
     }
 

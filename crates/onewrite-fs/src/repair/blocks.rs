@@ -90,7 +90,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// Empties a slot.
     pub(super) async fn clear_inode(&mut self, number: u32, why: &str) {
-        self.note(Place::Inode(number), format!("cleared: {why}"), false);
+        self.note_loss(Place::Inode(number), format!("cleared: {why}"));
         let mut slot = vec![0; usize::from(self.layout.inode_size)];
         let mut inode = self.new_inode(0);
         (inode.links, inode.flags, inode.extra_isize) = (0, 0, 0);

@@ -27,7 +27,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             self.to_widen.insert(0);
             return;
         }
-        self.note(Place::Inode(ROOT_INODE), "a root directory is made", false);
+        self.note_loss(Place::Inode(ROOT_INODE), "a root directory is made");
         self.rebuilds.retain(|rebuild| rebuild.number != ROOT_INODE);
         if let Some(mut old) = self.inode(ROOT_INODE).await {
             let content = self.content(ROOT_INODE, &mut old).await;
@@ -70,7 +70,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         {
             for number in self.used_inodes().into_iter().filter(|&number| is_lost(self, number)).collect::<Vec<_>>() {
                 self.add_entry(home, number, format!("#{number}").as_bytes()).await;
-                self.note(Place::Inode(number), format!("is now lost+found/#{number}"), false);
+                self.note_loss(Place::Inode(number), format!("is now lost+found/#{number}"));
             }
         }
         for number in self.used_inodes() {
@@ -98,7 +98,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             if at != 0 && !reached.contains(&at) {
                 let parent = self.look(at).parent;
                 self.remove_entry(parent, |entry| entry.inode == at).await;
-                self.note(Place::Inode(at), "a directory below itself is taken out of the circle", false);
+                self.note_loss(Place::Inode(at), "a directory below itself is taken out of the circle");
             }
             reached.extend(walk);
         }
@@ -148,7 +148,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 return Some(number);
             }
             self.remove_entry(ROOT_INODE, |entry| entry.name == LOST_AND_FOUND).await;
-            self.note(Place::Inode(number), "gives up the name lost+found, which only a directory can have", false);
+            self.note_loss(Place::Inode(number), "gives up the name lost+found, which only a directory can have");
             break;
         }
         let number = self.allocate_inode()?;
@@ -156,7 +156,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             return None;
         }
         self.add_entry(ROOT_INODE, number, LOST_AND_FOUND).await;
-        self.note(Place::Inode(number), "a directory lost+found is made", false);
+        self.note_loss(Place::Inode(number), "a directory lost+found is made");
         Some(number)
     }
 
@@ -222,12 +222,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         block::replace(&mut bytes, above.offset, parent, block::entry_kind(FileKind::Directory, &self.layout));
         if own.has(flags::INDEX) {
-            self.seal_root(&mut bytes, seed, true);
+            self.seal_index(&mut bytes, seed, 0);
         } else {
             block::set_checksum(&mut bytes, seed, &self.layout);
         }
         self.image.put(physical, Page::new(bytes));
-        self.note(place, format!("`..` is inode {parent}"), false);
+        self.note_loss(place, format!("`..` is inode {parent}"));
     }
 
     /// Writes how many names each inode has.
@@ -244,12 +244,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let many = is_directory && names > NAMES_MAX;
             let links = if many { 1 } else { names.min(u32::from(u16::MAX)) as u16 };
             if inode.links != links && names > 0 {
-                self.note(Place::Inode(number), format!("counts {links} names instead of {}", inode.links), true);
+                self.note(Place::Inode(number), format!("counts {links} names instead of {}", inode.links));
                 inode.links = links;
                 self.put_inode(number, &inode).await;
             }
             if many && !self.layout.features.ro_compat.contains(RoCompat::DIR_NLINK) {
-                self.note(Place::Inode(number), "has more directories than it may", false);
+                self.note_loss(Place::Inode(number), "has more directories than it may");
             }
         }
     }

@@ -43,7 +43,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if (self.raw.free_blocks(), self.raw.free_inodes_count.get()) != (free_blocks, free_inodes) {
             self.raw.set_free_blocks(free_blocks);
             self.raw.free_inodes_count.set(free_inodes);
-            self.note(Place::Superblock, format!("counts {free_blocks} free blocks, {free_inodes} free inodes"), true);
+            self.note(Place::Superblock, format!("counts {free_blocks} free blocks, {free_inodes} free inodes"));
         }
         self.raw.state.set((self.raw.state.get() | STATE_CLEAN) & !STATE_ERRORS);
         if self.raw != stored {
@@ -68,7 +68,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         mark(&mut bits, length, BITS - length);
         let bytes = bytes_of(&bits);
         if self.put_bitmap(own.block_bitmap(), &bytes).await {
-            self.note(Place::Group(group), "the bitmap of blocks is made anew", true);
+            self.note(Place::Group(group), "the bitmap of blocks is made anew");
         }
         own.update_block_bitmap_checksum(&bytes, &self.layout);
     }
@@ -102,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         mark(&mut bits, per_group, BITS - per_group);
         let bytes = bytes_of(&bits);
         if self.put_bitmap(own.inode_bitmap(), &bytes).await {
-            self.note(Place::Group(group), "the bitmap of inodes is made anew", true);
+            self.note(Place::Group(group), "the bitmap of inodes is made anew");
         }
         own.update_inode_bitmap_checksum(&bytes, &self.layout);
     }
@@ -124,7 +124,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if page.bytes()[offset..offset + size] != bytes[..] {
             page.write(offset, &bytes);
             self.image.put(block, page);
-            self.note(Place::Group(group), "the counts of its descriptor are made anew", true);
+            self.note(Place::Group(group), "the counts of its descriptor are made anew");
         }
         true
     }

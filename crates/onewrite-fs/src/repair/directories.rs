@@ -73,28 +73,29 @@ impl<R: ReadBlocks> Mender<'_, R> {
             anew |= !is_index && !tail_fits;
             if bytes != before || !is_index && !had_tail {
                 if !is_index && bytes == before {
-                    self.note(place, "the checksum is made anew", true);
+                    self.note(place, "the checksum is made anew");
                 }
                 if !is_index {
                     block::set_checksum(&mut bytes, seed, &self.layout);
                 } else {
-                    self.seal_root(&mut bytes, seed, at == 0);
+                    self.seal_index(&mut bytes, seed, at as u32);
                 }
                 self.image.put(physical, Page::new(bytes));
             }
         }
         if anew {
-            self.note(Place::Inode(number), format!("written anew with {} entries", entries.len()), false);
+            self.note_loss(Place::Inode(number), format!("written anew with {} entries", entries.len()));
             self.write_anew(number, inode, &entries, &blocks).await;
         }
     }
 
-    pub(super) fn seal_root(&self, bytes: &mut [u8; PAGE_SIZE], seed: u32, is_root: bool) {
+    /// Makes the checksum of an index block new, which is block `logical` of its directory: 0 is the root.
+    pub(super) fn seal_index(&self, bytes: &mut [u8; PAGE_SIZE], seed: u32, logical: u32) {
         use crate::ext4::format::directory::htree::IndexMut;
         let place = Place::Inode(0);
-        let index = match is_root {
-            true => IndexMut::root(&mut bytes[..], &self.layout, place),
-            false => IndexMut::node(&mut bytes[..], &self.layout, place),
+        let index = match logical {
+            0 => IndexMut::root(&mut bytes[..], &self.layout, place),
+            _ => IndexMut::node(&mut bytes[..], &self.layout, place),
         };
         if let Ok(mut index) = index {
             index.set_checksum(seed, &self.layout);
@@ -133,11 +134,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let [own, above] = [found[0], found[1]];
         if own.1 != number || ![0, byte].contains(&own.2) {
             block::replace(bytes, own.0, number, kind);
-            self.note(place, "`.` names its directory again", false);
+            self.note_loss(place, "`.` names its directory again");
         }
         if ![0, byte].contains(&above.2) {
             block::replace(bytes, above.0, above.1, kind);
-            self.note(place, "`..` is marked as a directory", true);
+            self.note(place, "`..` is marked as a directory");
         }
         true
     }
@@ -164,11 +165,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 verdict = match self.belongs_here(inode, number, parent).await {
                     true => {
                         self.remove_entry(parent, |entry| entry.inode == inode).await;
-                        self.note(
-                            Place::Inode(parent),
-                            format!("no longer names {inode}, which is in {number}"),
-                            false,
-                        );
+                        self.note_loss(Place::Inode(parent), format!("no longer names {inode}, which is in {number}"));
                         self.verdict(number, inode, kind, &name, names)
                     }
                     false => Verdict::Drop("its directory has a name already"),
@@ -176,12 +173,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
             match verdict {
                 Verdict::Drop(why) => {
-                    self.note(place, format!("entry `{shown}` is removed: {why}"), false);
+                    self.note_loss(place, format!("entry `{shown}` is removed: {why}"));
                     dropped.push(offset);
                     continue;
                 }
                 Verdict::Mark(kind) => {
-                    self.note(place, format!("`{shown}` is marked as what it is"), true);
+                    self.note(place, format!("`{shown}` is marked as what it is"));
                     block::replace(bytes, offset, inode, kind);
                 }
                 Verdict::Keep | Verdict::Again(_) => {}

@@ -27,8 +27,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let Some(own) = descriptor_at(&self.image, &self.layout, group, position).await else {
                 return Err(format!("group {group}: its descriptor cannot be read"));
             };
-            let descriptor = match self.settled(group, &own).await {
-                Some(settled) => settled,
+            let descriptor = match self.believed(group, &own).await {
+                Some(believed) => believed,
                 None => {
                     lost.push(group);
                     own
@@ -45,7 +45,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// The descriptor, or its backup's places; `None` if neither is to be believed.
-    async fn settled(&mut self, group: u32, own: &RawGroupDescriptor) -> Option<RawGroupDescriptor> {
+    async fn believed(&mut self, group: u32, own: &RawGroupDescriptor) -> Option<RawGroupDescriptor> {
         let is_sealed = own.verify_checksum(group, &self.layout).is_ok();
         let is_possible = self.are_possible(group, own);
         if is_possible && is_sealed {
@@ -58,7 +58,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         {
             let restored = with_places(own, &backup);
             if !is_possible || *own != restored {
-                self.note(Place::Group(group), "the places of bitmaps and inodes are those of a backup", false);
+                self.note_loss(Place::Group(group), "the places of bitmaps and inodes are those of a backup");
             }
             return Some(restored);
         }
@@ -80,7 +80,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                         && self.is_possible(group, table.run(self.layout.inode_table_blocks().into())) =>
                 {
                     let what = format!("its inode table is found in block {table}, by the checksums of its inodes");
-                    self.note(Place::Group(group), what, false);
+                    self.note_loss(Place::Group(group), what);
                     let mut found = RawGroupDescriptor::new_zeroed();
                     found.set_inode_table(table);
                     found
@@ -128,7 +128,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                     _ => own.set_inode_bitmap(block),
                 }
                 let what = if at == 0 { "blocks" } else { "inodes" };
-                self.note(Place::Group(group), format!("the bitmap of {what} gets block {block}"), false);
+                self.note_loss(Place::Group(group), format!("the bitmap of {what} gets block {block}"));
             }
         }
         Ok(())
@@ -179,9 +179,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
             };
             next = inode.dtime;
         }
-        let is_sound = next == 0;
         self.raw.last_orphan.set(0);
-        self.note(Place::Superblock, format!("{} orphans are done with", seen.len()), is_sound);
+        let what = format!("{} orphans are done with", seen.len());
+        match next {
+            0 => self.note(Place::Superblock, what),
+            _ => self.note_loss(Place::Superblock, what),
+        }
     }
 }
 

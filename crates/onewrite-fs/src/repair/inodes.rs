@@ -47,7 +47,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             Err(_) if !is_known => return,
             Err(_) => {
                 slot[EXTRA_SIZE].copy_from_slice(&self.layout.new_extra_isize.to_le_bytes());
-                self.note(place, "the size of its further fields is set", false);
+                self.note_loss(place, "the size of its further fields is set");
                 is_resized = true;
                 let Ok(inode) = Inode::decode_unverified(&slot, number, &self.layout) else { return };
                 inode
@@ -71,7 +71,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         if slot[FRAGMENT] != [0; 4] {
             slot[FRAGMENT].fill(0);
-            self.note(place, "the address of a fragment is taken out", true);
+            self.note(place, "the address of a fragment is taken out");
         }
         self.mend_inode_attributes(number, &inode, &mut slot);
         if let Some(why) = self.mend_content(number, &mut inode).await {
@@ -81,7 +81,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             file.kind = inode.kind();
         }
         if !is_sealed {
-            self.note(place, "the checksum is made anew", true);
+            self.note(place, "the checksum is made anew");
         }
         if (&inode, &slot) != (&before.0, &before.1) || !is_sealed || is_resized {
             inode.encode_into(&mut slot, number, &self.layout);
@@ -95,7 +95,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let Some(page) = self.read(block).await else { return };
         if begins_as_directory(&page.bytes()[..], number) {
             inode.mode = FileKind::Directory.mode_bits() | inode.mode & 0o7777;
-            self.note(Place::Inode(number), "is a directory again, which its mode did not say", false);
+            self.note_loss(Place::Inode(number), "is a directory again, which its mode did not say");
         }
     }
 
@@ -109,7 +109,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             inode.block.fill(0);
             inode.flags &= !(flags::EXTENTS | flags::INDEX);
             let what = if released { "an orphan is removed" } else { "a free inode gets a time of deletion" };
-            self.note(Place::Inode(number), what, true);
+            self.note(Place::Inode(number), what);
             self.put_inode(number, &inode).await;
         }
     }
@@ -134,18 +134,18 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         if inode.dtime != 0 && (inode.links > 0 || self.truncated.contains(&number)) {
             inode.dtime = 0;
-            self.note(place, "the time of deletion is taken out", true);
+            self.note(place, "the time of deletion is taken out");
         }
         let unknown = self.impossible_flags(inode);
         if unknown != 0 {
             inode.flags &= !unknown;
-            self.note(place, format!("flags {unknown:#x} are taken out"), false);
+            self.note_loss(place, format!("flags {unknown:#x} are taken out"));
         }
         let holds_content = matches!(inode.kind(), Some(FileKind::Regular | FileKind::Directory));
         let looks_extent = Node::parse(&inode.block, place).is_ok_and(|node| !node.is_empty());
         if holds_content && self.has_extents() && !inode.has(flags::EXTENTS) && looks_extent {
             inode.flags |= flags::EXTENTS;
-            self.note(place, "the flag of extents is set: there are extents", false);
+            self.note_loss(place, "the flag of extents is set: there are extents");
         }
         match inode.kind() {
             Some(FileKind::Regular | FileKind::Directory) | None => None,
@@ -156,7 +156,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 inode.flags &= !(flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
                 inode.block[16..].fill(0);
                 if *inode != before {
-                    self.note(place, "what only files and directories have is taken out", false);
+                    self.note_loss(place, "what only files and directories have is taken out");
                 }
                 None
             }
@@ -201,7 +201,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 return Some("a short symbolic link without its target");
             }
             inode.flags &= !flags::EXTENTS;
-            self.note(place, "the flag of extents is taken out of a short link", false);
+            self.note_loss(place, "the flag of extents is taken out of a short link");
         }
         let length = inode.block.iter().position(|&byte| byte == 0).unwrap_or(inode.block.len()) as u64;
         if length == 0 || length >= FAST_LINK_MAX {
@@ -209,12 +209,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         if inode.size != length {
             inode.size = length;
-            self.note(place, "the size of a link is that of its target", false);
+            self.note_loss(place, "the size of a link is that of its target");
         }
         None
     }
 
-    /// Claims the blocks of an inode and settles size and sectors; gives why the inode is to be cleared.
+    /// Claims the blocks of an inode and corrects size and sectors; gives why the inode is to be cleared.
     async fn mend_content(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
         if number == RESIZE_INODE {
             return None;
@@ -255,11 +255,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let sectors = (content.blocks + attributes) * u64::from(self.layout.block_size / 512);
         if content.is_damaged {
             content.attributes = attributes;
-            self.note(Place::Inode(number), "the map is made anew from what is sound", false);
+            self.note_loss(Place::Inode(number), "the map is made anew from what is sound");
             self.rebuilds.push(content.into_rebuild(number));
         } else if sectors != inode.sectors {
             inode.sectors = sectors;
-            self.note(Place::Inode(number), format!("counts {sectors} sectors"), true);
+            self.note(Place::Inode(number), format!("counts {sectors} sectors"));
         }
         None
     }
@@ -273,7 +273,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         if inode.size != length {
             inode.size = length;
-            self.note(Place::Inode(number), "the size of a link is that of its target", false);
+            self.note_loss(Place::Inode(number), "the size of a link is that of its target");
         }
         None
     }
@@ -286,10 +286,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let is_journal = number == self.layout.journal_inode;
         if end > 0 && inode.size < (end - 1) * block_size || inode.size > size_max {
             inode.size = (end * block_size).min(size_max);
-            self.note(Place::Inode(number), format!("the size is set to {} bytes", inode.size), false);
+            self.note_loss(Place::Inode(number), format!("the size is set to {} bytes", inode.size));
         } else if is_journal && inode.size != content.data_blocks() * block_size {
             inode.size = content.data_blocks() * block_size;
-            self.note(Place::Inode(number), format!("the size is set to {} bytes", inode.size), false);
+            self.note_loss(Place::Inode(number), format!("the size is set to {} bytes", inode.size));
         }
     }
 }

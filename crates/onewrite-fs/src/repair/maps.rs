@@ -56,6 +56,15 @@ impl Content {
     }
 }
 
+/// What a map is walked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Its blocks are claimed.
+    Claim,
+    /// It was claimed before.
+    Look,
+}
+
 /// A node to visit.
 struct Visit {
     block: Option<BlockNo>,
@@ -67,8 +76,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Claims what an inode maps.
     pub(super) async fn claim_content(&mut self, number: u32, inode: &mut Inode) -> Content {
         let mut content = match inode.has(flags::EXTENTS) {
-            true => self.walk(number, inode, true).await,
-            false => self.walk_block_map(inode, true).await,
+            true => self.walk(number, inode, Purpose::Claim).await,
+            false => self.walk_block_map(inode, Purpose::Claim).await,
         };
         content.blocks = content.data_blocks() + content.nodes.len() as u64;
         content
@@ -77,12 +86,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// What a map that was claimed before holds.
     pub(super) async fn content(&mut self, number: u32, inode: &mut Inode) -> Content {
         match inode.has(flags::EXTENTS) {
-            true => self.walk(number, inode, false).await,
-            false => self.walk_block_map(inode, false).await,
+            true => self.walk(number, inode, Purpose::Look).await,
+            false => self.walk_block_map(inode, Purpose::Look).await,
         }
     }
 
-    async fn walk(&mut self, number: u32, inode: &Inode, claims: bool) -> Content {
+    async fn walk(&mut self, number: u32, inode: &Inode, purpose: Purpose) -> Content {
         let mut content = Content::default();
         let seed = self.layout.inode_seed(number, inode.generation);
         let mut open = vec![Visit { block: None, range: 0..1 << 32, depth: None }];
@@ -94,12 +103,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
                         content.is_damaged = true;
                         continue;
                     };
-                    let is_taken = claims && self.used.is_used(block);
+                    let is_taken = purpose == Purpose::Claim && self.used.is_used(block);
                     content.is_damaged |= is_taken;
                     if is_taken && !self.is_node_too(block, &page, seed) {
                         continue;
                     }
-                    if claims && !is_taken {
+                    if purpose == Purpose::Claim && !is_taken {
                         self.claim_node(block, &page, seed);
                     }
                     if !is_taken {
@@ -108,7 +117,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                     page.bytes().to_vec()
                 }
             };
-            let children = self.visit(&bytes, &visit, claims, &mut content);
+            let children = self.visit(&bytes, &visit, purpose, &mut content);
             open.extend(children.into_iter().rev());
         }
         content
@@ -124,7 +133,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Takes in what is sound of a node; gives its children.
-    fn visit(&mut self, bytes: &[u8], visit: &Visit, claims: bool, content: &mut Content) -> Vec<Visit> {
+    fn visit(&mut self, bytes: &[u8], visit: &Visit, purpose: Purpose, content: &mut Content) -> Vec<Visit> {
         let place = Place::Block(visit.block.unwrap_or_default());
         let Ok(node) = Node::parse(bytes, place) else {
             content.is_damaged = true;
@@ -146,9 +155,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 continue;
             }
             next = extent.logical_end();
-            match claims {
-                true => self.claim_extent(extent, content),
-                false => content.pieces.push(Piece { extent, is_shared: false }),
+            match purpose {
+                Purpose::Claim => self.claim_extent(extent, content),
+                Purpose::Look => content.pieces.push(Piece { extent, is_shared: false }),
             }
         }
         let indexes: Vec<Index> = node.indexes().collect();

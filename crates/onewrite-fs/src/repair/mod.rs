@@ -257,8 +257,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if !self.to_widen.is_empty() {
             return Ok(());
         }
-        self.settle_rebuilds().await;
-        self.settle_attribute_blocks().await;
+        self.make_rebuilds().await;
+        self.count_attribute_blocks().await;
         self.mend_journal().await?;
         self.mend_resize_inode().await;
         self.mend_directories().await;
@@ -270,8 +270,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.write_counts().await
     }
 
-    fn note(&mut self, place: Place, what: impl Display, is_safe: bool) {
-        self.changes.push(Change { place, what: what.to_string(), is_safe });
+    /// Notes a repair that loses nothing.
+    fn note(&mut self, place: Place, what: impl Display) {
+        self.changes.push(Change { place, what: what.to_string(), is_safe: true });
+    }
+
+    /// Notes a repair that may lose something.
+    fn note_loss(&mut self, place: Place, what: impl Display) {
+        self.changes.push(Change { place, what: what.to_string(), is_safe: false });
     }
 
     async fn read(&self, block: BlockNo) -> Option<Page> {

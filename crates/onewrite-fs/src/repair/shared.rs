@@ -45,16 +45,16 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Makes all damaged maps anew, with copies of blocks that belong to others.
-    pub(super) async fn settle_rebuilds(&mut self) {
+    pub(super) async fn make_rebuilds(&mut self) {
         self.reclaim();
-        let mut settled = Vec::new();
+        let mut planned = Vec::new();
         for rebuild in std::mem::take(&mut self.rebuilds) {
             let extents = self.extents_of_its_own(&rebuild).await;
-            settled.push((rebuild, extents));
+            planned.push((rebuild, extents));
         }
         self.copy_attributes().await;
         self.seal_nodes().await;
-        for (Rebuild { number, content }, extents) in settled {
+        for (Rebuild { number, content }, extents) in planned {
             let Some(mut inode) = self.inode(number).await else { continue };
             self.replace_map(number, &mut inode, extents, content.nodes).await;
         }
@@ -81,7 +81,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         if copied + lost > 0 {
             let what = format!("of blocks that something else has, {copied} are copied and {lost} lost");
-            self.note(Place::Inode(rebuild.number), what, false);
+            self.note_loss(Place::Inode(rebuild.number), what);
         }
         extents
     }
@@ -116,10 +116,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 }
                 self.put_inode(number, &inode).await;
                 let what = if copy.is_some() { "copied" } else { "lost" };
-                self.note(
+                self.note_loss(
                     Place::Inode(number),
                     format!("its block of attributes, which something else has, is {what}"),
-                    false,
                 );
             }
         }
@@ -132,7 +131,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let mut bytes = *page.bytes();
             extent::set_checksum(&mut bytes, seed, &self.layout);
             self.image.put(block, Page::new(bytes));
-            self.note(Place::Block(block), "the checksum of a node of extents is made anew", true);
+            self.note(Place::Block(block), "the checksum of a node of extents is made anew");
         }
     }
 }

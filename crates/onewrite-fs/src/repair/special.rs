@@ -38,7 +38,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if inode.links != 1 {
             inode.links = 1;
             self.put_inode(number, &inode).await;
-            self.note(place, "the journal counts one name", false);
+            self.note_loss(place, "the journal counts one name");
         }
         let content = self.content(number, &mut inode).await;
         let first = content.pieces.first().filter(|piece| piece.extent.logical == 0).map(|piece| piece.extent.physical);
@@ -60,14 +60,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if is_sound && rest_is_sound {
             if self.raw.features().incompat.contains(Incompat::RECOVER) {
                 self.clear_recovery();
-                self.note(Place::Superblock, "the log is empty", true);
+                self.note(Place::Superblock, "the log is empty");
             }
             return Ok(());
         }
         let sequence = stored.map_or(1, |own| own.sequence.wrapping_add(1 << 16));
         self.put_journal_superblock(first, blocks, sequence);
         self.clear_recovery();
-        self.note(place, "the log is emptied: what it held could not be replayed", false);
+        self.note_loss(place, "the log is emptied: what it held could not be replayed");
         Ok(())
     }
 
@@ -95,10 +95,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let compat = compat.without(Compat::HAS_JOURNAL);
             self.raw.set_features(Features { compat, incompat: incompat.without(Incompat::RECOVER), ro_compat });
             self.raw.journal_inum.set(0);
-            return self.note(
+            return self.note_loss(
                 Place::Superblock,
                 "the journal is gone and there is no room for another: `tune2fs -j` makes one",
-                false,
             );
         };
         self.used.claim(start.run(blocks.into()));
@@ -119,7 +118,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if let Some(file) = self.file(number) {
             (file.used, file.kind) = (true, Some(FileKind::Regular));
         }
-        self.note(place, format!("a journal of {blocks} blocks is made"), false);
+        self.note_loss(place, format!("a journal of {blocks} blocks is made"));
     }
 
     /// Free blocks in one piece.
@@ -170,7 +169,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             self.put_inode(RESIZE_INODE, &right).await;
         }
         if changed || !is_right {
-            self.note(Place::Inode(RESIZE_INODE), "lists the blocks kept for descriptors again", true);
+            self.note(Place::Inode(RESIZE_INODE), "lists the blocks kept for descriptors again");
         }
         if let Some(file) = self.file(RESIZE_INODE) {
             (file.used, file.kind) = (true, Some(FileKind::Regular));

@@ -57,7 +57,7 @@ impl Allocator<'_> {
 
     fn check_bitmap(&self, number: u32, group: &Group, bitmap: &Bitmap) -> Result<(), String> {
         let blocks = self.layout.blocks_in_group(number);
-        let (clear, counted) = (blocks - count_set(bitmap, 0, blocks), group.descriptor.free_blocks());
+        let (clear, counted) = (blocks - count_set(bitmap, 0..blocks), group.descriptor.free_blocks());
         if clear != counted {
             return Err(format!("{clear} blocks of group {number} are free; counted {counted}"));
         }
@@ -77,7 +77,7 @@ fn ones(bitmap: &Bitmap) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ext4::balloc::set_bits;
+    use crate::ext4::balloc::{Bit, set_bits};
     use crate::ext4::format::RawGroupDescriptor;
 
     fn groups() -> Groups {
@@ -90,7 +90,7 @@ mod tests {
         {
             let mut all = groups.all.borrow_mut();
             let mut waiting = Box::new([0; PAGE_SIZE]);
-            set_bits(&mut waiting, 3, 2, true);
+            set_bits(&mut waiting, 3..5, Bit::Taken);
             (all[1].waiting, all[1].waiting_count) = (Some(waiting), 2);
         }
         groups.waiting.set(2);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_waiting_block_that_is_not_counted_is_told() {
         let broken = groups();
-        set_bits(broken.all.borrow_mut()[1].waiting.as_mut().unwrap(), 9, 1, true);
+        set_bits(broken.all.borrow_mut()[1].waiting.as_mut().unwrap(), 9..10, Bit::Taken);
         assert!(broken.check().unwrap_err().contains("3 blocks of group 1 wait; counted 2"));
     }
 }

@@ -7,7 +7,7 @@
 
 use onewrite_block::PAGE_SIZE;
 
-use super::tree::TreePath;
+use super::tree::{Reach, TreePath};
 use super::{DirectoryBlock, place};
 use crate::api::{DirectoryEntry, FileKind, FsResult, Ino};
 use crate::ext4::format::directory::{Entries, Entry, HashVersion, NameHash};
@@ -72,7 +72,7 @@ impl Directories<'_> {
         loop {
             let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
             let entries = self.leaf_by_hash(directory, leaf, hash, cursor)?;
-            if !entries.is_empty() || !self.next_leaf(directory, &mut path, false).await? {
+            if !entries.is_empty() || !self.next_leaf(directory, &mut path, Reach::AnyHash).await? {
                 return Ok(entries);
             }
         }

@@ -25,6 +25,15 @@ pub(super) struct TreePath {
     major: u32,
 }
 
+/// Which leaves come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Those that may hold more names of the same hash.
+    SameHash,
+    /// All.
+    AnyHash,
+}
+
 impl Directories<'_> {
     pub(super) async fn find_in_tree(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Found>> {
         let mut path = self.tree_path(directory, name).await?;
@@ -33,7 +42,7 @@ impl Directories<'_> {
             if let Some(found) = self.find_in_block(directory, leaf, name)? {
                 return Ok(Some(found));
             }
-            if !self.next_leaf(directory, &mut path, true).await? {
+            if !self.next_leaf(directory, &mut path, Reach::SameHash).await? {
                 return Ok(None);
             }
         }
@@ -43,7 +52,7 @@ impl Directories<'_> {
     pub(super) async fn tree_shape(&self, directory: &Node) -> FsResult<(HashVersion, u8)> {
         let root = self.load_directory_block(directory, 0).await?;
         let info = self.with_block(root, |bytes| htree::root_info(&bytes[..], place(directory, 0)))?;
-        let unsigned = self.superblock.borrow().flags.get() & FLAG_UNSIGNED_HASH != 0;
+        let unsigned = self.superblock().flags.get() & FLAG_UNSIGNED_HASH != 0;
         let Some(hash) = HashVersion::from_disk(info.hash_version, unsigned) else {
             let place = format!("directory {}", directory.ino());
             return Err(FsError::Damaged { place, problem: format!("hash version {}", info.hash_version) });
@@ -110,8 +119,9 @@ impl Directories<'_> {
         }
     }
 
-    /// Goes on to the leaf behind, if there is one; if `same_hash`, only if names of the same hash may go on there.
-    pub(super) async fn next_leaf(&self, directory: &Node, path: &mut TreePath, same_hash: bool) -> FsResult<bool> {
+    /// Goes on to the leaf behind, if there is one; with [`Reach::SameHash`] only if names of the same hash
+    /// may go on there.
+    pub(super) async fn next_leaf(&self, directory: &Node, path: &mut TreePath, reach: Reach) -> FsResult<bool> {
         let mut level = path.indexes.len() - 1;
         let child = loop {
             let (block, position) = path.indexes[level];
@@ -120,7 +130,8 @@ impl Directories<'_> {
                 let index = self.parse_index(directory, block, bytes)?;
                 let next = position + 1;
                 Ok::<_, FormatError>(
-                    (next < index.len()).then(|| (!same_hash || index.continues(next, path.major), index.pair(next))),
+                    (next < index.len())
+                        .then(|| (reach == Reach::AnyHash || index.continues(next, path.major), index.pair(next))),
                 )
             })?;
             match (next, level) {
@@ -177,6 +188,7 @@ impl Directories<'_> {
             let numbers = (directory.number, parent);
             IndexMut::init_root(&mut bytes[..], numbers, version, leaf.logical, &self.layout)
                 .set_checksum(seed, &self.layout);
+            debug_assert!(self.is_whole_index(directory, root, bytes), "a new root of {} is none", directory.ino());
         });
         Ok(())
     }
@@ -250,14 +262,29 @@ impl Directories<'_> {
     ) -> FsResult<R> {
         let (seed, place) = (self.node_seed(directory), place(directory, block.logical));
         self.change(handle, block.home, |bytes| {
+            let was_whole = cfg!(debug_assertions) && self.is_whole_index(directory, block, bytes);
             let mut index = match block.logical {
                 0 => IndexMut::root(&mut bytes[..], &self.layout, place)?,
                 _ => IndexMut::node(&mut bytes[..], &self.layout, place)?,
             };
             let result = change(&mut index);
             index.set_checksum(seed, &self.layout);
+            debug_assert!(
+                !was_whole || self.is_whole_index(directory, block, bytes),
+                "a change breaks index block {} of {}",
+                block.logical,
+                directory.ino()
+            );
             Ok(result)
         })
+    }
+
+    /// Whether the block would be taken for an index when it is read again. The order of its hashes is not asked for:
+    /// leaves of a damaged image may contradict it.
+    fn is_whole_index(&self, directory: &Node, block: DirectoryBlock, bytes: &PageBytes) -> bool {
+        let (seed, place) = (self.node_seed(directory), place(directory, block.logical));
+        let index = self.parse_index(directory, block, bytes);
+        index.is_ok_and(|index| index.verify_checksum(seed, &self.layout, place).is_ok())
     }
 
     /// Makes room in a full index block: a full root gets a level below it, a full node is split in two.

@@ -3,7 +3,9 @@
 //! All entries from one block of the file on move by the same distance, so that neither their order nor their nodes
 //! change. It is done without waiting once all nodes are in memory, and so belongs to one transaction.
 
-use super::{Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, Place, Step, Tree, check_child, cut};
+use super::{
+    Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, PathNode, Place, Tree, check_child, cut,
+};
 use crate::block::BlockNo;
 
 /// Nodes of a map that one transaction shifts: with fewer than 22,000 extents behind the place a file has no more.
@@ -98,7 +100,7 @@ impl Extents<'_> {
             }
         };
         for block in std::iter::once(None).chain(blocks.into_iter().map(Some)) {
-            self.change_tree(handle, node, Step { block, position: 0 }, |tree| shift.apply(tree))?;
+            self.change_tree(handle, node, PathNode { block, position: 0 }, |tree| shift.apply(tree))?;
         }
         Ok(())
     }

@@ -108,11 +108,11 @@ impl ImageView {
             return Err(FsError::Damaged { place: format!("inode {number}"), problem });
         };
         let mut file = File { number, size: inode.size, inode, slot, kind };
-        self.settle_size(&mut file)?;
+        self.correct_size(&mut file)?;
         Ok(file)
     }
 
-    fn settle_size(&self, file: &mut File) -> FsResult<()> {
+    fn correct_size(&self, file: &mut File) -> FsResult<()> {
         if file.kind == FileKind::Directory && !self.layout.features.incompat.contains(Incompat::LARGEDIR) {
             // Its upper half was something else once.
             file.size &= 0xffff_ffff;
