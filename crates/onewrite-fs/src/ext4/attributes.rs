@@ -1,8 +1,8 @@
 //! Extended attributes of mounted inodes: first in the inode, the rest in one block.
 //!
-//! A change reads all attributes of the inode, changes the list and writes it back: what fits goes behind the inode's
-//! fields, the rest into a block of its own. A block that several inodes share (Linux does that) is never changed here:
-//! the inode gets a copy.
+//! A change reads all attributes of the inode, changes the list and writes it back. Attributes that fit go behind the
+//! inode's fields; one separate block holds the rest. Linux lets several inodes share such a block. A change never
+//! modifies the attributes in a shared block: the inode gets its own copy.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ fn is_acl(index: u8) -> bool {
     WHOLE_NAMES.iter().any(|(whole, _)| *whole == index)
 }
 
-/// Number of the prefix and the name behind it.
+/// Splits a name into the number of its prefix and the rest.
 pub(super) fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
     if let Some((index, _)) = WHOLE_NAMES.iter().find(|(_, whole)| *whole == name) {
         return Ok((*index, b""));
@@ -52,7 +52,7 @@ pub(super) fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
     }
 }
 
-/// The reverse of [`split_name`]; `None` for a number that names no prefix here.
+/// The reverse of [`split_name`]; `None` if the prefix number is unknown.
 pub(super) fn full_name(index: u8, name: &[u8]) -> Option<Vec<u8>> {
     if let Some((_, whole)) = WHOLE_NAMES.iter().find(|(number, _)| *number == index) {
         return Some(whole.to_vec());
@@ -105,7 +105,7 @@ impl ExtendedAttributes<'_> {
         Ok(list.iter().filter_map(|(index, name, _)| full_name(index, name)).collect())
     }
 
-    /// See `FileSystem::set_extended_attribute`; the node's lock is held alone.
+    /// See `FileSystem::set_extended_attribute`. The caller holds the node's lock exclusively.
     pub(super) async fn set_attribute(
         &self,
         node: &Rc<Node>,
@@ -151,8 +151,8 @@ impl ExtendedAttributes<'_> {
         Ok(())
     }
 
-    /// Gives the inode a block of attributes with this content, or none. Its old block is freed, or changed in place
-    /// if nobody else refers to it.
+    /// Replaces the inode's attribute block by `content`; `None` removes it. Changes the old block in place if no other
+    /// inode refers to it; otherwise releases it.
     async fn replace_attribute_block(
         &self,
         handle: &mut Handle,
@@ -188,7 +188,7 @@ impl ExtendedAttributes<'_> {
         }
     }
 
-    /// Takes the block of attributes from the inode: one inode less refers to it, and the last one frees it.
+    /// Detaches the attribute block from the inode: decrements its reference count and frees it at the last reference.
     pub(super) async fn release_attribute_block(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
         let home = std::mem::take(&mut node.inode.borrow_mut().file_acl);
         if home.is_none() {

@@ -1,7 +1,7 @@
-//! Backing: what ext4 tells the page layer of its files.
+//! Backing: how the page layer finds the blocks of ext4 files.
 //!
-//! A page lies where the extent tree says, or newer in the journal; it goes to the block that it has. So
-//! [`Backing::target`] looks the block up, and [`Backing::assign`] only adds.
+//! The extent tree says where a page lies; the journal may hold a newer copy. A page is always written to the block
+//! that it already has. So [`Backing::target`] looks the block up, and [`Backing::assign`] only adds an offset.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,13 +16,13 @@ use crate::api::FsResult;
 use crate::block::BlockNo;
 use crate::pages::{Backing, FilePages, Lookup, Outcome, PagedFile, Route, Run, Target};
 
-/// The extent, or the part of one, that dirty pages are written to.
+/// The extent, or part of an extent, that receives dirty pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Page that was looked up, and its block.
+    /// The page that was looked up; `block` is its block.
     index: u64,
     block: BlockNo,
-    /// Whether the map says that the blocks hold nothing.
+    /// Whether the extent is unwritten: its blocks read as zeros.
     is_unwritten: bool,
 }
 
@@ -78,8 +78,8 @@ impl Backing for Volume {
         if node.map_version.get() != version {
             return Ok(Target::Changed);
         }
-        // A hole: being cut around the page, or of a file that is going; its owner knows. Or the page is delayed and
-        // came since the batch began.
+        // A hole has one of two causes. A truncation or deletion is removing the page, and its task drops the page. Or
+        // the page is delayed and became dirty after the batch began.
         let Mapping::Mapped(extent) = mapping else { return Ok(Target::Nowhere) };
         let found = Found { index: pages.start, block: extent.physical, is_unwritten: extent.unwritten };
         Ok(Target::Room { count: extent.length.into(), found })

@@ -1,15 +1,15 @@
 //! Block allocation: bitmaps and group descriptors.
 //!
-//! A block may be taken if its bit is clear in the bitmap **and** it is not waiting for the transaction that freed it:
-//! until that one is durable, a crash would bring the old owner back. The waiting blocks of a group are a second bitmap
-//! that exists only in memory.
+//! A block may be taken if its bit is clear in the bitmap **and** it does not wait for the transaction that freed it.
+//! Until that transaction is durable, a crash would bring the old owner back. A second bitmap of each group marks the
+//! waiting blocks; it exists only in memory.
 //!
 //! # Invariants
 //! - `free` of a descriptor counts the clear bits of the bitmap, waiting blocks included.
 //! - A group's descriptor in memory equals the one in its block of the table.
-//! - A waiting block is clear in the bitmap, and each count is the number of bits that it stands for.
+//! - The bitmap bit of a waiting block is clear. Each count equals the number of bits that it counts.
 //!
-//! [`Groups::check`] and [`Allocator::check`] hold them.
+//! [`Groups::check`] and [`Allocator::check`] verify them.
 
 mod check;
 
@@ -29,10 +29,11 @@ use crate::journal::Handle;
 /// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
 pub(super) const ALLOCATION_CREDITS: usize = 2;
 
-/// Least and most room that a new piece of a file gets, itself included; between, the file may double.
+/// Minimum and maximum room for a new piece of a file, in blocks, the piece included. Between the two, the room lets
+/// the file double.
 const ROOM_BLOCKS_MIN: u32 = 8;
 const ROOM_BLOCKS_MAX: u32 = 512;
-/// Groups that are searched for room.
+/// Most groups that one allocation searches for room.
 const ROOM_GROUPS_MAX: usize = 16;
 
 type Bitmap = PageBytes;
@@ -115,12 +116,12 @@ impl Groups {
     }
 }
 
-/// Words of a bitmap from bit 0 on.
+/// The 64-bit word number `index` of a bitmap.
 fn word(bitmap: &Bitmap, index: usize) -> u64 {
     u64::from_le_bytes(bitmap[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
 }
 
-/// The first bit of the range that is free in both, or taken in one of them.
+/// The first bit of the range that is free in both bitmaps ([`Bit::Free`]) or taken in at least one ([`Bit::Taken`]).
 fn next_bit(bitmap: &Bitmap, waiting: Option<&Bitmap>, range: Range<u32>, sought: Bit) -> Option<u32> {
     let Range { start: mut bit, end } = range;
     while bit < end {
@@ -141,7 +142,7 @@ pub(super) fn next_clear(bitmap: &Bitmap, range: Range<u32>) -> Option<u32> {
     next_bit(bitmap, None, range, Bit::Free)
 }
 
-/// Makes all bits of the range say so.
+/// Sets all bits of the range to `value`.
 pub(super) fn set_bits(bitmap: &mut Bitmap, range: Range<u32>, value: Bit) {
     let Range { start: mut bit, end } = range;
     let set = value == Bit::Taken;
@@ -165,24 +166,24 @@ fn count_set(bitmap: &Bitmap, range: Range<u32>) -> u32 {
 /// Which blocks may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Those that no delayed page needs.
+    /// Free blocks that no delayed page needs.
     FreeBlocks,
-    /// Those kept for delayed pages, too.
+    /// All free blocks, also those kept for delayed pages.
     KeptBlocks,
 }
 
 /// Blocks for a file that may grow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrowthRequest {
-    /// Block of the file for which they are.
+    /// First block of the file that the new blocks will hold.
     pub(super) logical: u32,
-    /// At most so many.
+    /// Maximum number of blocks.
     pub(super) wanted: u32,
     pub(super) from: Source,
 }
 
 impl Allocator<'_> {
-    /// Sees to it that the block bitmap of `group` is in memory; computes it if it was never written.
+    /// Brings the block bitmap of `group` into memory; computes it if it was never written. Returns its block.
     pub(super) async fn load_block_bitmap(&self, group: u32) -> FsResult<BlockNo> {
         let descriptor = || self.groups.descriptor(group).clone();
         let block = descriptor().block_bitmap();
@@ -192,7 +193,7 @@ impl Allocator<'_> {
         Ok(block)
     }
 
-    /// The bitmap of a group in which nothing but metadata lies.
+    /// The bitmap of a group that holds only metadata.
     fn initial_bitmap(&self, group: u32) -> Bitmap {
         let layout = &self.layout;
         let mut bitmap = [0; PAGE_SIZE];
@@ -213,7 +214,7 @@ impl Allocator<'_> {
         bitmap
     }
 
-    /// Sees to it that the block of descriptors that holds `group` is in memory.
+    /// Brings the block with the descriptor of `group` into memory.
     pub(super) async fn load_descriptor(&self, group: u32) -> FsResult<()> {
         self.load(self.layout.position_of_descriptor(group).0, |_| Ok(())).await
     }
@@ -232,11 +233,11 @@ impl Allocator<'_> {
         self.change(handle, block, |bytes| descriptor.write(&mut bytes[offset..], group, &self.layout));
     }
 
-    /// Takes up to `wanted` blocks in one piece, as near behind `goal` as there are; at least one.
+    /// Takes 1 to `wanted` contiguous blocks, as near behind `goal` as possible.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if no block is free that is not kept for delayed pages;
-    /// [`Allocator::waiting_blocks`](Groups::waiting_blocks) tells whether a commit would free some.
+    /// [`FsError::NoSpace`] if every free block is kept for delayed pages; [`Groups::waiting_blocks`] says how many
+    /// more a commit would free.
     pub(super) async fn allocate_blocks(
         &self,
         handle: &mut Handle,
@@ -251,8 +252,8 @@ impl Allocator<'_> {
         }
     }
 
-    /// As [`Allocator::allocate_blocks`], for content at block `logical` of a file that may grow: right at `goal` if
-    /// that is free, else where there is room behind it, as Linux rounds requests up.
+    /// As [`Allocator::allocate_blocks`], for content of a file that may grow. Takes the blocks at `goal` if they are
+    /// free. Otherwise prefers a place with free room behind it, as Linux does by rounding requests up.
     ///
     /// # Errors
     /// As [`Allocator::allocate_blocks`].
@@ -296,7 +297,7 @@ impl Allocator<'_> {
         self.allocate_kept_blocks(handle, goal, wanted).await
     }
 
-    /// As [`Allocator::allocate_blocks`], of those kept for delayed pages, too.
+    /// As [`Allocator::allocate_blocks`], but may also take the blocks kept for delayed pages.
     ///
     /// # Errors
     /// [`FsError::NoSpace`] if no block is free at all.
@@ -362,7 +363,7 @@ impl Allocator<'_> {
         self.pages.holds(block_key(block))
     }
 
-    /// Sets or clears bits of the bitmap of `group` and keeps its descriptor true; both are in memory.
+    /// Sets or clears bits in the bitmap of `group` and updates its descriptor. Both must be in memory.
     fn mark_blocks(&self, handle: &mut Handle, group: u32, bits: Range<u32>, value: Bit) {
         let count = bits.end - bits.start;
         let bitmap_block = self.groups.descriptor(group).block_bitmap();
@@ -384,7 +385,7 @@ impl Allocator<'_> {
     /// Frees blocks, which may lie in several groups. They can be taken again once the transaction is durable.
     ///
     /// # Errors
-    /// [`FsError::Damaged`] if one of them is free already or is none.
+    /// [`FsError::Damaged`] if a block is already free or cannot belong to a file.
     pub(super) async fn free_blocks(&self, handle: &mut Handle, range: BlockRange) -> FsResult<()> {
         self.check_content("reference", range)?;
         let end = range.end();
@@ -434,7 +435,7 @@ impl Allocator<'_> {
         Ok(())
     }
 
-    /// The transaction that freed `ranges` is durable: they can be taken.
+    /// Makes `ranges` available again; the transaction that freed them is durable.
     pub(super) fn release_blocks(&self, ranges: &[BlockRange]) {
         let mut groups = self.groups.all.borrow_mut();
         for range in ranges {
@@ -463,14 +464,14 @@ fn wrong_count(group: u32, free: u32) -> FsError {
     FsError::Damaged { place: format!("descriptor of group {group}"), problem }
 }
 
-/// How many free bits in a row are enough, and how many are wanted.
+/// Minimum and wanted number of consecutive free bits.
 #[derive(Clone, Copy)]
 struct Sizes {
     least: u32,
     wanted: u32,
 }
 
-/// A run of at least `least` and at most `wanted` free bits, the first in the range or else before it.
+/// The first run of at least `least` free bits in the range, or else before it; at most `wanted` bits of it.
 fn find_run(
     bitmap: &Bitmap,
     waiting: Option<&Bitmap>,
@@ -492,14 +493,15 @@ fn find_run(
     search(from, end).or_else(|| search(0, from.min(end)))
 }
 
-/// Room for a file to double that reaches to block `logical`, and so many `wanted` more, a multiple of eight.
+/// Room in blocks for a new piece of `wanted` blocks at block `logical` of a file. The room reaches to the next power
+/// of two of the file's length. It is a multiple of eight within [`ROOM_BLOCKS_MIN`] and [`ROOM_BLOCKS_MAX`].
 fn room_blocks(logical: u32, wanted: u32) -> u32 {
     let doubled = (u64::from(logical) + u64::from(wanted) + 1).next_power_of_two() - u64::from(logical);
     (doubled.min(u64::from(ROOM_BLOCKS_MAX)) as u32).max(ROOM_BLOCKS_MIN).next_multiple_of(8)
 }
 
-/// Up to `wanted` free bits at a multiple of eight where there are `least` ones in a row; the first in the range, or
-/// else before it.
+/// Up to `wanted` free bits that start at a multiple of eight, from a run of at least `least`. Takes the first such run
+/// in the range, or else before it.
 fn find_room(
     bitmap: &Bitmap,
     waiting: Option<&Bitmap>,
@@ -529,7 +531,7 @@ fn find_room(
     search(first, bytes).or_else(|| search(0, first.min(bytes)))
 }
 
-/// First descriptor numbers of the table: reads all of them.
+/// Decodes and verifies the descriptors of all groups; `table` holds their blocks.
 pub(super) fn decode_descriptors(layout: &Layout, table: &[onewrite_block::Page]) -> FsResult<Vec<RawGroupDescriptor>> {
     let first = layout.superblock_block() + 1;
     (0..layout.group_count)

@@ -1,4 +1,4 @@
-//! Creation: a new inode with its first content and its name, in one transaction, taken back whole on a full disk.
+//! Creation: one transaction makes a new inode, its first content and its name. On a full disk it undoes all of it.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::block::BlockNo;
 use crate::journal::Handle;
 use crate::pages::PAGE_BYTES;
 
-/// Longest target of a symbolic link that lies in the inode.
+/// Longest target of a symbolic link that fits in the inode, in bytes.
 const FAST_LINK_MAX: usize = 59;
 const CREATE_CREDITS: usize = INODE_CREDITS + ENTRY_CREDITS + MAP_CREDITS + 4;
 
@@ -45,7 +45,7 @@ impl Directories<'_> {
         }
     }
 
-    /// Makes an inode with its name; `target` is a symbolic link's.
+    /// Creates an inode and its name. `target` is the target of a symbolic link, empty for other kinds.
     pub(super) async fn create_node(
         &self,
         directory: &Node,
@@ -71,7 +71,7 @@ impl Directories<'_> {
         Ok(child.ino())
     }
 
-    /// Gives a new inode its first block, if it has one, and its name.
+    /// Gives a new inode its first content, if its kind has any, and its name.
     async fn furnish(
         &self,
         handle: &mut Handle,
@@ -129,7 +129,7 @@ impl Directories<'_> {
         Ok(())
     }
 
-    /// A full disk stopped a creation: takes back the inode and its block.
+    /// Frees the inode and its block after a failed creation.
     async fn undo_create(&self, handle: &mut Handle, child: &Rc<Node>) -> FsResult<()> {
         if child.inode.borrow().has(flags::EXTENTS)
             && let Some(taken) = self.extents().take_extent(handle, child, 0..1).await?

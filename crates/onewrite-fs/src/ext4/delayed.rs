@@ -7,15 +7,15 @@
 //!          space reserved         map says "unwritten"      the device                the size follows
 //! ```
 //!
-//! So one extent holds what was written piece by piece, a file that is deleted soon never gets a block, and no crash
-//! shows what a block held before: until its content is there the map says that it reads as zeros. The size in the
-//! inode follows the content; until then only [`Node::size`] knows.
+//! So one extent holds content that was written piece by piece, and a short-lived file never gets a block. No crash
+//! shows old content of a block: until the new content is on the device, the map says that the block reads as zeros.
+//! The size in the inode follows the content; until then only [`Node::size`] gives the new size.
 //!
 //! # Invariants
-//! - `delayed` holds dirty pages over holes; as many blocks are reserved, and nobody else takes those.
+//! - `delayed` holds dirty pages over holes. Each of them has one reserved block, which no other page takes.
 //! - `converting` holds pages over unwritten blocks whose content is on the device: they read as written.
-//! - A handle is opened only while no page of this writer is under way, since a commit waits for those; the map's lock
-//!   is taken inside a handle.
+//! - A writer opens a handle only while none of its pages is being written, because a commit waits for those pages. The
+//!   map's lock is taken inside a handle.
 //!
 //! Source: Linux's `delalloc` and `dioread_nolock`, its defaults; see `docs/decisions/006-delayed-allocation.md`.
 
@@ -30,7 +30,8 @@ use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
 use crate::pages::PAGE_BYTES;
 
-/// Blocks kept for trees of extents when any are reserved: this many, and one for so many reserved ones.
+/// Blocks kept for extent trees while any block is reserved: this many, plus one for every [`RESERVED_PER_TREE_BLOCK`]
+/// reserved blocks.
 const TREE_BLOCKS_KEPT: u64 = 32;
 const RESERVED_PER_TREE_BLOCK: u64 = 64;
 
@@ -40,13 +41,13 @@ impl Contents<'_> {
         self.scope != Scope::Full && self.options.delayed_allocation
     }
 
-    /// Free blocks that must be left for delayed pages and the trees that will map them.
+    /// Free blocks kept for delayed pages and for the extent trees that will map them.
     pub(super) fn kept_blocks(&self) -> u64 {
         kept(self.groups.reserved_blocks())
     }
 
-    /// Reserves blocks for the holes that were just found, whose pages become dirty now. Does not wait. False, with
-    /// nothing done, if free space is scarce: then blocks have to be allocated at once.
+    /// Reserves blocks for the holes in `survey`; their pages are about to become dirty. Does not wait. Returns false
+    /// and reserves nothing if free space is scarce; the caller must then allocate the blocks at once.
     pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
         let is_new = |page: &u64| !node.delayed.borrow().contains(*page);
         let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
@@ -62,20 +63,20 @@ impl Contents<'_> {
         true
     }
 
-    /// Pages that are dropped, or have blocks now: they are delayed no more.
+    /// Ends the delay of `pages`, which were dropped or have blocks now; gives back their reserved blocks.
     pub(super) fn unreserve(&self, node: &Node, pages: Range<u64>) {
         let unreserved = node.delayed.borrow_mut().remove(pages);
         self.groups.reserve(self.groups.reserved_blocks() - unreserved);
     }
 
-    /// Content from page `first` on, before page `end`, is given up: it needs no block and no conversion.
+    /// Gives up the content of pages `first..end`: it needs neither blocks nor conversion.
     pub(super) fn give_up(&self, node: &Node, first: u64, end: u64) {
         self.unreserve(node, first..end);
         node.converting.borrow_mut().remove(first..end);
     }
 
-    /// Allocates unwritten blocks for the delayed ones among the pages. No handle is open, and no page of the
-    /// caller's is under way.
+    /// Allocates unwritten blocks for the delayed pages in `pages`. The caller has no open handle and no page being
+    /// written.
     pub(super) async fn allocate_delayed(&self, node: &Node, pages: Range<u64>) -> FsResult<()> {
         let mut index = pages.start;
         loop {
@@ -83,13 +84,13 @@ impl Contents<'_> {
             let Some(run) = next else { return Ok(()) };
             let mut handle = self.journal.start(map_credits(8) + 1).await?;
             let _map = node.map_lock.write().await;
-            // A cut may have come first.
+            // A truncation may have come first.
             let Some(stop) = node.delayed.borrow().end_at(run.start) else {
                 index = run.start + 1;
                 continue;
             };
             let stop = stop.min(run.start + ALLOCATION_STEP_BLOCKS);
-            // It may have a block meanwhile: unwritten ones of a reservation.
+            // The page may already have an unwritten block, from a preallocation.
             index = match self.extents().map(node, run.start as u32).await? {
                 Mapping::Mapped(extent) => stop.min(run.start + u64::from(extent.length)),
                 Mapping::Hole(length) => {
@@ -102,7 +103,7 @@ impl Contents<'_> {
         }
     }
 
-    /// The content of pages that began to be written when the file ended at `size` is on the device.
+    /// Notes that the content of `pages` is on the device. `size` is the file's size when their write began.
     pub(super) fn content_arrived(&self, node: &Node, pages: Range<u64>, size: u64, is_unwritten: bool) {
         if !self.delays() {
             return;
@@ -123,8 +124,8 @@ impl Contents<'_> {
         !node.converting.borrow().is_empty() || arrived > node.inode.borrow().size
     }
 
-    /// Makes the map and the size say what has arrived on the device. No handle is open, and no page of the caller's is
-    /// under way.
+    /// Updates the map and the size to the content that has arrived on the device. The caller has no open handle and no
+    /// page being written.
     pub(super) async fn convert(&self, node: &Node) -> FsResult<()> {
         while self.needs_conversion(node) {
             let mut handle = self.journal.start(2 * MAP_CREDITS + 1).await?;
@@ -154,10 +155,10 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Verifies this file's invariants.
+    /// Verifies that the number of reserved blocks equals the number of delayed pages.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// A sentence with both numbers if they differ.
     pub(super) fn check_delayed(&self) -> Result<(), String> {
         let (reserved, delayed) = (self.groups.reserved_blocks(), self.inodes.delayed_pages());
         if reserved != delayed {
@@ -166,7 +167,7 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Converts what nobody waits for; ends when the journal is aborted.
+    /// Converts in the background, one file after another; ends when the journal is aborted.
     pub(super) async fn conversion_task(&self) {
         loop {
             let next = self.inodes.to_convert.borrow().front().copied();
@@ -174,7 +175,7 @@ impl Contents<'_> {
                 self.conversions.wait().await;
                 continue;
             };
-            // It stays in the line while it is converted, so that `sync` finds it there.
+            // The file stays in the line during its conversion, so that `sync` finds it there.
             let node = self.inodes.get(number);
             if let Some(node) = &node
                 && self.convert(node).await.is_err()
@@ -197,7 +198,7 @@ impl Contents<'_> {
     }
 }
 
-/// What has to stay free if so many blocks are reserved.
+/// Free blocks that must remain while `reserved` blocks are reserved.
 fn kept(reserved: u64) -> u64 {
     match reserved {
         0 => 0,

@@ -1,9 +1,9 @@
-//! Guard: what an image's references may name, checked before they are followed.
+//! Guard: checks each reference in an image before anything follows it.
 //!
-//! Its one idea: superblocks, descriptors, bitmaps, inode tables and the log lie where the descriptors say, for as long
-//! as a mount lasts. Whatever else names one of those blocks (an extent, an index, a block of attributes, a bitmap that
-//! calls it free) is damage, and is refused before it is read, taken or freed: a file can then never write over
-//! metadata. The kernel does the same (`block_validity`).
+//! Its one idea: superblocks, descriptors, bitmaps, inode tables and the log stay where the descriptors say for the
+//! whole mount. Any other reference to one of those blocks is damage: an extent, an index, an attribute block, a bitmap
+//! that calls the block free. The guard refuses it before the block is read, taken or freed. So a file can never write
+//! over metadata. The kernel does the same (`block_validity`).
 
 use super::balloc::Groups;
 use super::format::{Inode, Layout, RawGroupDescriptor};
@@ -13,16 +13,16 @@ use crate::api::{FileKind, FsError, FsResult};
 use crate::block::BlockRange;
 use crate::journal::LogMap;
 
-/// System zone: the blocks that hold metadata whatever the files are, as ranges in ascending order.
+/// System zone: the blocks that hold fixed metadata, as ranges in ascending order.
 pub(super) struct SystemZone {
     ranges: Vec<BlockRange>,
 }
 
 impl SystemZone {
-    /// Collects the ranges, all of which lie in the image.
+    /// Collects the ranges. All of them must lie in the image.
     ///
     /// # Errors
-    /// [`FsError::Damaged`] if one of them lies in another.
+    /// [`FsError::Damaged`] if two ranges overlap.
     pub(super) fn new(layout: &Layout, groups: &Groups, log: &LogMap) -> FsResult<SystemZone> {
         let mut ranges = log.ranges().to_vec();
         for number in 0..layout.group_count {
@@ -64,7 +64,7 @@ pub(super) fn check_descriptor(descriptor: &RawGroupDescriptor, group: u32, layo
 
 impl Volume {
     /// # Errors
-    /// [`FsError::Damaged`] if one of the blocks is none that a file may have; `who` refers to them.
+    /// [`FsError::Damaged`] if a file must not have one of the blocks. `who` names the reference in the message.
     pub(super) fn check_content(&self, who: impl std::fmt::Display, run: BlockRange) -> FsResult<()> {
         let damage = |problem: &str| {
             let place = format!("{who}, {} blocks from {} on", run.count, run.start);
@@ -80,7 +80,7 @@ impl Volume {
     }
 
     /// # Errors
-    /// [`FsError::Damaged`] if the number is one that no name and no orphan list may have.
+    /// [`FsError::Damaged`] if neither a name nor the orphan list may refer to inode `number`.
     pub(super) fn check_number(&self, number: u32) -> FsResult<()> {
         match number >= self.layout.first_inode || number == super::format::ROOT_INODE {
             true => Ok(()),
@@ -93,9 +93,9 @@ impl Volume {
 }
 
 /// # Errors
-/// [`FsError::Damaged`] if the size is none that an inode of its kind can have.
+/// [`FsError::Damaged`] if an inode of this kind cannot have this size.
 pub(super) fn check_size(number: u32, inode: &Inode, layout: &Layout) -> FsResult<()> {
-    // A directory that is gone has no size.
+    // A deleted directory has no size.
     let whole = inode.links == 0 || inode.size > 0 && inode.size.is_multiple_of(u64::from(layout.block_size));
     let is_possible = inode.size <= SIZE_MAX && (inode.kind() != Some(FileKind::Directory) || whole);
     match is_possible {

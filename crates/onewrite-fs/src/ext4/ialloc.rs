@@ -1,10 +1,10 @@
 //! Inode allocation and the orphan list.
 //!
-//! A file's inode goes to its directory's group, a directory's to the group with the most free blocks among those with
-//! free inodes (top-level directories) or near its parent: so directories spread and their files stay together.
+//! A new inode goes to its parent's group, so that files stay near their directory. A directory in the root goes to the
+//! group with the fewest directories, then the most free blocks, among groups with free inodes. So directories spread.
 //!
-//! The orphan list is a chain through `dtime` from the superblock: inodes that lost their last name, or whose content
-//! is being cut, until that is done. Recovery goes through it.
+//! The orphan list is a chain that starts in the superblock and continues through `dtime`. It holds inodes that lost
+//! their last name and inodes whose truncation is not finished. Mount finishes both.
 
 use std::rc::Rc;
 
@@ -53,7 +53,8 @@ impl Allocator<'_> {
     }
 
     /// # Errors
-    /// [`FsError::Damaged`] if an inode that its bitmap calls free has names or is in use. Its block is in memory.
+    /// [`FsError::Damaged`] if the inode, which its bitmap calls free, has names or is in use. Its table block must be
+    /// in memory.
     fn expect_unused(&self, number: u32) -> FsResult<()> {
         let (block, offset) = self.inode_position(number);
         let page = self.pages.peek(block_key(block)).expect("the block of a free inode was just loaded");
@@ -81,7 +82,7 @@ impl Allocator<'_> {
         (0..self.groups.len()).filter(roomy).min_by_key(rank).unwrap_or(parent_group)
     }
 
-    /// A free inode of `group`, with everything in memory that taking it changes.
+    /// A free inode of `group`, if any. Afterwards all blocks that change when it is taken are in memory.
     async fn free_inode_in(&self, group: u32) -> FsResult<Option<u32>> {
         loop {
             self.load_descriptor(group).await?;
@@ -100,7 +101,7 @@ impl Allocator<'_> {
         }
     }
 
-    /// Whether everything that [`Allocator::mark_inode`] changes is in memory, and the inode still as it was.
+    /// Whether all blocks that change when the inode is taken are in memory, and the inode is still free.
     fn can_mark_inode(&self, number: u32) -> bool {
         let group = self.layout.group_of_inode(number);
         let bitmap_block = self.groups.descriptor(group).inode_bitmap();
@@ -111,7 +112,7 @@ impl Allocator<'_> {
             && self.is_loaded(self.inode_position(number).0)
     }
 
-    /// Sets or clears the bit of an inode, and keeps its group's descriptor true.
+    /// Sets or clears the bit of an inode and updates its group's descriptor.
     fn mark_inode(&self, handle: &mut Handle, number: u32, kind: FileKind, value: Bit) {
         let (taken, is_directory) = (value == Bit::Taken, kind == FileKind::Directory);
         let position = self.layout.position_of_inode(number);
@@ -140,7 +141,7 @@ impl Allocator<'_> {
     /// Frees an inode whose content is gone.
     ///
     /// # Errors
-    /// Device errors.
+    /// [`FsError::Damaged`] if the bitmap already calls the inode free; device errors.
     pub(super) async fn free_inode(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
         let group = self.layout.group_of_inode(node.number);
         let (bitmap_block, index) = loop {
@@ -177,7 +178,7 @@ impl Allocator<'_> {
         self.inodes.orphans.borrow().contains(&node.number)
     }
 
-    /// Puts the node on the orphan list, if it is not there.
+    /// Puts the node on the orphan list, unless it is already there.
     ///
     /// # Errors
     /// Device errors.
@@ -200,14 +201,14 @@ impl Allocator<'_> {
         Ok(())
     }
 
-    /// The orphan whose `dtime` names the node; `None` if the superblock does.
+    /// The orphan whose `dtime` names the node; `None` if the superblock names it.
     fn orphan_before(&self, node: &Node) -> Option<u32> {
         let orphans = self.inodes.orphans.borrow();
         let place = orphans.iter().position(|number| *number == node.number);
         place.and_then(|place| orphans.get(place + 1).copied())
     }
 
-    /// Takes the node off the orphan list, if it is there; its `dtime` is then zero.
+    /// Removes the node from the orphan list, if it is there, and sets its `dtime` to zero.
     ///
     /// # Errors
     /// Device errors.
@@ -226,7 +227,7 @@ impl Allocator<'_> {
             if let Some(before) = &before {
                 self.load_inode_block(before.number).await?;
             }
-            // While blocks are read, others join the list and leave it.
+            // Other inodes may join or leave the list while these reads wait.
             let is_loaded = |number| self.is_loaded(self.inode_position(number).0);
             if number == self.orphan_before(node)
                 && self.is_loaded(self.layout.superblock_block())

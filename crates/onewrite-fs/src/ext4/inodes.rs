@@ -1,12 +1,12 @@
 //! Inodes in memory, and their way to and from the inode table.
 //!
-//! A [`Node`] is the one copy that all tasks share; it is loaded at first use and written to its table block whenever
-//! it changes, inside the transaction of the change, so it never differs from the cache.
+//! All tasks share one [`Node`] per inode, which is loaded at first use. Each change writes it to its table block
+//! inside the same transaction, so it never differs from the cache.
 //!
 //! # Invariants
 //! - At most one node exists for an inode number.
-//! - `lock` is held alone by who changes content, size or entries, shared by who relies on them.
-//! - A node without links and without openers is deleted by whoever made it so.
+//! - A task holds `lock` exclusively to change content, size or entries, and shared to rely on them.
+//! - The task that leaves a node without links and without openers deletes it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ use crate::block::BlockNo;
 use crate::journal::{Handle, TransactionId};
 use crate::pages::FilePages;
 
-/// Nodes kept in memory beyond those in use.
+/// Number of nodes in memory above which unused nodes are dropped.
 const NODES_MAX: usize = 65_536;
 
 /// An inode in memory.
@@ -39,27 +39,27 @@ pub(super) struct Node {
     pub(super) lock: RwLock,
     /// The last transaction that changed the inode or its content.
     pub(super) changed_in: Cell<TransactionId>,
-    /// The last transaction that changed what is needed to read its content.
+    /// The last transaction that changed anything needed to read its content.
     pub(super) data_changed_in: Cell<TransactionId>,
-    /// Openers; see `FileSystem::open`.
+    /// Number of openers; see `FileSystem::open`.
     pub(super) openers: Cell<u32>,
     /// Its content in memory.
     pub(super) pages: FilePages,
-    /// Changes with every change of the content map.
+    /// Increases with every change of the content map.
     pub(super) map_version: Cell<u64>,
-    /// Held alone by who changes the content map of a file; taken inside a handle.
+    /// Held exclusively to change the file's content map; taken inside a handle.
     pub(super) map_lock: RwLock,
-    /// Size in memory, where it is larger than the inode's: see `delayed`.
+    /// Size in memory, if it is larger than the inode's; see `delayed`.
     pub(super) grown_to: Cell<u64>,
-    /// Up to which byte content has reached the device.
+    /// Content up to this byte has reached the device.
     pub(super) arrived_to: Cell<u64>,
     /// Dirty pages over holes.
     pub(super) delayed: RefCell<Runs>,
     /// Pages over unwritten blocks whose content is on the device.
     pub(super) converting: RefCell<Runs>,
-    /// Whether the task that converts will look at it.
+    /// Whether the node is in [`Inodes::to_convert`].
     pub(super) is_in_conversion_line: Cell<bool>,
-    /// Whether it is being deleted.
+    /// Whether the inode was freed.
     pub(super) is_deleted: Cell<bool>,
 }
 
@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// # Errors
-    /// If it was deleted while somebody waited for its lock: its place in the table may be another's.
+    /// If the inode was deleted while the caller waited for its lock. Another inode may use its table slot by now.
     pub(super) fn expect_undeleted(&self) -> FsResult<()> {
         match self.is_deleted.get() {
             true => Err(FsError::NotFound(self.ino().to_string())),
@@ -135,8 +135,8 @@ impl Node {
         }
     }
 
-    /// Counts blocks that the inode has no more. A count that was too small is for the checker to find; it ends at
-    /// zero.
+    /// Subtracts `count` blocks from the inode's block count. Stops at zero if the stored count was too small; the
+    /// checker finds such damage.
     pub(super) fn drop_blocks(&self, count: u64) {
         let mut inode = self.inode.borrow_mut();
         inode.sectors = inode.sectors.saturating_sub(count * super::map::SECTORS_PER_BLOCK);
@@ -196,9 +196,9 @@ pub(super) fn encode_device_number((major, minor): (u32, u32)) -> [u8; 60] {
 #[derive(Default)]
 pub(super) struct Inodes {
     nodes: RefCell<FxHashMap<u32, Rc<Node>>>,
-    /// Numbers in the order in which they may be forgotten.
+    /// Inode numbers, in the order in which their nodes may be dropped.
     queue: RefCell<VecDeque<u32>>,
-    /// Files with content on the device that their maps or sizes do not say.
+    /// Files with content on the device that their map or size does not show yet.
     pub(super) to_convert: RefCell<VecDeque<u32>>,
     /// The orphan list, its head last.
     pub(super) orphans: RefCell<Vec<u32>>,
@@ -209,7 +209,7 @@ impl Inodes {
         self.nodes.borrow().get(&number).cloned()
     }
 
-    /// Takes a node in; others that are not in use and whose changes are durable may be forgotten.
+    /// Adds a node. May drop other nodes that are unused and whose changes are durable.
     pub(super) fn insert(&self, node: Rc<Node>, is_committed: impl Fn(TransactionId) -> bool) {
         self.queue.borrow_mut().push_back(node.number);
         self.nodes.borrow_mut().insert(node.number, node);
@@ -258,7 +258,7 @@ impl Volume {
         if is_gone { Err(FsError::NotFound(ino.to_string())) } else { Ok(node) }
     }
 
-    /// As [`Volume::node`], also of inodes that have lost their last name.
+    /// As [`Volume::node`], but also gives inodes that have lost their last name.
     pub(super) async fn node_or_orphan(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let number = u32::try_from(ino.0).unwrap_or(0);
         if let Some(node) = self.inodes.get(number) {
@@ -299,7 +299,7 @@ impl Volume {
         usize::from(self.layout.inode_size)
     }
 
-    /// Block of the inode table and byte in it.
+    /// The inode's block in the inode table and its byte offset in that block.
     pub(super) fn inode_position(&self, number: u32) -> (BlockNo, usize) {
         let position = self.layout.position_of_inode(number);
         let table = self.groups.descriptor(position.group).inode_table();
@@ -312,8 +312,8 @@ impl Volume {
         position.index < self.groups.descriptor(position.group).scanned_inodes(&self.layout)
     }
 
-    /// Sees to it that the block of the inode table that holds `number` is in memory; a block in which no inode was
-    /// ever used is not read, for it may hold anything.
+    /// Brings the inode-table block that holds `number` into memory. A block whose inodes were never used may hold
+    /// anything: it is taken as zeros and not read.
     pub(super) async fn load_inode_block(&self, number: u32) -> FsResult<()> {
         let (block, _) = self.inode_position(number);
         let unused = || (!self.is_inode_block_scanned(number)).then_some([0; PAGE_SIZE]);
@@ -327,7 +327,7 @@ impl Volume {
         scanned > position.table_block * self.layout.inodes_per_block()
     }
 
-    /// Writes the node to its table block, which is in memory, as part of a transaction. Does not wait.
+    /// Writes the node to its table block as part of a transaction. The block must be in memory. Does not wait.
     pub(super) fn save(&self, handle: &mut Handle, node: &Node) {
         self.save_with(handle, node, Inode::encode_into);
     }
@@ -345,13 +345,13 @@ impl Volume {
         node.changed_in.set(handle.tid());
     }
 
-    /// The seed of checksums of blocks that belong to the node.
+    /// Checksum seed of the blocks that belong to the node.
     pub(super) fn node_seed(&self, node: &Node) -> u32 {
         self.layout.inode_seed(node.number, node.inode.borrow().generation)
     }
 }
 
-/// Refuses what this version cannot read.
+/// Refuses an inode that this version cannot read.
 fn check_supported(number: u32, inode: &Inode) -> FsResult<()> {
     let refuse = |what: &str| Err(FsError::Unsupported(format!("inode {number} {what}")));
     let Some(kind) = inode.kind() else {

@@ -1,5 +1,5 @@
-//! Looks: the reading half of the file-system API on a mounted ext4. Each takes the locks of the inodes that it names,
-//! shared.
+//! Looks: the read operations of the file-system API on a mounted ext4. Each takes a shared lock on the inode whose
+//! content or entries it reads.
 
 use super::format::inode::flags;
 use super::map::Mapping;
@@ -116,7 +116,7 @@ impl FileView for Ext4 {
         node.expect_file()?;
         let _held = node.lock.read().await;
         if self.volume.contents().delays() && node.pages.is_dirty() {
-            // What is dirty goes out first, to be found in the map. Unwritten blocks are holes.
+            // Write dirty pages first, so that the map shows them. Unwritten blocks count as holes.
             self.volume.pages.write_pages(&*self.volume, &node, 0..u64::MAX).await?;
             self.volume.pages.wait_for_writes(&*node).await;
         }

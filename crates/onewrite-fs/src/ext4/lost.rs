@@ -1,7 +1,7 @@
-//! Backups of the superblock: found where groups may begin, and believed only if they say that they belong there.
+//! Backups of the superblock: searches where groups may begin, and accepts a backup only if it says that it belongs
+//! there.
 //!
-//! Nothing is promised of an image before this has looked: where there is neither a superblock nor a backup, there is
-//! no file system that anybody could repair.
+//! An image with neither a superblock nor a backup holds no file system, so there is nothing to mount or repair.
 
 use std::fmt::{self, Display};
 
@@ -15,23 +15,23 @@ use crate::check::{ReadBlocks, ReadError};
 
 /// Groups may begin at multiples of this.
 const GROUP_STEP: u64 = 256;
-/// Blocks from the start in which a backup is looked for beside the usual places.
+/// Blocks from the start to search for a backup, besides the usual places.
 const SEARCH_END: u64 = 65_536;
 /// Groups that begin with a backup in most images.
 const USUAL_GROUPS: [u64; 6] = [1, 3, 5, 7, 9, 25];
-/// Blocks of 1 to 64 KiB, those of 4 KiB first.
+/// Logarithms of the block sizes 1 to 64 KiB, 4 KiB first; 0 is 1 KiB.
 const LOG_BLOCK_SIZES: [u32; 7] = [2, 0, 1, 3, 4, 5, 6];
-/// The magic number in the first block.
+/// Bytes of the magic number in the first block.
 const MAGIC: std::ops::Range<usize> = SUPERBLOCK_OFFSET + 0x38..SUPERBLOCK_OFFSET + 0x3a;
-/// The binary logarithm of 4 KiB blocks, counted from 1 KiB.
+/// `log_block_size` of 4 KiB blocks: log2(4096 / 1024).
 pub(crate) const LOG_OF_4_KIB: u32 = 2;
 
 /// Where a backup lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BackupPlace {
-    /// In blocks of the size below.
+    /// Block number, in blocks of the size below.
     pub block: BlockNo,
-    /// Bytes are 1024 << this.
+    /// Block size in bytes: 1024 << this.
     pub log_block_size: u32,
 }
 
@@ -44,7 +44,7 @@ impl Display for BackupPlace {
     }
 }
 
-/// Where a backup may lie in an image with blocks of that size.
+/// Places where a backup may lie in an image with this block size.
 pub(crate) fn places(log_block_size: u32) -> impl Iterator<Item = BackupPlace> {
     let first = u64::from(log_block_size == 0);
     let usual = USUAL_GROUPS.into_iter().map(move |group| group * (8192 << log_block_size));
@@ -52,7 +52,7 @@ pub(crate) fn places(log_block_size: u32) -> impl Iterator<Item = BackupPlace> {
     usual.chain(steps).map(move |block| BackupPlace { block: BlockNo(block + first), log_block_size })
 }
 
-/// The backup that lies there: one whose checksum and numbers hold, and that says that it belongs there.
+/// The backup at `place`, if its checksum and numbers are valid and it says that it belongs there.
 pub(crate) async fn backup_at<R: ReadBlocks>(image: &R, place: BackupPlace) -> Option<RawSuperblock> {
     let byte = place.block.0 * (1024 << place.log_block_size);
     let page = image.read_block(BlockNo(byte / PAGE_SIZE as u64)).await.ok()?;
@@ -66,7 +66,7 @@ pub(crate) async fn backup_at<R: ReadBlocks>(image: &R, place: BackupPlace) -> O
     is_sound.then(|| raw.clone())
 }
 
-/// The first sound backup in an image with blocks of any size.
+/// The first valid backup, searched for with every block size.
 pub(crate) async fn find<R: ReadBlocks>(image: &R) -> Option<BackupPlace> {
     for place in LOG_BLOCK_SIZES.into_iter().flat_map(places) {
         if backup_at(image, place).await.is_some() {
@@ -77,7 +77,7 @@ pub(crate) async fn find<R: ReadBlocks>(image: &R) -> Option<BackupPlace> {
 }
 
 /// # Errors
-/// [`FsError::NoFileSystem`] if the first block does not begin as an ext4's does and no backup is there; device errors.
+/// [`FsError::NoFileSystem`] if the first block lacks ext4's magic number and the image has no backup; device errors.
 pub(crate) async fn expect_file_system(port: &DevicePort) -> FsResult<()> {
     let first = port.request(Request::read(Lpn(0), 1, Cause::Metadata)).await?;
     let is_marked = first[0].bytes()[MAGIC] == SUPERBLOCK_MAGIC.to_le_bytes();

@@ -1,8 +1,8 @@
-//! The content map: a file's extent tree, looked up and changed.
+//! The content map: lookups and changes in a file's extent tree.
 //!
-//! A change first brings every block that it will touch into memory, then is made without waiting, so that writeback,
-//! which takes no lock, sees the tree before or after it. Looking up waits between levels and starts again if the tree
-//! changed meanwhile.
+//! A change first brings every block that it touches into memory, then changes them without waiting. So writeback,
+//! which takes no lock, sees the tree before or after the change. A lookup may wait between levels; it starts again if
+//! the tree changed meanwhile.
 //!
 //! # Invariant
 //! The key of an index is the first logical block of its child's first entry.
@@ -24,16 +24,16 @@ use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::journal::Handle;
 
-/// Blocks that one change to a map may touch besides the blocks of content: a split at every level with the bitmaps
-/// that gives, and the inode.
+/// Blocks that one map change may touch, content blocks excluded: a split at every level with its bitmaps, and the
+/// inode.
 pub(super) const MAP_CREDITS: usize = 5 * (1 + ALLOCATION_CREDITS) + 2;
 
 /// What a file has at one of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mapping {
-    /// Blocks: the extent from the block asked for on.
+    /// Blocks: the rest of the extent, from the requested block on.
     Mapped(Extent),
-    /// Nothing for so many blocks.
+    /// A hole of this many blocks.
     Hole(u64),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Mapping {
 struct PathNode {
     /// Block of the tree; `None` for the root in the inode.
     block: Option<BlockNo>,
-    /// Entry that the path goes through; in a leaf the one that begins at or before the block looked for, plus one.
+    /// Entry on the path. In a leaf: one past the entry that begins at or before the requested block.
     position: usize,
 }
 
@@ -54,7 +54,7 @@ impl Extents<'_> {
         tree.check_entries(&self.layout, place)
     }
 
-    /// What the file has at block `logical`; content that has arrived on the device counts as written.
+    /// The mapping of block `logical`. Content that has arrived on the device counts as written.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -69,7 +69,7 @@ impl Extents<'_> {
         Ok(Mapping::Mapped(Extent { unwritten: !has_arrived, ..part }))
     }
 
-    /// What the map says of block `logical`.
+    /// The mapping of block `logical` as the tree stores it.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -114,7 +114,7 @@ impl Extents<'_> {
         }
     }
 
-    /// The path from the root to the leaf that does or would hold `logical`, every block of it in memory.
+    /// The path from the root to the leaf that does or would hold `logical`. Afterwards all its blocks are in memory.
     async fn path(&self, node: &Node, logical: u32) -> FsResult<Vec<PathNode>> {
         loop {
             match self.path_in_memory(node, logical)? {
@@ -124,7 +124,7 @@ impl Extents<'_> {
         }
     }
 
-    /// The path, or the first block of it that is not in memory.
+    /// The path, or its first block that is not in memory.
     fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<PathNode>, BlockNo>> {
         let root = node.inode.borrow().block;
         let mut tree = Tree::parse(&root, Place::Inode(node.number))?;
@@ -181,7 +181,7 @@ impl Extents<'_> {
         }
     }
 
-    /// Changes a node of the path, which is in memory. A changed root is saved with the inode by the caller.
+    /// Changes a node of the path, which is in memory. If the root changes, the caller saves the inode.
     fn change_tree<R>(
         &self,
         handle: &mut Handle,
@@ -204,17 +204,16 @@ impl Extents<'_> {
         })
     }
 
-    /// Whether the block would be taken for a node of an extent tree when it is read again.
+    /// Whether a later read would accept the block as a node of an extent tree.
     fn is_whole_node(&self, bytes: &[u8], block: BlockNo) -> bool {
         let place = Place::Block(block);
         Tree::parse(bytes, place).is_ok_and(|tree| tree.check_entries(&self.layout, place).is_ok())
     }
 
-    /// Adds an extent where the file has a hole; joins it to its neighbours where they meet. The inode is the caller's
-    /// to save.
+    /// Adds an extent where the file has a hole; joins it to adjacent extents. The caller saves the inode.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if the tree needs a block and there is none.
+    /// [`FsError::NoSpace`] if the tree needs a block and none is free.
     pub(super) async fn insert_extent(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
         loop {
             let path = self.path(node, extent.logical).await?;
@@ -233,7 +232,8 @@ impl Extents<'_> {
         }
     }
 
-    /// Lengthens the extent before or behind, if `extent` goes on where it ends and both are of a kind.
+    /// Joins `extent` to the extent before or behind it if they are adjacent and of the same kind; returns whether it
+    /// did.
     fn join_extent(&self, handle: &mut Handle, node: &Node, path: &[PathNode], extent: Extent) -> FsResult<bool> {
         let leaf = *path.last().expect("a path has a leaf");
         let (before, behind) = self.with_tree(node, leaf, |tree| {
@@ -263,8 +263,8 @@ impl Extents<'_> {
         Ok(false)
     }
 
-    /// After a change at the front of a leaf: sets the keys above to `logical`, as far as the path goes through first
-    /// entries.
+    /// Corrects index keys after a change of a leaf's first entry: sets the keys above to `logical`, upward as long as
+    /// the path goes through first entries.
     fn correct_keys(&self, handle: &mut Handle, node: &Node, path: &[PathNode], logical: u32) -> FsResult<()> {
         let mut is_first = path.last().expect("a path has a leaf").position == 0;
         for on_path in path.iter().rev().skip(1) {
@@ -280,7 +280,8 @@ impl Extents<'_> {
         Ok(())
     }
 
-    /// Splits the full node nearest below a node with room; makes the tree deeper if the root is full, too.
+    /// Makes room for one more entry: splits the full node below the lowest node with room. If all nodes are full,
+    /// makes the tree deeper.
     async fn make_room_in_tree(&self, handle: &mut Handle, node: &Node, path: &[PathNode]) -> FsResult<()> {
         let mut roomy = None;
         for (level, on_path) in path.iter().enumerate() {
@@ -343,7 +344,7 @@ impl Extents<'_> {
         }
         let logical = self.change_tree(handle, node, child, |tree| {
             let length = tree.node().len();
-            // Files mostly grow at their end: then the left node stays full.
+            // Files mostly grow at their end, so a split there leaves the left node full.
             let at = if child.position >= length - 1 { length - 1 } else { length / 2 };
             let right = tree.split_into(at, &mut bytes);
             let right = right.node();
@@ -357,11 +358,11 @@ impl Extents<'_> {
         Ok(())
     }
 
-    /// Takes the last extent, or part of it, that lies in the `range` of the file's blocks out of the map; gives what
-    /// it took. The blocks are the caller's to free, the inode to save.
+    /// Removes the last extent in the file's block range `range` from the map, or the part of it in the range, and
+    /// returns it. Removes at most as many blocks as a group has. The caller frees the blocks and saves the inode.
     ///
     /// # Errors
-    /// As [`Extents::insert_extent`]: cutting a piece out of the middle adds an extent. Nothing is taken then.
+    /// As [`Extents::insert_extent`], because removing the middle of an extent adds an extent. Nothing is removed then.
     pub(super) async fn take_extent(
         &self,
         handle: &mut Handle,
@@ -369,7 +370,7 @@ impl Extents<'_> {
         range: Range<u64>,
     ) -> FsResult<Option<Extent>> {
         let Some(mut found) = self.last_extent_in(node, range.clone()).await? else { return Ok(None) };
-        // At most what a group has, so that it lies in two groups at most.
+        // No longer than a group, so that the piece lies in at most two groups.
         let end = range.end.min(found.logical_end());
         let start =
             range.start.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
@@ -414,7 +415,7 @@ impl Extents<'_> {
         Ok((extent.logical_end() > range.start).then_some(extent))
     }
 
-    /// Removes the entry that the end of the path names, and nodes that become empty by it.
+    /// Removes the entry at the end of the path and all nodes that become empty.
     async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<PathNode>) -> FsResult<()> {
         for block in self.unlink_entry(handle, node, path)? {
             node.drop_blocks(1);
@@ -423,7 +424,7 @@ impl Extents<'_> {
         Ok(())
     }
 
-    /// Removes the entry that the end of the path names; gives the blocks of nodes that became empty. Does not wait.
+    /// Removes the entry at the end of the path; returns the blocks of nodes that became empty. Does not wait.
     fn unlink_entry(&self, handle: &mut Handle, node: &Node, mut path: Vec<PathNode>) -> FsResult<Vec<BlockNo>> {
         let mut emptied = Vec::new();
         while let Some(on_path) = path.pop() {
@@ -447,8 +448,8 @@ impl Extents<'_> {
         Ok(emptied)
     }
 
-    /// Brings what an only leaf holds into the inode, if it fits there; joining extents may have made it so. The inode
-    /// is the caller's to save.
+    /// Moves the extents of an only leaf into the inode if they fit there, for example after joins. The caller saves
+    /// the inode.
     pub(super) async fn flatten(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
         let path = self.path(node, 0).await?;
         let &[root, PathNode { block: Some(block), .. }] = &path[..] else { return Ok(()) };
@@ -468,7 +469,7 @@ impl Extents<'_> {
         self.allocator().free_blocks(handle, block.alone()).await
     }
 
-    /// Where a new block of the file at `logical` would best lie.
+    /// The best place for a new block of the file at `logical`.
     pub(super) async fn goal(&self, node: &Node, logical: u32) -> FsResult<BlockNo> {
         let path = self.path(node, logical).await?;
         let leaf = *path.last().expect("a path has a leaf");
@@ -483,7 +484,8 @@ impl Extents<'_> {
 /// 512-byte sectors of a block.
 pub(super) const SECTORS_PER_BLOCK: u64 = PAGE_SIZE as u64 / 512;
 
-/// A child holds something, and nothing outside the part of the file that its parent gives it.
+/// Checks that a child is not empty and maps only the part of the file that its parent gives it. `end` is the end of
+/// that part.
 fn check_child(tree: Tree<'_>, index: Index, end: u64) -> FsResult<()> {
     let damage = |problem: &str| {
         let place = format!("extent node at block {}", index.node);
@@ -511,7 +513,7 @@ fn wrong_depth(block: BlockNo, depth: u16, above: u16) -> FsError {
     FsError::Damaged { place: format!("extent node at block {block}"), problem }
 }
 
-/// What a leaf says of `logical`; `end` is where the leaf's part of the file ends.
+/// The mapping of `logical` in a leaf; `end` is where the leaf's part of the file ends.
 fn find(tree: Tree<'_>, logical: u32, end: u64) -> Mapping {
     let position = tree.position(logical);
     if let Some(extent) = position.checked_sub(1).map(|at| tree.extent(at))
@@ -553,7 +555,7 @@ fn cut(extent: Extent, start: u64, end: u64) -> Extent {
     }
 }
 
-/// Both as one extent, if the second goes on where the first ends.
+/// Both as one extent, if they are adjacent, of the same kind and not too long together.
 fn join(first: Extent, second: Extent) -> Option<Extent> {
     let length_max = if first.unwritten { UNWRITTEN_LENGTH_MAX } else { WRITTEN_LENGTH_MAX };
     let meets = first.logical_end() == u64::from(second.logical)

@@ -1,11 +1,12 @@
 //! The ext4 file system: real images, real logs, the modes of DESIGN §4.
 //!
-//! [`Ext4::mount`] gives the file-system API on a device; [`mkfs`] makes an image; [`format`](mod@format) is the
-//! layout. Inside, from the top: `ops` and `look` (operations), then five views of a volume (`views`): directories
-//! (`dir`, `create`, `rename`), contents (`write`, `truncate`, `shift`, `delayed`), extents (`map`, `survey`), the
-//! allocator (`balloc`, `ialloc`), extended attributes (`attributes`); below them `inodes`, `volume` (metadata blocks),
-//! `guard` (what may be referred to). `backing` joins it to the page layer; `mount`, `open`, `tasks` and `sync` are its
-//! life. Beside it stands [`view`], which only reads, and reads more.
+//! [`Ext4::mount`] gives the file-system API on a device. [`mkfs`] makes an image. [`format`](mod@format) is the
+//! layout. The layers of a mounted image, from the top: `ops` and `look` (operations); five views of a volume
+//! (`views`): directories (`dir`, `create`, `rename`), contents (`write`, `truncate`, `shift`, `delayed`), extents
+//! (`map`, `survey`), the allocator (`balloc`, `ialloc`), extended attributes (`attributes`); then `inodes`, `volume`
+//! (metadata blocks) and `guard` (which blocks a reference may name). `backing` connects the file system to the page
+//! layer. `mount`, `open`, `tasks` and `sync` handle mount, background work, sync and unmount. [`view`] is a separate
+//! read-only path that accepts more images.
 
 mod attributes;
 mod backing;

@@ -10,20 +10,20 @@ use crate::journal::{Barrier, Check, CheckpointBy, Checksum, Commit, Compressed,
 /// What goes into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Metadata; content goes to its place at any time.
+    /// Metadata; content goes to its home block at any time.
     Metadata,
-    /// Metadata; content that new metadata shows goes to its place before the commit.
+    /// Metadata; content that new metadata refers to goes to its home block before the commit.
     OrderedMetadata,
     /// Metadata and content.
     Full,
 }
 
-/// What survives a power cut besides what was synced.
+/// What survives a power cut besides synced data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// The metadata is whole.
     Metadata,
-    /// And no file shows blocks that were never its own.
+    /// The metadata is whole, and no file shows blocks that were never its own.
     Data,
     /// The whole tree is as it was at some moment: the state after a prefix of the steps.
     Version,
@@ -40,7 +40,7 @@ impl Promise {
     }
 }
 
-/// The named points of the space. DESIGN §4 gives their sources.
+/// The named modes. DESIGN §4 gives their sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// Metadata, barrier, copy.
@@ -57,7 +57,8 @@ pub enum Mode {
     DataCmp,
     /// Full, compressed, copy, lazy, self-trimming (LDJ in the papers).
     Ldj,
-    /// As `ldj`, but as the papers describe its log: recovery believes what decompresses. For measuring only.
+    /// As `ldj`, with the log as the papers describe it: recovery accepts everything that decompresses. For
+    /// measurements only.
     LdjPaper,
     /// Metadata, barrier, share: Linux's default with remapped checkpoints (SOJ in the papers).
     Soj,
@@ -92,8 +93,8 @@ const fn padded_names(padding: Padding) -> (&'static str, &'static str) {
 }
 
 impl Mode {
-    /// All modes that keep their promises, weakest promise first; those that pad with their plain options, and not
-    /// `ldj-paper`.
+    /// All modes that keep their promises, weakest promise first. Padding modes appear with plain options only;
+    /// `ldj-paper` is left out.
     pub const ALL: [Mode; 12] = [
         Mode::Writeback,
         Mode::Ordered,
@@ -109,7 +110,7 @@ impl Mode {
         Mode::ZpData(Padding::PLAIN),
     ];
 
-    /// Those that pad, with all their options.
+    /// All padding modes, with all their options.
     pub fn padded() -> impl Iterator<Item = Mode> {
         PADDED.iter().flat_map(|(padding, ..)| [Mode::Zp(*padding), Mode::ZpData(*padding)])
     }
@@ -142,7 +143,7 @@ impl Mode {
         }
     }
 
-    /// How it pads, if it does.
+    /// Its padding options; `None` if it does not pad.
     pub const fn padding(self) -> Option<Padding> {
         match self {
             Mode::Zp(padding) | Mode::ZpData(padding) => Some(padding),
@@ -150,7 +151,7 @@ impl Mode {
         }
     }
 
-    /// What it promises beside what was synced.
+    /// What it promises besides synced data.
     pub const fn promise(self) -> Promise {
         match self.scope() {
             Scope::Metadata => Promise::Metadata,
@@ -170,7 +171,7 @@ impl Mode {
         }
     }
 
-    /// How committed blocks come home.
+    /// How a checkpoint brings committed blocks home.
     pub const fn checkpoint(self) -> CheckpointBy {
         match self {
             Mode::Soj | Mode::Sdj | Mode::SdjAsync => CheckpointBy::Share,
@@ -178,7 +179,7 @@ impl Mode {
         }
     }
 
-    /// Whether blocks go home late, from a log that is made large: 5 GB, or an eighth of the device.
+    /// Whether blocks go home late. Then the log is large: 5 GB, or an eighth of the device.
     pub const fn is_lazy(self) -> bool {
         matches!(self, Mode::DataLazy | Mode::Ldj | Mode::LdjPaper)
     }

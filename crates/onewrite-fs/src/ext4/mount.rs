@@ -28,10 +28,10 @@ use crate::devices::Devices;
 use crate::journal::{CheckpointBy, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
 use crate::pages::{Pages, PagesOptions};
 
-/// Bytes of log blocks that [`replay`] holds in memory, at most.
+/// Most bytes of log blocks that [`replay`] holds in memory.
 const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// A mounted ext4: what the file-system API is implemented on.
+/// A mounted ext4; it implements the file-system API.
 pub struct Ext4 {
     pub(super) volume: Rc<Volume>,
     pub(super) rename_lock: RwLock,
@@ -39,7 +39,7 @@ pub struct Ext4 {
 }
 
 impl Ext4 {
-    /// Mounts an image, which keeps its log inside itself: a log device of its own is refused.
+    /// Mounts an image that keeps its log inside itself. Refuses a separate log device.
     ///
     /// # Errors
     /// Damage, an unsupported feature, option or device by name, device errors.
@@ -48,8 +48,8 @@ impl Ext4 {
         Ext4::mount_with(devices, options, commit).await
     }
 
-    /// As [`Ext4::mount`], with a way to commit of the caller's instead of the mode's: for experiments, and for the
-    /// known-bad strategies that the crash explorer has to catch.
+    /// As [`Ext4::mount`], but `commit` replaces the mode's way to commit. For experiments, and for the known-bad
+    /// strategies that the crash explorer must catch.
     ///
     /// # Errors
     /// As [`Ext4::mount`].
@@ -91,31 +91,31 @@ impl Ext4 {
         Ok(mounted)
     }
 
-    /// What replaying the log did, if it held anything at mount.
+    /// Result of the log replay at mount; `None` if the log was empty.
     pub fn recovered(&self) -> Option<Recovered> {
         self.recovered
     }
 
-    /// What does not hold on its device of what the mode rests on, each a sentence.
+    /// Assumptions of the mode that do not hold on its device, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         self.volume.options.warnings(self.volume.port.geometry())
     }
 
-    /// How it is mounted.
+    /// Its mount options.
     pub fn options(&self) -> &MountOptions {
         &self.volume.options
     }
 
-    /// Lets `watcher` know of every read and write of a file's content that goes through the page cache: the file, its
-    /// pages, and whether they are written. That is the before-cache trace; metadata is not in it, nor is direct I/O.
+    /// Calls `watcher` for every read and write of file content through the page cache, with the file, its pages and
+    /// whether they are written. This is the before-cache trace. It contains neither metadata nor direct I/O.
     pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, bool) + 'static) {
         self.volume.pages.watch(Box::new(watcher));
     }
 
-    /// Verifies the invariants of what is in memory, for tests.
+    /// Verifies the invariants of the state in memory, for tests.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first broken invariant.
     pub fn check(&self) -> Result<(), String> {
         self.volume.journal.check()?;
         self.volume.allocator().check()?;
@@ -124,7 +124,7 @@ impl Ext4 {
     }
 }
 
-/// Replays the log of the image on `port`, if it holds anything, and takes back "needs recovery"; repairs nothing else.
+/// Replays the log of the image on `port`, if it is not empty, and clears "needs recovery". Repairs nothing else.
 ///
 /// # Errors
 /// As [`Ext4::mount`].
@@ -146,7 +146,7 @@ pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
     Ok(opened.recovered)
 }
 
-/// Whether a sound superblock says that there is no log, and no need of one.
+/// Whether a valid superblock says that the image has no log and needs no recovery.
 async fn has_no_log(port: &DevicePort) -> FsResult<bool> {
     let page = read_block(port, BlockNo::FIRST).await?;
     let Ok(superblock) = take_superblock(&page) else { return Ok(false) };
@@ -158,7 +158,7 @@ async fn has_no_log(port: &DevicePort) -> FsResult<bool> {
         && !features.incompat.contains(Incompat::RECOVER))
 }
 
-/// The superblock's counts follow from the descriptors.
+/// Sets the superblock's counts from the descriptors.
 fn set_counts(superblock: &mut RawSuperblock, groups: &Groups) {
     superblock.set_free_blocks(groups.free_blocks());
     superblock.free_inodes_count.set(groups.free_inodes() as u32);
@@ -191,7 +191,7 @@ impl Volume {
         if self.scope != Scope::Full {
             self.write_everything().await?;
         }
-        // A transaction may be committing although nothing runs: closing the log over it would lose it.
+        // A transaction may still be committing although the running one is empty. Closing the log now would lose it.
         loop {
             self.commit_now().await?;
             if self.journal.is_running_empty() && self.journal.is_committed(self.journal.running_tid().previous()) {

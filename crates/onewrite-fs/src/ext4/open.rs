@@ -1,4 +1,4 @@
-//! Open: what an image says of itself before it is mounted, its log replayed and judged.
+//! Open: reads what a mount needs from an image; checks and replays its log.
 
 use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
 
@@ -14,7 +14,7 @@ use crate::block::BlockNo;
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{LogBlock, LogMap, Prospect, Recovered, RecoveryOptions, recover};
 
-/// What an image says of itself before it is mounted.
+/// What a mount needs to know of an image.
 pub(super) struct Opened {
     pub(super) superblock: RawSuperblock,
     pub(super) layout: Layout,
@@ -30,7 +30,7 @@ pub(super) async fn read_block(port: &DevicePort, block: BlockNo) -> FsResult<Pa
     Ok(pages.pop().expect("a read of one page gives one"))
 }
 
-/// Reads what a mount needs, with the log replayed.
+/// Reads what a mount needs; replays the log if it is not empty.
 pub(super) async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResult<Opened> {
     let superblock = match take_superblock(&read_block(port, BlockNo::FIRST).await?) {
         Ok(superblock) => superblock,
@@ -63,10 +63,11 @@ pub(super) async fn open(port: &DevicePort, recovery: RecoveryOptions) -> FsResu
     Ok(Opened { superblock, layout, descriptors, map, log_superblock, log_page, recovered })
 }
 
-/// Looks at what a replay would lead to, as a mount will: a log of nonsense is not brought home.
+/// Checks the state that a replay would produce, as a mount would read it. So a damaged log is never written home.
 ///
 /// # Errors
-/// [`FsError::Damaged`] if there would be no sound superblock or descriptors, with the words for those.
+/// [`FsError::Damaged`] if the replay would leave a damaged superblock, descriptor or system zone; the message names
+/// it.
 async fn judge(port: &DevicePort, prospect: &Prospect<'_>, map: &LogMap) -> FsResult<()> {
     let read = async {
         let first = prospect.read(BlockNo::FIRST, 1).await?;

@@ -1,9 +1,9 @@
 //! The operations: the file-system API on a mounted ext4.
 //!
-//! Locks: a rename takes the volume's rename lock; then directories by inode number, then the inode that is named.
-//! Steps: every operation is one step, except writes (one for each [`WRITE_STEP_BYTES`](crate::WRITE_STEP_BYTES)), and
-//! cuts and deletions of files with more extents than fit a transaction (one for each extent, the inode on the orphan
-//! list meanwhile).
+//! Lock order: the volume's rename lock (renames only), directories by inode number, the named inode. Every operation
+//! is one step, with two exceptions. A write is one step for each [`WRITE_STEP_BYTES`](crate::WRITE_STEP_BYTES). The
+//! truncation or deletion of a file with too many extents for one transaction is one step for each extent; meanwhile
+//! the inode is on the orphan list.
 
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ impl Volume {
     }
 
     /// # Errors
-    /// If the directory was removed while somebody waited for its lock.
+    /// If the directory was removed while the caller waited for its lock.
     fn expect_alive(&self, directory: &Node) -> FsResult<()> {
         match directory.inode.borrow().links {
             0 => Err(FsError::NotFound(directory.ino().to_string())),
@@ -55,7 +55,7 @@ impl Volume {
         self.directories().find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
     }
 
-    /// Stamps a directory whose entries changed, changes its links and saves it.
+    /// Stamps a directory after a change of its entries, adds `links` to its link count and saves it.
     pub(super) async fn touch_directory(&self, handle: &mut Handle, directory: &Node, links: i32) -> FsResult<()> {
         self.load_inode_block(directory.number).await?;
         let stamp = self.timestamp();
@@ -81,7 +81,8 @@ impl Volume {
         Ok(())
     }
 
-    /// One name of `node` less; deletes it if that was the last and nobody has it open. The name is gone already.
+    /// Decrements the link count of `node` (a directory's drops to zero); its name is already removed. Deletes the
+    /// inode if it has no name left and nobody has it open.
     pub(super) async fn drop_link(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         let is_directory = node.is_directory();
         let links = if is_directory { -i32::from(node.inode.borrow().links) } else { -1 };
@@ -95,7 +96,7 @@ impl Volume {
         }
     }
 
-    /// Blocks that metadata takes whatever the files are: superblocks, descriptors, bitmaps, inode tables, the log.
+    /// Blocks of fixed metadata: superblocks, descriptors, bitmaps, inode tables, the log.
     pub(super) fn overhead_blocks(&self) -> u64 {
         let layout = &self.layout;
         let base: u64 = (0..layout.group_count).map(|group| u64::from(layout.base_blocks(group))).sum();
@@ -103,9 +104,9 @@ impl Volume {
         base + tables + self.journal.log_blocks()
     }
 
-    /// Runs out of space although freed blocks wait for their transaction: commits, so that it can be tried again.
-    /// False if that cannot help. `available` is what was free after the last wait of the same operation: if it is not
-    /// more now, the blocks that waited were those that the operation itself took and gave back.
+    /// Commits after an operation ran out of space while freed blocks wait for their transaction. Returns whether a
+    /// retry may help. `available` holds the free blocks after the previous wait of the same operation. If their number
+    /// did not grow, only blocks that the operation itself took and gave back were waiting: a retry cannot help.
     async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
         let waiting = self.groups.waiting_blocks();
         if waiting == 0 {
@@ -118,7 +119,8 @@ impl Volume {
     }
 }
 
-/// Links of a directory with so many subdirectories more; past the format's bound they are not counted (1).
+/// Link count of a directory after `more` subdirectories were added. Above [`LINKS_MAX`] the format stores 1 and stops
+/// counting.
 fn add_links(links: u16, more: i32) -> u16 {
     match i32::from(links) + more {
         _ if links == 1 && more != 0 => 1,
@@ -131,7 +133,7 @@ fn display(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Tries again once what a commit frees is free.
+/// Runs an operation; if it lacks space, tries again as long as commits free some.
 macro_rules! with_space {
     ($volume:expr, $operation:expr) => {{
         let mut available = None;
@@ -417,7 +419,7 @@ fn apply(inode: &mut Inode, changes: AttributeChanges) {
     inode.mtime = changes.modified.map_or(inode.mtime, |time| time.storable(holds_mtime));
 }
 
-/// Locks two directories alone, the one with the lower number first; once if they are the same.
+/// Locks two directories exclusively, the lower inode number first; locks once if they are the same.
 async fn lock_both<'a>(one: &'a Node, other: &'a Node) -> (RwGuard<'a>, Option<RwGuard<'a>>) {
     if one.number == other.number {
         return (one.lock.write().await, None);

@@ -14,7 +14,7 @@ pub struct MountOptions {
     pub mode: Mode,
     /// Pages of the page cache; at least [`MountOptions::CACHE_PAGES_MIN`].
     pub cache_pages: usize,
-    /// Which page leaves the page cache; any policy that needs no knowledge of the future.
+    /// Replacement policy of the page cache; any policy that needs no knowledge of the future.
     pub cache_policy: PolicyKind,
     /// Granularity of timestamps; Linux stamps with its tick, 4 ms.
     pub timestamp_granularity: Nanos,
@@ -24,12 +24,12 @@ pub struct MountOptions {
     pub checkpoint_age: Nanos,
     /// In metadata scope, allocate a block when its page is written out, not when it is written to: Linux's `delalloc`.
     pub delayed_allocation: bool,
-    /// Whether log space is trimmed before it is used again; `None` as the mode has it.
+    /// Whether log space is trimmed before it is used again; `None` follows the mode.
     pub self_trimming: Option<bool>,
-    /// Refuse changes. A log is replayed all the same.
+    /// Refuse changes. Mount still replays the log.
     pub read_only: bool,
-    /// Where commits pad: what `onewrite probe` found out about the device's write buffer; else it is what the device
-    /// states of itself.
+    /// Where commits pad: what `onewrite probe` found out about the device's write buffer. `None` uses what the device
+    /// reports.
     pub eviction_spot: Option<EvictionSpot>,
 }
 
@@ -37,7 +37,7 @@ impl MountOptions {
     /// Smallest page cache.
     pub const CACHE_PAGES_MIN: usize = 256;
 
-    /// What the cache policies take for a flash block: 4 MiB of a file.
+    /// Pages that the cache policies treat as one flash block: 4 MiB of a file.
     pub const FLASH_BLOCK_PAGES: u32 = 1024;
 
     /// The defaults with `mode`: 64 MiB of page cache under LRU, 4 ms ticks, commits every 5 s, blocks home after 30 s.
@@ -56,10 +56,10 @@ impl MountOptions {
         }
     }
 
-    /// Whether a device has what the mode needs; mount asks, too.
+    /// Checks that a device has what the mode needs; mount checks it too.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] with what is missing and the cure.
+    /// [`FsError::Unsupported`]; the message names what is missing and an alternative.
     pub fn check_device(&self, geometry: &Geometry) -> FsResult<()> {
         let Geometry { name, share_pairs_max, share_refusal, .. } = geometry;
         let mode = self.mode;
@@ -75,7 +75,7 @@ impl MountOptions {
         Err(FsError::Unsupported(format!("{what}; use `{cure}`, or a device with SHARE (nvme-share)")))
     }
 
-    /// What does not hold on this device of what the mode rests on, each a sentence.
+    /// Assumptions of the mode that do not hold on this device, one sentence each.
     pub fn warnings(&self, geometry: &Geometry) -> Vec<String> {
         let padding = self.mode.padding();
         padding.map_or_else(Vec::new, |padding| padding_warnings(padding, geometry, self.eviction_spot))
@@ -83,7 +83,7 @@ impl MountOptions {
 }
 
 /// # Errors
-/// [`FsError::Invalid`] if there is no such cache.
+/// [`FsError::Invalid`] if the cache is too small or its policy needs to know the future.
 pub(super) fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
     let MountOptions { cache_pages, cache_policy, .. } = *options;
     if cache_pages < MountOptions::CACHE_PAGES_MIN {

@@ -1,4 +1,4 @@
-//! Rename: the one operation with two directories, two inodes and, for directories, a third name (`..`) to change.
+//! Rename: the only operation that changes two directories, two inodes and, for a moved directory, a third name (`..`).
 
 use std::rc::Rc;
 
@@ -76,7 +76,7 @@ impl Directories<'_> {
         let _held = node.lock.write().await;
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.add_entry(&mut handle, to.0, to.1, (node.ino(), node.kind())).await?;
-        // Adding may have split the block that the old name was in.
+        // Adding may have split the block that held the old name.
         let found =
             if from.0.number == to.0.number { self.find_entry(from.0, from.1).await?.unwrap_or(found) } else { found };
         self.remove_entry_of(&mut handle, from.0, found).await?;
@@ -94,7 +94,7 @@ impl Directories<'_> {
         let victim = self.node(replaced.ino).await?;
         let name = || String::from_utf8_lossy(to.1).into_owned();
         if victim.is_directory() {
-            // It may hold, at whatever depth, what is to take its place.
+            // The victim may contain the moved inode, at any depth.
             self.expect_outside(&victim, from.0).await.map_err(|error| match error {
                 FsError::Invalid(_) => FsError::NotEmpty(name()),
                 other => other,
@@ -111,7 +111,7 @@ impl Directories<'_> {
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, replaced, (node.ino(), node.kind())).await?;
         self.remove_entry_of(&mut handle, from.0, found).await?;
-        // The victim directory's `..` goes, a moved directory's comes.
+        // The `..` of a victim directory disappears; the `..` of a moved directory moves with it.
         let gone = i32::from(victim.is_directory());
         let moved = i32::from(node.is_directory() && from.0.number != to.0.number);
         let (source_links, target_links) = match from.0.number == to.0.number {
@@ -147,7 +147,7 @@ impl Directories<'_> {
         self.touch(&mut handle, &other, 0).await
     }
 
-    /// Stamps what a rename touched; a directory that moved gets its new `..`.
+    /// Stamps the inodes that a rename changed; gives a moved directory its new `..`.
     async fn finish(
         &self,
         handle: &mut crate::journal::Handle,

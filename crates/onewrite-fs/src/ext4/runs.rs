@@ -1,15 +1,15 @@
-//! Runs: a set of page numbers that mostly follow one another.
+//! Runs: a set of page numbers that are mostly consecutive.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of numbers, kept as the runs that they form.
+/// A set of numbers, stored as runs of consecutive numbers.
 ///
 /// # Invariants
 /// Runs are not empty and do not touch; `count` is the sum of their lengths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
-    /// Ends by starts.
+    /// The end of each run (exclusive) by its start.
     runs: BTreeMap<u64, u64>,
     count: u64,
 }
@@ -28,12 +28,12 @@ impl Runs {
         self.end_at(number).is_some()
     }
 
-    /// Where the run that holds `number` ends, if one does.
+    /// End of the run that holds `number`, if there is one.
     pub(super) fn end_at(&self, number: u64) -> Option<u64> {
         self.runs.range(..=number).next_back().map(|(_, end)| *end).filter(|end| *end > number)
     }
 
-    /// The first run that ends behind `from`, from there on.
+    /// The first run that ends behind `from`, without its part before `from`.
     pub(super) fn first_from(&self, from: u64) -> Option<Range<u64>> {
         match self.end_at(from) {
             Some(end) => Some(from..end),
@@ -41,7 +41,7 @@ impl Runs {
         }
     }
 
-    /// Adds the numbers of `range`; gives how many of them are new.
+    /// Adds the numbers of `range`; returns how many of them are new.
     pub(super) fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -58,7 +58,7 @@ impl Runs {
         self.count - before
     }
 
-    /// Takes the numbers of `range` out; gives how many of them there were.
+    /// Removes the numbers of `range`; returns how many of them were in the set.
     pub(super) fn remove(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;

@@ -1,10 +1,11 @@
-//! Ranges taken out of a file and put into it: `fallocate`'s collapse and insert.
+//! Removes ranges from a file and inserts holes: `fallocate`'s collapse and insert.
 //!
-//! No content moves: extents behind the place get new logical numbers. Before that, everything of the file that is
-//! dirty is written and its pages leave the cache, for a page is known by its place in the file.
+//! No content moves: extents behind the place get new logical numbers. Before that, all dirty pages of the file are
+//! written and the pages behind the place leave the cache, because the cache knows a page by its index in the file.
 //!
-//! Steps: a collapse first makes the range a hole (see `punch`), then one step moves what lies behind and cuts the
-//! size; an insertion is one step. After a crash in between the range is a hole, as it may be on Linux.
+//! Steps: a collapse first makes the range a hole (see `punch`); then one step moves the extents behind it and reduces
+//! the size. An insertion is one step. After a crash between the steps of a collapse, the range is a hole, as it may be
+//! on Linux.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use crate::api::{FsError, FsResult};
 use crate::pages::{PAGE_BYTES, PagedFile};
 
 impl Contents<'_> {
-    /// See `Allocation::CollapseRange`; the node's lock is held alone.
+    /// See `Allocation::CollapseRange`. The caller holds the node's lock exclusively.
     pub(super) async fn collapse(&self, node: &Rc<Node>, bytes: Range<u64>) -> FsResult<()> {
         let Range { start: offset, end } = bytes;
         expect_whole_pages(offset, end - offset)?;
@@ -34,7 +35,7 @@ impl Contents<'_> {
         self.shift_file(node, shift, node.size() - (end - offset)).await
     }
 
-    /// See `Allocation::InsertRange`; the node's lock is held alone.
+    /// See `Allocation::InsertRange`. The caller holds the node's lock exclusively.
     pub(super) async fn insert_hole(&self, node: &Rc<Node>, offset: u64, length: u64) -> FsResult<()> {
         expect_whole_pages(offset, length)?;
         if offset >= node.size() {
@@ -49,11 +50,12 @@ impl Contents<'_> {
         self.shift_file(node, shift, node.size() + length).await
     }
 
-    /// Has all content of the file where its map says, and no page of it from `first` on in memory.
+    /// Writes all content of the file to the blocks that its map names, and drops its pages from `first` on from
+    /// memory.
     async fn quiesce(&self, node: &Node, first: u64) -> FsResult<()> {
         self.write_and_convert(node).await?;
         if self.scope == Scope::Full {
-            // Pages of the running transaction are known to it by their place in the file.
+            // The running transaction knows its pages by their index in the file.
             self.commit_now().await?;
         }
         self.pages.discard(node.number(), first..u64::MAX);
@@ -77,7 +79,7 @@ impl Contents<'_> {
     }
 
     /// # Errors
-    /// [`FsError::TooLarge`] if a file cannot reach to byte `end`.
+    /// [`FsError::TooLarge`] if `end` is beyond the largest file size.
     pub(super) fn check_end(&self, node: &Node, end: u64) -> FsResult<()> {
         match end > SIZE_MAX {
             true => Err(FsError::TooLarge { ino: node.ino(), size: end, size_max: SIZE_MAX }),

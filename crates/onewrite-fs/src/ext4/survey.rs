@@ -1,4 +1,4 @@
-//! Survey: what the map says of pages that are about to be written, asked once.
+//! Survey: one lookup of the map for pages that are about to be written.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::views::Extents;
 use crate::api::FsResult;
 use crate::block::BlockNo;
 
-/// Pages that the map treats alike.
+/// Consecutive pages with one kind of mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// They have blocks.
@@ -18,7 +18,7 @@ pub(super) enum Part {
     Hole(Range<u64>),
 }
 
-/// The parts of a range, in order, without a gap. True as long as nobody else changes the map.
+/// The parts of a range, in order, without a gap. Valid as long as nobody else changes the map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
     pub(super) parts: Vec<Part>,
@@ -50,7 +50,7 @@ impl Survey {
 }
 
 impl Extents<'_> {
-    /// What the map says of the pages.
+    /// The mapping of `pages`, part by part.
     ///
     /// # Errors
     /// Device errors and damage.

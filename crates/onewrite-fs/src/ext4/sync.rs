@@ -1,4 +1,4 @@
-//! Sync: what has to be durable before a caller goes on.
+//! Sync: makes changes durable before a caller goes on.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::pages::PagedFile;
 /// What a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Synced {
-    /// The file.
+    /// Its content and all of its metadata.
     Everything,
     /// Its content, and what is needed to read it.
     Data,
@@ -21,7 +21,7 @@ impl Volume {
     /// See `FileSystem::fsync` and `fdatasync`.
     pub(super) async fn sync_file(&self, node: &Rc<Node>, what: Synced) -> FsResult<()> {
         if self.scope != Scope::Full {
-            // Shared, so that no hole is being cut around pages that have to be written.
+            // The shared lock keeps truncations away: they would remove the blocks of pages that must be written.
             let _held = node.lock.read().await;
             self.pages.sync(self, node).await?;
             self.contents().convert(node).await?;
@@ -43,16 +43,16 @@ impl Volume {
     /// Writes all dirty pages of all files.
     ///
     /// # Errors
-    /// The first error; all files are tried.
+    /// The first error. Tries to write all files, but stops converting at the first conversion error.
     pub(super) async fn write_everything(&self) -> FsResult<()> {
         let outcome = self.pages.sync_all(self).await;
         outcome.and(self.contents().convert_everything().await)
     }
 
-    /// Commits what runs, and waits.
+    /// Commits the running transaction and waits; if it is empty, waits for the one before.
     ///
     /// # Errors
-    /// If the journal is or gets aborted.
+    /// If the journal is aborted before or during the wait.
     pub(super) async fn commit_now(&self) -> FsResult<()> {
         let tid = self.journal.running_tid();
         if self.journal.is_running_empty() {
@@ -63,15 +63,15 @@ impl Volume {
         self.journal.wait_committed(tid).await
     }
 
-    /// Writes what the file has dirty and waits for it, and makes the map and the size say so.
+    /// Writes the file's dirty pages, waits for them, and updates the map and the size.
     pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
         self.pages.write_pages(self, node, 0..u64::MAX).await?;
         self.pages.wait_for_writes(node).await;
         self.contents().convert(node).await
     }
 
-    /// Before a file takes the name of another: its content goes out, so that the name never shows less than one of
-    /// the two (Linux's `auto_da_alloc`). What cannot be written, fsync tells.
+    /// Writes the content of a file that is about to replace another by rename. So the name always shows the old or the
+    /// new content (Linux's `auto_da_alloc`). A later fsync reports a write error.
     pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
         if !self.contents().delays()
             || node.is_directory()

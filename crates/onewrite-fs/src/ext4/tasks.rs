@@ -1,4 +1,4 @@
-//! Tasks: what a mounted volume does by itself, from mount to unmount.
+//! Tasks: the background work of a mounted volume, from mount to unmount.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::api::{FsError, FsResult, Ino};
 use crate::journal::{Owner, Sealed};
 use crate::pages::PAGE_BYTES;
 
-/// The page of a block that a transaction changed.
+/// Cache key of a page that a transaction changed.
 fn key_of(owner: Owner) -> PageKey {
     PageKey { file: owner.file, index: owner.index }
 }
@@ -36,7 +36,7 @@ fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
 }
 
 impl Volume {
-    /// Commits what is due, one transaction after another; ends when the journal is aborted.
+    /// Commits due transactions, one after another; ends when the journal is aborted.
     async fn commit_task(self: &Rc<Volume>) {
         while self.journal.abort_reason().is_none() {
             self.journal.commit_due().await;
@@ -91,7 +91,7 @@ impl Volume {
         }
     }
 
-    /// Deletes or cuts what was being deleted or cut when the image was last in use.
+    /// Finishes the deletions and truncations that were interrupted when the image was last in use.
     ///
     /// # Errors
     /// [`FsError::Damaged`] if the list of orphans is wrong; device errors.
@@ -132,7 +132,7 @@ impl Volume {
         Ok(nodes)
     }
 
-    /// Goes on with a cut that was interrupted: frees what lies behind the end of the file.
+    /// Finishes an interrupted truncation: frees the blocks behind the end of the file.
     async fn cut_behind_end(&self, node: &Rc<Node>) -> FsResult<()> {
         let _held = node.lock.write().await;
         let first = node.size().div_ceil(PAGE_BYTES);

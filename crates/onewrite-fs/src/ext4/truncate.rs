@@ -1,7 +1,7 @@
 //! Shrinking, extending, punching and deleting files.
 //!
-//! What does not fit one transaction is done in steps from the end of the file on, with the inode on the orphan list
-//! meanwhile: after a crash recovery goes on where it stopped. A step frees one extent.
+//! A truncation or deletion that does not fit one transaction runs in steps, from the end of the file backwards.
+//! Meanwhile the inode is on the orphan list, so after a crash the next mount continues. A step frees one extent.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
 /// Blocks that freeing one extent may change: it may touch two groups.
 pub(super) const FREE_CREDITS: usize = MAP_CREDITS + 2 * ALLOCATION_CREDITS + 1;
-/// Steps that the transaction of the change itself is made large enough for.
+/// Steps that the first transaction has credits for.
 const STEPS_AT_ONCE: usize = 2;
 
-/// Credits that [`Contents::delete`] needs in the transaction that took the last name.
+/// Credits that [`Contents::delete`] needs in the transaction that removed the last name.
 pub(super) const DELETE_CREDITS: usize = ORPHAN_CREDITS + INODE_CREDITS + 1 + STEPS_AT_ONCE * FREE_CREDITS;
 
 impl Contents<'_> {
-    /// Sets the size; the node's lock is held alone.
+    /// Sets the size. The caller holds the node's lock exclusively.
     pub(super) async fn set_size(&self, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let old = node.size();
         let mut handle = self.journal.start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
@@ -58,8 +58,9 @@ impl Contents<'_> {
         self.allocator().remove_orphan(&mut handle, node).await
     }
 
-    /// Before blocks go that a committing transaction shows for the first time, their content has to be there. A handle
-    /// is open: what commits now is an earlier transaction, and no later one begins to.
+    /// Writes the file's content before its blocks are freed, if a committing transaction refers to those blocks for
+    /// the first time. The caller has an open handle: the committing transaction is an earlier one, and no later one
+    /// begins to commit.
     async fn before_cut(&self, node: &Node) -> FsResult<()> {
         if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
             self.pages.write_ready(self.volume, node, 0..u64::MAX).await?;
@@ -68,15 +69,15 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Goes on with an interrupted cut: frees blocks from block `first` on and takes the file off the orphan list.
+    /// Finishes an interrupted truncation: frees blocks from block `first` on and takes the file off the orphan list.
     pub(super) async fn free_behind(&self, node: &Rc<Node>, first: u64) -> FsResult<()> {
         let handle = self.journal.start(DELETE_CREDITS).await?;
         let mut handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
         self.allocator().remove_orphan(&mut handle, node).await
     }
 
-    /// Frees the file's blocks from block `first` on, in this transaction as far as its credits allow (`steps`), then
-    /// in further ones. The inode is saved with every step.
+    /// Frees the file's blocks from block `first` on: `steps` extents in this transaction, the rest in further
+    /// transactions. Saves the inode with every step.
     async fn free_from(&self, mut handle: Handle, node: &Rc<Node>, first: u64, mut steps: usize) -> FsResult<Handle> {
         if !node.inode.borrow().has(flags::EXTENTS) {
             return Ok(handle);
@@ -119,7 +120,7 @@ impl Contents<'_> {
         Ok(false)
     }
 
-    /// Removes an inode without names and openers, and its content; begins in `handle`.
+    /// Deletes an inode without names and openers, and its content; begins in `handle`.
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         self.before_cut(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
@@ -134,7 +135,7 @@ impl Contents<'_> {
         self.allocator().free_inode(&mut handle, node).await
     }
 
-    /// See `FileSystem::allocate`; the node's lock is held alone.
+    /// See `FileSystem::allocate`. The caller holds the node's lock exclusively.
     pub(super) async fn allocate_file(
         &self,
         node: &Rc<Node>,
@@ -159,7 +160,7 @@ impl Contents<'_> {
         }
     }
 
-    /// Says that the content was changed, though nothing had to be done.
+    /// Stamps the file as modified although no content changed.
     async fn stamp_modified(&self, node: &Rc<Node>) -> FsResult<()> {
         let mut handle = self.journal.start(1).await?;
         self.load_inode_block(node.number).await?;
@@ -195,15 +196,15 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Makes the range a hole, as far as the file reaches; parts of pages at its ends become zeros. A range that covers
-    /// the file's last byte covers the page that it lies in.
+    /// Makes the range a hole, up to the end of the file. Partial pages at its ends become zeros. A range that includes
+    /// the file's last byte includes the whole page of that byte.
     pub(super) async fn punch(&self, node: &Rc<Node>, offset: u64, end: u64) -> FsResult<()> {
         let size = node.size();
         if offset >= end.min(size) {
             return Ok(());
         }
         if end >= size && size > node.inode.borrow().size {
-            // The size in the inode follows content that would never arrive.
+            // The size in the inode waits for content that the punch would drop: write that content first.
             self.write_and_convert(node).await?;
         }
         let end = if end < size { end } else { size.next_multiple_of(PAGE_BYTES) };
@@ -220,8 +221,9 @@ impl Contents<'_> {
         if first >= stop {
             return Ok(());
         }
-        // Blocks go in several transactions: until theirs, the map shows them, and they must hold what was written. So
-        // in full scope, where a transaction may end at any time that holds their pages, those stay until then, too.
+        // Several transactions free the blocks. The map shows a block until the transaction that frees it, so the block
+        // must hold what was written until then. In full scope a transaction that holds those pages may end at any
+        // time, so the pages stay in memory until then, too.
         if self.scope != Scope::Full {
             self.pages.write_ready(self.volume, node, first..stop).await?;
             self.pages.discard(node.number(), first..stop);
@@ -243,7 +245,7 @@ impl Contents<'_> {
         }
     }
 
-    /// Zeros part of a page, unless it is a hole.
+    /// Zeros part of a page, unless the page is a hole.
     async fn write_zeros(&self, node: &Rc<Node>, offset: u64, zeros: &[u8]) -> FsResult<()> {
         let index = offset / PAGE_BYTES;
         let is_written = match self.extents().map(node, index as u32).await? {

@@ -1,10 +1,10 @@
-//! Views: the parts of a volume, each with the operations of one matter. A view borrows the volume and owns nothing.
+//! Views: each view has the volume's operations on one subject. A view borrows the volume and owns nothing.
 
 use std::ops::Deref;
 
 use super::volume::Volume;
 
-/// Defines views and the methods of [`Volume`] that give them.
+/// Defines views and the methods of [`Volume`] that return them.
 macro_rules! views {
     ($($(#[$doc:meta])* $view:ident by $method:ident;)*) => {
         $($(#[$doc])*
@@ -37,7 +37,7 @@ views! {
     Extents by extents;
     /// Names: directories and what happens to their entries (`dir`, `create`, `rename`).
     Directories by directories;
-    /// Files' content: written, cut, moved, and its blocks given late (`write`, `truncate`, `shift`, `delayed`).
+    /// Content of files: write, truncate, shift, delayed allocation (`write`, `truncate`, `shift`, `delayed`).
     Contents by contents;
     /// Extended attributes (`attributes`).
     ExtendedAttributes by extended_attributes;

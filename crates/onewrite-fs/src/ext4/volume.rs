@@ -1,12 +1,12 @@
 //! Volume: everything that the operations of a mounted ext4 share, and the way to its blocks.
 //!
-//! Its one idea: a metadata block is read into the page cache once, checked then, and changed only through a
-//! handle. [`Volume::block`] and [`Volume::load`] wait for the device; [`Volume::change`] never waits, so that a change
-//! to several blocks is seen by other tasks whole or not at all.
+//! Its one idea: a metadata block is read into the page cache once, is checked then, and changes only through a handle.
+//! [`Volume::block`] and [`Volume::load`] wait for the device. [`Volume::change`] never waits, so other tasks see a
+//! change of several blocks entirely or not at all.
 //!
 //! # Invariants
-//! - A metadata page that differs from what is committed is pinned by the transaction that changed it.
-//! - What is committed and not home is read from the journal, not from its home block.
+//! - If a metadata page differs from its committed content, the transaction that changed it pins it.
+//! - A block that is committed but not yet home is read from the journal, not from its home block.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ use crate::journal::{Handle, Joined, Journal, Owner};
 use crate::pages::Pages;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A metadata page: file 0, the block's number.
+/// Cache key of a metadata block: file 0, the block's number as index.
 pub(super) const fn block_key(block: BlockNo) -> PageKey {
     PageKey { file: 0, index: block.0 }
 }
@@ -63,7 +63,7 @@ impl From<FormatError> for FsError {
     }
 }
 
-/// What a volume is put together from.
+/// The parts of a new volume.
 pub(super) struct Parts {
     pub(super) port: DevicePort,
     pub(super) layout: Layout,
@@ -96,7 +96,7 @@ impl Volume {
         })
     }
 
-    /// The time to stamp things with, in the granularity of the mount.
+    /// The current timestamp, in the granularity of the mount.
     pub(super) fn timestamp(&self) -> Timestamp {
         let (now, tick) = (self.runtime.civil_now().0, self.options.timestamp_granularity.0.max(1));
         Timestamp::from_nanos(Nanos(now - now % tick)).storable(self.layout.new_extra_isize > 0)
@@ -121,7 +121,7 @@ impl Volume {
         }
     }
 
-    /// Sees to it that the block is in memory, at least until the next wait.
+    /// Brings the block into memory; it stays there at least until the next wait. `verify` checks it after a read.
     pub(super) async fn load(
         &self,
         block: BlockNo,
@@ -135,7 +135,7 @@ impl Volume {
             let place = format!("reference to block {block}");
             return Err(FsError::Damaged { place, problem: "it lies beyond the file system".into() });
         }
-        // Not while others wait for this block: whoever writes a page to make room may be one of them.
+        // Make room before the load begins: a task that writes a page to make room may itself wait for this block.
         self.make_room().await?;
         let Some(_loading) = self.pages.begin_load(key).await else { return Ok(()) };
         let page = match self.journal.newest(block).await? {
@@ -145,7 +145,7 @@ impl Volume {
                 pages.pop().expect("a read of one page gives one")
             }
         };
-        // If it is there now, the block was freed, and taken for something new, while its old content was read.
+        // If the page exists now, the block was freed and reused while its old content was read.
         if !self.pages.holds(key) {
             verify(&page.bytes())?;
             self.pages.insert(key, page);
@@ -153,9 +153,9 @@ impl Volume {
         Ok(())
     }
 
-    /// As [`Volume::load`], of a block that is not read as long as nothing was ever written there: `unused` then says
-    /// what it holds. While others make room and blocks are read, groups come into use and their checksums change: so
-    /// both `unused` and `verify` go by what their descriptor says when they are asked.
+    /// As [`Volume::load`], for a block that may never have been written: then `unused` gives its content and nothing
+    /// is read. A group may come into use, and its checksums may change, during the waits. So `unused` and `verify`
+    /// must look at the descriptor each time they are called.
     pub(super) async fn load_or_make(
         &self,
         block: BlockNo,
@@ -192,7 +192,7 @@ impl Volume {
         changed.unwrap_or_else(|| panic!("block {block} is changed but not in memory"))
     }
 
-    /// Puts a new block, of zeros before `fill`, into memory as part of a transaction. Does not wait.
+    /// Puts a new block into memory as part of a transaction; `fill` starts from zeros. Does not wait.
     pub(super) fn create_block(&self, handle: &mut Handle, block: BlockNo, fill: impl FnOnce(&mut PageBytes)) {
         let mut page = Page::ZEROS;
         fill(page.bytes_mut());
@@ -207,7 +207,7 @@ impl Volume {
         }
     }
 
-    /// Changes the superblock as part of a transaction; its block has to be in memory.
+    /// Changes the superblock as part of a transaction; its block must be in memory.
     pub(super) fn change_superblock(&self, handle: &mut Handle, change: impl FnOnce(&mut RawSuperblock)) {
         let mut superblock = self.superblock.borrow_mut();
         change(&mut superblock);
@@ -215,30 +215,30 @@ impl Volume {
         self.change(handle, self.layout.superblock_block(), |bytes| put_superblock(bytes, &superblock));
     }
 
-    /// The superblock as transactions have changed it; counts and state are those of the mount.
+    /// The superblock with all changes by transactions. Its counts and state are those at mount.
     pub(super) fn superblock(&self) -> Ref<'_, RawSuperblock> {
         self.superblock.borrow()
     }
 
-    /// Whether it was unmounted: nothing can be changed any more.
+    /// Whether the volume is unmounted: nothing can change any more.
     pub(super) fn is_unmounted(&self) -> bool {
         self.is_unmounted.get()
     }
 
-    /// From here on nothing can be changed any more.
+    /// Begins the unmount: nothing can change any more.
     pub(super) fn begin_unmount(&self) {
         self.is_unmounted.set(true);
     }
 
-    /// Sees to it that the superblock's block is in memory.
+    /// Brings the superblock's block into memory.
     pub(super) async fn load_superblock(&self) -> FsResult<()> {
         self.load(self.layout.superblock_block(), |_| Ok(())).await
     }
 
-    /// An operation is possible: mounted, and the journal alive.
+    /// Checks that changes are possible: the volume is mounted, not read-only, and its journal is not aborted.
     ///
     /// # Errors
-    /// Why not.
+    /// [`FsError::ReadOnly`], or the error that aborted the journal.
     pub(super) fn check_writable(&self) -> FsResult<()> {
         if self.is_unmounted.get() {
             return Err(FsError::ReadOnly("it is unmounted".into()));
@@ -256,13 +256,13 @@ pub(super) fn put_superblock(bytes: &mut PageBytes, superblock: &RawSuperblock) 
     debug_assert!(reads_as(bytes, superblock), "the superblock would be refused when it is read again");
 }
 
-/// Whether a mount would take block 0, and find this superblock in it.
+/// Whether a mount would accept block 0 and find this superblock in it.
 fn reads_as(bytes: &PageBytes, superblock: &RawSuperblock) -> bool {
     let found = RawSuperblock::in_first_block(&bytes[..]);
     found.is_ok_and(|found| found == superblock && Layout::decode(found).is_ok())
 }
 
-/// The superblock in block 0, whatever it says.
+/// The superblock in block 0; only its magic number is checked.
 pub(super) fn take_superblock(page: &Page) -> FsResult<RawSuperblock> {
     let bytes = page.bytes();
     RawSuperblock::in_first_block(&bytes[..])?;

@@ -1,13 +1,13 @@
 //! Writing files: into the page cache, with blocks allocated as the scope demands.
 //!
-//! A write is cut into steps of at most 64 KiB (one transaction each in full scope). A step
+//! A write is split into steps of at most 64 KiB (one transaction each in full scope). A step
 //! 1. brings the pages that it changes in part into memory,
-//! 2. allocates what is a hole, and says of unwritten blocks that they are written,
+//! 2. allocates blocks for holes and marks unwritten blocks as written, or only reserves blocks (see `delayed`),
 //! 3. puts the pages into the cache: into the transaction in full scope, dirty otherwise,
 //! 4. stamps and saves the inode.
 //!
 //! If nothing of the inode changes (an overwrite within one tick of the clock), a step outside full scope needs no
-//! transaction at all. The node's lock is held alone; direct overwrites share it.
+//! transaction. Writers hold the node's lock exclusively; direct overwrites share it.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -26,27 +26,27 @@ use crate::content::Content;
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, PagedFile, Step, check_direct, page_key};
 
-/// Largest file: 2³² blocks less one.
+/// Largest file in bytes: 2³² − 1 blocks.
 pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
-/// Largest step of an allocation without content.
+/// Largest step of an allocation without content, in blocks.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
 
-/// What new blocks are.
+/// State of new blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NewBlocks {
-    /// Content comes with the same transaction, or before it; unwritten blocks in the range count as written, too.
+    /// Their content arrives with the same transaction or before it. Unwritten blocks in the range become written, too.
     Written,
     /// They read as zeros until the map says that they are written.
     Unwritten,
 }
 
-/// What [`Contents::allocate_range`] came to.
+/// Result of [`Contents::allocate_range`].
 pub(super) struct Allocated {
-    /// What the pages before `reached` have now.
+    /// The mapping of the pages before `reached`.
     survey: Survey,
-    /// The page before which all have blocks: the end of the range unless the outcome is an error.
+    /// All pages before this one have blocks. It is the end of the range unless `outcome` is an error.
     reached: u64,
-    /// [`FsError::NoSpace`], device errors and damage.
+    /// Success, [`FsError::NoSpace`], a device error or damage.
     pub(super) outcome: FsResult<()>,
 }
 
@@ -58,7 +58,7 @@ impl Allocated {
 }
 
 impl Contents<'_> {
-    /// See `FileSystem::write`; the node's lock is held alone.
+    /// See `FileSystem::write`. The caller holds the node's lock exclusively.
     pub(super) async fn write_file(
         &self,
         node: &Rc<Node>,
@@ -126,7 +126,7 @@ impl Contents<'_> {
             }
         }
         if reached > first {
-            // On a full disk, what has blocks is written all the same: they must not show what they held before.
+            // On a full disk, pages with blocks are still written: their blocks must not show old content.
             match self.scope {
                 Scope::Full => self.put_logged(&mut handle, node, first..reached, &survey, &mut step).await?,
                 _ => self.pages.put_dirty(self.volume, node, first..reached, &mut step).await?,
@@ -165,8 +165,8 @@ impl Contents<'_> {
         Ok(true)
     }
 
-    /// Allocates blocks for the holes that `survey` found, which is true: the map's lock is held, or nobody else
-    /// changes the map. The inode is the caller's to save.
+    /// Allocates blocks for the holes in `survey`. The survey must still be valid: the caller holds the map's lock, or
+    /// nobody else changes the map. The caller saves the inode.
     pub(super) async fn allocate_range(
         &self,
         handle: &mut Handle,
@@ -187,7 +187,7 @@ impl Contents<'_> {
         done
     }
 
-    /// Unwritten blocks count as written from now on, if they are to.
+    /// Adds a mapped extent to `done`; marks it as written if `kind` asks for that.
     async fn take_mapped(
         &self,
         handle: &mut Handle,
@@ -222,7 +222,7 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Allocates one extent at the beginning of a hole. The inode is the caller's to save.
+    /// Allocates one extent at the beginning of a hole. The caller saves the inode.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]; device errors and damage.
@@ -252,14 +252,14 @@ impl Contents<'_> {
         Ok(extent)
     }
 
-    /// How many of the `wanted` pages from `index` on come before the next delayed one, which has a block of its own
-    /// kept.
+    /// Number of pages from `index` on, at most `wanted`, before the next delayed page. That page has its own reserved
+    /// block.
     fn until_delayed(&self, node: &Node, index: u64, wanted: u32) -> u32 {
         let next = node.delayed.borrow().first_from(index);
         next.map_or(wanted, |run| (run.start - index).min(wanted.into()) as u32)
     }
 
-    /// Puts dirty pages whose blocks are there or reserved; the file reaches to `end` at least, in memory.
+    /// Puts dirty pages into the cache; their blocks exist or are reserved. The size in memory grows to at least `end`.
     async fn put_delayed(&self, node: &Rc<Node>, pages: Range<u64>, end: u64, step: &mut Step<'_>) -> FsResult<()> {
         if self.delays() && end > node.inode.borrow().size {
             node.grown_to.set(node.grown_to.get().max(end));
@@ -283,8 +283,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Zeros the bytes of the file's last page from its end on, in memory and in time on the device; the caller is
-    /// about to change the size.
+    /// Zeros the bytes behind byte `size` in its page, in memory now and on the device later. The caller is about to
+    /// change the file's size.
     pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
         let key = page_key(&**node, index);
@@ -316,7 +316,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Blocks first allocated as unwritten, then content, then the map says written: no crash shows stale blocks.
+    /// Writes past the page cache: allocates unwritten blocks, writes the content, then marks the blocks as written. So
+    /// no crash shows stale blocks.
     async fn write_past_cache(&self, node: &Rc<Node>, offset: u64, content: Content<'_>) -> FsResult<()> {
         let end = offset + content.length();
         let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
@@ -353,8 +354,9 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// A direct write of whole pages that changes neither map nor size; the node's lock is shared. False if it is not
-    /// one, or if the page cache holds or gets pages that it would make old; then nothing is done.
+    /// A direct write of whole pages that changes neither map nor size. The caller shares the node's lock. Returns
+    /// false and does nothing if the write would change map or size, or if the page cache holds or loads pages that the
+    /// write would make stale.
     pub(super) async fn overwrite_direct(&self, node: &Rc<Node>, offset: u64, content: Content<'_>) -> FsResult<bool> {
         let end = offset + content.length();
         let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
@@ -373,8 +375,8 @@ impl Contents<'_> {
     }
 }
 
-/// Where the step that begins at `start` ends, of a write that ends at `end`: what is left is one step if it may be;
-/// else the next step begins at a page. Crash tests ask for it, too, so that they know the same steps.
+/// End of the step that begins at byte `start`, in a write that ends at byte `end`. If the rest fits one step, the step
+/// takes it all; otherwise the step ends at a page boundary. Crash tests use this function to know the same steps.
 pub fn step_end(start: u64, end: u64) -> u64 {
     match end - start <= WRITE_STEP_BYTES {
         true => end,
@@ -382,7 +384,8 @@ pub fn step_end(start: u64, end: u64) -> u64 {
     }
 }
 
-/// Blocks that mapping so many pages may change: in the worst case each lies apart.
+/// Blocks that mapping `pages` pages may change: the map, the bitmaps and descriptors of up to four groups, and one
+/// block for every 64 pages.
 pub(super) fn map_credits(pages: usize) -> usize {
     MAP_CREDITS + ALLOCATION_CREDITS * pages.min(4) + pages.div_ceil(64)
 }

@@ -1,4 +1,4 @@
-//! Check: the allocator's counts, and that they are those of the bitmaps.
+//! Check: compares the allocator's counts with each other and with the bitmaps.
 
 use onewrite_block::PAGE_SIZE;
 
@@ -7,8 +7,7 @@ use crate::ext4::views::Allocator;
 use crate::ext4::volume::block_key;
 
 impl Groups {
-    /// Verifies what is counted of blocks that are free, waiting and kept for delayed pages. Costs a pass over the
-    /// groups.
+    /// Verifies the counts of free and of waiting blocks. Costs one pass over the groups.
     ///
     /// # Errors
     /// The first count that is wrong.
@@ -31,11 +30,11 @@ impl Groups {
 }
 
 impl Allocator<'_> {
-    /// Verifies the invariants of the allocator, against the bitmaps and descriptors that are in memory, too. They hold
-    /// wherever a task waits, on an image that was whole when it was mounted.
+    /// Verifies the allocator's invariants, also against the bitmaps and descriptors in memory. They hold wherever a
+    /// task waits, if the image was consistent at mount.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first broken invariant.
     pub(in crate::ext4) fn check(&self) -> Result<(), String> {
         self.groups.check()?;
         let groups = self.groups.all.borrow();

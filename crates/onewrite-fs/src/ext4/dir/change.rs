@@ -15,7 +15,7 @@ use crate::ext4::views::Directories;
 use crate::journal::Handle;
 
 impl Directories<'_> {
-    /// Changes a block of entries that is in memory, and its checksum.
+    /// Changes a block of entries in memory and updates its checksum.
     pub(super) fn change_entries<R>(
         &self,
         handle: &mut Handle,
@@ -57,7 +57,7 @@ impl Directories<'_> {
         Ok(())
     }
 
-    /// Makes an entry name another inode.
+    /// Changes the inode that an entry names.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -76,10 +76,10 @@ impl Directories<'_> {
         Ok(())
     }
 
-    /// Adds an entry; the name must not be there. The directory's inode is saved if it grew.
+    /// Adds an entry; the name must not exist yet. Saves the directory's inode if the directory grew.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the directory needs a block and there is none, or its tree is
+    /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the directory needs a block and none is free, or if its tree is
     /// full.
     pub(in crate::ext4) async fn add_entry(
         &self,
@@ -135,7 +135,7 @@ impl Directories<'_> {
         Ok(())
     }
 
-    /// Gives the directory one more block; its content is the caller's to make. The inode is saved.
+    /// Appends one block to the directory and saves its inode. The caller fills the block.
     pub(super) async fn append_block(&self, handle: &mut Handle, directory: &Node) -> FsResult<DirectoryBlock> {
         self.make_room().await?;
         let logical = self.block_count(directory);

@@ -1,9 +1,9 @@
 //! Entries in an order that stays the same while the directory changes.
 //!
-//! With `dir_index`, entries are given in the order of their names' hashes, as Linux does it, and a cursor is a place
-//! in that order: 0 is `.`, 1 is `..`, then 2 + hash. A name keeps its place however often leaves are split; who goes
-//! on from a cursor sees every name that was there all the time exactly once. Directories of several blocks without a
-//! hash tree have byte offsets for cursors; their entries never move.
+//! With `dir_index`, entries come in the order of their names' hashes, as in Linux. A cursor is a position in that
+//! order: 0 is `.`, 1 is `..`, then 2 + hash. A split of a leaf does not change a name's position. A reader that
+//! continues from a cursor sees each name that existed the whole time exactly once. A directory of several blocks
+//! without a hash tree uses byte offsets as cursors; its entries never move.
 
 use onewrite_block::PAGE_SIZE;
 
@@ -24,7 +24,7 @@ fn cursor_of(hash: NameHash) -> u64 {
     FIRST_HASH + (u64::from(hash.major >> 1) << 32 | u64::from(hash.minor))
 }
 
-/// The key to look for so as to go on at `cursor`.
+/// The hash key to search for when a listing continues at `cursor`.
 fn major_of(cursor: u64) -> u32 {
     ((cursor - FIRST_HASH) >> 32 << 1) as u32
 }
@@ -99,7 +99,7 @@ impl Directories<'_> {
         Ok(entries)
     }
 
-    /// The used entries of a block in memory that `wanted` wants, with the cursor behind each.
+    /// The used entries of a block in memory that `wanted` accepts; `next` gives the cursor behind each.
     fn used_entries(
         &self,
         directory: &Node,

@@ -1,11 +1,11 @@
-//! Directories: names looked up, added and removed, in one block, in a row of blocks, or in a hash tree.
+//! Directories: look up, add and remove names in one block, in a row of blocks or in a hash tree.
 //!
 //! A directory starts as one block. When that is full and the image has `dir_index`, its entries move to a second block
 //! and the first becomes the root of a hash tree. Callers hold the directory's lock.
 //!
-//! As everywhere, what a change touches is brought into memory first and then changed without waiting.
+//! A change first brings every block that it touches into memory, then changes them without waiting.
 //!
-//! Here: reading. `change` adds and removes entries, `list` gives them in order, `tree` goes through hash
+//! This file reads. `change` adds and removes entries, `list` lists them in order, `tree` searches and splits hash
 //! trees.
 
 mod change;
@@ -50,7 +50,7 @@ pub(in crate::ext4) struct Found {
 
 impl Directories<'_> {
     /// # Errors
-    /// If it cannot be the name of an entry.
+    /// If an entry cannot have this name.
     pub(in crate::ext4) fn check_name(&self, name: &[u8]) -> FsResult<()> {
         match name {
             name if name.len() > NAME_LENGTH_MAX => Err(FsError::NameTooLong(name.len())),
@@ -70,7 +70,7 @@ impl Directories<'_> {
         directory.inode.borrow().has(flags::INDEX) && self.layout.features.compat.contains(Compat::DIR_INDEX)
     }
 
-    /// Sees to it that block `logical` of the directory is in memory.
+    /// Brings block `logical` of the directory into memory.
     pub(super) async fn load_directory_block(&self, directory: &Node, logical: u32) -> FsResult<DirectoryBlock> {
         let home = match self.extents().map(directory, logical).await? {
             Mapping::Mapped(extent) if !extent.unwritten => extent.physical,
@@ -83,7 +83,7 @@ impl Directories<'_> {
         Ok(DirectoryBlock { logical, home })
     }
 
-    /// Sees to it that several blocks are in memory at once.
+    /// Brings several blocks into memory, all at the same time.
     pub(super) async fn load_directory_blocks(&self, directory: &Node, blocks: &[DirectoryBlock]) -> FsResult<()> {
         while !blocks.iter().all(|block| self.allocator().is_loaded(block.home)) {
             for block in blocks {

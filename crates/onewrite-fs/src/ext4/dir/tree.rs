@@ -1,4 +1,4 @@
-//! Hash trees of directories: the way to a name's leaf, and splits on the way.
+//! Hash trees of directories: finds the path to a name's leaf and splits full blocks on it.
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
@@ -16,10 +16,10 @@ use crate::ext4::map::Mapping;
 use crate::ext4::views::Directories;
 use crate::journal::Handle;
 
-/// The way to a leaf of a hash tree.
+/// The path from the root to a leaf of a hash tree.
 pub(super) struct TreePath {
     hash: HashVersion,
-    /// Index blocks from the root on, each with the number of the pair that the way goes through.
+    /// Index blocks from the root on, each with the number of the pair on the path.
     indexes: Vec<(DirectoryBlock, usize)>,
     pub(super) leaf: DirectoryBlock,
     major: u32,
@@ -28,9 +28,9 @@ pub(super) struct TreePath {
 /// Which leaves come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Those that may hold more names of the same hash.
+    /// Only leaves that may hold more names with the same hash.
     SameHash,
-    /// All.
+    /// All leaves.
     AnyHash,
 }
 
@@ -48,7 +48,7 @@ impl Directories<'_> {
         }
     }
 
-    /// The hash of a tree and its index levels below the root.
+    /// The hash version of a tree and its number of index levels below the root.
     pub(super) async fn tree_shape(&self, directory: &Node) -> FsResult<(HashVersion, u8)> {
         let root = self.load_directory_block(directory, 0).await?;
         let info = self.with_block(root, |bytes| htree::root_info(&bytes[..], place(directory, 0)))?;
@@ -66,7 +66,8 @@ impl Directories<'_> {
         self.tree_path_to(directory, (hash, levels), major).await
     }
 
-    /// The way to the leaf that takes names of hash `major`; the index blocks are in memory, the leaf need not be.
+    /// The path to the leaf for names with hash `major`. Afterwards the index blocks are in memory; the leaf may not
+    /// be.
     pub(super) async fn tree_path_to(
         &self,
         directory: &Node,
@@ -119,8 +120,8 @@ impl Directories<'_> {
         }
     }
 
-    /// Goes on to the leaf behind, if there is one; with [`Reach::SameHash`] only if names of the same hash
-    /// may go on there.
+    /// Moves the path to the next leaf; returns whether there is one. With [`Reach::SameHash`], moves only if the next
+    /// leaf may hold more names with the same hash.
     pub(super) async fn next_leaf(&self, directory: &Node, path: &mut TreePath, reach: Reach) -> FsResult<bool> {
         let mut level = path.indexes.len() - 1;
         let child = loop {
@@ -199,7 +200,7 @@ impl Directories<'_> {
         directory: &Node,
         entry: (&[u8], u32, Option<FileKind>),
     ) -> FsResult<()> {
-        // A level more, an index split, a leaf split: then there is room.
+        // At most three splits make room: a new level, an index split, a leaf split.
         for _ in 0..=3 {
             let path = self.tree_path(directory, entry.0).await?;
             let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
@@ -219,7 +220,7 @@ impl Directories<'_> {
         Err(wrong_tree(directory, "its hashes are out of order"))
     }
 
-    /// Moves the upper half of a full leaf, by hash, to a new one behind it.
+    /// Moves the entries with the higher hashes, half of a full leaf, to a new leaf behind it.
     async fn split_leaf(&self, handle: &mut Handle, directory: &Node, path: &TreePath) -> FsResult<()> {
         let (parent, position) = *path.indexes.last().expect("a tree has a root");
         let new = self.append_block(handle, directory).await?;
@@ -279,8 +280,8 @@ impl Directories<'_> {
         })
     }
 
-    /// Whether the block would be taken for an index when it is read again. The order of its hashes is not asked for:
-    /// leaves of a damaged image may contradict it.
+    /// Whether a later read would accept the block as an index. Does not check the order of its hashes, because leaves
+    /// of a damaged image may contradict it.
     fn is_whole_index(&self, directory: &Node, block: DirectoryBlock, bytes: &PageBytes) -> bool {
         let (seed, place) = (self.node_seed(directory), place(directory, block.logical));
         let index = self.parse_index(directory, block, bytes);
@@ -332,7 +333,7 @@ fn wrong_tree(directory: &Node, problem: &str) -> FsError {
 
 type RawEntry<'a> = (&'a [u8], u32, Option<FileKind>);
 
-/// Makes `bytes` a block with these entries, packed.
+/// Fills the block `bytes` with these entries, packed.
 fn fill_leaf(bytes: &mut [u8], entries: &[RawEntry<'_>], layout: &Layout) {
     block::init(bytes, layout);
     for (name, inode, kind) in entries {
@@ -341,7 +342,7 @@ fn fill_leaf(bytes: &mut [u8], entries: &[RawEntry<'_>], layout: &Layout) {
     }
 }
 
-/// Where the second half of the bytes begins; at least one entry on either side.
+/// Number of the entry at which the second half of the bytes begins; each half has at least one entry.
 fn half_by_size(entries: &[(NameHash, RawEntry<'_>)]) -> usize {
     let length = |entry: &(_, RawEntry<'_>)| record_length(entry.1.0.len());
     let whole: usize = entries.iter().map(length).sum();

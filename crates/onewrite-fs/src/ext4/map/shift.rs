@@ -1,17 +1,17 @@
-//! Extents that move along the file: their logical numbers change, their blocks stay.
+//! Moves extents along the file: their logical numbers change, their blocks stay.
 //!
-//! All entries from one block of the file on move by the same distance, so that neither their order nor their nodes
-//! change. It is done without waiting once all nodes are in memory, and so belongs to one transaction.
+//! All entries from one block of the file on move by the same distance, so their order and their nodes stay the same.
+//! The move does not wait once all nodes are in memory, so it is part of one transaction.
 
 use super::{
     Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, PathNode, Place, Tree, check_child, cut,
 };
 use crate::block::BlockNo;
 
-/// Nodes of a map that one transaction shifts: with fewer than 22,000 extents behind the place a file has no more.
+/// Most nodes that one transaction shifts. With full leaves they hold about 21,000 extents.
 const NODES_MAX: usize = 64;
 
-/// Where the entries begin that move, and where they begin afterwards; in blocks of the file.
+/// Entries from block `from` of the file on move to block `to`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ext4) struct Shift {
     pub(in crate::ext4) from: u32,
@@ -19,8 +19,8 @@ pub(in crate::ext4) struct Shift {
 }
 
 impl Shift {
-    /// The new logical number of an entry. The key of an index may lie in a gap that closes, before what it leads to:
-    /// it goes to where the gap began.
+    /// The new logical number of an entry. An index key may lie inside a gap that closes, before its child's first
+    /// entry; such a key moves to the start of the gap.
     fn moved(self, logical: u32) -> u32 {
         match logical.checked_sub(self.from) {
             Some(behind) => self.to.saturating_add(behind),
@@ -45,7 +45,7 @@ impl Extents<'_> {
     /// The nodes below the root that may hold entries from `from` on, each read and checked.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] if there are more than one transaction shifts; damage; device errors.
+    /// [`FsError::Unsupported`] if there are more nodes than one transaction can shift; damage; device errors.
     pub(in crate::ext4) async fn nodes_behind(&self, node: &Node, from: u32) -> FsResult<Vec<BlockNo>> {
         let root = node.inode.borrow().block;
         let mut found = Vec::new();
@@ -65,7 +65,7 @@ impl Extents<'_> {
         Ok(found)
     }
 
-    /// Cuts the extent that reaches over `logical` in two, so that one begins there.
+    /// Splits the extent that spans `logical`, so that an extent begins there.
     ///
     /// # Errors
     /// As [`Extents::insert_extent`]; then nothing has changed.
@@ -90,8 +90,8 @@ impl Extents<'_> {
         }
     }
 
-    /// Moves every entry from `shift.from` on; no extent reaches over that block, and none lies in a gap that closes.
-    /// The inode is the caller's to save.
+    /// Moves every entry from `shift.from` on. No extent spans that block, and none lies in a gap that closes. The
+    /// caller saves the inode.
     pub(in crate::ext4) async fn shift_map(&self, handle: &mut Handle, node: &Node, shift: Shift) -> FsResult<()> {
         let blocks = loop {
             let blocks = self.nodes_behind(node, shift.from).await?;
@@ -111,8 +111,8 @@ impl Extents<'_> {
     }
 }
 
-/// Indexes of a node whose children may hold entries from `from` on, with the node's depth and where the child's part
-/// of the file ends.
+/// Indexes of a node whose children may hold entries from `from` on. Each comes with the node's depth and the end of
+/// the child's part of the file.
 fn children(tree: Tree<'_>, from: u32, end: u64) -> Vec<(Index, u16, u64)> {
     if tree.depth() == 0 {
         return Vec::new();

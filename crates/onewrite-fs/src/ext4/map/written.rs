@@ -1,17 +1,17 @@
-//! Unwritten extents that become written ones.
+//! Turns unwritten extents into written ones.
 //!
-//! The range is first cut out of what lies around it, which may need blocks for the tree; then entries change where
-//! they are, which needs nothing. So a disk that is full leaves the map as it was.
+//! The first step splits the extents at both ends of the range, which may need tree blocks. The second step changes the
+//! entries in place, which needs no space. So a full disk leaves every block as it was.
 
 use std::ops::Range;
 
 use super::{Extent, Extents, FsResult, Handle, Node, join, wrong_tree};
 
 impl Extents<'_> {
-    /// Says that blocks which were allocated unwritten hold content from now on. The inode is the caller's to save.
+    /// Marks the unwritten blocks in `range` as written. The caller saves the inode.
     ///
     /// # Errors
-    /// As [`Extents::insert_extent`]; then nothing is said.
+    /// As [`Extents::insert_extent`]; then no block is marked.
     pub(in crate::ext4) async fn mark_written(
         &self,
         handle: &mut Handle,
@@ -31,7 +31,7 @@ impl Extents<'_> {
         Ok(())
     }
 
-    /// Changes one extent to a written one, and joins it to its neighbours in its node where they meet.
+    /// Marks one extent as written and joins it to adjacent extents in its node.
     async fn set_written(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
         let leaf = *self.path(node, extent.logical).await?.last().expect("a path has a leaf");
         let position = leaf.position.wrapping_sub(1);
