@@ -1,8 +1,8 @@
 //! Bytes and flushes for the same work on the kernel's ext4 and on ours, on images in the same directory.
 //!
-//! The kernel mounts its image on a loop device, whose `stat` is read before the work and after the unmount: so blocks
-//! on their way home count. Ours mounts a copy of the image as a file, in wall time, because both commit and stamp by
-//! the clock. Prints the table of `docs/kernel-parity.md`; needs root and e2fsprogs. `make kernel-parity`
+//! The kernel mounts its image on a loop device. The bench reads the device's `stat` before the work and after the
+//! unmount, so checkpoint writes count. Ours mounts a copy of the image as a file, in wall time, because both commit
+//! and stamp by the clock. Prints the table of `docs/kernel-parity.md`; needs root and e2fsprogs. `make kernel-parity`
 
 use std::fs::File;
 use std::io::Write;
@@ -20,19 +20,19 @@ const FILE_PAGES: u64 = 4096;
 const OVERWRITES: u64 = 2048;
 const SMALL_FILES: u64 = 500;
 /// Time between two overwrites: more than a tick of the clock that stamps files, so that each changes the inode.
-/// Without it the figures tell how long an fsync of the two takes, not what it writes.
+/// Without it the figures show how long an fsync takes, not what it writes.
 const PAUSE: Nanos = Nanos::from_millis(6);
 
-/// What is done.
+/// The work to compare.
 #[derive(Clone, Copy)]
 enum Work {
-    /// 4 KiB overwritten at random in 16 MiB, fsync after so many.
+    /// Overwrites 4 KiB at random places in 16 MiB; fsync after this many overwrites.
     Overwrite(u64),
-    /// Small files created, one block appended, fsync.
+    /// Creates small files, appends one block to each, fsync.
     CreateAppend,
-    /// 20 directories of 25 files of 1 to 64 KiB, then sync.
+    /// Creates 20 directories of 25 files of 1 to 64 KiB, then sync.
     TreeCopy,
-    /// 16 tasks side by side, each with 60 mails of its own in one directory: see [`Mail`].
+    /// 16 parallel tasks, each with 60 mails of its own in one shared directory: see [`Mail`].
     Varmail,
 }
 
@@ -41,8 +41,8 @@ const MAILS: u64 = 60;
 /// Rounds of each task, with two syncs each.
 const MAIL_ROUNDS: u64 = 60;
 
-/// What a task of varmail does in one round, as filebench has it: one mail goes, a new one comes and is synced; one is
-/// read, answered (appended to) and synced; one is read.
+/// One round of a varmail task, as in filebench. Deletes one mail; writes and syncs a new one; reads, appends to and
+/// syncs one; reads one.
 struct Mail {
     replaced: u64,
     new_bytes: u64,
@@ -77,7 +77,7 @@ const ALL: [(&str, Work); 6] = [
     ("varmail, 16 tasks", Work::Varmail),
 ];
 
-/// What a device was asked for.
+/// Work of a device.
 #[derive(Clone, Copy)]
 struct Cost {
     bytes: u64,
@@ -129,7 +129,7 @@ impl Loop {
         Cost { bytes: fields[6] * 512, flushes: fields[15], commits: self.commits() }
     }
 
-    /// Transactions that its log committed, while it is mounted.
+    /// Transactions committed by the log; call it while the image is mounted.
     fn commits(&self) -> u64 {
         let name = self.device.trim_start_matches("/dev/");
         let info = std::fs::read_to_string(format!("/proc/fs/jbd2/{name}-8/info")).unwrap_or_default();
@@ -311,13 +311,13 @@ fn ratio(ours: u64, kernel: u64) -> f64 {
     ours as f64 / kernel.max(1) as f64
 }
 
-/// What one work cost the kernel and us.
+/// Cost of one work for the kernel and for us.
 struct Row {
     name: &'static str,
     mode: Mode,
     kernel: Cost,
     ours: Cost,
-    /// Files in more than one piece, in percent, as e2fsck counts them: the kernel's and ours.
+    /// Fragmented files in percent, as e2fsck counts them: the kernel's and ours.
     pieces: [String; 2],
 }
 
@@ -353,7 +353,7 @@ fn print_pieces(rows: &[Row]) {
     }
 }
 
-/// The share of files in more than one piece, as e2fsck says it; it has to find nothing else to say.
+/// The share of fragmented files that e2fsck prints. Fails if e2fsck finds a fault.
 fn in_pieces(image: &Path) -> String {
     let said = run("e2fsck", &["-fn", image.to_str().expect("UTF-8")]);
     let share = said.rsplit_once("files (").and_then(|(_, rest)| rest.split_once(" non-contiguous"));

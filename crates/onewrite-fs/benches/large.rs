@@ -1,7 +1,7 @@
-//! Large things on the RAM disk: a file of 2 GB written and read in sequence (real bytes, 1 MiB a call), a file system
-//! of 1 TiB mounted, a directory of 100,000 files made and removed. In processor time; the memory of the file's pages
-//! was touched before, by files that are deleted, since a page that the machine never gave away before costs more than
-//! everything that is measured here.
+//! Large things on the RAM disk: writes and reads a file of 2 GB in sequence (real bytes, 1 MiB a call), mounts a file
+//! system of 1 TiB, makes and removes a directory of 100,000 files. Measures processor time. Deleted files touch the
+//! memory of the file's pages beforehand, because the first use of a page by the process costs more than the measured
+//! work.
 //!
 //! `cargo bench --package onewrite-fs --bench large`
 

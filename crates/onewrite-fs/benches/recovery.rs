@@ -1,10 +1,10 @@
-//! Recovery beside its rivals: logs of the same transactions, written by `data+lazy`, `ldj` and `sdj`, replayed by us
-//! and (plain ones) by e2fsck on copies of the same image in a file. In wall time, the image in the page cache of the
-//! host.
+//! Recovery beside its rivals. `data+lazy`, `ldj` and `sdj` write logs of the same transactions; we replay them all,
+//! and e2fsck replays the plain ones, on copies of the same image file. Measures wall time with the image in the host's
+//! page cache.
 //!
-//! A log holds 128 MB or 1 GB of transactions of random writes of 4 KiB, a half of each page compressible, over a file
-//! of half that size, so that about half of the copies are not the newest. Each replay runs three times; the middle one
-//! counts.
+//! A log holds 128 MB or 1 GB of transactions of random writes of 4 KiB; half of each page is compressible. The file
+//! has half the size of the log, so about half of the copies are not the newest. Each replay runs three times; the
+//! median counts.
 //!
 //! `cargo bench --package onewrite-fs --bench recovery`
 
@@ -28,9 +28,9 @@ use support::volume::{image, new_disk, save};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// The image that a crash leaves, with so many bytes of transactions in its log.
+/// The image after a crash, with `log_bytes` bytes of transactions in its log.
 fn crashed(mode: Mode, log_bytes: u64) -> (Image, Geometry) {
-    // Nothing goes home while the log is less than half full.
+    // No checkpoint starts while the log is less than half full.
     let size_bytes = 8 * log_bytes;
     let disk = new_disk(size_bytes, (4 * log_bytes / PAGE) as u32);
     let plain = Geometry::plain("ram", size_bytes / PAGE);
@@ -71,7 +71,7 @@ fn now() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Seconds of the middle one of three replays, each of a fresh copy, and what the last one gave.
+/// Median seconds of three replays, each of a fresh copy, and the result of the last one.
 fn middle<T>(image: &Image, path: &Path, mut treat: impl FnMut(&Path) -> T) -> (f64, T) {
     let mut times: Vec<Duration> = Vec::new();
     let mut result = None;

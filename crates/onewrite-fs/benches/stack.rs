@@ -1,5 +1,5 @@
-//! The whole stack in virtual time: file-system operations per CPU second, `ordered` and `data`, on a device that costs
-//! nothing, so that what is measured is our code. DESIGN §10, row 4: at least 300,000.
+//! The whole stack in virtual time: file-system operations per second of one core in `ordered` and `data`. The device
+//! takes no time, so the result measures only our code. DESIGN §10, row 4: at least 300,000.
 //!
 //! `cargo bench --package onewrite-fs --bench stack`
 
@@ -23,7 +23,7 @@ fn disk() -> RamDisk {
     disk
 }
 
-/// Runs `work` on a fresh mount; gives operations per second of this thread.
+/// Runs `work` on a fresh mount; returns operations per second of wall time; one thread does all the work.
 fn measure<F: Future<Output = FsResult<()>> + 'static>(
     mode: Mode,
     operations: u64,

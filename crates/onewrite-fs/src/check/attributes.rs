@@ -16,8 +16,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Counts a reference to an inode's block of attributes, checking the block at the first; returns the blocks that
-    /// the inode counts for it.
+    /// Counts a reference to an inode's attribute block. The first reference also checks the block. Returns the number
+    /// of blocks that the inode's sector count includes for it.
     pub(super) async fn claim_attributes(&mut self, number: u32, inode: &Inode) -> u64 {
         let block = inode.file_acl;
         if block.is_none() {

@@ -1,4 +1,4 @@
-//! Which blocks are in use, by what the check has met: a bitmap for each group that holds anything.
+//! Blocks in use, as the check found them: a bitmap for each group with a used block.
 
 use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::Layout;
@@ -20,7 +20,7 @@ impl BlockUse {
         BlockUse { groups, blocks_per_group: layout.blocks_per_group.into() }
     }
 
-    /// Marks blocks, all inside the image, as in use; returns the first that was already.
+    /// Marks blocks, all inside the image, as in use; returns the first block that was in use before.
     pub fn claim(&mut self, run: BlockRange) -> Option<BlockNo> {
         let mut conflict = None;
         let (mut next, end) = (run.start.0, run.end().0);
@@ -57,7 +57,7 @@ impl BlockUse {
     }
 }
 
-/// Sets `count` bits from `start` on; returns the first that was set.
+/// Sets `count` bits from `start` on; returns the first bit that was set before.
 pub(crate) fn mark(bits: &mut GroupBits, start: usize, count: usize) -> Option<usize> {
     let mut conflict = None;
     let (mut next, end) = (start, start + count);

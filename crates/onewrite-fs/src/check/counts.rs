@@ -1,4 +1,4 @@
-//! Stage 6: the bitmaps and counts say what is in use, no more and no less.
+//! Stage 6: bitmaps and counts must agree with what is in use.
 
 use super::blocks::{GroupBits, WORDS, mark, words};
 use super::{Checker, Finding, ReadBlocks};
@@ -11,17 +11,17 @@ const BITS: usize = WORDS * 64;
 
 static NOTHING: GroupBits = [0; WORDS];
 
-/// What a bitmap says otherwise than the image.
+/// Differences between a bitmap and the use found.
 #[derive(Default)]
 struct Differences {
-    /// Bits set of what is free, and the first of them.
+    /// Set bits of free blocks or inodes: number and first bit.
     lost: (u32, Option<usize>),
-    /// Bits clear of what is in use, and the first of them.
+    /// Clear bits of used blocks or inodes: number and first bit.
     missing: (u32, Option<usize>),
 }
 
 impl<R: ReadBlocks> Checker<'_, R> {
-    /// Compares bitmaps and counts with what was met.
+    /// Compares bitmaps and counts with the use found.
     pub(super) async fn check_counts(&mut self) {
         let (mut free_blocks, mut free_inodes) = (0, 0);
         for group in 0..self.descriptors.len() as u32 {
@@ -63,7 +63,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         self.report_differences(place, "block", found, length, |index| first.0 + index as u64);
     }
 
-    /// A bitmap that was never written stands for what the layout itself takes.
+    /// Checks a group with an unwritten bitmap: only the layout's own blocks may be in use there.
     fn check_unwritten_bitmap(&mut self, group: u32) {
         let Some(used) = self.blocks.group(group) else { return };
         let (first, length) = (self.layout.first_block_of_group(group), self.layout.blocks_in_group(group));
@@ -82,7 +82,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if let Err(error) = descriptor.verify_inode_bitmap(&bytes[..], group, &self.layout) {
             self.report.add(place, error, CURE);
         }
-        // Bits of slots that were scanned were compared there.
+        // Stage 3 compared the bits of scanned slots.
         let scanned = self.inodes.group(group).len();
         let mut expected: GroupBits = NOTHING;
         for (word, bits) in expected.iter_mut().zip(words(&bytes[..])).take(scanned.div_ceil(64)) {
@@ -152,7 +152,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
-/// What a bitmap that was never written stands for.
+/// The bits that an unwritten bitmap stands for: the blocks of the layout in the group.
 pub(crate) fn unwritten_bits(layout: &Layout, descriptor: &RawGroupDescriptor, group: u32) -> GroupBits {
     let (first, length) = (layout.first_block_of_group(group), layout.blocks_in_group(group));
     let mut expected = NOTHING;

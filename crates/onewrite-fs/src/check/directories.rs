@@ -1,4 +1,4 @@
-//! Stage 4: the entries of every directory, and what they name.
+//! Stage 4: the entries of every directory, and the inodes that they name.
 
 use super::htree::{Role, hash_in_range};
 use super::{Checker, ReadBlocks};
@@ -11,16 +11,16 @@ use crate::ext4::format::{Inode, Place, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f";
 
-/// A directory met in the inode tables.
+/// A directory found in the inode tables.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub inode: u32,
-    /// Where checksums of its blocks begin.
+    /// Checksum seed of its blocks.
     pub seed: u32,
     pub indexed: bool,
-    /// Its blocks, as a part of `directory_blocks`.
+    /// Its blocks, as a range of `directory_blocks`.
     pub blocks: std::ops::Range<usize>,
-    /// What its `..` names; 0 while none was found.
+    /// Inode that its `..` names; 0 until found.
     pub dotdot: u32,
 }
 
@@ -40,7 +40,7 @@ struct NameSpot {
 }
 
 impl<R: ReadBlocks> Checker<'_, R> {
-    /// Remembers a directory whose blocks were just added, from number `first` on.
+    /// Records a directory. Its blocks are those from index `first` of `directory_blocks` on.
     pub(super) fn add_directory(&mut self, number: u32, inode: &Inode, first: usize) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let blocks = first..self.directory_blocks.len();
@@ -107,7 +107,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// The first two entries of a directory.
+    /// Checks the first two entries of a directory.
     fn check_dots(&mut self, directory: &mut Directory, entry: &Entry<'_>, position: u32, place: Place) {
         let expected: &[u8] = if position == 0 { b"." } else { b".." };
         if entry.name != expected || !entry.is_used() {
@@ -171,7 +171,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             Some(kind) if self.layout.features.incompat.contains(Incompat::FILETYPE) => kind.entry_byte(),
             _ => 0,
         };
-        // 0 says nothing and is always right.
+        // Kind 0 means unknown and is always valid.
         if entry.kind != expected && entry.kind != 0 {
             let name = String::from_utf8_lossy(entry.name);
             self.report.add(place, format!("`{name}` has kind {} instead of {expected}", entry.kind), CURE);
@@ -188,7 +188,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// The hash of a tree, with the signedness that the superblock says.
+    /// The hash of a tree, with the signedness from the superblock.
     pub(super) fn tree_hash(&self, number: u8) -> Option<HashVersion> {
         let unsigned = self.superblock.flags.get() & crate::ext4::format::superblock::FLAG_UNSIGNED_HASH != 0;
         HashVersion::from_disk(number, unsigned)
@@ -213,14 +213,14 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
-/// The name of an entry that was checked before.
+/// The name of an entry that has passed its check.
 fn name_at(block: &[u8], offset: u32) -> &[u8] {
     let start = offset as usize + block::RECORD_HEADER;
     let length = block.get(offset as usize + 6).copied().map_or(0, usize::from);
     block.get(start..start + length).unwrap_or_default()
 }
 
-/// A hash that tells names apart, eight bytes at a time.
+/// A hash to find equal names; takes eight bytes at a time.
 fn spot_hash(name: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let mut chunks = name.chunks_exact(8);

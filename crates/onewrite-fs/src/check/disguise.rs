@@ -1,4 +1,4 @@
-//! Directories whose mode says something else: what their first block holds tells them.
+//! Directories with a wrong mode. Their first block shows that they are directories.
 
 use super::indirect::entry;
 use crate::api::FileKind;
@@ -8,7 +8,7 @@ use crate::ext4::format::extent::Node;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, Layout, Place};
 
-/// The first block of an inode that may be a directory in disguise: neither file nor directory by its mode.
+/// The first block of an inode that may be a directory with a wrong mode. Its mode is neither file nor directory.
 pub(crate) fn block_to_look_at(inode: &Inode, layout: &Layout) -> Option<BlockNo> {
     if matches!(inode.kind(), Some(FileKind::Regular | FileKind::Directory)) {
         return None;
@@ -22,7 +22,7 @@ pub(crate) fn block_to_look_at(inode: &Inode, layout: &Layout) -> Option<BlockNo
     (block.is_some() && layout.contains_block(block)).then_some(block)
 }
 
-/// Whether a block begins as that of directory `number` does: with `.`, which names it, and `..`.
+/// Whether a block begins like the first block of directory `number`: with a `.` that names it, and `..`.
 pub(crate) fn begins_as_directory(bytes: &[u8], number: u32) -> bool {
     let mut entries = Entries::new(bytes, Place::Inode(number)).map_while(Result::ok);
     let own = entries.next().is_some_and(|entry| entry.name == b"." && entry.inode == number);

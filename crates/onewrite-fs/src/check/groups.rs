@@ -1,4 +1,4 @@
-//! Stage 1: group descriptors, and the blocks that the layout itself takes.
+//! Stage 1: group descriptors, and the blocks of the layout itself.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use crate::ext4::format::{Place, RawGroupDescriptor};
 use crate::ext4::lost::{BackupPlace, LOG_OF_4_KIB, backup_at};
 
-/// Backups that are looked at before none is named as a cure.
+/// Most backups to try for the cure; if none is sound, the cure names no backup.
 const BACKUPS_MAX: usize = 4;
 
 impl<R: ReadBlocks> Checker<'_, R> {
@@ -24,7 +24,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         for group in 0..self.descriptors.len() as u32 {
             self.check_descriptor(group);
             let base = self.layout.base_blocks(group);
-            // The last group may be shorter than what belongs at its start.
+            // The last group may be shorter than its superblock and descriptors.
             let base = base.min(self.layout.blocks_in_group(group));
             self.claim(self.layout.first_block_of_group(group).run(base.into()), Place::Group(group));
         }
@@ -33,7 +33,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// What cures descriptors: a backup is named only if it is there.
+    /// The cure for damaged descriptors. Names a backup only if it exists.
     async fn cure_of_groups(&self) -> Cow<'static, str> {
         if self.layout.group_count == 1 {
             return "the image has one group, so no backup: copy it, then `onewrite fsck -y`".into();
@@ -92,7 +92,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Claims bitmaps and table of a group; one that is not where it may be is taken as missing from here on.
+    /// Claims bitmaps and table of a group. If one lies at an impossible place, later stages treat it as missing.
     fn claim_metadata(&mut self, group: u32) {
         let descriptor = &self.descriptors[group as usize];
         let parts = ["block bitmap", "inode bitmap", "inode table"].into_iter().zip(descriptor.metadata(&self.layout));

@@ -1,4 +1,5 @@
-//! The hash tree of a directory: every block is named once, hashes are in order, names lie where their hash says.
+//! The hash tree of a directory: it names every block once, hashes are in order, and names lie in the block of their
+//! hash.
 
 use super::directories::{Directory, DirectoryBlock};
 use super::{Checker, INDEX_CURE as CURE, ReadBlocks};
@@ -6,24 +7,24 @@ use crate::ext4::format::Place;
 use crate::ext4::format::directory::HashVersion;
 use crate::ext4::format::directory::htree::{Index, Pair, root_info};
 
-/// What a block of a directory is for.
+/// Use of a directory's block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
-    /// Entries, in a directory without a tree, or in a tree that cannot be followed.
+    /// Entries, in a directory without a tree or with a damaged tree.
     Plain,
     /// Part of the tree.
     Index,
-    /// Entries of hashes from `low` to `high`.
+    /// Entries with hashes from `low` to `high`.
     Leaf { low: u32, high: u32, version: HashVersion },
 }
 
-/// Whether a name of hash `hash` may lie in a block that the index gives `low` to `high`; see
-/// [`directory::htree`](crate::ext4::format::directory::htree) for the lowest bit.
+/// Whether a name with hash `hash` may lie in a block for hashes from `low` to `high`.
+/// [`directory::htree`](crate::ext4::format::directory::htree) explains the lowest bit.
 pub(super) fn hash_in_range(hash: u32, low: u32, high: u32) -> bool {
     hash >= low & !1 && (hash < high || high & 1 == 1 && hash == high & !1)
 }
 
-/// A tree while it is walked.
+/// State of the walk over one tree.
 struct Tree<'a> {
     directory: &'a Directory,
     blocks: &'a [DirectoryBlock],
@@ -32,7 +33,7 @@ struct Tree<'a> {
 }
 
 impl<R: ReadBlocks> Checker<'_, R> {
-    /// Checks the tree of a directory; returns what each block is for, or `None` if there is no tree to follow.
+    /// Checks the tree of a directory. Returns the use of each block, or `None` if the root is damaged.
     pub(super) async fn check_index(&mut self, directory: &Directory, blocks: &[DirectoryBlock]) -> Option<Vec<Role>> {
         let place = Place::FileBlock { inode: directory.inode, logical: 0 };
         let page = self.read(blocks.first()?.physical, place).await?;
@@ -81,7 +82,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         self.give_role(tree, pair, role, above);
     }
 
-    /// Gives the block that `pair` names its role; `None`, with a finding, if it has one or does not exist.
+    /// Sets the role of the block that `pair` names. `None`, with a finding, if the block has a role already or does
+    /// not exist.
     fn give_role(&mut self, tree: &mut Tree<'_>, pair: Pair, role: Role, place: Place) -> Option<usize> {
         let Ok(at) = tree.blocks.binary_search_by_key(&pair.block, |block| block.logical) else {
             self.report.add(place, format!("the index names block {}, which is not there", pair.block), CURE);
@@ -110,13 +112,13 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// The value, or a finding.
+    /// Returns the value; an error becomes a finding.
     fn sound<T>(&mut self, result: Result<T, crate::ext4::format::FormatError>, place: Place) -> Option<T> {
         result.map_err(|error| self.report.add(place, error, CURE)).ok()
     }
 }
 
-/// Pair `number` of an index that takes hashes from `low` to `high`, and the hash at which its part ends.
+/// Pair `number` of an index for hashes from `low` to `high`, and the hash at which the pair's range ends.
 fn pair_and_end(index: &Index<'_>, number: usize, low: u32, high: u32) -> (Pair, u32) {
     let pair = index.pair(number);
     let end = if number + 1 < index.len() { index.pair(number + 1).hash } else { high };

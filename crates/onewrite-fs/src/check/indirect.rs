@@ -19,7 +19,7 @@ struct Level {
     below: u32,
 }
 
-/// A file's block number while its map is walked in order.
+/// Current block number of the file in a walk over its map, in order.
 struct Cursor(u64);
 
 impl<R: ReadBlocks> Checker<'_, R> {
@@ -66,7 +66,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Claims and reads an indirect block; passes over what it would map if there is none or it cannot be followed.
+    /// Claims and reads an indirect block. If it is missing or damaged, moves the cursor past the blocks that it would
+    /// map.
     async fn enter_indirect(
         &mut self,
         block: BlockNo,

@@ -1,4 +1,4 @@
-//! Stage 3: every inode that may be in use, its fields, and the blocks of its content.
+//! Stage 3: every inode that may be in use: its fields and the blocks of its content.
 
 use onewrite_block::Page;
 
@@ -15,21 +15,21 @@ use crate::ext4::format::{Inode, Place, RESIZE_INODE, ROOT_INODE};
 const CURE: &str = "e2fsck -f";
 const LINKS: usize = 0x1a;
 const FRAGMENT: usize = 0x70;
-/// Content shorter than this lies in a symbolic link's inode.
+/// A symbolic link shorter than this lies in its inode, in bytes.
 const FAST_LINK_MAX: u64 = 60;
-/// Bytes from which a file is called large.
+/// Files of this size or more need the feature large_file, in bytes.
 const LARGE_FILE: u64 = 1 << 31;
 
 /// A slot of an inode table.
 struct Slot<'a> {
     number: u32,
     bytes: &'a [u8],
-    /// What the inode bitmap says.
+    /// The inode's bit in the bitmap.
     marked: bool,
 }
 
 impl<R: ReadBlocks> Checker<'_, R> {
-    /// Checks all inode tables as far as they may be in use.
+    /// Checks all inodes that may be in use.
     pub(super) async fn check_inodes(&mut self) {
         for group in 0..self.descriptors.len() as u32 {
             let descriptor = self.descriptors[group as usize].clone();
@@ -59,7 +59,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             let bytes = page.bytes();
             for (index, bytes) in (first..scanned).zip(bytes.chunks_exact(size)) {
                 let number = self.layout.inode_at(group, index);
-                // Without a bitmap the links decide.
+                // Without a bitmap the link count decides.
                 let in_use = bytes[LINKS] | bytes[LINKS + 1] != 0 || number < self.layout.first_inode;
                 let marked = bits.as_ref().map_or(in_use, |bits| bits[index as usize / 8] >> (index % 8) & 1 == 1);
                 if marked || in_use {
@@ -71,7 +71,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// An inode that was removed keeps its mode and says when it was removed.
+    /// Checks a free inode. A removed inode keeps its mode and has a time of deletion.
     fn check_free_slot(&mut self, number: u32, bytes: &[u8]) {
         let (has_mode, has_dtime) = (bytes[..2] != [0; 2], bytes[0x14..0x18] != [0; 4]);
         if has_mode && !has_dtime {
@@ -196,7 +196,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             Some(FileKind::Regular | FileKind::Directory) => true,
             Some(FileKind::Symlink) => !self.check_fast_link(number, inode),
             Some(_) => false,
-            // The list of bad blocks has no mode.
+            // The inode of bad blocks has no mode.
             None => number < self.layout.first_inode,
         };
         let mapped = match has_map {
@@ -214,7 +214,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             self.report.add(Place::Inode(number), problem, CURE);
         }
         match inode.kind() {
-            // A truncation that was cut short is finished when the orphans are.
+            // The cleanup of orphans completes an unfinished truncation.
             _ if self.orphans.binary_search(&number).is_ok() => {}
             Some(FileKind::Directory) => self.check_directory_size(number, inode, &mapped),
             Some(FileKind::Symlink) if has_map => self.check_slow_link(number, inode, &mapped).await,
@@ -233,14 +233,14 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// A reserved inode without a mode.
+    /// Checks the size of a reserved inode without a mode.
     fn check_unnamed_size(&mut self, number: u32, inode: &Inode) {
         if inode.size > self.file_size_max() {
             self.report.add(Place::Inode(number), format!("has {} bytes, more than a file can", inode.size), CURE);
         }
     }
 
-    /// Bytes beyond which no file goes.
+    /// Largest possible file, in bytes.
     pub(super) fn file_size_max(&self) -> u64 {
         u64::from(self.layout.block_size) * ((1 << 32) - 1)
     }
@@ -275,7 +275,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Whether the target lies in the inode; if so, it is checked.
+    /// Whether the link's target lies in the inode; if so, checks it.
     fn check_fast_link(&mut self, number: u32, inode: &Inode) -> bool {
         if inode.size == 0 || inode.size >= FAST_LINK_MAX {
             return false;
@@ -307,7 +307,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Whether the inode bitmap of a group was ever written.
+    /// Whether the inode bitmap of a group has been written.
     pub(super) fn has_inode_bitmap(&self, group: u32) -> bool {
         let descriptor = &self.descriptors[group as usize];
         !descriptor.has(INODE_UNINIT, &self.layout) && descriptor.inode_bitmap().is_some()

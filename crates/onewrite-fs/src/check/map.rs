@@ -1,4 +1,4 @@
-//! Extent trees: every node and every run of blocks is checked and claimed.
+//! Extent trees: checks and claims every node and every run of blocks.
 
 use onewrite_block::Page;
 
@@ -17,13 +17,13 @@ pub(super) struct Mapped {
     pub blocks: u64,
     /// Blocks of content.
     pub data_blocks: u64,
-    /// Last block of the file that is mapped.
+    /// Last mapped block of the file.
     pub last: Option<u32>,
-    /// Last block of the file that was written.
+    /// Last written block of the file; unwritten extents do not count.
     pub last_written: Option<u32>,
     /// Where the first mapped block lies.
     pub first_block: Option<BlockNo>,
-    /// Nothing of the map was damaged, so that the numbers are true.
+    /// No part of the map was damaged, so the numbers are true.
     pub sound: bool,
 }
 
@@ -46,26 +46,26 @@ impl Mapped {
     }
 }
 
-/// A file whose map is being walked.
+/// The file of the current walk.
 #[derive(Clone, Copy)]
 pub(super) struct Owner {
     pub number: u32,
     pub is_directory: bool,
-    /// Where checksums of its blocks begin.
+    /// Checksum seed of its blocks.
     pub seed: u32,
 }
 
 impl Owner {
     pub fn new(number: u32, inode: &Inode, layout: &Layout) -> Owner {
-        // A directory that was removed while open has no size and no names any more.
+        // A directory removed while open has size 0 and no names.
         let is_directory = inode.kind() == Some(FileKind::Directory) && inode.links > 0;
         Owner { number, is_directory, seed: layout.inode_seed(number, inode.generation) }
     }
 }
 
-/// What a node must keep to.
+/// Limits of a node.
 struct Bounds {
-    /// The file's blocks that it may map.
+    /// Blocks of the file that the node may map.
     range: std::ops::Range<u64>,
     /// Its depth; any for the root.
     depth: Option<u16>,
@@ -75,7 +75,7 @@ struct Bounds {
 struct Level {
     page: Page,
     next: usize,
-    /// The file's block at which the next node of this level begins.
+    /// First block of the file behind this node's range.
     end: u64,
     depth: u16,
 }
@@ -133,7 +133,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         (depth > 0).then_some(Level { page, next: 0, end, depth })
     }
 
-    /// Checks a node, and claims what it maps if it is a leaf; returns its depth if it is sound.
+    /// Checks a node and claims the blocks of a leaf's extents. Returns the node's depth if it is sound.
     fn visit(&mut self, bytes: &[u8], place: Place, owner: Owner, bounds: Bounds, mapped: &mut Mapped) -> Option<u16> {
         let checked = Node::parse(bytes, place).and_then(|node| node.check_entries(&self.layout, place).map(|()| node));
         let node = match checked {
@@ -181,7 +181,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
-/// The next child of an inner node that was checked, and where its part of the file ends.
+/// The next child of a checked inner node, and the end of its range of the file.
 fn next_child(level: &mut Level) -> Option<(Index, u64)> {
     let bytes = level.page.bytes();
     let node = Node::parse(&bytes[..], Place::Inode(0)).expect("checked when entered");
@@ -191,13 +191,13 @@ fn next_child(level: &mut Level) -> Option<(Index, u64)> {
     Some((index, end))
 }
 
-/// How a node contradicts its place in the tree.
+/// How a node contradicts its place in the tree, if it does.
 pub(crate) fn misfit(node: &Node<'_>, length: usize, range: &std::ops::Range<u64>) -> Option<&'static str> {
     let first = node.extents().next().map(|extent| extent.logical);
     let first = first.or(node.indexes().next().map(|index| index.logical));
     let end = node.extents().next_back().map_or(0, |extent| extent.logical_end());
     let is_root = length < 4096;
-    // Linux leaves a node's capacity as it was made: one entry less in a block would still be sound.
+    // Linux keeps a node's capacity as created, so one entry less in a block is still sound.
     let capacity = (length - 12) / 12;
     match first {
         None if is_root && node.depth() == 0 => None,

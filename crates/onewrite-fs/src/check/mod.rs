@@ -1,19 +1,19 @@
-//! The checker: reads an image and says what is wrong with it, where, and what would cure it.
+//! The checker: reads an image and reports each fault, its place and its cure.
 //!
-//! It writes nothing, never panics on any bytes, and ends on any image: every metadata block is claimed before it
-//! is followed, so nothing is followed twice. Its memory is a bit for each block of a group that holds something, 20
-//! bytes for each inode that may be in use, and 16 for each block of a directory and each name of the largest one; its
-//! work is in proportion to what is in use. `docs/decisions/042` says what counts as damage.
+//! It writes nothing, panics on no image, and ends on any image: it claims every metadata block before it follows it,
+//! so it follows no block twice. Memory: a bit for each block of a group in use, 20 bytes for each inode that may be in
+//! use, 16 bytes for each block of a directory and for each name of the largest directory. The work is proportional to
+//! the blocks and inodes in use. `docs/decisions/042` says what counts as damage.
 //!
 //! ```text
 //!   superblock ─► groups ─► orphans ─► inodes ─► directories ─► tree ─► counts
 //!     layout      claims     list       claims      names       paths    bitmaps, free counts
 //! ```
 //!
-//! Each stage reads what the one before it left in [`Checker`]. A stage that meets damage reports it and goes on with
-//! what it can still trust; only a superblock that makes no sense ends the check.
+//! Each stage uses the results of earlier stages in [`Checker`]. A stage reports damage and continues with the parts
+//! that it can still trust. Only an unusable superblock ends the check.
 //!
-//! A log that waits for replay is not damage: replay it first ([`Report::needs_recovery`]).
+//! A log that waits for replay is not damage, but replay it first ([`Report::needs_recovery`]).
 
 mod attributes;
 pub(crate) mod blocks;
@@ -49,11 +49,11 @@ use table::InodeTable;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot read: {reason}")]
 pub struct ReadError {
-    /// What the device or file said.
+    /// The error of the device or file.
     pub reason: String,
 }
 
-/// Where the checker reads from: an image at rest, a snapshot, or a cache above them.
+/// Source of the checker's blocks: an unmounted image, a snapshot, or a cache above them.
 #[expect(async_fn_in_trait, reason = "one task of a single-threaded executor runs a check")]
 pub trait ReadBlocks {
     /// The content of a block of 4 KiB. A block beyond the end is an error.
@@ -63,7 +63,7 @@ pub trait ReadBlocks {
 /// How to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Findings after which no more are kept (the check goes on to its end).
+    /// Most findings to keep; the check still runs to its end.
     pub findings_max: usize,
 }
 
@@ -84,10 +84,10 @@ pub async fn check<R: ReadBlocks>(reader: &R, options: &CheckOptions) -> Report 
     report
 }
 
-/// The cure of what is wrong with a hash tree.
+/// The cure for a damaged hash tree.
 pub(crate) const INDEX_CURE: &str = "e2fsck -fD rebuilds the index";
 
-/// What restores a superblock: a backup that was looked for and found.
+/// The cure for a damaged superblock; names a backup if there is a sound one.
 async fn superblock_cure<R: ReadBlocks>(reader: &R) -> String {
     match lost::find(reader).await {
         Some(place) => format!("restore it from its backup: `onewrite fsck -y`, or {place}"),
@@ -139,10 +139,10 @@ struct Checker<'a, R> {
     orphans: Vec<u32>,
     directories: Vec<Directory>,
     directory_blocks: Vec<DirectoryBlock>,
-    /// Blocks of attributes with the number of inodes that name them, sorted by block.
+    /// Attribute blocks with the number of inodes that name each, sorted by block.
     attribute_blocks: Vec<(BlockNo, u32)>,
     large_files: bool,
-    /// What cures descriptors of groups.
+    /// The cure for damaged group descriptors.
     groups_cure: Cow<'static, str>,
 }
 
@@ -177,7 +177,7 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
         self.check_counts().await;
     }
 
-    /// Reads a block; a failure is a finding.
+    /// Reads a block; an error becomes a finding.
     async fn read(&mut self, block: BlockNo, place: Place) -> Option<Page> {
         match self.reader.read_block(block).await {
             Ok(page) => Some(page),
@@ -188,7 +188,7 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
         }
     }
 
-    /// Marks blocks as in use by `place`; false, with a finding, if one is outside the image or in use already.
+    /// Marks blocks as in use by `place`. False, with a finding, if one is outside the image or already in use.
     fn claim(&mut self, run: BlockRange, place: Place) -> bool {
         if !self.layout.contains_block(run.start) || !run.ends_by(self.layout.end()) {
             let BlockRange { start, count: length } = run;

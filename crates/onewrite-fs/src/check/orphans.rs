@@ -1,6 +1,6 @@
-//! Stage 2: the list of inodes that wait for removal or for the end of a truncation.
+//! Stage 2: the orphan list, with inodes that wait for removal or for the end of a truncation.
 //!
-//! The superblock names the first; each names the next in its field for the time of deletion.
+//! The superblock names the first inode. Each inode names the next in its field for the time of deletion.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::ext4::format::{Inode, Layout, Place, RawSuperblock};
 const CURE: &str = "e2fsck -f";
 
 impl<R: ReadBlocks> Checker<'_, R> {
-    /// Follows the list and remembers who is on it.
+    /// Follows the list and records its inodes.
     pub(super) async fn check_orphans(&mut self) {
         if let Some(number) = impossible_orphan_file(&self.superblock, &self.layout) {
             self.report.add(Place::Superblock, format!("keeps orphans in inode {number}, which is no file"), CURE);
@@ -34,7 +34,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         self.orphans = seen.into_iter().collect();
     }
 
-    /// Reads one inode by number; `None`, with a finding, if that is not possible.
+    /// Reads one inode by number; `None`, with a finding, if that fails.
     pub(super) async fn read_inode(&mut self, number: u32) -> Option<Inode> {
         let position = self.layout.position_of_inode(number);
         let table = self.descriptors.get(position.group as usize)?.inode_table();
@@ -52,8 +52,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
-/// What the superblock names as the file of orphans, if the feature orphan_file is set and no file can have that
-/// number.
+/// The superblock's inode number of the orphan file, if the feature orphan_file is set and the number is impossible.
 pub(crate) fn impossible_orphan_file(superblock: &RawSuperblock, layout: &Layout) -> Option<u32> {
     let number = superblock.orphan_file_inum.get();
     let is_possible = (layout.first_inode..=layout.inode_count).contains(&number);

@@ -1,18 +1,18 @@
-//! What a check found.
+//! The result of a check.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use crate::ext4::format::Place;
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// Where it is.
     pub place: Place,
-    /// What.
+    /// What is wrong.
     pub problem: String,
-    /// What to do about it.
+    /// How to repair it.
     pub cure: Cow<'static, str>,
 }
 
@@ -25,19 +25,19 @@ impl Display for Finding {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong, in the order in which it was found; at most `findings_max`.
+    /// Faults in the order of discovery; at most `findings_max`.
     pub findings: Vec<Finding>,
-    /// What is out of date and does no harm: mounting puts it right, and e2fsck does not call it an error.
+    /// Outdated but harmless values. A mount corrects them, and e2fsck does not call them errors.
     pub notes: Vec<Finding>,
-    /// Findings, counting those not kept.
+    /// Number of findings, with those not kept.
     pub finding_count: u64,
     /// The log waits for replay; until then the image need not be consistent.
     pub needs_recovery: bool,
-    /// It has features of which nothing is known; nothing more was checked.
+    /// The image has unknown features, so the check ended early.
     pub has_unknown_features: bool,
     /// Inodes in use.
     pub used_inodes: u64,
-    /// Directories among them.
+    /// Directories in use.
     pub directories: u64,
     /// Blocks in use.
     pub used_blocks: u64,
@@ -65,7 +65,7 @@ impl Report {
     }
 }
 
-/// A problem without the place that is told before it.
+/// Removes `place` from the start of a problem, because the report prints the place itself.
 fn without_place(problem: String, place: Place) -> String {
     let name = place.to_string();
     let bare = name.strip_prefix("the ").unwrap_or(&name);

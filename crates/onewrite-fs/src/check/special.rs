@@ -1,4 +1,4 @@
-//! Files that serve the file system itself: the journal, and the blocks kept for descriptors to come.
+//! Files of the file system itself: the journal, and the resize inode with its blocks for future descriptors.
 
 use super::indirect::entry;
 use super::{Checker, ReadBlocks};
@@ -18,7 +18,7 @@ const GROUP_QUOTA_INODE: u32 = 4;
 const UNDELETE_INODE: u32 = 6;
 const EXCLUDE_INODE: u32 = 9;
 const REPLICA_INODE: u32 = 10;
-/// Where the journal's superblock keeps features of a kind that has no members.
+/// Bytes of the journal superblock's read-only-compatible features; jbd2 defines none.
 const JOURNAL_RO_COMPAT: std::ops::Range<usize> = 0x2c..0x30;
 
 impl<R: ReadBlocks> Checker<'_, R> {
@@ -102,8 +102,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         Some(next).filter(|&block| self.layout.contains_block(block))
     }
 
-    /// Compares inode 7 with what it must be: indirect blocks that are the kept blocks themselves, each listing its
-    /// copies in the groups with backups.
+    /// Checks inode 7. Its indirect blocks must be the reserved blocks themselves, and each must list its copies in the
+    /// groups with backups.
     async fn check_resize_inode(&mut self) {
         let Some(inode) = self.read_inode(RESIZE_INODE).await else { return };
         let place = Place::Inode(RESIZE_INODE);
@@ -161,8 +161,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
-/// Bytes and sectors of the resize inode: the double indirect block, the kept blocks, and a copy of each kept block in
-/// every group with a backup.
+/// Expected bytes and sectors of the resize inode: the double indirect block, the reserved blocks, and a copy of each
+/// reserved block in every group with a backup.
 pub(crate) fn resize_numbers(layout: &Layout) -> (u64, u64) {
     let kept = u64::from(layout.reserved_descriptor_blocks);
     let copies = (1..layout.group_count).filter(|&group| layout.has_superblock(group)).count() as u64;
@@ -173,7 +173,7 @@ pub(crate) fn resize_numbers(layout: &Layout) -> (u64, u64) {
     (blocks * u64::from(layout.block_size), (1 + kept * (1 + copies)) * u64::from(layout.block_size / 512))
 }
 
-/// What a reserved inode that serves nothing must not have; resize inode, journal and root have rules of their own.
+/// The problem of an unused reserved inode, if it has one. Resize inode, journal and root have their own rules.
 pub(crate) fn reserved_problem(number: u32, inode: &Inode) -> Option<&'static str> {
     let unowned = inode.mode == 0 && inode.uid == 0 && inode.gid == 0 && inode.links == 0 && inode.file_acl.is_none();
     match number {
@@ -191,7 +191,7 @@ fn entries(table: &[u8]) -> impl Iterator<Item = BlockNo> {
     (0..table.len() / 4).map(|index| entry(table, index))
 }
 
-/// What the first entry of a node names, if it maps the start of the file.
+/// The block that the first entry of a node names, if the entry maps the start of the file.
 fn child_or_block(node: &Node<'_>) -> Option<BlockNo> {
     let first = node.extents().next().filter(|extent| extent.logical == 0).map(|extent| extent.physical);
     first.or(node.indexes().next().map(|index| index.node))

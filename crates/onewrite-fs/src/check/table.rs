@@ -1,9 +1,9 @@
-//! What is known of each inode: 20 bytes for each that may be in use.
+//! A record of 20 bytes for each inode that may be in use.
 
 use crate::api::FileKind;
 use crate::ext4::format::Layout;
 
-/// What the check knows of an inode.
+/// What the check knows about an inode.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Record {
     /// The inode is in use.
@@ -12,21 +12,21 @@ pub(super) struct Record {
     pub orphan: bool,
     /// Its mode names this kind.
     pub kind: Option<FileKind>,
-    /// Names that the inode says it has.
+    /// Link count of the inode.
     pub links: u16,
-    /// Names that were found.
+    /// Names found.
     pub names: u32,
-    /// The first directory that names it; 0 while none was found.
+    /// The first directory that names it; 0 until found.
     pub parent: u32,
-    /// A directory that was met on the way up from `walk`, or the root.
+    /// For a directory: the walk up from `walk` passed it. Always true for the root.
     pub reached: bool,
-    /// Where the walk began that met it first.
+    /// Inode at which the first walk through this directory began.
     pub walk: u32,
 }
 
 const _: () = assert!(size_of::<Record>() <= 20);
 
-/// Records by group; groups whose inodes were never used take nothing.
+/// Records by group. Groups with only never used inodes take no memory.
 pub(super) struct InodeTable {
     groups: Vec<Vec<Record>>,
     inodes_per_group: u32,
@@ -43,14 +43,14 @@ impl InodeTable {
         self.groups[group as usize] = vec![Record::default(); count as usize];
     }
 
-    /// The record of an inode; `None` if its number is 0 or it lies where nothing is in use.
+    /// The record of an inode; `None` if its number is 0 or it lies outside the used parts of the tables.
     pub fn find(&mut self, inode: u32) -> Option<&mut Record> {
         let number = inode.checked_sub(1)?;
         let records = self.groups.get_mut((number / self.inodes_per_group) as usize)?;
         records.get_mut((number % self.inodes_per_group) as usize)
     }
 
-    /// A copy of the record of an inode; that of an unused one if there is none.
+    /// A copy of an inode's record; the record of an unused inode if there is none.
     pub fn look(&mut self, inode: u32) -> Record {
         self.find(inode).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Stage 5: every directory hangs on the root by one name, and every file has as many names as it says.
+//! Stage 5: every directory has one name and a path from the root; link counts equal the names found.
 
 use super::{Checker, ReadBlocks};
 use crate::api::FileKind;
@@ -6,7 +6,7 @@ use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Place, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f connects it to lost+found";
-/// Names beyond which a directory counts 1.
+/// A directory with more links than this has link count 1.
 const NAMES_MAX: u32 = 65_000;
 
 impl<R: ReadBlocks> Checker<'_, R> {
@@ -44,13 +44,13 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    /// Marks a directory and those above it as reached; true if they turn in a circle.
+    /// Marks a directory and its ancestors as reached; true if they form a circle.
     fn reach(&mut self, number: u32) -> bool {
         let mut at = number;
         loop {
             let Some(record) = self.inodes.find(at) else { return false };
             if record.reached {
-                // Marked on this very walk, and not the root: a circle.
+                // This walk marked it before, and it is not the root: a circle.
                 return record.walk == number && at != ROOT_INODE;
             }
             (record.reached, record.walk) = (true, number);

@@ -1,4 +1,4 @@
-//! Extended attributes: what is sound is kept, the rest is dropped.
+//! Extended attributes: keeps the sound ones and drops the rest.
 
 use onewrite_block::Page;
 
@@ -22,7 +22,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.note_loss(place, format!("of its attributes {} are kept, the rest dropped", kept.iter().count()));
     }
 
-    /// Counts a reference to an inode's block of attributes; gives the blocks that the inode counts for it.
+    /// Counts a reference to an inode's attribute block; returns the number of blocks that the inode's sector count
+    /// includes for it.
     pub(super) async fn claim_attributes(&mut self, number: u32, inode: &mut Inode) -> u64 {
         let block = inode.file_acl;
         if block.is_none() {
@@ -53,7 +54,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         1
     }
 
-    /// Whether a block that something else has is a block of attributes without fault.
+    /// Whether a block of another owner is also a sound attribute block.
     async fn is_attribute_block_too(&mut self, block: BlockNo) -> bool {
         let is_other = block < self.layout.end() && self.used.is_used(block) && !self.fixed.is_used(block);
         let Some(page) = (if is_other { self.read(block).await } else { None }) else { return false };
@@ -62,7 +63,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         is_sound && attribute::verify_checksum(&bytes[..], block, &self.layout).is_ok()
     }
 
-    /// Keeps the sound attributes of a block; false if it holds none.
+    /// Keeps the sound attributes of a block; false if there are none.
     async fn mend_attribute_block(&mut self, block: BlockNo) -> bool {
         let place = Place::Block(block);
         let Some(page) = self.read(block).await else { return false };
@@ -78,7 +79,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if is_sound {
             self.note(place, "the checksum of attributes is made anew");
         } else {
-            // One block is all that attributes can have.
+            // Attributes have at most one block.
             bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
             let Ok(attributes) = Attributes::in_block(&bytes[..], place) else { return false };
             let kept = sound(attributes, true);
@@ -92,7 +93,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         true
     }
 
-    /// Writes how many inodes name each block of attributes.
+    /// Writes the reference count of each attribute block.
     pub(super) async fn count_attribute_blocks(&mut self) {
         for (block, users) in std::mem::take(&mut self.attribute_blocks) {
             let Some(page) = self.read(block).await else { continue };
@@ -108,7 +109,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 }
 
-/// The attributes that hold what their entries say.
+/// The attributes with valid entries.
 fn sound(attributes: Attributes<'_>, in_block: bool) -> AttributeList {
     let mut kept = AttributeList::default();
     for attribute in attributes.map_while(Result::ok) {

@@ -1,8 +1,8 @@
-//! Before all passes: numbers of the superblock and places of the descriptors that contradict the image.
+//! Before all passes: corrects numbers of the superblock and places in descriptors that contradict the image.
 //!
-//! A damaged number can be sealed and possible, and yet every file be lost that is looked for where it says. So where a
-//! backup says something else, the image is checked with what that says, and the backup is believed if less is wrong
-//! then.
+//! A damaged number can have a good checksum and a possible value, and still every file that depends on it is lost. So
+//! if a backup differs, the checker runs with the backup's numbers. The backup wins if the checker then finds fewer
+//! faults.
 
 use super::overlay::{Changes, Overlay};
 use super::{Change, superblock};
@@ -11,11 +11,11 @@ use crate::check::{CheckOptions, ReadBlocks, Report, check};
 use crate::ext4::format::features::{Features, Incompat};
 use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
 
-/// An image with backups laid over it while they prove true.
+/// An image with the backups that have proved right laid over it.
 pub(super) struct Trial<'a, R> {
     reader: &'a R,
     options: &'a CheckOptions,
-    /// What is wrong with the image as it is planned.
+    /// The check of the image as planned so far.
     pub report: Report,
     pub plan: Changes,
     pub changes: Vec<Change>,
@@ -26,7 +26,7 @@ impl<'a, R: ReadBlocks> Trial<'a, R> {
         Trial { reader, options, report, plan: Changes::default(), changes: Vec::new() }
     }
 
-    /// Tries the backup of the superblock, then those of the descriptors.
+    /// Tries the backup of the superblock, then the backups of the descriptors.
     pub async fn run(&mut self) {
         if let Some(plan) = self.with_numbers_of_a_backup().await {
             self.take_if_better(plan, Place::Superblock, "its numbers are those of a backup").await;
@@ -61,7 +61,7 @@ impl<'a, R: ReadBlocks> Trial<'a, R> {
         backup.last_orphan.set(stored.last_orphan.get());
         backup.set_checksum();
         let differs = Layout::decode(&backup).is_ok_and(|other| other != layout);
-        // A backup of another identity may be that of a file system that was here before.
+        // A backup with another UUID may belong to an earlier file system on this device.
         if !differs || backup.uuid != stored.uuid {
             return None;
         }
@@ -69,7 +69,7 @@ impl<'a, R: ReadBlocks> Trial<'a, R> {
         Some(image.into_changes())
     }
 
-    /// The image with the places that backups name; the first group in which that changes something.
+    /// The image with the places from backups, and the first group that they change.
     async fn with_places_of_backups(&self) -> Option<(u32, Changes)> {
         let image = Overlay::new(self.reader, self.plan.clone());
         let page = image.read_block(BlockNo::FIRST).await.ok()?;
@@ -94,7 +94,7 @@ impl<'a, R: ReadBlocks> Trial<'a, R> {
     }
 }
 
-/// A descriptor with the places of another.
+/// The descriptor `own` with the places of `other`.
 pub(super) fn with_places(own: &RawGroupDescriptor, other: &RawGroupDescriptor) -> RawGroupDescriptor {
     let mut restored = own.clone();
     restored.set_block_bitmap(other.block_bitmap());
@@ -120,7 +120,7 @@ pub(super) async fn backup_of<R: ReadBlocks>(
     None
 }
 
-/// The descriptor of a group that lies there.
+/// Reads the descriptor of a group at the given block and byte.
 pub(super) async fn descriptor_at<R: ReadBlocks>(
     image: &Overlay<'_, R>,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! Maps of files without extents: claimed as far as they are sound, and made anew.
+//! Maps of files without extents: claims their sound parts and rebuilds damaged maps.
 
 use onewrite_block::{PAGE_SIZE, Page};
 
@@ -14,12 +14,12 @@ const DIRECT: usize = 12;
 const POINTERS: usize = 15;
 const PER_BLOCK: u64 = PAGE_SIZE as u64 / 4;
 
-/// Levels of indirect blocks below a pointer of an inode.
+/// Levels of indirect blocks below pointer `index` of an inode.
 fn levels_below(index: usize) -> u32 {
     (index + 1).saturating_sub(DIRECT) as u32
 }
 
-/// A block of the file, and where it lies.
+/// A block of the file and its block of the image.
 type Mapped = (u64, BlockNo);
 
 impl<R: ReadBlocks> Mender<'_, R> {
@@ -34,7 +34,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         content
     }
 
-    /// Takes in a pointer with `below` levels below it.
+    /// Adds a pointer with `below` levels of indirect blocks below it.
     async fn walk_pointer(
         &mut self,
         block: BlockNo,
@@ -66,7 +66,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         };
         let table = page.bytes();
         let pointers = || (0..PER_BLOCK as usize).map(|at| entry(&table[..], at));
-        // A block that is not only ours is followed if it looks like a table.
+        // Follows a block with another owner only if it looks like a table.
         if is_taken && pointers().any(|block| block >= self.layout.end()) {
             return;
         }
@@ -82,8 +82,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Gives an inode a map of these extents, in blocks of the old one as far as they reach; gives the blocks of
-    /// content and map.
+    /// Gives an inode a map of these extents. Takes blocks for the map from `pool`, the old map, then free ones.
+    /// Returns the number of blocks of content and map.
     pub(super) fn make_block_map(&mut self, inode: &mut Inode, extents: &[Extent], pool: &mut Vec<BlockNo>) -> u64 {
         let each = |extent: &Extent| {
             let extent = *extent;
@@ -103,8 +103,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         blocks
     }
 
-    /// The block that maps these, with `below` levels below it, and the blocks that it took; 0 if there are none or no
-    /// room.
+    /// Makes the block that maps `mapped`, with `below` levels below it. Returns it and the number of blocks used. The
+    /// block is 0 if there is nothing to map or no room.
     fn make_table(&mut self, mapped: &[Mapped], (below, start): (u32, u64), pool: &mut Vec<BlockNo>) -> (BlockNo, u64) {
         let Some(&(_, first)) = mapped.first() else { return (BlockNo::FIRST, 0) };
         if below == 0 {

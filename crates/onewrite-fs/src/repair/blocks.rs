@@ -1,4 +1,4 @@
-//! Reading and writing inodes, and finding free blocks and inodes.
+//! Reads and writes inodes, and finds free blocks and inodes.
 
 use super::{File, Mender};
 use crate::api::{FileKind, Timestamp};
@@ -26,7 +26,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Inode::decode_unverified(&self.slot(number).await?, number, &self.layout).ok()
     }
 
-    /// Writes the fields of an inode that is sound enough to be decoded.
+    /// Writes the fields of an inode whose slot can be decoded.
     pub(super) async fn put_inode(&self, number: u32, inode: &Inode) {
         if let Some(mut slot) = self.slot(number).await {
             inode.encode_into(&mut slot, number, &self.layout);
@@ -40,14 +40,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Some((table + u64::from(position.table_block), position.offset))
     }
 
-    /// Takes a free block; only to be asked when everything in use is known.
+    /// Takes a free block. Call it only after all blocks in use are known.
     pub(super) fn allocate(&mut self) -> Option<BlockNo> {
         let block = self.allocate_in(BlockRange::between(self.next_free.max(BlockNo(1)), self.layout.end()))?;
         self.next_free = block + 1;
         Some(block)
     }
 
-    /// Takes a free block of these.
+    /// Takes a free block in `room`.
     pub(super) fn allocate_in(&mut self, room: BlockRange) -> Option<BlockNo> {
         let block = room.blocks().find(|&block| !self.used.is_used(block))?;
         self.used.claim(block.alone());

@@ -1,4 +1,4 @@
-//! Pass 5: every file hangs on the root, and says how many names it has.
+//! Pass 5: connects every file to the root and corrects link counts.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Place, RESIZE_INODE, ROOT_INODE};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
-/// Names beyond which a directory counts 1.
+/// A directory with more links than this has link count 1.
 const NAMES_MAX: u32 = 65_000;
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Makes a root directory where there is none.
+    /// Makes a root directory if there is none.
     pub(super) async fn mend_root(&mut self) {
         if self.look(ROOT_INODE).kind == Some(FileKind::Directory) {
             return;
@@ -35,12 +35,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 self.give_up(&content);
             }
         }
-        // What it had may be content of others.
+        // Its blocks may hold content of other files.
         self.reclaim();
         self.make_directory(ROOT_INODE, ROOT_INODE, 0o755).await;
     }
 
-    /// Makes an empty directory in an inode that is taken.
+    /// Makes an empty directory in an allocated inode.
     async fn make_directory(&mut self, number: u32, parent: u32, permissions: u16) -> bool {
         let mut inode = self.new_inode(FileKind::Directory.mode_bits() | permissions);
         let slot = vec![0; usize::from(self.layout.inode_size)];
@@ -58,7 +58,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         true
     }
 
-    /// Connects what has no name to `lost+found`, and sets every `..`.
+    /// Connects inodes without a name to `lost+found`, and sets every `..`.
     pub(super) async fn connect(&mut self) {
         self.cut_circles().await;
         let is_lost = |own: &Self, number: u32| {
@@ -84,7 +84,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         number == self.layout.journal_inode || number == RESIZE_INODE
     }
 
-    /// Takes one name out of each circle of directories.
+    /// Removes one name from each circle of directories.
     async fn cut_circles(&mut self) {
         let mut reached = BTreeSet::from([ROOT_INODE]);
         for number in self.used_inodes() {
@@ -104,7 +104,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Takes out the first entry of a directory, but for `.` and `..`, that is the one.
+    /// Removes the first entry of a directory for which `is_it` is true; skips `.` and `..`.
     pub(super) async fn remove_entry(&mut self, directory: u32, is_it: impl Fn(&block::Entry<'_>) -> bool) {
         let Some(mut own) = self.inode(directory).await else { return };
         let seed = self.layout.inode_seed(directory, own.generation);
@@ -135,7 +135,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// The directory for what has no name; made if it is missing.
+    /// The inode of `lost+found`; makes the directory if it is missing.
     async fn lost_and_found(&mut self) -> Option<u32> {
         let mut root = self.inode(ROOT_INODE).await?;
         for (logical, physical, _) in self.directory_blocks(ROOT_INODE, &mut root).await {
@@ -160,7 +160,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Some(number)
     }
 
-    /// Puts an entry into a directory, in one more block if it must be.
+    /// Adds an entry to a directory; adds a block if the others are full.
     async fn add_entry(&mut self, directory: u32, inode: u32, name: &[u8]) {
         let Some(mut own) = self.inode(directory).await else { return };
         let Some(kind) = self.look(inode).kind else { return };
@@ -182,7 +182,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
         }
         if !is_put {
-            // A directory with an index stays as it is: the checker then asks for it to be written anew.
+            // An index stays as it is: the checker then finds the fault and the next round rewrites the directory.
             let Some(physical) = self.allocate() else { return };
             let mut bytes = [0; PAGE_SIZE];
             block::init(&mut bytes, &self.layout);
@@ -230,7 +230,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.note_loss(place, format!("`..` is inode {parent}"));
     }
 
-    /// Writes how many names each inode has.
+    /// Writes the link count of each inode.
     pub(super) async fn mend_links(&mut self) {
         for number in self.used_inodes() {
             let is_reserved = number < self.layout.first_inode && number != ROOT_INODE;

@@ -1,4 +1,4 @@
-//! Pass 6: bitmaps, counts, descriptors and superblock, made from what was found.
+//! Pass 6: makes bitmaps, counts, descriptors and superblock from the use found.
 
 use onewrite_block::{PAGE_SIZE, Page};
 
@@ -19,7 +19,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Writes all of them where they differ.
     ///
     /// # Errors
-    /// If a descriptor or the superblock cannot be read, or a bitmap has no room.
+    /// If a descriptor or the superblock cannot be read, or there is no room for a bitmap.
     pub(super) async fn write_counts(&mut self) -> Result<(), String> {
         self.place_bitmaps()?;
         let (mut free_blocks, mut free_inodes) = (0, 0);

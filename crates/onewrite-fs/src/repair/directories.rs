@@ -1,4 +1,4 @@
-//! Pass 4: the entries of every directory; what cannot be kept as it lies is written anew without an index.
+//! Pass 4: the entries of every directory. Rewrites a damaged directory without an index.
 
 use std::collections::BTreeSet;
 
@@ -22,15 +22,15 @@ struct Kept {
     name: Vec<u8>,
 }
 
-/// An entry as it lies: offset, inode, kind, name.
+/// An entry as stored: offset, inode, kind, name.
 type Found = (usize, u32, u8, Vec<u8>);
 
-/// What is to be done with an entry.
+/// What to do with an entry.
 enum Verdict {
     Keep,
     Mark(Option<FileKind>),
     Drop(&'static str),
-    /// It is a directory that has a name in this one already.
+    /// The entry names a directory that already has a name in this directory.
     Again(u32),
 }
 
@@ -89,7 +89,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Makes the checksum of an index block new, which is block `logical` of its directory: 0 is the root.
+    /// Sets the checksum of an index block, block `logical` of its directory; block 0 is the root.
     pub(super) fn seal_index(&self, bytes: &mut [u8; PAGE_SIZE], seed: u32, logical: u32) {
         use crate::ext4::format::directory::htree::IndexMut;
         let place = Place::Inode(0);
@@ -102,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// The blocks of a directory: number in it, place, and whether it was written.
+    /// The blocks of a directory: number in the directory, block of the image, and whether it is written.
     pub(super) async fn directory_blocks(&mut self, number: u32, inode: &mut Inode) -> Vec<(u32, BlockNo, bool)> {
         let content = self.content(number, inode).await;
         let blocks = content.pieces.iter().flat_map(|piece| {
@@ -112,7 +112,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         blocks.collect()
     }
 
-    /// Puts `.` and `..` right where they lie; false if they lie nowhere.
+    /// Corrects `.` and `..` in place; false if they are missing.
     fn mend_dots(&mut self, number: u32, bytes: &mut [u8; PAGE_SIZE]) -> bool {
         let place = Place::FileBlock { inode: number, logical: 0 };
         let found: Vec<(usize, u32, u8, bool)> = {
@@ -143,7 +143,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         true
     }
 
-    /// Takes in the entries of a block and takes out those that name nothing; true if the block is damaged.
+    /// Collects the entries of a block and removes those that name nothing; true if the block is damaged.
     async fn take_entries(
         &mut self,
         number: u32,
@@ -204,7 +204,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         is_damaged
     }
 
-    /// Whether a directory that `other` names, too, says that it lies in this one.
+    /// Whether directory `inode`, which `other` also names, has a `..` that names `number`.
     async fn belongs_here(&mut self, inode: u32, number: u32, other: u32) -> bool {
         if inode == number || inode == ROOT_INODE || other == number {
             return false;
@@ -218,7 +218,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         matches!(above, Some(Ok(above)) if above.name == b".." && above.inode == number)
     }
 
-    /// The entries of a block: after a damaged one, those that are beyond doubt.
+    /// The entries of a block. After a damaged entry, only entries that are certain.
     fn found_entries(&self, bytes: &[u8; PAGE_SIZE], place: Place) -> (Vec<Found>, bool) {
         let (mut found, mut is_damaged, mut start) = (Vec::new(), false, 0);
         while start < PAGE_SIZE {
@@ -291,7 +291,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Verdict::Mark(file.kind.and_then(|kind| block::entry_kind(kind, &self.layout)))
     }
 
-    /// Writes a directory anew: its entries one after another, without an index, in as many of its blocks as they take.
+    /// Rewrites a directory without an index: its entries one after another, in as few of its blocks as possible.
     async fn write_anew(&mut self, number: u32, mut inode: Inode, entries: &[Kept], blocks: &[(u32, BlockNo, bool)]) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let place = Place::Inode(number);

@@ -11,10 +11,10 @@ use crate::ext4::format::{Place, RawGroupDescriptor};
 use zerocopy::FromZeros;
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Reads the descriptors, from a backup where one names impossible places, and claims what the layout takes.
+    /// Reads the descriptors and claims the blocks of the layout. A backup replaces impossible places of a descriptor.
     ///
     /// # Errors
-    /// If nothing says where the inodes of a group are.
+    /// If no source says where the inodes of a group are.
     pub(super) async fn mend_groups(&mut self) -> Result<(), String> {
         for group in 0..self.layout.group_count {
             let base = self.layout.base_blocks(group).min(self.layout.blocks_in_group(group));
@@ -44,14 +44,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(())
     }
 
-    /// The descriptor, or its backup's places; `None` if neither is to be believed.
+    /// The descriptor, or the places of its backup; `None` if neither is credible.
     async fn believed(&mut self, group: u32, own: &RawGroupDescriptor) -> Option<RawGroupDescriptor> {
         let is_sealed = own.verify_checksum(group, &self.layout).is_ok();
         let is_possible = self.are_possible(group, own);
         if is_possible && is_sealed {
             return Some(own.clone());
         }
-        // Its flags and counts are not to be believed: the table is read whole.
+        // Its flags and counts are not credible, so the repair reads the whole table.
         self.widened.insert(group);
         if let Some(backup) = backup_of(&self.image, &self.layout, group).await
             && self.are_possible(group, &backup)
@@ -66,10 +66,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
         is_proven.then(|| own.clone())
     }
 
-    /// Finds the inode tables of groups by their inodes; what is not found keeps what is possible of its descriptor.
+    /// Finds the inode tables of groups by their inodes. A group without a result keeps the possible parts of its
+    /// descriptor.
     ///
     /// # Errors
-    /// If nothing says where the inodes of a group are.
+    /// If no source says where the inodes of a group are.
     async fn find_lost(&mut self, groups: &[u32]) -> Result<(), String> {
         let tables = self.find_tables(groups).await;
         for &group in groups {
@@ -93,7 +94,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(())
     }
 
-    /// A descriptor that names no bitmap where none can be; they get another place when all that is in use is known.
+    /// Removes impossible places of bitmaps from a descriptor. They get new places after all blocks in use are known.
     fn without_lost_bitmaps(&mut self, group: u32, mut own: RawGroupDescriptor) -> Result<RawGroupDescriptor, String> {
         let [blocks, inodes, table] = own.metadata(&self.layout);
         if !self.is_possible(group, table) {
@@ -110,7 +111,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(own)
     }
 
-    /// Gives bitmaps that have no place one.
+    /// Gives a place to each bitmap without one.
     ///
     /// # Errors
     /// If there is no room.
@@ -134,7 +135,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Ok(())
     }
 
-    /// Where bitmaps and inodes of a group may lie.
+    /// Where bitmaps and inode table of a group may lie.
     fn room(&self, group: u32) -> BlockRange {
         match self.layout.features.incompat.contains(Incompat::FLEX_BG) {
             true => BlockRange::between(self.layout.superblock_block() + 1, self.layout.end()),
@@ -142,7 +143,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Whether something of a group may lie there, and nothing else does.
+    /// Whether metadata of a group may lie in `run` and no other block of the layout lies there.
     pub(super) fn is_possible(&self, group: u32, run: BlockRange) -> bool {
         let room = self.room(group);
         let inside = run.start >= room.start && run.ends_by(room.end());
@@ -164,7 +165,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Takes the orphan list apart: inodes without links are released, others shortened to their size.
+    /// Empties the orphan list: releases inodes without links and shortens the others to their size.
     pub(super) async fn release_orphans(&mut self) {
         let mut seen = BTreeSet::new();
         let mut next = self.raw.last_orphan.get();

@@ -1,4 +1,4 @@
-//! Pass 2: every inode, its fields and its map.
+//! Pass 2: every inode: its fields and its map.
 
 use super::maps::Content;
 use super::{File, Mender};
@@ -12,7 +12,7 @@ use crate::ext4::format::features::{Compat, Incompat, RoCompat};
 use crate::ext4::format::inode::{flags, verify_checksum};
 use crate::ext4::format::{Inode, Place, RESIZE_INODE, ROOT_INODE};
 
-/// Content shorter than this lies in a symbolic link's inode.
+/// A symbolic link shorter than this lies in its inode, in bytes.
 const FAST_LINK_MAX: u64 = 60;
 const FRAGMENT: std::ops::Range<usize> = 0x70..0x74;
 const EXTRA_SIZE: std::ops::Range<usize> = 0x80..0x82;
@@ -28,7 +28,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 let Some(slot) = self.slot(number).await else { continue };
                 self.mend_slot(number, slot, index < scanned).await;
             }
-            // What was read only for its neighbours stays unused.
+            // Inodes behind the last used one stay unused.
             let used = self.files[group as usize].iter().rposition(|file| file.used).map_or(0, |last| last + 1);
             self.files[group as usize].truncate(used.max(scanned as usize));
         }
@@ -89,7 +89,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Gives a directory whose mode says something else its kind again.
+    /// Restores the kind of a directory with a wrong mode.
     async fn mend_disguise(&mut self, number: u32, inode: &mut Inode) {
         let Some(block) = block_to_look_at(inode, &self.layout) else { return };
         let Some(page) = self.read(block).await else { return };
@@ -114,7 +114,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Puts fields right; gives why the inode is to be cleared.
+    /// Corrects fields; returns a reason if the inode must be cleared.
     fn mend_fields(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
         let place = Place::Inode(number);
         let reserved = number < self.layout.first_inode && number != ROOT_INODE;
@@ -189,7 +189,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         inode.flags & unknown
     }
 
-    /// A link whose target lies in the inode.
+    /// Corrects a symbolic link whose target lies in the inode; returns a reason if the inode must be cleared.
     fn mend_fast_link(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
         let place = Place::Inode(number);
         let is_fast = inode.size > 0 && inode.size < FAST_LINK_MAX;
@@ -214,7 +214,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         None
     }
 
-    /// Claims the blocks of an inode and corrects size and sectors; gives why the inode is to be cleared.
+    /// Claims the blocks of an inode and corrects size and sectors; returns a reason if the inode must be cleared.
     async fn mend_content(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
         if number == RESIZE_INODE {
             return None;

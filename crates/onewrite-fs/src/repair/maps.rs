@@ -1,4 +1,4 @@
-//! Maps of content: claimed as far as they are sound, and made anew where they are not.
+//! Maps of content: claims their sound parts and rebuilds damaged maps.
 
 use onewrite_block::Page;
 
@@ -11,7 +11,7 @@ use crate::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, Place};
 
-/// Extents in the inode, and in a block.
+/// Extents that fit in the inode.
 const ROOT_ENTRIES: usize = 4;
 const NODE_ENTRIES: usize = 340;
 const LENGTH_MAX: u32 = 32_767;
@@ -20,26 +20,26 @@ const LENGTH_MAX: u32 = 32_767;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub extent: Extent,
-    /// Its blocks belong to something else that was met before.
+    /// The blocks belong to an owner that was met earlier.
     pub is_shared: bool,
 }
 
 /// What a map holds.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// In the order of the file.
+    /// Runs of content, in the order of the file.
     pub pieces: Vec<Piece>,
-    /// Blocks of the map itself.
+    /// Blocks of the map.
     pub nodes: Vec<BlockNo>,
-    /// Blocks of content and map.
+    /// Number of blocks of content and map.
     pub blocks: u64,
-    /// Blocks of attributes.
+    /// Number of attribute blocks.
     pub attributes: u64,
-    /// It has to be made anew.
+    /// The map must be rebuilt.
     pub is_damaged: bool,
 }
 
-/// A map to be made when all blocks in use are known.
+/// A map to rebuild after all blocks in use are known.
 #[derive(Debug)]
 pub(super) struct Rebuild {
     pub number: u32,
@@ -56,12 +56,12 @@ impl Content {
     }
 }
 
-/// What a map is walked for.
+/// Purpose of a walk over a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Its blocks are claimed.
+    /// Claim its blocks.
     Claim,
-    /// It was claimed before.
+    /// Only look: the blocks are claimed already.
     Look,
 }
 
@@ -73,7 +73,7 @@ struct Visit {
 }
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Claims what an inode maps.
+    /// Claims the blocks of an inode's map and content.
     pub(super) async fn claim_content(&mut self, number: u32, inode: &mut Inode) -> Content {
         let mut content = match inode.has(flags::EXTENTS) {
             true => self.walk(number, inode, Purpose::Claim).await,
@@ -83,7 +83,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         content
     }
 
-    /// What a map that was claimed before holds.
+    /// The content of a map that is claimed already.
     pub(super) async fn content(&mut self, number: u32, inode: &mut Inode) -> Content {
         match inode.has(flags::EXTENTS) {
             true => self.walk(number, inode, Purpose::Look).await,
@@ -132,7 +132,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.used.claim(block.alone());
     }
 
-    /// Takes in what is sound of a node; gives its children.
+    /// Adds the sound entries of a node to `content`; returns its children.
     fn visit(&mut self, bytes: &[u8], visit: &Visit, purpose: Purpose, content: &mut Content) -> Vec<Visit> {
         let place = Place::Block(visit.block.unwrap_or_default());
         let Ok(node) = Node::parse(bytes, place) else {
@@ -170,7 +170,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         indexes.iter().enumerate().filter_map(child).collect()
     }
 
-    /// Claims an extent run by run; what the layout has is dropped, what another file has is shared.
+    /// Claims an extent run by run. Drops blocks of the layout; marks blocks of other files as shared.
     fn claim_extent(&mut self, extent: Extent, content: &mut Content) {
         for (run, state) in runs(extent, |block| (self.used.is_used(block), self.fixed.is_used(block))) {
             content.is_damaged |= state.0;
@@ -189,7 +189,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Gives up what was claimed for an inode that is cleared.
+    /// Releases the blocks of an inode that is cleared.
     pub(super) fn give_up(&mut self, content: &Content) {
         for piece in content.pieces.iter().filter(|piece| !piece.is_shared) {
             piece.extent.blocks().blocks().for_each(|block| self.release(block));
@@ -200,7 +200,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Finishes the truncation of an orphan: nothing stays beyond its size.
+    /// Completes the truncation of an orphan: removes blocks beyond its size.
     pub(super) fn shorten(&mut self, number: u32, inode: &Inode, content: &mut Content) {
         if !self.truncated.contains(&number) || !inode.has(flags::EXTENTS) {
             return;
@@ -222,7 +222,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         content.pieces = kept;
     }
 
-    /// Gives an inode a map of these extents, in blocks of the old one as far as they reach, and writes it.
+    /// Gives an inode a map of these extents and writes it. Reuses blocks of the old map first.
     pub(super) async fn replace_map(
         &mut self,
         number: u32,
@@ -288,7 +288,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.finish_map(number, inode, (data + nodes, pool)).await;
     }
 
-    /// Writes an inode that has a new map of `blocks` blocks, and frees what is left of the old one.
+    /// Writes an inode with a new map of `blocks` blocks; frees the unused blocks of the old map.
     async fn finish_map(&mut self, number: u32, inode: &mut Inode, (blocks, pool): (u64, Vec<BlockNo>)) {
         pool.into_iter().for_each(|block| self.release(block));
         let attributes = u64::from(inode.file_acl.is_some());

@@ -1,8 +1,8 @@
-//! Repair: finds what is wrong as the checker does, and plans the blocks that put it right.
+//! Repair: finds faults as the checker does, and plans the blocks that correct them.
 //!
-//! Nothing is written here. A plan is made over an overlay of changed blocks, in rounds of passes, until the checker
-//! finds nothing; the caller writes [`Repaired::blocks`]. A plan that does not end clean changes nothing at all, and
-//! neither does one in which the caller asked for safe repairs and one is not, so that no image is made worse.
+//! Nothing here writes. A repair plans over an overlay of changed blocks, in rounds of passes, until the checker finds
+//! nothing. The caller then writes [`Repaired::blocks`]. Invariant: no repair makes an image worse. A plan has no
+//! blocks to write if it does not end clean, or if the caller asked for safe repairs and one is not safe.
 //!
 //! ```text
 //!   superblock ─► groups ─► orphans ─► inodes ─► maps ─► special ─► directories ─► links ─► counts ─► check
@@ -10,11 +10,11 @@
 //!                                                anew               lost+found              made anew
 //! ```
 //!
-//! Who names a block first keeps it: the layout itself, then inodes by number. A later owner gets a copy while there is
-//! room, else it loses the block. Bitmaps and counts are always made from what was found.
+//! The first owner of a block keeps it: the layout itself, then inodes by number. A later owner gets a copy while there
+//! is room, else it loses the block. Bitmaps and counts always follow from the use found.
 //!
-//! Memory: what the checker takes, 4 KiB for each block that changes, and 40 bytes for each that is copied.
-//! `docs/decisions/042` says what is repaired how.
+//! Memory: the checker's, 4 KiB for each changed block, and 40 bytes for each copied block. `docs/decisions/042` says
+//! how each kind of damage is repaired.
 
 mod attributes;
 mod backups;
@@ -48,15 +48,15 @@ use overlay::{Changes, Overlay};
 
 /// Rounds of passes after which a repair gives up.
 const ROUNDS_MAX: usize = 8;
-/// Shared blocks and runs of blocks that are taken in before a repair takes them for nonsense.
+/// Most shared blocks and runs of blocks that a repair accepts; it ignores further ones as nonsense.
 const SHARED_MAX: u64 = 1 << 20;
 
 /// Which repairs may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// What loses nothing: counts, bitmaps, orphans, link counts, checksums of sound content.
+    /// Repairs without loss: counts, bitmaps, orphans, link counts, checksums of sound content.
     Safe,
-    /// Everything; what cannot be kept is dropped or goes to `lost+found`.
+    /// All repairs. They drop unusable parts and move files without a name to `lost+found`.
     All,
 }
 
@@ -65,18 +65,18 @@ pub enum Manner {
 pub struct RepairOptions {
     /// Which repairs may be made.
     pub manner: Manner,
-    /// Seconds since 1970, for times of deletion and new inodes.
+    /// Seconds since 1970, for times of deletion and for new inodes.
     pub unix_time: u32,
 }
 
 /// One repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
+    /// Where it was made.
     pub place: Place,
     /// What was done.
     pub what: String,
-    /// It loses nothing.
+    /// The repair loses nothing.
     pub is_safe: bool,
 }
 
@@ -89,18 +89,17 @@ impl Display for Change {
 /// What a repair found and planned.
 #[derive(Debug)]
 pub struct Repaired {
-    /// What was wrong.
+    /// The check before the repair.
     pub before: Report,
-    /// What is wrong with the changes.
+    /// The check with all changes in place.
     pub after: Report,
-    /// With all the changes, allowed or not, nothing is wrong.
+    /// With all changes, allowed or not, the image is clean.
     pub is_complete: bool,
-    /// Why nothing can be repaired, with the cure if there is one.
+    /// Why no repair is possible, with the cure if there is one.
     pub refusal: Option<String>,
-    /// The repairs, in the order in which they were made; kept if they were not allowed, for the caller to tell.
+    /// The repairs in order. The list is complete even if they are not allowed, so that the caller can print it.
     pub changes: Vec<Change>,
-    /// Blocks that become copies of others: target and source. They are to be made before [`Repaired::blocks`] are
-    /// written.
+    /// Blocks that become copies of others: target and source. Copy them before writing [`Repaired::blocks`].
     pub copies: BTreeMap<BlockNo, BlockNo>,
     /// The changed blocks to write; none if the repair is not allowed or leaves damage.
     pub blocks: BTreeMap<BlockNo, Page>,
@@ -108,7 +107,7 @@ pub struct Repaired {
 
 /// Checks the image behind `reader` and plans its repair.
 ///
-/// The log is to be replayed before; one that still holds something is emptied, and so are its changes lost.
+/// Replay the log first: a repair empties a log that still holds changes, and loses them.
 pub async fn repair<R: ReadBlocks>(reader: &R, options: &RepairOptions) -> Repaired {
     let every = CheckOptions { findings_max: 1 << 20 };
     let before = check(reader, &every).await;
@@ -153,19 +152,19 @@ pub async fn repair<R: ReadBlocks>(reader: &R, options: &RepairOptions) -> Repai
     Repaired { before, after, is_complete, refusal, changes, copies: plan.copies, blocks: plan.pages }
 }
 
-/// What a round knows when it begins.
+/// Knowledge at the start of a round.
 struct Known<'a> {
     options: RepairOptions,
-    /// Groups whose whole inode tables are read, whatever their descriptors say.
+    /// Groups whose whole inode tables the round reads, whatever their descriptors say.
     widened: &'a BTreeSet<u32>,
-    /// Directories whose hash tree the checker did not follow.
+    /// Directories with a hash tree that the checker could not follow.
     bad_indexes: BTreeSet<u32>,
 }
 
 /// One round: the repairs, the groups to widen before another, and the changed image.
 ///
 /// # Errors
-/// Why nothing can be done.
+/// Why no repair is possible.
 async fn mend<'a, R: ReadBlocks>(
     overlay: Overlay<'a, R>,
     known: Known<'_>,
@@ -199,16 +198,16 @@ async fn mend<'a, R: ReadBlocks>(
     Ok((mender.changes, mender.to_widen, mender.image))
 }
 
-/// What is known of an inode.
+/// What the repair knows about an inode.
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
     used: bool,
     kind: Option<FileKind>,
-    /// Entries that name it, without `.` and `..`.
+    /// Number of entries that name it, without `.` and `..`.
     names: u32,
-    /// Directories in it.
+    /// Number of directories in it.
     children: u32,
-    /// The directory that names it first.
+    /// The first directory that names it.
     parent: u32,
 }
 
@@ -222,24 +221,24 @@ struct Mender<'a, R> {
     layout: Layout,
     changes: Vec<Change>,
     descriptors: Vec<RawGroupDescriptor>,
-    /// Blocks in use, by what was met.
+    /// Blocks in use, as found so far.
     used: BlockUse,
     /// Blocks of the layout itself.
     fixed: BlockUse,
-    /// The inodes of each group, as far as they were read.
+    /// The inodes of each group that have been read.
     files: Vec<Vec<File>>,
-    /// Orphans to remove, and orphans to shorten.
+    /// Orphans to remove or to shorten.
     released: BTreeSet<u32>,
     truncated: BTreeSet<u32>,
     rebuilds: Vec<Rebuild>,
-    /// Blocks of attributes: inodes that name them; 0 if the block is not usable.
+    /// Attribute blocks with their number of inodes; 0 if the block is unusable.
     attribute_blocks: BTreeMap<BlockNo, u32>,
     to_widen: BTreeSet<u32>,
-    /// Blocks of attributes that something else has, with the inodes that name them.
+    /// Attribute blocks with another owner, with the inodes that name them.
     shared_attributes: BTreeMap<BlockNo, Vec<u32>>,
-    /// Nodes with a wrong checksum, and where it begins.
+    /// Nodes with a wrong checksum, with the checksum seed.
     unsealed: BTreeMap<BlockNo, u32>,
-    /// Shared blocks and runs that may still be taken in.
+    /// Shared blocks and runs that the repair may still accept.
     shared_left: u64,
     next_free: BlockNo,
 }

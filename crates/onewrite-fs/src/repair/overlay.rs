@@ -1,4 +1,4 @@
-//! An image with changes laid over it; nothing below is written.
+//! An image with changes laid over it. The image itself stays as it is.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,12 +8,12 @@ use onewrite_block::Page;
 use crate::block::BlockNo;
 use crate::check::{ReadBlocks, ReadError};
 
-/// What is laid over an image. All copies read what lies below, so they are made before a page is written.
+/// Changes over an image. All copies read the original image, so make them before writing pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
-    /// Blocks and what they hold: 4 KiB of memory for each.
+    /// New content of blocks; takes 4 KiB of memory for each.
     pub pages: BTreeMap<BlockNo, Page>,
-    /// Blocks that become as another one is below; none of them is read by another copy.
+    /// Target and source of each copy. A copy never reads a target.
     pub copies: BTreeMap<BlockNo, BlockNo>,
     /// The blocks that copies read.
     sources: BTreeSet<BlockNo>,
@@ -34,7 +34,7 @@ impl<'a, R: ReadBlocks> Overlay<'a, R> {
         self.changes.borrow_mut().pages.insert(block, page);
     }
 
-    /// Makes `target` read as `source` does now; false if that cannot be read.
+    /// Makes `target` read as `source` does now; false if `source` cannot be read.
     pub async fn copy(&self, target: BlockNo, source: BlockNo) -> bool {
         let Ok(page) = self.read_block(source).await else { return false };
         let mut changes = self.changes.borrow_mut();

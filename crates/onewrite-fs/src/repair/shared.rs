@@ -1,7 +1,7 @@
-//! Blocks that two owners name: the one met first keeps them, the others get copies.
+//! Blocks with two owners: the first owner found keeps them, the others get copies.
 //!
-//! Copies are planned when all that is in use is known and before anything else is written, so that a copy holds what
-//! the block held. A block whose first owner was given up since then goes to the next one as it is.
+//! The repair plans copies after all blocks in use are known and before other changes, so a copy has the original
+//! content. If the first owner has been cleared by then, the next owner takes the block itself.
 
 use onewrite_block::Page;
 
@@ -13,22 +13,22 @@ use crate::ext4::format::extent::{self, Extent, Node};
 use crate::ext4::format::{Place, attribute};
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Whether one more shared block may be taken in. There is an end, so that maps that name each other many times do
-    /// not keep a repair busy for ever.
+    /// Whether the repair may accept one more shared block. The limit keeps a repair finite if maps name each other
+    /// many times.
     pub(super) fn takes_shared(&mut self) -> bool {
         let is_left = self.shared_left > 0;
         self.shared_left = self.shared_left.saturating_sub(1);
         is_left
     }
 
-    /// Whether a block that something else has is a node of the map whose checksums begin with `seed`.
+    /// Whether a block of another owner is a node of the map with checksum seed `seed`.
     pub(super) fn is_node_too(&mut self, block: BlockNo, page: &Page, seed: u32) -> bool {
         let (bytes, place) = (page.bytes(), Place::Block(block));
         let is_node = !self.fixed.is_used(block) && Node::parse(&bytes[..], place).is_ok();
         is_node && extent::verify_checksum(&bytes[..], seed, &self.layout, place).is_ok() && self.takes_shared()
     }
 
-    /// Claims shared blocks whose first owner has given them up.
+    /// Claims shared blocks whose first owner no longer uses them.
     pub(super) fn reclaim(&mut self) {
         let mut rebuilds = std::mem::take(&mut self.rebuilds);
         for piece in rebuilds.iter_mut().map(|rebuild| &mut rebuild.content.pieces) {
@@ -44,7 +44,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.rebuilds = rebuilds;
     }
 
-    /// Makes all damaged maps anew, with copies of blocks that belong to others.
+    /// Rebuilds all damaged maps, with copies of blocks that belong to others.
     pub(super) async fn make_rebuilds(&mut self) {
         self.reclaim();
         let mut planned = Vec::new();
@@ -60,7 +60,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// The extents of a file, those of others replaced by copies as far as there is room.
+    /// The extents of a file. Copies replace blocks of other owners while there is room.
     async fn extents_of_its_own(&mut self, rebuild: &Rebuild) -> Vec<Extent> {
         let (mut extents, mut copied, mut lost) = (Vec::new(), 0_u64, 0_u64);
         for &Piece { extent, is_shared } in &rebuild.content.pieces {
@@ -96,7 +96,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         None
     }
 
-    /// Gives inodes whose block of attributes something else has a copy of it.
+    /// Gives a copy of the attribute block to each inode whose attribute block has another owner.
     async fn copy_attributes(&mut self) {
         for (source, users) in std::mem::take(&mut self.shared_attributes) {
             let copy = self.copy_of(source).await;
@@ -124,7 +124,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Makes good the checksums of nodes that are sound otherwise.
+    /// Corrects the checksums of nodes that are otherwise sound.
     async fn seal_nodes(&mut self) {
         for (block, seed) in std::mem::take(&mut self.unsealed) {
             let Some(page) = self.read(block).await else { continue };
@@ -136,7 +136,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 }
 
-/// The runs of an extent whose blocks have one state, with it.
+/// Splits an extent into runs of blocks with the same state; returns each run with its state.
 pub(super) fn runs<S: PartialEq>(extent: Extent, state: impl Fn(BlockNo) -> S) -> Vec<(Extent, S)> {
     let of = |at: u32| state(extent.physical + u64::from(at));
     let (mut runs, mut from) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Pass 3: the journal, and the blocks kept for descriptors.
+//! Pass 3: the journal, and the blocks reserved for descriptors.
 
 use onewrite_block::{PAGE_SIZE, Page};
 
@@ -15,14 +15,14 @@ use crate::ext4::format::{Inode, Place, RESIZE_INODE};
 use crate::journal::format::JournalSuperblock;
 
 const DIND: usize = 13;
-/// Blocks of a journal that is made anew: at most 4 MiB, at least what a log needs.
+/// Blocks of a new journal, by preference: 4 MiB, then the minimum of a log.
 const JOURNAL_BLOCKS: [u32; 2] = [1_024, 256];
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Empties a journal whose superblock makes no sense; makes one, or takes its feature out, if there is none.
+    /// Empties a journal with an unusable superblock. If the journal is missing, makes one or removes the feature.
     ///
     /// # Errors
-    /// If it holds what only others can replay.
+    /// If the log holds changes that only other software can replay.
     pub(super) async fn mend_journal(&mut self) -> Result<(), String> {
         let is_internal = self.raw.journal_dev.get() == 0;
         if !self.layout.features.compat.contains(Compat::HAS_JOURNAL) || !is_internal {
@@ -108,7 +108,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let mut extents = Vec::new();
         push(&mut extents, Extent { logical: 0, physical: start, length: blocks, unwritten: false });
         self.replace_map(number, &mut inode, extents, Vec::new()).await;
-        // What lay there could be taken for a log.
+        // Recovery could take old content there for a log.
         (1..u64::from(blocks)).for_each(|at| self.image.put(start + at, Page::ZEROS));
         self.put_journal_superblock(start, blocks, 1);
         self.clear_recovery();
@@ -134,13 +134,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         None
     }
 
-    /// Makes inode 7 list the kept blocks again, if it does not.
+    /// Makes inode 7 list the reserved blocks again, if it does not.
     pub(super) async fn mend_resize_inode(&mut self) {
         let expected = self.layout.features.compat.contains(Compat::RESIZE_INODE);
         let Some(inode) = self.inode(RESIZE_INODE).await else { return };
         let unused = inode.links == 0 && inode.sectors == 0 && inode.file_acl.is_none();
         let empty = inode.block.iter().all(|&byte| byte == 0) && unused;
-        // An image that can grow no further has the inode too, with a list of nothing.
+        // An image without room to grow also has the inode, with an empty list.
         if !expected || self.layout.reserved_descriptor_blocks == 0 && empty {
             if !empty {
                 self.clear_inode(RESIZE_INODE, "no blocks are kept").await;
@@ -186,7 +186,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         !is_same
     }
 
-    /// The kept blocks, each where its number in the descriptor table says.
+    /// The double indirect block: each reserved block at its index in the descriptor table.
     fn double_table(&self) -> Vec<BlockNo> {
         let per_block = PAGE_SIZE / 4;
         let descriptor_blocks = self.layout.descriptor_blocks();
@@ -198,7 +198,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         table
     }
 
-    /// Each kept block with the list of its copies.
+    /// Each reserved block with the list of its copies.
     fn kept_tables(&self) -> Vec<(BlockNo, Vec<BlockNo>)> {
         let first = self.layout.superblock_block() + 1 + u64::from(self.layout.descriptor_blocks());
         let backups: Vec<u32> =

@@ -1,4 +1,4 @@
-//! Pass 0: the superblock, from a backup if the primary one makes no sense.
+//! Pass 0: the superblock, from a backup if the primary one is unusable.
 
 use onewrite_block::Page;
 use zerocopy::IntoBytes;
@@ -12,7 +12,7 @@ use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
 use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::ext4::lost::{LOG_OF_4_KIB, backup_at, places};
 
-/// The superblock and its numbers; `None` if there is none that makes sense.
+/// The superblock and its numbers; `None` if no copy is usable.
 pub(super) async fn take<R: ReadBlocks>(
     image: &Overlay<'_, R>,
     changes: &mut Vec<Change>,
@@ -23,7 +23,7 @@ pub(super) async fn take<R: ReadBlocks>(
         if let Ok(layout) = Layout::decode(&raw) {
             return tidy(image, &page, (raw, layout), changes);
         }
-        // A checksum alone that is wrong is made good.
+        // If only the checksum is wrong, correct it.
         raw.checksum.set(raw.computed_checksum());
         if is_whole(image, &raw).await
             && let Ok(layout) = Layout::decode(&raw)
@@ -40,7 +40,7 @@ pub(super) async fn take<R: ReadBlocks>(
     Some((raw, layout))
 }
 
-/// The first sound backup, as it would be in the first block, and where it lies.
+/// The first sound backup and its block. The fields are set as in a primary superblock.
 pub(super) async fn backup<R: ReadBlocks>(image: &Overlay<'_, R>) -> Option<(BlockNo, RawSuperblock)> {
     for place in places(LOG_OF_4_KIB) {
         let Some(mut raw) = backup_at(image, place).await else { continue };
@@ -62,7 +62,7 @@ async fn is_whole<R: ReadBlocks>(image: &Overlay<'_, R>, raw: &RawSuperblock) ->
     }
 }
 
-/// Takes out what contradicts the features.
+/// Removes fields and features that contradict each other.
 fn tidy<R: ReadBlocks>(
     image: &Overlay<'_, R>,
     page: &Page,

@@ -1,8 +1,8 @@
-//! Inode tables that no descriptor names any more, found by their inodes.
+//! Finds inode tables that no descriptor names, by the checksums of their inodes.
 //!
-//! The checksum of an inode takes in its number, so an inode that holds in a block proves where the table begins that
-//! it belongs to. The log and files may hold copies of single blocks of a table; the table itself is the place at which
-//! the most inodes hold, and copies of the log are known by the map of the log that they hold themselves.
+//! The checksum of an inode includes its number, so an inode with a good checksum proves where its table begins. The
+//! log and files may hold copies of single blocks of a table. The table itself is the place with the most good inodes.
+//! Copies inside the log are recognised by the log's own map, which they contain.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use crate::ext4::format::{Inode, Place, ROOT_INODE};
 /// Where a table may begin.
 struct Candidate {
     block: BlockNo,
-    /// Inodes in use whose checksums hold there.
+    /// Inodes in use with good checksums there.
     sealed: u32,
-    /// Slots that hold something else.
+    /// Slots with other content.
     odd: u32,
 }
 
 impl<R: ReadBlocks> Mender<'_, R> {
-    /// Where the inode tables of `groups` begin, as far as inodes prove it.
+    /// Where the inode tables of `groups` begin, for the groups whose inodes prove it.
     ///
-    /// Reads the image once, and each place in question again. Nothing is found without metadata checksums, and not the
-    /// table of a group that has no inode in use in its first block.
+    /// Reads the image once, and each candidate again. Finds nothing without metadata checksums, and no table without
+    /// an inode in use in its first block.
     pub(super) async fn find_tables(&self, groups: &[u32]) -> BTreeMap<u32, BlockNo> {
         let mut found: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
         if groups.is_empty() || !self.layout.features.metadata_csum() {
@@ -84,7 +84,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         Some(candidate)
     }
 
-    /// Inodes in use that hold in a block of a table, and slots that hold something else.
+    /// Numbers of inodes in use with good checksums in a block of a table, and of slots with other content.
     fn sealed_in(&self, group: u32, table_block: u32, page: &Page) -> (u32, u32) {
         let (mut sealed, mut odd) = (0, 0);
         let per_block = self.layout.inodes_per_block();
@@ -107,7 +107,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         inode.is_ok_and(|inode| verify_checksum(slot, number, &inode, &self.layout).is_ok())
     }
 
-    /// Whether the root directory is there, and the place is not part of the log that is named there.
+    /// Whether the block holds the root directory's inode and does not lie in the log that its journal inode maps.
     async fn holds_root(&self, block: BlockNo, page: &Page) -> bool {
         let Some(root) = self.inode_in(ROOT_INODE, page) else { return false };
         let journal = self.inode_in(self.layout.journal_inode, page);
@@ -137,14 +137,14 @@ fn is_in_use(slot: &[u8]) -> bool {
     matches!(slot[1] >> 4, 1 | 2 | 4 | 6 | 8 | 10 | 12) && (slot[0x1a] | slot[0x1b]) != 0
 }
 
-/// The runs that the inode itself names; none of those in blocks below.
+/// The runs in the inode itself, without those in blocks of the map.
 fn maps(inode: &Inode) -> impl Iterator<Item = BlockRange> {
     let node = Node::parse(&inode.block, Place::Block(BlockNo::FIRST)).ok().filter(|_| inode.has(flags::EXTENTS));
     let runs: Vec<BlockRange> = node.iter().flat_map(Node::extents).map(|one| one.blocks()).collect();
     runs.into_iter()
 }
 
-/// The place at which the most inodes hold; none if two are as good, or most of what lies there is something else.
+/// The candidate with the most good inodes. `None` if two are equal, or if most slots hold other content.
 fn best(mut candidates: Vec<Candidate>) -> Option<BlockNo> {
     candidates.sort_by_key(|one| (std::cmp::Reverse(one.sealed), one.odd));
     let rank = |one: &Candidate| (one.sealed, one.odd);

@@ -1,4 +1,4 @@
-//! Access control lists: as ext4 stores them, and as Linux hands them out as `system.posix_acl_*`.
+//! Access control lists in two forms: the bytes that ext4 stores, and the value of `system.posix_acl_*` in Linux.
 //!
 //! ```text
 //!   disk:       version 1 (4) │ tag (2) │ permissions (2) │ id (4), of named users and groups only │ …
@@ -11,10 +11,10 @@
 const DISK: u32 = 1;
 /// Version in the attribute's value.
 const ATTRIBUTE: u32 = 2;
-/// Who has no number of his own.
+/// The id of an entry that names nobody.
 const NO_ID: u32 = u32::MAX;
 
-/// Whether entries of this tag name a user or group; `None` for a tag that means nothing.
+/// Whether entries of this tag name a user or group; `None` for an unknown tag.
 const fn is_named(tag: u16) -> Option<bool> {
     match tag {
         // The owner, the owning group, the mask, everybody else.
@@ -25,7 +25,7 @@ const fn is_named(tag: u16) -> Option<bool> {
     }
 }
 
-/// The attribute's value of a list on disk.
+/// Turns a list on disk into the attribute's value.
 ///
 /// # Errors
 /// What is wrong with the list.
@@ -44,7 +44,7 @@ pub fn from_disk(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(value)
 }
 
-/// The list on disk of an attribute's value.
+/// Turns an attribute's value into the list on disk.
 ///
 /// # Errors
 /// What is wrong with the value.

@@ -65,15 +65,15 @@ pub struct Attribute<'a> {
     pub value_offset: usize,
     /// The value.
     pub value: &'a [u8],
-    /// Stored hash; 0 where none is kept.
+    /// Stored hash; 0 if the list keeps none.
     pub hash: u32,
-    /// The inode that holds the value in place of the list, and the bytes of it; `value` is then empty.
+    /// If another inode holds the value: its number and the value's length in bytes. `value` is then empty.
     pub value_inode: Option<(u32, u32)>,
 }
 
 impl Attribute<'_> {
-    /// Whether the stored hash is that of name and value; bytes of the name count as signed or unsigned, as the machine
-    /// had them that wrote it.
+    /// Whether the stored hash is the hash of name and value. Accepts both hashes: Linux takes the name's bytes as
+    /// signed or unsigned, depending on the machine.
     pub fn hash_holds(&self) -> bool {
         let of = |byte: fn(u8) -> u32| hash(self.name, self.value, byte);
         self.hash == of(u32::from) || self.hash == of(|byte| byte as i8 as u32)
@@ -89,13 +89,13 @@ fn hash(name: &[u8], value: &[u8], byte: fn(u8) -> u32) -> u32 {
     })
 }
 
-/// The attributes of a list in order, each checked before it is given out; after an error there are no more.
+/// Iterates over a list in order and checks each attribute first. An error ends the iteration.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     list: &'a [u8],
     next: usize,
     place: Place,
-    /// A block keeps hashes and prefixes; an inode need not.
+    /// The list lies in a block, which must keep hashes and prefixes; an inode need not.
     in_block: bool,
     /// Values may lie in inodes of their own (feature ea_inode).
     has_value_inodes: bool,
@@ -105,7 +105,7 @@ impl<'a> Attributes<'a> {
     /// The attributes of a block.
     ///
     /// # Errors
-    /// If it is no block of attributes, or names more than one block.
+    /// If it is not a block of attributes, or its header counts more than one block.
     pub fn in_block(block: &'a [u8], place: Place) -> Result<Attributes<'a>, FormatError> {
         let header = header(block, place)?;
         if header.blocks.get() != 1 {
@@ -125,12 +125,12 @@ impl<'a> Attributes<'a> {
         Attributes { list, next: 0, place, in_block: false, has_value_inodes: false }
     }
 
-    /// The same, with values in inodes of their own taken for what they are.
+    /// The same, but accepts values that lie in inodes of their own.
     pub fn with_value_inodes(self) -> Attributes<'a> {
         Attributes { has_value_inodes: true, ..self }
     }
 
-    /// Checks the whole list: every entry, every hash, and that no value lies on an entry or another value.
+    /// Checks the whole list: every entry, every hash, and that values overlap neither entries nor each other.
     ///
     /// # Errors
     /// The first entry that is wrong.
@@ -220,15 +220,15 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// Attributes in memory, to be changed and written back.
+/// Attributes in memory, to change and write back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributeList {
-    /// Prefix number, name behind it, value; in the order of a block: by prefix, length of name, name.
+    /// Prefix number, name behind it, value. Sorted as in a block: by prefix, length of name, name.
     entries: Vec<(u8, Vec<u8>, Vec<u8>)>,
 }
 
 impl AttributeList {
-    /// Takes in what `attributes` hold.
+    /// Adds all of `attributes`.
     ///
     /// # Errors
     /// The first entry that is wrong.
@@ -255,7 +255,7 @@ impl AttributeList {
         self.iter().find(|entry| (entry.0, entry.1) == (name_index, name)).map(|(.., value)| value)
     }
 
-    /// Sets a value; the name may be there or not.
+    /// Sets a value; adds the name if it is missing.
     pub fn set(&mut self, name_index: u8, name: &[u8], value: Vec<u8>) {
         self.remove(name_index, name);
         let key = (name_index, name.len(), name);
@@ -263,14 +263,14 @@ impl AttributeList {
         self.entries.insert(place, (name_index, name.to_vec(), value));
     }
 
-    /// Takes a name out; false if it was not there.
+    /// Removes a name; false if there is none.
     pub fn remove(&mut self, name_index: u8, name: &[u8]) -> bool {
         let before = self.entries.len();
         self.entries.retain(|(index, other, _)| (*index, &other[..]) != (name_index, name));
         self.entries.len() < before
     }
 
-    /// Writes as many as fit, in order, to the area behind an inode's fields; gives those that do not.
+    /// Writes as many as fit, in order, to the area behind an inode's fields; returns the rest.
     pub fn write_in_inode(&self, area: &mut [u8]) -> AttributeList {
         area.fill(0);
         let Some((magic, list)) = area.split_first_chunk_mut::<4>() else { return self.clone() };
@@ -288,7 +288,7 @@ impl AttributeList {
         outside
     }
 
-    /// Makes `block` a block of these attributes, referred to once, without checksum; false if they do not fit.
+    /// Fills `block` with these attributes, with a reference count of 1 and without checksum; false if they do not fit.
     #[must_use]
     pub fn write_in_block(&self, block: &mut [u8]) -> bool {
         if HEADER + self.needed() > block.len() {
@@ -316,7 +316,7 @@ impl AttributeList {
         self.entries.iter().map(entry).sum::<usize>() + 4
     }
 
-    /// Entries from byte `at` on, values from the end backwards; gives the hash over all entries.
+    /// Writes entries from byte `at` on and values from the end backwards; returns the hash over all entries.
     fn write(&self, list: &mut [u8], mut at: usize, hashed: bool) -> u32 {
         let (mut value_at, mut all) = (list.len() / 4 * 4, 0_u32);
         for (name_index, name, value) in &self.entries {
@@ -343,7 +343,7 @@ impl AttributeList {
 /// The head of a block of attributes.
 ///
 /// # Errors
-/// If it is none.
+/// If the block is not a block of attributes.
 pub fn header(block: &[u8], place: Place) -> Result<&RawAttributeHeader, FormatError> {
     let wrong = |problem| FormatError::new("attribute block", place, problem);
     let Ok((header, _)) = RawAttributeHeader::ref_from_prefix(block) else {
@@ -355,7 +355,7 @@ pub fn header(block: &[u8], place: Place) -> Result<&RawAttributeHeader, FormatE
     }
 }
 
-/// Stores the checksum of block `number` of attributes, if the file system has checksums.
+/// Stores the checksum of the attribute block `number`, if the file system has checksums.
 pub fn set_checksum(block: &mut [u8], number: BlockNo, layout: &Layout) {
     if layout.features.metadata_csum() {
         let checksum = computed_checksum(block, number, layout);
@@ -363,10 +363,10 @@ pub fn set_checksum(block: &mut [u8], number: BlockNo, layout: &Layout) {
     }
 }
 
-/// Compares the checksum of block `number` of attributes, if the file system has checksums.
+/// Compares the checksum of the attribute block `number`, if the file system has checksums.
 ///
 /// # Errors
-/// If it disagrees, or the block is none of attributes.
+/// If it disagrees, or the block is not a block of attributes.
 pub fn verify_checksum(block: &[u8], number: BlockNo, layout: &Layout) -> Result<(), FormatError> {
     let place = Place::Block(number);
     let found = header(block, place)?.checksum.get();

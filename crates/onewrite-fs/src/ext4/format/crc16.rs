@@ -1,6 +1,6 @@
 //! CRC16: the checksum of group descriptors in images with uninit_bg and without metadata_csum.
 
-/// CRC16 (polynomial 8005, reflected) of `bytes` going on from the register `seed`; ext4 starts with `!0`.
+/// CRC16 (polynomial 8005, reflected) of `bytes`, starting from the register `seed`; ext4 starts with `!0`.
 pub(crate) fn crc16(seed: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(seed, |register, &byte| {
         (0..8).fold(register ^ u16::from(byte), |register, _| (register >> 1) ^ (0xa001 * (register & 1)))

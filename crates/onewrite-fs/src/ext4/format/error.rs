@@ -1,7 +1,7 @@
-//! What is wrong with bytes that should be ext4: which structure, where, and why it is refused.
+//! Errors of the format: which structure is wrong, where it lies, and which rule it breaks.
 //!
-//! Errors are small and hold no allocation on the paths that a damaged image can take often; only a refused feature set
-//! spells its names out.
+//! Errors are small. A damaged image can cause many of them, so they allocate nothing; only a refused feature set
+//! allocates its names.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Place {
     Inode(u32),
     /// A block of the image.
     Block(BlockNo),
-    /// A block of an inode's content, by its number within the file.
+    /// A block of an inode's content.
     FileBlock {
         /// The inode.
         inode: u32,
@@ -30,7 +30,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The inode to which the place belongs, if it names one.
+    /// The inode that the place names, if any.
     pub const fn inode(self) -> Option<u32> {
         match self {
             Place::Inode(inode) | Place::FileBlock { inode, .. } => Some(inode),
@@ -54,12 +54,12 @@ impl fmt::Display for Place {
 /// What is wrong with a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// It does not begin as such a structure does.
+    /// The structure has a wrong magic number.
     #[error("magic number {found:#x} where {expected:#x} belongs")]
     Magic {
         /// The number read.
         found: u32,
-        /// The number of this structure.
+        /// The magic number of this structure.
         expected: u32,
     },
     /// Its content and its checksum disagree.
@@ -70,26 +70,26 @@ pub enum Problem {
         /// The checksum of the content.
         expected: u32,
     },
-    /// A field holds a value that it may not have.
+    /// A field has a forbidden value.
     #[error("{field} is {value}: {rule}")]
     Field {
         /// The field's name.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: u64,
-        /// What it must be.
+        /// The rule that the value breaks.
         rule: &'static str,
     },
-    /// A field of one entry of a table holds a value that it may not have.
+    /// A field of one table entry has a forbidden value.
     #[error("entry at offset {offset}: {field} is {value}: {rule}")]
     Entry {
         /// Bytes from the start of the structure to the entry.
         offset: u32,
         /// The field's name.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: u64,
-        /// What it must be.
+        /// The rule that the value breaks.
         rule: &'static str,
     },
     /// There are too few bytes.
@@ -102,7 +102,7 @@ pub enum Problem {
     },
 }
 
-/// Why bytes cannot be taken as ext4.
+/// Why Onewrite cannot use these bytes as ext4.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// The bytes contradict the format.
@@ -115,7 +115,7 @@ pub enum FormatError {
         /// What is wrong.
         problem: Problem,
     },
-    /// The image is sound but uses what Onewrite does not have.
+    /// The image is sound but uses something that Onewrite does not support.
     #[error("unsupported: {what}")]
     Unsupported {
         /// The features or sizes, by name.
@@ -139,7 +139,7 @@ impl FormatError {
     }
 }
 
-/// A structure and its place, each said once.
+/// Structure and place in words, without saying "inode" or "superblock" twice.
 pub(crate) fn located(structure: &str, place: Place) -> String {
     match (structure, place) {
         ("superblock", Place::Superblock) => structure.to_owned(),

@@ -1,11 +1,11 @@
 //! Extents: the tree that maps a file's blocks to the image's.
 //!
-//! A node is a header of 12 bytes and entries of 12: extents at depth 0, indexes above. The root lies in the inode (60
-//! bytes, 4 entries); every other node fills a block (340 entries and a checksum in the last 4 bytes).
+//! A node is a header of 12 bytes and entries of 12 bytes: extents at depth 0, indexes above. The root lies in the
+//! inode (60 bytes, 4 entries). Every other node fills a block (340 entries and a checksum in the last 4 bytes).
 //!
-//! [`Node`] reads a node, [`NodeMut`] changes it. Both come into being only through a check of the header, after which
-//! no index below [`Node::len`] can leave the bytes. What the entries say is checked by [`Node::check_entries`], once,
-//! when a block is read from the image. Invariant: entries are sorted by `logical`, extents do not overlap.
+//! [`Node`] reads a node, [`NodeMut`] changes it. Both check the header when they are made; after that every index
+//! below [`Node::len`] lies inside the bytes. [`Node::check_entries`] checks the entries, once, when a block is read
+//! from the image. Invariant: entries are sorted by `logical`, extents do not overlap.
 //!
 //! Source: `filesystems/ext4/ifork.rst` of the Linux documentation.
 
@@ -67,21 +67,21 @@ const _: () = {
     assert!(HEADER + ROOT_CAPACITY * ENTRY == 60);
 };
 
-/// A run of a file's blocks that lies in one piece.
+/// A contiguous run of a file's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First block of the file.
     pub logical: u32,
-    /// Its place in the image.
+    /// Block of the image that holds it.
     pub physical: BlockNo,
-    /// Blocks: at most [`WRITTEN_LENGTH_MAX`] or [`UNWRITTEN_LENGTH_MAX`].
+    /// Length in blocks: at most [`WRITTEN_LENGTH_MAX`] or [`UNWRITTEN_LENGTH_MAX`].
     pub length: u32,
     /// Allocated but never written: reads as zeros.
     pub unwritten: bool,
 }
 
 impl Extent {
-    /// The file's block after the last.
+    /// The file's block after the extent's last.
     pub const fn logical_end(&self) -> u64 {
         self.logical as u64 + self.length as u64
     }
@@ -91,7 +91,7 @@ impl Extent {
         self.physical.run(self.length as u64)
     }
 
-    /// Place of the file's block `logical`, which must lie in the extent.
+    /// Block of the image for the file's block `logical`, which must lie in the extent.
     pub fn physical_of(&self, logical: u32) -> BlockNo {
         self.physical + u64::from(logical - self.logical)
     }
@@ -158,7 +158,7 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Takes the 60 bytes of an inode or the 4096 of a block as a node, checking the header.
+    /// Takes the 60 bytes of an inode or the 4096 of a block as a node and checks the header.
     ///
     /// # Errors
     /// A wrong magic number, more entries than fit, too deep a tree.
@@ -170,7 +170,7 @@ impl<'a> Node<'a> {
         Ok(Node { bytes, header })
     }
 
-    /// Levels of indexes above the extents from this node on: 0 for a leaf.
+    /// Levels from this node down to the extents: 0 for a leaf.
     pub fn depth(&self) -> u16 {
         self.header.depth.get()
     }
@@ -218,8 +218,8 @@ impl<'a> Node<'a> {
         raw.iter().map(|&raw| raw.into())
     }
 
-    /// Number of entries that begin at or before the file's block `logical`: the entry before that number is the one
-    /// that may map it, and the number is where a new entry for it belongs.
+    /// Number of entries that begin at or before the file's block `logical`. The entry before this number may map the
+    /// block; a new entry for the block belongs at this number.
     pub fn position(&self, logical: u32) -> usize {
         // The first word of extents and indexes is the same.
         self.raw_extents_or_indexes().partition_point(|raw| raw.block.get() <= logical)
@@ -231,12 +231,12 @@ impl<'a> Node<'a> {
         (u64::from(logical) < extent.logical_end()).then_some(extent)
     }
 
-    /// The child of an inner node below which the file's block `logical` is mapped, if anywhere.
+    /// The child of an inner node that maps the file's block `logical`, if the tree maps it at all.
     pub fn child(&self, logical: u32) -> Option<Index> {
         Some(self.index(self.position(logical).checked_sub(1)?))
     }
 
-    /// Checks what the entries say: order, overlap, length, and that everything lies inside the image.
+    /// Checks the entries: order, overlap, length, and that everything lies inside the image.
     ///
     /// # Errors
     /// The first entry that is wrong, by its offset.
@@ -302,7 +302,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A node to change. Every change keeps the header true; order and checksum are the caller's.
+/// A node to change. Every change keeps the header true; the caller keeps order and checksum.
 #[derive(Debug)]
 pub struct NodeMut<'a> {
     bytes: &'a mut [u8],
@@ -339,14 +339,14 @@ impl<'a> NodeMut<'a> {
         Node { bytes: self.bytes, header }
     }
 
-    /// Puts `extent` in as entry `index` of a leaf; false, and nothing done, if the node is full.
+    /// Inserts `extent` as entry `index` of a leaf. Returns false and changes nothing if the node is full.
     #[must_use]
     pub fn insert_extent(&mut self, index: usize, extent: Extent) -> bool {
         assert_eq!(self.node().depth(), 0, "extents lie in leaves");
         self.insert(index, RawExtent::from(extent).as_bytes())
     }
 
-    /// Puts `child` in as entry `index` of an inner node; false, and nothing done, if the node is full.
+    /// Inserts `child` as entry `index` of an inner node. Returns false and changes nothing if the node is full.
     #[must_use]
     pub fn insert_index(&mut self, index: usize, child: Index) -> bool {
         assert!(self.node().depth() > 0, "indexes lie in inner nodes");
@@ -365,7 +365,7 @@ impl<'a> NodeMut<'a> {
         self.set(index, RawIndex::from(child).as_bytes());
     }
 
-    /// Takes entry `index` out.
+    /// Removes entry `index`.
     pub fn remove(&mut self, index: usize) {
         let length = self.node().len();
         assert!(index < length, "entry {index} of {length}");
@@ -379,7 +379,7 @@ impl<'a> NodeMut<'a> {
         self.set_len(length);
     }
 
-    /// Moves the entries from `index` on into a new node of the same depth, made out of `right` (a block).
+    /// Moves the entries from `index` on into `right` (a block), which becomes a new node of the same depth.
     pub fn split_into<'b>(&mut self, index: usize, right: &'b mut [u8]) -> NodeMut<'b> {
         let node = self.node();
         assert!(index <= node.len(), "entry {index} of {}", node.len());
@@ -391,8 +391,8 @@ impl<'a> NodeMut<'a> {
         other
     }
 
-    /// Makes the tree one level deeper: moves all entries of this root into `child` (the block numbered
-    /// `child_block`), which becomes the root's only child.
+    /// Makes the tree one level deeper: moves all entries of this root into `child`, block `child_block` of the image.
+    /// `child` becomes the root's only child.
     pub fn grow<'b>(&mut self, child_block: BlockNo, child: &'b mut [u8]) -> NodeMut<'b> {
         let depth = self.node().depth();
         let logical = match self.node().is_empty() {
@@ -452,7 +452,7 @@ pub fn verify_checksum(block: &[u8], seed: u32, layout: &Layout, place: Place) -
     expect_checksum("extent node", place, found, crc32c(seed, &block[..tail]))
 }
 
-/// The tail follows the last entry that fits, wherever the header says that is.
+/// Offset of the tail: behind the last entry that fits, by the header's capacity.
 fn tail_offset(block: &[u8]) -> Option<usize> {
     let (header, _) = RawHeader::ref_from_prefix(block).ok()?;
     let tail = offset(header.max.get().into());

@@ -1,4 +1,4 @@
-//! Features: the three bit sets of the superblock, their names, and which of them Onewrite has.
+//! Features: the three bit sets of the superblock, their names, and which of them Onewrite supports.
 //!
 //! An unknown compatible bit may be ignored; an unknown read-only-compatible bit allows reading; an unknown
 //! incompatible bit forbids everything. Names are those that `mke2fs -O` and `dumpe2fs` use.
@@ -43,7 +43,7 @@ macro_rules! feature_set {
 }
 
 feature_set! {
-    /// Features that may be ignored by who does not know them.
+    /// Software may ignore such a feature if it does not know it.
     Compat {
         /// Directories may be preallocated.
         DIR_PREALLOC = 0x1, "dir_prealloc";
@@ -53,7 +53,7 @@ feature_set! {
         HAS_JOURNAL = 0x4, "has_journal";
         /// Has extended attributes.
         EXT_ATTR = 0x8, "ext_attr";
-        /// Keeps blocks for descriptors of groups to come.
+        /// Reserves blocks for the descriptors of future groups.
         RESIZE_INODE = 0x10, "resize_inode";
         /// Directories may have hash trees.
         DIR_INDEX = 0x20, "dir_index";
@@ -69,7 +69,7 @@ feature_set! {
 }
 
 feature_set! {
-    /// Features that forbid mounting by who does not know them.
+    /// Software must not mount the image if it does not know such a feature.
     Incompat {
         /// Compressed files.
         COMPRESSION = 0x1, "compression";
@@ -107,7 +107,7 @@ feature_set! {
 }
 
 feature_set! {
-    /// Features that forbid writing by who does not know them.
+    /// Software must not write the image if it does not know such a feature.
     RoCompat {
         /// Backup superblocks only in groups 0, 1 and powers of 3, 5 and 7.
         SPARSE_SUPER = 0x1, "sparse_super";
@@ -121,7 +121,7 @@ feature_set! {
         GDT_CSUM = 0x10, "uninit_bg";
         /// Directories may have more subdirectories than the link count can say.
         DIR_NLINK = 0x20, "dir_nlink";
-        /// Inodes promise room for extra fields.
+        /// Every inode has room for extra fields.
         EXTRA_ISIZE = 0x40, "extra_isize";
         /// Snapshots.
         HAS_SNAPSHOT = 0x80, "snapshot";
@@ -133,7 +133,7 @@ feature_set! {
         METADATA_CSUM = 0x400, "metadata_csum";
         /// Replicas.
         REPLICA = 0x800, "replica";
-        /// Never to be written.
+        /// The image must not be written.
         READONLY = 0x1000, "read-only";
         /// Project quotas.
         PROJECT = 0x2000, "project";
@@ -158,7 +158,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// What Onewrite can read and write. Compatible bits that are not here are kept and ignored.
+    /// Features that Onewrite can read and write. It keeps and ignores compatible bits that are not here.
     pub const SUPPORTED: Features = Features {
         compat: Compat::HAS_JOURNAL
             .with(Compat::EXT_ATTR)
@@ -187,7 +187,7 @@ impl Features {
         self.ro_compat.contains(RoCompat::METADATA_CSUM)
     }
 
-    /// Whether group descriptors carry a checksum of either kind, so that their uninitialized flags count.
+    /// Whether group descriptors carry a checksum of either kind. Only then do their uninitialized flags count.
     pub const fn group_checksums(&self) -> bool {
         self.ro_compat.0 & (RoCompat::METADATA_CSUM.0 | RoCompat::GDT_CSUM.0) != 0
     }
@@ -195,7 +195,7 @@ impl Features {
     /// Refuses an image that cannot even be read.
     ///
     /// # Errors
-    /// [`FormatError::Unsupported`] naming every incompatible feature that is missing here.
+    /// [`FormatError::Unsupported`] naming every incompatible feature that Onewrite lacks.
     pub fn check_readable(&self) -> Result<(), FormatError> {
         let missing = self.incompat.without(Features::SUPPORTED.incompat);
         match missing.0 {
@@ -204,8 +204,8 @@ impl Features {
         }
     }
 
-    /// Incompatible features with which an image can be viewed: all but those that change what lies where in ways that
-    /// Linux never had (compression, dirdata), and journal devices.
+    /// Incompatible features of images that can be viewed. Excluded are journal devices and features whose layout Linux
+    /// never had (compression, dirdata).
     pub const VIEWABLE: Incompat = Features::SUPPORTED
         .incompat
         .with(Incompat::META_BG)
@@ -216,10 +216,10 @@ impl Features {
         .with(Incompat::ENCRYPT)
         .with(Incompat::CASEFOLD);
 
-    /// Refuses an image that cannot even be viewed, which needs less than [`Features::check_readable`].
+    /// Refuses an image that cannot even be viewed. Accepts more than [`Features::check_readable`].
     ///
     /// # Errors
-    /// [`FormatError::Unsupported`] naming every incompatible feature that is missing here.
+    /// [`FormatError::Unsupported`] naming every incompatible feature that Onewrite lacks.
     pub fn check_viewable(&self) -> Result<(), FormatError> {
         match self.incompat.without(Features::VIEWABLE) {
             Incompat(0) => Ok(()),
@@ -227,7 +227,7 @@ impl Features {
         }
     }
 
-    /// Refuses an image with features that have no name here, compatible ones too: what a checker must do.
+    /// Refuses an image with unknown features, compatible ones too, as a checker must.
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] with the bits.
@@ -242,7 +242,7 @@ impl Features {
     /// Refuses an image that cannot be written.
     ///
     /// # Errors
-    /// [`FormatError::Unsupported`] naming every feature that is missing here.
+    /// [`FormatError::Unsupported`] naming every feature that Onewrite lacks.
     pub fn check_writable(&self) -> Result<(), FormatError> {
         self.check_readable()?;
         let missing = self.ro_compat.without(Features::SUPPORTED.ro_compat);

@@ -1,8 +1,8 @@
-//! Group descriptor: where a group's bitmaps and inode table lie, and what in it is free.
+//! Group descriptor: where a group's bitmaps and inode table lie, and how much of the group is free.
 //!
-//! One type for both sizes on disk: a short descriptor (32 bytes) is read into the long record with zeros behind, and
-//! only its 32 bytes are written back. Counts of a group fit 16 bits unless a group has exactly 2^16 of something,
-//! which blocks of 4 KiB never do.
+//! One type serves both sizes on disk. Reading a short descriptor (32 bytes) fills the rest of the long record with
+//! zeros; writing it stores only the 32 bytes. Counts fit 16 bits: only a group with exactly 2^16 blocks or inodes
+//! would need more, and with blocks of 4 KiB there is none.
 //!
 //! Source: `filesystems/ext4/group_descr.rst`, `bitmaps.rst` of the Linux documentation.
 
@@ -16,11 +16,11 @@ use super::features::RoCompat;
 use super::layout::Layout;
 use crate::block::{BlockNo, BlockRange};
 
-/// `flags`: inode bitmap and inode table were never written.
+/// `flags`: nobody has written the inode bitmap and inode table yet.
 pub const INODE_UNINIT: u16 = 1;
-/// `flags`: the block bitmap was never written; it follows from the layout.
+/// `flags`: nobody has written the block bitmap yet; it follows from the layout.
 pub const BLOCK_UNINIT: u16 = 2;
-/// `flags`: the inode table is zeros where it is not in use.
+/// `flags`: the unused part of the inode table is zeros.
 pub const INODE_ZEROED: u16 = 4;
 
 const CHECKSUM_OFFSET: usize = 0x1e;
@@ -132,7 +132,7 @@ impl RawGroupDescriptor {
         inode_bitmap_checksum, set_inode_bitmap_checksum, u32, u16, 16, inode_bitmap_csum_lo, inode_bitmap_csum_hi
     }
 
-    /// The group's bitmap of blocks, bitmap of inodes and inode table.
+    /// The group's block bitmap, inode bitmap and inode table.
     pub fn metadata(&self, layout: &Layout) -> [BlockRange; 3] {
         let table = self.inode_table().run(layout.inode_table_blocks().into());
         [self.block_bitmap().alone(), self.inode_bitmap().alone(), table]
@@ -170,7 +170,7 @@ impl RawGroupDescriptor {
         layout.features.group_checksums() && self.flags.get() & flag != 0
     }
 
-    /// Inodes of the table from its start that may be in use; the rest was never used and may hold anything.
+    /// Inodes from the start of the table that may be in use. The rest was never used and may hold anything.
     pub fn scanned_inodes(&self, layout: &Layout) -> u32 {
         match layout.features.group_checksums() {
             false => layout.inodes_per_group,
@@ -193,7 +193,7 @@ impl RawGroupDescriptor {
         }
     }
 
-    /// Stores the checksum. To be called after the last change.
+    /// Stores the checksum. Call it after the last change.
     pub fn set_checksum(&mut self, group: u32, layout: &Layout) {
         self.checksum.set(self.computed_checksum(group, layout));
     }

@@ -1,8 +1,8 @@
 //! Inode: a file's attributes and the root of its content map.
 //!
-//! [`RawInode`] is the record on disk, [`Inode`] the same decoded for use. Encoding writes the fields that `Inode`
-//! holds and leaves every other byte of the slot alone: attributes kept behind the fields, obsolete fields, the
-//! project. A new inode therefore starts with [`Inode::encode_new`], which clears the slot first.
+//! [`RawInode`] is the record on disk, [`Inode`] its decoded form. Encoding writes only the fields of `Inode`. It keeps
+//! every other byte of the slot: attributes behind the fields, obsolete fields, the project. A new inode therefore
+//! starts with [`Inode::encode_new`], which clears the slot first.
 //!
 //! Source: `filesystems/ext4/inodes.rst` of the Linux documentation.
 
@@ -24,7 +24,7 @@ pub mod flags {
     pub const IMMUTABLE: u32 = 0x10;
     /// The file may only grow.
     pub const APPEND: u32 = 0x20;
-    /// Access times are not kept.
+    /// Reads do not update the access time.
     pub const NOATIME: u32 = 0x80;
     /// Encrypted.
     pub const ENCRYPT: u32 = 0x800;
@@ -38,7 +38,7 @@ pub mod flags {
     pub const HUGE_FILE: u32 = 0x4_0000;
     /// `block` is the root of an extent tree.
     pub const EXTENTS: u32 = 0x8_0000;
-    /// Sealed by a hash tree.
+    /// A hash tree protects the content.
     pub const VERITY: u32 = 0x10_0000;
     /// Holds the value of an attribute.
     pub const EA_INODE: u32 = 0x20_0000;
@@ -50,9 +50,9 @@ pub mod flags {
     pub const CASEFOLD: u32 = 0x4000_0000;
 }
 
-/// How ext4 writes kinds down.
+/// How ext4 stores kinds.
 impl FileKind {
-    /// The kind in the upper bits of `mode`; `None` if they name none.
+    /// The kind in the upper bits of `mode`; `None` for unknown bits.
     pub const fn from_mode(mode: u16) -> Option<FileKind> {
         Some(match mode >> 12 {
             0x1 => FileKind::Fifo,
@@ -79,7 +79,7 @@ impl FileKind {
         }
     }
 
-    /// The byte by which a directory entry names the kind.
+    /// The byte of this kind in a directory entry.
     pub const fn entry_byte(self) -> u8 {
         match self {
             FileKind::Regular => 1,
@@ -92,7 +92,7 @@ impl FileKind {
         }
     }
 
-    /// The kind that a directory entry's byte names; `None` for 0 (unknown) and everything else.
+    /// The kind for a byte of a directory entry; `None` for 0 (unknown) and for invalid bytes.
     pub const fn from_entry_byte(byte: u8) -> Option<FileKind> {
         Some(match byte {
             1 => FileKind::Regular,
@@ -137,7 +137,7 @@ pub struct RawInode {
     pub reserved: U16,
 }
 
-/// The fields behind the base of an inode of more than 128 bytes; `extra_isize` says how many of them there are.
+/// The fields behind the first 128 bytes of a larger inode; `extra_isize` says how many bytes of them exist.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 #[expect(missing_docs, reason = "the specification documents each field under the same name")]
@@ -170,7 +170,7 @@ const _: () = {
     assert!(BASE + offset_of!(RawInodeExtra, projid) == 0x9c);
 };
 
-/// An inode decoded.
+/// A decoded inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// File kind and permissions.
@@ -181,9 +181,9 @@ pub struct Inode {
     pub gid: u32,
     /// Bytes of content.
     pub size: u64,
-    /// Names.
+    /// Number of names (hard links).
     pub links: u16,
-    /// 512-byte sectors taken by content, content map and attribute block.
+    /// 512-byte sectors of content, content map and attribute block.
     pub sectors: u64,
     /// Bits of [`flags`].
     pub flags: u32,
@@ -195,22 +195,22 @@ pub struct Inode {
     pub ctime: Timestamp,
     /// Creation.
     pub crtime: Timestamp,
-    /// Time of deletion in seconds; the next orphan while on the orphan list.
+    /// Time of deletion in seconds; on the orphan list, the number of the next orphan.
     pub dtime: u32,
-    /// Tells files apart that had the same number one after the other.
+    /// Distinguishes files that had the same inode number at different times.
     pub generation: u32,
     /// Counts changes.
     pub version: u64,
     /// Root of the extent tree, target of a short symbolic link, or device number.
     pub block: [u8; 60],
-    /// Block of further attributes; 0 for none.
+    /// Block of extended attributes; 0 for none.
     pub file_acl: BlockNo,
     /// Bytes of fields behind the first 128.
     pub extra_isize: u16,
 }
 
 impl Inode {
-    /// An inode of root with one name and nothing else, made at `now`.
+    /// A new inode with time `now`: owner root, one name, no content.
     pub const fn new(mode: u16, now: Timestamp, layout: &Layout) -> Inode {
         Inode {
             mode,
@@ -233,7 +233,7 @@ impl Inode {
         }
     }
 
-    /// What the file is; `None` if the mode names nothing.
+    /// The file's kind; `None` if the mode names no kind.
     pub const fn kind(&self) -> Option<FileKind> {
         FileKind::from_mode(self.mode)
     }
@@ -246,15 +246,15 @@ impl Inode {
     /// Decodes and verifies the slot of inode number `inode`.
     ///
     /// # Errors
-    /// A wrong checksum or impossible `extra_isize`. A free inode of zeros decodes if its checksum is right, which it
-    /// is not where the slot was never written: look at the bitmap first.
+    /// A wrong checksum or impossible `extra_isize`. A free inode of zeros decodes only if its checksum is right; a
+    /// slot that was never written has none. So look at the bitmap first.
     pub fn decode(slot: &[u8], inode: u32, layout: &Layout) -> Result<Inode, FormatError> {
         let decoded = Inode::decode_unverified(slot, inode, layout)?;
         verify_checksum(slot, inode, &decoded, layout)?;
         Ok(decoded)
     }
 
-    /// Decodes without looking at the checksum.
+    /// Decodes without verifying the checksum.
     ///
     /// # Errors
     /// A short slot or an impossible `extra_isize`.
@@ -285,7 +285,7 @@ impl Inode {
         })
     }
 
-    /// Writes the inode into its slot, with its checksum; bytes that are no field of `Inode` stay as they are.
+    /// Writes the inode into its slot, with its checksum. All bytes outside the fields of `Inode` stay as they are.
     ///
     /// # Panics
     /// If the slot is not `layout.inode_size` bytes long or `extra_isize` does not fit it.
@@ -302,7 +302,7 @@ impl Inode {
         debug_assert!(self.is_in(slot, inode, layout), "inode {inode} reads otherwise than it was written");
     }
 
-    /// Whether the slot reads as this inode, as far as every `extra_isize` has room for it.
+    /// Whether the slot decodes to this inode. Compares only fields that fit every `extra_isize`.
     fn is_in(&self, slot: &[u8], inode: u32, layout: &Layout) -> bool {
         let fixed = |inode: &Inode| {
             let Inode { mode, uid, gid, size, links, flags, dtime, generation, file_acl, extra_isize, .. } = *inode;
@@ -352,7 +352,7 @@ impl Inode {
         fields.crtime.set(crtime.low_word());
         fields.crtime_extra.set(crtime.high_word());
         fields.version_hi.set((self.version >> 32) as u32);
-        // `extra_isize` itself is always there; what lies behind it may be attributes.
+        // `extra_isize` itself is always there; attributes may follow it.
         let length = usize::from(self.extra_isize).clamp(2, EXTRA);
         extra.as_mut_bytes()[..length].copy_from_slice(&fields.as_bytes()[..length]);
     }
@@ -369,17 +369,17 @@ impl Inode {
     }
 }
 
-/// The bytes of a slot behind the inode's fields, where attributes may lie.
+/// The bytes of a slot behind the inode's fields; attributes may lie there.
 pub fn attribute_area<'a>(slot: &'a [u8], inode: &Inode) -> &'a [u8] {
     slot.get(BASE + usize::from(inode.extra_isize)..).unwrap_or_default()
 }
 
-/// The same bytes to change; [`Inode::encode_into`] has to follow, for the checksum covers them.
+/// The same bytes to change. Call [`Inode::encode_into`] afterwards, because the checksum covers them.
 pub fn attribute_area_mut<'a>(slot: &'a mut [u8], inode: &Inode) -> &'a mut [u8] {
     slot.get_mut(BASE + usize::from(inode.extra_isize)..).unwrap_or_default()
 }
 
-/// Compares the checksum of a slot that was decoded to `inode`, if the file system has checksums.
+/// Compares the checksum of the slot of the decoded `inode`, if the file system has checksums.
 ///
 /// # Errors
 /// If it disagrees.
@@ -398,7 +398,7 @@ pub fn verify_checksum(slot: &[u8], number: u32, inode: &Inode, layout: &Layout)
     }
 }
 
-/// The checksum of a slot: its bytes with the checksum's own taken as zeros.
+/// The checksum of a slot, computed with zeros in the checksum's own field.
 fn computed_checksum(slot: &[u8], number: u32, inode: &Inode, layout: &Layout) -> u32 {
     let register = layout.inode_seed(number, inode.generation);
     let register = crc32c(register, &slot[..CHECKSUM_LO]);

@@ -1,8 +1,8 @@
 //! Layout: the superblock's unchanging numbers, checked once and decoded for fast use.
 //!
-//! A `Layout` exists only if its numbers agree with each other, so nothing that computes with it can overflow or divide
-//! by zero: that is this module's one promise. [`Layout::decode`] takes what can be mounted and checked here,
-//! [`Layout::decode_to_read`] all that ext2, ext3 and ext4 ever wrote.
+//! Invariant: the numbers of a `Layout` agree with each other, so no computation with them overflows or divides by
+//! zero. [`Layout::decode`] accepts images that Onewrite can mount or check; [`Layout::decode_to_read`] accepts all
+//! that ext2, ext3 and ext4 ever wrote.
 
 use onewrite_block::{PAGE_SIZE, crc32c};
 
@@ -14,7 +14,7 @@ use crate::block::BlockNo;
 
 /// Number of the root directory's inode.
 pub const ROOT_INODE: u32 = 2;
-/// Number of the inode that keeps blocks for descriptors of groups to come.
+/// Number of the inode that reserves blocks for the descriptors of future groups.
 pub const RESIZE_INODE: u32 = 7;
 /// Number that the journal's inode has by custom.
 pub const JOURNAL_INODE: u32 = 8;
@@ -23,7 +23,7 @@ pub const FIRST_INODE: u32 = 11;
 /// Bytes of the part of an inode that every image has.
 pub const BASE_INODE_SIZE: u16 = 128;
 
-/// Copies of one descriptor that anybody would look at.
+/// Most copies of one descriptor that are worth a look.
 const BACKUPS_MAX: usize = 8;
 
 /// The unchanging numbers of an image.
@@ -41,8 +41,8 @@ pub struct Layout {
     pub group_count: u32,
     /// Blocks that one bit of a block bitmap stands for; 1 without bigalloc.
     pub cluster_blocks: u32,
-    /// Groups of descriptors, counted in descriptor blocks, from which on each lies with the groups it describes; all
-    /// lie together without meta_bg.
+    /// First descriptor block that lies with the groups that it describes. All blocks before it lie together; without
+    /// meta_bg, all blocks do.
     pub first_meta_group: u32,
     /// Blocks in every group but the last.
     pub blocks_per_group: u32,
@@ -58,11 +58,11 @@ pub struct Layout {
     pub first_data_block: u32,
     /// First inode number that is not reserved.
     pub first_inode: u32,
-    /// Blocks kept after the descriptors in groups with a superblock.
+    /// Blocks reserved behind the descriptors in groups with a superblock.
     pub reserved_descriptor_blocks: u16,
-    /// Groups whose bitmaps and inode tables lie together; 1 without flex_bg.
+    /// Number of groups whose bitmaps and inode tables lie together; 1 without flex_bg.
     pub flex_group_size: u32,
-    /// The register with which every metadata checksum begins.
+    /// The initial register of every metadata checksum.
     pub checksum_seed: u32,
     /// Identity of the file system.
     pub uuid: [u8; 16],
@@ -96,11 +96,11 @@ pub struct InodePosition {
 }
 
 impl Layout {
-    /// Checks and decodes a superblock that is to be mounted or checked: its checksum, its features, its numbers.
+    /// Decodes a superblock to mount or check the image. Verifies checksum, features and numbers.
     ///
     /// # Errors
     /// The first thing that is wrong; [`FormatError::Unsupported`] for incompatible features and for blocks of another
-    /// size than 4 KiB. Whether the image may be written is for [`Features::check_writable`] to say.
+    /// size than 4 KiB. [`Features::check_writable`] says whether the image may be written.
     pub fn decode(raw: &RawSuperblock) -> Result<Layout, FormatError> {
         raw.features().check_readable()?;
         raw.verify_checksum(Place::Superblock)?;
@@ -111,8 +111,8 @@ impl Layout {
         Ok(Layout::from_checked(raw))
     }
 
-    /// Decodes a superblock of any ext2, ext3 or ext4 whose image is to be read only, with blocks of 1 to 64 KiB. The
-    /// checksum is for the caller to verify.
+    /// Decodes a superblock of any ext2, ext3 or ext4 with blocks of 1 to 64 KiB, to read the image only. The caller
+    /// verifies the checksum.
     ///
     /// # Errors
     /// Numbers that contradict each other; [`FormatError::Unsupported`] for features without which nothing can be read.
@@ -163,7 +163,7 @@ impl Layout {
         }
     }
 
-    /// The block behind the last of the image.
+    /// The block behind the image's last block.
     pub const fn end(&self) -> BlockNo {
         BlockNo(self.block_count)
     }
@@ -245,7 +245,8 @@ impl Layout {
         (self.meta_descriptor_block(table_block * per_block), offset)
     }
 
-    /// Where copies of the descriptor of `group` lie, the primary one not among them.
+    /// Where the backups of the descriptor of `group` lie: block and byte in it. The primary descriptor is not among
+    /// them.
     pub fn backups_of_descriptor(&self, group: u32) -> Vec<(BlockNo, usize)> {
         let per_block = self.descriptors_per_block();
         let (primary, offset) = self.position_of_descriptor(group);
@@ -262,7 +263,8 @@ impl Layout {
         backups.take(BACKUPS_MAX).map(|group| (first(group), offset)).collect()
     }
 
-    /// The block of descriptors that `group` keeps of its meta group: its first, or the one behind its superblock.
+    /// The block of `group` that holds descriptors of its meta group: its first block, or the one behind its
+    /// superblock.
     fn meta_descriptor_block(&self, group: u32) -> BlockNo {
         let is_behind_boot_block = group == 0 && self.superblock_block().0 > u64::from(self.first_data_block);
         let behind = u64::from(self.has_superblock(group)) + u64::from(is_behind_boot_block);
@@ -283,7 +285,7 @@ impl Layout {
         }
     }
 
-    /// Blocks at the start of `group` taken by superblock, descriptors and room for descriptors.
+    /// Blocks of superblock, descriptors and room for descriptors at the start of `group`.
     pub fn base_blocks(&self, group: u32) -> u32 {
         match self.has_superblock(group) {
             true => 1 + self.descriptor_blocks() + u32::from(self.reserved_descriptor_blocks),
@@ -291,12 +293,12 @@ impl Layout {
         }
     }
 
-    /// The register after the number and generation of an inode: where checksums of its content begin.
+    /// The checksum register after an inode's number and generation: the seed for checksums of its content.
     pub fn inode_seed(&self, inode: u32, generation: u32) -> u32 {
         crc32c(crc32c(self.checksum_seed, &inode.to_le_bytes()), &generation.to_le_bytes())
     }
 
-    /// Bytes at the end of a directory block that its checksum takes.
+    /// Bytes of the checksum tail at the end of a directory block.
     pub fn directory_tail_length(&self) -> usize {
         if self.features.metadata_csum() { 12 } else { 0 }
     }
@@ -361,7 +363,7 @@ fn refuse(field: &'static str, value: impl Into<u64>, rule: &'static str) -> For
     FormatError::field("superblock", Place::Superblock, field, value, rule)
 }
 
-/// Ok if `good`; else the field, its value and the rule it breaks.
+/// Ok if `good`; else an error with the field, its value and the rule.
 fn expect(good: bool, field: &'static str, value: impl Into<u64>, rule: &'static str) -> Result<(), FormatError> {
     if good { Ok(()) } else { Err(refuse(field, value, rule)) }
 }
@@ -388,7 +390,7 @@ fn check_sizes(raw: &RawSuperblock) -> Result<(), FormatError> {
     }
 }
 
-/// The superblock of an image made before there were features, with what later ones say in so many words.
+/// Fills in the fields that superblocks of revision 0 lack, with their fixed values.
 fn with_fields_of_revision_0(raw: &RawSuperblock) -> RawSuperblock {
     let mut raw = raw.clone();
     raw.set_features(Features::default());

@@ -1,9 +1,9 @@
 //! The ext4 disk format: bytes in, structures out, and back. No I/O, no state, no policy.
 //!
-//! Each module opens with the layout it knows. [`Layout`] is what the superblock says, checked once; every other
-//! function takes it along. Bytes are never trusted: a damaged structure is a [`FormatError`] that names the structure,
-//! the place and what is wrong. Checksums are set and verified by functions of their own, or inside encoding where a
-//! structure always leaves with one (inodes, group descriptors).
+//! Each module opens with the layout it knows. [`Layout`] holds the checked numbers of the superblock; the other
+//! functions take it as an argument. No function trusts the bytes: a damaged structure gives a [`FormatError`] that
+//! names the structure, the place and the problem. Separate functions set and verify checksums, except for inodes and
+//! group descriptors: encoding always sets theirs.
 
 pub mod acl;
 pub mod attribute;

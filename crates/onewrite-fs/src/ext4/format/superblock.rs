@@ -1,7 +1,7 @@
-//! Superblock: the 1024 bytes from which everything else is found.
+//! Superblock: the 1024 bytes that say where everything else lies.
 //!
-//! [`RawSuperblock`] is the record as it lies on disk, at byte 1024 of the image and at the start of each backup. It is
-//! changed in place and written whole. [`Layout`](super::Layout) is what the rest of the code reads.
+//! [`RawSuperblock`] is the record as it lies on disk, at byte 1024 of the image and at the start of each backup. Code
+//! changes it in place and writes it whole. The rest of the code reads [`Layout`](super::Layout).
 //!
 //! Source: `filesystems/ext4/super.rst` of the Linux documentation.
 
@@ -29,7 +29,7 @@ pub const STATE_ORPHANS: u16 = 4;
 pub const FLAG_SIGNED_HASH: u32 = 1;
 /// `flags`: directory hashes take bytes as unsigned.
 pub const FLAG_UNSIGNED_HASH: u32 = 2;
-/// `checksum_type`: CRC32C, the only one there is.
+/// `checksum_type`: CRC32C, the only type.
 pub const CHECKSUM_CRC32C: u8 = 1;
 
 /// The superblock as it lies on disk. Field names are those of the specification without their `s_`.
@@ -164,13 +164,13 @@ impl RawSuperblock {
     /// The primary superblock in block 0 of an image (its first 2048 bytes suffice).
     ///
     /// # Errors
-    /// If there are too few bytes or they are no superblock. Nothing but the magic number is looked at.
+    /// If there are too few bytes or the magic number is wrong. Checks nothing else.
     pub fn in_first_block(block: &[u8]) -> Result<&RawSuperblock, FormatError> {
         let rest = block.get(SUPERBLOCK_OFFSET..).unwrap_or_default();
         RawSuperblock::from_prefix(rest, Place::Superblock)
     }
 
-    /// The superblock with which `bytes` begin, as a backup does.
+    /// The superblock at the start of `bytes`, where a backup has it.
     ///
     /// # Errors
     /// As [`RawSuperblock::in_first_block`].
@@ -232,7 +232,7 @@ impl RawSuperblock {
         (self.free_blocks_count_lo, self.free_blocks_count_hi) = split(count);
     }
 
-    /// Keeps a copy of the journal inode's map and size, for repair.
+    /// Stores a copy of the journal inode's map and size, for repair.
     pub fn keep_journal(&mut self, inode: &Inode) {
         let (map, size) = self.jnl_blocks.as_mut_bytes().split_at_mut(60);
         map.copy_from_slice(&inode.block);
@@ -246,7 +246,7 @@ impl RawSuperblock {
         crc32c(!0, &self.as_bytes()[..SUPERBLOCK_SIZE - 4])
     }
 
-    /// Stores the checksum, if the file system has checksums. To be called after the last change.
+    /// Stores the checksum, if the file system has checksums. Call it after the last change.
     pub fn set_checksum(&mut self) {
         if self.features().metadata_csum() {
             self.checksum.set(self.computed_checksum());

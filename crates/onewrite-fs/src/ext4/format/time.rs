@@ -1,9 +1,9 @@
-//! Timestamps as an inode keeps them: 34 bits of seconds, 30 of nanoseconds; 32 bits of seconds without its extra
-//! words.
+//! Timestamps as an inode stores them: 34 bits of seconds and 30 of nanoseconds, or 32 bits of seconds without the
+//! extra word.
 
 use crate::api::Timestamp;
 
-/// How ext4 writes moments down: seconds from -2³¹ to 2³⁴ - 2³¹ - 1 (the year 2446).
+/// How ext4 stores times: seconds from -2³¹ to 2³⁴ - 2³¹ - 1 (the year 2446).
 impl Timestamp {
     /// The last moment that an inode can hold.
     pub const MAX: Timestamp = Timestamp { seconds: (1 << 34) - (1 << 31) - 1, nanoseconds: 999_999_999 };
@@ -13,8 +13,8 @@ impl Timestamp {
     /// The first second that any inode can hold: in 1901.
     const SECONDS_MIN: i64 = i32::MIN as i64;
 
-    /// The moment that an inode keeps of this one, as Linux does it: the nearest within its range, and at the ends of
-    /// the range or without the extra word no nanoseconds.
+    /// The time that an inode stores for this one, as in Linux: the nearest in its range. Nanoseconds are 0 at the ends
+    /// of the range and without the extra word.
     pub const fn storable(self, has_extra: bool) -> Timestamp {
         let last = if has_extra { Timestamp::MAX.seconds } else { Timestamp::SECONDS_MAX_SHORT };
         if self.seconds <= Timestamp::SECONDS_MIN {
@@ -26,7 +26,7 @@ impl Timestamp {
         Timestamp { seconds: self.seconds, nanoseconds: if has_extra { self.nanoseconds } else { 0 } }
     }
 
-    /// From the word of seconds and the extra word: two bits of epoch, thirty of nanoseconds.
+    /// Decodes the word of seconds and the extra word (2 bits of epoch, 30 of nanoseconds).
     pub const fn from_disk(low: u32, extra: u32) -> Timestamp {
         let epoch = (extra & 3) as i64;
         Timestamp { seconds: low as i32 as i64 + (epoch << 32), nanoseconds: extra >> 2 }

@@ -1,4 +1,4 @@
-//! The blocks of a new file system: each structure put into its place.
+//! The blocks of a new file system: puts each structure into its place.
 
 use onewrite_block::{PAGE_SIZE, Page, PageBytes};
 use zerocopy::IntoBytes;
@@ -71,7 +71,7 @@ impl Writer<'_> {
             let start = self.layout().index_in_group(run.start) as usize;
             set_bits(&mut bitmap, start..start + run.count as usize);
         }
-        // What lies beyond the end counts as in use.
+        // Blocks beyond the end count as in use.
         set_bits(&mut bitmap, self.layout().blocks_in_group(group) as usize..8 * PAGE_SIZE);
         bitmap
     }
@@ -120,7 +120,7 @@ impl Writer<'_> {
             let page = self.inode_block(number * per_block + 1);
             self.put(first + u64::from(number), page);
         }
-        // Without descriptor checksums nothing says that a table is not in use.
+        // Without descriptor checksums no flag marks a table as unused.
         if self.layout().features.group_checksums() || self.options.device_is_zeroed {
             return;
         }
@@ -207,7 +207,7 @@ impl Writer<'_> {
             self.put(leaf, Page::new(node));
         }
         if !self.options.device_is_zeroed {
-            // What an earlier log left could be taken for this one's.
+            // Recovery could take blocks of an earlier log for blocks of this one.
             let blocks = self.placement.journal.iter().flat_map(|extent| extent.blocks().blocks());
             self.blocks.extend(blocks.skip(1).map(|block| (block, Page::ZEROS)));
         }

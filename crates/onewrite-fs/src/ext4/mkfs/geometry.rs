@@ -13,12 +13,12 @@ const BLOCKS_PER_GROUP: u32 = 8 * PAGE_SIZE as u32;
 const INODE_SIZE: u32 = 256;
 const INODES_PER_BLOCK: u32 = PAGE_SIZE as u32 / INODE_SIZE;
 const LOG_FLEX_GROUP_SIZE: u8 = 4;
-/// Free blocks that a last, short group must have to be worth having.
+/// Least free blocks of a short last group; with fewer, mkfs leaves the group out.
 const SHORT_GROUP_FREE_MIN: u64 = 50;
 const JOURNAL_BLOCKS_MIN: u32 = 1_024;
 const JOURNAL_BLOCKS_MAX: u32 = 10_240_000;
 
-/// The numbers, as a superblock that lacks only its counts, and decoded.
+/// The numbers, decoded and as a superblock without its counts.
 pub(super) struct Geometry {
     pub superblock: RawSuperblock,
     pub layout: Layout,
@@ -151,7 +151,7 @@ fn set_identity(raw: &mut RawSuperblock, options: &MkfsOptions) {
 fn set_policy(raw: &mut RawSuperblock, options: &MkfsOptions) {
     raw.max_mnt_count.set(u16::MAX);
     raw.state.set(STATE_CLEAN);
-    // Go on after an error seen by the kernel; users' attributes and ACLs on.
+    // The kernel continues after an error; user attributes and ACLs are on.
     raw.errors.set(1);
     raw.default_mount_opts.set(0xc);
     raw.def_hash_version = 1;
@@ -187,7 +187,7 @@ fn default_inode_ratio(bytes: u64) -> u32 {
     }
 }
 
-/// 16 groups, or fewer where their inode tables would not fit half of a group.
+/// 16 groups, or fewer if their inode tables would fill more than half of a group.
 fn log_flex_group_size(block_count: u64, inodes_per_group: u32, raw: &RawSuperblock) -> u8 {
     let groups = block_count.div_ceil(BLOCKS_PER_GROUP.into());
     let descriptor_size = if raw.desc_size.get() == 0 { 32 } else { raw.desc_size.get() };
@@ -197,7 +197,8 @@ fn log_flex_group_size(block_count: u64, inodes_per_group: u32, raw: &RawSuperbl
     (0..LOG_FLEX_GROUP_SIZE).rev().map(|log| log + 1).find(|&log| each << log <= room).unwrap_or(0)
 }
 
-/// The block count without the last group, if that group is too short for what would lie in it.
+/// The block count without the last group, if that group is too short for its metadata and [`SHORT_GROUP_FREE_MIN`]
+/// blocks.
 fn drop_short_group(layout: &Layout) -> Option<u64> {
     let last = layout.group_count - 1;
     let own = u64::from(layout.base_blocks(last));

@@ -1,9 +1,8 @@
 //! mkfs: the blocks of a new, empty file system, as a pure function of its options.
 //!
-//! [`plan`] computes; whoever holds the device writes. Three steps, one file each: the numbers ([`geometry`]), where
-//! everything lies ([`placement`]), and the blocks ([`blocks`]). Large images stay cheap because groups that hold
-//! nothing are only described (uninitialized bitmaps and inode tables), as Linux does it: 1 TiB is some thousand
-//! blocks.
+//! [`plan`] only computes; the caller writes the blocks. Three steps, one file each: the numbers ([`geometry`]), where
+//! everything lies ([`placement`]), and the blocks ([`blocks`]). Large images stay cheap: an empty group gets only a
+//! descriptor (uninitialized bitmaps and inode table), as in Linux. 1 TiB takes some thousand blocks.
 //!
 //! Differences from `mke2fs -t ext4`: no resize_inode; see `docs/ext4-format.md`.
 
@@ -18,16 +17,16 @@ use super::format::FormatError;
 use super::format::features::{Compat, Features, Incompat, RoCompat};
 use crate::block::BlockNo;
 
-/// What a new file system is to be.
+/// Options of a new file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Bytes of the device; what is beyond the last whole block, or too little for a last group, stays unused.
+    /// Bytes of the device. Bytes behind the last whole block, or too few for a last group, stay unused.
     pub size_bytes: u64,
-    /// Blocks of the journal; `None` takes what `mke2fs` would by size ([`default_journal_blocks`]), `Some(0)` makes a
-    /// file system without one.
+    /// Blocks of the journal. `None`: the default of `mke2fs` for the size ([`default_journal_blocks`]); `Some(0)`: no
+    /// journal.
     pub journal_blocks: Option<u32>,
-    /// Bytes of the device for each inode; `None` takes what `mke2fs` would by size (4 KiB below 512 MiB, 16 KiB,
-    /// 32 KiB from 4 TiB, 64 KiB from 16 TiB).
+    /// Bytes of the device for each inode. `None`: the default of `mke2fs` for the size (4 KiB below 512 MiB, then 16
+    /// KiB, 32 KiB from 4 TiB, 64 KiB from 16 TiB).
     pub inode_ratio: Option<u32>,
     /// Percentage of blocks that only the superuser may take, at most 50.
     pub reserved_percent: u8,
@@ -37,16 +36,16 @@ pub struct MkfsOptions {
     pub uuid: [u8; 16],
     /// Seed of directory hashes.
     pub hash_seed: [u8; 16],
-    /// Time of making, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub unix_time: u32,
-    /// Features, out of [`MkfsOptions::DEFAULT_FEATURES`]; the journal's is set by `journal_blocks`.
+    /// Features, a subset of [`MkfsOptions::DEFAULT_FEATURES`]; `journal_blocks` decides about the journal's.
     pub features: Features,
-    /// The device reads zeros wherever it was never written: inode tables and journal then need no writing.
+    /// The device reads as zeros where nobody wrote, so inode tables and journal need no zeros written.
     pub device_is_zeroed: bool,
 }
 
 impl MkfsOptions {
-    /// The features of a new file system, and all that may be chosen from (besides uninit_bg without metadata_csum).
+    /// The features of a new file system. No others may be chosen, except uninit_bg without metadata_csum.
     pub const DEFAULT_FEATURES: Features = Features {
         compat: Compat::HAS_JOURNAL.with(Compat::EXT_ATTR).with(Compat::DIR_INDEX),
         incompat: Incompat::FILETYPE.with(Incompat::EXTENTS).with(Incompat::BITS_64).with(Incompat::FLEX_BG),
@@ -58,7 +57,7 @@ impl MkfsOptions {
             .with(RoCompat::METADATA_CSUM),
     };
 
-    /// The defaults for a device of `size_bytes`; UUID and hash seed are drawn from `choices`.
+    /// The defaults for a device of `size_bytes`. `choices` gives UUID and hash seed.
     pub fn new(size_bytes: u64, choices: &mut Choices) -> MkfsOptions {
         MkfsOptions {
             size_bytes,
@@ -85,7 +84,7 @@ pub enum MkfsError {
         size_bytes: u64,
         /// Blocks needed.
         needed_blocks: u64,
-        /// What to change, if anything.
+        /// Advice for the user; may be empty.
         cure: &'static str,
     },
     /// The journal is too small for jbd2, or too fragmented.
@@ -93,20 +92,20 @@ pub enum MkfsError {
     Journal {
         /// Blocks asked for.
         blocks: u32,
-        /// What they must be.
+        /// The rule that they break.
         rule: &'static str,
     },
-    /// An option has a value that it may not have.
+    /// An option has a forbidden value.
     #[error("{option} is {value}: {rule}")]
     Option {
         /// The option's name.
         option: &'static str,
         /// Its value.
         value: u64,
-        /// What it must be.
+        /// The rule that it breaks.
         rule: &'static str,
     },
-    /// Features that mkfs does not make.
+    /// mkfs does not support these features.
     #[error("cannot make a file system with the features {features}")]
     Features {
         /// Their names.
@@ -117,19 +116,18 @@ pub enum MkfsError {
     Format(#[from] FormatError),
 }
 
-/// All blocks to write, in ascending order. Blocks that are not named may hold anything (zeros, if
+/// All blocks to write, in ascending order. The other blocks may hold anything (zeros, if
 /// [`MkfsOptions::device_is_zeroed`]).
 ///
 /// # Errors
-/// The option that cannot be met, and what it must be.
+/// The option that is wrong or impossible, and the rule.
 pub fn plan(options: &MkfsOptions) -> Result<Vec<(BlockNo, Page)>, MkfsError> {
     let geometry = geometry::Geometry::of(options)?;
     let placement = placement::Placement::of(&geometry, options)?;
     Ok(blocks::blocks(&geometry, &placement, options))
 }
 
-/// Blocks of the journal that `mke2fs` makes in a file system of `block_count` blocks of 4 KiB; 0 below 8 MiB, where
-/// it makes none.
+/// Journal size of `mke2fs` for a file system of `block_count` blocks of 4 KiB, in blocks; 0 (no journal) below 8 MiB.
 pub fn default_journal_blocks(block_count: u64) -> u32 {
     match block_count {
         0..2_048 => 0,

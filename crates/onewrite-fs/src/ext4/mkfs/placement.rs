@@ -1,8 +1,8 @@
 //! Where everything of a new file system lies.
 //!
 //! The bitmaps and inode tables of a flex group's groups lie one after the other in its first group, behind superblock
-//! and descriptors. Content (root directory, lost+found, journal) takes the first free blocks, the journal from the
-//! middle of the device on, where seeks to it are shortest.
+//! and descriptors. Root directory and lost+found take the first free blocks. The journal takes free blocks from the
+//! middle of the device on, where seeks are shortest.
 
 use super::{MkfsError, MkfsOptions, geometry::Geometry};
 use crate::block::{BlockNo, BlockRange};
@@ -12,7 +12,7 @@ use crate::ext4::format::{Extent, FIRST_INODE, Layout, RawGroupDescriptor};
 use onewrite_block::PAGE_SIZE;
 use zerocopy::FromZeros;
 
-/// Blocks of lost+found: room for names before anything is lost.
+/// Blocks of lost+found. They are allocated in advance, so that a repair finds room for names.
 pub(super) const LOST_AND_FOUND_BLOCKS: u32 = 4;
 /// Extents that one block below the root holds.
 const LEAF_CAPACITY: usize = (PAGE_SIZE - 12) / 12;
@@ -58,7 +58,7 @@ impl Placement {
         Ok(Placement { descriptors, used, root_block, lost_and_found, journal, journal_leaf, free_blocks })
     }
 
-    /// The runs of `group`, cut at its ends.
+    /// The used runs inside `group`, clipped at its ends.
     pub fn used_in<'a>(&'a self, layout: &Layout, group: u32) -> impl Iterator<Item = BlockRange> + use<'a> {
         let start = layout.first_block_of_group(group);
         let end = start + u64::from(layout.blocks_in_group(group));
@@ -70,7 +70,8 @@ impl Placement {
     }
 }
 
-/// Superblocks, descriptors, bitmaps and tables; their places go into the descriptors.
+/// The runs of superblocks, descriptors, bitmaps and tables. Stores the places of bitmaps and tables in the
+/// descriptors.
 fn fixed_runs(layout: &Layout, descriptors: &mut [RawGroupDescriptor]) -> Vec<BlockRange> {
     let mut runs = Vec::new();
     for (group, own) in (0..).zip(descriptors) {
@@ -91,7 +92,7 @@ fn fixed_runs(layout: &Layout, descriptors: &mut [RawGroupDescriptor]) -> Vec<Bl
     runs
 }
 
-/// Appends a run that begins at or after the end of the last, joining the two if they touch.
+/// Appends a run, which must begin at or after the end of the last one. Joins the two if they touch.
 fn push(runs: &mut Vec<BlockRange>, run: BlockRange) {
     match runs.last_mut() {
         Some(last) if last.end() == run.start => last.count += run.count,
@@ -133,7 +134,7 @@ fn take(used: &mut Vec<BlockRange>, taken: BlockRange) {
     used.insert(at, taken);
 }
 
-/// Takes the journal's blocks, from the middle flex group on, or from the start where that is too little.
+/// Takes the journal's blocks from the middle flex group on, or from the start if that gives too few.
 fn take_journal(layout: &Layout, used: &mut Vec<BlockRange>, blocks: u32) -> Option<Vec<Extent>> {
     let middle = layout.group_count / 2;
     let middle = layout.first_block_of_group(middle - middle % layout.flex_group_size);
@@ -186,10 +187,10 @@ fn describe(layout: &Layout, descriptors: &mut [RawGroupDescriptor], used: &[Blo
     }
 }
 
-/// A group's bitmaps are not written where nothing is in use but what the layout itself says.
+/// The uninitialized flags of a group. Its bitmaps stay unwritten if only the layout's own blocks are in use.
 fn uninit_flags(layout: &Layout, group: u32, taken: u64, options: &MkfsOptions) -> u16 {
     let inodes = if group > 0 { INODE_UNINIT } else { 0 };
-    // The bitmap of the last group marks what lies beyond the end.
+    // The bitmap of the last group marks blocks beyond the end, so it must be written.
     let is_last = group + 1 == layout.group_count;
     let empty = group > 0 && !is_last && taken == u64::from(layout.base_blocks(group));
     let blocks = if empty { BLOCK_UNINIT } else { 0 };

@@ -1,5 +1,5 @@
-//! The root directory of a rescue in which it cannot be read: made up of what no directory names, each as `#` and its
-//! number, as in `lost+found`.
+//! The substitute for an unreadable root directory, in a rescue. It lists every inode that no directory names, as `#`
+//! and its number, as in `lost+found`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino, Timestamp};
 use crate::ext4::format::inode::verify_checksum;
 use crate::ext4::format::{Inode, ROOT_INODE};
 
-/// Permissions of the directory that is made up.
+/// Permissions of the substitute.
 const PERMISSIONS: u16 = 0o755;
 
 impl ImageView {
-    /// Makes a root directory up if there is none that can be read, and something to show in it.
+    /// Makes a substitute if the root directory cannot be read and there are inodes to show.
     pub(super) async fn make_up_root(&mut self) {
         let root = self.any_file(ROOT_INODE).await;
         let Err(problem) = root.and_then(|root| root.expect_directory()) else { return };
@@ -29,7 +29,7 @@ impl ImageView {
         self.made_up_root = Some(adrift);
     }
 
-    /// The root directory that was made up.
+    /// The substitute as a file.
     pub(super) fn made_up_file(&self) -> File {
         let kind = FileKind::Directory;
         let inode = Inode::new(kind.mode_bits() | PERMISSIONS, Timestamp::default(), &self.layout);
@@ -37,12 +37,12 @@ impl ImageView {
         File { number: ROOT_INODE, inode: Inode { links: 2, ..inode }, slot, kind, size: 0 }
     }
 
-    /// What no directory names, by number. Takes memory for each inode in use.
+    /// Inodes that no directory names, by number. Takes memory for each inode in use.
     async fn adrift(&self) -> Vec<DirectoryEntry> {
         let kinds = self.sound_inodes().await;
         let mut named = BTreeSet::new();
         for (&number, _) in kinds.iter().filter(|(_, kind)| **kind == FileKind::Directory) {
-            // What cannot be read names nothing; it is told when it is looked at.
+            // Ignores what cannot be read: a later look at it reports the loss.
             let _ = self.collect_names(number, &mut named).await;
         }
         let entry = |name: Vec<u8>, number: u32, kind| DirectoryEntry { name, ino: Ino(number.into()), kind, next: 0 };

@@ -10,9 +10,9 @@ use crate::ext4::format::attribute::{self, Attribute, Attributes};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Place, acl};
 
-/// Bytes of a value, at most: what Linux allows in an inode.
+/// Largest value in bytes: the limit of Linux for a value in an inode.
 const VALUE_MAX: u32 = 1 << 24;
-/// Numbers of the prefixes that are access control lists.
+/// Prefix numbers of access control lists.
 const ACCESS_CONTROL: [u8; 2] = [2, 3];
 
 /// An attribute of an inode.
@@ -38,7 +38,7 @@ impl ImageView {
         Ok(all.iter().filter(is_shown).filter_map(|found| full_name(found.name_index, &found.name)).collect())
     }
 
-    /// The value of an attribute by its full name; lists for access control as Linux hands them out.
+    /// The value of an attribute by its full name. Access control lists have the form that Linux shows.
     pub(super) async fn attribute_value(&self, file: &File, full_name: &[u8]) -> FsResult<Vec<u8>> {
         let shown = String::from_utf8_lossy(full_name);
         let (name_index, name) = split_name(full_name)?;
@@ -90,8 +90,7 @@ impl ImageView {
         Ok(())
     }
 
-    /// A value that lies in inode `number`, checked against the hash that the inode keeps of it in place of its access
-    /// time.
+    /// Reads the value in inode `number` and verifies its hash. The inode holds the hash in its access time field.
     async fn value_in_inode(&self, owner: &File, number: u32, size: u32) -> FsResult<Vec<u8>> {
         let wrong = |problem: String| {
             let place = format!("inode {number}, which holds an attribute of inode {}", owner.number);
@@ -106,7 +105,7 @@ impl ImageView {
         }
         let value = self.content(&holder, 0, holder.size).await?;
         let expected = crc32c(self.layout.checksum_seed, &value);
-        // One that Lustre made names its owner instead of a hash.
+        // Lustre stores the owner's number instead of a hash.
         let is_of_owner =
             holder.inode.mtime.low_word() == owner.number && holder.inode.generation == owner.inode.generation;
         match holder.inode.atime.low_word() {

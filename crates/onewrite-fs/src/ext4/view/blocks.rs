@@ -1,7 +1,6 @@
-//! The door of a view: blocks of any size out of a device of pages of 4 KiB, with what the log has newer laid over
-//! them.
+//! How a view reads: blocks of any size from a device with pages of 4 KiB. Newer copies in the log replace them.
 //!
-//! Metadata goes through a small cache of pages; content is read past it, in long runs. Nothing is ever written.
+//! Metadata goes through a small cache of pages; reads of content bypass it, in long runs. Nothing writes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,13 +18,13 @@ const PAGE: u64 = PAGE_SIZE as u64;
 pub(super) struct Blocks {
     port: DevicePort,
     block_size: usize,
-    /// Blocks that may be read: those of the image that lie on the device.
+    /// Number of readable blocks: those of the image that lie on the device.
     block_count: u64,
     cache: RefCell<Cache>,
     log: Option<LogView>,
 }
 
-/// Pages, the oldest leaving first.
+/// Pages; evicts the oldest first.
 struct Cache {
     pages: FxHashMap<u64, Page>,
     order: VecDeque<u64>,
@@ -45,7 +44,7 @@ impl Blocks {
         }
     }
 
-    /// Lays the log over what is read from now on.
+    /// From now on, newer copies in `log` replace blocks of the image.
     pub(super) fn lay_over(&mut self, log: LogView) {
         self.log = Some(log);
     }
@@ -100,7 +99,7 @@ impl Blocks {
         Ok(page)
     }
 
-    /// The content of a run of blocks, past the cache.
+    /// The content of a run of blocks, without the cache.
     pub(super) async fn run(&self, run: BlockRange) -> FsResult<Vec<u8>> {
         self.check(run)?;
         let size = self.block_size as u64;

@@ -1,7 +1,8 @@
-//! Directories of a view: read from end to end, whether they have a hash tree or not, so that a damaged tree hides
+//! Directories of a view. Reads each directory from start to end without its hash tree, so a damaged tree hides
 //! nothing.
 //!
-//! A cursor is the byte behind the last record given; in an inode that keeps its entries itself, their number.
+//! A cursor is the byte behind the last returned record. In a directory inside its inode it is the number of returned
+//! entries.
 
 use super::ImageView;
 use super::files::File;
@@ -11,7 +12,7 @@ use crate::ext4::format::directory::{Entries, block};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Place, ROOT_INODE};
 
-/// Bytes of a directory inside an inode that name its parent.
+/// Bytes of the parent's number in a directory inside its inode.
 const PARENT: usize = 4;
 /// Bytes of the first part of such a directory.
 const FIRST_PART: usize = 60;
@@ -34,7 +35,7 @@ impl ImageView {
         Ok(entries)
     }
 
-    /// As [`ImageView::entries_from`]; in a rescue without names whose inodes cannot be used, which are noted.
+    /// As [`ImageView::entries_from`]. A rescue leaves out names of unusable inodes and notes the losses.
     pub(super) async fn usable_entries(&self, directory: &File, mut cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
         loop {
             let entries = self.entries_from(directory, cursor).await?;
@@ -110,7 +111,7 @@ impl ImageView {
         Ok(Vec::new())
     }
 
-    /// The used records of one block from byte `skip` on; or how long the hole is that is there instead.
+    /// The used records of one block from byte `skip` on; or the length of the hole in its place, in blocks.
     async fn entries_in_block(
         &self,
         directory: &File,
@@ -134,7 +135,7 @@ impl ImageView {
         })
     }
 
-    /// The used records of `bytes`; `next` makes cursors of where they end.
+    /// The used records of `bytes`; `next` turns the end of each into a cursor.
     fn used_records(
         &self,
         directory: &File,
@@ -169,7 +170,7 @@ impl ImageView {
         Ok(entries)
     }
 
-    /// Entries that lie in the inode: the parent's number, records, and more records in the attribute behind.
+    /// Entries of a directory inside its inode: the parent's number, records, and more records in an attribute.
     fn inline_entries(&self, directory: &File, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
         let bytes = self.inline_content(directory)?;
         let place = Place::Inode(directory.number);
@@ -188,7 +189,7 @@ impl ImageView {
     }
 }
 
-/// Whether a block belongs to the directory's hash tree: such a block names nothing but `.` and `..`.
+/// Whether a block belongs to the directory's hash tree. Such a block holds no names except `.` and `..`.
 fn is_index(directory: &File, logical: u64, bytes: &[u8]) -> bool {
     let over_all = (bytes.len() & 0xffff) as u16;
     let is_node = |length: u16| length == over_all || (bytes.len() == 1 << 16 && length == u16::MAX);

@@ -15,7 +15,7 @@ use crate::ext4::inodes::device_number;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// Prefix and name of the attribute that holds what of inline data does not fit the inode's 60 bytes.
+/// Prefix and name of the attribute that holds inline data beyond the inode's 60 bytes.
 pub(super) const INLINE_REST: (u8, &[u8]) = (7, b"data");
 
 /// An inode, with the bytes of its slot.
@@ -24,7 +24,7 @@ pub(super) struct File {
     pub(super) inode: Inode,
     pub(super) slot: Vec<u8>,
     pub(super) kind: FileKind,
-    /// Bytes of content, as far as they can be.
+    /// Bytes of content, limited to what can exist.
     pub(super) size: u64,
 }
 
@@ -70,7 +70,7 @@ impl ImageView {
         self.blocks.block_size() as u64
     }
 
-    /// The inode that a name may name.
+    /// Reads an inode that a directory entry may name.
     pub(super) async fn file(&self, ino: Ino) -> FsResult<File> {
         let number = u32::try_from(ino.0).unwrap_or(0);
         if number != ROOT_INODE && number < self.layout.first_inode && !self.options.is_rescue && number != 0 {
@@ -80,7 +80,7 @@ impl ImageView {
         self.any_file(number).await
     }
 
-    /// Any inode, one that belongs to the file system itself among them.
+    /// Reads any inode, also one of the file system itself.
     pub(super) async fn any_file(&self, number: u32) -> FsResult<File> {
         if number == 0 || number > self.layout.inode_count {
             return Err(FsError::NotFound(format!("inode {number}")));
@@ -114,7 +114,7 @@ impl ImageView {
 
     fn correct_size(&self, file: &mut File) -> FsResult<()> {
         if file.kind == FileKind::Directory && !self.layout.features.incompat.contains(Incompat::LARGEDIR) {
-            // Its upper half was something else once.
+            // The upper half of the field once had another meaning.
             file.size &= 0xffff_ffff;
         }
         let has_content = matches!(file.kind, FileKind::Regular | FileKind::Directory);
@@ -130,7 +130,7 @@ impl ImageView {
         Ok(())
     }
 
-    /// The descriptor of `group`; in a rescue a sound backup, if there is one, in place of a damaged one.
+    /// The descriptor of `group`. In a rescue, a sound backup replaces a damaged descriptor.
     pub(super) async fn descriptor(&self, group: u32) -> FsResult<RawGroupDescriptor> {
         let (block, offset) = self.layout.position_of_descriptor(group);
         let primary = self.descriptor_at(group, block, offset).await;
@@ -149,7 +149,7 @@ impl ImageView {
         primary.map(|(descriptor, _)| descriptor)
     }
 
-    /// A copy of a descriptor, and what is wrong with it.
+    /// One copy of a descriptor, and its problem if it has one.
     async fn descriptor_at(
         &self,
         group: u32,
@@ -173,7 +173,7 @@ impl ImageView {
 
     pub(super) fn attributes_of(&self, file: &File) -> Attributes {
         let inode = &file.inode;
-        // What lies in an inode counts as if it lay in sectors, so that nobody takes the file for a hole.
+        // Content inside the inode counts as sectors, or programs would take the file for a hole.
         let is_counted = file.is_inline() && file.kind == FileKind::Regular;
         let inline_sectors = if is_counted { file.size.div_ceil(512) } else { 0 };
         Attributes {
@@ -194,7 +194,7 @@ impl ImageView {
         }
     }
 
-    /// What of a regular file lies in a range, by pages.
+    /// The content of a regular file in a range, by pages.
     pub(super) async fn read_file(&self, file: &File, offset: u64, length: u64) -> FsResult<Data> {
         file.expect_regular()?;
         let end = file.size.min(offset.saturating_add(length));
@@ -209,8 +209,8 @@ impl ImageView {
         Ok(Data { pages, skip: (offset - start) as usize, length: (end - offset) as usize })
     }
 
-    /// The bytes of `file` from `start` to `end`, which is at most its size. In a rescue what cannot be read is zeros,
-    /// and noted.
+    /// The bytes of `file` from `start` to `end`, at most its size. A rescue reads zeros for unreadable parts and notes
+    /// the losses.
     pub(super) async fn content(&self, file: &File, start: u64, end: u64) -> FsResult<Vec<u8>> {
         if file.is_inline() {
             let mut all = self.inline_content(file)?;
@@ -260,7 +260,7 @@ impl ImageView {
         Ok(bytes)
     }
 
-    /// All content of an inode that keeps it: 60 bytes, then the attribute [`INLINE_REST`].
+    /// All content of a file inside its inode: 60 bytes, then the attribute [`INLINE_REST`].
     pub(super) fn inline_content(&self, file: &File) -> FsResult<Vec<u8>> {
         let mut bytes = file.inode.block.to_vec();
         for attribute in self.attributes_in_inode(file) {
@@ -311,7 +311,7 @@ impl ImageView {
         self.content(file, 0, file.size).await
     }
 
-    /// The next byte from `offset` on that is data or a hole.
+    /// Offset of the next data or hole at or after `offset`.
     pub(super) async fn seek_in(&self, file: &File, offset: u64, target: SeekTarget) -> FsResult<u64> {
         file.expect_regular()?;
         let (mut at, mut steps) = (offset, 0);
@@ -339,7 +339,7 @@ impl ImageView {
         }
     }
 
-    /// Clusters or blocks that the counts of groups count in, as blocks.
+    /// Unit of the groups' counts, in blocks: the blocks of a cluster, or 1.
     pub(super) fn counted_blocks(&self) -> u64 {
         match self.layout.features.ro_compat.contains(RoCompat::BIGALLOC) {
             true => self.layout.cluster_blocks.into(),
@@ -348,7 +348,7 @@ impl ImageView {
     }
 }
 
-/// Bytes of a file, in words.
+/// A byte range of a file, in words.
 fn part(file: &File, start: u64, end: u64) -> String {
     format!("inode {}, bytes {start} to {}", file.number, end.min(file.size))
 }

@@ -1,8 +1,8 @@
-//! Where content lies: extent trees, and the tables of ext2 and ext3.
+//! Where content lies: extent trees, and the block maps of ext2 and ext3.
 //!
-//! Both are walked from the inode down for each run. A walk ends on any image: an extent tree must get flatter with
-//! each step, and tables have three levels at most. Checksums are compared, and entries must keep their order and their
-//! place, unless a rescue is on.
+//! Each lookup walks from the inode down. A walk ends on any image: the depth of an extent tree must fall with each
+//! step, and tables have at most three levels. Outside a rescue the walk also verifies checksums and the order and
+//! range of entries.
 
 use super::ImageView;
 use super::files::File;
@@ -12,17 +12,17 @@ use crate::ext4::format::Place;
 use crate::ext4::format::extent::{self, Node};
 use crate::ext4::format::inode::flags;
 
-/// Entries of an inode that name content themselves; the three behind them name tables.
+/// Entries of an inode that name content directly; the three behind them name tables.
 const DIRECT: u64 = 12;
 /// Blocks that an extent tree can map.
 const EXTENT_BLOCKS_MAX: u64 = 1 << 32;
 
-/// What a file has from some block on.
+/// What a file has from a given block on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
-    /// So many blocks of content, one behind the other.
+    /// `count` contiguous blocks of content from `block` on.
     Data { block: BlockNo, count: u64 },
-    /// So many blocks that read as zeros: a hole, or allocated and never written.
+    /// `count` blocks that read as zeros: a hole, or allocated and never written.
     Zeros { count: u64 },
 }
 
@@ -35,7 +35,7 @@ impl Run {
 }
 
 impl ImageView {
-    /// Blocks that the map of `file` can name.
+    /// Most blocks that the map of `file` can hold.
     pub(super) fn mappable_blocks(&self, file: &File) -> u64 {
         let per_table = self.block_size() / 4;
         match file.inode.has(flags::EXTENTS) {
@@ -44,7 +44,7 @@ impl ImageView {
         }
     }
 
-    /// What `file` has from its block `logical` on: at least one block.
+    /// The run of `file` that begins at its block `logical`; at least one block long.
     pub(super) async fn map(&self, file: &File, logical: u64) -> FsResult<Run> {
         match file.inode.has(flags::EXTENTS) {
             true => self.map_extents(file, logical).await,
@@ -86,7 +86,7 @@ impl ImageView {
         }
     }
 
-    /// `above` is the depth of the node that led here, and from which block of the file on it did.
+    /// `above`: depth of the parent node, and the first block of the file in the entry that led here.
     fn check_node(&self, node: &Node<'_>, above: Option<(u16, u32)>, place: Place) -> FsResult<()> {
         let wrong =
             |problem: &str| Err(FsError::Damaged { place: format!("extent tree, {place}"), problem: problem.into() });
@@ -139,7 +139,7 @@ impl ImageView {
     }
 }
 
-/// Blocks from `logical` to `end`, at least one.
+/// Number of blocks from `logical` to `end`, at least one.
 fn hole(logical: u64, end: u64) -> u64 {
     end.max(logical + 1) - logical
 }

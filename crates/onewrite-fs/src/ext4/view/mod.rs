@@ -1,20 +1,20 @@
-//! View: an image of any ext2, ext3 or ext4 that is only read.
+//! View: reads an image of any ext2, ext3 or ext4 and never writes it.
 //!
-//! Its one idea: reading needs none of what makes writing hard. Nothing is allocated, so that quota, bigalloc or shared
-//! blocks do not matter; directories are read from end to end, so that no hash tree does; and a log that waits for
-//! replay is laid over the image in memory. What a view needs is a device that can be read.
+//! Its one idea: a reader can ignore what makes writing hard. It allocates nothing, so quota, bigalloc and shared
+//! blocks do not matter. It reads directories from start to end, so hash trees do not matter. If a log waits for
+//! replay, its newer copies replace blocks in memory. A view needs only a readable device.
 //!
 //! ```text
 //!   ImageView (FileView) ─ files, directories, attributes ─ map ─ blocks ─► LogView, then the device
 //! ```
 //!
 //! # Invariants
-//! - Nothing is ever written.
-//! - Each operation ends and nothing panics, whatever the image holds: no walk goes deeper than the format allows, and
+//! - Nothing writes.
+//! - Each operation ends and nothing panics, whatever the image holds. No walk goes deeper than the format allows, and
 //!   no directory has more blocks than the image.
-//! - Memory is bounded: the cache, the log's copies up to a bound, and what an operation gives back.
-//! - A checksum that does not hold is an error that names its place. In a rescue it is not looked at; what cannot be
-//!   read is left out or read as zeros, and told by [`ImageView::losses`].
+//! - Memory is bounded: the cache, the log's copies up to a bound, and the result of an operation.
+//! - A wrong checksum is an error that names its place. A rescue ignores checksums. It leaves out unreadable parts or
+//!   reads them as zeros, and [`ImageView::losses`] lists them.
 
 mod adrift;
 mod attributes;
@@ -33,13 +33,13 @@ use crate::ext4::format::{Layout, ROOT_INODE, RawSuperblock};
 use crate::journal::Recovered;
 use blocks::Blocks;
 
-/// Losses that are kept in words; those beyond are counted.
+/// Losses kept in words; further ones are only counted.
 const LOSSES_MAX: usize = 1_000;
 
 /// How to view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViewOptions {
-    /// Read what can be read of a damaged image: backups in place of what is damaged, checksums not looked at.
+    /// Read as much as possible of a damaged image: use backups in place of damaged structures and ignore checksums.
     pub is_rescue: bool,
     /// Metadata pages kept in memory.
     pub cache_pages: usize,
@@ -54,9 +54,9 @@ impl Default for ViewOptions {
 /// What a rescue could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Each in words, in the order in which they were met; a thousand at most.
+    /// Each in words, in the order in which the view met them; at most a thousand.
     pub told: Vec<String>,
-    /// All of them.
+    /// Number of all losses.
     pub count: u64,
 }
 
@@ -69,27 +69,27 @@ pub struct ImageView {
     recovered: Option<(Recovered, u64)>,
     warnings: Vec<String>,
     losses: RefCell<Losses>,
-    /// What a rescue shows as the root directory, if that cannot be read.
+    /// Entries of the substitute for an unreadable root directory, in a rescue.
     made_up_root: Option<Vec<DirectoryEntry>>,
 }
 
 impl ImageView {
-    /// What was found in the log, if it holds anything, and of how many blocks it has newer copies.
+    /// If the log holds anything: what recovery found in it, and the number of blocks with newer copies.
     pub fn recovered(&self) -> Option<(Recovered, u64)> {
         self.recovered
     }
 
-    /// What whoever reads should know.
+    /// Warnings for the reader.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What could not be read so far; nothing unless in a rescue.
+    /// Losses so far; empty outside a rescue.
     pub fn losses(&self) -> Losses {
         self.losses.borrow().clone()
     }
 
-    /// Notes what a rescue cannot read, once.
+    /// Notes a loss of a rescue; ignores repeats.
     fn lose(&self, what: String) {
         let mut losses = self.losses.borrow_mut();
         if losses.told.contains(&what) {
@@ -101,7 +101,7 @@ impl ImageView {
         }
     }
 
-    /// Whether a rescue is on and goes on without what `error` keeps from being read, which is then noted.
+    /// Whether a rescue can continue in spite of `error`; if so, notes the loss.
     fn is_lost(&self, error: &FsError, what: impl FnOnce() -> String) -> bool {
         use FsError::{Damaged, Device, NotFound, Unsupported};
         let is_lost =
@@ -116,7 +116,7 @@ impl ImageView {
         is_lost
     }
 
-    /// Whether directories say what their names name.
+    /// Whether directory entries store the file's kind.
     fn keeps_kinds(&self) -> bool {
         self.layout.features.incompat.contains(Incompat::FILETYPE)
     }

@@ -15,13 +15,14 @@ use crate::ext4::lost::expect_file_system;
 use crate::journal::format::JournalSuperblock;
 use crate::journal::{LogMap, LogView};
 
-/// Bytes of the log's copies held in memory, at most; the others are read again when they are asked for.
+/// Most bytes of the log's copies in memory. A view reads the other copies again on each use.
 const LOG_BYTES_MAX: usize = 64 << 20;
-/// Groups that begin with a copy of the superblock in every image that has them, by custom.
+/// Groups that begin with a copy of the superblock by convention.
 const BACKUP_GROUPS: [u64; 7] = [1, 3, 5, 7, 9, 25, 27];
-/// Pages from the start that are searched for a copy if none lies where custom has it: 256 MiB.
+/// Pages from the start to search if no copy lies at a conventional place: 256 MiB.
 const SEARCHED_PAGES: u64 = 65_536;
-/// Multiple-mount protection: the number that marks its block, and what stands there while nobody is about.
+/// Multiple-mount protection: the magic number of its block, and the sequence number while nobody has the image
+/// mounted.
 const MMP_MAGIC: u32 = 0x004d_4d50;
 const MMP_CLEAN: u32 = 0xff4d_4d50;
 
@@ -29,12 +30,12 @@ const MMP_CLEAN: u32 = 0xff4d_4d50;
 type Found = (RawSuperblock, Layout);
 
 impl ImageView {
-    /// Opens the image on `port` to be read. Nothing is written, whatever state it is in.
+    /// Opens the image on `port` for reading. Writes nothing, whatever the state of the image.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] for features without which nothing can be read, for a log on another device, and for
-    /// one that holds fast commits; [`FsError::Damaged`] for a damaged superblock or log, unless `options` say rescue;
-    /// device errors.
+    /// [`FsError::Unsupported`] for unsupported incompatible features, for a log on another device, and for a log with
+    /// fast commits. [`FsError::Damaged`] for a damaged superblock or log, unless `options` ask for a rescue. Device
+    /// errors.
     pub async fn open(port: &DevicePort, options: ViewOptions) -> FsResult<ImageView> {
         let (found, damage) =
             match superblock_at(port, SUPERBLOCK_OFFSET as u64, Place::Superblock, !options.is_rescue).await {
@@ -100,7 +101,7 @@ impl ImageView {
         }
     }
 
-    /// Lays what the log holds over the image.
+    /// Reads the log, so that its newer copies replace blocks of the image.
     async fn open_log(&mut self) -> FsResult<()> {
         let features = self.layout.features;
         if !features.compat.contains(Compat::HAS_JOURNAL) {
@@ -171,7 +172,7 @@ impl ImageView {
         Ok(())
     }
 
-    /// Warns if somebody may have the image mounted.
+    /// Warns if another host may have the image mounted.
     async fn look_at_protection(&mut self) {
         if !self.layout.features.incompat.contains(Incompat::MMP) {
             return;
@@ -199,14 +200,14 @@ fn decode(bytes: &[u8], place: Place, verify: bool) -> FsResult<Found> {
     Ok((raw.clone(), layout))
 }
 
-/// The superblock at a byte of the device, a multiple of 1024.
+/// Reads the superblock at byte `byte` of the device, a multiple of 1024.
 async fn superblock_at(port: &DevicePort, byte: u64, place: Place, verify: bool) -> FsResult<Found> {
     let page = port.request(Request::read(Lpn(byte / PAGE_SIZE as u64), 1, Cause::Metadata)).await?;
     let bytes = page[0].bytes();
     decode(&bytes[(byte % PAGE_SIZE as u64) as usize..], place, verify)
 }
 
-/// A sound copy of the superblock: where custom has them, for each block size; else in the first pages.
+/// Finds a sound copy of the superblock: at the conventional places for each block size, else in the first pages.
 async fn backup(port: &DevicePort) -> Option<Found> {
     let pages = port.geometry().pages;
     for log_block_size in 0..=6 {

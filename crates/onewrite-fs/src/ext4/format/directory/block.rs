@@ -5,11 +5,11 @@
 //!   0     u32 │ 12            u16 │ 0           u8 │ 0xde u8 │ checksum u32       block's end; the last is the tail
 //! ```
 //!
-//! A record is as long as it likes (a multiple of 4): what it needs is 8 bytes and the name, the rest is slack, and a
-//! new entry is made of an old one's slack. A record with inode 0 is free. With metadata_csum the block ends in a tail
-//! that looks like a free record; no function here hands its room out.
+//! The length of a record is any multiple of 4. The record uses 8 bytes and the name; the rest is slack, from which new
+//! entries are made. A record with inode 0 is free. With metadata_csum the block ends in a tail that looks like a free
+//! record; no function here uses its room for an entry.
 //!
-//! Functions that change a block leave the checksum to [`set_checksum`], once, after the last change.
+//! Functions that change a block do not update the checksum. Call [`set_checksum`] once after the last change.
 
 use onewrite_block::crc32c;
 
@@ -42,9 +42,9 @@ pub struct Entry<'a> {
     pub inode: u32,
     /// Bytes to the next record.
     pub record_length: usize,
-    /// The file's kind as stored: a [`FileKind`], or 0 where the image does not keep kinds.
+    /// The file's kind as stored: a [`FileKind`], or 0 if the image does not keep kinds.
     pub kind: u8,
-    /// The name; whatever a free record holds.
+    /// The name; any bytes in a free record.
     pub name: &'a [u8],
 }
 
@@ -59,7 +59,7 @@ impl Entry<'_> {
         self.inode == 0 && self.record_length == TAIL && self.name.is_empty() && self.kind == TAIL_KIND
     }
 
-    /// Bytes that the record needs.
+    /// Bytes that the record uses, without slack.
     fn used_length(&self) -> usize {
         if self.is_used() { record_length(self.name.len()) } else { 0 }
     }
@@ -70,8 +70,8 @@ pub const fn record_length(name_length: usize) -> usize {
     (RECORD_HEADER + name_length).next_multiple_of(4)
 }
 
-/// The records of a block in order, free ones and the tail included, each checked before it is given out; after an
-/// error there are no more.
+/// Iterates over the records of a block in order, with free ones and the tail, and checks each first. An error ends the
+/// iteration.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     block: &'a [u8],
@@ -85,7 +85,7 @@ impl<'a> Entries<'a> {
         Entries { block, offset: 0, place }
     }
 
-    /// The records from byte `offset` on, which must be where a record begins.
+    /// The records from byte `offset` on; a record must begin there.
     pub fn from_offset(block: &'a [u8], offset: usize, place: Place) -> Entries<'a> {
         Entries { block, offset, place }
     }
@@ -96,7 +96,7 @@ impl<'a> Entries<'a> {
             return Err(self.wrong("rec_len", 0, "leaves bytes too few for a record"));
         };
         let record_length = match usize::from(u16::from_le_bytes([header[4], header[5]])) {
-            // The length of a block of 64 KiB does not fit.
+            // 65,536 does not fit 16 bits.
             0 | 0xffff if self.block.len() == 1 << 16 => 1 << 16,
             length => length,
         };
@@ -136,7 +136,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The used record that has `name`.
+/// Finds the used record named `name`.
 ///
 /// # Errors
 /// A damaged record before it.
@@ -150,11 +150,11 @@ pub fn find<'a>(block: &'a [u8], name: &[u8], place: Place) -> Result<Option<Ent
     Ok(None)
 }
 
-/// Puts an entry into the first record with room for it and returns its offset; `None`, and nothing done, if no record
-/// has room. Whether the name is there already is for the caller to know.
+/// Puts an entry into the first record with room for it and returns its offset. Returns `None` and changes nothing if
+/// no record has room. Does not look for the name: the caller must know that it is new.
 ///
 /// # Errors
-/// A damaged record; nothing was done.
+/// A damaged record; nothing has changed.
 ///
 /// # Panics
 /// If the name is empty or longer than [`NAME_LENGTH_MAX`].
@@ -176,7 +176,7 @@ pub fn insert(
     Ok(Some(offset + used))
 }
 
-/// Where a record of `needed` bytes fits: offset, bytes used and length of the record that has the room.
+/// Finds a record with room for `needed` bytes: its offset, bytes used and length.
 fn find_room(block: &[u8], needed: usize, place: Place) -> Result<Option<(usize, usize, usize)>, FormatError> {
     for entry in Entries::new(block, place) {
         let entry = entry?;
@@ -188,10 +188,11 @@ fn find_room(block: &[u8], needed: usize, place: Place) -> Result<Option<(usize,
     Ok(None)
 }
 
-/// Frees the record at `offset`: the record before it takes its bytes; the first in the block just loses its inode.
+/// Frees the record at `offset`. The record before it takes its bytes; the first record in the block only loses its
+/// inode.
 ///
 /// # Errors
-/// A damaged record before it, or none that begins there; nothing was done.
+/// A damaged record before it, or no record begins there; nothing has changed.
 pub fn remove(block: &mut [u8], offset: usize, place: Place) -> Result<(), FormatError> {
     let mut before: Option<(usize, usize)> = None;
     for entry in Entries::new(block, place) {
@@ -235,7 +236,7 @@ pub fn init_first(block: &mut [u8], inode: u32, parent: u32, layout: &Layout) {
     init_tail(block, layout);
 }
 
-/// The kind to store for a file of kind `kind`: none where the image does not keep kinds.
+/// The kind to store for a file of kind `kind`; `None` if the image does not keep kinds.
 pub fn entry_kind(kind: FileKind, layout: &Layout) -> Option<FileKind> {
     layout.features.incompat.contains(Incompat::FILETYPE).then_some(kind)
 }

@@ -1,10 +1,9 @@
 //! Name hashes: the keys of a directory's hash tree.
 //!
-//! Three functions, each taking bytes as signed or unsigned (a relic of `char` on the first machines that made images).
-//! The lowest bit of the key is left free: the tree uses it to mark a run of equal hashes that goes on in the next
-//! block.
+//! Three functions, each with bytes as signed or unsigned, because C's `char` differed between machines. The lowest bit
+//! of the key is 0: the tree uses it to mark equal hashes that continue in the next block.
 
-/// Which hash a directory uses, with the signedness of bytes.
+/// The hash function of a directory, with the signedness of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashVersion {
     function: Function,
@@ -23,16 +22,16 @@ enum Function {
 pub struct NameHash {
     /// The key in the tree; its lowest bit is 0.
     pub major: u32,
-    /// Orders names of one key.
+    /// Orders names with the same key.
     pub minor: u32,
 }
 
 impl HashVersion {
-    /// Half MD4 over signed bytes: what `mke2fs` chooses where `char` is signed.
+    /// Half MD4 over signed bytes: the choice of `mke2fs` on machines whose `char` is signed.
     pub const HALF_MD4: HashVersion = HashVersion { function: Function::HalfMd4, unsigned: false };
 
-    /// The version numbered `number` in a superblock or tree root; `unsigned_default` (the superblock's flag) settles
-    /// the signedness of the numbers that leave it open. `None` for numbers that are not known.
+    /// The version numbered `number` in a superblock or tree root. Some numbers do not say the signedness; for them
+    /// `unsigned_default` (the superblock's flag) decides. `None` for unknown numbers.
     pub const fn from_disk(number: u8, unsigned_default: bool) -> Option<HashVersion> {
         let function = match number {
             0 | 3 => Function::Legacy,
@@ -43,7 +42,7 @@ impl HashVersion {
         Some(HashVersion { function, unsigned: unsigned_default || number >= 3 })
     }
 
-    /// The number to write into a new tree's root: the one that leaves the signedness to the superblock's flag.
+    /// The number to write into a new tree's root; it leaves the signedness to the superblock's flag.
     pub const fn root_number(self) -> u8 {
         match self.function {
             Function::Legacy => 0,
@@ -94,8 +93,8 @@ impl HashVersion {
         (state[0], state[1])
     }
 
-    /// The first bytes of `rest` as words, each byte pushed into its word from the right; the remaining length fills up
-    /// what has no byte.
+    /// The first bytes of `rest` as words; each byte shifts into its word from the right. The remaining length pads the
+    /// words.
     fn words<const COUNT: usize>(self, rest: &[u8]) -> [u32; COUNT] {
         let padding = (rest.len() as u32 & 0xff) * 0x0101_0101;
         let rest = &rest[..rest.len().min(COUNT * 4)];
@@ -107,17 +106,17 @@ impl HashVersion {
     }
 }
 
-/// Where the pieces of a name begin that are hashed one after the other; none for an empty name.
+/// Start of each piece of a name, in the order of hashing; no piece for an empty name.
 fn chunk_starts(name: &[u8], size: usize) -> impl Iterator<Item = usize> {
     (0..name.len()).step_by(size)
 }
 
-/// The seed, or MD4's initial state where there is none.
+/// The seed, or MD4's initial state if the seed is zero.
 fn start_state(seed: [u32; 4]) -> [u32; 4] {
     if seed == [0; 4] { [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476] } else { seed }
 }
 
-/// Three rounds of eight steps of MD4 (Rivest, RFC 1320), each over all eight words in an order of its own.
+/// Three rounds of eight steps of MD4 (Rivest, RFC 1320). Each round takes all eight words in its own order.
 fn half_md4_rounds(state: &mut [u32; 4], words: &[u32; 8]) {
     let select = |x: u32, y: u32, z: u32| (x & y) | (!x & z);
     let majority = |x: u32, y: u32, z: u32| (x & y).wrapping_add((x ^ y) & z);
@@ -142,7 +141,7 @@ fn round(
     for (step, word) in order.into_iter().enumerate() {
         let [a, b, c, d] = *work;
         let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(words[word]).wrapping_add(constant);
-        // Each step changes the register that the next step's `b` is.
+        // The register that a step changes is `b` of the next step.
         *work = [d, sum.rotate_left(turns[step % 4]), b, c];
     }
 }

@@ -5,11 +5,12 @@
 //!   node:  free record over all     │                                 limit count block₀ │ hash₁ block₁ │ … │ tail
 //! ```
 //!
-//! An index is a table of (hash, block of the directory) pairs in order of hash; the first pair has no hash of its own
-//! (it takes everything below the second) and its room holds `limit` (pairs that fit) and `count` (pairs in use). A
-//! lowest bit of 1 in a hash says that names of that hash began in the block before.
+//! An index is a table of (hash, block of the directory) pairs in order of hash. The first pair has no hash: it takes
+//! all hashes below the second. Its hash field holds `limit` (pairs that fit) and `count` (pairs in use) instead. If
+//! the lowest bit of a hash is 1, names with that hash begin in the previous block.
 //!
-//! Functions that change a block leave the checksum to [`IndexMut::set_checksum`], once, after the last change.
+//! Functions that change a block do not update the checksum. Call [`IndexMut::set_checksum`] once after the last
+//! change.
 
 use onewrite_block::crc32c;
 use zerocopy::little_endian::U32;
@@ -55,7 +56,7 @@ pub struct RootInfo {
 /// Reads what the root block `block` says about its tree.
 ///
 /// # Errors
-/// If `.` and `..` or the fixed numbers are not as they must be.
+/// If `.`, `..` or the fixed numbers are wrong.
 pub fn root_info(block: &[u8], place: Place) -> Result<RootInfo, FormatError> {
     let wrong = |field, value: u32, rule| Err(FormatError::field("directory index root", place, field, value, rule));
     let mut entries = Entries::new(block, place);
@@ -78,10 +79,10 @@ pub fn root_info(block: &[u8], place: Place) -> Result<RootInfo, FormatError> {
     }
 }
 
-/// One pair: names whose hash is at least `hash` lie in or below the directory's block `block`.
+/// One pair: names with a hash of at least `hash` lie in or below the directory's block `block`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Lowest hash; 0 for the first pair, whatever lies there.
+    /// Lowest hash; always 0 for the first pair.
     pub hash: u32,
     /// Block number within the directory.
     pub block: u32,
@@ -95,7 +96,7 @@ pub struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Takes a root block as an index, checking limit and count. See [`root_info`] for the rest of it.
+    /// Takes a root block as an index and checks limit and count. [`root_info`] checks the rest.
     ///
     /// # Errors
     /// If limit or count are impossible.
@@ -103,10 +104,10 @@ impl<'a> Index<'a> {
         Index { block, header: ROOT_HEADER }.checked(layout, place)
     }
 
-    /// Takes an inner node as an index, checking its free record, limit and count.
+    /// Takes an inner node as an index and checks its free record, limit and count.
     ///
     /// # Errors
-    /// If it does not begin with a free record over all the block, or limit or count are impossible.
+    /// If no free record spans the block, or limit or count are impossible.
     pub fn node(block: &'a [u8], layout: &Layout, place: Place) -> Result<Index<'a>, FormatError> {
         let fake = [0, 0, 0, 0, (block.len() & 0xff) as u8, (block.len() >> 8) as u8, 0, 0];
         match block.starts_with(&fake) {
@@ -157,12 +158,12 @@ impl<'a> Index<'a> {
         (0..self.len()).map(move |number| index.pair(number))
     }
 
-    /// Number of the pair that takes names of hash `major`: the last whose hash is not greater.
+    /// Number of the pair for names with hash `major`: the last pair whose hash is not greater.
     pub fn position(&self, major: u32) -> usize {
         self.raw_pairs()[1..].partition_point(|pair| pair.hash.get() <= major)
     }
 
-    /// Whether names of hash `major` may go on in the block of pair `index`.
+    /// Whether names with hash `major` may continue in the block of pair `index`.
     pub fn continues(&self, index: usize, major: u32) -> bool {
         index < self.len() && self.pair(index).hash == major | 1
     }
@@ -204,8 +205,7 @@ pub struct IndexMut<'a> {
 }
 
 impl<'a> IndexMut<'a> {
-    /// Makes the first block of directory `inode` the root of a tree without inner levels, whose only pair names
-    /// `child`.
+    /// Makes the first block of directory `inode` the root of a tree without inner levels. Its only pair names `child`.
     pub fn init_root(
         block: &'a mut [u8],
         (inode, parent): (u32, u32),
@@ -221,7 +221,7 @@ impl<'a> IndexMut<'a> {
         IndexMut::init(block, ROOT_HEADER, child, layout)
     }
 
-    /// Makes an inner node whose only pair names `child`.
+    /// Makes an inner node with one pair, which names `child`.
     pub fn init_node(block: &'a mut [u8], child: u32, layout: &Layout) -> IndexMut<'a> {
         block.fill(0);
         let length = block.len() as u16;
@@ -261,7 +261,7 @@ impl<'a> IndexMut<'a> {
         Index { block: self.block, header: self.header }
     }
 
-    /// Says how many index levels lie below this root.
+    /// Sets the number of index levels below this root.
     ///
     /// # Panics
     /// If the block is no root.
@@ -270,7 +270,7 @@ impl<'a> IndexMut<'a> {
         self.block[INFO + 6] = levels;
     }
 
-    /// Puts `pair` in as number `index` (not 0); false, and nothing done, if the index is full.
+    /// Inserts `pair` as number `index` (not 0). Returns false and changes nothing if the index is full.
     #[must_use]
     pub fn insert(&mut self, index: usize, pair: Pair) -> bool {
         let (length, limit) = (self.index().len(), self.index().limit());
@@ -293,8 +293,8 @@ impl<'a> IndexMut<'a> {
         self.block[at..at + 4].copy_from_slice(&block.to_le_bytes());
     }
 
-    /// Moves the pairs from `index` (not 0) on into a new inner node made out of `right`. The hash of the first of
-    /// them, which `right` no longer holds, is returned for the parent.
+    /// Moves the pairs from `index` (not 0) on into `right`, which becomes a new inner node. Returns the hash of the
+    /// first moved pair for the parent, because `right` does not keep it.
     pub fn split_into<'b>(&mut self, index: usize, right: &'b mut [u8], layout: &Layout) -> (u32, IndexMut<'b>) {
         let length = self.index().len();
         assert!(index > 0 && index < length, "pair {index} of {length}");
@@ -308,8 +308,8 @@ impl<'a> IndexMut<'a> {
         (first.hash, other)
     }
 
-    /// Makes the tree one level deeper: moves all pairs of this root into a new inner node made out of `child`, the
-    /// directory's block `child_block`, which becomes the root's only pair.
+    /// Makes the tree one level deeper: moves all pairs of this root into `child`, which becomes a new inner node. The
+    /// root's only pair then names `child_block`, the number of `child` in the directory.
     pub fn grow<'b>(&mut self, child_block: u32, child: &'b mut [u8], layout: &Layout) -> IndexMut<'b> {
         let length = self.index().len();
         let mut other = IndexMut::init_node(child, self.index().pair(0).block, layout);

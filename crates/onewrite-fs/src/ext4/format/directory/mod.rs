@@ -1,7 +1,7 @@
-//! Directories: files of entries, one after the other in each block, with a hash tree over them where they are large.
+//! Directories: files of entries, one after the other in each block. Large directories have a hash tree over them.
 //!
-//! [`block`] reads and changes one block of entries, [`htree`] the index blocks, [`hash`] computes the tree's keys. A
-//! reader that knows no tree sees index blocks as empty ones, so listing a directory never needs it.
+//! [`block`] reads and changes one block of entries, [`htree`] the index blocks; [`hash`] computes the tree's keys. A
+//! reader without hash trees sees index blocks as empty blocks, so it can still list the directory.
 //!
 //! Source: `filesystems/ext4/directory.rst` of the Linux documentation.
 
