@@ -1,5 +1,5 @@
-//! Seeded damage anywhere in an image, checksums made good again: the checker ends, does not panic, and finds something
-//! wherever e2fsck does.
+//! Seeded damage anywhere in an image, with corrected checksums. The checker ends, does not panic, and finds a fault if
+//! e2fsck finds one.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::patient::Patient;
 use support::{Scratch, e2fsck, make_image, many, run, sparse, text};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Where damage is done.
+/// Where to damage the image.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Superblock,
@@ -38,7 +38,7 @@ fn patient(scratch: &Scratch, features: &str) -> Patient {
     run("mkfifo", &[text(&tree.join("fifo"))]);
     sparse(&tree.join("pieces"), 700);
     many(&tree.join("many"), 300, 100);
-    // The same numbers in each run, so that seed and case name the damage.
+    // The same UUIDs in each run, so that seed and case identify the damage.
     let uuid = "6f6e6577-7269-7465-2d72-65706169722e";
     let seed = format!("hash_seed={uuid}");
     make_image(&path, Some(&tree), "16M", &["-g", "2048", "-O", features, "-U", uuid, "-E", &seed]);
@@ -75,7 +75,7 @@ fn targets(patient: &mut Patient) -> Vec<Target> {
     all
 }
 
-/// Puts an interesting value somewhere into the first `length` bytes.
+/// Writes an interesting value somewhere into the first `length` bytes.
 fn hurt(bytes: &mut [u8], length: usize, choices: &mut Choices) {
     let size = [1, 2, 4][choices.index(3)];
     let at = choices.index(length.min(bytes.len()) / size) * size;
@@ -120,7 +120,7 @@ fn damage(patient: &mut Patient, target: Target, choices: &mut Choices) {
     }
 }
 
-/// What e2fsck finds: it says so with its status, or with a question that it answers itself.
+/// The faults that e2fsck finds. It reports them by its status, or by a question that it answers itself.
 fn is_found_by_e2fsck(patient: &Patient) -> Option<String> {
     let (status, said) = e2fsck(patient.path());
     let totals_only = said.matches("? no").count()
@@ -203,7 +203,7 @@ fn seeded_damage_of_block_maps_is_repaired() {
     repair_what_is_damaged("bytes-repaired-maps", "resize_inode,^extents,^metadata_csum,^64bit,^flex_bg");
 }
 
-/// Damages up to three places of an image in each case and repairs it; what was not touched has to be as it was.
+/// Damages up to three places of an image in each case and repairs it. Everything else must stay as it was.
 fn repair_what_is_damaged(name: &str, features: &str) {
     let scratch = Scratch::new(name);
     let mut patient = patient(&scratch, features);

@@ -100,7 +100,7 @@ fn a_log_to_replay_is_no_finding() {
     file.sync_all().expect("sync");
     std::fs::remove_file(mount.path().join("orphan")).expect("unlink");
     run("sync", &["-f", text(mount.path())]);
-    // What a power cut would leave now.
+    // The image that a power cut would leave now.
     std::fs::copy(&path, &cut).expect("copy");
     drop((file, mount));
     let report = check_memory(&Memory::new(&std::fs::read(&cut).expect("image")));

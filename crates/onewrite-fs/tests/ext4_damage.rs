@@ -1,4 +1,5 @@
-//! Damage that fuzzing found to panic or to run for ever: each is an error now that names place and problem.
+//! Damage that once made the code panic or run for ever; fuzzing found it. Each is now an error that names place and
+//! problem.
 
 mod support;
 
@@ -18,7 +19,7 @@ use support::patient::Patient;
 use support::volume::with_mount;
 use support::{Scratch, make_image, many, sparse};
 
-/// An image of four groups with files of several extents, directories in one another, and a hash tree.
+/// An image of four groups with files of several extents, nested directories, and a hash tree.
 fn patient(name: &str) -> (Scratch, Patient) {
     let scratch = Scratch::new(&format!("damage-{name}"));
     let (tree, path) = (scratch.path("tree"), scratch.path("image"));
@@ -32,7 +33,7 @@ fn patient(name: &str) -> (Scratch, Patient) {
     (scratch, patient)
 }
 
-/// Mounts what the patient is now, runs `work` and unmounts.
+/// Mounts the patient in its current state, runs `work` and unmounts.
 fn used<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     patient: &Patient,
     work: impl FnOnce(Rc<Ext4>) -> F + 'static,
@@ -86,7 +87,7 @@ fn a_log_whose_first_block_lies_too_late_for_a_transaction_refuses_changes() {
     assert!(matches!(&outcome, Err(FsError::Invalid(said)) if said.contains("larger log")), "{outcome:?}");
 }
 
-/// Found by the deep fuzz run: a log of four blocks let a change of one block wait for room for ever.
+/// Found by the deep fuzz run: with a log of four blocks, a change of one block waited for room for ever.
 #[test]
 fn a_log_of_a_few_blocks_refuses_even_the_smallest_change() {
     let change = async |fs: Rc<Ext4>| {

@@ -1,4 +1,4 @@
-//! Delayed allocation: blocks are taken when pages go out, in one piece, and never for what is deleted before.
+//! Delayed allocation: writeback allocates blocks, in one piece; pages deleted before writeback never get blocks.
 
 mod support;
 
@@ -25,7 +25,7 @@ async fn append(fs: &Ext4, ino: Ino, seed: u64, length: u64) -> FsResult<u64> {
     fs.write(ino, Position::End, content(seed, length), Manner::default()).await
 }
 
-/// Runs `work` on a disk of 64 MiB, lets e2fsck judge, and gives what debugfs says.
+/// Runs `work` on a disk of 64 MiB and checks it with e2fsck. Returns the output of debugfs.
 fn after<F: Future<Output = FsResult<()>> + 'static>(
     name: &str,
     options: MountOptions,
@@ -42,7 +42,7 @@ fn after<F: Future<Output = FsResult<()>> + 'static>(
     run("debugfs", &["-R", question, text(&path)])
 }
 
-/// Ten files that grow in turns by a page.
+/// Ten files grow in turns, by a page each time.
 async fn ten_files_in_turns(fs: Rc<Ext4>) -> FsResult<()> {
     let mut files = Vec::new();
     for number in 0..10 {
@@ -56,7 +56,7 @@ async fn ten_files_in_turns(fs: Rc<Ext4>) -> FsResult<()> {
     Ok(())
 }
 
-/// Extents of the file f3 as debugfs lists them.
+/// Number of extents of the file f3, as debugfs lists them.
 fn extents_of_f3(name: &str, options: MountOptions) -> usize {
     let listing = after(name, options, ten_files_in_turns, "dump_extents -l /f3");
     listing.lines().skip(1).filter(|line| line.contains("->") || line.contains('-')).count()

@@ -1,4 +1,4 @@
-//! Evictions of the page cache: which pages go to the device, in which order, and what is left in memory.
+//! Evictions of the page cache: which pages go to the device, in which order, and which stay in memory.
 
 mod support;
 
@@ -13,9 +13,9 @@ use support::volume::{new_disk, with_mount};
 
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Pages that are made dirty, in this order: few, so that neither throttling nor the flusher writes them.
+/// Pages to make dirty, in this order. They are few, so neither throttling nor the flusher writes them.
 const DIRTY: [u64; 12] = [70, 12, 13, 71, 5, 40, 90, 72, 14, 41, 3, 55];
-/// Pages that are read to push them out.
+/// Number of pages to read, to push out the dirty ones.
 const READ: u64 = 1024;
 
 async fn file(fs: &Ext4, name: &[u8], pages: u64) -> FsResult<Ino> {
@@ -26,7 +26,7 @@ async fn file(fs: &Ext4, name: &[u8], pages: u64) -> FsResult<Ino> {
     Ok(file)
 }
 
-/// Data pages of one file that reached the device while another file was read, by their place in the file.
+/// Data pages of one file that reached the device during reads of another file, as page numbers in the file.
 fn evicted(cache_policy: PolicyKind) -> Vec<u64> {
     let events: Rc<RefCell<Vec<TraceEvent>>> = Rc::default();
     let sink = Rc::clone(&events);
@@ -97,7 +97,7 @@ fn delayed_victims_get_blocks_and_leave() {
                 fs.read(other, round % READ * PAGE, PAGE, Manner::default()).await?;
             }
             let written = port.device().counters().host_write_bytes_of(Cause::Data);
-            // The one spares dirty pages, the other small groups.
+            // CFLRU spares dirty pages, FAB spares small groups.
             if !matches!(cache_policy, PolicyKind::Cflru | PolicyKind::Fab) {
                 assert_eq!(written, DIRTY.len() as u64 * PAGE, "{cache_policy}");
             }

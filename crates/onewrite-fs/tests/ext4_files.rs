@@ -1,4 +1,4 @@
-//! Files and directories on our ext4: what is written is read, also after a remount, and e2fsck finds nothing.
+//! Files and directories on our ext4: reads return what was written, also after a remount, and e2fsck finds no fault.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::{Scratch, assert_clean};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Runs `work` in every mode on a fresh disk, then `after` on a remount, and lets e2fsck judge.
+/// Runs `work` in every mode on a fresh disk, then `after` on a remount, and checks the disk with e2fsck.
 fn in_every_mode<A, B>(
     name: &str,
     work: impl Fn(Rc<onewrite_fs::ext4::Ext4>) -> A + Clone + 'static,
@@ -258,7 +258,7 @@ fn a_sync_beside_an_operation_that_changes_nothing_returns() {
         let all = Content::Pattern { seed: 2, compressible_percent: 0, length: 200 * MIB };
         assert!(fs.write(fill, Position::At(0), all, Manner::default()).await.is_err());
         fs.sync().await?;
-        // The disk is full: this opens a handle, waits for a commit that holds nothing, and fails.
+        // The disk is full: the write opens a handle, waits for an empty commit, and fails.
         for number in 0..200 {
             let name = format!("a-long-name-so-that-the-directory-needs-another-block-{number}");
             if fs.create(fs.root(), name.as_bytes(), NewNode::DIRECTORY).await.is_err() {

@@ -1,4 +1,4 @@
-//! The format against images that mke2fs made: every structure parses, verifies and comes back byte for byte.
+//! The format against images of mke2fs: every structure parses, verifies and encodes to the same bytes.
 
 mod support;
 
@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 
 const BLOCK: usize = 4096;
 
-/// An image in memory, with what was seen in it.
+/// An image in memory, with counts of the structures seen.
 struct Image {
     bytes: Vec<u8>,
     layout: Layout,
@@ -95,7 +95,7 @@ impl Image {
             assert_eq!((position.group, position.index), (group, index));
             let start = (raw.inode_table() + u64::from(position.table_block)).0 as usize * BLOCK + position.offset;
             let slot = self.bytes[start..][..self.layout.inode_size.into()].to_vec();
-            // mke2fs marks the reserved inodes as used and leaves most of them zeros.
+            // mke2fs marks the reserved inodes as used but leaves most of them as zeros.
             let used = bitmap[index as usize / 8] & 1 << (index % 8) != 0;
             if used && slot.iter().any(|&byte| byte != 0) {
                 self.check_inode(number, &slot);
@@ -126,7 +126,7 @@ impl Image {
         }
     }
 
-    /// The image's block of each block of the file.
+    /// Checks the file's extent tree; returns the image block of each block of the file.
     fn check_tree(&mut self, number: u32, inode: &Inode) -> Vec<BlockNo> {
         let mut blocks = Vec::new();
         self.check_node(&inode.block, Place::Inode(number), number, inode, &mut blocks);
@@ -180,7 +180,7 @@ impl Image {
         }
     }
 
-    /// Checks the tree of an indexed directory against its entries; returns the blocks that are indexes.
+    /// Checks the tree of an indexed directory against its entries; returns its index blocks.
     fn check_index(&mut self, number: u32, seed: u32, blocks: &[BlockNo]) -> Vec<u32> {
         let place = Place::FileBlock { inode: number, logical: 0 };
         let root_block = self.block(blocks[0]).to_vec();
@@ -225,7 +225,7 @@ impl Image {
     }
 }
 
-/// An image that mke2fs filled.
+/// An image filled by mke2fs.
 fn golden(name: &str, extra: &[&str]) -> Image {
     let scratch = Scratch::new(name);
     let (tree, path) = (scratch.path("tree"), scratch.path("image"));

@@ -1,4 +1,4 @@
-//! The format's changing functions against simple models, and its readers against any bytes.
+//! The format's functions that change structures, against simple models; and its readers, against random bytes.
 
 use onewrite_block::{Choices, MIB};
 use onewrite_fs::ext4::format::attribute::{self, Attributes};
@@ -171,7 +171,7 @@ fn an_index_agrees_with_a_list() {
     htree::Index::node(&child, &layout, PLACE).expect("node");
 }
 
-/// Reads everything that can be read from a block, whatever it holds.
+/// Runs every reader on a block with any content.
 fn read_all(bytes: &[u8], layout: &Layout) -> usize {
     let mut read = Entries::new(bytes, PLACE).flatten().count();
     for part in [&bytes[..60], bytes] {

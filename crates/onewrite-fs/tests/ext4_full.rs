@@ -1,8 +1,8 @@
-//! A full disk and a full inode table: an error that says so, nothing lost, and all space back once everything is gone.
+//! A full disk and a full inode table: the right error, no loss, and all space free again after everything is removed.
 //!
-//! A stream of operations runs on a disk that is too small for it, beside a model. A step that finds no room leaves
-//! everything as it was, except that a write or a reservation may have been carried out in part: then each byte is the
-//! old or the new one. Removing names never needs room.
+//! A stream of operations runs on a disk that is too small for it, beside a model. A step without room changes nothing,
+//! except that a write or a reservation may happen in part. Then each byte is the old or the new one. Removing names
+//! never needs room.
 
 #[path = "operations/mod.rs"]
 mod operations;
@@ -23,7 +23,7 @@ const MIB: u64 = 1024 * 1024;
 const STEPS: u64 = 1_200;
 const NO_SPACE: i32 = 28;
 
-/// A disk with a log of 4 MiB, and an inode for so many bytes.
+/// A disk with a log of 4 MiB and one inode for each `inode_ratio` bytes.
 fn small_disk(size_bytes: u64, inode_ratio: u32) -> RamDisk {
     let mut options = MkfsOptions::new(size_bytes, &mut Choices::new(1));
     (options.journal_blocks, options.inode_ratio) = (Some(1024), Some(inode_ratio));
@@ -57,7 +57,7 @@ impl Beside {
         }
     }
 
-    /// The step found no room: nothing is lost.
+    /// Checks that a step without room lost nothing.
     async fn no_space(&mut self, before: Model, step: &Step, what: &str) {
         assert!(
             !matches!(step, Step::Unlink(_) | Step::RemoveDirectory(_) | Step::Clear(..) | Step::Sync(..)),
@@ -99,7 +99,7 @@ impl Beside {
         }
     }
 
-    /// Some of the files that [`Step::Fill`] makes were made, in order.
+    /// Copies to the model the files that an incomplete [`Step::Fill`] has made, in order.
     async fn take_names_over(&mut self, directory: &str, step: &Step) {
         let list = Step::List(directory.into());
         let Ok(Answer::Names(names)) = self.ours.apply(&list).await else { panic!("{step:?}: no directory") };
@@ -109,7 +109,7 @@ impl Beside {
         self.model.apply(&mut self.slots, &Step::Fill(directory.into(), *first, made)).expect("a directory");
     }
 
-    /// Leaves room for so many bytes of content and so many inodes.
+    /// Fills the disk until only `free_bytes` of content and `free_inodes` are left.
     async fn ballast(&mut self, free_bytes: u64, free_inodes: u32) {
         let many = "ballast-of-inodes".to_owned();
         self.take(0, &Step::Make(many.clone(), FileKind::Directory, 0o755)).await;
@@ -148,7 +148,7 @@ impl Beside {
     }
 }
 
-/// Size and each byte are as before or as they were to be.
+/// Fails unless size and each byte equal those of `before` or of `after`.
 fn assert_is_mixed(found: &Entry, before: &Entry, after: &Entry, what: &str) {
     let sizes = before.size.min(after.size)..=before.size.max(after.size);
     assert!(sizes.contains(&found.size), "{what}: {} bytes, not {sizes:?}", found.size);
@@ -170,7 +170,7 @@ fn short(outcome: &Outcome) -> String {
     format!("{outcome:.200?}")
 }
 
-/// Runs the stream of `seed`; gives how often there was no room.
+/// Runs the stream of `seed`; returns the number of steps without room.
 fn fill(seed: u64, disk: RamDisk, options: MountOptions) -> u64 {
     let name = format!("ONEWRITE_SEED={seed}, {}, delayed {}", options.mode, options.delayed_allocation);
     let scratch = Scratch::new(&format!("full-{seed}-{}-{}", options.mode, options.delayed_allocation));
@@ -201,7 +201,7 @@ fn fill(seed: u64, disk: RamDisk, options: MountOptions) -> u64 {
     refusals
 }
 
-/// Mounted again everything is there, and once all is removed, all space is.
+/// Checks that a remount shows everything, and that removing everything frees all space.
 fn assert_emptied(name: &str, written: &onewrite_block::Image, model: Model, options: MountOptions, empty: Space) {
     let geometry = onewrite_block::Geometry::plain("ram", written.pages());
     let disk = RamDisk::with_image(written.clone(), geometry);
@@ -240,7 +240,7 @@ fn a_full_disk_in_data_mode_loses_nothing() {
     fill_seeds(21, MountOptions::new(Mode::Data));
 }
 
-/// A directory in four pieces, whose map has to get a block of its own when the directory gets the last free block.
+/// A directory has four extents and takes the last free block, so its map needs a block that is not there.
 #[test]
 fn a_directory_that_finds_no_block_for_its_map_gives_its_own_block_back() {
     let options = MountOptions { delayed_allocation: false, ..MountOptions::new(Mode::Ordered) };

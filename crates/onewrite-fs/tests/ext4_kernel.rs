@@ -12,7 +12,8 @@ use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, make_image, output, populate, run, text};
 
-/// What we see on the image in `path`, which is then as we left it; and how many transactions we replayed.
+/// Mounts the image in `path`. Returns what we see, and the number of replayed transactions. The file then holds the
+/// image as we left it.
 fn seen(path: &Path, mode: Mode) -> (Vec<Entry>, Space, u64) {
     let content = load(path);
     let geometry = Geometry { fua: true, ..Geometry::plain("ram", content.pages()) };
@@ -25,13 +26,13 @@ fn seen(path: &Path, mode: Mode) -> (Vec<Entry>, Space, u64) {
     outcome.expect("it mounts")
 }
 
-/// Ends the mount at once, as a power cut would, with the log written but nothing of it home.
+/// Ends the mount at once, like a power cut: the log is written but not checkpointed.
 fn shut_down(mount: &Path) {
     const SHUTDOWN: &str = "open(F, '<', $ARGV[0]) or die; $flag = pack('L', 1); ioctl(F, 0x8004587d, $flag) or die $!";
     run("perl", &["-e", SHUTDOWN, text(mount)]);
 }
 
-/// Changes of all kinds, in an order that leaves revokes and overwritten blocks in the log.
+/// Makes changes of all kinds, in an order that leaves revokes and overwritten blocks in the log.
 fn change(root: &Path) {
     for round in 0..6 {
         for number in 0..120 {
@@ -134,7 +135,8 @@ fn what_is_not_supported_is_refused_by_name() {
     }
 }
 
-/// Mounts an image with some feature, writes there, and lets e2fsck and the kernel judge; the error if it is refused.
+/// Mounts an image with a given feature, writes there, and checks it with e2fsck and the kernel. Returns the error if
+/// the mount refuses it.
 fn written_with(path: &Path) -> Result<(), String> {
     let content = load(path);
     let disk = RamDisk::with_image(content.clone(), Geometry::plain("ram", content.pages()));

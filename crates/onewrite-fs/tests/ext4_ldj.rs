@@ -1,5 +1,5 @@
-//! What LDJ does beside compressing: blocks leave memory and come back from the log, and log space is trimmed before it
-//! is used again.
+//! LDJ apart from compression: blocks leave memory and come back from the log, and LDJ trims log space before it reuses
+//! it.
 
 mod support;
 
@@ -14,14 +14,14 @@ use support::{Scratch, assert_clean, run, text};
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// A disk with an ext4 whose log has so many blocks.
+/// A disk with an ext4 and a log of `journal_blocks`.
 fn disk(journal_blocks: u32, trim_read: TrimRead) -> RamDisk {
     let made = new_disk(128 * MIB, journal_blocks);
     let geometry = Geometry { trim_read, ..Geometry::plain("ram", 128 * MIB / PAGE) };
     RamDisk::with_image(made.image().clone(), geometry)
 }
 
-/// The content of version `version` of page `page`: a half of it does not compress.
+/// The content of version `version` of page `page`; half of it does not compress.
 fn content(page: u64, version: u64) -> Vec<u8> {
     let mut choices = Choices::new(page << 32 | version);
     let mut bytes: Vec<u8> = (0..PAGE_SIZE / 16).flat_map(|_| choices.bits().to_be_bytes()).collect();
@@ -106,7 +106,7 @@ fn log_space_before_the_tail_reads_zeros() {
     }
 }
 
-/// Modes whose log holds content, and that need nothing of a device.
+/// Modes with content in the log that need no special device.
 const CONTENT_MODES: [Mode; 5] = [Mode::Data, Mode::DataAsync, Mode::DataLazy, Mode::DataCmp, Mode::Ldj];
 
 #[test]
@@ -134,8 +134,8 @@ fn a_write_of_eight_logs_goes_in_transactions_of_a_quarter_of_a_log() {
     }
 }
 
-/// On a host of so many cores that compress 1 MB a second: how long compression took, and how many pages another task
-/// wrote while 8 MB were on their way into the log.
+/// On a host with `cores` cores that each compress 1 MB a second: the duration of compression, and the number of pages
+/// that another task wrote while 8 MB went into the log.
 fn packed_beside(cores: usize) -> (u64, u64) {
     let host = HostProfile { cores, compress_mb_per_s: 1, ..HostProfile::ideal() };
     let executor = Executor::new(Time::Virtual, host);

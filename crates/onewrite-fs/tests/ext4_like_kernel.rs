@@ -1,12 +1,11 @@
-//! One seeded stream of operations, applied to the kernel's ext4 on a loop device and to ours: the same answer and
-//! error number at every step, the same tree, contents, permissions, owners, sizes, links, targets, devices and
-//! attributes; and each step stamps the same of the inodes that it names and of their directories.
+//! Applies one seeded stream of operations to the kernel's ext4 on a loop device and to ours. Every step gives the same
+//! answer or error number. The trees have the same contents, permissions, owners, sizes, links, targets, devices and
+//! attributes. Each step changes the times of the same inodes, among those that it names and their directories.
 //!
-//! Not compared: the times themselves (two clocks) unless they were set; inode numbers; `st_blocks`, which counts
-//! blocks of extent trees, and those depend on how the two allocators cut a file into pieces; the size of a directory
-//! of more than one block, which depends on when its leaves were split; where the holes of a file are,
-//! because the kernel turns short holes and unwritten ends of a file into zeros where that saves extents
-//! (`extent_max_zeroout_kb`) and shows pages that were read from a hole as data.
+//! Not compared: times, unless a step set them (two clocks); inode numbers; `st_blocks`, because it counts blocks of
+//! extent trees, which depend on fragmentation; the size of a directory with several blocks, because it depends on the
+//! times of leaf splits; the holes of a file. The kernel fills short holes and unwritten ends of a file with zeros if
+//! that saves extents (`extent_max_zeroout_kb`), and shows pages read from a hole as data.
 
 #[path = "operations/mod.rs"]
 mod operations;
@@ -23,16 +22,16 @@ use support::volume::{load, with_mount};
 use support::{LoopMount, Scratch, make_image, seeds};
 
 const STEPS: u64 = 2_500;
-/// Steps between two comparisons of the trees.
+/// Number of steps between two comparisons of the trees.
 const INTERVAL: u64 = 250;
 const PAGES: u64 = 128 * 1024 * 1024 / 4096;
-/// Between two steps, so that each falls into a tick of its own of the clock that stamps.
+/// Time between two steps, so that each falls into its own tick of the clock for timestamps.
 const PAUSE: Nanos = Nanos::from_millis(5);
 
-/// Whether modification and change of an inode moved, of all that are there before and after under the same name.
+/// For each path that names something before and after a step: whether its modification and change times moved.
 type Stamped = Vec<(String, bool, bool)>;
 
-/// The paths whose stamps a step may move: those that it names, and their directories.
+/// The paths whose times a step may change: those that it names, and their directories.
 fn watched(step: &Step) -> Vec<String> {
     let parent = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
     let mut paths: Vec<String> = step.paths().into_iter().flat_map(|path| [path.to_owned(), parent(path)]).collect();
@@ -70,7 +69,7 @@ async fn on_ours(ours: &mut Ours, step: &Step) -> (Outcome, Stamped) {
     (outcome, stamped)
 }
 
-/// What is compared of a step's answer: where holes are is not.
+/// The compared part of a step's answer: everything but the places of holes.
 fn plain(step: &Step, outcome: Outcome) -> Outcome {
     match step {
         Step::Seek(..) => Ok(operations::step::Answer::Done),
@@ -78,7 +77,7 @@ fn plain(step: &Step, outcome: Outcome) -> Outcome {
     }
 }
 
-/// What is compared of a tree.
+/// The compared part of a tree.
 fn plain_tree(mut tree: Tree) -> Tree {
     for (_, entry) in &mut tree {
         if entry.kind == FileKind::Directory && entry.size > 4096 {
@@ -127,7 +126,7 @@ fn compare(seed: u64, mode: Mode) {
     assert!(failures > STEPS / 10 && failures < STEPS * 9 / 10, "{failures} of {STEPS} steps failed");
 }
 
-/// Several seeds, from `first` on or from what the environment says on (see `support::seeds`).
+/// Compares several seeds from `first` on, or those that the environment sets (see `support::seeds`).
 fn compare_seeds(first: u64, mode: Mode) {
     seeds(first, 4).for_each(|seed| compare(seed, mode));
 }

@@ -1,4 +1,4 @@
-//! New file systems against strangers: e2fsck finds nothing, dumpe2fs reads them, the kernel mounts them.
+//! Other programs judge new file systems: e2fsck finds no fault, dumpe2fs reads them, the kernel mounts them.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn options(size_bytes: u64) -> MkfsOptions {
     MkfsOptions { unix_time: 1_700_000_000, ..MkfsOptions::new(size_bytes, &mut Choices::new(7)) }
 }
 
-/// Writes what `plan` says over whatever `path` holds.
+/// Writes the blocks of `plan` to `path`, over its old content.
 fn write(path: &Path, options: &MkfsOptions) -> Vec<(BlockNo, Page)> {
     let blocks = plan(options).expect("plan");
     let file = File::options().write(true).create(true).truncate(false).open(path).expect("image");
@@ -32,7 +32,7 @@ fn field(dump: &str, name: &str) -> String {
     line[name.len()..].trim().to_owned()
 }
 
-/// e2fsck finds nothing and dumpe2fs gives the numbers that mke2fs would have chosen.
+/// Fails unless e2fsck finds no fault and dumpe2fs prints the numbers that mke2fs would choose.
 fn assert_like_mke2fs(path: &Path, size: &str, options: &MkfsOptions) {
     assert_clean(path);
     let ours = run("dumpe2fs", &["-h", text(path)]);
@@ -64,7 +64,7 @@ fn assert_like_mke2fs(path: &Path, size: &str, options: &MkfsOptions) {
     assert_eq!(field(&ours, "Filesystem created:"), "Tue Nov 14 22:13:20 2023", "{options:?}");
 }
 
-/// The kernel mounts the image, writes a file and leaves it clean.
+/// Fails unless the kernel mounts the image, writes a file and leaves the image clean.
 fn assert_kernel_takes(path: &Path) {
     let Some(mount) = LoopMount::new(path) else { return };
     assert!(mount.path().join("lost+found").is_dir());

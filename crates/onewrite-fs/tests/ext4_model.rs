@@ -1,10 +1,10 @@
-//! Many tasks at once against a model: after every step the same answer, the same error number, and the same state of
-//! what the step touched; the whole tree now and then and after each of several remounts; at the end e2fsck and our
-//! checker.
+//! Many parallel tasks against a model. After every step, the answer or error number and the state of the touched files
+//! are the same. The test compares the whole tree now and then and after each of several remounts. At the end e2fsck
+//! and our checker run.
 //!
-//! Each task has a directory of its own, in which nobody else works, and all share one, in which they take turns: so
-//! the model knows what every step has to give, although steps of several tasks are under way at once. Names move from
-//! a task's directory into the shared one, never back. A failure names its seed; it is replayed by
+//! Each task has a directory of its own, in which no other task works. All tasks share one more directory, in which
+//! they take turns. So the model knows the result of every step, although steps of several tasks run at the same time.
+//! Names move from a task's directory into the shared one, never back. A failure names its seed; this replays it:
 //!
 //! ```text
 //! ONEWRITE_SEED=… ONEWRITE_SEEDS=1 cargo test -p onewrite-fs --test ext4_model
@@ -36,14 +36,14 @@ const SHARED: &str = "s/";
 const MOUNTS: u64 = 4;
 /// Steps of each task in one mount.
 const STEPS: u64 = 120;
-/// Steps of the first task between two looks at the whole tree.
+/// Steps of the first task between two comparisons of the whole tree.
 const INTERVAL: u64 = 40;
 
 /// What all tasks of a run share.
 struct Run {
     name: String,
     model: RefCell<Model>,
-    /// RwGuard alone for steps in the shared directory.
+    /// A step in the shared directory takes this lock for writing, any other step for reading.
     turn: RwLock,
 }
 
@@ -57,7 +57,7 @@ struct Task {
     stream: Stream,
 }
 
-/// Whether a step keeps to its task's directory and the shared one, as the head of this file says.
+/// Whether a step follows the rules for directories in the head of this file.
 fn is_allowed(step: &Step) -> bool {
     let is_shared = |path: &str| path.starts_with(SHARED);
     match step {
@@ -102,7 +102,7 @@ impl Task {
         Ok(failures)
     }
 
-    /// Takes a step on both sides and compares; says whether it failed.
+    /// Runs a step on both sides and compares; returns whether the step failed.
     async fn take(&mut self, step: &Step, number: u64) -> bool {
         let needs_turn = step.paths().iter().any(|path| path.starts_with(SHARED)) || self.uses_shared_slot(step);
         let run = Rc::clone(&self.run);
@@ -156,7 +156,7 @@ impl Task {
     }
 }
 
-/// The model does not know how large a directory is.
+/// Removes the size of a directory, which the model does not know.
 fn plain(mut entry: operations::entry::Entry) -> operations::entry::Entry {
     if entry.kind == onewrite_fs::FileKind::Directory {
         entry.size = 0;
@@ -171,7 +171,7 @@ async fn compare_trees(run: &Run, ours: &Ours, what: &str) -> FsResult<()> {
     Ok(())
 }
 
-/// An outcome without a long content.
+/// An outcome in words, with long content left out.
 fn short(outcome: &Outcome) -> String {
     match outcome {
         Ok(Answer::Bytes(bytes)) => format!("{} bytes, sum {:x}", bytes.len(), onewrite_block::crc32c(!0, bytes)),
@@ -180,7 +180,7 @@ fn short(outcome: &Outcome) -> String {
     }
 }
 
-/// Makes the directories that the tasks work in.
+/// Makes the directories for the tasks.
 async fn prepare(run: &Run, ours: &mut Ours) {
     for directory in OWN.iter().chain([&SHARED]) {
         let path = directory.trim_end_matches('/').to_owned();
@@ -190,7 +190,7 @@ async fn prepare(run: &Run, ours: &mut Ours) {
     }
 }
 
-/// One mount's work: gives the number of steps that failed.
+/// The work of one mount; returns the number of failed steps.
 async fn mounted(run: Rc<Run>, fs: Rc<Ext4>, runtime: Runtime, choices: Choices, mount: u64) -> FsResult<u64> {
     let mut ours = Ours::new(&fs);
     match mount {
@@ -209,7 +209,7 @@ async fn mounted(run: Rc<Run>, fs: Rc<Ext4>, runtime: Runtime, choices: Choices,
     Ok(failures)
 }
 
-/// A run of one seed on a disk of 64 MiB with a log of 4 MiB.
+/// Runs one seed on a disk of 64 MiB with a log of 4 MiB.
 fn run(seed: u64, options: MountOptions) {
     let MountOptions { mode, cache_pages, cache_policy, .. } = options;
     let name = format!("ONEWRITE_SEED={seed}, {mode}, cache of {cache_pages} pages, {cache_policy}");
@@ -234,7 +234,7 @@ fn run(seed: u64, options: MountOptions) {
     assert!(failures > steps / 10 && failures < steps * 9 / 10, "{name}: {failures} of {steps} steps failed");
 }
 
-/// Nothing is wrong with what is left.
+/// Fails unless e2fsck and our checker find no fault on the device.
 fn judge(device: Box<dyn Device>, name: &str) {
     let scratch = Scratch::new(&format!("model-{}", name.replace([' ', ',', '='], "-")));
     let path = scratch.path("image");
@@ -245,7 +245,7 @@ fn judge(device: Box<dyn Device>, name: &str) {
     assert!(findings.is_empty(), "{name}: {}", findings.join("\n"));
 }
 
-/// Runs several seeds, from `first` on or from what the environment says on.
+/// Runs several seeds from `first` on, or those that the environment sets.
 fn runs(first: u64, options: MountOptions) {
     seeds(first, 3).for_each(|seed| run(seed, options));
 }
@@ -293,8 +293,8 @@ fn tasks_agree_with_the_model_under_every_cache_policy() {
     }
 }
 
-/// A page that is written in part, read as a hole and driven out of the cache before its block was allocated, once came
-/// back from that block, which held what was there before; behind the end of the file it stayed.
+/// A regression: a page was written in part, read as a hole, and evicted before its block was allocated. It then came
+/// back with the old content of that block, and the old bytes behind the end of the file stayed.
 #[test]
 fn a_page_that_leaves_the_cache_while_its_block_is_allocated_keeps_its_content() {
     let options = MountOptions { cache_pages: 288, cache_policy: PolicyKind::Sieve, ..MountOptions::new(Mode::Data) };

@@ -1,5 +1,5 @@
-//! What Linux programs expect beyond plain files: extended attributes, holes, device nodes, reading a directory that
-//! changes, large directories and files.
+//! What Linux programs expect beyond plain files: extended attributes, holes, device nodes, reads of a changing
+//! directory, large directories and files.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{LoopMount, Scratch, assert_clean, output, run, text};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Runs `work` on a new disk in ordered mode and lets e2fsck judge; gives the image's directory and path.
+/// Runs `work` on a new disk in ordered mode and checks it with e2fsck; returns the image's directory and path.
 fn judged<F: Future<Output = FsResult<()>> + 'static>(
     name: &str,
     work: impl FnOnce(Rc<Ext4>) -> F + 'static,
@@ -131,7 +131,7 @@ fn a_directory_that_changes_while_it_is_read_gives_each_old_name_once() {
         let first = fs.read_directory(directory, 0).await?;
         let (seen, cursor) = (first.iter().map(|entry| entry.name.clone()), first.last().expect("entries").next);
         let mut seen: Vec<Vec<u8>> = seen.collect();
-        // Leaves are split again and again behind the reader's back.
+        // Leaves split many times between the reads.
         for number in 100..3000 {
             fs.create(directory, &name(number), NewNode::FILE).await?;
         }
@@ -172,7 +172,7 @@ fn a_hundred_thousand_files_fit_one_directory_and_go_again() {
         for number in 0..100_000_u32 {
             match fs.create(directory, format!("file-{number}").as_bytes(), NewNode::FILE).await {
                 Ok(_) => made += 1,
-                // 128 MiB have 32,768 inodes: hard links make up the rest.
+                // 128 MiB have 32,768 inodes: the other names are hard links.
                 Err(FsError::NoSpace { what: "inodes", .. }) => break,
                 Err(error) => return Err(error),
             }
@@ -223,7 +223,7 @@ fn a_file_whose_end_is_punched_out_before_it_is_written_keeps_its_size() {
     assert!(run("debugfs", &["-R", "stat /file", text(&path)]).contains("Size: 100000"));
 }
 
-/// Reads a file as the test expects it.
+/// Fails unless the file has the expected content.
 async fn assert_content(fs: &Ext4, file: Ino, expected: &[u8], what: &str) -> FsResult<()> {
     let found = fs.read(file, 0, expected.len() as u64 + 1, Manner::default()).await?.to_vec();
     assert_eq!(found.len(), expected.len(), "{what}");
@@ -265,8 +265,8 @@ fn ranges_go_out_of_and_into_a_file_of_many_extents() {
     });
 }
 
-/// Whoever waits for the lock of a file that is deleted meanwhile must not write to its inode, which may be another's
-/// by then.
+/// If a file is deleted while an operation waits for its lock, the operation must not write to the inode: it may belong
+/// to another file by then.
 #[test]
 fn a_change_that_waits_while_the_file_is_deleted_finds_it_gone() {
     type Change = fn(Rc<Ext4>, Ino) -> std::pin::Pin<Box<dyn Future<Output = FsResult<()>>>>;
@@ -297,7 +297,7 @@ fn a_change_that_waits_while_the_file_is_deleted_finds_it_gone() {
                 fs.sync().await?;
                 fs.drop_cached(file);
                 let (reader, remover) = (Rc::clone(&fs), Rc::clone(&fs));
-                // Holds the file's lock for a while; then comes the removal, then the change.
+                // The read holds the file's lock for a while; then comes the removal, then the change.
                 let read = port.runtime().start(async move { reader.read(file, 0, 100_000, Manner::default()).await });
                 let removed = port.runtime().start(async move { remover.unlink(remover.root(), b"file").await });
                 let changed = port.runtime().start(change(Rc::clone(&fs), file));
@@ -314,7 +314,7 @@ fn a_change_that_waits_while_the_file_is_deleted_finds_it_gone() {
     }
 }
 
-/// Mounts once more what `device` holds.
+/// Mounts `device` again and runs `work`.
 fn again<F: Future<Output = FsResult<()>> + 'static>(
     device: Box<dyn Device>,
     work: impl FnOnce(Rc<Ext4>) -> F + 'static,

@@ -1,5 +1,4 @@
-//! After a crash our log is replayed by us, by e2fsck and by the kernel: identical trees, contents, attributes and
-//! free counts.
+//! After a crash, we, e2fsck and the kernel replay our log: trees, contents, attributes and free counts are equal.
 
 mod support;
 
@@ -53,7 +52,7 @@ async fn work(fs: Rc<Ext4>, runtime: Runtime, task: u64) -> FsResult<()> {
 async fn write(fs: &Rc<Ext4>, ino: Ino, choices: &mut Choices) -> FsResult<u64> {
     let offset = choices.below(40) * 4096 + choices.below(2) * 100;
     if choices.chance(1, 4) {
-        // Looks like a block of the log: has to be escaped in `data`.
+        // Looks like a block of the log, so `data` must escape it.
         let magic = [&[0xc0, 0x3b, 0x39, 0x98][..], &[1; 5000]].concat();
         return fs.write(ino, Position::At(offset - offset % 4096), Content::Bytes(&magic), Manner::default()).await;
     }
@@ -71,7 +70,7 @@ async fn fill_directory(fs: &Rc<Ext4>, directory: Ino) -> FsResult<()> {
     Ok(())
 }
 
-/// The content of the disk when the power is cut after so many device events.
+/// The content of the disk after a power cut at device event `events`.
 fn crashed(mode: Mode, events: u64) -> Image {
     let mut disk = new_disk(64 * MIB, 1024);
     if mode.padding().is_some() {
@@ -97,7 +96,7 @@ fn crashed(mode: Mode, events: u64) -> Image {
     image(device)
 }
 
-/// Device events before the cut.
+/// Number of device events before each power cut.
 const CUTS: [u64; 5] = [700, 1500, 3000, 6000, 12_000];
 
 fn share_geometry() -> Geometry {
@@ -105,7 +104,7 @@ fn share_geometry() -> Geometry {
     Geometry { share_pairs_max: 100, share_atomic: true, ..plain }
 }
 
-/// A disk that says it evicts everything after 1 MiB of further writes. As if it did, nothing that completed is lost.
+/// A disk that promises to evict everything after 1 MiB of further writes. In this test no completed write is lost.
 fn evicting_geometry() -> Geometry {
     let buffer = WriteBuffer {
         bytes: MIB,
@@ -124,7 +123,7 @@ fn evicting_geometry() -> Geometry {
 
 type Seen = (Vec<Entry>, Space, u64);
 
-/// What we see on an image that is clean or will be made so.
+/// Mounts an image, with replay if needed; returns what we see and the image afterwards.
 fn seen(path: &Path, mode: Mode) -> (Seen, Image) {
     let disk = RamDisk::with_image(load(path), share_geometry());
     let options = MountOptions::new(mode);
@@ -135,7 +134,7 @@ fn seen(path: &Path, mode: Mode) -> (Seen, Image) {
     (outcome.expect("it mounts"), image(device))
 }
 
-/// A copy of `image`, treated by `treat`, as we see it then.
+/// Runs `treat` on a copy of `image`; returns what we then see on it.
 fn after(scratch: &Scratch, (name, mode): (&str, Mode), image: &Image, treat: impl FnOnce(&Path)) -> Seen {
     let path = scratch.path(name);
     save(image, &path);

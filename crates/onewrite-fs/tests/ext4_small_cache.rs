@@ -1,5 +1,4 @@
-//! Hardly any room: what leaves the page cache, or a transaction that ends, in the middle of an operation changes
-//! nothing.
+//! A tiny page cache and log: an eviction, or the end of a transaction, in the middle of an operation does no harm.
 
 mod support;
 
@@ -35,7 +34,7 @@ async fn file(fs: &Ext4, name: &[u8], seed: u64, pages: u64) -> FsResult<Ino> {
     Ok(file)
 }
 
-/// What the disk would hold if the power were cut now and nothing were lost.
+/// The content of the disk after a power cut now that loses no write.
 async fn snapshot(port: &DevicePort) -> FsResult<Image> {
     let mut image = Image::new(port.geometry().pages);
     for start in (0..image.pages()).step_by(256) {
@@ -45,7 +44,7 @@ async fn snapshot(port: &DevicePort) -> FsResult<Image> {
     Ok(image)
 }
 
-/// All of a file after the log of an image has been replayed.
+/// The whole content of a file after replay of an image's log.
 fn read_after_crash(image: Image, mode: Mode, name: &'static [u8]) -> Vec<u8> {
     let pages = image.pages();
     let disk = RamDisk::with_image(image, Geometry::plain("ram", pages));
@@ -57,7 +56,7 @@ fn read_after_crash(image: Image, mode: Mode, name: &'static [u8]) -> Vec<u8> {
     outcome.expect("it mounts")
 }
 
-/// A disk whose free blocks hold what a deleted file held.
+/// A disk whose free blocks hold the content of a deleted file.
 fn used_disk() -> Box<dyn Device> {
     let work = |fs: Rc<Ext4>, _| async move { file(&fs, b"old", OLD, 2048).await.map(drop) };
     let (outcome, device) = with_mount(Box::new(new_disk(64 * MIB, 1024)), MountOptions::new(Mode::Data), work);
@@ -74,7 +73,7 @@ fn a_file_that_is_punched_while_its_transaction_ends_never_shows_what_its_blocks
     for mode in [Mode::Data, Mode::DataAsync] {
         let (outcome, _) = with_mount(used_disk(), smallest(mode), |fs, port| async move {
             let file = file(&fs, b"file", NEW, PAGES).await?;
-            // So much that the first step of the hole does not fit the transaction of the content.
+            // So large that the first step of the hole does not fit the transaction of the content.
             fs.allocate(file, 0, PAGES * PAGE, Allocation::PunchHole).await?;
             port.runtime().sleep(Nanos::from_millis(500)).await;
             snapshot(&port).await
@@ -85,14 +84,14 @@ fn a_file_that_is_punched_while_its_transaction_ends_never_shows_what_its_blocks
     }
 }
 
-/// So many names of 255 bytes that their directory has a hash tree of two levels, whose second level is split.
+/// Number of names of 255 bytes. Their directory has a hash tree of two levels, and its second level splits.
 const NAMES: u64 = 8_000;
 
 fn name(number: u64) -> Vec<u8> {
     format!("{number:0255}").into_bytes()
 }
 
-/// Gives a file so many names in a directory, and reads `pages_between` pages of another file after each.
+/// Gives a file [`NAMES`] names in a directory, and reads `pages_between` pages of another file after each.
 async fn many_names(fs: Rc<Ext4>, pages_between: u64) -> FsResult<()> {
     let other = file(&fs, b"other", NEW, 512).await?;
     let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
@@ -123,7 +122,7 @@ fn a_directory_of_two_levels_grows_whatever_leaves_the_page_cache() {
     }
 }
 
-/// Nothing is ever read from the device: all that comes into the page cache is made there.
+/// The test never reads from the device: it creates all pages in the cache.
 #[test]
 fn a_directory_that_grows_without_reads_stays_within_the_page_cache() {
     let (outcome, _) =
@@ -131,7 +130,7 @@ fn a_directory_that_grows_without_reads_stays_within_the_page_cache() {
     outcome.expect("work");
 }
 
-/// A buffered read that began before a direct write, and would put what it read into the page cache after it.
+/// A buffered read begins before a direct write and fills the page cache after it.
 #[test]
 fn a_read_beside_a_direct_write_leaves_nothing_old_in_the_page_cache() {
     for mode in [Mode::Writeback, Mode::Ordered] {

@@ -1,5 +1,5 @@
-//! Times at the ends of what an inode can hold: set through the kernel's ext4 and through ours, they read alike, at
-//! once, after a mount, and through each other; with inodes of 256 bytes and of 128.
+//! Times at the limits of an inode, with inodes of 256 and of 128 bytes. Times set through the kernel's ext4 and
+//! through ours read the same: at once, after a remount, and through the other file system.
 
 mod support;
 
@@ -38,10 +38,10 @@ const SECONDS: [i64; 20] = [
 ];
 const NANOSECONDS: [u32; 3] = [0, 1, 999_999_999];
 
-/// Access and modification.
+/// Access time and modification time.
 type Pair = (Timestamp, Timestamp);
 
-/// Two times for each file, so that no file has the same one twice.
+/// Two times for each file; they always differ.
 fn wanted() -> Vec<Pair> {
     let all =
         || SECONDS.into_iter().flat_map(|seconds| NANOSECONDS.map(|nanoseconds| Timestamp { seconds, nanoseconds }));
@@ -61,7 +61,7 @@ fn by_stat(root: &Path) -> Vec<Pair> {
     (0..wanted().len()).map(read).collect()
 }
 
-/// Sets them through the kernel; `None`, loudly, where it does not mount.
+/// Sets the times through the kernel; `None`, with a message, if it cannot mount here.
 fn set_by_kernel(image: &Path) -> Option<Vec<Pair>> {
     let mount = LoopMount::with_options(image, "rw,noatime")?;
     let time = |at: Timestamp| Timespec { tv_sec: at.seconds, tv_nsec: at.nanoseconds.into() };
@@ -74,7 +74,7 @@ fn set_by_kernel(image: &Path) -> Option<Vec<Pair>> {
     Some(by_stat(mount.path()))
 }
 
-/// Sets them, or only reads them, through ours; the image is the file's afterwards.
+/// Sets the times through ours, or only reads them. Writes the image back to the file.
 fn by_ours(path: &Path, sets: bool) -> Vec<Pair> {
     let pages = load(path);
     let geometry = Geometry::plain("ram", pages.pages());

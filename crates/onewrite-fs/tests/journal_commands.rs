@@ -1,4 +1,4 @@
-//! What a commit costs in commands to the device, and that runs repeat to the byte.
+//! Device commands of a commit; and runs with the same seed are equal to the byte.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn disk(fua: bool) -> RamDisk {
     RamDisk::with_image(made.image().clone(), geometry)
 }
 
-/// The same disk, which says that it evicts everything after 1 MiB of further writes.
+/// The same disk, with the promise to evict everything after 1 MiB of further writes.
 fn evicting_disk() -> RamDisk {
     let plain = disk(false);
     let buffer = WriteBuffer {
@@ -39,7 +39,7 @@ fn evicting_disk() -> RamDisk {
     RamDisk::with_image(plain.image().clone(), geometry)
 }
 
-/// What the device counts while a written page is synced, and then while there is nothing to commit.
+/// Device counters of an fsync after a write, and of an fsync with nothing to commit.
 fn cost_of_fsync(mode: Mode, fua: bool) -> (Counters, Counters) {
     cost_on(disk(fua), mode)
 }
@@ -175,7 +175,7 @@ fn a_frame_of_zeros_takes_one_log_block_where_plain_blocks_take_many() {
     );
 }
 
-/// Sixteen tasks write and sync; gives every request with its time, and the final image's digest.
+/// Sixteen tasks write and sync. Returns every request with its time, and the digest of the final image.
 fn interleaving(mode: Mode, seed: u64) -> (Vec<String>, u32) {
     let executor = Executor::ideal();
     let trace = Rc::new(RefCell::new(Vec::new()));

@@ -82,8 +82,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// Gives an inode a map of these extents. Takes blocks for the map from `pool`, the old map, then free ones.
-    /// Returns the number of blocks of content and map.
+    /// Gives an inode a map of these extents. Takes the map's blocks from `pool` (those of the old map), then free
+    /// ones. Returns the number of blocks of content and map.
     pub(super) fn make_block_map(&mut self, inode: &mut Inode, extents: &[Extent], pool: &mut Vec<BlockNo>) -> u64 {
         let each = |extent: &Extent| {
             let extent = *extent;

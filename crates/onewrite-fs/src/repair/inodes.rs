@@ -28,7 +28,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 let Some(slot) = self.slot(number).await else { continue };
                 self.mend_slot(number, slot, index < scanned).await;
             }
-            // Inodes behind the last used one stay unused.
+            // The walk read unused inodes of widened tables too; keep only records up to the last used one.
             let used = self.files[group as usize].iter().rposition(|file| file.used).map_or(0, |last| last + 1);
             self.files[group as usize].truncate(used.max(scanned as usize));
         }

@@ -11,7 +11,7 @@ use crate::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, Place};
 
-/// Extents that fit in the inode.
+/// Entries that fit in the inode, and in a block.
 const ROOT_ENTRIES: usize = 4;
 const NODE_ENTRIES: usize = 340;
 const LENGTH_MAX: u32 = 32_767;

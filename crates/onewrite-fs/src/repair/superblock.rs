@@ -62,7 +62,7 @@ async fn is_whole<R: ReadBlocks>(image: &Overlay<'_, R>, raw: &RawSuperblock) ->
     }
 }
 
-/// Removes fields and features that contradict each other.
+/// Corrects fields that contradict the features.
 fn tidy<R: ReadBlocks>(
     image: &Overlay<'_, R>,
     page: &Page,

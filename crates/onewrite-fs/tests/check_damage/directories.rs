@@ -129,7 +129,7 @@ pub const TREES: &[Damage] = &[
     }),
 ];
 
-/// Changes the first index block below the root of a tree; its checksum too, if that is asked for.
+/// Changes the first index block below the root of a tree; if `sealed`, corrects its checksum too.
 fn tree_node(patient: &mut Patient, sealed: bool, change: fn(&mut [u8])) {
     let number = patient.inode_of("/many");
     let logical = get32(patient.block(patient.place_of(number, 0)), 0x24);

@@ -7,7 +7,7 @@ use onewrite_fs::ext4::format::extent::{Extent, Index, NodeMut};
 use super::support::patient::Patient;
 use super::{Damage, edit, edit_with, get32, put16, put32};
 
-/// Changes the root of a file's map, with the node's own means.
+/// Changes the root of a file's map through `NodeMut`.
 fn root(patient: &mut Patient, path: &str, change: fn(&mut NodeMut<'_>)) {
     edit_with(patient, path, |inode| {
         change(&mut NodeMut::parse(&mut inode.block, Place::Inode(0)).expect("root"));

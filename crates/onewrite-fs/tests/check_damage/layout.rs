@@ -87,7 +87,7 @@ pub const BITMAPS: &[Damage] = &[
     ("inode bitmap: checksum", |p| p.change_descriptor(0, |raw| raw.set_inode_bitmap_checksum(1))),
 ];
 
-/// The last byte of a bitmap's inodes that is not all ones.
+/// Index of the last byte of an inode bitmap that is not all ones.
 fn p_last(bitmap: &[u8]) -> usize {
     bitmap.iter().rposition(|&byte| byte != 0xff).expect("a free inode")
 }

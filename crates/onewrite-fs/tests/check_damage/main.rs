@@ -1,4 +1,4 @@
-//! Damage of more than a hundred kinds, with checksums made good again: e2fsck finds each, and so does the checker.
+//! More than a hundred kinds of damage, with corrected checksums. e2fsck and the checker find each.
 
 mod directories;
 mod extents;
@@ -97,7 +97,7 @@ fn assert_found(patient: &mut Patient, all: &[Damage]) {
         let ours = patient.report();
         let (status, theirs) = e2fsck(patient.path());
         patient.heal();
-        // Of some damage it tells but exits with 0.
+        // For some damage e2fsck prints a question but exits with 0.
         if status & (4 | 8) == 0 && !theirs.contains("? no") {
             missed.push(format!("{name}: e2fsck finds nothing ({status}): {theirs}"));
         }
@@ -130,10 +130,10 @@ fn edit_with(patient: &mut Patient, path: &str, change: impl FnOnce(&mut Inode))
     patient.change_inode(number, change);
 }
 
-/// What `e2fsck -fn` lets pass.
+/// Damage that `e2fsck -fn` does not find.
 const BEYOND: &[Damage] = &[
     ("directory: two that name each other", |p| {
-        // /outer/inner/core gets the name of /outer/inner, which nothing else names then.
+        // Moves the name of /outer/inner into /outer/inner/core; nothing else names it then.
         let inner = p.inode_of("/outer/inner");
         let core = p.inode_of("/outer/inner/core");
         p.entries(core, 0, |bytes| {

@@ -1,4 +1,4 @@
-//! Reserved inodes, field by field: what `e2fsck -fn` does not let pass, the checker does not call clean.
+//! Reserved inodes, field by field: if `e2fsck -fn` finds a fault, the checker does too.
 
 use std::path::Path;
 
@@ -50,8 +50,8 @@ const FIELDS: &[(&str, usize, usize)] = &[
 const VALUES: &[u32] =
     &[0, 1, 5, 32, 0o100_644, 0o040_755, 0x8_0000, 4096, 0x1000_0000, 0x8000_0000, 0x200, 77, 0xffff_ffff];
 
-/// Sets each field of each inode to each value in turn; gives the number of cases, and what e2fsck finds and the
-/// checker does not.
+/// Sets each field of each inode to each value in turn. Returns the number of cases, and the cases that only e2fsck
+/// finds.
 fn sweep(image: &Path, values: &[u32]) -> (usize, Vec<String>) {
     let mut patient = Patient::new(image);
     let inode_size = usize::from(patient.layout.inode_size);

@@ -1,8 +1,7 @@
-//! Damage that points one file at the blocks of another: the other keeps what it has, whichever of the two is met
-//! first.
+//! Damage that points one file at the blocks of another. The other keeps its blocks, whichever inode comes first.
 //!
-//! `/middle` has content, a node of extents and a block of attributes; the inode of `/low` comes before it, that of
-//! `/high` after it.
+//! `/middle` has content, a node of extents and a block of attributes. The inode of `/low` comes before it, the inode
+//! of `/high` after it.
 
 use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::Place;
@@ -34,7 +33,7 @@ fn claim(patient: &mut Patient, path: &str, physical: BlockNo) {
     });
 }
 
-/// Gives a file a map whose only node this is.
+/// Gives a file a map with `node` as its only node.
 fn claim_node(patient: &mut Patient, path: &str, node: BlockNo) {
     edit_with(patient, path, |inode| {
         let mut root = NodeMut::init(&mut inode.block, 1);

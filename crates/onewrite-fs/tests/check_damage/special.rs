@@ -8,13 +8,13 @@ use super::support::patient::Patient;
 use super::support::{Scratch, e2fsck, make_image};
 use super::{Damage, get32, put16, put32};
 
-/// Changes the list of attributes behind the fields of `/large`, and seals the inode.
+/// Changes the attributes behind the inode fields of `/large`, and corrects the inode's checksum.
 fn inline(patient: &mut Patient, change: fn(&mut [u8])) {
     let number = patient.inode_of("/large");
     patient.slot_sealed(number, |slot| change(&mut slot[164..]));
 }
 
-/// Changes the block of attributes of `/hello`.
+/// Changes the attribute block of `/hello`.
 fn outline(patient: &mut Patient, change: fn(&mut [u8])) {
     let number = patient.inode_of("/hello");
     patient.attributes(number, change);

@@ -1,4 +1,4 @@
-//! What the log of an image holds, read without regard to how recovery reads it: to know which traps a state contains.
+//! Reads the log of an image independently of recovery, to find the traps that a state contains.
 
 use onewrite_block::{Image, Page, PageBytes};
 use onewrite_fs::BlockNo;
@@ -6,21 +6,21 @@ use onewrite_fs::ext4::format::extent::Node;
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Style};
 
-/// What others fell into, counted over one or many logs.
+/// Known traps of recovery, counted over one or many logs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traps {
     pub transactions: u64,
-    /// Logs with the checksums of version 3 in their tags.
+    /// Logs with checksums of version 3 in their tags.
     pub version_three: u64,
-    /// Logs that say where they start though nothing follows there.
+    /// Logs with a start but no transaction there.
     pub empty_with_start: u64,
-    /// Logs whose last transaction has blocks but no commit block.
+    /// Logs with a last transaction that has blocks but no commit block.
     pub uncommitted_tails: u64,
     pub revoke_blocks: u64,
     pub escaped_blocks: u64,
-    /// Blocks that are logged more than once: the last must win.
+    /// Blocks logged more than once: the last copy must win.
     pub blocks_again: u64,
-    /// Logs that go on at their beginning.
+    /// Logs that wrap around.
     pub wrapped: u64,
 }
 
@@ -77,7 +77,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes over one transaction; false if it is not whole.
+    /// Counts the traps of one transaction; false if it is incomplete.
     fn transaction(&mut self, sequence: u32, seen: &mut std::collections::BTreeSet<BlockNo>) -> bool {
         let (mut own, mut escaped, mut revokes, mut begun) = (Vec::new(), 0, 0, false);
         loop {
@@ -108,7 +108,7 @@ impl Walk<'_> {
     }
 }
 
-/// What the log of `image` holds.
+/// The traps in the log of `image`.
 pub fn traps(image: &Image) -> Traps {
     let log = log_blocks(image);
     let superblock = JournalSuperblock::decode(&bytes(image, log[0])).expect("log superblock");
@@ -129,7 +129,7 @@ pub fn traps(image: &Image) -> Traps {
     found
 }
 
-/// Lets the empty log of `image` say that it starts at its block `start`, with the sequence that it expects next.
+/// Makes the empty log of `image` start at its block `start`, and keeps the sequence number that it expects next.
 pub fn set_start(image: &mut Image, start: u32) {
     let place = log_blocks(image)[0];
     let mut block = bytes(image, place);

@@ -1,8 +1,8 @@
-//! The power is cut while the kernel's ext4 works: its writes are recorded, cut at many points, and what the disk then
-//! holds is replayed by us, by e2fsck and by the kernel: identical trees, contents, attributes and free counts.
+//! Power cuts while the kernel's ext4 works. The test records the kernel's writes and cuts the recording at many
+//! points. We, e2fsck and the kernel replay each resulting disk: trees, contents, attributes and free counts are equal.
 //!
-//! A state is what the last flush made durable and, of what was written since, everything or a seeded subset. A state
-//! is named by mode and cut; `ONEWRITE_CUTS` says at how many points each recording is cut.
+//! A state holds all writes before the last flush, and all or a seeded subset of the writes after it. Mode and cut
+//! identify a state; `ONEWRITE_CUTS` sets the number of cuts in each recording.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -24,17 +24,17 @@ use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, make_image, output, run, text};
 
-/// Points at which a recording is cut, unless the environment says otherwise.
+/// Default number of cuts in a recording.
 const CUTS: usize = 14;
-/// Of so many states one is replayed by the kernel, too.
+/// The kernel also replays one state in this many.
 const KERNEL_EVERY: usize = 4;
 
 fn magic(round: u8) -> Vec<u8> {
     [&[0xc0, 0x3b, 0x39, 0x98][..], &vec![round; 9_000]].concat()
 }
 
-/// Changes of all kinds, synced at many points, in an order that leaves revokes, escaped blocks and blocks that are
-/// logged again and again.
+/// Makes changes of all kinds with many syncs, in an order that leaves revokes, escaped blocks and repeatedly logged
+/// blocks.
 fn change(root: &Path, seed: u64) {
     let mut choices = Choices::new(seed);
     let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all()).expect("fsync");
@@ -78,7 +78,7 @@ fn links(root: &Path, directory: &Path, round: u8) {
     rustix::fs::setxattr(&large, "user.large", value.as_bytes(), rustix::fs::XattrFlags::empty()).expect("xattr");
 }
 
-/// An orphan: while it is open, synced and then written.
+/// Makes an orphan: an open file without a name, synced and then written.
 fn unlinked_while_open(root: &Path, round: u8) {
     let path = root.join("orphan");
     let mut file = fs::File::options().create_new(true).read(true).write(true).open(&path).expect("file");
@@ -105,14 +105,15 @@ fn apply(image: &mut Image, event: &Event) {
     }
 }
 
-/// What a reader sees, and how many transactions were replayed for it.
+/// What a reader sees after replay.
 #[derive(Debug, PartialEq)]
 struct Seen {
     tree: Vec<Entry>,
     space: Space,
 }
 
-/// What we see on an image that is clean or will be made so, and the image afterwards.
+/// Mounts an image, with replay if needed. Returns what we see, the number of replayed transactions, and the image
+/// afterwards.
 fn seen(content: Image, what: &str) -> (Seen, u64, Image) {
     let geometry = Geometry::plain("ram", content.pages());
     let disk = RamDisk::with_image(content, geometry);
@@ -131,7 +132,7 @@ fn assert_same(one: &Seen, other: &Seen, what: &str) {
     assert_eq!((one.tree.len(), one.space), (other.tree.len(), other.space), "{what}");
 }
 
-/// Stamps of what the kernel cut short while it finished orphans are its own.
+/// Clears modification and change times, because the kernel stamps the files that it truncates in its orphan cleanup.
 fn without_stamps(mut seen: Seen) -> Seen {
     for entry in &mut seen.tree {
         entry.attributes.modified = Default::default();
@@ -140,7 +141,7 @@ fn without_stamps(mut seen: Seen) -> Seen {
     seen
 }
 
-/// Lets all replay one state; gives what traps its log held.
+/// Replays one state with each program and compares the results; returns the traps in its log.
 fn judge(scratch: &Scratch, state: &Image, asks_kernel: bool, what: &str) -> Traps {
     let held = traps(state);
     let (ours, transactions, left) = seen(state.clone(), what);
@@ -167,12 +168,12 @@ fn judge(scratch: &Scratch, state: &Image, asks_kernel: bool, what: &str) -> Tra
     held
 }
 
-/// Of what was written since the last flush, each with a chance of a half.
+/// A subset of the writes since the last flush; each is in it with probability 1/2.
 fn some_of<'a>(events: &'a [Event], choices: &mut Choices) -> Vec<&'a Event> {
     events.iter().filter(|_| choices.chance(1, 2)).collect()
 }
 
-/// Records the kernel's work with the mount options `options`, cuts it, and judges every state.
+/// Records the kernel's work with the mount options `options`, cuts the recording, and checks every state.
 fn cut(options: &str) -> Option<Traps> {
     let name = options.replace(['=', ','], "-");
     let scratch = Scratch::new(&format!("cut-{name}"));
@@ -211,7 +212,7 @@ fn cut(options: &str) -> Option<Traps> {
     Some(all)
 }
 
-/// Old transactions lie in a log that is clean, and it names a place among them as its start.
+/// A clean log contains old transactions, and its start points at one of them.
 #[test]
 fn a_clean_log_with_a_nonzero_start_brings_nothing_back() {
     let scratch = Scratch::new("cut-clean");
@@ -235,7 +236,7 @@ fn a_clean_log_with_a_nonzero_start_brings_nothing_back() {
 fn assert_traps_were_met(all: Traps, logs_data: bool) {
     assert!(all.transactions > 20 && all.version_three > 5, "{all:?}");
     assert!(all.uncommitted_tails > 0 && all.blocks_again > 0 && all.wrapped > 0, "{all:?}");
-    // Where content is logged, too, a block that is used again is in the log with its new content: nothing is revoked.
+    // If the log also holds content, a reused block is in the log with its new content, so there is no revoke.
     assert!(if logs_data { all.escaped_blocks > 0 } else { all.revoke_blocks > 0 }, "{all:?}");
 }
 

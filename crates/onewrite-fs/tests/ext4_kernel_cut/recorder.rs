@@ -1,8 +1,7 @@
-//! A recorder of what the kernel writes to a disk: a FUSE file system of one file, under a loop device.
+//! A recorder of the kernel's writes to a disk: a FUSE file system with one file, under a loop device.
 //!
-//! Writes, zeroed ranges and flushes are kept in the order in which they arrive. One thread serves them, and the loop
-//! device writes past the page cache: so what arrived before a flush is what a disk would have had to make durable by
-//! it.
+//! It keeps writes, zeroed ranges and flushes in order of arrival. One thread serves them, and the loop device bypasses
+//! the page cache. So a flush must make durable exactly the writes that arrived before it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use fuser::{
 
 use crate::support::{output, run, text};
 
-/// What reached the disk.
+/// A request that reached the disk.
 #[derive(Clone, Debug)]
 pub enum Event {
     Write { offset: u64, bytes: Vec<u8> },
@@ -83,7 +82,7 @@ impl Filesystem for OneFile {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Memory that this thread needs must not wait for writes that it has to serve.
+        // An allocation by this thread must not wait for writes that the thread itself must serve.
         let _ = rustix::process::configure_io_flusher_behavior(true);
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
@@ -132,7 +131,7 @@ impl Filesystem for OneFile {
     }
 }
 
-/// A disk that records, mounted as ext4 by the kernel.
+/// A recording disk, mounted as ext4 by the kernel.
 pub struct Recorder {
     disk: Arc<Mutex<Disk>>,
     directory: PathBuf,
@@ -142,7 +141,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Mounts a disk that holds `image`; `None`, loudly, where that is not possible.
+    /// Mounts a disk that holds `image`; `None`, with a message, if that is impossible here.
     pub fn new(directory: &Path, image: Vec<u8>, options: &str) -> Option<Recorder> {
         let disk = Arc::new(Mutex::new(Disk { bytes: image, events: Vec::new() }));
         let (served, root) = (directory.join("served"), directory.join("root"));
@@ -177,17 +176,17 @@ impl Recorder {
         true
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Requests that arrived so far.
+    /// Number of requests so far.
     pub fn event_count(&self) -> usize {
         self.disk.lock().expect("no panic while it was held").events.len()
     }
 
-    /// Unmounts; gives what was written.
+    /// Unmounts; returns all requests.
     pub fn finish(mut self) -> Vec<Event> {
         self.detach();
         std::mem::take(&mut self.disk.lock().expect("no panic while it was held").events)

@@ -1,4 +1,4 @@
-//! Damage: an error that names its place, and a rescue that reads everything else and names what it could not.
+//! Damage: a view gives an error that names its place. A rescue reads everything else and names its losses.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ fn overwrite(image: &Path, offset: u64, bytes: &[u8]) {
     fs::OpenOptions::new().write(true).open(image).and_then(|file| file.write_all_at(bytes, offset)).expect("write");
 }
 
-/// An image filled by mke2fs, which needs nobody's help.
+/// An image filled by mke2fs; needs no kernel mount.
 fn filled(scratch: &Scratch, arguments: &str) -> std::path::PathBuf {
     let (image, tree) = (scratch.path("image"), scratch.path("tree"));
     fs::create_dir(&tree).expect("directory");
@@ -22,7 +22,7 @@ fn filled(scratch: &Scratch, arguments: &str) -> std::path::PathBuf {
     image
 }
 
-/// The block of file `path` that `which` names in debugfs's `blocks`.
+/// Block number `which` of file `path`, in the list of debugfs's `blocks`.
 fn block_of(image: &Path, path: &str, which: usize) -> u64 {
     let said = run("debugfs", &["-R", &format!("blocks {path}"), text(image)]);
     said.split_whitespace().nth(which).and_then(|block| block.parse().ok()).expect("a block")
@@ -56,7 +56,7 @@ fn a_wrong_checksum_is_an_error_that_names_its_place_and_a_rescue_reads_on() {
     let scratch = Scratch::new("view-checksum");
     let image = filled(&scratch, "-t ext4 -b 1024");
     let sound = by_view(&image, false).expect("a view");
-    // A byte behind the last record of a directory's block, which only the checksum sees.
+    // A byte behind the last record of a directory's block; only the checksum covers it.
     let block = block_of(&image, "/of-20-names", 0);
     overwrite(&image, block * 1024 + 1024 - 20, b"x");
     let number = number_of(&image, "/of-20-names");
@@ -72,7 +72,7 @@ fn a_rescue_names_what_is_lost_and_keeps_the_rest() {
     let scratch = Scratch::new("view-lost");
     let image = filled(&scratch, "-t ext4 -b 1024");
     let sound = by_view(&image, false).expect("a view");
-    // A file whose map makes no sense, an inode without a kind, and a directory of noise.
+    // A file with a senseless map, an inode without a kind, and a directory of random bytes.
     let (hurt, gone) = ("/sub/of-5000", "/sub/of-1025");
     run("debugfs", &["-w", "-R", &format!("set_inode_field {hurt} block[0] 0x12345678"), text(&image)]);
     run("debugfs", &["-w", "-R", &format!("set_inode_field {gone} mode 0"), text(&image)]);

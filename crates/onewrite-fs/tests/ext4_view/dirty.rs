@@ -1,4 +1,5 @@
-//! Logs that wait for replay: made by the kernel, read in place by a view, and then by the kernel after its own replay.
+//! Logs that wait for replay. The kernel makes them, a view reads them in place, and the kernel then replays them: both
+//! see the same.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +14,7 @@ use crate::support::volume::load;
 use crate::support::{Scratch, many, output, run, text};
 use crate::{Mounted, fill, make};
 
-/// Changes that leave revokes, blocks logged again and again, and blocks that begin as log blocks do.
+/// Makes changes that leave revokes, repeatedly logged blocks, and blocks that begin like log blocks.
 fn change(root: &Path) {
     let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all()).expect("fsync");
     for round in 0..8_u8 {
@@ -104,7 +105,7 @@ fn a_log_with_fast_commits_is_refused_by_its_name() {
     assert_eq!(mount_refusal(&cut).to_string(), name);
     let rescued = by_view(&cut, true).expect("a rescue");
     assert!(rescued.losses.told[0].contains("fast_commit"), "{:?}", rescued.losses);
-    // After a clean unmount there is nothing in it.
+    // After a clean unmount the log is empty.
     let clean = by_view(&image, false).expect("a view");
     assert!(clean.entries.iter().any(|entry| entry.path == "/after" && entry.size == 5000));
 }

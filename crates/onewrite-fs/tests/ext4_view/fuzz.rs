@@ -1,6 +1,7 @@
-//! Seeded mutations of images, viewed with and without a rescue: no panic, an end, bounded memory; any error is fine.
+//! Seeded mutations of images, viewed with and without a rescue: no panic, no endless loop, bounded memory; any error
+//! is fine.
 //!
-//! A case is named by seed and number: `ONEWRITE_SEED`, `ONEWRITE_FIRST` and `ONEWRITE_CASES=1` replay it.
+//! Seed and number identify a case: `ONEWRITE_SEED`, `ONEWRITE_FIRST` and `ONEWRITE_CASES=1` replay it.
 
 use std::cell::RefCell;
 use std::fs;
@@ -16,9 +17,9 @@ use crate::support::volume::load;
 use crate::support::{Scratch, many, text};
 use crate::{attribute, make};
 
-/// Requests after which the device fails: many times what a sound image takes.
+/// Requests after which the device fails: many times the need of a sound image.
 const REQUESTS_MAX: u64 = 40_000;
-/// Names that a walk looks at.
+/// Most names in one walk.
 const NAMES_MAX: usize = 400;
 const MEMORY_MAX_KIB: u64 = 1024 * 1024;
 
@@ -114,7 +115,7 @@ async fn look_at(view: &ImageView, ino: Ino) -> FsResult<FileKind> {
     Ok(attributes.kind)
 }
 
-/// Looks at everything that names lead to; gives how many looks failed.
+/// Reads everything that has a name; returns the number of failed reads.
 async fn walk(view: &ImageView) -> u64 {
     let (mut pending, mut seen, mut failures) = (vec![view.root()], 0, 0);
     let _ = view.space().await;
@@ -141,7 +142,7 @@ async fn walk(view: &ImageView) -> u64 {
     failures
 }
 
-/// Refused, something failed, or all was read.
+/// Views an image. 0: the view refused it; 1: a read failed; 2: all reads succeeded. Error: a panic or an endless wait.
 fn view(image: Image, is_rescue: bool) -> Result<usize, String> {
     let geometry = Geometry::plain("ram", image.pages());
     let disk = Faulty::new(Box::new(RamDisk::with_image(image, geometry)), FaultPlan::of(Fault::From(REQUESTS_MAX)));

@@ -1,4 +1,4 @@
-//! Logs made by hand: what they hold is nonsense, or newer than what lies at home.
+//! Logs made by hand: their content is nonsense, or newer than the home blocks.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -14,11 +14,11 @@ use crate::support::volume::load;
 use crate::support::{Scratch, text};
 
 const BLOCK: usize = 4096;
-/// What log blocks begin with, and the kind of the log's superblock.
+/// First bytes of log blocks, and the kind of the log's superblock.
 const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 const SUPERBLOCK_KIND: u32 = 4;
 
-/// An image without checksums that holds `/file`, five blocks.
+/// An image without checksums that holds `/file` of five blocks.
 fn image(scratch: &Scratch) -> PathBuf {
     let (tree, image) = (scratch.path("tree"), scratch.path("image"));
     fs::create_dir_all(&tree).expect("directory");
@@ -27,7 +27,7 @@ fn image(scratch: &Scratch) -> PathBuf {
     image
 }
 
-/// A block of each of these bytes.
+/// Five blocks, each filled with one of `bytes`.
 fn content(bytes: [u8; 5]) -> Vec<u8> {
     bytes.map(|byte| [byte; BLOCK]).concat()
 }
@@ -38,12 +38,12 @@ fn log_start(bytes: &[u8]) -> u32 {
     bytes.chunks(BLOCK).position(|block| block.starts_with(&head)).expect("a log") as u32
 }
 
-/// The block that holds nothing but `byte`.
+/// The block filled with `byte`.
 fn block_of(bytes: &[u8], byte: u8) -> u32 {
     bytes.chunks(BLOCK).position(|block| block.iter().all(|&at| at == byte)).expect("such a block") as u32
 }
 
-/// Lets the log hold one transaction that brings `content` to each of `homes`.
+/// Writes one transaction to the log, with a copy for each of `homes`.
 fn log(path: &Path, homes: &[(u32, [u8; BLOCK])]) {
     let image = fs::OpenOptions::new().read(true).write(true).open(path).expect("image");
     let start = u64::from(log_start(&fs::read(path).expect("image"))) * BLOCK as u64;
@@ -74,7 +74,7 @@ fn log(path: &Path, homes: &[(u32, [u8; BLOCK])]) {
     put(1024 + 96, &features);
 }
 
-/// Does `work` with the image; gives what came of it, and the bytes that it wrote.
+/// Runs `work` on the image; returns its result and the number of bytes written.
 fn on_port<T: 'static>(path: &Path, work: impl AsyncFnOnce(DevicePort) -> FsResult<T> + 'static) -> (FsResult<T>, u64) {
     let image = load(path);
     let geometry = Geometry::plain("ram", image.pages());
@@ -89,7 +89,7 @@ fn mounted(path: &Path) -> (FsResult<()>, u64) {
     on_port(path, async |port| Ext4::mount(port, MountOptions::new(Mode::Ordered)).await.map(drop))
 }
 
-/// What a view reads of `/file`.
+/// The content of `/file` as a view reads it.
 fn file_by_view(path: &Path) -> Vec<u8> {
     let read = on_view(path, false, async |view| {
         let all = names(view, view.root()).await?;

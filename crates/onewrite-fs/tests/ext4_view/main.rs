@@ -1,5 +1,5 @@
-//! Images of every kind that is met in the wild, filled by the kernel and read by a view: name by name, byte by byte
-//! and attribute by attribute the same; logs that wait for replay; damage, with and without a rescue; mutations.
+//! Views of images of every common kind. The kernel fills an image and a view reads it: names, bytes and attributes are
+//! the same. Further tests: logs that wait for replay, damage with and without a rescue, mutations.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,7 +22,7 @@ use support::{Scratch, many, output, run, text};
 pub struct Mounted(std::path::PathBuf);
 
 impl Mounted {
-    /// Mounts `image`; the kernel's words if it does not.
+    /// Mounts `image`; the error is the kernel's message.
     pub fn new(image: &Path, options: &str) -> Result<Mounted, String> {
         let point = image.with_extension("mnt");
         fs::create_dir_all(&point).expect("mount point");
@@ -34,7 +34,7 @@ impl Mounted {
         }
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -49,7 +49,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Makes an image of `size` without journal tricks of the environment.
+/// Makes an image of `size` with mke2fs.
 pub fn make(image: &Path, arguments: &str, size: &str) {
     let mut all = vec!["-q", "-F"];
     all.extend(arguments.split_whitespace());
@@ -57,7 +57,7 @@ pub fn make(image: &Path, arguments: &str, size: &str) {
     run("mke2fs", &all);
 }
 
-/// Fills a tree with everything that a view has to read. What the file system lacks is left out.
+/// Fills a tree with everything that a view must read. Leaves out what the file system does not support.
 pub fn fill(root: &Path, far: u64) {
     fs::create_dir_all(root.join("sub/deep/er")).expect("directories");
     for size in [0, 1, 59, 60, 61, 100, 150, 1023, 1024, 1025, 5000] {
@@ -104,7 +104,7 @@ fn attribute(path: &Path, name: &str, length: usize) -> bool {
     setxattr(path, name, &value, XattrFlags::empty()).is_ok()
 }
 
-/// Name, arguments of mke2fs, bits that only debugfs sets.
+/// Name, arguments of mke2fs, and features that only debugfs can set.
 const KINDS: [(&str, &str, &str); 24] = [
     ("ext2-1k", "-t ext2 -b 1024", ""),
     ("ext2-2k", "-t ext2 -b 2048", ""),
@@ -136,7 +136,7 @@ fn judge(kind: &str, arguments: &str, bits: &str) {
     let scratch = Scratch::new(&format!("view-{kind}"));
     let image = scratch.path("image");
     make(&image, arguments, "96M");
-    // Beyond the double tables of 1 KiB blocks.
+    // Beyond the reach of double tables with 1 KiB blocks.
     let far = if arguments.contains("-b 1024") { 70 << 20 } else { 20 << 20 };
     let expected = match Mounted::new(&image, "rw") {
         Ok(mount) => {
@@ -165,18 +165,18 @@ fn judge(kind: &str, arguments: &str, bits: &str) {
     assert_eq!(rescued.losses.told, Vec::<String>::new(), "{kind}");
 }
 
-/// Where the kernel does not help: what the host shows of the tree that mke2fs copied.
+/// For images that the kernel cannot mount: mke2fs copies a tree, and the host shows what the tree holds.
 fn filled_by_mke2fs(scratch: &Scratch, image: &Path, arguments: &str) -> Vec<seen::Entry> {
     let tree = scratch.path("tree");
     fs::create_dir(&tree).expect("directory");
     fill(&tree, 20 << 20);
-    // It leaves sockets out.
+    // mke2fs does not copy sockets.
     fs::remove_file(tree.join("sub/s")).expect("rm");
     make(image, &format!("{arguments} -d {}", text(&tree)), "96M");
     let mut expected = by_kernel(&tree);
     let ours = by_view(image, false).expect("a view");
     for (expected, ours) in expected.iter_mut().zip(&ours.entries) {
-        // How much room things take is the image's own business, and so are sizes of directories.
+        // Used blocks and sizes of directories depend on the image.
         expected.sectors = ours.sectors;
         if expected.kind == "Directory" {
             (expected.size, expected.links, expected.modified) = (ours.size, ours.links, ours.modified);
@@ -200,7 +200,7 @@ fn every_kind_of_image_reads_as_the_kernel_reads_it() {
     }
 }
 
-/// Bits that forbid writing, and the bits of Linux's names that it does not have.
+/// Read-only-compatible features, with those that Linux names but does not implement, and an unknown one.
 #[test]
 fn features_that_forbid_writing_do_not_forbid_reading() {
     let scratch = Scratch::new("view-bits");
@@ -210,7 +210,7 @@ fn features_that_forbid_writing_do_not_forbid_reading() {
     fs::write(tree.join("file"), b"content").expect("file");
     make(&image, &format!("-t ext4 -b 1024 -d {}", text(&tree)), "16M");
     let plain = fs::read(&image).expect("image");
-    // snapshot, replica, read-only, shared_blocks, and one that nobody has named yet.
+    // snapshot, replica, read-only, shared_blocks, and a bit without a name.
     run("debugfs", &["-w", "-R", "set_super_value feature_ro_compat 0x405ceb", text(&image)]);
     let seen = by_view(&image, false).expect("a view");
     assert!(seen.entries.iter().any(|entry| entry.path == "/file" && entry.size == 7));

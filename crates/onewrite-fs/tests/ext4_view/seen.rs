@@ -1,4 +1,4 @@
-//! What a reader sees of a tree, as a list that can be compared: the kernel through a mount, we through a view.
+//! What a reader sees of a tree, as a list to compare: the kernel through a mount, we through a view.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use onewrite_fs::{FileKind, FileView, FsResult, Ino, Manner};
 
 use crate::support::volume::load;
 
-/// One path: what `stat`, `readlink`, `read` and `getxattr` say of it.
+/// One path: the results of `stat`, `readlink`, `read` and `getxattr`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     pub path: String,
@@ -31,7 +31,7 @@ fn is_skipped(path: &str) -> bool {
     path == "/lost+found"
 }
 
-/// All below the mount point `root`, as the kernel shows it.
+/// Everything below the mount point `root`, as the kernel shows it.
 pub fn by_kernel(root: &Path) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut pending = vec![String::new()];
@@ -97,7 +97,7 @@ fn extended_by_kernel(host: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// What a view found: the tree, transactions of the log, and what it lost.
+/// What a view found: the tree, the transactions of the log, and the losses.
 pub struct Seen {
     pub entries: Vec<Entry>,
     pub transactions: u64,
@@ -105,7 +105,7 @@ pub struct Seen {
     pub losses: Losses,
 }
 
-/// All of the image at `path`, as a view shows it.
+/// Everything in the image at `path`, as a view shows it.
 pub fn by_view(path: &Path, is_rescue: bool) -> FsResult<Seen> {
     on_view(path, is_rescue, async |view: &ImageView| {
         let mut entries = Vec::new();
@@ -128,7 +128,7 @@ pub fn by_view(path: &Path, is_rescue: bool) -> FsResult<Seen> {
     })
 }
 
-/// Does `work` with a view of the image at `path`, and sees to it that nothing is written.
+/// Runs `work` with a view of the image at `path`; fails if anything is written.
 pub fn on_view<T: 'static>(
     path: &Path,
     is_rescue: bool,

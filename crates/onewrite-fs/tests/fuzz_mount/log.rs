@@ -1,4 +1,4 @@
-//! The log of a specimen: what each of its blocks is, and checksums made good after a mutation.
+//! The log of a specimen: the role of each block, and correct checksums after a mutation.
 
 use onewrite_block::{Image, Lpn, Page, PageBytes, crc32c};
 use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Style, VersionOneSum};
@@ -18,7 +18,7 @@ pub enum What {
     Superblock,
     Descriptor {
         sequence: u32,
-        /// Where each tag lies in it, and the place of the copy that it names.
+        /// Offset of each tag in the block, and the place of the tag's copy.
         tags: Vec<(usize, u64)>,
     },
     /// A copy of the block `home`.
@@ -29,7 +29,7 @@ pub enum What {
     Commit,
 }
 
-/// What a log that was cut holds.
+/// The items of a log after a power cut.
 pub fn items(image: &Image, log: &[u64]) -> Vec<LogItem> {
     let superblock = JournalSuperblock::decode(&bytes(image, log[0])).expect("log superblock");
     let mut items = vec![LogItem { place: log[0], what: What::Superblock }];
@@ -74,7 +74,7 @@ fn tag_offsets(style: &Style, count: usize) -> Vec<usize> {
     (0..count).map(|tag| format::HEADER_SIZE + tag * size + if tag == 0 { 0 } else { 16 }).collect()
 }
 
-/// Makes all checksums of the log good.
+/// Corrects all checksums of the log.
 pub fn seal(image: &mut Image, items: &[LogItem]) {
     let Some(superblock) = seal_superblock(image, items[0].place) else { return };
     let style = superblock.style();
@@ -105,7 +105,7 @@ pub fn seal(image: &mut Image, items: &[LogItem]) {
     }
 }
 
-/// Gives what the superblock says, if it can be read.
+/// Corrects the checksum of the log's superblock; returns the superblock if it can be decoded.
 fn seal_superblock(image: &mut Image, place: u64) -> Option<JournalSuperblock> {
     let mut block = bytes(image, place);
     let sum = crc32c(crc32c(crc32c(!0, &block[..0xfc]), &[0; 4]), &block[0x100..1024]);

@@ -1,7 +1,7 @@
 //! Seeded mutations of images and logs, mounted and used: no panic, no hang, bounded memory; any error is fine.
 //!
-//! In half of the runs all checksums are good after the mutation, so that what stands behind them is tested. A run is
-//! named by seed and case and replayed by `ONEWRITE_SEED`, `ONEWRITE_FIRST` and `ONEWRITE_CASES=1`; the deep run is
+//! In half of the runs the mutation corrects all checksums, to test the code behind the checksum checks. Seed and case
+//! identify a run; `ONEWRITE_SEED`, `ONEWRITE_FIRST` and `ONEWRITE_CASES=1` replay it. The deep run is
 //!
 //! ```text
 //! ONEWRITE_CASES=1000000 cargo test -p onewrite-fs --test fuzz_mount -- --ignored --nocapture
@@ -26,9 +26,9 @@ use specimen::{Specimen, specimens};
 use support::Scratch;
 use usage::{End, try_out};
 
-/// A single run may take so long; one takes about a millisecond.
+/// Limit for a single run; a normal run takes about a millisecond.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Memory that the whole process may ever take.
+/// Limit for the memory of the whole process.
 const MEMORY_MAX_KIB: u64 = 1024 * 1024;
 
 static CASES_DONE: AtomicU64 = AtomicU64::new(0);
@@ -49,7 +49,7 @@ fn run_case(specimens: &[Specimen], seed: u64, case: u64) -> (&str, Result<End, 
     (&specimen.name, try_out(image, choices))
 }
 
-/// Ends the process if one case does not end.
+/// Stops the process if a case exceeds [`PATIENCE`].
 #[expect(clippy::disallowed_methods, reason = "a watch over code that may never give the thread back")]
 fn watch(seed: u64, first: u64) {
     std::thread::spawn(move || {
@@ -64,7 +64,7 @@ fn watch(seed: u64, first: u64) {
     });
 }
 
-/// The most memory that the process ever took, where Linux tells.
+/// Peak memory of the process, if Linux reports it.
 fn memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -89,7 +89,7 @@ fn fuzz(name: &str, seed: u64, cases: u64) -> Tally {
     }));
     let mut tally = Tally::default();
     for case in first..first + cases {
-        // A panic while a case is cleared away is a failure of it, too.
+        // A panic during the cleanup of a case also fails the case.
         let run = catch_unwind(AssertUnwindSafe(|| run_case(&specimens, seed, case)));
         let (specimen, outcome) = run.unwrap_or_else(|_| ("", Err("panic".into())));
         match outcome {
@@ -119,7 +119,8 @@ fn assert_sound(tally: &Tally, seed: u64, cases: u64) {
     let memory = memory_kib();
     assert!(memory < MEMORY_MAX_KIB, "{memory} KiB");
     if cases >= 1_000 {
-        // Else nothing behind the checks of the mount was tested, or nothing was damaged.
+        // Otherwise the mutations were too strong to test the code behind the mount's checks, or too weak to damage
+        // anything.
         assert!(tally.ends.iter().all(|&end| end > cases / 20), "{:?}", tally.ends);
     }
 }

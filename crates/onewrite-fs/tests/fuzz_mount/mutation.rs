@@ -1,4 +1,4 @@
-//! Mutations: what is done to a specimen, and the checksums of what was touched made good again.
+//! Mutations of a specimen, and correct checksums for the changed structures.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 use crate::log::{self, What};
 use crate::specimen::{BLOCK, Kind, Specimen, bytes};
 
-/// A specimen that is being mutated.
+/// A specimen under mutation.
 pub struct Mutant<'a> {
     specimen: &'a Specimen,
     image: Image,
@@ -36,7 +36,7 @@ pub fn mutate(specimen: &Specimen, choices: &mut Choices, sealed: bool) -> Image
     mutant.image
 }
 
-/// A value that tends to be handled badly.
+/// A value that often causes bugs.
 fn interesting(old: u64, bits: u64, choices: &mut Choices) -> u64 {
     match choices.index(9) {
         0 => 0,
@@ -73,14 +73,14 @@ impl Mutant<'_> {
         self.touched.insert(block);
     }
 
-    /// A metadata block; every kind of it equally likely.
+    /// Picks a metadata block; every kind is equally likely.
     fn structure(&self, choices: &mut Choices) -> (u64, Kind) {
         let kind = |kind: &Kind| std::mem::discriminant(kind);
         let all = &self.specimen.kinds;
         let (_, wanted) = all.iter().nth(choices.index(all.len())).expect("below its length");
         let wanted = match choices.index(3) {
             0 => *wanted,
-            // Rare kinds come once in an image.
+            // Rare kinds occur only once in an image.
             _ => {
                 let mut distinct: Vec<Kind> = Vec::new();
                 for one in all.values() {
@@ -97,7 +97,7 @@ impl Mutant<'_> {
         (block, all[&block])
     }
 
-    /// A number of a block that makes trouble where content is expected.
+    /// A block number that is wrong for content.
     fn wrong_block(&self, own: u64, choices: &mut Choices) -> u64 {
         let count = self.specimen.layout.block_count;
         match choices.index(6) {
@@ -114,7 +114,7 @@ impl Mutant<'_> {
         self.specimen.inodes[choices.index(self.specimen.inodes.len())]
     }
 
-    /// An inode number that makes trouble.
+    /// An inode number that is likely to cause an error.
     fn wrong_inode(&self, choices: &mut Choices) -> u32 {
         match choices.index(4) {
             0 => [0, 1, 2, 7, 8, 11][choices.index(6)],
@@ -171,7 +171,7 @@ impl Mutant<'_> {
         });
     }
 
-    /// Aims at what an inode says of itself.
+    /// Changes a field of an inode.
     fn hurt_inode(&mut self, choices: &mut Choices) {
         // Mode, size, links, sectors, flags, root of the extents, generation, attributes, size, extra size.
         let fields: [(usize, usize); 14] = [
@@ -195,7 +195,7 @@ impl Mutant<'_> {
         self.change(block, |content| hurt_field(&mut content[offset + at..offset + at + size], choices));
     }
 
-    /// Lets an extent or an index point elsewhere, at its own block among others.
+    /// Makes an extent or an index point elsewhere, sometimes at its own block.
     fn point_extent(&mut self, choices: &mut Choices) {
         let (own, start) = match choices.index(2) {
             0 => {
@@ -221,7 +221,7 @@ impl Mutant<'_> {
         });
     }
 
-    /// Lets an entry of a directory, `..` among them, name another inode, or a hash tree another block.
+    /// Makes a directory entry, also `..`, name another inode, or a hash tree another block.
     fn point_entry(&mut self, choices: &mut Choices) {
         let is_directory = |kind: &Kind| matches!(kind, Kind::Entries(_) | Kind::TreeRoot(_) | Kind::TreeNode(_));
         let blocks: Vec<u64> =
@@ -250,7 +250,7 @@ impl Mutant<'_> {
         });
     }
 
-    /// An orphan list of up to three inodes, which may be in use, free, or a circle.
+    /// Makes an orphan list of up to three inodes. They may be in use or free, and the list may be a circle.
     fn chain_orphans(&mut self, choices: &mut Choices) {
         let mut next = if choices.chance(1, 2) { 0 } else { self.wrong_inode(choices) };
         for _ in 0..=choices.index(3) {
@@ -304,7 +304,7 @@ impl Mutant<'_> {
         self.change(place, |block| hurt(&mut block[start..], 120, choices));
     }
 
-    /// Makes the checksums of all that was touched good, those of copies in the log too.
+    /// Corrects the checksums of all changed structures, also of copies in the log.
     fn seal(&mut self) {
         for block in self.touched.clone() {
             if let Some(kind) = self.specimen.kinds.get(&block) {
@@ -366,7 +366,7 @@ fn seal_content(content: &mut PageBytes, home: u64, kind: Kind, layout: &Layout)
         }
         Kind::InodeTable(first) => {
             for (number, slot) in (first..).zip(content.chunks_mut(usize::from(layout.inode_size))) {
-                // Without a sound size of fields there is no checksum to make good.
+                // Without a valid `extra_isize` there is no checksum to correct.
                 if let Ok(inode) = Inode::decode_unverified(slot, number, layout) {
                     inode.encode_into(slot, number, layout);
                 }

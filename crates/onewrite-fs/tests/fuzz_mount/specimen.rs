@@ -1,4 +1,4 @@
-//! Images to mutate: populated once, with a map of what each block is, so that checksums can be made good again.
+//! Images to mutate: populated once, with a map of the kind of each block, so that a mutation can correct checksums.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,7 +21,7 @@ pub const BLOCK: usize = 4096;
 const SIZE: u64 = 16 * 1024 * 1024;
 const LOG_BLOCKS: u32 = 1024;
 
-/// What a metadata block is, with what its checksum begins with.
+/// Kind of a metadata block, with the seed of its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Superblock,
@@ -37,18 +37,18 @@ pub enum Kind {
     Attributes,
 }
 
-/// An image that is sound, or would be after replay, and what lies where.
+/// An image that is sound, at least after replay, and a map of its blocks.
 pub struct Specimen {
     pub name: String,
     pub image: Image,
     pub layout: Layout,
-    /// Structure by block, as it is after replay.
+    /// Kind of each metadata block, as after replay.
     pub kinds: BTreeMap<u64, Kind>,
     /// Inodes in use.
     pub inodes: Vec<u32>,
     /// Blocks of the log, in order.
     pub log_blocks: Vec<u64>,
-    /// What the log holds; empty after a clean unmount.
+    /// Items of the log; empty after a clean unmount.
     pub log: Vec<LogItem>,
 }
 
@@ -57,7 +57,7 @@ pub fn bytes(image: &Image, block: u64) -> PageBytes {
     image.page(Lpn(block)).bytes().into_owned()
 }
 
-/// All specimens: clean ones, and logs of three modes cut at several points.
+/// All specimens: clean ones, and logs of three modes after power cuts at several points.
 pub fn specimens(scratch: &Scratch) -> Vec<Specimen> {
     let mut all = vec![clean("ours", new_disk(SIZE, LOG_BLOCKS).image().clone())];
     let groups = made(scratch, "groups", "^resize_inode");
@@ -73,7 +73,8 @@ pub fn specimens(scratch: &Scratch) -> Vec<Specimen> {
     all
 }
 
-/// An image of several small groups by mke2fs, the same at each call: a case is named by its numbers alone.
+/// An image of several small groups, made by mke2fs. Each call gives the same image, so seed and number identify a
+/// case.
 fn made(scratch: &Scratch, name: &str, features: &str) -> Image {
     let (path, id) = (scratch.path(name), "11111111-1111-1111-1111-111111111111");
     let seed = format!("hash_seed={id}");
@@ -100,7 +101,7 @@ fn on<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     with_mount(Box::new(RamDisk::with_image(image, geometry)), options, |fs, _| work(fs))
 }
 
-/// Populated, then changed until the power is cut.
+/// Populates an image, then changes it until the power cut.
 fn cut(mode: Mode, events: u64, empty: &Image) -> Specimen {
     let sound = clean("", empty.clone());
     let geometry = onewrite_block::Geometry::plain("ram", empty.pages());
@@ -186,7 +187,7 @@ async fn change_for_ever(fs: &Rc<Ext4>, seed: u64) -> FsResult<()> {
 }
 
 impl Specimen {
-    /// Finds out what lies where: structure in `replayed`, the log in `image`.
+    /// Maps the metadata blocks of `replayed` and the log of `image`.
     fn new(name: String, image: Image, replayed: &Image) -> Specimen {
         let first = bytes(replayed, 0);
         let layout = Layout::decode(RawSuperblock::in_first_block(&first).expect("superblock")).expect("layout");

@@ -1,4 +1,4 @@
-//! What is done with a mutated image: mounted, walked, changed, unmounted, within a bound of requests and virtual time.
+//! Use of a mutated image: mount, walk, change and unmount it, within limits on requests and virtual time.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,11 +13,11 @@ use onewrite_fs::{
     NewNode, Position, RenameManner, SeekTarget,
 };
 
-/// Requests after which the device fails: many times what a sound image takes.
+/// Requests after which the device fails: many times the need of a sound image.
 const REQUESTS_MAX: u64 = 30_000;
 /// Virtual time after which a run counts as hung.
 const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Names and files that a walk looks at.
+/// Most names and files in one walk.
 const ENTRIES_MAX: usize = 250;
 const OPERATIONS: usize = 20;
 
@@ -26,9 +26,9 @@ const OPERATIONS: usize = 20;
 pub enum End {
     /// Not mounted.
     Refused,
-    /// Mounted; something said that it was damaged, or the journal stopped.
+    /// Mounted; an operation reported damage, or the journal stopped.
     Complained,
-    /// Mounted, used and unmounted without a word.
+    /// Mounted, used and unmounted without an error.
     Silent,
 }
 
@@ -58,7 +58,7 @@ pub fn try_out(image: Image, choices: Choices) -> Result<End, String> {
         Ok(Ok(())) => end.take().ok_or_else(|| "an hour of virtual time passed".into()),
         Ok(Err(halt)) => Err(halt.to_string()),
         Err(_) => {
-            // What a panic left behind half done is not to be dropped.
+            // Never drop a state that a panic left inconsistent.
             std::mem::forget(executor);
             Err("panic".into())
         }
@@ -80,7 +80,7 @@ async fn use_it(port: onewrite_block::DevicePort, mut choices: Choices) -> End {
     if complaints == 0 { End::Silent } else { End::Complained }
 }
 
-/// Looks at everything that names lead to; goes on after errors and gives the first.
+/// Reads everything that has a name; continues after errors and returns the first.
 async fn walk(fs: &Ext4, names: &mut Vec<Name>) -> FsResult<()> {
     let mut outcome = Ok(());
     let mut pending = vec![fs.root()];
@@ -128,7 +128,7 @@ async fn look_at(fs: &Ext4, ino: Ino, kind: FileKind) -> FsResult<()> {
     }
 }
 
-/// The beginning, the end, and where data begins and ends, a few times.
+/// Reads the start and the end, and seeks data and holes a few times.
 async fn read(fs: &Ext4, ino: Ino) -> FsResult<()> {
     let size = fs.attributes(ino).await?.size;
     fs.read(ino, 0, 128 * 1024, Manner::default()).await?;

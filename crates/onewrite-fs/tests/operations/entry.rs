@@ -1,18 +1,18 @@
-//! What is compared of a path.
+//! The compared properties of a path.
 
 use onewrite_fs::FileKind;
 
-/// A path with everything that two file systems have to agree about.
+/// A path with everything that must be equal in two file systems.
 ///
-/// Not compared: inode numbers; `st_blocks`, which depends on how an allocator cuts a file; times, of which the
-/// kernel's clock and ours have their own (see `Step::Times` and the stamps of `ext4_like_kernel`).
+/// Not compared: inode numbers; `st_blocks`, because it depends on fragmentation; times, because the kernel and we use
+/// different clocks (see `Step::Times` and the stamps of `ext4_like_kernel`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub kind: FileKind,
     pub permissions: u16,
     pub owner: (u32, u32),
     pub links: u32,
-    /// Bytes; of a directory, blocks that its names take.
+    /// Size in bytes; for a directory, the blocks of its names.
     pub size: u64,
     pub device: (u32, u32),
     /// Content of a file or target of a link.
@@ -32,7 +32,7 @@ pub fn assert_same(one: &Tree, other: &Tree, what: &str) {
     }
 }
 
-/// Fails with what differs, of content only the place.
+/// Fails with the differences; for content, only the first differing place.
 pub fn assert_same_entry(one: &Entry, other: &Entry, what: &str) {
     let short = |entry: &Entry| Entry { content: Vec::new(), ..entry.clone() };
     assert_eq!(short(one), short(other), "{what}");

@@ -270,7 +270,7 @@ impl Kernel {
         done.map(|()| Answer::Done).map_err(number)
     }
 
-    /// Modification and change of a path, with its inode.
+    /// Inode number, modification time and change time of a path.
     pub fn stamps(&self, path: &str) -> Option<(u64, Timestamp, Timestamp)> {
         let found = std::fs::symlink_metadata(self.at(path)).ok()?;
         let stamp = |seconds, nanoseconds: i64| Timestamp { seconds, nanoseconds: nanoseconds as u32 };

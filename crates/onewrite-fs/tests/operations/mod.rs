@@ -1,8 +1,8 @@
-//! One stream of seeded operations, applied to a model in memory, to our ext4 and to the kernel's: every step has the
-//! same answer everywhere, and leaves the same tree.
+//! One stream of seeded operations for a model in memory, our ext4 and the kernel's ext4. Every step gives the same
+//! answer and the same tree in all of them.
 //!
-//! Paths consist of few names, so that steps meet and many fail: the error numbers are compared, too. Symbolic links
-//! lead nowhere, so that paths through them end alike.
+//! Paths consist of few names, so steps touch the same files and many fail; the tests also compare error numbers.
+//! Symbolic links have no target, so paths through them fail in the same way.
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod entry;

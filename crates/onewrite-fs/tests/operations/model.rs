@@ -1,4 +1,4 @@
-//! The model: a tree in memory that does what POSIX says, with Linux's error numbers, and no more than that.
+//! The model: a tree in memory with the behaviour of POSIX and Linux's error numbers.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Node {
     kind: FileKind,
     permissions: u16,
     owner: (u32, u32),
-    /// Of anything but a directory.
+    /// Number of names; unused for a directory.
     links: u32,
     openers: u32,
     names: BTreeMap<String, Id>,
@@ -54,7 +54,7 @@ impl Default for Model {
     }
 }
 
-/// Device numbers that a node is made with.
+/// Device numbers of a new node.
 pub const fn device_of(kind: FileKind) -> (u32, u32) {
     match kind {
         FileKind::CharacterDevice => (1, 3),
@@ -63,7 +63,7 @@ pub const fn device_of(kind: FileKind) -> (u32, u32) {
     }
 }
 
-/// Whether anybody lets an attribute of that name be set on such a thing.
+/// Whether Linux allows an attribute of this name on a file of this kind.
 pub fn takes_attribute(kind: FileKind, name: &str) -> bool {
     matches!(kind, FileKind::Regular | FileKind::Directory) || !name.starts_with("user.")
 }
@@ -119,7 +119,7 @@ impl Model {
         }
     }
 
-    /// What a path names.
+    /// The node that a path names.
     pub fn find(&self, path: &str) -> Result<Id, i32> {
         let (directory, name) = self.parent(path)?;
         self.child(directory, name)?.ok_or(NOT_FOUND)
@@ -140,7 +140,7 @@ impl Model {
         Ok(id)
     }
 
-    /// Forgets a node that nothing names or holds any more.
+    /// Removes a node without names and open handles.
     fn drop_if_unused(&mut self, id: Id) {
         let node = self.node(id);
         let is_unused = node.openers == 0 && (node.links == 0);
@@ -155,7 +155,7 @@ impl Model {
         self.drop_if_unused(id);
     }
 
-    /// Carries out a step of the task that has `slots` open.
+    /// Runs a step of the task with the open handles `slots`.
     pub fn apply(&mut self, slots: &mut Slots, step: &Step) -> Outcome {
         if let Some(target) = step.target() {
             let id = match target {
@@ -380,17 +380,17 @@ impl Model {
         Ok(Answer::Done)
     }
 
-    /// Believes that a file holds `bytes`: after a step that was carried out in part.
+    /// Sets the content of a file, after a step that happened only in part.
     pub fn set_content(&mut self, id: Id, bytes: Vec<u8>) {
         self.node_mut(id).file.bytes = bytes;
     }
 
-    /// Paths of everything, what lies deepest last.
+    /// All paths, deepest last.
     pub fn paths(&self) -> Vec<(String, FileKind)> {
         self.tree().into_iter().map(|(path, entry)| (path, entry.kind)).collect()
     }
 
-    /// What is compared of a node.
+    /// The compared properties of a node.
     pub fn entry(&self, id: Id) -> Entry {
         let node = self.node(id);
         let is_directory = |child: &&Id| self.node(**child).kind == FileKind::Directory;

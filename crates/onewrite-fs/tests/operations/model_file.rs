@@ -8,7 +8,7 @@ const PAGE: u64 = 4096;
 /// Largest file: 2³² blocks less one.
 pub const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE;
 
-/// Linux's numbers of errors.
+/// Linux's error numbers.
 pub const NO_SUCH_ADDRESS: i32 = 6;
 pub const INVALID: i32 = 22;
 pub const TOO_LARGE: i32 = 27;
@@ -16,7 +16,7 @@ pub const TOO_LARGE: i32 = 27;
 #[derive(Clone, Debug, Default)]
 pub struct File {
     pub bytes: Vec<u8>,
-    /// Pages that were written and not taken away since: what `SEEK_DATA` finds.
+    /// Pages with content: written and not removed since. `SEEK_DATA` finds them.
     pages: BTreeSet<u64>,
 }
 
@@ -48,7 +48,7 @@ impl File {
         Ok(())
     }
 
-    /// Zeros the range; its whole pages hold nothing then.
+    /// Zeros the range; whole pages in it become holes.
     fn clear(&mut self, offset: u64, end: u64) {
         let end = end.min(self.size());
         if offset < end {
@@ -86,7 +86,7 @@ impl File {
     fn punch(&mut self, offset: u64, end: u64) {
         self.clear(offset, end);
         let whole = offset.div_ceil(PAGE)..end / PAGE;
-        // The page that the file ends in is a whole one if the range covers its last byte.
+        // The file's last page counts as whole if the range covers the file's last byte.
         let stop = if end >= self.size() { self.size().div_ceil(PAGE).max(whole.end) } else { whole.end };
         self.pages.retain(|page| *page < whole.start || *page >= stop);
     }

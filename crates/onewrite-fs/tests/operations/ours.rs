@@ -18,7 +18,7 @@ pub struct Ours {
     slots: [Option<Ino>; SLOTS],
 }
 
-/// The directory that a path's last name lies in, and that name.
+/// The directory of a path's last name, and that name.
 async fn parent<'a>(fs: &Ext4, path: &'a str) -> FsResult<(Ino, &'a [u8])> {
     let (mut directory, mut names) = (fs.root(), path.split('/').peekable());
     loop {
@@ -252,13 +252,13 @@ impl Ours {
         Ok(Answer::Done)
     }
 
-    /// What is compared of a path.
+    /// The compared properties of a path.
     pub async fn entry_at(&self, path: &str) -> Result<Entry, i32> {
         let ino = find(&self.fs, path).await.map_err(number)?;
         self.entry(ino).await.map_err(number)
     }
 
-    /// What is compared of an open handle's file.
+    /// The compared properties of an open handle's file.
     pub async fn entry_of_slot(&self, slot: usize) -> Result<Entry, i32> {
         self.entry(self.slots[slot].ok_or(NOT_ASKED)?).await.map_err(number)
     }
@@ -289,7 +289,7 @@ impl Ours {
         })
     }
 
-    /// Modification and change of a path, with its inode.
+    /// Inode number, modification time and change time of a path.
     pub async fn stamps(&self, path: &str) -> Option<(u64, Timestamp, Timestamp)> {
         let ino = if path.is_empty() { self.fs.root() } else { find(&self.fs, path).await.ok()? };
         let found = self.fs.attributes(ino).await.ok()?;

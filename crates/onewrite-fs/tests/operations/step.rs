@@ -3,7 +3,7 @@
 use onewrite_block::Choices;
 use onewrite_fs::{Allocation, AttributeManner, FileKind, RenameManner, SeekTarget, Timestamp};
 
-/// What a step gave.
+/// Result of a step that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
@@ -13,14 +13,14 @@ pub enum Answer {
     Times(Timestamp, Timestamp),
 }
 
-/// The answer, or Linux's number of the error.
+/// The answer, or Linux's error number.
 pub type Outcome = Result<Answer, i32>;
 
-/// The error of a step that the kernel's system calls refuse before a file system is asked: content of what is no
-/// regular file, permissions of a link, a handle that is not open.
+/// Error of a step that the kernel refuses before it calls the file system: content of a file that is not regular,
+/// permissions of a link, a handle that is not open.
 pub const NOT_ASKED: i32 = -1;
 
-/// Handles that a task may have open.
+/// Most open handles of a task.
 pub const SLOTS: usize = 4;
 
 /// A file, by name or by an open handle.
@@ -46,9 +46,9 @@ pub enum Step {
     Unlink(String),
     RemoveDirectory(String),
     Rename(String, String, RenameManner),
-    /// Makes so many files in a directory, from a number on.
+    /// Makes files in a directory: path, first number, count.
     Fill(String, u32, u32),
-    /// Removes them again.
+    /// Removes the files of a `Fill`.
     Clear(String, u32, u32),
     List(String),
     ReadLink(String),
@@ -71,7 +71,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The paths that it names.
+    /// The paths that the step names.
     pub fn paths(&self) -> Vec<&str> {
         match self {
             Step::Link(one, other) | Step::Rename(one, other, _) => vec![one, other],
@@ -95,7 +95,7 @@ impl Step {
         }
     }
 
-    /// The file whose content or attributes it is about.
+    /// The file whose content or attributes the step uses.
     pub fn target(&self) -> Option<&Target> {
         match self {
             Step::Write(target, ..)
@@ -118,12 +118,12 @@ pub fn filled_name(number: u32) -> String {
     format!("a-file-among-many-others-{number:05}")
 }
 
-/// The text of a symbolic link: it leads nowhere.
+/// The target of a symbolic link; it does not exist.
 pub fn link_target(length: usize) -> String {
     "-".repeat(length)
 }
 
-/// `length` bytes without a zero, some of which begin like a block of a log.
+/// `length` bytes without a zero; some begin like a block of a log.
 fn content(choices: &mut Choices, length: usize) -> Vec<u8> {
     let (first, stride) = (choices.bits(), choices.below(7));
     let byte = |at: usize| (first.wrapping_add(at as u64 * stride) % 255) as u8 + 1;
@@ -134,11 +134,11 @@ fn content(choices: &mut Choices, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A stream of steps below `areas`: a path begins with one of them.
+/// A stream of steps. Each path begins with one of `areas`.
 pub struct Stream {
     choices: Choices,
     areas: Vec<&'static str>,
-    /// Whether ranges of a file are cut out and inserted.
+    /// Whether steps collapse and insert ranges of a file.
     pub shifts: bool,
 }
 
@@ -147,7 +147,7 @@ impl Stream {
         Stream { choices, areas: areas.to_vec(), shifts: true }
     }
 
-    /// A path of one to three of few names.
+    /// A path of one to three names, out of few.
     fn path(&mut self) -> String {
         let choices = &mut self.choices;
         let area = self.areas[choices.index(self.areas.len())];
@@ -171,7 +171,7 @@ impl Stream {
         }
     }
 
-    /// Mostly near the beginning, sometimes far, sometimes where pages begin.
+    /// An offset: mostly near the start, sometimes far, sometimes at a page boundary.
     fn offset(&mut self) -> u64 {
         let offset = match self.choices.index(12) {
             0 => self.choices.below(3_000_000),
@@ -248,7 +248,7 @@ impl Stream {
         }
     }
 
-    /// From 1901 to 2446, which is what an inode can hold.
+    /// A time from 1901 to 2446, the range of an inode.
     fn time(&mut self) -> Timestamp {
         let seconds = self.choices.below((1 << 34) - 1) as i64 - (1 << 31);
         Timestamp { seconds, nanoseconds: self.choices.below(1_000_000_000) as u32 }

@@ -1,4 +1,4 @@
-//! The page layer, under a file system that is not ext4: one that gives every page a new address at writeback.
+//! The page layer under a file system other than ext4, which gives every page a new address at writeback.
 
 mod tiny_log;
 

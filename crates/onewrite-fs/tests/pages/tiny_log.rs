@@ -1,5 +1,5 @@
-//! A tiny log-structured file system over the page layer: every page gets a new address whenever it is written. Its map
-//! lies in memory, for it is not the map that is tested.
+//! A tiny log-structured file system over the page layer: every write of a page gives it a new address. Its map lies in
+//! memory, because the tests do not concern the map.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use onewrite_fs::pages::{
 };
 use onewrite_fs::{Content, FsResult, Manner};
 
-/// Pages that lie together in the log, at most.
+/// Most pages of one contiguous piece of the log.
 const SEGMENT_PAGES: u64 = 16;
 
 pub struct TinyFile {
@@ -37,7 +37,7 @@ impl PagedFile for TinyFile {
     }
 }
 
-/// What went to the log: file, first page, block of it, and the dirty bytes of each page if they are tracked.
+/// A write to the log: file, first page, block of that page, and the dirty bytes of each page if they are tracked.
 pub type Sent = (u64, u64, BlockNo, Vec<DirtyBytes>);
 
 pub struct TinyLog {
@@ -141,12 +141,12 @@ impl TinyLog {
         Ok(self.pages.read(self, file, (offset, length), manner).await?.to_vec())
     }
 
-    /// Blocks of the log that were ever assigned.
+    /// Number of log blocks assigned so far.
     pub fn head(&self) -> u64 {
         self.head.get()
     }
 
-    /// Bytes that the device was given.
+    /// Bytes written to the device.
     pub fn device_bytes(&self) -> u64 {
         self.port.device().counters().host_write_bytes()
     }

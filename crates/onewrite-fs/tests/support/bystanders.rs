@@ -1,9 +1,9 @@
-//! What damage did not touch, and whether a repair kept it.
+//! Files and names that damage did not touch, and whether a repair kept them.
 //!
-//! A census of the sound image says which bytes each file needs: its slot in the inode table, the blocks of its map, of
-//! its content and of its attributes; and in which block each name lies. Damage is told from the bytes alone: a file
-//! none of whose bytes changed must come out of a repair as it went in, and a name in a block that did not change must
-//! name it still.
+//! A census of the sound image records the bytes of each file: its slot in the inode table and the blocks of its map,
+//! content and attributes. It also records the block of each name. Damage shows only in changed bytes. If no byte of a
+//! file changed, a repair must keep the file as it is. If the block of a name did not change, the name must still name
+//! its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,7 +28,7 @@ type Bytes = Range<usize>;
 struct Facts {
     mode: u16,
     owner: (u32, u32),
-    /// Of directories it is not looked at.
+    /// Ignored for directories.
     size: u64,
     flags: u32,
     times: [Timestamp; 4],
@@ -41,7 +41,7 @@ struct Facts {
 struct File {
     facts: Facts,
     is_directory: bool,
-    /// Slot, map and attributes.
+    /// Bytes of slot, map and attributes.
     structure: Vec<Bytes>,
     content: Vec<Bytes>,
 }
@@ -49,7 +49,7 @@ struct File {
 /// A name: the directory that holds it, and the file that it names.
 type Name = (u32, Vec<u8>, u32);
 
-/// All files that hang on the root of an image.
+/// All files with a path from the root of an image.
 #[derive(Debug)]
 pub struct Census {
     files: BTreeMap<u32, File>,
@@ -57,7 +57,7 @@ pub struct Census {
     names: BTreeMap<Name, Bytes>,
 }
 
-/// What some damage did not touch.
+/// Files and names that some damage did not touch.
 pub struct Bystanders {
     files: BTreeSet<u32>,
     names: BTreeSet<Name>,
@@ -67,7 +67,7 @@ impl Census {
     /// Takes a census of an image without damage.
     ///
     /// # Errors
-    /// The first thing that cannot be followed.
+    /// The first structure that cannot be followed.
     pub fn take(image: &[u8]) -> Result<Census, String> {
         let raw = RawSuperblock::in_first_block(image).map_err(|error| error.to_string())?;
         let layout = Layout::decode(raw).map_err(|error| error.to_string())?;
@@ -88,7 +88,7 @@ impl Census {
         Ok(census)
     }
 
-    /// The files and names of this census that the change of the image from `sound` to `damaged` left alone.
+    /// The files and names of this census whose bytes are equal in `sound` and `damaged`.
     pub fn bystanders(&self, sound: &[u8], damaged: &[u8]) -> Bystanders {
         let is_same = |range: &Bytes| sound[range.clone()] == damaged[range.clone()];
         let is_whole =
@@ -101,7 +101,7 @@ impl Census {
         Bystanders { files, names }
     }
 
-    /// What of the bystanders is not in `repaired` as it is here.
+    /// The bystanders that differ between this census and `repaired`, in words.
     pub fn faults(&self, bystanders: &Bystanders, repaired: &Census) -> Vec<String> {
         let mut faults = Vec::new();
         for number in &bystanders.files {
@@ -114,7 +114,7 @@ impl Census {
                 })),
             }
         }
-        // Two files of one name: which of them the damage named so cannot be told.
+        // If damage gives two files the same name, the repair cannot tell which is right.
         let is_named = |name: &Name| repaired.names.keys().any(|other| other.0 == name.0 && other.1 == name.1);
         let lost = bystanders.names.iter().filter(|name| !repaired.names.contains_key(name) && !is_named(name));
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -124,7 +124,7 @@ impl Census {
         faults
     }
 
-    /// Whether a file has neither one of its names nor its number as a name, nor a name that damage made.
+    /// Whether a file has lost all its names, and its new names are neither its number nor made by the damage.
     fn is_stray(&self, number: u32, repaired: &Census) -> bool {
         let mut names = repaired.names.keys().filter(|name| name.2 == number).peekable();
         let own = format!("#{number}");
@@ -140,7 +140,7 @@ impl Census {
     }
 }
 
-/// In what a file differs from what it was.
+/// The property in which a file differs from before, if any.
 fn difference(before: &File, after: &File) -> Option<&'static str> {
     let (old, new) = (&before.facts, &after.facts);
     let rules = [
@@ -280,7 +280,8 @@ impl Reader<'_> {
 
     /// The first `size` bytes, holes as zeros.
     fn content(&self, size: u64, extents: &[Extent]) -> Vec<u8> {
-        // A repair may make a file as large as it likes; what is larger than the image is not one that was left alone.
+        // A repair may give a damaged file any size. A file much larger than the image is no bystander, so a shorter
+        // copy will do.
         let mut content = vec![0; (size as usize).min(self.image.len() * 2)];
         for extent in extents.iter().filter(|extent| !extent.unwritten) {
             for at in 0..extent.length as usize {

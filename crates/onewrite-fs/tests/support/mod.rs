@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory that is removed when the test ends.
+/// A directory; dropping it removes it.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -34,15 +34,15 @@ impl Drop for Scratch {
     }
 }
 
-/// The seeds of a test: `count` from `first` on, unless `ONEWRITE_SEED` (the first) and `ONEWRITE_SEEDS` (how many) say
-/// otherwise.
+/// The seeds of a test: `count` seeds from `first` on. `ONEWRITE_SEED` (the first) and `ONEWRITE_SEEDS` (their number)
+/// override them.
 pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first: u64 = number("ONEWRITE_SEED").unwrap_or(first);
     first..first + number("ONEWRITE_SEEDS").unwrap_or(count)
 }
 
-/// A program of the system, to be given arguments.
+/// A system program; the caller adds arguments.
 pub fn tool(program: &str) -> Command {
     // The tools of e2fsprogs are not on every user's path.
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
@@ -66,20 +66,20 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     text
 }
 
-/// What `e2fsck -fn` says: its exit status and its text.
+/// Runs `e2fsck -fn`; returns its exit status and its output.
 pub fn e2fsck(image: &Path) -> (i32, String) {
     let output = output("e2fsck", &["-fn", text(image)]);
     let said = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Fails unless `e2fsck -fn` finds nothing.
+/// Fails unless `e2fsck -fn` finds no fault.
 pub fn assert_clean(image: &Path) {
     let (status, said) = e2fsck(image);
     assert_eq!(status, 0, "{said}");
 }
 
-/// A path as the tools want it.
+/// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8 path")
 }
@@ -116,15 +116,15 @@ pub fn many(path: &Path, count: u32, length: usize) {
     }
 }
 
-/// Lets the kernel fill an image, which is much faster for large directories; false, loudly, where that is not
-/// possible.
+/// Fills an image through the kernel, which is much faster for large directories. False, with a message, if that is
+/// impossible here.
 pub fn fill_by_kernel(image: &Path, fill: impl FnOnce(&Path)) -> bool {
     let Some(mount) = LoopMount::new(image) else { return false };
     fill(mount.path());
     true
 }
 
-/// Makes an image of blocks of 4 KiB with `mke2fs -t ext4`, filled from `tree`, its large directories indexed.
+/// Makes an image with `mke2fs -t ext4` and blocks of 4 KiB, filled from `tree`. Large directories get an index.
 pub fn make_image(image: &Path, tree: Option<&Path>, size: &str, extra: &[&str]) {
     let mut arguments = vec!["-q", "-F", "-t", "ext4", "-b", "4096"];
     arguments.extend(extra);
@@ -134,7 +134,7 @@ pub fn make_image(image: &Path, tree: Option<&Path>, size: &str, extra: &[&str])
     arguments.extend([text(image), size]);
     run("mke2fs", &arguments);
     if tree.is_some() {
-        // 1: "errors corrected", which is what it calls optimised directories.
+        // 1 means "errors corrected"; e2fsck also returns it for optimised directories.
         let status = output("e2fsck", &["-fyD", text(image)]).status.code();
         assert!(matches!(status, Some(0 | 1)), "e2fsck -D: {status:?}");
     }
@@ -147,7 +147,7 @@ pub struct LoopMount {
 }
 
 impl LoopMount {
-    /// Mounts `image`; `None`, loudly, where that is not possible.
+    /// Mounts `image`; `None`, with a message, if that is impossible here.
     pub fn new(image: &Path) -> Option<LoopMount> {
         LoopMount::with_options(image, "rw")
     }
@@ -167,7 +167,7 @@ impl LoopMount {
         Some(mount)
     }
 
-    /// What the kernel says when it refuses to mount `image`; `None`, loudly, where there are no loop devices.
+    /// The kernel's message when it refuses to mount `image`; `None`, with a message, if there are no loop devices.
     ///
     /// # Panics
     /// If the kernel mounts it.
@@ -189,7 +189,7 @@ impl LoopMount {
         Some(String::from_utf8_lossy(&mounted.stderr).into_owned())
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -197,7 +197,7 @@ impl LoopMount {
 
 impl Drop for LoopMount {
     fn drop(&mut self) {
-        // A program that another test starts at this moment may hold a file of the mount until it runs.
+        // Another test may just start a program, which inherits an open file of the mount until exec.
         let is_unmounted = (0..50).any(|_| output("umount", &[text(&self.path)]).status.success());
         if !is_unmounted {
             eprintln!("{} stays mounted", self.path.display());

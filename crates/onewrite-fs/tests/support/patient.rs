@@ -1,4 +1,4 @@
-//! An image to damage: edits are kept in memory and in a file, and taken back after each case.
+//! An image to damage. Edits are in memory and in a file; the test undoes them after each case.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use super::bystanders::Census;
 use super::{e2fsck, run, text};
 
 const BLOCK: usize = 4096;
-/// Faults of bystanders that are told of one repair.
+/// Most faults of bystanders to report for one repair.
 const FAULTS_MAX: usize = 3;
 
 /// An image in memory, for the checker.
@@ -86,7 +86,7 @@ impl Patient {
         Patient { base, bytes, memory, touched, path: path.to_owned(), file, layout, inodes, census: None }
     }
 
-    /// Brings the edits to where the judges look.
+    /// Writes the edits to the memory image and to the file, for our checker and e2fsck.
     pub fn write(&mut self) {
         self.write_to_memory();
         for &block in &self.touched {
@@ -95,7 +95,7 @@ impl Patient {
         }
     }
 
-    /// Brings the edits to where the checker looks, not to the file.
+    /// Writes the edits to the memory image for our checker, but not to the file.
     pub fn write_to_memory(&mut self) {
         for &block in &self.touched {
             let bytes = &self.bytes[block.0 as usize * BLOCK..][..BLOCK];
@@ -113,14 +113,14 @@ impl Patient {
         self.touched.iter().flat_map(differing).take(12).collect()
     }
 
-    /// Takes all edits back.
+    /// Undoes all edits.
     pub fn heal(&mut self) {
         self.restore();
         self.write();
         self.touched.clear();
     }
 
-    /// Takes all edits back that were not written to the file.
+    /// Undoes all edits in memory; call it if the file has none of them.
     pub fn heal_in_memory(&mut self) {
         self.restore();
         self.write_to_memory();
@@ -134,12 +134,12 @@ impl Patient {
         }
     }
 
-    /// What our checker says.
+    /// The report of our checker.
     pub fn report(&self) -> Report {
         check_memory(&self.memory)
     }
 
-    /// What a repair plans.
+    /// The plan of a repair.
     pub fn repair(&self, manner: Manner) -> Repaired {
         let options = RepairOptions { manner, unix_time: 1_700_000_000 };
         let mut future = pin!(repair(&self.memory, &options));
@@ -161,7 +161,7 @@ impl Patient {
         self.write();
     }
 
-    /// Repairs the image in each manner; gives what did not go as it must.
+    /// Repairs the image in each manner; returns the faults of the repairs.
     pub fn faults_of_repair(&mut self) -> Vec<String> {
         let mut faults = Vec::new();
         let safe = self.repair(Manner::Safe);
@@ -198,7 +198,7 @@ impl Patient {
         faults
     }
 
-    /// Writes the blocks of a repair; gives what that did to files and names that the damage had left alone.
+    /// Writes the blocks of a repair; returns its faults on files and names that the damage did not touch.
     fn faults_of_bystanders(&mut self, planned: &Repaired) -> Vec<String> {
         let census = self.census.take().unwrap_or_else(|| Census::take(&self.base).expect("a sound image"));
         let bystanders = census.bystanders(&self.base, &self.bytes);
@@ -228,7 +228,7 @@ impl Patient {
         inode
     }
 
-    /// Keeps the inode of a path that is no more.
+    /// Records the inode of a path that no longer exists.
     pub fn remember(&mut self, path: &str, inode: u32) {
         self.inodes.insert(path.to_owned(), inode);
     }
@@ -238,7 +238,7 @@ impl Patient {
         &self.bytes[number.0 as usize * BLOCK..][..BLOCK]
     }
 
-    /// A block as it was before any damage: where things lie is asked there.
+    /// A block as before any damage, to look up where structures lie.
     fn sound_block(&self, number: BlockNo) -> &[u8] {
         &self.base[number.0 as usize * BLOCK..][..BLOCK]
     }
@@ -315,7 +315,7 @@ impl Patient {
         let layout = self.layout.clone();
         self.slot(inode, |slot| {
             change(slot);
-            // Without a sound size of fields there is no checksum to make good.
+            // Without a valid `extra_isize` there is no checksum to correct.
             if let Ok(decoded) = Inode::decode_unverified(slot, inode, &layout) {
                 decoded.encode_into(slot, inode, &layout);
             }
@@ -361,7 +361,7 @@ impl Patient {
         }
     }
 
-    /// Where a file's first block, or another of its first extents, lies.
+    /// The image block of the file's block `logical`, as in the sound image.
     pub fn place_of(&self, inode: u32, logical: u32) -> BlockNo {
         let decoded = self.sound_inode(inode);
         if !decoded.has(flags::EXTENTS) {

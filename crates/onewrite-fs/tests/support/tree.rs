@@ -1,4 +1,4 @@
-//! A file system's tree as a list that can be compared.
+//! A file system's tree as a list to compare.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ pub struct Entry {
     pub content: Vec<u8>,
 }
 
-/// Everything below the root, depth first, names sorted; `lost+found` left out, access times taken as zero.
+/// Everything below the root, depth first, names sorted, without `lost+found`. Access times are zero.
 pub async fn tree<F: FileSystem>(fs: &Rc<F>) -> FsResult<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut pending = vec![(String::new(), fs.root())];

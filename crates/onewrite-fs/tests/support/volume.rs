@@ -1,4 +1,4 @@
-//! Our own ext4 on a RAM disk: made, mounted, changed, judged.
+//! Our own ext4 on a RAM disk: make, mount, change, check.
 
 use std::future::Future;
 use std::os::unix::fs::FileExt;
@@ -21,7 +21,7 @@ pub fn new_disk(size_bytes: u64, journal_blocks: u32) -> RamDisk {
     disk
 }
 
-/// Mounts `device`, runs `work` on it, unmounts it unless `work` fails, and gives result and device back.
+/// Mounts `device`, runs `work` on it, and unmounts it unless `work` fails. Returns result and device.
 pub fn with_mount<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     device: Box<dyn Device>,
     options: MountOptions,
@@ -41,7 +41,7 @@ pub fn with_mount<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     (outcome.expect("nothing halts"), port.unplug())
 }
 
-/// Reads all of a device, by requests.
+/// Reads a whole device through requests.
 pub fn image(device: Box<dyn Device>) -> Image {
     let executor = Executor::ideal();
     let port = executor.runtime().attach(device);
