@@ -1,17 +1,17 @@
-//! Check: the invariants of the journal in memory, as the heads of `mod.rs` and `live.rs` state them.
+//! Check: verifies the invariants at the head of `mod.rs`, and the counts in `live.rs`.
 //!
-//! Called at each commit in debug builds, and by the crash explorer after every recovery. Costs one pass over the
-//! blocks of all live transactions.
+//! Debug builds check at each commit; the crash explorer checks after every recovery. Costs one pass over the blocks of
+//! all live transactions.
 
 use super::Journal;
 use super::live::Live;
 use super::transaction::{Committing, Running};
 
 impl Journal {
-    /// Verifies the invariants of what is in memory. They hold wherever a task waits.
+    /// Verifies the invariants in memory. They hold at every point where a task waits.
     ///
     /// # Errors
-    /// The first that does not hold, with its numbers.
+    /// The first violated invariant, with its numbers.
     pub fn check(&self) -> Result<(), String> {
         let (running, committing, live) = (self.running.borrow(), self.committing.borrow(), self.live.borrow());
         running.check()?;
@@ -33,7 +33,7 @@ impl Journal {
         }
     }
 
-    /// Invariant 1: one runs, one commits, in the order of their numbers.
+    /// Invariant 1: at most one transaction runs and one commits, in the order of their numbers.
     fn check_order(&self, running: &Running, committing: Option<&Committing>, live: &Live) -> Result<(), String> {
         let (committed, newest) = (self.committed.get(), live.newest_transaction());
         let last = committing.map_or(committed, |committing| committing.tid);
@@ -49,7 +49,7 @@ impl Journal {
         }
     }
 
-    /// Log space that waits for its trimming is not free.
+    /// Log space that waits for TRIM counts as used.
     fn check_trimming(&self, live: &Live) -> Result<(), String> {
         let waiting: u32 = self.to_trim.borrow().iter().map(|(_, length)| length).sum();
         match waiting <= live.trimming_blocks() {
@@ -82,7 +82,7 @@ mod tests {
     use crate::journal::format::JournalSuperblock;
     use crate::journal::{Barrier, CheckpointBy, JournalOptions, LogMap, Owner};
 
-    /// A journal with two committed transactions that share a block, told `broken` after a change.
+    /// Runs `change` on a journal with two committed transactions that share a block. Gives the result of the check.
     fn told(change: impl FnOnce(&Journal) + 'static) -> Result<(), String> {
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(RamDisk::new(4096)));

@@ -1,7 +1,8 @@
 //! Checkpoint: committed blocks go home, and log space becomes free.
 //!
-//! They are copied, or shared: then the device makes each home block read as its log block does, and nothing is written
-//! twice. A block that the log holds escaped is copied all the same. Source: `papers/000` §3.4.1; DESIGN §4, rule 5.
+//! The checkpoint copies blocks or shares them. Sharing makes the device read each home block as its log block does, so
+//! no block is written twice. A block that is escaped in the log is always copied. Source: `papers/000` §3.4.1; DESIGN
+//! §4, rule 5.
 
 use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page, Remap};
 
@@ -11,29 +12,30 @@ use super::place::LogPlace;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
 
-/// How committed blocks come home.
+/// How a checkpoint brings committed blocks home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointBy {
-    /// They are written there.
+    /// Writes them to their home blocks.
     Copy,
-    /// Their home is remapped to their copy in the log (SHARE).
+    /// Remaps each home block to its copy in the log (SHARE).
     Share,
 }
 
 /// Why blocks go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Too much is held, or it is old. FLUSHes of others make the tail move.
+    /// The log or memory holds too many blocks, or old ones. The tail moves with FLUSHes that other tasks send.
     Background,
-    /// Somebody waits for log space: with FLUSHes of its own, so that the space is free at the end of the round.
+    /// A task waits for log space. The round sends its own FLUSHes, so the space is free when it ends.
     Forced,
 }
 
-/// Blocks that one round brings home, about.
+/// Approximate number of blocks that one round brings home.
 const ROUND_BLOCKS: usize = 1024;
 
 impl Journal {
-    /// Waits until blocks have to go home: somebody waits for log space, too much is held, or it is old.
+    /// Waits until a checkpoint is due: a task waits for log space, the journal holds too many blocks, or a block is
+    /// old.
     pub async fn checkpoint_due(&self) -> Urgency {
         loop {
             if self.abort_reason().is_some() {
@@ -51,7 +53,7 @@ impl Journal {
         }
     }
 
-    /// When background checkpointing has something to do.
+    /// When the next background checkpoint is due; `None` if all blocks are home.
     fn background_due(&self) -> Option<Nanos> {
         let live = self.live.borrow();
         if live.entry_count() == 0 {
@@ -64,8 +66,8 @@ impl Journal {
         live.oldest_commit().map(|committed| committed + self.options.checkpoint_age)
     }
 
-    /// Brings about `blocks_max` blocks home, the oldest first, and moves the tail as far as it is safe.
-    /// Gives how many blocks went home.
+    /// Brings about `blocks_max` blocks home, oldest transactions first, and moves the tail as far as is safe. Gives
+    /// the number of blocks that went home.
     ///
     /// # Errors
     /// What the device says; the journal is then aborted.
@@ -120,7 +122,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes the home blocks read as their log blocks do; durable when a request completes.
+    /// Makes the home blocks read as their log blocks do. Each request is durable when it completes.
     async fn share_home(&self, blocks: &[CheckpointBlock]) -> Result<(), DeviceError> {
         let pair = |homeward: &CheckpointBlock| {
             let LogPlace::Exact(source) = homeward.place else { unreachable!("only such are shared") };
@@ -143,8 +145,10 @@ impl Journal {
         error
     }
 
-    /// Moves the tail past transactions that are home: at once if it is forced; else when FLUSHes of others have made
-    /// it safe and it frees at least a quarter of the log. Where commits pad, no others send FLUSHes: then it sends its
+    /// Moves the tail past transactions whose blocks are home.
+    ///
+    /// A forced call moves it at once. A background call moves it only if this frees at least a quarter of the log, and
+    /// only after FLUSHes of other tasks made it safe. With padding no other task sends FLUSHes, so this call sends its
     /// own.
     async fn move_tail(&self, urgency: Urgency) -> FsResult<()> {
         let _alone = self.tail.write().await;
@@ -182,12 +186,13 @@ impl Journal {
         Ok(())
     }
 
-    /// The transaction whose log blocks come at the head, if none is live.
+    /// The transaction that follows the last committed one. Its log blocks start at the head if no transaction is live.
     pub(super) fn next_unlogged(&self) -> super::TransactionId {
         self.committed.get().next()
     }
 
-    /// Frees the log space before a tail that has become durable, or hands it to the task that trims it first.
+    /// Frees the log space before a tail that has become durable. With self-trimming, queues the space for TRIM
+    /// instead.
     pub(super) fn reclaim_if_flushed(&self) {
         let mut live = self.live.borrow_mut();
         if !live.pending_tail.as_ref().is_some_and(|pending| self.log.is_flushed(pending.flush)) {
@@ -204,15 +209,14 @@ impl Journal {
         }
     }
 
-    /// Waits until log space has to be trimmed.
+    /// Waits until log space is queued for TRIM.
     pub async fn trimming_due(&self) {
         while self.to_trim.borrow().is_empty() || self.abort_reason().is_some() {
             self.work.wait().await;
         }
     }
 
-    /// Self-trimming: drops what the log holds before its durable tail; the space is free afterwards. Source:
-    /// `papers/001` §4.3.
+    /// Self-trimming: drops the log's content before its durable tail, then frees the space. Source: `papers/001` §4.3.
     ///
     /// # Errors
     /// What the device says; the journal is then aborted.
@@ -229,7 +233,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Drops what an empty log still holds.
+    /// Drops the content of all log blocks that still count as used; the log is empty.
     pub(super) async fn trim_rest(&self) -> FsResult<()> {
         let in_use = self.live.borrow().in_use();
         for run in in_use {
@@ -238,7 +242,7 @@ impl Journal {
         Ok(())
     }
 
-    /// A page of the log's own superblock, for tests and tools.
+    /// The page of the log's superblock, for tests and tools.
     pub fn superblock_page(&self) -> Page {
         self.superblock_page.borrow().clone()
     }

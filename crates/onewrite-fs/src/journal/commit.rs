@@ -1,4 +1,4 @@
-//! Commit: how a sealed transaction becomes durable. The strategies, and what surrounds them.
+//! Commit: how a sealed transaction becomes durable. Holds the strategies and the code that all of them share.
 
 use std::future::Future;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::transfer::{Durability, wait_all};
 
-/// What a strategy returns.
+/// The future of [`Commit::commit`] and [`Commit::settle`].
 pub type CommitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), DeviceError>> + 'a>>;
 
-/// What [`Commit::prepare`] returns.
+/// The future of [`Commit::prepare`].
 pub type PrepareFuture<'a> = Pin<Box<dyn Future<Output = FsResult<()>> + 'a>>;
 
 /// Feature bits of the log that a strategy writes.
@@ -37,24 +37,24 @@ pub struct LogFeatures {
 
 /// A transaction as log blocks with their places.
 pub struct Record {
-    /// Revokes, descriptors and blocks, without the commit block; runs of (log block, pages).
+    /// Revokes, descriptors and blocks without the commit block, as runs of (first log block, pages).
     pub runs: Vec<(LogBlock, Vec<Page>)>,
     /// Where the commit block goes.
     pub commit_at: LogBlock,
     /// The commit block.
     pub commit: Page,
-    /// Log blocks behind it that hold nothing, in their order: up to the tail, which no strategy may touch.
+    /// Free log blocks behind the record, in ring order, up to the tail. No strategy may write to the tail.
     pub free: Vec<Range<LogBlock>>,
 }
 
-/// What a transaction is in the log.
+/// How a transaction is stored in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// jbd2's blocks.
     Blocks,
     /// A compressed [`frame`](format::frame). In its [`Record`] the first log block stands for the commit block.
     Frames,
-    /// A compressed stream behind its length; the first log block stands for the commit block.
+    /// A length followed by a compressed stream. In its [`Record`] the first log block stands for the commit block.
     Streams,
 }
 
@@ -66,13 +66,13 @@ pub enum Encoding {
 /// 2. *order*: if a transaction survives, so does every earlier one;
 /// 3. *durability*: a transaction survives if `commit` had returned.
 ///
-/// Data that was written before `commit` was called is durable when it returns, too; the last FLUSH goes through
-/// [`Log::last_flush`]. The crash explorer holds every strategy to these lines.
+/// When `commit` returns, data written before the call is durable too. Strategies send the last FLUSH through
+/// [`Log::last_flush`]. The crash explorer tests every strategy against this contract.
 pub trait Commit {
-    /// The bits that the log's superblock carries.
+    /// Feature bits for the log's superblock.
     fn features(&self) -> LogFeatures;
 
-    /// What it is given to write.
+    /// The encoding of the records that the strategy writes.
     fn encoding(&self) -> Encoding {
         Encoding::Blocks
     }
@@ -83,7 +83,7 @@ pub trait Commit {
     /// What the device says; the journal is then aborted.
     fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a>;
 
-    /// Called once, before the first commit, with the log blocks that are free: all of them.
+    /// Called once, before the first commit. All log blocks are free then, and `_free` names them.
     ///
     /// # Errors
     /// If the strategy cannot work on this log; device errors.
@@ -96,8 +96,8 @@ pub trait Commit {
         Box::pin(async { Ok(()) })
     }
 
-    /// Makes everything durable that had completed when it was called: an fsync with nothing to commit. If there is
-    /// padding, nothing commits meanwhile, and `free` is as in [`Record::free`].
+    /// Makes all writes durable that completed before the call: an fsync with nothing to commit. With padding, no
+    /// transaction commits meanwhile. `_free` is as in [`Record::free`].
     ///
     /// # Errors
     /// What the device says.
@@ -105,18 +105,18 @@ pub trait Commit {
         Box::pin(log.flush())
     }
 
-    /// Free log blocks that it needs behind a record, and that nobody else may take; 0 without padding.
+    /// Number of free log blocks that the strategy needs behind a record for itself; 0 without padding.
     fn padding_blocks(&self) -> u32 {
         0
     }
 
-    /// Whether it has to know which data was written to its place.
+    /// Whether the strategy needs to know which data was written to its place.
     fn rereads_data(&self) -> bool {
         false
     }
 }
 
-/// Blocks, FLUSH, commit block, FLUSH; with FUA the commit block needs no second FLUSH.
+/// Writes blocks, FLUSH, commit block, FLUSH. With FUA the commit block needs no second FLUSH.
 pub struct Barrier;
 
 impl Commit for Barrier {
@@ -139,8 +139,9 @@ impl Commit for Barrier {
     }
 }
 
-/// Blocks and commit block together, one FLUSH: recovery tells a torn transaction by its checksum (jbd2's async
-/// commit). The checksum covers the log only, so nothing outside it may have to be durable first.
+/// Writes blocks and commit block together, then one FLUSH. Recovery detects a torn transaction by its checksum (jbd2's
+/// async commit). The checksum covers only the log. Use this strategy only if no write outside the log has to be
+/// durable first.
 pub struct Checksum;
 
 impl Commit for Checksum {
@@ -154,7 +155,7 @@ impl Commit for Checksum {
     }
 }
 
-/// Writes runs of log blocks, all at once, and waits for all.
+/// Sends the writes of all runs of log blocks, then waits for all.
 ///
 /// # Errors
 /// What the device says.
@@ -167,8 +168,8 @@ pub async fn send_and_wait(log: &Log, runs: Vec<(LogBlock, Vec<Page>)>) -> Resul
 }
 
 impl Journal {
-    /// Makes a sealed transaction durable; gives back the blocks that it frees. The caller has written its ordered
-    /// data.
+    /// Makes a sealed transaction durable and returns it, with the blocks that it frees. The caller has written its
+    /// ordered data.
     ///
     /// # Errors
     /// What the device says; the journal is then aborted.
@@ -237,7 +238,7 @@ impl Journal {
         self.work.notify_all();
     }
 
-    /// Makes everything durable that has completed: an fsync with nothing to commit.
+    /// Makes all completed writes durable: an fsync with nothing to commit.
     ///
     /// # Errors
     /// What the device says.
@@ -256,8 +257,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Where there is padding, one at a time writes behind the head. What has completed by now is covered by the next
-    /// that gets here.
+    /// With padding, only one task at a time writes behind the head; `None` without padding. The next task that gets
+    /// the lock makes durable what has completed by now.
     async fn alone_in_the_log(&self) -> Option<RwGuard<'_>> {
         if self.options.commit.padding_blocks() == 0 {
             return None;
@@ -267,7 +268,7 @@ impl Journal {
         Some(alone)
     }
 
-    /// Waits until nothing is on its way home any more, so that freed blocks can be used for anything.
+    /// Waits until no block is on its way home. Then freed blocks may be reused.
     pub async fn homeward_writes_done(&self) {
         drop(self.homeward.write().await);
     }
@@ -276,7 +277,7 @@ impl Journal {
 /// A transaction as log blocks.
 pub(super) struct Encoded {
     pub(super) pages: Vec<Page>,
-    /// Which of them holds each of the transaction's blocks, in their order, and whether it is escaped.
+    /// For each block of the transaction, in order: the index of its page, and whether it is escaped.
     offsets: Vec<(u32, bool)>,
 }
 
@@ -284,11 +285,11 @@ pub(super) struct Encoded {
 pub(super) struct Written {
     pub(super) start: LogBlock,
     pub(super) count: u32,
-    /// For each of its blocks.
+    /// Place of each of its blocks, in order.
     pub(super) places: Vec<LogPlace>,
 }
 
-/// The log blocks of a transaction: revokes, descriptors each with its blocks, and the commit block at the end.
+/// Encodes a transaction as log blocks: revokes, descriptors each followed by its blocks, and the commit block.
 pub(super) fn encode(
     style: &Style,
     tid: u32,
@@ -319,7 +320,7 @@ pub(super) fn encode(
     Encoded { pages, offsets }
 }
 
-/// Whether recovery would read these log blocks as what they were made of.
+/// Whether recovery would read the same transaction back from these log blocks.
 fn says(
     style: &Style,
     pages: &[Page],
@@ -361,7 +362,8 @@ fn tag(style: &Style, tid: u32, home_block: BlockNo, page: &Page) -> (Tag, Page)
 }
 
 impl JournalSuperblock {
-    /// The superblock of a clean log as Linux expects it beside metadata checksums: no bit of a strategy is left.
+    /// The superblock of a clean log, without the bits of a commit strategy. Linux expects this beside metadata
+    /// checksums.
     pub fn plain(mut self) -> JournalSuperblock {
         self.compat &= !compat::CHECKSUM;
         self.incompat &= !(incompat::ASYNC_COMMIT | incompat::FRAMES | incompat::STREAMS);

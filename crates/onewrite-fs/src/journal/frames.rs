@@ -1,11 +1,11 @@
-//! Frames: transactions compressed on their way into the log (LDJ), for one FLUSH and fewer bytes.
+//! Frames: compresses transactions on their way into the log (LDJ). A commit costs one FLUSH and fewer bytes.
 //!
-//! Chunks of a transaction are compressed side by side, as many at once as there are cores, while the next transaction
-//! gathers blocks; large ones are on their way to the device before the last chunk is compressed. Only head and index,
-//! with the checksum over all, wait for the end. What is held in memory is one transaction, raw and compressed.
+//! Each core compresses one chunk of the transaction at a time, while the next transaction gathers blocks. Large parts
+//! go to the device before the last chunk is compressed. Only head and index wait for the end, because their checksum
+//! covers the whole frame. Memory holds one transaction, raw and compressed.
 //!
-//! [`Streams`] is the journal of the papers as they describe it, to measure what it risks: one stream, found by its
-//! length, believed if it decompresses. Source: `papers/001` §4 and §5; DESIGN §4 rule 6.
+//! [`Streams`] is the journal as the papers describe it; it serves to measure its risk. It writes one stream behind its
+//! length, and recovery accepts a stream if it decompresses. Source: `papers/001` §4 and §5; DESIGN §4 rule 6.
 
 use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, crc32c};
 
@@ -20,7 +20,7 @@ use super::transaction::Sealed;
 use crate::block::BlockNo;
 use crate::transfer::{Durability, wait_all};
 
-/// A frame in one go, then one FLUSH: recovery tells a torn frame by its checksum, which covers all of it.
+/// Writes a whole frame, then one FLUSH. Recovery detects a torn frame by its checksum, which covers the whole frame.
 pub struct Compressed;
 
 impl Commit for Compressed {
@@ -38,8 +38,8 @@ impl Commit for Compressed {
     }
 }
 
-/// The papers' LDJ: a stream behind its length, then one FLUSH. Recovery believes what decompresses, so it may recover
-/// what was never committed (false recovery); use [`Compressed`].
+/// The papers' LDJ: writes a stream behind its length, then one FLUSH. Recovery accepts every stream that decompresses.
+/// So it may recover a transaction that was never committed (false recovery); use [`Compressed`].
 pub struct Streams;
 
 impl Commit for Streams {
@@ -56,21 +56,21 @@ impl Commit for Streams {
     }
 }
 
-/// Everything together, then the only FLUSH.
+/// Writes the record and its commit block together, then sends the only FLUSH.
 pub(super) async fn all_at_once(log: &Log, mut record: Record) -> Result<(), DeviceError> {
     record.runs.push((record.commit_at, vec![record.commit]));
     send_and_wait(log, record.runs).await?;
     log.last_flush().await
 }
 
-/// A frame that is being made: its bytes from the second log block on, as far as they are known.
+/// A frame under construction: the bytes known so far.
 struct Building {
     head_bytes: usize,
-    /// Of the whole frame; the part for head and index holds zeros.
+    /// Bytes of the frame from its start; head and index are still zeros.
     bytes: Vec<u8>,
     sum: u32,
     chunks: Vec<Chunk>,
-    /// Log blocks from the beginning that are under way already.
+    /// Number of leading log blocks that are sent already or belong to head and index.
     sent: usize,
     under_way: Vec<InFlight>,
 }
@@ -89,7 +89,8 @@ impl Building {
         self.bytes.extend_from_slice(&packed.bytes);
     }
 
-    /// The log blocks that are whole and not under way, if they are worth a request.
+    /// The complete log blocks that are not sent yet, as (index of the first, pages). `None` if there are fewer than
+    /// `pages_min`.
     fn ready(&mut self, pages_min: usize) -> Option<(usize, Vec<Page>)> {
         let whole = self.bytes.len() / PAGE_SIZE;
         if whole < self.sent + pages_min {
@@ -115,7 +116,7 @@ impl Journal {
         let count = building.bytes.len().div_ceil(PAGE_SIZE);
         let head = self.head_of(sealed, &building);
         building.bytes[..building.head_bytes].copy_from_slice(&head);
-        // What is under way must not be overtaken by the FLUSH.
+        // The FLUSH covers only completed writes.
         wait_all(std::mem::take(&mut building.under_way)).await?;
         self.live.borrow_mut().take(count as u32);
         let rest = building.bytes.get(building.sent * PAGE_SIZE..).unwrap_or_default();
@@ -132,7 +133,7 @@ impl Journal {
         Ok(Written { start, count: count as u32, places: (0..sealed.blocks.len()).map(place).collect() })
     }
 
-    /// Compresses all chunks side by side and puts them into the frame in order; large parts go to the log at once.
+    /// Compresses all chunks in parallel and adds them to the frame in order. Sends large parts to the log at once.
     async fn pack_chunks(&self, sealed: &Sealed, building: &mut Building, start: LogBlock) -> Result<(), DeviceError> {
         let runtime = self.log.runtime().clone();
         let begin = runtime.now();
@@ -170,7 +171,7 @@ impl Journal {
         frame.encode_head(&self.log.style, &sizes, building.sum)
     }
 
-    /// Pages for the log from `offset` blocks behind `start` on, as runs of the ring.
+    /// Splits pages for the log blocks from `offset` behind `start` into runs of the ring.
     fn runs_of(&self, start: LogBlock, offset: usize, pages: Vec<Page>) -> Vec<(LogBlock, Vec<Page>)> {
         let ring = self.live.borrow().ring();
         let places = ring.runs(ring.after(start, offset as u32), pages.len() as u32);
@@ -185,7 +186,7 @@ impl Journal {
         counters.journal_bytes += (log_blocks * PAGE_SIZE) as u64;
     }
 
-    /// Writes a sealed transaction as a stream: its plain log blocks, compressed, behind four bytes of length.
+    /// Writes a sealed transaction as a stream: four bytes of length, then its plain log blocks, compressed.
     pub(super) async fn write_stream(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
         let begin = runtime.now();

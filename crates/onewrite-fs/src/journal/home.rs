@@ -1,11 +1,11 @@
-//! Home: how the checkpoint and the recovery bring blocks to where they belong.
+//! Home: how checkpoint and recovery bring blocks to their home blocks.
 
 use onewrite_block::{Cause, DeviceError, DevicePort, Page, Remap, Request};
 
 use crate::block::BlockNo;
 use crate::transfer::{Durability, send_run, wait_all};
 
-/// Writes copies of blocks home and waits; `blocks` are in ascending order, and neighbours go in one request.
+/// Writes `blocks` home and waits. They are in ascending order; neighbours go in one request.
 ///
 /// # Errors
 /// What the device says.
@@ -18,7 +18,7 @@ pub(super) async fn copy_home(port: &DevicePort, blocks: &[(BlockNo, Page)], cau
     wait_all(under_way).await
 }
 
-/// Makes home blocks read as log blocks do, and waits: nothing is written, and it is durable when a request completes.
+/// Remaps home blocks to log blocks (SHARE) and waits. Writes no data; each request is durable when it completes.
 ///
 /// # Errors
 /// What the device says.

@@ -1,4 +1,4 @@
-//! Live: the transactions in the log, which blocks of them are not home, and how much of the ring is in use.
+//! Live: the transactions in the log, their blocks that are not home yet, and the used part of the ring.
 
 mod check;
 
@@ -16,7 +16,7 @@ use crate::block::{BlockNo, BlockRange};
 /// A committed block that is not home yet.
 pub(super) struct Entry {
     pub(super) tid: TransactionId,
-    /// Its content, unless it has to be read back from the log.
+    /// Its content; `None` if it must be read back from the log.
     pub(super) page: Option<Page>,
     pub(super) place: LogPlace,
 }
@@ -45,13 +45,13 @@ struct LiveTransaction {
     length: u32,
     /// Home blocks that it logged.
     blocks: Vec<BlockNo>,
-    /// How many of them are in `entries` under its number.
+    /// Number of them that have an entry under this transaction.
     not_home: usize,
-    /// The FLUSH that makes the last of its home writes durable.
+    /// Number of the FLUSH that makes the last of its home writes durable.
     home_flush: u64,
 }
 
-/// Where a new tail would be, and from which FLUSH on that is safe.
+/// A possible new tail, and the number of the FLUSH after which it is safe.
 pub(super) struct TailCandidate {
     pub(super) start: LogBlock,
     pub(super) tid: TransactionId,
@@ -60,7 +60,7 @@ pub(super) struct TailCandidate {
     pub(super) log_blocks: u32,
 }
 
-/// A tail that was written to the superblock, waiting for its FLUSH.
+/// A tail in a superblock that is written but not durable until FLUSH number `flush` is done.
 pub(super) struct PendingTail {
     pub(super) flush: u64,
     transactions: usize,
@@ -70,17 +70,17 @@ pub(super) struct Live {
     ring: Ring,
     head: LogBlock,
     used: u32,
-    /// Blocks that the committing transaction will take at most, until it does.
+    /// Maximum number of log blocks that the committing transaction may take; 0 once it has taken them.
     promised: u32,
-    /// Blocks of transactions that left and whose trimming is not done; part of `used`.
+    /// Number of log blocks of reclaimed transactions that still wait for TRIM; part of `used`.
     trimming: u32,
     transactions: VecDeque<LiveTransaction>,
     entries: BTreeMap<BlockNo, Entry>,
-    /// Entries whose content is in memory.
+    /// Number of entries whose content is in memory.
     in_memory: usize,
-    /// No entry before this transaction is in memory that could be read back.
+    /// All entries of older transactions have left memory, except those that the log cannot give back.
     forgotten: TransactionId,
-    /// Newest transaction in the log, live or committing, that logged a block.
+    /// For each block, the newest transaction in the log, live or committing, that logged it.
     logged: FxHashMap<BlockNo, TransactionId>,
     pub(super) pending_tail: Option<PendingTail>,
 }
@@ -111,17 +111,17 @@ impl Live {
         self.ring.blocks()
     }
 
-    /// Blocks that no transaction uses and the committing one will not take.
+    /// Number of log blocks that are neither used nor promised to the committing transaction.
     pub(super) fn free_blocks(&self) -> usize {
         (self.ring_blocks() - self.used).saturating_sub(self.promised) as usize
     }
 
-    /// The blocks behind the head that no transaction uses, in the order of the ring.
+    /// The unused log blocks behind the head, in ring order.
     pub(super) fn free_runs(&self) -> Vec<Range<LogBlock>> {
         self.ring.runs(self.head, self.ring_blocks() - self.used)
     }
 
-    /// Log blocks from the oldest transaction that is not home on: what bringing blocks home could free.
+    /// Number of log blocks from the oldest transaction that is not home. A checkpoint could free them.
     pub(super) fn burden_blocks(&self) -> u32 {
         let home = self.transactions.iter().take_while(|live| live.not_home == 0);
         self.used - self.trimming - home.map(|live| live.length).sum::<u32>()
@@ -143,7 +143,7 @@ impl Live {
         self.entries.get(&block)
     }
 
-    /// Lets content leave memory that can be read back from the log, oldest first, until at most `pages_max` are left.
+    /// Drops content that the log can give back from memory, oldest first, until at most `pages_max` pages are left.
     pub(super) fn forget(&mut self, pages_max: usize) {
         if self.in_memory <= pages_max {
             return;
@@ -167,16 +167,16 @@ impl Live {
         self.logged.contains_key(&block)
     }
 
-    /// Notes that `tid`, about to commit, logs `blocks` and will take at most `log_blocks` of the ring.
+    /// Notes that `tid` is about to commit: it logs `blocks` and takes at most `log_blocks` of the ring.
     pub(super) fn note_logged(&mut self, tid: TransactionId, blocks: impl Iterator<Item = BlockNo>, log_blocks: u32) {
         self.promised = log_blocks;
         self.logged.extend(blocks.map(|block| (block, tid)));
     }
 
-    /// Takes `count` log blocks at the head; gives the runs, two if the ring wraps.
+    /// Takes `count` log blocks at the head. Gives one run, or two if the ring wraps.
     ///
     /// # Panics
-    /// If they are more than [`Live::note_logged`] promised: handles are opened only where the ring has room for it.
+    /// If `count` exceeds the promise of [`Live::note_logged`]. A handle opens only if the ring has room for it.
     pub(super) fn take(&mut self, count: u32) -> Vec<Range<LogBlock>> {
         assert!(count <= self.promised, "{count} log blocks taken, {} promised", self.promised);
         self.promised = 0;
@@ -191,7 +191,7 @@ impl Live {
         self.ring
     }
 
-    /// A transaction of `length` log blocks from `start` on became durable: its blocks supersede older entries.
+    /// Adds a durable transaction of `length` log blocks from `start` on. Its blocks supersede older entries.
     pub(super) fn add(&mut self, tid: TransactionId, now: Nanos, start: LogBlock, length: u32, blocks: Vec<Logged>) {
         let numbers: Vec<BlockNo> = blocks.iter().map(|logged| logged.home_block).collect();
         let not_home = blocks.len();
@@ -206,7 +206,7 @@ impl Live {
         }
     }
 
-    /// An entry is no more.
+    /// Updates the counts after an entry was removed or superseded.
     fn left(&mut self, entry: &Entry) -> &mut LiveTransaction {
         self.in_memory -= usize::from(entry.page.is_some());
         let live = self.transaction_mut(entry.tid);
@@ -219,7 +219,7 @@ impl Live {
         &mut self.transactions[(tid.0 - oldest.0) as usize]
     }
 
-    /// The entry of `block` need not go home: the transaction that frees it is durable.
+    /// Drops the entry of `block`: the transaction that frees the block is durable, so it need not go home.
     pub(super) fn drop_entry(&mut self, block: BlockNo) {
         if let Some(entry) = self.entries.remove(&block) {
             self.left(&entry);
@@ -232,7 +232,7 @@ impl Live {
         blocks.into_iter().for_each(|block| self.drop_entry(block));
     }
 
-    /// Blocks to bring home, oldest transactions first, about `blocks_max` of them, in ascending order.
+    /// About `blocks_max` blocks to bring home, from the oldest transactions, sorted by home block.
     pub(super) fn batch(&self, blocks_max: usize) -> Vec<CheckpointBlock> {
         let mut batch = Vec::new();
         for live in self.transactions.iter().filter(|live| live.not_home > 0) {
@@ -250,7 +250,7 @@ impl Live {
         batch
     }
 
-    /// The version of `block` that `tid` logged has been written home; `home_flush` will make it durable.
+    /// Notes that the version of `block` from `tid` is home; FLUSH number `home_flush` makes it durable.
     pub(super) fn is_home(&mut self, block: BlockNo, tid: TransactionId, home_flush: u64) {
         if self.entries.get(&block).is_some_and(|entry| entry.tid == tid) {
             let entry = self.entries.remove(&block).expect("just seen");
@@ -258,8 +258,7 @@ impl Live {
         }
     }
 
-    /// The tail that would be possible now, if it is not the present one; `next` is the transaction after the live
-    /// ones.
+    /// The newest possible tail; `None` if the tail cannot move. `next` is the transaction after the live ones.
     pub(super) fn tail_candidate(&self, next: TransactionId) -> Option<TailCandidate> {
         let home = self.transactions.iter().take_while(|live| live.not_home == 0);
         let mut candidate =
@@ -276,18 +275,18 @@ impl Live {
         (candidate.transactions > 0).then_some(TailCandidate { start, tid, ..candidate })
     }
 
-    /// Where the log goes on after the last live transaction; one that commits now may lie there already.
+    /// The log block behind the last live transaction. A committing transaction may lie there already.
     fn end_of_last(&self) -> LogBlock {
         self.transactions.back().map_or(self.head, |live| self.ring.after(live.start, live.length))
     }
 
-    /// The superblock with `candidate` is written and durable from `flush` on.
+    /// Notes that the superblock names `candidate` and that FLUSH number `flush` makes it durable.
     pub(super) fn tail_written(&mut self, candidate: &TailCandidate, flush: u64) {
         self.pending_tail = Some(PendingTail { flush, transactions: candidate.transactions });
     }
 
-    /// The pending tail is durable: gives the first log block before it and how many there are; they are free when
-    /// [`Live::release`] says so.
+    /// Removes the transactions before the pending tail, which is durable now. Gives the first log block and the number
+    /// of blocks. They stay in use until [`Live::release`].
     pub(super) fn reclaim(&mut self) -> Option<(LogBlock, u32)> {
         let pending = self.pending_tail.take()?;
         let start = self.transactions.front()?.start;
@@ -304,18 +303,18 @@ impl Live {
         Some((start, length))
     }
 
-    /// Blocks that [`Live::reclaim`] gave are free.
+    /// Frees `length` log blocks that [`Live::reclaim`] gave.
     pub(super) fn release(&mut self, length: u32) {
         self.trimming -= length;
         self.used -= length;
     }
 
-    /// Whether blocks are on their way to being free.
+    /// Whether reclaimed log blocks still wait for [`Live::release`].
     pub(super) fn is_trimming(&self) -> bool {
         self.trimming > 0
     }
 
-    /// All blocks in use.
+    /// All log blocks in use, in ring order.
     pub(super) fn in_use(&self) -> Vec<Range<LogBlock>> {
         self.ring.runs(self.ring.after(self.head, self.ring_blocks() - self.used), self.used)
     }

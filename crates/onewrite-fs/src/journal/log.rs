@@ -1,4 +1,4 @@
-//! Log: where log blocks lie on the device, and writing, reading and flushing them.
+//! Log: maps log blocks to the device, and writes, reads and flushes them.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::stored::StoredLog;
 use crate::block::{BlockNo, BlockRange};
 use crate::transfer::{Durability, send_run, wait_all};
 
-/// Which device pages the blocks of the log are, in order.
+/// Where the log lies on the device: its ranges of blocks, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogMap {
     ranges: Vec<BlockRange>,
@@ -28,7 +28,7 @@ impl LogMap {
         &self.ranges
     }
 
-    /// Blocks in all.
+    /// Total number of blocks.
     pub fn length(&self) -> u64 {
         self.ranges.iter().map(|range| range.count).sum()
     }
@@ -66,22 +66,22 @@ impl LogMap {
     }
 }
 
-/// Runs of data pages that are remembered for those who re-read them.
+/// Maximum number of data runs that [`Log`] remembers for strategies that re-read data.
 const DATA_RUNS_MAX: usize = 256;
 
-/// Data written to its place that nothing has made durable yet.
+/// Data written to its place since the last FLUSH.
 #[derive(Default)]
 struct DataWritten {
     runs: Vec<BlockRange>,
-    /// There were more than one remembers.
+    /// Whether there were more than [`DATA_RUNS_MAX`] runs.
     is_more: bool,
 }
 
-/// The log on its device. What commit strategies and recovery use.
+/// The log on its device. Commit strategies and recovery use it.
 pub struct Log {
     port: DevicePort,
     map: LogMap,
-    /// How its blocks are laid out.
+    /// Layout of its blocks.
     pub style: Style,
     flushes_started: Cell<u64>,
     flushes_done: Cell<u64>,
@@ -108,7 +108,7 @@ impl Log {
         &self.port
     }
 
-    /// The run.
+    /// The runtime of the device.
     pub fn runtime(&self) -> &Runtime {
         self.port.runtime()
     }
@@ -137,12 +137,12 @@ impl Log {
         under_way
     }
 
-    /// For reading what its ring holds.
+    /// A reader of the log blocks in `ring`.
     pub(super) fn stored(&self, ring: Ring) -> StoredLog<'_> {
         StoredLog::new(&self.port, &self.map, ring, Cause::Journal)
     }
 
-    /// Drops the content of a run of log blocks: by TRIM where trimmed pages read zeros, else by zeros.
+    /// Drops the content of a run of log blocks: TRIMs them if trimmed pages read as zeros, else writes zeros.
     ///
     /// # Errors
     /// What the device says.
@@ -190,7 +190,7 @@ impl Log {
         Ok(())
     }
 
-    /// [`Log::flush`] for the last time in a commit: from now on, data of others is not covered any more.
+    /// Sends the last [`Log::flush`] of a commit. It does not cover data that others write from now on.
     ///
     /// # Errors
     /// What the device says.
@@ -199,12 +199,13 @@ impl Log {
         self.flush().await
     }
 
-    /// Says that what makes the commit durable begins now: data that others write from here on is not covered any more.
+    /// Notes that the last FLUSH or padding of the commit starts now. It does not cover data that others write from now
+    /// on.
     pub fn begin_last(&self) {
         self.has_flushed.set(true);
     }
 
-    /// Remembers that data has been written to its place.
+    /// Notes data that was written to its place.
     pub(super) fn note_data(&self, place: BlockRange) {
         let mut written = self.data_written.borrow_mut();
         match written.runs.len() < DATA_RUNS_MAX {
@@ -213,13 +214,13 @@ impl Log {
         }
     }
 
-    /// Pages of data that were written since the last FLUSH and [`Log::take_data_written`].
+    /// Number of data pages written since the last FLUSH or [`Log::take_data_written`]; a huge number if too many.
     pub(super) fn data_written(&self) -> usize {
         let written = self.data_written.borrow();
         if written.is_more { usize::MAX / 2 } else { written.runs.iter().map(|run| run.count as usize).sum() }
     }
 
-    /// These pages, which are then forgotten; `None` if there were too many to remember.
+    /// Takes the data pages written since then, and clears the list; `None` if there were too many to remember.
     pub(super) fn take_data_written(&self) -> Option<Vec<Lpn>> {
         let written = self.data_written.take();
         let pages = |run: BlockRange| run.blocks().map(BlockNo::page);
@@ -231,12 +232,12 @@ impl Log {
         self.map.runs(run)
     }
 
-    /// What writes that have completed by now wait for: the first FLUSH that is sent after this.
+    /// Number of the first FLUSH sent after this call. It makes all writes durable that have completed by now.
     pub fn next_flush(&self) -> u64 {
         self.flushes_started.get() + 1
     }
 
-    /// Whether a FLUSH that was sent as or after number `flush` is done.
+    /// Whether FLUSH number `flush` or a later one is done.
     pub fn is_flushed(&self, flush: u64) -> bool {
         self.flushes_done.get() >= flush
     }

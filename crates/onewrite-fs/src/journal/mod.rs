@@ -1,7 +1,7 @@
 //! The jbd2 journal: blocks and opaque owners in, atomic and durable transactions out.
 //!
-//! Its one idea: a transaction is a set of home blocks. While it runs, their content lives in the owner's page cache;
-//! when it is sealed, the journal takes a handle on each page, and the handle is the frozen copy.
+//! Its one idea: a transaction is a set of home blocks. While it runs, their content lives in the owner's page cache.
+//! Sealing takes a handle on each page, and the handle is the frozen copy.
 //!
 //! ```text
 //!   start ─► Handle: join, revoke, free ─► drop
@@ -12,14 +12,16 @@
 //!
 //! # Invariants
 //! 1. At most one transaction runs and at most one commits; they commit in the order of their numbers.
-//! 2. Every block of a live transaction is in `entries` under the newest live transaction that logged it, or is home.
-//! 3. An entry is dropped only when it is home, or when the transaction that supersedes or frees it is durable.
-//! 4. Log space is used again only when the superblock that names the new tail is durable, and that is written only
-//!    when the blocks before the new tail are durably home.
-//! 5. After an error of the device nothing commits any more ([`Journal::abort_reason`]).
+//! 2. Each block that a live transaction logged is home, or has an entry in `entries`. The entry names the newest live
+//!    transaction that logged the block.
+//! 3. The journal drops an entry only when the block is home, or when a later transaction that logs or frees the block
+//!    is durable.
+//! 4. The journal reuses log space only when the superblock that names the new tail is durable. It writes that
+//!    superblock only when the blocks before the new tail are durably home.
+//! 5. After a device error no transaction commits ([`Journal::abort_reason`]).
 //!
-//! Who drives: the file system. It seals, writes its ordered data, commits and checkpoints from tasks of its own
-//! ([`Journal::seal`], [`Journal::commit`], [`Journal::checkpoint`]); the journal holds no task and knows no inode.
+//! The file system drives the journal: its own tasks seal, write ordered data, commit and checkpoint
+//! ([`Journal::seal`], [`Journal::commit`], [`Journal::checkpoint`]). The journal owns no task and knows no inode.
 
 mod check;
 mod checkpoint;
@@ -60,28 +62,29 @@ use ring::Ring;
 use transaction::{Committing, Running};
 pub use transaction::{Handle, Joined, Owner, Sealed, TransactionId};
 
-/// Blocks of one transaction, at most, in any log: 2 GiB, for the 32 bits of an offset in a frame.
+/// Maximum number of blocks of one transaction in any log: 2 GiB, because an offset in a frame has 32 bits.
 const TRANSACTION_BLOCKS_MAX: usize = 1 << 19;
 
-/// What a journal is told when it is opened.
+/// Options for opening a journal.
 pub struct JournalOptions {
     /// How commits become durable.
     pub commit: Box<dyn Commit>,
-    /// How committed blocks come home.
+    /// How the checkpoint brings committed blocks home.
     pub checkpoint: CheckpointBy,
-    /// Committed pages held in memory until they are home, at most, where the log gives them back.
+    /// Maximum number of committed pages kept in memory until they are home. Pages of [`Streams`] do not count: the log
+    /// cannot give them back.
     pub retained_pages_max: usize,
-    /// Blocks go home only for their age or for want of log space, not for want of memory.
+    /// Background checkpoints run only for age or log space, not to free memory.
     pub lazy: bool,
-    /// Log space is trimmed before it is used again.
+    /// The journal trims log space before it reuses it.
     pub self_trimming: bool,
-    /// Blocks of one transaction, at most; also bounded by a quarter of the log.
+    /// Maximum number of blocks of one transaction; a quarter of the log is a second limit.
     pub transaction_blocks_max: usize,
-    /// Age at which a committed block goes home by itself.
+    /// Age at which the background checkpoint brings a committed block home.
     pub checkpoint_age: Nanos,
-    /// Age at which a running transaction commits by itself.
+    /// Age at which the commit task commits the running transaction.
     pub commit_interval: Nanos,
-    /// What was found out about the device's write buffer, if the strategy should not go by what the device states.
+    /// Measured properties of the device's write buffer; `None`: the strategy uses what the device states.
     pub eviction_spot: Option<EvictionSpot>,
 }
 
@@ -94,22 +97,22 @@ pub struct Journal {
     running: RefCell<Running>,
     committing: RefCell<Option<Committing>>,
     live: RefCell<Live>,
-    /// Log space before the durable tail, as (start, length), that is not trimmed yet.
+    /// Log space before the durable tail that waits for TRIM, as (start, length in blocks).
     to_trim: RefCell<Vec<(LogBlock, u32)>>,
     committed: Cell<TransactionId>,
     commit_wanted: Cell<Option<TransactionId>>,
     checkpoint_wanted: Cell<bool>,
     aborted: RefCell<Option<String>>,
-    /// Notified when anything that a task may wait for has changed.
+    /// Notified when something changes that a task may wait for.
     changed: Signal,
     /// Notified when there is work for the commit task or the checkpoint task.
     work: Signal,
-    /// RwGuard while blocks are on their way home.
+    /// Locked while blocks are on their way home.
     homeward: RwLock,
-    /// RwGuard while the tail moves and while the log is closed, after which it does not move any more.
+    /// Locked while the tail moves and while the journal closes. After closing the tail never moves.
     tail: RwLock,
     is_closed: Cell<bool>,
-    /// Where there is padding: held while blocks behind the head are written.
+    /// With padding: locked while a task writes blocks behind the head.
     behind_head: RwLock,
     /// Settle rounds started; the last round that succeeded.
     settling: Cell<u64>,
@@ -118,7 +121,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens an empty (recovered) log and marks its first block as the place where replay begins.
+    /// Opens an empty (recovered) log. Writes the superblock so that replay starts at the first block.
     ///
     /// # Errors
     /// What the device says.
@@ -132,7 +135,8 @@ impl Journal {
         let features = options.commit.features();
         superblock.compat = features.compat;
         superblock.incompat = features.incompat;
-        // The log holds the lower half: so no number is below that of the first transaction, whatever its sequence is.
+        // The log holds only the lower 32 bits. Starting above 2^32 leaves numbers below the first one, whatever its
+        // sequence.
         let first_tid = TransactionId((1 << 32) + u64::from(superblock.sequence));
         let runtime = port.runtime().clone();
         let style = superblock.style();
@@ -168,10 +172,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes everything home and leaves an empty log. The caller has committed what ran.
+    /// Writes all blocks home and leaves an empty log. The caller has committed the running transaction.
     ///
     /// # Errors
-    /// What the device says, or why the journal was aborted before.
+    /// Device errors; [`FsError::ReadOnly`] if the journal is aborted.
     pub async fn close(&self) -> FsResult<()> {
         assert!(self.running.borrow().is_empty(), "a journal is closed after its last commit");
         while self.checkpoint(usize::MAX, Urgency::Background).await? > 0 {}
@@ -209,17 +213,17 @@ impl Journal {
         tid <= self.committed.get()
     }
 
-    /// Whether `tid` is committing and has sent its last FLUSH, so that later writes are not covered by it.
+    /// Whether `tid` is committing and has started its last FLUSH. This FLUSH does not cover later writes.
     pub fn has_flushed(&self, tid: TransactionId) -> bool {
         self.committing.borrow().as_ref().is_some_and(|committing| committing.tid == tid) && self.log.has_flushed()
     }
 
-    /// Whether the transaction that commits now orders data of `owner` before itself.
+    /// Whether the committing transaction has to wait for data of `owner`.
     pub fn is_ordering(&self, owner: u64) -> bool {
         self.committing.borrow().as_ref().is_some_and(|committing| committing.ordered.contains(&owner))
     }
 
-    /// Asks the commit task to commit up to `tid`.
+    /// Asks the commit task to commit all transactions up to `tid`.
     pub fn request_commit(&self, tid: TransactionId) {
         if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
             self.commit_wanted.set(Some(tid));
@@ -227,10 +231,10 @@ impl Journal {
         self.work.notify_all();
     }
 
-    /// Waits until `tid` is durable, or turns out to hold nothing; somebody must have asked for it.
+    /// Waits until `tid` is durable or is found to be empty. Another call must have requested the commit.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] if the journal is aborted before.
+    /// [`FsError::ReadOnly`] if the journal aborts first.
     pub async fn wait_committed(&self, tid: TransactionId) -> FsResult<()> {
         let holds_nothing = || {
             let running = self.running.borrow();
@@ -243,7 +247,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until the running transaction has to be committed: somebody asked, or it is old.
+    /// Waits until the running transaction is due: a task requested the commit, or the transaction is old enough.
     pub async fn commit_due(&self) {
         loop {
             let due = {
@@ -263,19 +267,19 @@ impl Journal {
         }
     }
 
-    /// Remembers that data has been written to its place, if the strategy wants to know.
+    /// Notes that data was written to its place, if the commit strategy re-reads data.
     pub fn note_data(&self, place: BlockRange) {
         if self.options.commit.rereads_data() {
             self.log.note_data(place);
         }
     }
 
-    /// Why nothing can be changed any more, if so.
+    /// Why the journal aborted; `None` if it has not.
     pub fn abort_reason(&self) -> Option<String> {
         self.aborted.borrow().clone()
     }
 
-    /// Stops the journal: nothing commits any more, everybody who waits is told why.
+    /// Stops the journal: it commits nothing more, and all waiting tasks get the reason.
     pub fn abort(&self, reason: &FsError) {
         self.aborted.borrow_mut().get_or_insert_with(|| format!("{reason}; unmount and run `onewrite fsck`"));
         self.changed.notify_all();
@@ -291,17 +295,18 @@ impl Journal {
         }
     }
 
-    /// What was counted.
+    /// Counters since the journal opened or since the last reset.
     pub fn counters(&self) -> FsCounters {
         *self.counters.borrow()
     }
 
-    /// Starts counting anew.
+    /// Sets all counters to zero.
     pub fn reset_counters(&self) {
         self.counters.replace(FsCounters::default());
     }
 
-    /// Blocks that one transaction may hold; so few that it fits the empty log with everything around them.
+    /// Maximum number of blocks that one transaction may hold. The transaction fits into an empty log together with its
+    /// descriptors, revokes and padding.
     fn transaction_blocks_max(&self) -> usize {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
         let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max).min(TRANSACTION_BLOCKS_MAX);
@@ -309,13 +314,13 @@ impl Journal {
         most.min(ring_blocks.saturating_sub(around + self.padding_blocks()))
     }
 
-    /// Log blocks that have to be free behind every record.
+    /// Number of log blocks that must stay free behind every record.
     fn padding_blocks(&self) -> usize {
         self.options.commit.padding_blocks() as usize
     }
 
-    /// Puts tail (`None`: the log is empty) and sequence into the superblock and writes it; it is durable after the
-    /// next FLUSH.
+    /// Sets tail (`None`: the log is empty) and sequence in the superblock and writes it. The next FLUSH makes it
+    /// durable.
     async fn write_superblock(&self, start: Option<LogBlock>, sequence: TransactionId) -> FsResult<()> {
         let page = {
             let mut superblock = self.superblock.borrow_mut();

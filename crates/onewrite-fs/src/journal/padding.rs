@@ -1,22 +1,24 @@
-//! Padding: commits without FLUSH. What has to be durable is pushed out of the device's write buffer by zeros.
+//! Padding: commits without FLUSH. Writing zeros pushes earlier writes out of the device's write buffer.
 //!
 //! ```text
 //!   journal blocks ─► zeros up to the eviction spot ─► TRIMs ─► commit block ─► zeros ─► TRIMs
 //!                          └─ re-read: each block timed; still in the buffer: FLUSH ─┘
 //! ```
 //!
-//! # What it rests on
-//! 1. The buffer gives pages up in the order of their last write, and after `spot` bytes of other pages all earlier
-//!    ones are in flash ([`WriteBuffer`](onewrite_block::WriteBuffer)).
-//! 2. What is in flash is found after a power cut although the map was not written ([`Geometry::oob_hints`]).
+//! # Assumptions about the device
+//! 1. The buffer evicts pages in the order of their last write. After `spot` bytes of other pages all earlier pages are
+//!    in flash ([`WriteBuffer`](onewrite_block::WriteBuffer)).
+//! 2. After a power loss the device finds the pages in flash even if it had not written its map
+//!    ([`Geometry::oob_hints`]).
 //!
-//! Where 1 does not hold, re-reading notices; without 2, or if the spot is unknown, re-reading sends FLUSH each time.
+//! If 1 does not hold, re-reading notices it. If 2 does not hold, or the spot is unknown, re-reading sends FLUSH each
+//! time.
 //!
 //! # Where the zeros go
-//! Into free log space behind the head; its owner promises that there is as much of it. They never reach the tail, and
-//! recovery takes them for the end of the log, which they are. With TRIM they go right behind the record each time, and
-//! are dropped before the flash has taken most of them. Without, they would still be in the buffer when they are
-//! written again and push nothing out, so they go round the free space.
+//! They go into free log space behind the head; the log always keeps enough of it free. They never reach the tail.
+//! Recovery reads them as the end of the log, which is correct. With TRIM each padding starts right behind the record;
+//! TRIM drops the zeros before the flash has taken most of them. Without TRIM the paddings go round the free space.
+//! Zeros on the same blocks would still be in the buffer and push nothing out.
 //!
 //! Source: Kang and Eom, APSys 2017 (`papers/003`) §4 and §6; DESIGN §4, rules 5 and 7; docs/decisions/009.
 
@@ -31,58 +33,58 @@ use super::ring::{self, LogBlock};
 use crate::api::{FsError, FsResult};
 use crate::transfer::{Durability, wait_all};
 
-/// Pages of a transaction, its data in place included, up to which [`Check::Hybrid`] pads. In varmail on `sata-850pro`
-/// a commit takes 9.6 ms with two paddings and 13 ms with two FLUSHes, and a page that is re-read at least 0.23 ms.
+/// Largest transaction that [`Check::Hybrid`] pads, in pages, with its data in place. In varmail on `sata-850pro` a
+/// commit takes 9.6 ms with two paddings and 13 ms with two FLUSHes. Re-reading takes at least 0.23 ms for each page.
 const HYBRID_PAGES_MAX: usize = 8;
-/// Blocks that the log must have beside the padding.
+/// Minimum number of log blocks beside the padding.
 const LEAST_LOG_BLOCKS: u64 = 256;
-/// Blocks that are timed in the buffer and in flash, to tell one from the other.
+/// Number of blocks timed in the buffer and in flash, to tell one from the other.
 const TIMED_BLOCKS: u64 = 6;
 
-/// How sure one makes of what padding has pushed out.
+/// How a commit checks that padding made its blocks durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Check {
-    /// The eviction spot is trusted.
+    /// No check: trusts the eviction spot.
     #[default]
     Trust,
-    /// Every block is read again, alone on the device; one that comes from the buffer makes it a FLUSH.
+    /// Reads every block again, with no other request on the device. If a block comes from the buffer, sends FLUSH.
     Reread,
-    /// Small transactions as [`Check::Reread`], large ones by FLUSH.
+    /// As [`Check::Reread`] for small transactions; FLUSH for large ones.
     Hybrid,
 }
 
 /// Options of zero padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Padding {
-    /// Tell the device that the zeros are void, before it has written them all to flash.
+    /// Whether to TRIM the zeros before the device has written them all to flash.
     pub trims: bool,
-    /// How sure one makes of it.
+    /// How to check the result.
     pub check: Check,
 }
 
 impl Padding {
-    /// With TRIM, trusting the spot: ext4-zp of the paper.
+    /// TRIM, and no check: the paper's ext4-zp.
     pub const PLAIN: Padding = Padding { trims: true, check: Check::Trust };
 }
 
-/// What was found out about a write buffer (`onewrite probe`).
+/// Measured properties of a write buffer (`onewrite probe`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionSpot {
-    /// Bytes written after which everything earlier is in flash.
+    /// Number of bytes after which all earlier writes are in flash.
     pub bytes: u64,
-    /// From here on a read of one page has come from flash, if that was measured.
+    /// Minimum time of a one-page read from flash; `None` if it was not measured.
     pub flash_read_min: Option<Nanos>,
 }
 
 impl EvictionSpot {
-    /// What the device states of itself.
+    /// The spot that the device states; `None` if it states no write buffer.
     pub fn stated(geometry: &Geometry) -> Option<EvictionSpot> {
         let buffer = geometry.write_buffer?;
         Some(EvictionSpot { bytes: buffer.eviction_certain_bytes, flash_read_min: None })
     }
 }
 
-/// Why padding may not be enough on a device, each a sentence; nothing where it is, or where it is re-read.
+/// Reasons why padding may not be safe on this device, one sentence each. Empty if it is safe or is re-read.
 pub fn padding_warnings(padding: Padding, geometry: &Geometry, given: Option<EvictionSpot>) -> Vec<String> {
     if padding.check != Check::Trust {
         return Vec::new();
@@ -110,15 +112,15 @@ pub fn padding_warnings(padding: Padding, geometry: &Geometry, given: Option<Evi
     warnings
 }
 
-/// See the module's head. It is ready when [`Commit::prepare`] has been called.
+/// See the module's head. Call [`Commit::prepare`] before the first commit.
 pub struct ZeroPadding {
     padding: Padding,
-    /// Blocks of one padding; 0 where everything is made durable by FLUSH.
+    /// Number of blocks of one padding; 0 if every commit uses FLUSH.
     blocks: Cell<u64>,
-    /// A read that takes at least as long has come from flash.
+    /// A read that takes at least this long came from flash.
     flash_read_min: Cell<Nanos>,
     trims: Cell<bool>,
-    /// Where the next padding begins that is not trimmed.
+    /// Where the next padding starts, without TRIM.
     next: Cell<LogBlock>,
 }
 
@@ -166,7 +168,7 @@ impl ZeroPadding {
         }
         send_and_wait(log, record.runs).await?;
         if self.padding.check != Check::Trust {
-            // Data that comes later is left to the next padding: re-reading it here would hold up this commit.
+            // Leaves data that arrives later to the next padding: re-reading it here would delay this commit.
             log.begin_last();
         }
         self.push_out(log, &record.free, &written, log.take_data_written()).await?;
@@ -179,8 +181,8 @@ impl ZeroPadding {
         self.blocks.get() == 0 || self.padding.check == Check::Hybrid && pages > HYBRID_PAGES_MAX
     }
 
-    /// Makes durable what has completed. Re-reading looks at the log blocks `written` and at `data`, if that is known;
-    /// what is not in flash then makes it a FLUSH.
+    /// Makes completed writes durable. Re-reading checks the log blocks `written` and the pages `data`; it sends FLUSH
+    /// if one of them is not in flash, or if `data` is unknown (`None`).
     async fn push_out(
         &self,
         log: &Log,
@@ -206,7 +208,7 @@ impl ZeroPadding {
         if self.is_in_flash(log, &pages).await? { Ok(()) } else { log.flush().await }
     }
 
-    /// The log blocks that the next padding covers; `None` if the free ones are too few.
+    /// The log blocks that the next padding covers; `None` if there are too few free blocks.
     fn area(&self, free: &[Range<LogBlock>]) -> Option<Vec<Range<LogBlock>>> {
         let blocks = self.blocks.get();
         let whole: u64 = free.iter().map(|run| u64::from(ring::count(run))).sum();
@@ -221,7 +223,7 @@ impl ZeroPadding {
         Some(area)
     }
 
-    /// Reads each page alone on the device and tells by the time it takes whether it came from flash.
+    /// Reads each page with no other request on the device. The time of a read tells whether the page came from flash.
     async fn is_in_flash(&self, log: &Log, pages: &[Lpn]) -> Result<bool, DeviceError> {
         let alone = log.port().alone().await;
         for lpn in pages {
@@ -280,8 +282,8 @@ async fn trim(log: &Log, area: &[Range<LogBlock>]) -> Result<(), DeviceError> {
     wait_all(under_way).await
 }
 
-/// The time from which on a read has come from flash: half way between the slowest from the buffer and the fastest from
-/// flash; `None` where these overlap. Writes a few free log blocks.
+/// Minimum time of a read from flash: half way between the slowest read from the buffer and the fastest from flash.
+/// `None` if these overlap. Writes to a few free log blocks.
 async fn time_reads(log: &Log, free: &[Range<LogBlock>]) -> Result<Option<Nanos>, DeviceError> {
     let blocks: Vec<LogBlock> = free.iter().cloned().flat_map(ring::blocks).take(TIMED_BLOCKS as usize).collect();
     let (mut from_buffer, mut from_flash) = (Nanos::ZERO, Nanos(u64::MAX));
@@ -303,7 +305,7 @@ async fn timed_read(log: &Log, block: LogBlock) -> Result<Nanos, DeviceError> {
     Ok(log.runtime().now() - begin)
 }
 
-/// How many blocks of `runs` come before `block`, if it is one of them.
+/// Number of blocks of `runs` before `block`; `None` if `block` is not in `runs`.
 fn offset_of(runs: &[Range<LogBlock>], block: LogBlock) -> Option<u64> {
     let mut before = 0;
     for run in runs {
@@ -315,7 +317,7 @@ fn offset_of(runs: &[Range<LogBlock>], block: LogBlock) -> Option<u64> {
     None
 }
 
-/// `count` blocks of `runs` from the one with `skip` before it on, going round at the end.
+/// `count` blocks of `runs` after the first `skip`, wrapping at the end.
 fn around(runs: &[Range<LogBlock>], skip: u64, count: u64) -> Vec<Range<LogBlock>> {
     let mut area = part(runs, skip, count);
     let taken: u64 = area.iter().map(|run| u64::from(ring::count(run))).sum();
@@ -323,7 +325,7 @@ fn around(runs: &[Range<LogBlock>], skip: u64, count: u64) -> Vec<Range<LogBlock
     area
 }
 
-/// Up to `count` blocks of `runs` behind the first `skip`.
+/// Up to `count` blocks of `runs` after the first `skip`, without wrapping.
 fn part(runs: &[Range<LogBlock>], mut skip: u64, mut count: u64) -> Vec<Range<LogBlock>> {
     let mut area = Vec::new();
     for run in runs {

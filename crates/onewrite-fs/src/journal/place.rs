@@ -1,4 +1,4 @@
-//! Place: where the log holds the content of a block, for whoever reads it back: the live journal and recovery.
+//! Place: where the log holds the content of a block. The live journal and recovery use it to read content back.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) enum LogPlace {
     Escaped(LogBlock),
     /// In a chunk of a frame.
     Chunk(ChunkPlace),
-    /// In a compressed stream, where it cannot be found again by itself: its content stays in memory.
+    /// In a compressed stream, which cannot be read again in part: the content stays in memory.
     Nowhere,
 }
 
@@ -31,17 +31,17 @@ pub(super) struct ChunkPlace {
     stored: u32,
     is_raw: bool,
     blocks: u16,
-    /// Which block of the chunk.
+    /// Index of the block in the chunk.
     index: u16,
 }
 
 impl LogPlace {
-    /// The content, from what the place's log block holds.
+    /// The content of the block, from the content of its log block.
     pub(super) fn content(self, page: Page) -> Page {
         if matches!(self, LogPlace::Escaped(_)) { unescape(page) } else { page }
     }
 
-    /// Which block it is of those that are read with it.
+    /// Index of the block among those that one read of this place gives.
     pub(super) fn index(self) -> usize {
         if let LogPlace::Chunk(chunk) = self { usize::from(chunk.index) } else { 0 }
     }

@@ -1,7 +1,7 @@
-//! Read back: content of committed blocks that has left memory comes from the log.
+//! Read back: reads committed blocks that have left memory from the log.
 //!
-//! A block that is not home may leave memory only if its place in the log is known ([`LogPlace`]). What is read is
-//! believed only if the entry is still the same afterwards: until then its log blocks cannot have been used again.
+//! A block that is not home may leave memory only if its place in the log is known ([`LogPlace`]). After the read, the
+//! content counts only if the entry is unchanged: as long as the entry exists, its log blocks cannot be reused.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use crate::block::BlockNo;
 struct Fetch {
     reads: LogReads,
     place: LogPlace,
-    /// Which of the wanted blocks it gives.
+    /// Indexes of the wanted blocks that this read gives.
     wanted: Vec<usize>,
 }
 
 impl Journal {
-    /// Content of `block` that is committed and not yet home, from memory or from the log; what is on its home block is
-    /// older. `None` if its home block is newest.
+    /// The committed content of `block` that is not home yet, from memory or from the log. `None` if the home block is
+    /// up to date.
     ///
     /// # Errors
     /// What the device says.
@@ -33,8 +33,8 @@ impl Journal {
         Ok(self.newest_run(block, 1).await?.pop())
     }
 
-    /// [`Journal::newest`] of `block` and those behind it, `count` at most, up to the first whose home block is newest.
-    /// What left memory together comes back together: each log block and each chunk is read once.
+    /// [`Journal::newest`] of up to `count` blocks from `block` on; stops at the first whose home block is up to date.
+    /// Reads each log block and each chunk once.
     ///
     /// # Errors
     /// What the device says.
@@ -50,7 +50,7 @@ impl Journal {
             let mut pages = Vec::with_capacity(known.len());
             for (block, (tid, page, _)) in block.run(count).blocks().zip(known) {
                 let page = page.or_else(|| fetched.next().flatten());
-                // What was superseded or came home meanwhile is asked for anew.
+                // The loop asks again for a block that was superseded or came home meanwhile.
                 if !self.is_newest(block, tid) {
                     break;
                 }
@@ -62,14 +62,14 @@ impl Journal {
         }
     }
 
-    /// The entries of `block` and those behind it, as far as there are any.
+    /// The entries of up to `count` blocks from `block` on, up to the first block without an entry.
     fn newer_entries(&self, block: BlockNo, count: u64) -> Vec<(TransactionId, Option<Page>, LogPlace)> {
         let live = self.live.borrow();
         let entries = block.run(count).blocks().map_while(|block| live.newest(block));
         entries.map(|entry| (entry.tid, entry.page.clone(), entry.place)).collect()
     }
 
-    /// Whether what is on the home block is older than what is committed.
+    /// Whether the journal holds a newer version of `block` than its home block.
     pub fn has_newer(&self, block: BlockNo) -> bool {
         self.live.borrow().newest(block).is_some()
     }
@@ -78,8 +78,8 @@ impl Journal {
         self.live.borrow().newest(block).is_some_and(|entry| entry.tid == tid)
     }
 
-    /// Sees to it that the content of all `blocks` is at hand. Their log blocks cannot be used again meanwhile: only
-    /// the checkpoint that asks for this moves the tail.
+    /// Loads the content of all `blocks` that have left memory. Their log blocks cannot be reused meanwhile: only the
+    /// checkpoint that calls this moves the tail.
     pub(super) async fn read_back(&self, blocks: &mut [CheckpointBlock]) -> FsResult<()> {
         let mut missing: Vec<&mut CheckpointBlock> =
             blocks.iter_mut().filter(|homeward| homeward.page.is_none()).collect();
@@ -114,7 +114,7 @@ impl Journal {
         Ok(pages)
     }
 
-    /// The blocks that the log blocks of a place hold; none if they do not decompress.
+    /// The blocks that the log blocks of a place hold; empty if they do not decompress.
     async fn content(&self, place: LogPlace, stored: Vec<Page>) -> Vec<Page> {
         match place {
             LogPlace::Chunk(chunk) => {
@@ -126,7 +126,7 @@ impl Journal {
     }
 }
 
-/// Puts the read of one log block or one chunk under way.
+/// Sends the read of one log block or one chunk.
 async fn begin_fetch(log: &StoredLog<'_>, place: LogPlace, wanted: Vec<usize>) -> Fetch {
     let (start, count) = match place {
         LogPlace::Chunk(chunk) => (log.after(chunk.frame, chunk.log_blocks().start), chunk.log_blocks().len() as u32),

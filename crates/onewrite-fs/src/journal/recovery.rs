@@ -1,14 +1,15 @@
 //! Recovery: reads the log once, in order, and writes the newest version of each block home.
 //!
-//! Nothing is written before the whole log is understood, and the log is marked empty only when everything is durably
-//! home: cut anywhere, recovery starts again from the same log and ends with the same blocks.
+//! Recovery writes nothing before it has read and checked the whole log. It marks the log empty only when all blocks
+//! are durably home. After a power loss at any point, recovery starts again from the same log and gives the same
+//! blocks.
 //!
 //! ```text
 //!   read ahead ─► transactions, checked whole ─► newest copy of each block ─► unpacked and written, part by part
 //! ```
 //!
-//! Copies stay in memory up to a bound; what is beyond is read again when it goes home. Of a compressed log only chunks
-//! that hold a newest copy are decompressed, several at once.
+//! Copies stay in memory up to a limit; recovery reads the others again when it writes them home. In a compressed log
+//! it decompresses only chunks that hold a newest copy, several at once.
 
 mod reader;
 mod scan;
@@ -31,15 +32,15 @@ use crate::block::BlockNo;
 use scan::Scan;
 pub use view::LogView;
 
-/// Blocks that go home in one part.
+/// Number of blocks that go home in one part.
 const PART_BLOCKS: usize = 16 * 1024;
 
 /// How a log is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryOptions {
-    /// How blocks come home.
+    /// How to bring blocks home.
     pub by: CheckpointBy,
-    /// Bytes of log blocks held in memory between reading and writing, at most; those of one part come on top.
+    /// Maximum bytes of log blocks kept in memory between reading and writing, in addition to those of one part.
     pub kept_bytes_max: usize,
 }
 
@@ -54,31 +55,31 @@ pub struct Recovered {
     pub logged_blocks: u64,
     /// Blocks written home: the newest copy of each that was not revoked.
     pub written_blocks: u64,
-    /// Those of them that were shared, not written.
+    /// Written blocks that were shared instead of copied.
     pub shared_blocks: u64,
     /// Copies that a later transaction revoked.
     pub revoked_blocks: u64,
     /// Bytes written, without the log's superblock.
     pub written_bytes: u64,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub nanoseconds: u64,
 }
 
-/// A copy of a block: the newest, as far as the log is read.
+/// The newest copy of a block in the part of the log read so far.
 #[derive(Clone, Debug)]
 struct Copy {
     place: LogPlace,
-    /// What its log block holds, if it is in memory.
+    /// Content of its log block, if it is in memory.
     page: Option<Page>,
 }
 
-/// The frames that are in memory, each under its first log block.
+/// The frames in memory, by their first log block.
 type Frames = FxHashMap<LogBlock, Vec<Page>>;
 
-/// Newest copies with the home blocks they belong to, by these.
+/// The newest copies, sorted by home block.
 type Blocks = Vec<(BlockNo, Copy)>;
 
-/// The device as it would be after a replay.
+/// The device's content as a replay would leave it.
 pub struct Prospect<'a> {
     log: &'a StoredLog<'a>,
     blocks: &'a Blocks,
@@ -86,7 +87,7 @@ pub struct Prospect<'a> {
 }
 
 impl Prospect<'_> {
-    /// `count` blocks from `first` on, the log's copies in the place of those at home.
+    /// Reads `count` blocks from `first` on; a copy in the log replaces the home block.
     ///
     /// # Errors
     /// [`FsError::Damaged`] if a copy cannot be unpacked; device errors.
@@ -106,12 +107,12 @@ impl Prospect<'_> {
     }
 }
 
-/// Replays the log that `superblock` describes, if it holds anything, and leaves it empty; `superblock` then says so.
-/// Before anything is written, `judge` looks at what the replay would lead to.
+/// Replays the log that `superblock` describes and leaves it empty; then `superblock` says so. Does nothing if the log
+/// is empty. Before the first write, `judge` examines the content that the replay would give.
 ///
 /// # Errors
-/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; what
-/// `judge` says; device errors.
+/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; errors
+/// of `judge`; device errors.
 pub async fn recover(
     port: &DevicePort,
     map: &LogMap,
@@ -150,7 +151,7 @@ pub async fn recover(
 }
 
 /// # Errors
-/// [`FsError::Damaged`] if a block has no place where it may go.
+/// [`FsError::Damaged`] if a home block lies outside the device or in the log.
 fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()> {
     let pages = port.geometry().pages;
     if let Some((block, _)) = blocks.iter().find(|(block, _)| block.0 >= pages || map.contains(*block)) {
@@ -159,8 +160,8 @@ fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()>
     Ok(())
 }
 
-/// Writes copies home in parts: each is unpacked in the order of the log and written in the order of the home blocks,
-/// so that no chunk is unpacked twice and memory stays bounded.
+/// Writes copies home in parts. Reads parts in the order of the log and writes each part in the order of the home
+/// blocks. Memory stays bounded.
 async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &Frames) -> FsResult<()> {
     if blocks.len() > PART_BLOCKS {
         blocks.sort_by_key(|(_, copy)| (log.position(copy.place), copy.place.index()));
@@ -195,7 +196,7 @@ async fn contents(log: &StoredLog<'_>, part: &[(BlockNo, Copy)], frames: &Frames
     Ok(pages)
 }
 
-/// The content of log blocks in ascending order; neighbours are read together, all at once.
+/// The content of log blocks in ascending order. Sends all reads at once; one read covers neighbours.
 async fn read_all(log: &StoredLog<'_>, blocks: impl Iterator<Item = LogBlock>) -> FsResult<Vec<Page>> {
     let mut reads = LogReads::default();
     let mut blocks = blocks.peekable();
@@ -209,7 +210,7 @@ async fn read_all(log: &StoredLog<'_>, blocks: impl Iterator<Item = LogBlock>) -
     Ok(log.receive(reads).await?)
 }
 
-/// Decompresses chunks, as many at once as there are cores, and adds what is wanted of each to `pages`.
+/// Decompresses chunks in parallel and adds their wanted blocks to `pages`.
 async fn unpack(
     log: &StoredLog<'_>,
     packed: Vec<Vec<(BlockNo, LogPlace)>>,
@@ -239,7 +240,7 @@ async fn unpack(
     Ok(())
 }
 
-/// Makes the home blocks read as the log does: nothing is written.
+/// Remaps the home blocks to their log blocks; writes no data.
 async fn share_home(log: &StoredLog<'_>, blocks: Blocks) -> FsResult<()> {
     let pair = |(block, copy): &(BlockNo, Copy)| {
         let LogPlace::Exact(source) = copy.place else { unreachable!("only such are shared") };

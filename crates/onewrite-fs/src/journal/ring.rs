@@ -1,4 +1,4 @@
-//! Ring: the blocks of the log that hold transactions, one behind the other, the first behind the last.
+//! Ring: the log blocks that hold transactions. After the last block the ring continues at the first.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,7 @@ impl LogBlock {
     /// The log's superblock.
     pub const SUPERBLOCK: LogBlock = LogBlock(0);
 
-    /// `count` blocks from this one on, which must not pass the end of the log.
+    /// `count` blocks from this one on. They must not pass the end of the log.
     pub const fn run(self, count: u32) -> Range<LogBlock> {
         self..LogBlock(self.0 + count)
     }
@@ -28,12 +28,12 @@ impl LogBlock {
     }
 }
 
-/// Blocks of a run of log blocks.
+/// Number of blocks in a run.
 pub const fn count(run: &Range<LogBlock>) -> u32 {
     run.end.0 - run.start.0
 }
 
-/// Each block of a run.
+/// The blocks of a run, in order.
 pub fn blocks(run: Range<LogBlock>) -> impl Iterator<Item = LogBlock> {
     (run.start.0..run.end.0).map(LogBlock)
 }
@@ -56,27 +56,27 @@ impl Ring {
         self.first
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> u32 {
         self.end.0 - self.first.0
     }
 
-    /// The block that comes `count` behind `block`.
+    /// The block `count` places behind `block`, wrapping at the end.
     pub(super) fn after(&self, block: LogBlock, count: u32) -> LogBlock {
         LogBlock(self.first.0 + (block.0 - self.first.0 + count) % self.blocks())
     }
 
-    /// How many blocks `to` comes behind `from`.
+    /// Number of blocks from `from` to `to`, wrapping at the end.
     pub(super) fn distance(&self, from: LogBlock, to: LogBlock) -> u32 {
         if to >= from { to.0 - from.0 } else { self.blocks() - (from.0 - to.0) }
     }
 
-    /// How many blocks from `block` on come before the ring begins again.
+    /// Number of blocks from `block` to the end of the ring.
     pub(super) fn until_end(&self, block: LogBlock) -> u32 {
         self.end.0 - block.0
     }
 
-    /// `count` blocks from `start` on: one run, or two if the ring begins again; none is empty.
+    /// `count` blocks from `start` on: one run, or two if they wrap. No run is empty.
     pub(super) fn runs(&self, start: LogBlock, count: u32) -> Vec<Range<LogBlock>> {
         let before_end = self.until_end(start).min(count);
         let runs = [start.run(before_end), self.first.run(count - before_end)];

@@ -1,7 +1,7 @@
-//! Stored log: reading runs of log blocks, for the live journal and for recovery.
+//! Stored log: reads runs of log blocks for the live journal and for recovery.
 //!
-//! A log block comes as a page. Where log blocks are smaller than pages, the device gives the pages that they lie in,
-//! and each is cut out to the beginning of a page of its own ([`Piece`]).
+//! Each log block comes as a page. If log blocks are smaller than pages, this module reads the pages that hold them and
+//! copies each log block to the beginning of a page of its own ([`Piece`]).
 
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, PAGE_SIZE, Page, Request};
 
@@ -15,10 +15,10 @@ pub(super) struct StoredLog<'a> {
     pub(super) port: &'a DevicePort,
     map: &'a LogMap,
     ring: Ring,
-    /// Where the oldest frame begins.
+    /// First log block of the oldest frame.
     tail: LogBlock,
     block_size: usize,
-    /// What it is read for.
+    /// Cause of its reads.
     cause: Cause,
 }
 
@@ -26,26 +26,26 @@ pub(super) struct StoredLog<'a> {
 #[derive(Default)]
 pub(super) struct LogReads(Vec<PieceRead>);
 
-/// One of them.
+/// One read under way.
 pub(super) struct PieceRead {
     piece: Piece,
     in_flight: InFlight,
 }
 
-/// One read of log blocks that lie in one piece.
+/// One read of consecutive log blocks that are consecutive on the device.
 #[derive(Clone, Copy)]
 struct Piece {
     /// Log blocks.
     count: u32,
-    /// Pages that hold them.
+    /// First page that holds them.
     start: Lpn,
     pages: u32,
-    /// Bytes of the first page before them.
+    /// Bytes of the first page before the first log block.
     skip: usize,
 }
 
 impl<'a> StoredLog<'a> {
-    /// The log on `port`, of blocks of 4 KiB.
+    /// The log on `port`; its blocks have 4 KiB.
     pub(super) fn new(port: &'a DevicePort, map: &'a LogMap, ring: Ring, cause: Cause) -> StoredLog<'a> {
         StoredLog { port, map, ring, tail: ring.first(), block_size: PAGE_SIZE, cause }
     }
@@ -63,15 +63,15 @@ impl<'a> StoredLog<'a> {
         self.ring
     }
 
-    /// The log block that comes `count` behind `block`.
+    /// The log block `count` places behind `block` in the ring.
     pub(super) fn after(&self, block: LogBlock, count: u32) -> LogBlock {
         self.ring.after(block, count)
     }
 
-    /// The order in which places are read: log blocks by number, frames from the oldest on.
+    /// Sort key for reading places: log blocks by number, chunks by the age of their frame and by offset.
     ///
     /// # Panics
-    /// If the content is nowhere.
+    /// If the place is [`LogPlace::Nowhere`].
     pub(super) fn position(&self, place: LogPlace) -> (u32, u32) {
         match place {
             LogPlace::Exact(block) | LogPlace::Escaped(block) => (block.0, 0),
@@ -80,12 +80,12 @@ impl<'a> StoredLog<'a> {
         }
     }
 
-    /// Where a log block lies on the device; log blocks are pages.
+    /// The device page of a log block. Only for logs whose blocks are pages.
     pub(super) fn page_of(&self, block: LogBlock) -> Lpn {
         self.map.block_of(block).page()
     }
 
-    /// The content of `count` log blocks from `block` on, which may go round the ring.
+    /// Reads `count` log blocks from `block` on, wrapping at the end of the ring.
     ///
     /// # Errors
     /// What the device says.
@@ -95,7 +95,7 @@ impl<'a> StoredLog<'a> {
         self.receive(reads).await
     }
 
-    /// Sends reads of `count` log blocks from `block` on, which may go round the ring, and adds them to `reads`.
+    /// Sends reads of `count` log blocks from `block` on, wrapping at the end of the ring, and adds them to `reads`.
     pub(super) async fn send(&self, mut block: LogBlock, count: u32, reads: &mut LogReads) {
         let mut left = count;
         while left > 0 {
@@ -105,13 +105,13 @@ impl<'a> StoredLog<'a> {
         }
     }
 
-    /// Sends the longest read from `block` on, of `count_max` blocks at most.
+    /// Sends the longest possible read from `block` on, of at most `count_max` blocks.
     pub(super) async fn send_first(&self, block: LogBlock, count_max: u32) -> PieceRead {
         let piece = self.piece(block, count_max);
         PieceRead { piece, in_flight: self.port.send(Request::read(piece.start, piece.pages, self.cause)).await }
     }
 
-    /// Waits for all reads; gives the log blocks in their order.
+    /// Waits for all reads and gives the log blocks in order.
     ///
     /// # Errors
     /// What the device says.
@@ -131,7 +131,7 @@ impl<'a> StoredLog<'a> {
         Ok(self.cut(read.piece, read.in_flight.await?))
     }
 
-    /// The longest read from `block` on, of `count_max` blocks at most.
+    /// The longest possible read from `block` on, of at most `count_max` blocks.
     fn piece(&self, block: LogBlock, count_max: u32) -> Piece {
         let count = count_max.min(self.ring.until_end(block)).min(self.port.geometry().transfer_pages_max);
         let run = self.map.runs(block.run(count))[0];
@@ -142,7 +142,7 @@ impl<'a> StoredLog<'a> {
         Piece { count: run.count as u32, start: Lpn(first), pages, skip: (start % page) as usize }
     }
 
-    /// The log blocks of a piece, from the pages that hold it.
+    /// Cuts the log blocks of a piece out of the pages that hold them.
     fn cut(&self, piece: Piece, pages: Vec<Page>) -> Vec<Page> {
         if self.block_size == PAGE_SIZE {
             return pages;
@@ -157,7 +157,7 @@ impl<'a> StoredLog<'a> {
 }
 
 impl PieceRead {
-    /// How many log blocks it reads.
+    /// Number of log blocks that it reads.
     pub(super) fn log_blocks(&self) -> u32 {
         self.piece.count
     }

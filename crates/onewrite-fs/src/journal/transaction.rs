@@ -1,4 +1,4 @@
-//! Transactions while they gather blocks: the running one, the handles on it, and what is sealed.
+//! Transactions that gather blocks: the running transaction, its handles, and the sealed transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -14,17 +14,17 @@ use crate::block::{BlockNo, BlockRange};
 pub struct TransactionId(pub u64);
 
 impl TransactionId {
-    /// As the log holds it.
+    /// The lower 32 bits, as the log stores them.
     pub const fn on_disk(self) -> u32 {
         self.0 as u32
     }
 
-    /// The one after it.
+    /// The next transaction.
     pub const fn next(self) -> TransactionId {
         TransactionId(self.0 + 1)
     }
 
-    /// The one before it.
+    /// The transaction before this one.
     pub const fn previous(self) -> TransactionId {
         TransactionId(self.0.wrapping_sub(1))
     }
@@ -39,12 +39,12 @@ pub struct Owner {
     pub index: u64,
 }
 
-/// Whether a block was in the running transaction before it was joined.
+/// Whether a block was already in the running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// It was not; the owner now has to keep the page in memory until the commit.
+    /// No. The owner must now keep the page in memory until the commit.
     First,
-    /// It was.
+    /// Yes.
     Again,
 }
 
@@ -77,10 +77,10 @@ impl Running {
         }
     }
 
-    /// Verifies what is counted of the handles.
+    /// Verifies the credits of the handles, and that no block is both logged and revoked.
     ///
     /// # Errors
-    /// The first count that is wrong.
+    /// The first violation.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.handles == 0 && self.credits > 0 {
             true => Err(format!("{} credits without a handle in {:?}", self.credits, self.tid)),
@@ -91,25 +91,25 @@ impl Running {
         }
     }
 
-    /// Breaks the count.
+    /// Breaks the credits: adds one that no handle has.
     #[cfg(test)]
     pub(super) fn lose_a_handle(&mut self) {
         self.credits += 1;
     }
 
-    /// Nothing in it would have to be written.
+    /// Whether it has nothing to write and no open handle.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revokes.is_empty() && self.freed.is_empty() && self.handles == 0
     }
 }
 
-/// What is known of the transaction that commits.
+/// The committing transaction.
 pub(super) struct Committing {
     pub(super) tid: TransactionId,
     pub(super) ordered: BTreeSet<u64>,
 }
 
-/// A transaction that takes no more changes: frozen content, ready for the log.
+/// A transaction that takes no more changes. Its content is frozen and ready for the log.
 #[derive(Debug)]
 pub struct Sealed {
     /// Its number.
@@ -120,14 +120,14 @@ pub struct Sealed {
     pub owners: Vec<Owner>,
     /// Blocks whose earlier copies must not be replayed.
     pub revokes: Vec<BlockNo>,
-    /// Files whose data has to be written first.
+    /// Files whose data must be written before the commit.
     pub ordered: Vec<u64>,
-    /// Blocks that it frees: free for use once it is durable.
+    /// Blocks that it frees; they may be reused once it is durable.
     pub freed: Vec<BlockRange>,
 }
 
-/// The right to change up to so many blocks in the running transaction. While one is open the transaction is not
-/// sealed, so hold it briefly and never wait for a commit, for room in the cache or for a lock with it.
+/// The right to change up to `credits` blocks in the running transaction. An open handle blocks sealing. So hold it
+/// briefly, and do not wait for a commit, for cache room or for a lock while you hold it.
 pub struct Handle {
     journal: Rc<Journal>,
     tid: TransactionId,
@@ -135,12 +135,13 @@ pub struct Handle {
 }
 
 impl Journal {
-    /// Joins the running transaction with the right to change `credits` blocks.
+    /// Joins the running transaction. The handle may change up to `credits` blocks.
     ///
-    /// Waits while the transaction is being sealed, is full, or the log has no room for it.
+    /// Waits while the transaction is being sealed, while it is full, and while the log has no room for it.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] once the journal is aborted; [`FsError::Invalid`] if no transaction could hold so much.
+    /// [`FsError::ReadOnly`] once the journal is aborted; [`FsError::Invalid`] if `credits` exceeds the largest
+    /// transaction.
     pub async fn start(self: &Rc<Self>, credits: usize) -> FsResult<Handle> {
         let blocks_max = self.transaction_blocks_max();
         if credits > blocks_max {
@@ -170,7 +171,7 @@ impl Journal {
         Handle { journal: Rc::clone(self), tid: running.tid, credits }
     }
 
-    /// Whether a handle can be opened now; if not, sees to it that it can be later.
+    /// Whether a handle can be opened now. If not, requests a commit or a checkpoint that makes room.
     fn admits(&self, credits: usize) -> bool {
         let running = self.running.borrow();
         if running.is_locked {
@@ -192,8 +193,8 @@ impl Journal {
         self.has_room(needed + self.padding_blocks())
     }
 
-    /// Log blocks of a transaction of so many blocks, at most, revokes not counted. A frame never takes more than the
-    /// plain blocks would, since a chunk that does not shrink is kept as it is; a stream may grow by one part in 255.
+    /// Maximum number of log blocks of a transaction of `blocks` blocks, without revokes. A frame is never larger than
+    /// plain blocks, since a chunk that does not shrink is stored raw. A stream may grow by one part in 255.
     pub(super) fn log_blocks_of(&self, blocks: usize) -> usize {
         let plain = blocks + blocks.div_ceil(self.log.style.tags_max()) + 2;
         match self.options.commit.encoding() {
@@ -202,13 +203,13 @@ impl Journal {
         }
     }
 
-    /// Revoke blocks of one transaction, at most: only blocks that lie in the log are revoked.
+    /// Maximum number of revoke blocks of one transaction: it revokes only blocks that lie in the log.
     pub(super) fn revoke_blocks_max(&self) -> usize {
         self.live.borrow().ring_blocks() as usize / self.log.style.revokes_max() + 1
     }
 
-    /// Whether the log has room for `needed` blocks; if not, and no space is on its way to being free, asks for a
-    /// checkpoint.
+    /// Whether the log has room for `needed` blocks. If not, requests a checkpoint, or a commit if no transaction is
+    /// live; requests nothing while reclaimed space waits for TRIM.
     fn has_room(&self, needed: usize) -> bool {
         let live = self.live.borrow();
         if live.free_blocks() >= needed {
@@ -228,10 +229,11 @@ impl Journal {
         false
     }
 
-    /// Ends the running transaction once no handle is open, and opens the next one.
+    /// Waits until no handle is open, ends the running transaction, and starts the next one.
     ///
-    /// `content` gives the page of an owner as it is now; a block whose owner has dropped the page (a file cut while
-    /// its blocks are not all free yet) is left out. `None` if there is nothing to commit.
+    /// `content` gives the current page of an owner. It gives `None` if the owner has dropped the page, as when a file
+    /// is truncated before all its blocks are free; then the block is not logged. Returns `None` if there is nothing to
+    /// commit.
     pub async fn seal(&self, content: impl Fn(Owner) -> Option<Page>) -> Option<Sealed> {
         self.running.borrow_mut().is_locked = true;
         self.changed.until(|| self.running.borrow().handles == 0).await;
@@ -249,7 +251,6 @@ impl Journal {
         self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
         let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
         let freeze = |(&block, &owner): (&BlockNo, &Owner)| Some((block, content(owner)?));
-        // A block whose page was dropped is not logged.
         let frozen: Vec<(BlockNo, Page)> = ended.blocks.iter().filter_map(freeze).collect();
         let blocks = frozen.iter().map(|(block, _)| *block);
         self.live.borrow_mut().note_logged(ended.tid, blocks, log_blocks as u32);
@@ -272,7 +273,7 @@ impl Handle {
         self.tid
     }
 
-    /// Makes `block` part of the transaction; its content is the page of `owner` when the transaction is sealed.
+    /// Adds `block` to the transaction. Sealing takes its content from the page of `owner`.
     ///
     /// # Panics
     /// If more blocks join than the handle was opened for.
@@ -289,8 +290,8 @@ impl Handle {
         Joined::First
     }
 
-    /// Says that `blocks` are free from this transaction on: their copies in it are forgotten, earlier ones revoked.
-    /// They may be used again only when [`Sealed::freed`] gives them back.
+    /// Frees `blocks` in this transaction: removes them from it and revokes their earlier copies in the log. They may
+    /// be reused only after the commit, when [`Sealed::freed`] gives them back.
     pub fn free(&mut self, blocks: BlockRange) {
         let mut running = self.journal.running.borrow_mut();
         let live = self.journal.live.borrow();
@@ -303,7 +304,7 @@ impl Handle {
         running.freed.push(blocks);
     }
 
-    /// Orders data of `file` before the commit.
+    /// Requires that data of `file` is written before the commit.
     pub fn order(&mut self, file: u64) {
         self.journal.running.borrow_mut().ordered.insert(file);
     }

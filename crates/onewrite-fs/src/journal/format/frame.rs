@@ -1,6 +1,6 @@
 //! Frames: a transaction as compressed chunks with an index. Ours; sources: `papers/001` §4, DESIGN §4 rule 6.
 //!
-//! A frame fills consecutive log blocks of the ring, the rest of the last one with zeros. Numbers are big-endian.
+//! A frame fills consecutive log blocks of the ring; zeros fill the rest of the last block. Numbers are big-endian.
 //!
 //! ```text
 //!   head (80):  magic C03B3998 | kind 4F570001 | sequence u32
@@ -13,21 +13,21 @@
 //!   chunks:     one after another, each the LZ4 block of so many 4 KiB blocks
 //! ```
 //!
-//! The checksum covers everything: the chunks' bytes first, then head and index with the checksum's field zero, so that
-//! chunks can be on their way to the device before the last one is compressed. A chunk can be read and decompressed
-//! without the others. A chunk that compression would make larger is kept as it is.
+//! The checksum covers the whole frame: first the bytes of the chunks, then head and index with the checksum field
+//! zero. This order allows sending chunks to the device before the last one is compressed. Each chunk can be read and
+//! decompressed alone. A chunk that does not shrink is stored raw.
 
 use onewrite_block::{PAGE_SIZE, Page, crc32c};
 
 use super::{HEADER_SIZE, Kind, Style, UUID_SIZE, be32, put32};
 use crate::block::BlockNo;
 
-/// Blocks of a chunk: 128 KiB, twice the window of LZ4, and small enough that the chunks of a usual transaction occupy
-/// several cores.
+/// Number of blocks of a chunk: 128 KiB, twice the window of LZ4. This is small enough that the chunks of a usual
+/// transaction occupy several cores.
 pub const CHUNK_BLOCKS: usize = 32;
-/// Bytes of a chunk before compression that a reader takes at most.
+/// Maximum bytes of a chunk before compression that a reader accepts.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of a frame that a reader takes at most: an offset in it has 32 bits.
+/// Maximum bytes of a frame that a reader accepts: an offset in it has 32 bits.
 const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 
 const HEAD_SIZE: usize = 80;
@@ -53,7 +53,7 @@ pub struct Packed {
     pub is_raw: bool,
 }
 
-/// Where one chunk lies, and of what.
+/// Place and size of one chunk in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// First byte, counted from the beginning of the frame.
@@ -66,14 +66,14 @@ pub struct Chunk {
     pub blocks: usize,
 }
 
-/// What a frame's head and index say.
+/// Content of a frame's head and index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The transaction.
     pub sequence: u32,
     /// Time of the commit, in nanoseconds since 1970.
     pub civil_ns: u64,
-    /// Where its blocks belong, in the order of the chunks.
+    /// Home blocks of its blocks, in the order of the chunks.
     pub homes: Vec<BlockNo>,
     /// Blocks whose earlier copies must not be replayed.
     pub revokes: Vec<BlockNo>,
@@ -81,7 +81,7 @@ pub struct Frame {
     pub chunks: Vec<Chunk>,
 }
 
-/// Sizes that the first block of a frame gives, before anything of it is believed.
+/// Sizes from the first block of a frame. The checksum over the frame is not verified yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes of head and index.
@@ -107,7 +107,7 @@ pub fn pack(pages: &[Page]) -> Packed {
     if bytes.len() < raw.len() { Packed { bytes, is_raw: false } } else { Packed { bytes: raw, is_raw: true } }
 }
 
-/// The blocks of a chunk, if its bytes are those of so many.
+/// The blocks of a chunk; `None` if its bytes do not decompress to exactly `chunk.blocks` blocks.
 pub fn unpack(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Page>> {
     let length = chunk.blocks * PAGE_SIZE;
     let pages = |raw: &[u8]| raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect();
@@ -120,7 +120,8 @@ pub fn unpack(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Page>> {
 }
 
 impl Frame {
-    /// Head and index of a frame of `packed` chunks, with the checksum over all.
+    /// Encodes head and index of a frame. `packed` gives stored bytes and rawness of each chunk. `chunks_sum` is the
+    /// CRC32C register after the bytes of all chunks.
     pub fn encode_head(&self, style: &Style, packed: &[(u32, bool)], chunks_sum: u32) -> Vec<u8> {
         let stored: usize = packed.iter().map(|(bytes, _)| *bytes as usize).sum();
         let mut head = vec![0; HEAD_SIZE];
@@ -144,7 +145,8 @@ impl Frame {
         head
     }
 
-    /// What the pages of a frame say, if all of it is there: `None` if the checksum is wrong or sizes contradict it.
+    /// Decodes the head and index of a frame from its pages; `None` if the checksum is wrong or the sizes contradict
+    /// each other.
     pub fn decode(pages: &[Page], extent: &Extent) -> Option<Frame> {
         let mut head = slice(pages, 0, extent.head_bytes);
         let stored_sum = be32(&head, CHECKSUM_OFFSET);
@@ -167,12 +169,12 @@ impl Frame {
 }
 
 impl Extent {
-    /// Log blocks of the frame.
+    /// Number of log blocks of the frame.
     pub fn log_blocks(&self) -> usize {
         self.frame_bytes.div_ceil(PAGE_SIZE)
     }
 
-    /// Reads the first block of a frame; `None` if it is none of this log, or larger than `log_blocks_max`.
+    /// Reads the first block of a frame; `None` if it is not a frame of this log, or exceeds `log_blocks_max`.
     pub fn decode(bytes: &[u8], style: &Style, log_blocks_max: usize) -> Option<Extent> {
         let [blocks, revokes, chunks] = [44, 48, 52].map(|offset| be32(bytes, offset) as usize);
         let chunk_blocks = usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
@@ -203,7 +205,7 @@ fn chunks(index: &[u8], extent: &Extent) -> Vec<Chunk> {
     index.chunks_exact(4).map(one).collect()
 }
 
-/// `length` bytes from `offset` on of what `pages` hold one after another.
+/// `length` bytes from `offset` on of the content of `pages`.
 ///
 /// # Panics
 /// If the pages hold less.
@@ -253,7 +255,7 @@ mod tests {
         Page::pattern(Pattern { seed, compressible_percent: if seed.is_multiple_of(3) { 0 } else { 80 } })
     }
 
-    /// A frame of `count` blocks as log blocks.
+    /// A frame of `count` blocks as log blocks, and its blocks.
     fn framed(count: usize, revokes: usize) -> (Vec<Page>, Vec<Page>) {
         let blocks: Vec<Page> = (0..count as u64).map(page).collect();
         let packed: Vec<Packed> = blocks.chunks(CHUNK_BLOCKS).map(pack).collect();

@@ -8,18 +8,19 @@
 //!   header (12):  magic C03B3998 | kind u32 | sequence u32
 //!   descriptor:   header | tags … | [checksum u32 in the last 4 bytes, version 3]
 //!   tag, v3 (16): block_lo u32 | flags u32 | block_hi u32 | crc32c(uuid, sequence, block) u32
-//!   tag, else:    block_lo u32 | checksum u16 = 0 | flags u16 | [block_hi u32 with 64BIT]
+//!   tag, else:    block_lo u32 | checksum u16 (0 unless version 2) | flags u16 | [block_hi u32 with 64BIT]
 //!                 the first tag of a descriptor is followed by the 16 bytes of the UUID
 //!   revoke:       header | bytes used u32 | block u64 (u32 without 64BIT) … | [checksum]
 //!   commit:       header | kind u8 | size u8 | 0 u16 | checksum [u32; 8] | seconds u64 | nanoseconds u32
 //! ```
 //!
-//! Two kinds of log blocks are ours, and a log that holds them says so with an incompatible bit: [`frame`]s, and
-//! streams that are found by their length alone ([`incompat::STREAMS`]).
+//! Two kinds of log blocks are ours: [`frame`]s, and streams that recovery finds by their length alone
+//! ([`incompat::STREAMS`]). A log that holds them has an incompatible bit set.
 //!
-//! Checksums come in two kinds. **Version 3** covers each structure and each block with CRC32C. **Version 1** is one
-//! CRC32 in the commit block over descriptors and their blocks; only with it do the kernel and e2fsck end the log
-//! quietly at a torn block, so that a transaction may be written with its commit block in one go (async commit).
+//! Onewrite writes two kinds of checksums. **Version 3** covers each structure and each block with a CRC32C.
+//! **Version 1** is one CRC32 in the commit block, over the descriptors and their blocks. Only with version 1 do the
+//! kernel and e2fsck accept a torn block as the end of the log. So only then may a transaction go to the log together
+//! with its commit block (async commit).
 
 pub mod frame;
 mod superblock;
@@ -45,7 +46,7 @@ const CRC32: u8 = 1;
 
 const _: () = {
     assert!(HEADER_SIZE == 3 * size_of::<u32>());
-    // Behind the header: kind, size, two bytes of padding; eight words of checksums.
+    // After the header: kind, size, two bytes of padding, then eight words of checksums.
     assert!(COMMIT_CHECKSUM_OFFSET == HEADER_SIZE + 4);
     assert!(COMMIT_TIME_OFFSET == COMMIT_CHECKSUM_OFFSET + size_of::<[u32; 8]>());
     assert!(COMMIT_TIME_OFFSET + 12 <= PAGE_SIZE);
@@ -73,10 +74,10 @@ pub mod incompat {
     /// The end of the log is a fast-commit area, which may hold something.
     pub const FAST_COMMIT: u32 = 0x20;
 
-    /// Ours: transactions are compressed [`frame`](super::frame)s. A bit that no jbd2 knows, so that the kernel and
-    /// e2fsck refuse the log; set while it may hold any.
+    /// Ours: transactions are compressed [`frame`](super::frame)s. jbd2 does not know this bit, so the kernel and
+    /// e2fsck refuse the log. It is set while the log may hold frames.
     pub const FRAMES: u32 = 0x4000_0000;
-    /// Ours: transactions are compressed in one stream each, behind its length, as the LDJ papers have it.
+    /// Ours: each transaction is one compressed stream behind its length, as in the LDJ papers.
     pub const STREAMS: u32 = 0x2000_0000;
 
     /// What recovery understands.
@@ -128,22 +129,22 @@ pub enum Checksums {
     No,
     /// One CRC32 for each transaction, in its commit block.
     V1,
-    /// CRC32C, the tag holding its lower half.
+    /// CRC32C of each block; its tag holds the lower half.
     V2,
     /// CRC32C of each block, in its tag.
     V3,
 }
 
-/// How blocks of one log are laid out: what recovery and commits share.
+/// Layout of the blocks of one log, for recovery and commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Bytes of a log block, at most a page. A log block in memory is a page of which so many bytes count.
+    /// Bytes of a log block, at most a page. In memory a log block is a page; only its first `block_size` bytes count.
     pub block_size: usize,
     /// 64-bit block numbers.
     pub is_64bit: bool,
     /// Checksums.
     pub checksums: Checksums,
-    /// The register after the log's UUID, where versions 2 and 3 begin.
+    /// CRC32C register after the log's UUID; checksums of versions 2 and 3 start from it.
     pub seed: u32,
     /// The log's UUID.
     pub uuid: [u8; UUID_SIZE],
@@ -157,7 +158,7 @@ fn put32(bytes: &mut [u8], offset: usize, value: u32) {
     bytes[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Kind and sequence of a log block, if it begins with the magic number and a known kind.
+/// Kind and sequence of a log block; `None` if the magic number is absent or the kind unknown.
 pub fn header(bytes: &PageBytes) -> Option<(Kind, u32)> {
     (be32(bytes, 0) == MAGIC).then_some(())?;
     Some((Kind::from_number(be32(bytes, 4))?, be32(bytes, 8)))
@@ -180,13 +181,13 @@ fn put_header(bytes: &mut [u8], kind: Kind, sequence: u32) {
 pub struct Tag {
     /// Where the block belongs.
     pub home_block: BlockNo,
-    /// Its first four bytes were the magic number and are zeros in the log.
+    /// Its first four bytes are the magic number; the log holds zeros instead.
     pub is_escaped: bool,
-    /// Checksum of the block as it lies in the log; zero where the log carries none.
+    /// Checksum of the block as it lies in the log; 0 if the log has no such checksums.
     pub checksum: u32,
 }
 
-/// The log's copy of `page`: the same, unless it begins with the magic number and has to be escaped.
+/// The log's copy of `page`, and whether it is escaped: a magic number at its start becomes zeros.
 pub fn escape(page: &Page) -> (Page, bool) {
     if be32(&page.bytes()[..], 0) != MAGIC {
         return (page.clone(), false);
@@ -215,7 +216,7 @@ impl Style {
         self.block_size - 4
     }
 
-    /// The bytes of a page that are the log block.
+    /// The part of a page that is the log block.
     pub fn content<'a>(&self, bytes: &'a PageBytes) -> &'a [u8] {
         &bytes[..self.block_size]
     }
@@ -230,12 +231,12 @@ impl Style {
         }
     }
 
-    /// Most blocks that one descriptor can name.
+    /// Maximum number of blocks that one descriptor can name.
     pub fn tags_max(&self) -> usize {
         (self.end() - HEADER_SIZE - UUID_SIZE) / self.tag_size()
     }
 
-    /// Most blocks that one revoke block can name.
+    /// Maximum number of blocks that one revoke block can name.
     pub fn revokes_max(&self) -> usize {
         (self.end() - HEADER_SIZE - 4) / self.number_size()
     }
@@ -244,12 +245,12 @@ impl Style {
         if self.is_64bit { 8 } else { 4 }
     }
 
-    /// Whether each block has a checksum of its own, in its tag.
+    /// Whether each block has its own checksum, in its tag.
     pub fn sums_each_block(&self) -> bool {
         self.has_tail()
     }
 
-    /// Checksum of a block of transaction `sequence` as it lies in the log, for its tag.
+    /// Checksum for the tag of a block of transaction `sequence`; `bytes` are as in the log.
     pub fn block_checksum(&self, sequence: u32, bytes: &PageBytes) -> u32 {
         match self.checksums {
             Checksums::No | Checksums::V1 => 0,
@@ -334,7 +335,7 @@ impl Style {
         }
     }
 
-    /// Whether the checksum at the end of a descriptor or revoke block is right; true where there is none.
+    /// Whether the checksum at the end of a descriptor or revoke block is right; true if the log has none.
     pub fn tail_holds(&self, bytes: &PageBytes) -> bool {
         if !self.has_tail() {
             return true;
@@ -390,7 +391,7 @@ impl Style {
         bytes
     }
 
-    /// Whether a commit block is whole and, in a version 1 log, its transaction too (`sum` as for
+    /// Whether the checksum of a commit block is right. In a version 1 log it covers the transaction too (`sum` as for
     /// [`Style::commit`]).
     pub fn commit_holds(&self, bytes: &PageBytes, sum: u32) -> bool {
         let stored = be32(bytes, COMMIT_CHECKSUM_OFFSET);
@@ -418,7 +419,7 @@ impl VersionOneSum {
     /// Before the first block.
     pub const START: VersionOneSum = VersionOneSum(!0);
 
-    /// Goes over one more block.
+    /// Adds one more block.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0 = crc32_be(self.0, bytes);
     }

@@ -1,4 +1,4 @@
-//! The log's superblock.
+//! Superblock: the log's superblock on disk, version 2.
 
 use onewrite_block::{PAGE_SIZE, PageBytes, crc32c};
 
@@ -15,9 +15,9 @@ pub struct JournalSuperblock {
     pub first: u32,
     /// Sequence of the first transaction to expect.
     pub sequence: u32,
-    /// Where it lies; 0 when the log is empty.
+    /// Log block where that transaction starts; 0 if the log is empty.
     pub start: u32,
-    /// Error with which the log was aborted; 0 for none.
+    /// Error that aborted the log; 0 for none.
     pub error: u32,
     /// Compatible features.
     pub compat: u32,
@@ -37,7 +37,7 @@ const CRC32C: u8 = 4;
 
 const _: () = {
     assert!(USERS_OFFSET == SUPERBLOCK_CHECKSUM_OFFSET + 4);
-    // 48 users of 16 bytes each fill the rest.
+    // The UUIDs of 48 users fill the rest.
     assert!(USERS_OFFSET + 48 * UUID_SIZE == SUPERBLOCK_SIZE);
 };
 
@@ -58,7 +58,7 @@ impl JournalSuperblock {
         }
     }
 
-    /// Reads the superblock of a log of blocks of 4 KiB.
+    /// Reads the superblock of a log with blocks of 4 KiB.
     ///
     /// # Errors
     /// What is wrong with it, with the number found.
@@ -66,7 +66,8 @@ impl JournalSuperblock {
         JournalSuperblock::decode_sized(bytes, PAGE_SIZE)
     }
 
-    /// Reads the superblock of a log of blocks of `block_size` bytes from the page that begins with it.
+    /// Reads the superblock of a log with blocks of `block_size` bytes. The superblock lies at the beginning of the
+    /// page.
     ///
     /// # Errors
     /// What is wrong with it, with the number found.
@@ -92,7 +93,7 @@ impl JournalSuperblock {
         Ok(superblock)
     }
 
-    /// The feature that keeps a log which holds something from being replayed, by name and with the cure.
+    /// Why this version cannot replay the log, with the feature's name and the cure; `None` if it can.
     pub fn replay_refusal(&self) -> Option<String> {
         let fast = "a log that holds fast commits (feature fast_commit); e2fsck replays it, or a mount by Linux";
         (self.start != 0 && self.incompat & incompat::FAST_COMMIT != 0).then(|| fast.into())
@@ -123,7 +124,7 @@ impl JournalSuperblock {
         self.incompat & (incompat::CHECKSUM_V2 | incompat::CHECKSUM_V3) != 0
     }
 
-    /// Puts the fields into a block that holds a superblock (or zeros) and leaves its other bytes.
+    /// Writes the fields into a block that holds a superblock or zeros; keeps its other bytes.
     pub fn encode_into(&self, bytes: &mut PageBytes) {
         let fields = [
             (0, MAGIC),
@@ -148,7 +149,7 @@ impl JournalSuperblock {
         put32(bytes, SUPERBLOCK_CHECKSUM_OFFSET, sum);
     }
 
-    /// How the log's blocks are laid out.
+    /// Layout of the log's blocks.
     pub fn style(&self) -> Style {
         let checksums = match (self.compat, self.incompat) {
             (_, bits) if bits & incompat::CHECKSUM_V3 != 0 => Checksums::V3,

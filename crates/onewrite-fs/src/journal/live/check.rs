@@ -1,4 +1,4 @@
-//! Check: what the log holds, and the counts that are kept of it.
+//! Check: verifies the live transactions and their counts.
 
 use rustc_hash::FxHashMap;
 
@@ -9,10 +9,10 @@ use super::Live;
 use crate::block::BlockNo;
 
 impl Live {
-    /// Verifies the invariants; `committing` is the transaction that may lie at the head already.
+    /// Verifies the invariants. `committing` may have log blocks at the head already.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first violated invariant.
     pub(in crate::journal) fn check(&self, committing: Option<TransactionId>) -> Result<(), String> {
         self.check_entries()?;
         self.check_space(committing)?;
@@ -24,19 +24,20 @@ impl Live {
         self.transactions.back().map(|live| live.tid)
     }
 
-    /// Blocks whose trimming is not done.
+    /// Number of log blocks that wait for TRIM.
     pub(in crate::journal) fn trimming_blocks(&self) -> u32 {
         self.trimming
     }
 
-    /// The tail that the superblock names, durable or not, where no transaction commits; `next` is the one after the
-    /// live ones.
+    /// The tail in the superblock, durable or not. No transaction may be committing; `next` is the one after the live
+    /// ones.
     pub(in crate::journal) fn named_tail(&self, next: TransactionId) -> (LogBlock, TransactionId) {
         let gone = self.pending_tail.as_ref().map_or(0, |pending| pending.transactions);
         self.transactions.get(gone).map_or_else(|| (self.end_of_last(), next), |live| (live.start, live.tid))
     }
 
-    /// Each block of a live transaction is an entry under the newest that logged it, or home.
+    /// Invariant 2: each block of a live transaction is home or has an entry under the newest transaction that logged
+    /// it.
     fn check_entries(&self) -> Result<(), String> {
         let mut newest = FxHashMap::default();
         for live in &self.transactions {
@@ -63,7 +64,7 @@ impl Live {
         }
     }
 
-    /// The ring holds the transactions one after another, up to the head, and what is not trimmed yet before them.
+    /// The transactions lie one after another in the ring, up to the head. Untrimmed space lies before them.
     fn check_space(&self, committing: Option<TransactionId>) -> Result<(), String> {
         let pairs = self.transactions.iter().zip(self.transactions.iter().skip(1));
         for (one, next) in pairs {
@@ -87,7 +88,7 @@ impl Live {
         }
     }
 
-    /// What is known to lie in the log does.
+    /// `logged` names each block in the log, under a transaction that is live or committing.
     fn check_logged(&self, committing: Option<TransactionId>) -> Result<(), String> {
         for live in &self.transactions {
             let lost = live.blocks.iter().find(|block| self.logged.get(block).is_none_or(|tid| *tid < live.tid));
@@ -100,7 +101,7 @@ impl Live {
             Some(tid) == committing
                 || oldest.is_some_and(|oldest| tid >= oldest) && Some(tid) <= self.newest_transaction()
         };
-        // The order of a map: nothing but a text comes of it.
+        // The map's order is arbitrary; it affects only the text of this error.
         match self.logged.values().find(|tid| !is_there(**tid)) {
             Some(tid) => Err(format!("{tid:?} is said to lie in the log")),
             None => Ok(()),
@@ -122,7 +123,7 @@ impl Live {
         entry.tid = entry.tid.previous();
     }
 
-    /// Breaks invariant 4: a block of the log is free.
+    /// Breaks invariant 4: counts one used log block as free.
     pub(in crate::journal) fn lose_space(&mut self) {
         self.used -= 1;
     }

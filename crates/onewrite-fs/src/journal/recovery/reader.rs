@@ -1,4 +1,4 @@
-//! Reading the log in order, with reads ahead.
+//! Reads the log in order, with read-ahead.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use onewrite_block::{DeviceError, Page};
 use super::super::ring::LogBlock;
 use super::super::stored::{PieceRead, StoredLog};
 
-/// Log blocks of one read.
+/// Number of log blocks of one read.
 const READ_BLOCKS: u32 = 256;
-/// Reads under way at once.
+/// Maximum number of reads under way.
 const READS_AHEAD_MAX: usize = 8;
 
-/// Goes round the ring once, block by block, with reads ahead.
+/// Reads the ring once, block by block, with read-ahead.
 pub(super) struct Reader<'a> {
     log: &'a StoredLog<'a>,
     under_way: VecDeque<PieceRead>,
-    /// How many reads may be under way: one at first, for a short log is read in vain beyond its end.
+    /// Number of reads that may be under way. Starts at one: for a short log, reads ahead pass its end and are wasted.
     reads_ahead: usize,
-    /// What has been read and not given.
+    /// Blocks that are read but not returned yet.
     ahead: std::vec::IntoIter<Page>,
-    /// The block that comes next.
+    /// The block that [`Reader::next`] returns next.
     next: LogBlock,
     /// The block that is read next.
     to_read: LogBlock,
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The log block that comes next.
+    /// The log block that [`Reader::next`] returns next.
     pub(super) fn block(&self) -> LogBlock {
         self.next
     }

@@ -1,9 +1,9 @@
-//! Scan: finds the whole transactions of the log, in order, and the newest copy of each block.
+//! Scan: finds the complete transactions of the log, in order, and the newest copy of each block.
 //!
-//! The log ends at the first block that is not the next one of the next transaction: wrong magic number, sequence or
-//! checksum of a descriptor, revoke or commit block, or a frame that is not whole. In a log of async commits (version 1
-//! checksums) a transaction whose blocks are torn ends it, too. In a version 3 log a block whose own checksum is wrong
-//! inside a transaction with a good commit block cannot come from a power cut: that is damage, and refused.
+//! The log ends at the first block that does not continue the next transaction: a descriptor, revoke or commit block
+//! with a wrong magic number, sequence or checksum, or an incomplete frame. In a log of async commits (version 1
+//! checksums) a torn transaction ends the log, too. In a version 3 log a block with a wrong checksum inside a
+//! transaction with a good commit block is damage, not the result of a power loss. Recovery refuses such a log.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::{Blocks, Copy, Frames, Recovered, damage};
 use crate::api::FsResult;
 use crate::block::BlockNo;
 
-/// A transaction that is being read; nothing of it counts before it is whole.
+/// A transaction under reading; it counts only when it is complete.
 #[derive(Default)]
 struct Pending {
     copies: Vec<(BlockNo, Copy)>,
@@ -77,7 +77,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The next transaction, if it is whole.
+    /// Reads the next transaction; `None` if it is incomplete.
     async fn transaction(&mut self) -> FsResult<Option<Pending>> {
         if self.is_streams {
             return self.stream().await;
@@ -109,7 +109,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reads the blocks that a descriptor names; false if the log ends before.
+    /// Reads the blocks that a descriptor names; false if the log ends before the last of them.
     async fn blocks(
         &mut self,
         descriptor: &onewrite_block::PageBytes,
@@ -138,7 +138,7 @@ impl<'a> Scan<'a> {
         Ok(true)
     }
 
-    /// The next `count` blocks, if the ring goes on so long.
+    /// The next `count` blocks; `None` if the ring ends before.
     async fn pages(&mut self, count: usize) -> FsResult<Option<Vec<Page>>> {
         let mut pages = Vec::with_capacity(count);
         for _ in 0..count {
@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
         Ok(Some(pages))
     }
 
-    /// Whether `count` more blocks may stay in memory.
+    /// Whether `count` more blocks may stay in memory; counts them if so.
     fn keep(&mut self, count: usize) -> bool {
         let bytes = self.kept_bytes + count * PAGE_SIZE;
         let fits = bytes <= self.kept_bytes_max;
@@ -158,7 +158,7 @@ impl<'a> Scan<'a> {
         fits
     }
 
-    /// The frame whose first block is `page`, if all of it is there.
+    /// Reads the frame whose first block is `page`; `None` if it is incomplete.
     async fn frame(&mut self, log_block: LogBlock, page: &Page) -> FsResult<Option<Pending>> {
         let blocks_max = self.log.ring().blocks() as usize;
         let Some(extent) = Extent::decode(&page.bytes()[..], &self.style, blocks_max) else { return Ok(None) };
@@ -181,7 +181,7 @@ impl<'a> Scan<'a> {
         Ok(Some(Pending { copies, revokes: frame.revokes, damaged: None }))
     }
 
-    /// The stream that begins here, if it decompresses to a transaction: the papers' rule.
+    /// Reads the stream that begins here; `None` if it does not decompress to a transaction. This is the papers' rule.
     async fn stream(&mut self) -> FsResult<Option<Pending>> {
         let Some(first) = self.reader.next().await? else { return Ok(None) };
         let length = u32::from_be_bytes(first.bytes()[..4].try_into().expect("four bytes")) as usize;
@@ -199,7 +199,7 @@ impl<'a> Scan<'a> {
         Ok(self.plain(raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect()))
     }
 
-    /// A transaction from its plain blocks; ends at its commit block.
+    /// Decodes a transaction from its plain blocks, up to its commit block.
     fn plain(&self, pages: Vec<Page>) -> Option<Pending> {
         let mut pending = Pending::default();
         let mut pages = pages.into_iter();
@@ -238,7 +238,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The newest copy of each block that no later or equal transaction revoked, by home block, and the frames.
+    /// The newest copies in the order of their home blocks, without those that the same or a later transaction revoked;
+    /// and the frames.
     pub(super) fn newest(&mut self) -> (Blocks, Frames) {
         let copies = std::mem::take(&mut self.copies);
         let revoked = &self.revoked;

@@ -1,4 +1,4 @@
-//! A log that is read in place: nothing is brought home, and whoever reads a home block asks here first.
+//! Log view: reads a log in place, without writing blocks home. Readers of a home block ask here first.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::block::BlockNo;
 
 /// The newest copy of each block of a log that waits for replay.
 ///
-/// Its memory is 56 bytes for each block that the log names, and the copies up to the bound given; the others are read
-/// again from the log.
+/// Memory: 56 bytes for each block that the log names, and copies up to a given limit. The view reads other copies from
+/// the log again.
 pub struct LogView {
     port: DevicePort,
     map: LogMap,
@@ -28,7 +28,7 @@ pub struct LogView {
 const _: () = assert!(size_of::<(BlockNo, Copy)>() == 56, "LogView says what a block costs");
 
 impl LogView {
-    /// Reads the log that `superblock` describes; blocks, at home too, have the log's size.
+    /// Reads the log that `superblock` describes. Home blocks have the size of log blocks.
     ///
     /// # Errors
     /// [`FsError::Unsupported`] if it holds fast commits, [`FsError::Damaged`] as [`recover`](super::recover) says;
@@ -58,22 +58,22 @@ impl LogView {
         Ok(LogView { port: port.clone(), map, superblock, copies: newest.into_iter().collect(), frames, done })
     }
 
-    /// What was found; nothing was written.
+    /// What the scan found. The view writes nothing.
     pub fn recovered(&self) -> Recovered {
         self.done
     }
 
-    /// Blocks of which the log has a newer copy than the image.
+    /// Number of blocks with a newer copy in the log than in the image.
     pub fn newer_blocks(&self) -> u64 {
         self.copies.len() as u64
     }
 
-    /// The first block from `block` on of which the log has a newer copy.
+    /// The first block from `block` on that has a newer copy in the log.
     pub fn next(&self, block: BlockNo) -> Option<BlockNo> {
         self.copies.range(block..).next().map(|(home, _)| *home)
     }
 
-    /// The newer copy of `block`, if there is one, at the beginning of a page.
+    /// The newer copy of `block` at the beginning of a page; `None` if there is none.
     ///
     /// # Errors
     /// Device errors, and a chunk that does not decompress.
