@@ -1,17 +1,18 @@
-//! The file-system API: what every file system of Onewrite offers, and the only thing that workloads and doors see.
+//! The file-system API: what every file system of Onewrite offers. Workloads, FUSE and the host mount use only this
+//! API.
 //!
-//! Its one idea: operations name inodes, as a kernel's file-system switch does, so that FUSE, a workload and a crash
-//! explorer all drive the same code. Paths are a convenience on top ([`resolve`]).
+//! Its one idea: operations name inodes, like those of a kernel's virtual file system. So FUSE, workloads and the crash
+//! explorer drive the same code. Paths are a convenience on top ([`resolve`]).
 //!
-//! Everything is single-threaded `async`; operations of many tasks interleave wherever one waits. A file system states
-//! which of its operations are one atomic step and which take several (see the implementation's head).
+//! All code is single-threaded `async`. Operations of several tasks interleave at each point where one waits. Each file
+//! system states at its head which operations are one atomic step and which take several.
 
 use onewrite_block::{DeviceError, Nanos};
 use thiserror::Error;
 
 use crate::content::{Content, Data};
 
-/// Bytes that one `write()` puts into a file as one step: after a power cut all of them are there, or none is.
+/// Maximum number of bytes that `write()` writes as one step: after a power loss, the file holds all of them or none.
 pub const WRITE_STEP_BYTES: u64 = 64 * 1024;
 
 /// Inode number.
@@ -59,16 +60,16 @@ impl Timestamp {
     }
 }
 
-/// What `stat` tells of an inode.
+/// Attributes of an inode, as `stat` gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Its number.
+    /// Inode number.
     pub ino: Ino,
     /// What it is.
     pub kind: FileKind,
     /// The lower 12 bits of `st_mode`.
     pub permissions: u16,
-    /// Names that refer to it.
+    /// Number of names that refer to it.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -141,7 +142,7 @@ pub struct DirectoryEntry {
     pub ino: Ino,
     /// What that is.
     pub kind: FileKind,
-    /// Where to go on reading after this entry; stable while the directory lives.
+    /// Cursor of the next entry; stable while the directory exists.
     pub next: u64,
 }
 
@@ -157,7 +158,7 @@ pub enum Position {
 /// How a read or write is carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
-    /// Past the page cache where the mode allows it (`O_DIRECT`); offset and length must be multiples of 4 KiB.
+    /// Bypasses the page cache if the mode allows it (`O_DIRECT`). Offset and length must be multiples of 4 KiB.
     pub direct: bool,
 }
 
@@ -173,15 +174,15 @@ pub enum RenameManner {
     Exchange,
 }
 
-/// How an extended attribute is set.
+/// How to set an extended attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttributeManner {
-    /// Whether it is there or not.
+    /// Creates or replaces it.
     #[default]
     Either,
-    /// It must not be there (`XATTR_CREATE`).
+    /// It must not exist (`XATTR_CREATE`).
     Create,
-    /// It must be there (`XATTR_REPLACE`).
+    /// It must exist (`XATTR_REPLACE`).
     Replace,
 }
 
@@ -199,59 +200,59 @@ pub enum SeekTarget {
 pub enum Allocation {
     /// Reserves blocks that read as zeros and extends the size.
     Extend,
-    /// Reserves blocks and leaves the size.
+    /// Reserves blocks and keeps the size.
     KeepSize,
     /// Frees the blocks of the range; it then reads as zeros.
     PunchHole,
     /// Makes the range read as zeros and keeps blocks for it; extends the size if needed.
     ZeroRange,
-    /// Takes the range out: what lies behind it moves to where it began. Offset and length are multiples of 4 KiB, and
+    /// Removes the range: the content behind it moves to where it began. Offset and length are multiples of 4 KiB, and
     /// the range ends before the end of the file.
     CollapseRange,
-    /// Puts a hole in: what lies behind the offset moves by the length. Offset and length are multiples of 4 KiB, and
-    /// the offset lies before the end of the file.
+    /// Inserts a hole: the content behind the offset moves back by the length. Offset and length are multiples of 4
+    /// KiB, and the offset lies before the end of the file.
     InsertRange,
 }
 
-/// What `statfs` tells.
+/// Space of a file system, as `statfs` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Blocks of 4 KiB, those for metadata not counted.
+    /// Total number of blocks of 4 KiB, without those for metadata.
     pub blocks: u64,
-    /// Blocks free.
+    /// Number of free blocks.
     pub blocks_free: u64,
-    /// Inodes in all.
+    /// Total number of inodes.
     pub inodes: u64,
-    /// Inodes free.
+    /// Number of free inodes.
     pub inodes_free: u64,
 }
 
-/// What a file system has counted since it was mounted or its counters were reset.
+/// Counters of a file system since its mount or the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FsCounters {
     /// Transactions committed.
     pub commits: u64,
-    /// Bytes written to the log, by all causes.
+    /// Bytes written to the log by commits.
     pub journal_bytes: u64,
-    /// Rounds of checkpointing that wrote something.
+    /// Checkpoint rounds that brought blocks home.
     pub checkpoints: u64,
-    /// Those of them that somebody had to wait for.
+    /// Checkpoint rounds that a task had to wait for.
     pub forced_checkpoints: u64,
-    /// Bytes written or shared home by checkpoints.
+    /// Bytes that checkpoints wrote or shared home.
     pub checkpoint_bytes: u64,
-    /// Those of them that were shared.
+    /// Checkpoint bytes that were shared instead of written.
     pub shared_bytes: u64,
-    /// Bytes of committed blocks that had left memory and were read from the log.
+    /// Bytes of committed blocks read from the log because they had left memory.
     pub read_back_bytes: u64,
-    /// Bytes of blocks that went compressed into the log, before compression.
+    /// Bytes of blocks before compression, for transactions compressed into the log.
     pub packed_raw_bytes: u64,
-    /// What they took in the log, with heads and indexes, without the padding of the last block.
+    /// Bytes that these took in the log, with heads and indexes, without the padding of the last block.
     pub packed_bytes: u64,
     /// Time that commits spent on compression, in nanoseconds.
     pub packing_ns: u64,
-    /// Bytes of files that were read with [`Manner::direct`].
+    /// Bytes of files read with [`Manner::direct`].
     pub direct_read_bytes: u64,
-    /// Those of them that came from pages in memory: a mode that keeps content in its log makes direct reads buffered.
+    /// Directly read bytes that came from the page cache. A mode that keeps content in its log buffers direct reads.
     pub direct_cached_bytes: u64,
 }
 
@@ -261,16 +262,16 @@ pub enum FsError {
     /// No such name or inode.
     #[error("no such file or directory: {0}")]
     NotFound(String),
-    /// The operation is possible for nobody on such a thing: a second name for a directory.
+    /// Nobody may do this to such an inode, for example give a directory a second name.
     #[error("not permitted: {0}")]
     NotPermitted(String),
     /// The name is taken.
     #[error("{0} exists already")]
     Exists(String),
-    /// A directory was needed.
+    /// The operation needs a directory.
     #[error("{0} is not a directory")]
     NotDirectory(String),
-    /// A directory was not allowed.
+    /// The operation does not allow a directory.
     #[error("{0} is a directory")]
     IsDirectory(String),
     /// The directory still holds names.
@@ -289,7 +290,7 @@ pub enum FsError {
     /// No such extended attribute.
     #[error("no data: {0}")]
     NoData(String),
-    /// Nothing to seek to.
+    /// There is no data or hole at or behind the offset.
     #[error("no data or hole: {0}")]
     BeyondEnd(String),
     /// The file would be larger than the format allows.
@@ -308,13 +309,13 @@ pub enum FsError {
     /// A name longer than 255 bytes.
     #[error("name of {0} bytes; at most 255 are possible")]
     NameTooLong(usize),
-    /// An argument that makes no sense; the text says which and why.
+    /// An invalid argument; the text says which and why.
     #[error("invalid argument: {0}")]
     Invalid(String),
-    /// The file system takes no more changes.
+    /// The file system accepts no changes.
     #[error("the file system is read-only: {0}")]
     ReadOnly(String),
-    /// Neither a superblock nor a backup of one is there.
+    /// The image has no superblock and no backup of one.
     #[error("it holds no ext2, ext3 or ext4 file system: there is no superblock, and no backup of one")]
     NoFileSystem,
     /// A structure on disk is wrong.
@@ -325,7 +326,7 @@ pub enum FsError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The image uses something that this version lacks.
+    /// The image uses a feature that this version lacks.
     #[error("unsupported: {0}")]
     Unsupported(String),
     /// Too many levels of symbolic links.
@@ -365,9 +366,9 @@ impl FsError {
 /// The result of an operation.
 pub type FsResult<T> = Result<T, FsError>;
 
-/// What can be read of a file system: all that `ls`, `cat` and a copy out of an image need.
+/// Read access to a file system: all that `ls`, `cat` and a copy out of an image need.
 ///
-/// A mounted file system is one; a view of an image that nothing may change is another.
+/// Mounted file systems implement it, and so do read-only views of images.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait FileView {
     /// The root directory.
@@ -376,10 +377,10 @@ pub trait FileView {
     /// The inode that `name` refers to in `directory`.
     async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino>;
 
-    /// What is known of `ino`.
+    /// Attributes of `ino`.
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes>;
 
-    /// [`FileView::lookup`] and [`FileView::attributes`] in one call, as FUSE's lookup wants them.
+    /// [`FileView::lookup`] and [`FileView::attributes`] in one call, for FUSE's lookup.
     async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
         self.attributes(self.lookup(directory, name).await?).await
     }
@@ -390,11 +391,11 @@ pub trait FileView {
     /// Up to `length` bytes from `offset`; fewer only at the end of the file.
     async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data>;
 
-    /// Entries of `directory` from `cursor` on (0 is the beginning), `.` and `..` among them; empty at the end.
+    /// Entries of `directory` from `cursor` on (0: the beginning), with `.` and `..`; empty at the end.
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>>;
 
-    /// [`FileView::read_directory`] with the attributes of each entry, as FUSE's readdirplus wants them; `None` for an
-    /// entry whose inode cannot be read.
+    /// [`FileView::read_directory`] with the attributes of each entry, for FUSE's readdirplus. `None` for an entry
+    /// whose inode cannot be read.
     async fn read_directory_attributes(
         &self,
         directory: Ino,
@@ -414,26 +415,26 @@ pub trait FileView {
     /// The full names of all extended attributes.
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>>;
 
-    /// The next byte from `offset` on that is data or a hole; the end of the file is a hole.
+    /// Offset of the first byte at or behind `offset` that is data or in a hole. The end of the file counts as a hole.
     async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64>;
 
-    /// How much room there is.
+    /// Total and free space.
     async fn space(&self) -> FsResult<Space>;
 }
 
 /// A mounted file system.
 ///
-/// After [`FileSystem::fsync`] returns, the file's content and size, and the name it was created under, survive a power
-/// cut; what else does is the promise of the mode.
+/// After [`FileSystem::fsync`] returns, the file's content, size and original name survive a power loss. The mode's
+/// promise says what else survives.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait FileSystem: FileView {
-    /// Changes attributes; a new size truncates or extends.
+    /// Changes attributes. A new size truncates or extends the file.
     async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()>;
 
     /// Makes `node` under `name` in `directory`. One step.
     async fn create(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino>;
 
-    /// [`FileSystem::create`] and [`FileView::attributes`] in one call, as FUSE's create wants them.
+    /// [`FileSystem::create`] and [`FileView::attributes`] in one call, for FUSE's create.
     async fn create_attributes(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Attributes> {
         self.attributes(self.create(directory, name, node).await?).await
     }
@@ -441,10 +442,11 @@ pub trait FileSystem: FileView {
     /// Makes a symbolic link with the content `target`. One step.
     async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino>;
 
-    /// Gives `ino` a further name. One step.
+    /// Gives `ino` another name. One step.
     async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()>;
 
-    /// Removes a name of anything but a directory. The inode goes when no name and no [`FileSystem::open`] is left.
+    /// Removes a name of any inode except a directory. The inode is deleted when it has no name and no
+    /// [`FileSystem::open`].
     async fn unlink(&self, directory: Ino, name: &[u8]) -> FsResult<()>;
 
     /// Removes an empty directory.
@@ -453,16 +455,16 @@ pub trait FileSystem: FileView {
     /// Moves a name. One step.
     async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()>;
 
-    /// Keeps `ino` alive until [`FileSystem::release`], even without a name; as often as it is called.
+    /// Keeps `ino` alive until [`FileSystem::release`], even without a name. Each call needs its own release.
     ///
-    /// Fails if there is no such inode (any more), or it cannot be read.
+    /// Fails if the inode does not exist (any more) or cannot be read.
     async fn open(&self, ino: Ino) -> FsResult<()>;
 
-    /// Ends one [`FileSystem::open`]; removes the inode if that was the last thing that kept it.
+    /// Ends one [`FileSystem::open`]. Deletes the inode if it has no other open and no name.
     async fn release(&self, ino: Ino) -> FsResult<()>;
 
-    /// Writes `content` and returns the byte where it began. Up to [`WRITE_STEP_BYTES`] are one step, wherever they
-    /// begin, if the mode keeps content in its log.
+    /// Writes `content` and returns the offset of its first byte. If the mode keeps content in its log, up to
+    /// [`WRITE_STEP_BYTES`] are one step at any offset.
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64>;
 
     /// Reserves, frees or zeroes a range.
@@ -477,37 +479,37 @@ pub trait FileSystem: FileView {
         manner: AttributeManner,
     ) -> FsResult<()>;
 
-    /// Drops what the page cache holds of a file, as far as nothing needs it (`POSIX_FADV_DONTNEED`): clean pages that
-    /// no transaction keeps.
+    /// Drops the clean pages of a file from the page cache, except those that a transaction keeps
+    /// (`POSIX_FADV_DONTNEED`).
     fn drop_cached(&self, ino: Ino);
 
-    /// Drops all of the page cache that nothing needs, metadata included (`/proc/sys/vm/drop_caches`): clean pages
-    /// that no transaction keeps.
+    /// Drops all clean pages from the page cache, metadata included, except those that a transaction keeps
+    /// (`/proc/sys/vm/drop_caches`).
     fn drop_caches(&self);
 
     /// Makes content and attributes of `ino` durable.
     async fn fsync(&self, ino: Ino) -> FsResult<()>;
 
-    /// Makes the content of `ino`, and of its attributes what is needed to read it, durable.
+    /// Makes the content of `ino` durable, and the attributes that reading it needs.
     async fn fdatasync(&self, ino: Ino) -> FsResult<()>;
 
     /// Makes everything durable.
     async fn sync(&self) -> FsResult<()>;
 
-    /// What was counted.
+    /// Counters since the mount or the last reset.
     fn counters(&self) -> FsCounters;
 
-    /// Starts counting anew.
+    /// Sets all counters to zero.
     fn reset_counters(&self);
 
-    /// Writes everything home and marks the file system clean. Nothing may be called afterwards.
+    /// Writes everything home and marks the file system clean. The caller must not use the file system afterwards.
     async fn unmount(&self) -> FsResult<()>;
 }
 
-/// The inode at `path`, from the root; symbolic links inside it are followed, one at its end is not.
+/// The inode at `path`, from the root. Follows symbolic links inside the path, but not one at its end.
 ///
 /// # Errors
-/// [`FsError::NotFound`] with the part of the path that does not exist; [`FsError::Loop`] past 40 links.
+/// [`FsError::NotFound`] with the part of the path that does not exist; [`FsError::Loop`] after more than 40 links.
 pub async fn resolve<F: FileView>(fs: &F, path: &[u8]) -> FsResult<Ino> {
     let mut pending: Vec<Vec<u8>> = components(path).rev().map(<[u8]>::to_vec).collect();
     let mut ino = fs.root();

@@ -1,7 +1,7 @@
 //! Blocks: addresses of a file system's blocks, and runs of them.
 //!
-//! Blocks are counted from the beginning of the image. What is mounted has blocks of 4 KiB: then block and device page
-//! have one number ([`BlockNo::page`]).
+//! Numbers count from the beginning of the image. A mounted image has blocks of 4 KiB, so a block and its device page
+//! have the same number ([`BlockNo::page`]).
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -22,20 +22,20 @@ pub struct BlockRange {
 }
 
 impl BlockNo {
-    /// The first block of an image. What refers to content never names it: where a reference holds it, there is none.
+    /// The first block of an image. It never holds referenced content; a reference with this number means "no block".
     pub const FIRST: BlockNo = BlockNo(0);
 
-    /// Whether the block can be one that something refers to; see [`BlockNo::FIRST`].
+    /// Whether a reference with this number names a block; see [`BlockNo::FIRST`].
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
 
-    /// Whether a reference that holds it names nothing; see [`BlockNo::FIRST`].
+    /// Whether a reference with this number names no block; see [`BlockNo::FIRST`].
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// The device page that the block is, where blocks have 4 KiB.
+    /// The device page of the block, if blocks have 4 KiB.
     pub const fn page(self) -> Lpn {
         Lpn(self.0)
     }
@@ -50,13 +50,13 @@ impl BlockNo {
         self.run(1)
     }
 
-    /// The block so many behind, or the last number that there is.
+    /// The block `count` places behind; the largest number if there is none.
     pub const fn saturating_add(self, count: u64) -> BlockNo {
         BlockNo(self.0.saturating_add(count))
     }
 }
 
-/// The number.
+/// Writes the number.
 impl fmt::Display for BlockNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -69,7 +69,7 @@ impl From<BlockNo> for u64 {
     }
 }
 
-/// The block so many behind.
+/// The block `count` places behind.
 impl Add<u64> for BlockNo {
     type Output = BlockNo;
 
@@ -84,7 +84,7 @@ impl AddAssign<u64> for BlockNo {
     }
 }
 
-/// How many blocks lie between; the other one is not behind.
+/// Number of blocks from `other` to `self`; `other` must not be larger.
 impl Sub for BlockNo {
     type Output = u64;
 
@@ -94,32 +94,32 @@ impl Sub for BlockNo {
 }
 
 impl BlockRange {
-    /// The blocks from `start` up to `end`.
+    /// The blocks from `start` up to but not including `end`; empty if `end` is not larger.
     pub fn between(start: BlockNo, end: BlockNo) -> BlockRange {
         start.run(end.0.saturating_sub(start.0))
     }
 
-    /// The block behind the last; the last number that there is, if a damaged image says more.
+    /// The block behind the last; the largest number if a damaged image says more.
     pub const fn end(&self) -> BlockNo {
         self.start.saturating_add(self.count)
     }
 
-    /// Whether no block comes at or behind `end`, whatever the numbers are.
+    /// Whether all blocks lie before `end`. No overflow, even for numbers from a damaged image.
     pub fn ends_by(&self, end: BlockNo) -> bool {
         self.start.0.checked_add(self.count).is_some_and(|own| own <= end.0)
     }
 
-    /// Whether there are none.
+    /// Whether the run has no blocks.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether `block` is one of them.
+    /// Whether `block` is in the run.
     pub fn contains(&self, block: BlockNo) -> bool {
         block >= self.start && block.0 - self.start.0 < self.count
     }
 
-    /// Each of them.
+    /// The blocks of the run, in order.
     pub fn blocks(&self) -> impl DoubleEndedIterator<Item = BlockNo> + Clone + use<> {
         (self.start.0..self.end().0).map(BlockNo)
     }

@@ -1,4 +1,4 @@
-//! What goes into a write and comes out of a read, without copies where pages are whole.
+//! Content: the input of a write and the result of a read. Whole pages are not copied.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use onewrite_block::{PAGE_SIZE, Page, Pattern};
 pub enum Content<'a> {
     /// These bytes.
     Bytes(&'a [u8]),
-    /// `length` bytes that depend only on `seed`, the share that compresses and the place in the file; whole pages of
-    /// it take no memory. [`pattern_page`] gives the page they are cut from.
+    /// `length` bytes that depend only on `seed`, `compressible_percent` and the place in the file. Whole pages of it
+    /// take no memory. [`pattern_page`] gives the page that holds the bytes.
     Pattern {
         /// Selects the bytes.
         seed: u64,
@@ -30,7 +30,7 @@ impl Content<'_> {
         }
     }
 
-    /// The whole page `page_index` of the file, if this content, written at `offset`, covers all of it.
+    /// Page `page_index` of the file, if this content, written at `offset`, covers the whole page.
     pub fn whole_page(&self, offset: u64, page_index: u64) -> Option<Page> {
         let start = page_index * PAGE_SIZE as u64;
         if start < offset || start + PAGE_SIZE as u64 > offset + self.length() {
@@ -44,7 +44,8 @@ impl Content<'_> {
         })
     }
 
-    /// The part of this content, written at `offset`, that falls on page `page_index`, with its place in the page.
+    /// The part of this content, written at `offset`, that falls on page `page_index`; gives its first byte in the page
+    /// and the bytes.
     pub fn part_of_page(&self, offset: u64, page_index: u64) -> (usize, Cow<'_, [u8]>) {
         let page_start = page_index * PAGE_SIZE as u64;
         let start = offset.max(page_start);
@@ -62,25 +63,25 @@ impl Content<'_> {
     }
 }
 
-/// Page `page_index` of a file that is filled with the pattern of `seed`.
+/// Page `page_index` of a file with the pattern of `seed`.
 pub const fn pattern_page(seed: u64, compressible_percent: u8, page_index: u64) -> Page {
     let seed = seed.wrapping_add(page_index.wrapping_mul(0xd134_2543_de82_ef95));
     Page::pattern(Pattern { seed, compressible_percent })
 }
 
-/// What a read gave: bytes cut from pages.
+/// Result of a read: bytes cut from pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
     /// The pages that the bytes lie in.
     pub pages: Vec<Page>,
-    /// Bytes of the first page that come before.
+    /// Bytes of the first page before the data.
     pub skip: usize,
     /// Bytes in all.
     pub length: usize,
 }
 
 impl Data {
-    /// The bytes, copied together.
+    /// The bytes, copied into one buffer.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.pages.len() * PAGE_SIZE);
         self.pages.iter().for_each(|page| bytes.extend_from_slice(&page.bytes()[..]));

@@ -1,25 +1,25 @@
-//! Devices: what a mount is given to work on, by name.
+//! Devices: the named devices of a mount.
 
 use onewrite_block::DevicePort;
 
 use crate::api::{FsError, FsResult};
 
-/// The devices of one mount. Every file system has an image; which others it takes, it says.
+/// The devices of one mount. Every file system has an image; each one states which other devices it uses.
 #[derive(Clone)]
 pub struct Devices {
-    /// The device that the image lies on.
+    /// The device with the image.
     pub image: DevicePort,
     /// A log outside the image.
     pub log: Option<DevicePort>,
-    /// Where writes are staged before they reach the image.
+    /// A device that holds writes before they reach the image.
     pub staging: Option<DevicePort>,
 }
 
 impl Devices {
-    /// The image, of a file system that takes nothing else.
+    /// The image, for a file system that uses no other device.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] with the name of a device that `file_system` would not use.
+    /// [`FsError::Unsupported`] with the name of a device that `file_system` does not use.
     pub fn image_only(self, file_system: &str) -> FsResult<DevicePort> {
         let others = [("log", self.log.is_some()), ("staging", self.staging.is_some())];
         match others.iter().find(|(_, is_given)| *is_given) {

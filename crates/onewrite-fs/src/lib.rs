@@ -1,6 +1,7 @@
 //! File systems: the ext4 format, the jbd2 journal, the checker and the public file-system API.
 //!
-//! Start with [`FileSystem`], the API that workloads and doors use; [`pages`] is what every file system stands on.
+//! Start with [`FileSystem`], the API for workloads, FUSE and the host mount. [`pages`] is the layer below every file
+//! system.
 
 pub mod api;
 mod block;

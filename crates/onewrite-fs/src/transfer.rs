@@ -1,4 +1,4 @@
-//! Transfers: runs of consecutive pages on their way to the device.
+//! Transfers: sends runs of consecutive pages to the device.
 
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request};
 
@@ -11,7 +11,7 @@ pub enum Durability {
     Fua,
 }
 
-/// Sends writes of consecutive pages, as few as the device's largest transfer allows.
+/// Sends writes of consecutive pages, in as few requests as the device's maximum transfer size allows.
 pub async fn send_run(
     port: &DevicePort,
     start: Lpn,
@@ -36,10 +36,10 @@ pub async fn send_run(
     under_way
 }
 
-/// Waits for all; gives the first error.
+/// Waits for all requests; gives the first error.
 ///
 /// # Errors
-/// What the device says.
+/// Device errors.
 pub async fn wait_all(under_way: Vec<InFlight>) -> Result<(), DeviceError> {
     let mut outcome = Ok(());
     for request in under_way {

@@ -70,7 +70,7 @@ impl Journal {
     /// the number of blocks that went home.
     ///
     /// # Errors
-    /// What the device says; the journal is then aborted.
+    /// Device errors; the journal is then aborted.
     pub async fn checkpoint(&self, blocks_max: usize, urgency: Urgency) -> FsResult<usize> {
         self.check_aborted()?;
         let outcome = self.bring_home(blocks_max).await;
@@ -93,7 +93,7 @@ impl Journal {
     /// One round of the checkpoint task.
     ///
     /// # Errors
-    /// What the device says; the journal is then aborted.
+    /// Device errors; the journal is then aborted.
     pub async fn checkpoint_round(&self, urgency: Urgency) -> FsResult<usize> {
         self.checkpoint(ROUND_BLOCKS, urgency).await
     }
@@ -219,7 +219,7 @@ impl Journal {
     /// Self-trimming: drops the log's content before its durable tail, then frees the space. Source: `papers/001` §4.3.
     ///
     /// # Errors
-    /// What the device says; the journal is then aborted.
+    /// Device errors; the journal is then aborted.
     pub async fn trim_freed(&self) -> FsResult<()> {
         let freed = self.to_trim.take();
         for (start, length) in freed {

@@ -80,7 +80,7 @@ pub trait Commit {
     /// Makes `record` durable.
     ///
     /// # Errors
-    /// What the device says; the journal is then aborted.
+    /// Device errors; the journal is then aborted.
     fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a>;
 
     /// Called once, before the first commit. All log blocks are free then, and `_free` names them.
@@ -100,7 +100,7 @@ pub trait Commit {
     /// transaction commits meanwhile. `_free` is as in [`Record::free`].
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     fn settle<'a>(&'a self, log: &'a Log, _free: Vec<Range<LogBlock>>) -> CommitFuture<'a> {
         Box::pin(log.flush())
     }
@@ -158,7 +158,7 @@ impl Commit for Checksum {
 /// Sends the writes of all runs of log blocks, then waits for all.
 ///
 /// # Errors
-/// What the device says.
+/// Device errors.
 pub async fn send_and_wait(log: &Log, runs: Vec<(LogBlock, Vec<Page>)>) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for (log_block, pages) in runs {
@@ -172,7 +172,7 @@ impl Journal {
     /// ordered data.
     ///
     /// # Errors
-    /// What the device says; the journal is then aborted.
+    /// Device errors; the journal is then aborted.
     pub async fn commit(&self, sealed: Sealed) -> FsResult<Sealed> {
         let written = match self.options.commit.encoding() {
             Encoding::Blocks => self.write_blocks(&sealed).await,
@@ -241,7 +241,7 @@ impl Journal {
     /// Makes all completed writes durable: an fsync with nothing to commit.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn settle(&self) -> FsResult<()> {
         if self.options.commit.padding_blocks() == 0 {
             return Ok(self.options.commit.settle(&self.log, Vec::new()).await?);

@@ -8,7 +8,7 @@ use crate::transfer::{Durability, send_run, wait_all};
 /// Writes `blocks` home and waits. They are in ascending order; neighbours go in one request.
 ///
 /// # Errors
-/// What the device says.
+/// Device errors.
 pub(super) async fn copy_home(port: &DevicePort, blocks: &[(BlockNo, Page)], cause: Cause) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for run in blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
@@ -21,7 +21,7 @@ pub(super) async fn copy_home(port: &DevicePort, blocks: &[(BlockNo, Page)], cau
 /// Remaps home blocks to log blocks (SHARE) and waits. Writes no data; each request is durable when it completes.
 ///
 /// # Errors
-/// What the device says.
+/// Device errors.
 pub(super) async fn share_home(port: &DevicePort, pairs: &[Remap], cause: Cause) -> Result<(), DeviceError> {
     let mut under_way = Vec::new();
     for part in pairs.chunks(port.geometry().share_pairs_max.max(1) as usize) {

@@ -145,7 +145,7 @@ impl Log {
     /// Drops the content of a run of log blocks: TRIMs them if trimmed pages read as zeros, else writes zeros.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn clear(&self, log_blocks: Range<LogBlock>) -> Result<(), DeviceError> {
         let mut under_way = Vec::new();
         for run in self.map.runs(log_blocks) {
@@ -164,7 +164,7 @@ impl Log {
     /// Writes `pages` to the log from `log_block` on.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn write(&self, log_block: LogBlock, pages: Vec<Page>, cause: Cause) -> Result<(), DeviceError> {
         wait_all(self.send(log_block, pages, Durability::Volatile, cause).await).await
     }
@@ -172,7 +172,7 @@ impl Log {
     /// Writes one block with FUA.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn write_fua(&self, log_block: LogBlock, page: Page, cause: Cause) -> Result<(), DeviceError> {
         wait_all(self.send(log_block, vec![page], Durability::Fua, cause).await).await
     }
@@ -180,7 +180,7 @@ impl Log {
     /// Sends a FLUSH and waits for it.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn flush(&self) -> Result<(), DeviceError> {
         let number = self.flushes_started.get() + 1;
         self.flushes_started.set(number);
@@ -193,7 +193,7 @@ impl Log {
     /// Sends the last [`Log::flush`] of a commit. It does not cover data that others write from now on.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn last_flush(&self) -> Result<(), DeviceError> {
         self.begin_last();
         self.flush().await

@@ -124,7 +124,7 @@ impl Journal {
     /// Opens an empty (recovered) log. Writes the superblock so that replay starts at the first block.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn open(
         port: DevicePort,
         map: LogMap,

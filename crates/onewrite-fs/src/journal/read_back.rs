@@ -28,7 +28,7 @@ impl Journal {
     /// up to date.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn newest(&self, block: BlockNo) -> FsResult<Option<Page>> {
         Ok(self.newest_run(block, 1).await?.pop())
     }
@@ -37,7 +37,7 @@ impl Journal {
     /// Reads each log block and each chunk once.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub async fn newest_run(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
         loop {
             let known = self.newer_entries(block, count);

@@ -88,7 +88,7 @@ impl<'a> StoredLog<'a> {
     /// Reads `count` log blocks from `block` on, wrapping at the end of the ring.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub(super) async fn read(&self, block: LogBlock, count: u32) -> Result<Vec<Page>, DeviceError> {
         let mut reads = LogReads::default();
         self.send(block, count, &mut reads).await;
@@ -114,7 +114,7 @@ impl<'a> StoredLog<'a> {
     /// Waits for all reads and gives the log blocks in order.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub(super) async fn receive(&self, reads: LogReads) -> Result<Vec<Page>, DeviceError> {
         let mut pages = Vec::new();
         for read in reads.0 {
@@ -126,7 +126,7 @@ impl<'a> StoredLog<'a> {
     /// [`StoredLog::receive`] of one read.
     ///
     /// # Errors
-    /// What the device says.
+    /// Device errors.
     pub(super) async fn receive_one(&self, read: PieceRead) -> Result<Vec<Page>, DeviceError> {
         Ok(self.cut(read.piece, read.in_flight.await?))
     }

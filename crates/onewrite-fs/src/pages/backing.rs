@@ -1,4 +1,4 @@
-//! What a file system has to say so that the page layer can keep its files' content.
+//! Backing: what a file system implements so that the page layer can keep its files' content.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,22 +15,22 @@ pub const PAGE_BYTES: u64 = onewrite_block::PAGE_SIZE as u64;
 
 /// A file whose pages lie in [`super::Pages`].
 pub trait PagedFile {
-    /// Its number: the `file` of its page keys. 0 is for the file system's own blocks.
+    /// Its number, used as `file` in its page keys. 0 is for the file system's own blocks.
     fn number(&self) -> u64;
 
     /// Its size in bytes, as readers see it.
     fn size(&self) -> u64;
 
-    /// What the page layer keeps for it.
+    /// The page layer's state for it.
     fn pages(&self) -> &FilePages;
 }
 
-/// What lies on the device at a page of a file, and for how many pages it goes on.
+/// What the device holds at a page of a file, and for how many pages this continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Content, in consecutive blocks.
     At {
-        /// Block of the page asked for.
+        /// Block of the requested page.
         block: BlockNo,
         /// Pages, at least 1.
         count: u64,
@@ -42,19 +42,19 @@ pub enum Lookup {
     },
 }
 
-/// Where dirty pages go.
+/// Where a run of dirty pages goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<F> {
-    /// As many of them as `count`, to consecutive blocks; [`Backing::assign`] says which.
+    /// Up to `count` of the pages go to consecutive blocks; [`Backing::assign`] names the blocks.
     Room {
         /// Pages, at least 1.
         count: u64,
-        /// What [`Backing::assign`] and [`Backing::finished`] want to know again.
+        /// Data that the file system gets back in [`Backing::assign`] and [`Backing::finished`].
         found: F,
     },
-    /// The first page goes nowhere now: it is being dropped, or its owner has not prepared it.
+    /// The first page has no target now: it is being dropped, or its file system has not prepared it.
     Nowhere,
-    /// The file changed while this was found out: look for dirty pages anew.
+    /// The file changed during the call: the caller looks for dirty pages again.
     Changed,
 }
 
@@ -63,16 +63,16 @@ pub enum Target<F> {
 pub enum Route {
     /// From the page cache, by writeback.
     Buffered,
-    /// Past the page cache.
+    /// Directly, bypassing the page cache.
     Direct,
 }
 
 /// Whether pages reached the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// They are there, durable after the next FLUSH.
+    /// They reached it, and are durable after the next FLUSH.
     Arrived,
-    /// The device refused at least one request of the batch. Buffered pages are dirty again.
+    /// At least one request of the batch failed. Buffered pages are dirty again.
     Failed,
 }
 
@@ -89,36 +89,37 @@ pub struct Run<F> {
     pub found: F,
     /// How they were sent.
     pub route: Route,
-    /// Which bytes of each page are dirty; empty unless the layer tracks them ([`super::Tracking::DirtyBytes`]).
+    /// Dirty bytes of each page; empty unless the layer tracks them ([`super::Tracking::DirtyBytes`]).
     pub dirty: Vec<DirtyBytes>,
 }
 
 /// A file system under the page layer.
 ///
-/// A read asks [`Backing::lookup`], then [`Backing::newest`]. Writeback asks [`Backing::prepare`] once for a range,
-/// then for each run of dirty pages [`Backing::target`], [`Backing::assign`] and, when the device is done,
-/// [`Backing::finished`]. A file system that overwrites in place finds the blocks in `target`; one that gives every
-/// page a new address takes them in `assign`, which does not wait and knows exactly which pages go.
+/// A read calls [`Backing::lookup`], then [`Backing::newest`]. Writeback calls [`Backing::prepare`] for a range. Then,
+/// for each run of dirty pages, it calls [`Backing::target`], [`Backing::assign`] and, when the device is done,
+/// [`Backing::finished`]. A file system that overwrites in place finds the blocks in `target`. One that gives every
+/// page a new address takes the blocks in `assign`, which does not wait and knows exactly which pages are written.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait Backing {
     /// Its files.
     type File: PagedFile;
-    /// What it finds out about the target of a run.
+    /// What [`Backing::target`] finds out about a run.
     type Found;
 
-    /// The file of this number, if it is in memory. A file with dirty pages is.
+    /// The file with this number, if it is in memory. A file with dirty pages always is.
     fn file(&self, number: u64) -> Option<Rc<Self::File>>;
 
-    /// Whether direct transfers go past the page cache; else they are buffered.
+    /// Whether direct transfers bypass the page cache; otherwise they are buffered.
     fn allows_direct(&self) -> bool;
 
-    /// What lies on the device at page `index`.
+    /// What the device holds at page `index`.
     ///
     /// # Errors
     /// Device errors and damage.
     async fn lookup(&self, file: &Self::File, index: u64) -> FsResult<Lookup>;
 
-    /// Versions newer than the device's of the blocks from `block` on, `count` at most; empty if the first has none.
+    /// Versions newer than the device's of at most `_count` blocks from `_block` on; stops at the first block without
+    /// one.
     ///
     /// # Errors
     /// Device errors.
@@ -126,12 +127,12 @@ pub trait Backing {
         Ok(Vec::new())
     }
 
-    /// Whether a version of the block newer than the device's exists.
+    /// Whether there is a version of the block newer than the device's.
     fn has_newer(&self, _block: BlockNo) -> bool {
         false
     }
 
-    /// Gets dirty pages of the range ready to be written: allocates what they need. The caller has no request under way
+    /// Prepares the dirty pages of the range for writing: allocates what they need. The caller has no request under way
     /// and holds no transaction.
     ///
     /// # Errors
@@ -140,15 +141,15 @@ pub trait Backing {
         Ok(())
     }
 
-    /// Where the dirty pages go that begin at `pages.start` and end before `pages.end`.
+    /// Target of the run of dirty pages that begins at `pages.start` and ends by `pages.end`.
     ///
     /// # Errors
     /// Device errors and damage.
     async fn target(&self, file: &Self::File, pages: Range<u64>) -> FsResult<Target<Self::Found>>;
 
-    /// The block of the first of `run`; the rest follows it. `run` is what goes of the room that was found.
+    /// Block of the first page of `run`; the other pages follow it. `run` is the part of the target that is written.
     fn assign(&self, file: &Self::File, run: Range<u64>, found: &Self::Found) -> BlockNo;
 
-    /// A run is on the device, or is not.
+    /// Called when the write of `run` has ended.
     fn finished(&self, file: &Self::File, run: &Run<Self::Found>, outcome: Outcome);
 }

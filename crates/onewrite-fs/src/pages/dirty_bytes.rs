@@ -1,4 +1,4 @@
-//! Dirty bytes: which bytes of a page were written since it was clean.
+//! Dirty bytes: the bytes of a page written since it was clean.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use onewrite_block::PAGE_SIZE;
 
 /// Ranges of bytes of one page, at most [`DirtyBytes::RANGES_MAX`].
 ///
-/// A ninth range joins the two that lie nearest to each other, so the ranges may cover bytes that nobody wrote, but
-/// never miss one that somebody did.
+/// Adding a ninth range joins the two nearest ranges. So the ranges may cover bytes that were not written, but they
+/// never miss a written byte.
 ///
 /// # Invariants
 /// Ranges are in order, not empty, and do not touch.
@@ -17,7 +17,7 @@ pub struct DirtyBytes {
 }
 
 impl DirtyBytes {
-    /// Ranges of one page, at most.
+    /// Maximum number of ranges of one page.
     pub const RANGES_MAX: usize = 8;
 
     /// The whole page.
@@ -32,7 +32,7 @@ impl DirtyBytes {
         &self.ranges
     }
 
-    /// Bytes in all.
+    /// Total number of bytes.
     pub fn count(&self) -> usize {
         self.ranges.iter().map(|range| range.len()).sum()
     }
@@ -61,7 +61,7 @@ impl DirtyBytes {
         }
     }
 
-    /// Adds the bytes of another.
+    /// Adds the bytes of `other`.
     pub fn add_all(&mut self, other: &DirtyBytes) {
         other.ranges.iter().for_each(|range| self.add(range.start.into()..range.end.into()));
     }
@@ -99,7 +99,7 @@ mod tests {
                 let runs = plain.windows(2).filter(|two| !two[0] && two[1]).count() + usize::from(plain[0]);
                 let is_exact = dirty.ranges().len() < DirtyBytes::RANGES_MAX && runs < DirtyBytes::RANGES_MAX;
                 assert!(dirty.count() >= written, "seed {seed}");
-                // Once ranges were joined, they stay so: exact only as long as there was room for all.
+                // Joined ranges stay joined, so the count is exact only if there was room for all ranges.
                 if dirty.count() == written && is_exact {
                     assert_eq!(dirty.ranges().len(), runs, "seed {seed}");
                 }

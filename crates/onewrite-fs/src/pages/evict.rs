@@ -1,19 +1,18 @@
-//! Evict: dirty victims of the page cache go to the device in the order in which the policy names them, then they
-//! leave.
+//! Evict: writes dirty victims of the page cache to the device, in the policy's order; then they leave the cache.
 //!
 //! ```text
 //!   victims ─┬─ mapped ──► sent, neighbours in one request ──► written ──► gone, before the asker goes on
 //!            └─ not ready, or being dropped ──► in line ──► the eviction task gets them ready ──► written ──► gone
 //! ```
 //!
-//! Whoever needs room may hold a transaction, and [`Backing::prepare`] may need one of its own: so victims that are not
-//! ready are left to a task, and the asker takes further victims instead. They are written with their neighbours, for
-//! they have no place to keep yet.
+//! A task that needs room may hold a transaction, and [`Backing::prepare`] may need its own transaction. So the task
+//! leaves unprepared victims to the eviction task and takes other victims instead. The eviction task writes them with
+//! their neighbours, because they have no blocks yet.
 //!
 //! # Invariants
-//! - All victims of one call are under way together; a request holds victims that follow one another by order and
-//!   place.
-//! - A victim that is used again before its turn stays where it is.
+//! - All victims of one call are under way together. One request holds victims that are adjacent in the policy's order
+//!   and in the file.
+//! - A victim that is used again before it is written stays in the cache.
 
 use std::ops::Range;
 
@@ -22,19 +21,19 @@ use onewrite_cache::PageKey;
 use super::{Backing, Pages};
 use crate::api::FsResult;
 
-/// Pages around a late victim that are written with it.
+/// Number of pages, around a late victim, that are written with it.
 const CLUSTER_PAGES: u64 = 64;
 
 impl Pages {
-    /// Writes the dirty pages that the policy wants to leave, and waits.
+    /// Writes the policy's dirty victims, and waits.
     ///
     /// # Errors
-    /// The first; the other pages are written all the same.
+    /// The first error; the other pages are still written.
     pub(super) async fn write_victims<B: Backing>(&self, backing: &B, victims: &[PageKey]) -> FsResult<()> {
         let (mut sent, mut outcome) = (Vec::new(), Ok(()));
         for (file, pages) in neighbours(victims) {
             let pages = self.still_leaving(file, pages);
-            // Its pages may have been dropped while others were sent.
+            // The pages may have been dropped while others were sent.
             let Some(file) = backing.file(file).filter(|_| !pages.is_empty()) else { continue };
             match self.send_batch(backing, &file, pages).await {
                 Ok(batch) => sent.push((file, batch)),
@@ -49,7 +48,7 @@ impl Pages {
         outcome
     }
 
-    /// The pages from the first that still leaves up to the first behind it that does not.
+    /// The first run of pages in `pages` that are still leaving.
     fn still_leaving(&self, file: u64, pages: Range<u64>) -> Range<u64> {
         let cache = self.cache.borrow();
         let leaves = |index: &u64| cache.is_leaving(PageKey { file, index: *index });
@@ -58,7 +57,7 @@ impl Pages {
         start..stop
     }
 
-    /// Lines up the victims that could not be written.
+    /// Queues the victims that could not be written for the eviction task.
     fn line_up(&self, victims: &[PageKey]) {
         let cache = self.cache.borrow();
         let is_late = |key: &&PageKey| cache.is_leaving(**key) && cache.is_dirty(**key) && !cache.is_writing(**key);
@@ -87,7 +86,7 @@ impl Pages {
     }
 }
 
-/// Victims in runs: pages of one file, one behind the other.
+/// Groups victims into runs of consecutive pages of one file.
 fn neighbours(victims: &[PageKey]) -> Vec<(u64, Range<u64>)> {
     let mut runs: Vec<(u64, Range<u64>)> = Vec::new();
     for key in victims {

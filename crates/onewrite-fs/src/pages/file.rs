@@ -1,4 +1,4 @@
-//! What the page layer keeps for each file in memory.
+//! File pages: the page layer's state for each file in memory.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -7,18 +7,18 @@ use onewrite_block::Nanos;
 
 use crate::api::FsError;
 
-/// See the module's head. A file system puts one into each of its files.
+/// See the module's head. Each file of a file system contains one.
 #[derive(Debug, Default)]
 pub struct FilePages {
-    /// When the first of its dirty pages became dirty; set while the file is in the line of dirty files.
+    /// When its first dirty page became dirty; set while the file is in the line of dirty files.
     pub(super) dirty_since: Cell<Option<Nanos>>,
-    /// Pages under way to the device.
+    /// Number of pages under way to the device.
     pub(super) writing: Cell<usize>,
-    /// Why pages could not be written, until somebody is told.
+    /// The first write error that no `sync` has reported yet.
     pub(super) write_error: RefCell<Option<FsError>>,
-    /// Pages that are written past the page cache: none of them is read into it meanwhile.
+    /// Pages being written directly: no task may read them into the page cache meanwhile.
     pub(super) overwriting: RefCell<Vec<Range<u64>>>,
-    /// Where the last read ended, to recognise sequential ones.
+    /// Byte where the last buffered read ended, to detect sequential reads.
     pub(super) read_end: Cell<u64>,
 }
 
@@ -28,7 +28,7 @@ impl FilePages {
         self.dirty_since.get().is_some()
     }
 
-    /// Whether one of the pages is being written past the page cache.
+    /// Whether one of the pages is being written directly.
     pub(super) fn is_overwriting(&self, pages: &Range<u64>) -> bool {
         self.overwriting.borrow().iter().any(|other| other.start < pages.end && pages.start < other.end)
     }

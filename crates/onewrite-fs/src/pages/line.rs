@@ -1,7 +1,7 @@
-//! The line of dirty files: who writes them back when nobody asks, and who waits for that.
+//! The line of dirty files: background writeback and throttling.
 //!
-//! The flusher looks every five seconds: it writes files that are dirty for 30 s, or everything while a tenth of the
-//! cache is dirty. A writer waits while more than a fifth is dirty: it writes some itself.
+//! Every five seconds the flusher writes the files that have been dirty for 30 s, or all files while more than a tenth
+//! of the cache is dirty. While more than a fifth is dirty, a writer waits and writes back pages itself.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,16 +13,16 @@ use onewrite_cache::PageCache;
 use super::{Backing, PagedFile, Pages};
 use crate::api::FsResult;
 
-/// How often the flusher looks.
+/// Interval between two rounds of the flusher.
 const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
-/// Age at which dirty pages are written.
+/// Age at which the flusher writes the dirty pages of a file.
 const DIRTY_AGE: Nanos = Nanos::from_secs(30);
 
-/// Files with dirty pages, those that became dirty first in front; a file that is clean again leaves when it is met.
+/// Files with dirty pages, oldest first. A clean file leaves the line when a task finds it there.
 #[derive(Default)]
 pub(super) struct Line {
     files: RefCell<VecDeque<u64>>,
-    /// Whether somebody writes files of the line to end a throttle.
+    /// Whether a throttled writer is writing back.
     is_writing_out: Cell<bool>,
 }
 
@@ -44,7 +44,7 @@ impl Line {
 }
 
 impl Pages {
-    /// Puts a file that has dirty pages into the line, unless it is there.
+    /// Puts a file with dirty pages into the line, unless it is there.
     pub(super) fn note_dirty(&self, file: &impl PagedFile) {
         if !file.pages().is_dirty() {
             file.pages().dirty_since.set(Some(self.runtime.now()));
@@ -52,8 +52,8 @@ impl Pages {
         }
     }
 
-    /// Takes a file without dirty pages out of the line. One of which somebody has pages under way stays, so that
-    /// `sync` finds it there and waits.
+    /// Takes a file without dirty pages out of the line. A file with writes under way stays, so that `sync` finds it
+    /// and waits.
     pub(super) fn note_clean(&self, file: &impl PagedFile) {
         let is_dirty = self.cache.borrow().dirty_pages(file.number(), 0).next().is_some();
         if !is_dirty && file.pages().writing.get() == 0 {
@@ -61,7 +61,7 @@ impl Pages {
         }
     }
 
-    /// Takes a file out of the line whose pages were all discarded: it is being deleted.
+    /// Takes a file that is being deleted out of the line; its pages were all discarded.
     pub fn forget(&self, file: &impl PagedFile) {
         file.pages().dirty_since.set(None);
     }
@@ -77,7 +77,7 @@ impl Pages {
         }
     }
 
-    /// Lets a writer wait while more than a fifth of the cache is dirty: it writes some itself.
+    /// Waits while more than a fifth of the cache is dirty, and writes back pages meanwhile.
     ///
     /// # Errors
     /// Why pages could not be written.
@@ -96,13 +96,13 @@ impl Pages {
         Ok(())
     }
 
-    /// Whether more than one `share`th of the cache is dirty.
+    /// Whether more than 1/`share` of the cache is dirty.
     fn is_dirty_beyond(&self, share: usize) -> bool {
         let cache = self.cache.borrow();
         cache.dirty_count() * share > cache.capacity()
     }
 
-    /// The flusher: never ends.
+    /// The flusher task; never ends.
     pub async fn flusher<B: Backing>(&self, backing: &B) {
         loop {
             self.runtime.sleep(FLUSH_INTERVAL).await;
@@ -119,7 +119,7 @@ impl Pages {
         }
     }
 
-    /// Moves a file that was changed while it was written to the end of the line.
+    /// Moves a file to the end of the line, because it changed during its write.
     fn move_to_end(&self, file: &impl PagedFile) {
         let mut files = self.line.files.borrow_mut();
         files.retain(|number| *number != file.number());
@@ -127,7 +127,7 @@ impl Pages {
         file.pages().dirty_since.set(Some(self.runtime.now()));
     }
 
-    /// Writes the dirty pages of a file of the line and waits until none is under way, whoever sent it.
+    /// Writes the dirty pages of a file and waits until none of its pages is under way, including those of other tasks.
     async fn write_out<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
         let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
         self.wait_for_writes(file).await;

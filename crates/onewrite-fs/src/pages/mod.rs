@@ -1,9 +1,9 @@
-//! Pages: the content of files in memory, on its way in and out, for any file system.
+//! Pages: keeps the content of files in memory and moves it to and from the device, for any file system.
 //!
-//! Its one idea: a file system says where a page lies and where it goes ([`Backing`], a small trait); everything
-//! between that and the API is here, once: loading and read-ahead, the line of dirty files, throttling and flushing,
-//! eviction, batches, direct transfers, and the `sync` of a file. The file system's own blocks lie in the same cache as
-//! file 0; it reads and changes those itself.
+//! Its one idea: a file system says where a page lies and where it goes ([`Backing`], a small trait). This layer does
+//! the rest once, for all file systems: loading, read-ahead, the line of dirty files, throttling, flushing, eviction,
+//! batches, direct transfers, and the `sync` of a file. The file system's own blocks are file 0 of the same cache; the
+//! file system itself reads and changes them.
 //!
 //! ```text
 //!              put                prepare, target, assign              finished
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! # Invariants
-//! - A page is read by one task at a time; who comes second waits for the first.
-//! - A page is under way to the device at most once.
-//! - A file with dirty pages is in the line of dirty files ([`FilePages::is_dirty`]), and so is one with pages under
-//!   way that were not written yet when `sync` was called.
-//! - Pages that an owner keeps or holds privately are at most [`PagesOptions::owned_pages_max`].
+//! - One task at a time reads a page; other tasks wait for it.
+//! - A page has at most one write under way.
+//! - A file with dirty pages is in the line of dirty files ([`FilePages::is_dirty`]). It stays there until its writes
+//!   under way have ended, so that `sync` finds it.
+//! - Owners keep or hold privately at most [`PagesOptions::owned_pages_max`] pages in total.
 
 mod backing;
 mod dirty_bytes;
@@ -49,29 +49,29 @@ pub use owners::{OwnerId, TooManyPages};
 pub use put::{Overwriting, Step};
 pub use read::check_direct;
 
-/// Takes a file, a range of its pages, and whether they are written.
+/// Called with a file, a range of its pages, and whether they are written (else read).
 pub type Watcher = Box<dyn FnMut(Ino, Range<u64>, bool)>;
 
-/// What is remembered of a dirty page.
+/// What the layer records about a dirty page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tracking {
-    /// That it is dirty.
+    /// Only that it is dirty.
     #[default]
     Pages,
-    /// Which bytes of it are, too.
+    /// Also which bytes of it are dirty.
     DirtyBytes,
 }
 
-/// What a page layer is made with.
+/// Options of a page layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PagesOptions {
-    /// What is remembered of a dirty page.
+    /// What the layer records about a dirty page.
     pub tracking: Tracking,
-    /// Pages that owners may keep or hold privately, all together.
+    /// Maximum number of pages that all owners together may keep or hold privately.
     pub owned_pages_max: usize,
 }
 
-/// A file's page in the cache.
+/// Cache key of page `index` of a file.
 pub fn page_key(file: &impl PagedFile, index: u64) -> PageKey {
     PageKey { file: file.number(), index }
 }
@@ -82,22 +82,22 @@ pub struct Pages {
     port: DevicePort,
     options: PagesOptions,
     cache: RefCell<PageCache>,
-    /// Pages being read, with how many tasks wait for each.
+    /// Pages being read, each with the number of tasks that wait for it.
     loading: RefCell<FxHashMap<PageKey, usize>>,
     /// Tasks that write pages to make room.
     making_room: RefCell<Vec<TaskId>>,
     line: Line,
-    /// Notified when pages were written or read, files became clean, and when the file system says so.
+    /// Notified when pages were written or read, when files became clean, and by the file system.
     progress: Signal,
-    /// Victims that could not be written where they were chosen, oldest first.
+    /// Victims that the task that chose them could not write, oldest first.
     late_victims: RefCell<VecDeque<PageKey>>,
-    /// Notified when late victims are in line.
+    /// Notified when late victims wait for the eviction task.
     evictions: Signal,
-    /// Dirty bytes of dirty pages, if they are tracked.
+    /// Dirty bytes of each dirty page, if the layer tracks them.
     dirty_bytes: RefCell<FxHashMap<PageKey, DirtyBytes>>,
     owners: RefCell<Owners>,
     watcher: RefCell<Option<Watcher>>,
-    /// Bytes read directly, and those of them that were in memory.
+    /// Bytes of direct reads: (all, those that came from the page cache).
     direct_reads: Cell<(u64, u64)>,
 }
 
@@ -143,12 +143,12 @@ impl Pages {
         self.cache.borrow_mut().page(key).map(read)
     }
 
-    /// Changes a page that is in memory, which the caller marks dirty or pins; counts as an access.
+    /// Changes a page that is in memory; counts as an access. The caller then marks it dirty or pins it.
     pub fn change<R>(&self, key: PageKey, change: impl FnOnce(&mut PageBytes) -> R) -> Option<R> {
         self.cache.borrow_mut().page_mut(key).map(|page| change(page.bytes_mut()))
     }
 
-    /// Puts a clean page in, or replaces the content of the one that is there.
+    /// Inserts a clean page, or replaces the content of the page in memory.
     pub fn insert(&self, key: PageKey, page: Page) {
         self.cache.borrow_mut().insert(key, page);
     }
@@ -158,19 +158,19 @@ impl Pages {
         self.cache.borrow_mut().pin(key, transaction);
     }
 
-    /// Ends what [`Pages::pin`] began, for all these pages.
+    /// Undoes [`Pages::pin`] for all these pages.
     pub fn unpin(&self, keys: impl Iterator<Item = PageKey>, transaction: u64) {
         let mut cache = self.cache.borrow_mut();
         keys.for_each(|key| cache.unpin(key, transaction));
     }
 
-    /// Whether the page holds content that is not on the device yet: it is dirty or under way.
+    /// Whether the page holds content that is not on the device yet: it is dirty, or its write is under way.
     pub fn is_newer(&self, key: PageKey) -> bool {
         let cache = self.cache.borrow();
         cache.is_dirty(key) || cache.is_writing(key)
     }
 
-    /// Drops pages of a file, whatever their state. A write of them that is under way goes on.
+    /// Drops pages of a file in any state. Their writes under way continue.
     pub fn discard(&self, file: u64, pages: Range<u64>) {
         self.cache.borrow_mut().remove_file(file, pages.start, pages.end);
         if self.options.tracking == Tracking::DirtyBytes {
@@ -178,7 +178,7 @@ impl Pages {
         }
     }
 
-    /// Drops the pages of `file` that are clean and free to leave; of all files if there is none.
+    /// Drops the clean pages of `file` that may leave; `None` means all files.
     pub fn drop_clean(&self, file: Option<u64>) {
         let mut cache = self.cache.borrow_mut();
         match file {
@@ -187,35 +187,35 @@ impl Pages {
         }
     }
 
-    /// Notified when pages were written or read; the file system notifies it, too, when it changed something that tasks
-    /// of the page layer may wait for.
+    /// Notified when pages were written or read. The file system also notifies it after changes that tasks of this
+    /// layer wait for.
     pub fn progress(&self) -> &Signal {
         &self.progress
     }
 
-    /// Lets `watcher` know of every read and write of a file's content that goes through the page cache.
+    /// Calls `watcher` for every read and write of file content through the page cache.
     pub fn watch(&self, watcher: Watcher) {
         *self.watcher.borrow_mut() = Some(watcher);
     }
 
-    /// Tells the watcher, if there is one, of pages that are read or written.
+    /// Calls the watcher, if there is one.
     fn tell(&self, file: &impl PagedFile, pages: Range<u64>, is_write: bool) {
         if let Some(watcher) = &mut *self.watcher.borrow_mut() {
             watcher(Ino(file.number()), pages, is_write);
         }
     }
 
-    /// Bytes read directly, and those of them that were in memory.
+    /// Bytes of direct reads: (all, those that came from the page cache).
     pub fn direct_reads(&self) -> (u64, u64) {
         self.direct_reads.get()
     }
 
-    /// Starts counting direct reads anew.
+    /// Sets the counters of direct reads to zero.
     pub fn reset_counters(&self) {
         self.direct_reads.set((0, 0));
     }
 
-    /// Announces that the page is being read; `None` if another task did so in the meantime and it is here now.
+    /// Announces that this task reads the page; `None` if the page is in memory. Waits while another task reads it.
     pub async fn begin_load(&self, key: PageKey) -> Option<Loading<'_>> {
         loop {
             if self.holds(key) {
@@ -235,11 +235,11 @@ impl Pages {
         self.loading.borrow().keys().any(|key| key.file == file)
     }
 
-    /// Waits until one more page fits into the cache, or nothing in it can leave. A task that writes pages for this
-    /// reads their map without making room for it in turn: the cache is then larger for a moment.
+    /// Waits until one more page fits into the cache, or no page can leave. A task that already writes victims gets no
+    /// room here when it reads their map; the cache then briefly exceeds its capacity.
     ///
     /// # Errors
-    /// What the device says of the pages that had to be written.
+    /// Errors of writing the victims.
     pub async fn make_room<B: Backing>(&self, backing: &B) -> FsResult<()> {
         let task = self.runtime.current_task();
         if self.making_room.borrow().contains(&task) {
@@ -261,7 +261,7 @@ impl Pages {
     /// Verifies the invariants of the cache and of this layer.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first violated invariant.
     pub fn check<B: Backing>(&self, backing: &B) -> Result<(), String> {
         let cache = self.cache.borrow();
         let (pages, capacity) = (cache.len(), cache.capacity());
@@ -274,7 +274,7 @@ impl Pages {
     }
 }
 
-/// Says that a page is being read, until dropped.
+/// Marks a page as being read, until dropped.
 pub struct Loading<'a> {
     pages: &'a Pages,
     key: PageKey,
@@ -289,7 +289,7 @@ impl Drop for Loading<'_> {
     }
 }
 
-/// A task makes room, until this is dropped.
+/// Marks a task as making room, until dropped.
 struct MakingRoom<'a> {
     pages: &'a Pages,
     task: TaskId,

@@ -1,12 +1,13 @@
-//! Owners: pages that somebody keeps in memory or holds for themselves, until they let go.
+//! Owners: pages that an owner keeps in memory, or holds privately, until it lets go.
 //!
-//! An owner is a number that the file system chooses: a transaction over several files, a record that waits to be
-//! patched. A **kept** page is an ordinary page of the cache that cannot leave. A **private** page is an owner's own
-//! version of a page: others do not see it, no writeback takes it, until the owner publishes all of them at once or
-//! drops them.
+//! An owner is a number that the file system chooses, for a transaction over several files or for a record that waits
+//! for a patch. A **kept** page is an ordinary page that cannot leave the cache. A **private** page is an owner's own
+//! version of a page. Others do not see it and writeback does not write it until the owner publishes all its private
+//! pages at once or drops them.
 //!
 //! # Invariant
-//! Kept and private pages together are at most [`super::PagesOptions::owned_pages_max`]; who asks for more is refused.
+//! All owners together have at most [`super::PagesOptions::owned_pages_max`] kept and private pages. The layer refuses
+//! more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +21,11 @@ use super::{Backing, PagedFile, Pages};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(pub u64);
 
-/// Owners would keep more pages than there is memory for.
+/// Owners asked for more pages than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{pages_max} pages are kept in memory, which is the bound; let go of some, or mount with a larger page cache")]
 pub struct TooManyPages {
-    /// Pages that owners may have in all.
+    /// Maximum number of pages of all owners.
     pub pages_max: usize,
 }
 
@@ -43,10 +44,10 @@ impl Owners {
         self.kept.len() + self.private.len()
     }
 
-    /// Pages in all.
+    /// Total number of pages.
     ///
     /// # Errors
-    /// If they are more than the bound.
+    /// If there are more than `pages_max`.
     pub(super) fn check(&self, pages_max: usize) -> Result<usize, String> {
         match self.len() {
             count if count <= pages_max => Ok(count),
@@ -65,13 +66,13 @@ impl Owners {
 }
 
 impl Pages {
-    /// Keeps a page in memory until [`Pages::let_go`]; keeping it twice is keeping it once.
+    /// Keeps a page in memory until [`Pages::let_go`]. No-op if the owner keeps it already.
     ///
     /// # Errors
     /// If owners have as many pages as the bound allows.
     ///
     /// # Panics
-    /// If it is not in memory.
+    /// If the page is not in memory.
     pub fn keep(&self, owner: OwnerId, key: PageKey) -> Result<(), TooManyPages> {
         let mut owners = self.owners.borrow_mut();
         if owners.kept.contains(&(owner, key)) {
@@ -93,7 +94,7 @@ impl Pages {
         }
     }
 
-    /// Gives the owner its own version of a page, or replaces it.
+    /// Sets the owner's private version of a page.
     ///
     /// # Errors
     /// If owners have as many pages as the bound allows.
@@ -106,16 +107,16 @@ impl Pages {
         Ok(())
     }
 
-    /// The owner's own version of a page, if it has one.
+    /// The owner's private version of a page, if it has one.
     pub fn private_page(&self, owner: OwnerId, key: PageKey) -> Option<Page> {
         self.owners.borrow().private.get(&(owner, key)).cloned()
     }
 
-    /// Makes the owner's private pages what everybody sees, dirty, all at once: does not wait. The cache may be larger
-    /// for a moment by as many pages.
+    /// Replaces the shared pages by the owner's private pages and marks them dirty, all at once, without waiting. The
+    /// cache may briefly exceed its capacity by this number of pages.
     ///
     /// # Panics
-    /// If one of their files is not in memory.
+    /// If the file of a private page is not in memory.
     pub fn publish<B: Backing>(&self, backing: &B, owner: OwnerId) {
         let private = self.owners.borrow_mut().take_private(owner);
         for (key, page) in private {
@@ -126,12 +127,12 @@ impl Pages {
         }
     }
 
-    /// Drops the owner's private pages: nobody else ever saw them.
+    /// Drops the owner's private pages. Nobody else ever saw them.
     pub fn drop_private(&self, owner: OwnerId) {
         self.owners.borrow_mut().take_private(owner);
     }
 
-    /// Pages that owners keep or hold privately.
+    /// Number of pages that owners keep or hold privately.
     pub fn owned_count(&self) -> usize {
         self.owners.borrow().len()
     }

@@ -1,4 +1,4 @@
-//! Writing pages: into the page cache, or past it.
+//! Put: writes pages into the page cache, or directly to the device.
 
 use std::ops::Range;
 
@@ -9,18 +9,19 @@ use crate::api::{FsError, FsResult};
 use crate::content::Content;
 use crate::transfer::{Durability, send_run, wait_all};
 
-/// A part of a write that the file system carries out as one step, with the pages that it replaces in part as they were
-/// before: those may leave the cache before their new content is put there, and blocks that they got meanwhile hold
-/// what was there once.
+/// A part of a write that the file system performs as one step.
+///
+/// It holds the old content of the pages that it replaces in part. Those pages may leave the cache before the step
+/// writes them. The file system may have given them new blocks by then, whose content is stale.
 pub struct Step<'a> {
-    /// Where the content begins in the file.
+    /// Byte of the file where the content begins.
     offset: u64,
     content: Content<'a>,
     partial: Vec<(u64, Page)>,
 }
 
 impl Step<'_> {
-    /// The page as it was; the step does not keep it, so that it is changed without being copied.
+    /// Takes the old page out of the step, so that changing it needs no copy.
     fn take_partial(&mut self, index: u64) -> Option<Page> {
         let place = self.partial.iter().position(|(partial, _)| *partial == index)?;
         Some(self.partial.swap_remove(place).1)
@@ -28,9 +29,9 @@ impl Step<'_> {
 }
 
 impl Pages {
-    /// Begins a step that writes `content`, or the part of it that falls on `pages`, at byte `offset` of the file:
-    /// reads the first and the last page if the content covers them only in part. They are used later: a write is one
-    /// access to a page.
+    /// Begins a step that writes `content`, or its part that falls on `pages`, at byte `offset` of the file. Reads the
+    /// first and the last page if the content covers them only in part. These reads do not count as accesses: a write
+    /// is one access to each page.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -56,13 +57,13 @@ impl Pages {
         Ok(Step { offset, content, partial })
     }
 
-    /// Says that content of `pages` is written through the page cache.
+    /// Tells the watcher that `pages` are written through the page cache.
     pub fn note_write(&self, file: &impl PagedFile, pages: Range<u64>) {
         self.tell(file, pages, true);
     }
 
-    /// Puts the new content of one page into memory: the whole page, or the page as it was with its part replaced. The
-    /// caller marks it dirty or pins it before it waits. Gives the bytes of the page that were written.
+    /// Puts the new content of one page into memory: a whole new page, or the old page with a part replaced. Gives the
+    /// byte range that was written. The caller marks the page dirty or pins it before it waits.
     ///
     /// # Errors
     /// As [`Pages::make_room`].
@@ -95,7 +96,7 @@ impl Pages {
     /// Puts the step's content of `pages` into memory as dirty pages.
     ///
     /// # Errors
-    /// As [`Pages::make_room`]; pages before the one that failed are dirty.
+    /// As [`Pages::make_room`]; the pages before the failed one are dirty.
     pub async fn put_dirty<B: Backing>(
         &self,
         backing: &B,
@@ -119,7 +120,7 @@ impl Pages {
         self.mark_dirty(file, index, bytes);
     }
 
-    /// Changes bytes of a page that was just used, which the caller marks dirty or pins.
+    /// Changes bytes of a page that was just used. The caller marks the page dirty or pins it.
     ///
     /// # Panics
     /// If it is not in memory.
@@ -129,7 +130,7 @@ impl Pages {
         change(&mut page.bytes_mut()[bytes]);
     }
 
-    /// Marks a page dirty, which is in memory, and its file.
+    /// Marks a page that is in memory dirty, and its file.
     pub(super) fn mark_dirty(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>) {
         let key = page_key(file, index);
         self.cache.borrow_mut().mark_dirty(key);
@@ -139,7 +140,7 @@ impl Pages {
         self.note_dirty(file);
     }
 
-    /// Writes pages past the cache to where [`Backing::target`] says; all of them have a target.
+    /// Writes pages directly to where [`Backing::target`] says. Each of them must have a target.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -176,8 +177,8 @@ impl Pages {
         Ok(sent?)
     }
 
-    /// Begins to write pages past the page cache although others may read: they wait. `None` if pages of the file are
-    /// in memory there, or on their way into it, which the write would make old.
+    /// Begins a direct write of pages while others may read the file; those readers wait. `None` if the page cache
+    /// holds one of the pages, or is loading pages of the file: the write would make them stale.
     pub fn begin_overwrite<'a, F: PagedFile>(&'a self, file: &'a F, pages: Range<u64>) -> Option<Overwriting<'a, F>> {
         let is_in_memory = pages.clone().any(|index| self.holds(page_key(file, index)));
         if is_in_memory || self.is_loading(file.number()) {
@@ -188,8 +189,7 @@ impl Pages {
     }
 }
 
-/// Pages are written past the page cache while others may read, until this is dropped: who wants to read them into the
-/// cache waits for that.
+/// Marks pages as being written directly, until dropped. Tasks that want to read them into the cache wait.
 pub struct Overwriting<'a, F: PagedFile> {
     layer: &'a Pages,
     file: &'a F,

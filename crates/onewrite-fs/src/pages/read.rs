@@ -1,4 +1,4 @@
-//! Reading files: from the page cache, filled in runs; or past it.
+//! Read: reads files through the page cache, which it fills in runs, or directly from the device.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::api::{FsError, FsResult, Manner, SeekTarget};
 use crate::block::BlockNo;
 use crate::content::Data;
 
-/// Pages that are read ahead of a sequential reader, at most: Linux's 128 KiB.
+/// Maximum number of pages read ahead for a sequential reader: Linux's 128 KiB.
 const READ_AHEAD_PAGES: u64 = 32;
 
 /// # Errors
@@ -23,10 +23,10 @@ pub fn check_direct(offset: u64, length: u64) -> FsResult<()> {
 }
 
 impl Pages {
-    /// See `FileView::read`; the file's lock is held.
+    /// See `FileView::read`. The caller holds the file's lock.
     ///
     /// # Errors
-    /// Device errors, damage, a direct transfer that is not made of whole pages.
+    /// Device errors, damage, or a direct transfer that is not made of whole pages.
     pub async fn read<B: Backing>(
         &self,
         backing: &B,
@@ -72,7 +72,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Counts a direct read of `pages`, and what of it is in memory where such reads go through the page cache.
+    /// Counts a direct read of `pages`. If direct reads are buffered, also counts the bytes that are in memory.
     fn count_direct(&self, file: &impl PagedFile, pages: Range<u64>, is_direct: bool) {
         let count = pages.end - pages.start;
         let is_cached = |index: &u64| !is_direct && self.holds(page_key(file, *index));
@@ -81,7 +81,7 @@ impl Pages {
         self.direct_reads.set((read + count * PAGE_BYTES, from_memory + cached * PAGE_BYTES));
     }
 
-    /// Page `index` of the file; if it is not in memory it is read together with those behind it, before `limit`.
+    /// Page `index` of the file. If it is not in memory, reads it together with the pages behind it, before `limit`.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -97,12 +97,12 @@ impl Pages {
                 return Ok(page);
             }
             self.fill(backing, file, index, limit).await?;
-            // Where hardly anything can leave the cache, pages behind it may have driven it out: then it comes alone.
+            // If few pages can leave the cache, the pages read behind this one may have evicted it. Then read it alone.
             limit = index + 1;
         }
     }
 
-    /// Reads page `index` and, if they lie in one piece, pages behind it up to `limit` into the cache.
+    /// Reads page `index` into the cache, with the pages behind it, before `limit`, that lie in consecutive blocks.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -138,14 +138,15 @@ impl Pages {
         Ok(())
     }
 
-    /// How many of the pages, the first counted in any case, are neither in memory nor newer elsewhere.
+    /// Number of leading pages to read: the first, and those behind it that are not in memory and have no newer
+    /// version.
     fn run_to_read<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>, block: BlockNo) -> u32 {
         let first = pages.start;
         let is_missing = |next: &u64| !self.holds(page_key(file, *next)) && !backing.has_newer(block + (next - first));
         1 + (first + 1..pages.end).take_while(is_missing).count() as u32
     }
 
-    /// Puts a page into the cache unless it came there meanwhile; bytes behind the end of the file are zeros.
+    /// Puts a page into the cache, unless it is there by now. Sets the bytes behind the end of the file to zero.
     async fn put_clean<B: Backing>(&self, backing: &B, file: &B::File, index: u64, mut page: Page) -> FsResult<()> {
         self.make_room(backing).await?;
         let end = file.size();
@@ -186,10 +187,10 @@ impl Pages {
         Ok(pages)
     }
 
-    /// See `FileView::seek`, of a file whose dirty pages are on the device, or show in [`Backing::lookup`] already.
+    /// See `FileView::seek`. The file's dirty pages must be on the device or visible in [`Backing::lookup`].
     ///
     /// # Errors
-    /// [`FsError::BeyondEnd`] if there is nothing to seek to; device errors and damage.
+    /// [`FsError::BeyondEnd`] if there is no such byte; device errors and damage.
     pub async fn seek<B: Backing>(
         &self,
         backing: &B,

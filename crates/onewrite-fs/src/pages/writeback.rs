@@ -1,7 +1,7 @@
-//! Writeback: dirty pages go to their blocks, in batches.
+//! Writeback: writes dirty pages to their blocks, in batches.
 //!
-//! Who writes: the flusher and throttled writers (`line`), who needs room (`evict`), and whoever calls
-//! [`Pages::write_pages`]. They take no lock: a page is under way at most once, and a file system's target is asked for
+//! The callers are the flusher and throttled writers (`line`), tasks that need room (`evict`), and users of
+//! [`Pages::write_pages`]. They take no lock: a page has at most one write under way, and a caller asks for the target
 //! again if the file changed meanwhile.
 
 use std::ops::Range;
@@ -12,10 +12,10 @@ use super::{Backing, DirtyBytes, Outcome, PagedFile, Pages, Route, Run, Target, 
 use crate::api::{FsError, FsResult};
 use crate::transfer::{Durability, send_run, wait_all};
 
-/// Pages that one writer has under way at a time.
+/// Maximum number of pages in one batch, approximately.
 const BATCH_PAGES: usize = 1024;
 
-/// What one writer has under way: runs, their requests, and where to go on, if there may be more.
+/// The requests that one writer has under way: runs, requests, and the page to continue at, if there may be more.
 pub(super) struct Batch<F> {
     runs: Vec<Run<F>>,
     under_way: Vec<InFlight>,
@@ -24,11 +24,11 @@ pub(super) struct Batch<F> {
 }
 
 impl Pages {
-    /// Writes the dirty pages of the range that are not under way already, and waits; gets those ready that are not.
-    /// The caller holds no transaction.
+    /// Prepares and writes the dirty pages of the range that are not under way already, and waits. The caller holds no
+    /// transaction.
     ///
     /// # Errors
-    /// Why pages could not be written; [`Pages::sync`] tells it, too.
+    /// Why pages could not be written; [`Pages::sync`] reports it, too.
     pub async fn write_pages<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<()> {
         let mut next = Some(pages.start);
         while let Some(index) = next {
@@ -42,7 +42,7 @@ impl Pages {
         Ok(())
     }
 
-    /// As [`Pages::write_pages`], leaving out pages that are not ready: for those who hold a transaction.
+    /// As [`Pages::write_pages`], but skips pages that are not prepared. For callers that hold a transaction.
     ///
     /// # Errors
     /// Why pages could not be written.
@@ -55,7 +55,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Writes one batch and waits; gives where to go on, if there may be more.
+    /// Writes one batch and waits; gives the page to continue at, if there may be more.
     async fn write_batch<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<Option<u64>> {
         let batch = self.send_batch(backing, file, pages).await?;
         let next = batch.next;
@@ -63,7 +63,7 @@ impl Pages {
         Ok(next)
     }
 
-    /// Waits for a batch and notes what came of it.
+    /// Waits for a batch and records its outcome.
     pub(super) async fn finish_batch<B: Backing>(
         &self,
         backing: &B,
@@ -82,13 +82,13 @@ impl Pages {
         Ok(())
     }
 
-    /// The pages of a run are on the device, or could not be written.
+    /// Records that the write of a run has ended.
     fn end_run<B: Backing>(&self, backing: &B, file: &B::File, run: &Run<B::Found>, outcome: Outcome) {
         for (index, place) in run.pages.clone().zip(0..) {
             let (key, mut cache) = (page_key(file, index), self.cache.borrow_mut());
             if outcome == Outcome::Failed && cache.peek(key).is_some() {
-                // Whoever syncs next has to try again, though somebody else is told of this failure. Dirty before the
-                // write ends: a victim that is clean then is gone.
+                // The next sync must try again, even if another task gets this error. Mark the page dirty before its
+                // write ends: a clean victim would leave the cache then.
                 cache.mark_dirty(key);
                 if let Some(bytes) = run.dirty.get(place) {
                     self.dirty_bytes.borrow_mut().entry(key).or_default().add_all(bytes);
@@ -147,7 +147,7 @@ impl Pages {
         Ok(batch)
     }
 
-    /// Waits for a batch that is not to be finished, and counts its pages as not written.
+    /// Waits for a batch after an error and marks its pages as not written.
     async fn give_up<B: Backing>(&self, backing: &B, file: &B::File, batch: Batch<B::Found>) {
         wait_all(batch.under_way).await.ok();
         batch.runs.iter().for_each(|run| self.end_run(backing, file, run, Outcome::Failed));
@@ -161,7 +161,7 @@ impl Pages {
         cache.dirty_pages(file.number(), pages.start).take_while(|index| *index < pages.end).find(is_free)
     }
 
-    /// Begins to write the dirty pages that follow one another from `pages.start` on.
+    /// Begins the write of the consecutive dirty pages from `pages.start` on.
     fn take_run(&self, file: &impl PagedFile, pages: Range<u64>) -> (Vec<Page>, Vec<DirtyBytes>) {
         let mut cache = self.cache.borrow_mut();
         let (mut content, mut dirty) = (Vec::new(), Vec::new());
@@ -185,10 +185,10 @@ impl Pages {
         self.progress.until(|| file.pages().writing.get() == 0).await;
     }
 
-    /// Writes all dirty pages of the file and waits, also for those that others put under way.
+    /// Writes all dirty pages of the file and waits, also for pages that other tasks are writing.
     ///
     /// # Errors
-    /// The first error since the last call: also one that nobody was told of.
+    /// The first write error since the last call, even if it came from another task.
     pub async fn sync<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
         let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
         self.wait_for_writes(file).await;

@@ -10,7 +10,7 @@
 //!   index:      for each chunk: bytes in the log u32, bit 31 set if they are not compressed
 //!               for each block: home block u64
 //!               for each revoke: block u64
-//!   chunks:     one after another, each the LZ4 block of so many 4 KiB blocks
+//!   chunks:     one after another, each one LZ4 block of at most `blocks per chunk` 4 KiB blocks
 //! ```
 //!
 //! The checksum covers the whole frame: first the bytes of the chunks, then head and index with the checksum field
