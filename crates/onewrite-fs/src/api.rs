@@ -1,5 +1,5 @@
-//! The file-system API: what every file system of Onewrite offers. Workloads, FUSE and the host mount use only this
-//! API.
+//! The file-system API: what every file system of Onewrite offers. Workloads and the FUSE mount use only
+//! this API.
 //!
 //! Its one idea: operations name inodes, like those of a kernel's virtual file system. So FUSE, workloads and the crash
 //! explorer drive the same code. Paths are a convenience on top ([`resolve`]).

@@ -1,6 +1,6 @@
 //! File systems: the ext4 format, the jbd2 journal, the checker and the public file-system API.
 //!
-//! Start with [`FileSystem`], the API for workloads, FUSE and the host mount. [`pages`] is the layer below every file
+//! Start with [`FileSystem`], the API for workloads and the FUSE mount. [`pages`] is the layer below every file
 //! system.
 
 pub mod api;

@@ -120,8 +120,8 @@ pub fn unpack(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Page>> {
 }
 
 impl Frame {
-    /// Encodes head and index of a frame. `packed` gives stored bytes and rawness of each chunk. `chunks_sum` is the
-    /// CRC32C register after the bytes of all chunks.
+    /// Encodes head and index of a frame. `packed` gives, for each chunk, its stored bytes and whether it is raw.
+    /// `chunks_sum` is the CRC32C register after the bytes of all chunks.
     pub fn encode_head(&self, style: &Style, packed: &[(u32, bool)], chunks_sum: u32) -> Vec<u8> {
         let stored: usize = packed.iter().map(|(bytes, _)| *bytes as usize).sum();
         let mut head = vec![0; HEAD_SIZE];

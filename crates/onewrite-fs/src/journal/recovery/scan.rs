@@ -20,7 +20,7 @@ use super::{Blocks, Copy, Frames, Recovered, damage};
 use crate::api::FsResult;
 use crate::block::BlockNo;
 
-/// A transaction under reading; it counts only when it is complete.
+/// The transaction that the scan is reading; it counts only when it is complete.
 #[derive(Default)]
 struct Pending {
     copies: Vec<(BlockNo, Copy)>,
