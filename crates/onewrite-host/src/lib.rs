@@ -1,4 +1,11 @@
-//! Doors: the ways from the host's programs to a file system of Onewrite. There is one today, the FUSE mount
-//! ([`fuse`]).
+//! Doors: how programs reach a file system of Onewrite.
+//!
+//! - [`fuse`]: a mount in the host's tree, for unmodified programs.
+//! - [`Volume`]: an image in this process, by blocking calls from any thread.
 
 pub mod fuse;
+mod letters;
+mod volume;
+
+pub use letters::{Letter, Stop};
+pub use volume::{File, Metadata, Volume, VolumeError};

@@ -20,7 +20,8 @@ use onewrite_fs::{Attributes, FileKind, FileSystem};
 use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
 use super::inodes::Change;
 use super::names::Wish;
-use super::server::{Letter, Server};
+use super::server::Server;
+use crate::letters::Letter;
 
 /// Most bytes of one write request. The kernel's own bound is 1 MiB unless the administrator raised it.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
@@ -42,7 +43,7 @@ const CAPABILITIES: [InitFlags; 8] = [
 
 /// Sends the kernel's requests to the core.
 pub(super) struct Door<F> {
-    pub(super) core: InboxSender<Letter<F>>,
+    pub(super) core: InboxSender<Letter<Server<F>>>,
 }
 
 impl<F: FileSystem + 'static> Door<F> {
@@ -51,7 +52,7 @@ impl<F: FileSystem + 'static> Door<F> {
     where
         Fut: Future<Output = ()> + 'static,
     {
-        let _ = self.core.send(Letter::request(kind, answer));
+        let _ = self.core.send(Letter::work(kind, answer));
     }
 
     /// Makes an inode and replies with its attributes.

@@ -19,7 +19,8 @@ use rustix::process::{getegid, geteuid};
 use thiserror::Error;
 
 use super::door::Door;
-use super::server::Letter;
+use super::server::Server;
+use crate::letters::Letter;
 
 /// How far the kernel reads ahead: the largest read request.
 const READ_AHEAD_KIB: &str = "1024";
@@ -92,7 +93,7 @@ pub enum MountError {
 
 /// A file system in the host's tree, with the thread that reads its requests.
 pub struct KernelMount {
-    directory: PathBuf,
+    place: Place,
     reader: JoinHandle<io::Result<()>>,
 }
 
@@ -103,7 +104,7 @@ impl KernelMount {
     /// [`MountError`].
     pub fn new<F: FileSystem + 'static>(
         request: &MountRequest,
-        core: InboxSender<Letter<F>>,
+        core: InboxSender<Letter<Server<F>>>,
     ) -> Result<KernelMount, MountError> {
         let path = request.directory.display().to_string();
         let failed = |error| MountError::Directory { path: path.clone(), error };
@@ -118,16 +119,17 @@ impl KernelMount {
         };
         #[expect(clippy::disallowed_methods, reason = "requests of other programs are read beside the core")]
         let reader = std::thread::Builder::new().name("fuse".into()).spawn(move || session.run());
-        read_further_ahead(&directory);
         let reader = reader.map_err(|error| MountError::Refused { path, error, cure: "" })?;
-        Ok(KernelMount { directory, reader })
+        let place = Place::of_topmost(directory);
+        read_further_ahead(&place);
+        Ok(KernelMount { place, reader })
     }
 
     /// Returns a function that detaches the mount from the tree, even while programs use it. Open files stay usable
     /// until they are closed. The function may run on another thread.
     pub fn unmounter(&self) -> impl Fn() + Send + 'static {
-        let directory = self.directory.clone();
-        move || detach(&directory)
+        let place = self.place.clone();
+        move || detach(&place)
     }
 
     /// Waits for the thread that reads requests; it ends right after the mount.
@@ -139,10 +141,31 @@ impl KernelMount {
     }
 }
 
-/// Detaches our mount. Does nothing if `/proc/self/mountinfo` shows a mount of another type there: somebody else may
-/// have mounted over ours, or ours may be gone.
-fn detach(directory: &Path) {
-    if !is_ours(directory) {
+/// A mount in the table of mounts.
+#[derive(Clone, Debug)]
+struct Place {
+    directory: PathBuf,
+    /// Its number in the table, and that of its device; `None` if the table does not name it.
+    numbers: Option<(String, String)>,
+}
+
+impl Place {
+    /// The topmost mount on `directory`. Unlike stat(2), the table of mounts asks the mount nothing.
+    fn of_topmost(directory: PathBuf) -> Place {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let shown = directory.display().to_string().replace(' ', "\\040");
+        let fields = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let line = table.lines().map(fields).rfind(|fields| fields.get(4) == Some(&shown));
+        let numbers = line.map(|fields| (fields[0].clone(), fields[2].clone()));
+        Place { directory, numbers }
+    }
+}
+
+/// Detaches our mount. Does nothing if the topmost mount there is not ours: somebody else may have mounted over it, or
+/// it may be gone.
+fn detach(place: &Place) {
+    let directory = &place.directory;
+    if place.numbers.is_none() || Place::of_topmost(directory.clone()).numbers != place.numbers {
         return;
     }
     let detached = match unmount(directory, UnmountFlags::DETACH) {
@@ -157,21 +180,9 @@ fn detach(directory: &Path) {
     }
 }
 
-fn is_ours(directory: &Path) -> bool {
-    mount_line(directory).is_some_and(|line| line.contains(" fuse.onewrite ") || line.contains(" fuse "))
-}
-
-/// The line of the topmost mount on `directory` in the table of mounts. Unlike stat(2), it asks the mount nothing.
-fn mount_line(directory: &Path) -> Option<String> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let place = directory.display().to_string().replace(' ', "\\040");
-    table.lines().rfind(|line| line.split(' ').nth(4) == Some(&place)).map(str::to_owned)
-}
-
 /// Lets the kernel read further ahead than FUSE's 128 KiB. Only root may; a failure costs speed alone.
-fn read_further_ahead(directory: &Path) {
-    let line = mount_line(directory).unwrap_or_default();
-    let Some(device) = line.split(' ').nth(2) else { return };
+fn read_further_ahead(place: &Place) {
+    let Some((_, device)) = &place.numbers else { return };
     let written = std::fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), READ_AHEAD_KIB);
     if let Err(error) = written {
         tracing::debug!("reading ahead stays at 128 KiB: {error}");
@@ -201,7 +212,7 @@ fn by_root<F: FileSystem + 'static>(
     mount(&*request.source, directory, "fuse.onewrite", kernel_flags(request), Some(data.as_c_str()))
         .map_err(|error| refused(error.into()))?;
     session(door, device, request).map_err(|error| {
-        detach(directory);
+        detach(&Place::of_topmost(directory.to_owned()));
         refused(error)
     })
 }

@@ -32,7 +32,7 @@ mod server;
 mod stats;
 
 pub use kernel::{Access, KernelMount, MountError, MountFlag, MountRequest};
-pub use server::{Letter, Server, Stop, serve};
+pub use server::{Server, serve};
 pub use stats::{Latency, Stats};
 
 /// The extended attribute of the mount's root with [`Stats`] as JSON. It is not listed; only root and the owner of the

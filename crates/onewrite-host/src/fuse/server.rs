@@ -1,62 +1,15 @@
 //! Server: the core's side of a mount. It takes letters, answers each in a task, and ends the mount.
 
-use std::cell::Cell;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 
-use onewrite_block::sync::Signal;
-use onewrite_block::{Counters, Inbox, InboxSender, Nanos, Runtime};
+use onewrite_block::{Counters, Inbox, Nanos, Runtime};
 use onewrite_fs::{Attributes, FileSystem, FsResult, Ino};
 
 use super::acl::Acl;
 use super::convert::Numbers;
 use super::known::Known;
 use super::stats::{Latencies, Stats};
-
-/// The task of a request that has reached the core.
-type Work = Pin<Box<dyn Future<Output = ()>>>;
-
-/// A message from FUSE's thread to the core.
-pub struct Letter<F>(Content<F>);
-
-enum Content<F> {
-    /// The kind of a request, and the function that answers it.
-    Request(&'static str, Box<dyn FnOnce(Rc<Server<F>>) -> Work + Send>),
-    /// Accept no more letters.
-    Stop,
-}
-
-impl<F: FileSystem + 'static> Letter<F> {
-    pub(super) fn request<Fut>(
-        kind: &'static str,
-        answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static,
-    ) -> Letter<F>
-    where
-        Fut: Future<Output = ()> + 'static,
-    {
-        Letter(Content::Request(kind, Box::new(move |server| Box::pin(answer(server)))))
-    }
-
-    pub(super) const fn stop() -> Letter<F> {
-        Letter(Content::Stop)
-    }
-}
-
-/// Ends a mount from any thread, even while programs use it.
-pub struct Stop<F>(InboxSender<Letter<F>>);
-
-impl<F> Stop<F> {
-    /// For the mount that receives from `sender`.
-    pub fn new(sender: InboxSender<Letter<F>>) -> Stop<F> {
-        Stop(sender)
-    }
-
-    /// Ends the mount. The core first answers the requests that it has taken; all others fail.
-    pub fn stop(&self) {
-        let _ = self.0.send(Letter(Content::Stop));
-    }
-}
+use crate::letters::{Letter, UnderWay};
 
 /// A mounted file system, and the kernel's knowledge of it.
 pub struct Server<F> {
@@ -71,8 +24,7 @@ pub struct Server<F> {
     device: Box<dyn Fn() -> Counters>,
     begin: Nanos,
     latencies: Latencies,
-    in_flight: Cell<u64>,
-    answered: Signal,
+    under_way: Rc<UnderWay>,
 }
 
 impl<F: FileSystem + 'static> Server<F> {
@@ -94,8 +46,7 @@ impl<F: FileSystem + 'static> Server<F> {
             device: Box::new(device),
             begin: runtime.now(),
             latencies: Latencies::default(),
-            in_flight: Cell::new(0),
-            answered: Signal::new(runtime),
+            under_way: UnderWay::new(runtime),
         }
     }
 
@@ -107,7 +58,7 @@ impl<F: FileSystem + 'static> Server<F> {
             pid: std::process::id(),
             seconds: (self.runtime.now() - self.begin).0 as f64 / 1e9,
             requests: self.latencies.by_kind(),
-            in_flight: self.in_flight.get(),
+            in_flight: self.under_way.count(),
             fs: self.fs.counters(),
             device: (self.device)(),
         }
@@ -116,21 +67,6 @@ impl<F: FileSystem + 'static> Server<F> {
     /// Civil time since 1970.
     pub(super) fn civil_nanos(&self) -> Nanos {
         self.runtime.civil_now()
-    }
-
-    /// Answers one request in its own task.
-    fn begin(self: &Rc<Self>, kind: &'static str, work: Work) {
-        let server = Rc::clone(self);
-        let begin = self.runtime.now();
-        self.in_flight.set(self.in_flight.get() + 1);
-        self.runtime.spawn(async move {
-            work.await;
-            server.latencies.note(kind, server.runtime.now() - begin);
-            server.in_flight.set(server.in_flight.get() - 1);
-            if server.in_flight.get() == 0 {
-                server.answered.notify_all();
-            }
-        });
     }
 
     /// Opens the inode of `name` if the kernel knows it, because `name` may be its last name.
@@ -178,12 +114,8 @@ impl<F: FileSystem + 'static> Server<F> {
 ///
 /// # Errors
 /// The first error of unmounting.
-pub async fn serve<F: FileSystem + 'static>(server: Rc<Server<F>>, mut inbox: Inbox<Letter<F>>) -> FsResult<()> {
-    while let Some(Letter(Content::Request(kind, answer))) = inbox.receive().await {
-        server.begin(kind, answer(Rc::clone(&server)));
-    }
-    drop(inbox);
-    server.answered.until(|| server.in_flight.get() == 0).await;
+pub async fn serve<F: FileSystem + 'static>(server: Rc<Server<F>>, inbox: Inbox<Letter<Server<F>>>) -> FsResult<()> {
+    server.under_way.serve(&server, inbox, |server, kind, span| server.latencies.note(kind, span)).await;
     let released = server.let_all_go().await;
     server.fs.unmount().await.and(released)
 }

@@ -16,7 +16,8 @@ use std::rc::Rc;
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::{Ext4, MountOptions};
-use onewrite_host::fuse::{KernelMount, Letter, MountRequest, Server, Stop, serve};
+use onewrite_host::fuse::{KernelMount, MountRequest, Server, serve};
+use onewrite_host::{Letter, Stop};
 use onewrite_lab::session::{DeviceChoice, FormatOptions, format, lazy_journal_bytes, open_disk, view_disk};
 
 use crate::args::Mount;
@@ -57,7 +58,7 @@ fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> any
     let mounted = executor.block_on(async move { prepare(mount_port, options, is_new).await })?;
     let fs = mounted.with_context(|| source.clone())?;
     tell_mounted(&fs, &source);
-    let (core, inbox) = runtime.inbox::<Letter<Ext4>>();
+    let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
     let mode = wanted.fs.mode.name().to_owned();
     let server = Rc::new(Server::new(fs, &runtime, (source.clone(), mode), move || port.device().counters()));
     let request = MountRequest {
@@ -95,7 +96,7 @@ fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> any
 }
 
 /// Serves requests until the mount ends, then unmounts the file system.
-fn end(executor: &Executor, server: &Rc<Server<Ext4>>, inbox: Inbox<Letter<Ext4>>) -> anyhow::Result<()> {
+fn end(executor: &Executor, server: &Rc<Server<Ext4>>, inbox: Inbox<Letter<Server<Ext4>>>) -> anyhow::Result<()> {
     let server = Rc::clone(server);
     Ok(executor.block_on(async move { serve(server, inbox).await })??)
 }

@@ -1,0 +1,104 @@
+//! Letters: work that other threads send to the core, which carries out each in a task of its own.
+//!
+//! The core is one thread with the file system on it. Work that waits (for a device, a lock, a commit) lets other work
+//! run, so that what many threads ask overlaps, and their syncs share commits.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use onewrite_block::sync::Signal;
+use onewrite_block::{Inbox, InboxSender, Nanos, Runtime};
+
+/// What a letter is turned into when it has reached the core.
+type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Work for the core, which gives it its state `S`.
+pub struct Letter<S>(Content<S>);
+
+enum Content<S> {
+    /// Work of this kind.
+    Work(&'static str, Box<dyn FnOnce(Rc<S>) -> Work + Send>),
+    /// Take nothing more.
+    Stop,
+}
+
+impl<S> Letter<S> {
+    pub(crate) fn work<Fut>(kind: &'static str, work: impl FnOnce(Rc<S>) -> Fut + Send + 'static) -> Letter<S>
+    where
+        Fut: Future<Output = ()> + 'static,
+    {
+        Letter(Content::Work(kind, Box::new(move |state| Box::pin(work(state)))))
+    }
+
+    pub(crate) const fn stop() -> Letter<S> {
+        Letter(Content::Stop)
+    }
+}
+
+/// Ends the work of a core from any thread.
+pub struct Stop<S>(InboxSender<Letter<S>>);
+
+impl<S> Stop<S> {
+    /// Of the core that `sender` sends to.
+    pub fn new(sender: InboxSender<Letter<S>>) -> Stop<S> {
+        Stop(sender)
+    }
+
+    /// Letters that the core has not taken yet are dropped; work that has begun ends first.
+    pub fn stop(&self) {
+        let _ = self.0.send(Letter::stop());
+    }
+}
+
+/// Work that has begun and not ended.
+pub(crate) struct UnderWay {
+    runtime: Runtime,
+    count: Cell<u64>,
+    ended: Signal,
+}
+
+impl UnderWay {
+    pub(crate) fn new(runtime: &Runtime) -> Rc<UnderWay> {
+        Rc::new(UnderWay { runtime: runtime.clone(), count: Cell::new(0), ended: Signal::new(runtime) })
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Carries out letters until one says stop or no sender is left, and ends when all work has ended. Each work's kind
+    /// and duration go to `note`.
+    pub(crate) async fn serve<S: 'static>(
+        self: &Rc<UnderWay>,
+        state: &Rc<S>,
+        mut inbox: Inbox<Letter<S>>,
+        note: fn(&S, &'static str, Nanos),
+    ) {
+        while let Some(Letter(Content::Work(kind, work))) = inbox.receive().await {
+            self.begin((kind, work(Rc::clone(state))), state, note);
+        }
+        drop(inbox);
+        self.ended.until(|| self.count.get() == 0).await;
+    }
+
+    fn begin<S: 'static>(
+        self: &Rc<UnderWay>,
+        (kind, work): (&'static str, Work),
+        state: &Rc<S>,
+        note: fn(&S, &'static str, Nanos),
+    ) {
+        let (under_way, state) = (Rc::clone(self), Rc::clone(state));
+        let begin = self.runtime.now();
+        self.count.set(self.count.get() + 1);
+        self.runtime.spawn(async move {
+            work.await;
+            note(&state, kind, under_way.runtime.now() - begin);
+            under_way.count.set(under_way.count.get() - 1);
+            if under_way.count.get() == 0 {
+                under_way.ended.notify_all();
+            }
+        });
+    }
+}

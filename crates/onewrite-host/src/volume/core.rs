@@ -1,0 +1,108 @@
+//! Core: the thread with the file system on it, and how calls reach it.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use onewrite_block::{Device, Executor, HostProfile, InboxSender, Nanos, Time};
+use onewrite_device::FileDisk;
+use onewrite_fs::ext4::{Ext4, MountOptions};
+use onewrite_fs::{FileSystem, FsResult};
+
+use super::VolumeError;
+use crate::letters::{Letter, UnderWay};
+
+/// What the core tells when it is ready, or why it is not.
+type Ready = Result<InboxSender<Letter<Ext4>>, VolumeError>;
+
+/// A running core.
+pub(super) struct Core {
+    letters: InboxSender<Letter<Ext4>>,
+    thread: Mutex<Option<JoinHandle<Result<(), VolumeError>>>>,
+}
+
+impl Core {
+    /// Starts a core on the image at `path`; returns when it is mounted.
+    pub(super) fn start(path: PathBuf, options: MountOptions) -> Result<Core, VolumeError> {
+        let (tell, told) = sync_channel(1);
+        #[expect(clippy::disallowed_methods, reason = "the core, which blocking calls wait for")]
+        let thread = std::thread::spawn(move || run(&path, options, &tell));
+        match told.recv() {
+            Ok(Ok(letters)) => Ok(Core { letters, thread: Mutex::new(Some(thread)) }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(VolumeError::Closed),
+        }
+    }
+
+    /// Has `work` done on the core, and waits for its result.
+    pub(super) fn call<T, Fut>(&self, work: impl FnOnce(Rc<Ext4>) -> Fut + Send + 'static) -> Result<T, VolumeError>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = FsResult<T>> + 'static,
+    {
+        let (tell, told) = sync_channel(1);
+        let letter = Letter::work("call", move |fs| {
+            let result = work(fs);
+            async move {
+                // Whoever asked waits, so the result is taken.
+                let _ = tell.send(result.await);
+            }
+        });
+        self.letters.send(letter).map_err(|_| VolumeError::Closed)?;
+        Ok(told.recv().map_err(|_| VolumeError::Closed)??)
+    }
+
+    /// Ends the core: calls that have begun end, then it unmounts.
+    pub(super) fn close(&self) -> Result<(), VolumeError> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = thread.ok_or(VolumeError::Closed)?;
+        let _ = self.letters.send(Letter::stop());
+        thread.join().unwrap_or(Err(VolumeError::Closed))
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+/// The core's life.
+fn run(path: &Path, options: MountOptions, tell: &SyncSender<Ready>) -> Result<(), VolumeError> {
+    let executor = Executor::new(wall_time(), HostProfile::default());
+    let fs = match mount(&executor, path, options) {
+        Ok(fs) => fs,
+        Err(error) => {
+            let _ = tell.send(Err(error));
+            return Ok(());
+        }
+    };
+    let runtime = executor.runtime();
+    let (letters, inbox) = runtime.inbox();
+    let _ = tell.send(Ok(letters));
+    let under_way = UnderWay::new(&runtime);
+    let ended = executor.block_on(async move {
+        let fs = Rc::new(fs);
+        under_way.serve(&fs, inbox, |_, _, _| ()).await;
+        fs.unmount().await
+    });
+    Ok(ended.map_err(|_| VolumeError::Closed)??)
+}
+
+fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<Ext4, VolumeError> {
+    let disk = if options.read_only { FileDisk::view(path)? } else { FileDisk::open(path)? };
+    let port = executor.runtime().attach(Box::new(disk) as Box<dyn Device>);
+    let mounted = executor.block_on(async move { Ext4::mount(port, options).await });
+    Ok(mounted.map_err(|_| VolumeError::Closed)??)
+}
+
+/// Wall time from now on.
+fn wall_time() -> Time {
+    #[expect(clippy::disallowed_methods, reason = "files in an image carry the date")]
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time::Wall { civil_start: Nanos(since.as_nanos() as u64) }
+}

@@ -1,0 +1,241 @@
+//! Volume: an image in this process, by blocking calls from any thread.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), onewrite_host::VolumeError> {
+//! use onewrite_fs::ext4::{Mode, MountOptions};
+//! use onewrite_host::Volume;
+//!
+//! let volume = Volume::open("disk.img", MountOptions::new(Mode::DataAsync))?;
+//! volume.create_directory("/logs")?;
+//! let file = volume.create("/logs/today")?;
+//! file.append(b"first line\n")?;
+//! file.sync()?; // now it survives a power cut
+//! volume.close()
+//! # }
+//! ```
+//!
+//! A volume starts a thread of its own, the core, which has the file system on it. Calls send work there and wait for
+//! its result; calls of several threads overlap, and their syncs share commits.
+//!
+//! # Invariants
+//! - The image is locked while the volume is open.
+//! - When the last handle of a volume goes, the core unmounts; [`Volume::close`] tells whether that worked.
+
+mod core;
+mod file;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use onewrite_device::Error as DeviceSetupError;
+use onewrite_fs::api::{resolve, split_path};
+use onewrite_fs::ext4::MountOptions;
+use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, FsError, NewNode, RenameManner, Space};
+use thiserror::Error;
+
+pub use file::File;
+
+use self::core::Core;
+
+/// What `stat` tells.
+pub type Metadata = Attributes;
+
+/// Why a call failed.
+#[derive(Debug, Error)]
+pub enum VolumeError {
+    /// The image cannot be opened.
+    #[error(transparent)]
+    Open(#[from] DeviceSetupError),
+    /// The file system refuses, or the image or its device is damaged.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    /// The core has ended: the volume was closed by another handle, or its run broke off.
+    #[error("the volume is closed")]
+    Closed,
+}
+
+impl VolumeError {
+    /// The number that Linux gives this error: that of the file system, EIO for an image that does not open, EBADF for
+    /// a volume that is closed.
+    pub const fn errno(&self) -> i32 {
+        match self {
+            VolumeError::Open(_) => 5,
+            VolumeError::Fs(error) => error.errno(),
+            VolumeError::Closed => 9,
+        }
+    }
+}
+
+/// An open image. Clones are handles of the same volume; any thread may use one.
+#[derive(Clone)]
+pub struct Volume {
+    core: Arc<Core>,
+}
+
+impl Volume {
+    /// Opens the image or disk at `path`, with nobody beside; a log is replayed. With `read_only` nothing changes on
+    /// disk.
+    ///
+    /// # Errors
+    /// An image that cannot be opened, is in use, damaged or not supported; options that it cannot have.
+    pub fn open(path: impl AsRef<Path>, options: MountOptions) -> Result<Volume, VolumeError> {
+        Ok(Volume { core: Arc::new(Core::start(path.as_ref().to_owned(), options)?) })
+    }
+
+    /// Opens a file. Paths begin at the image's root; symbolic links are followed.
+    ///
+    /// # Errors
+    /// A missing or wrong path, a damaged image.
+    pub fn open_file(&self, path: &str) -> Result<File, VolumeError> {
+        let path = path.as_bytes().to_vec();
+        let ino = self.core.call(async move |fs| {
+            let ino = resolve(&*fs, &followed(&*fs, path).await?).await?;
+            fs.open(ino).await.map(|()| ino)
+        })?;
+        Ok(File::new(Arc::clone(&self.core), ino))
+    }
+
+    /// Makes a file, empty, and opens it.
+    ///
+    /// # Errors
+    /// If there is one, and as [`Volume::open_file`].
+    pub fn create(&self, path: &str) -> Result<File, VolumeError> {
+        let path = path.as_bytes().to_vec();
+        let ino = self.core.call(async move |fs| {
+            let (directory, name) = split_path(&path)?;
+            let ino = fs.create(resolve(&*fs, directory).await?, name, NewNode::FILE).await?;
+            fs.open(ino).await.map(|()| ino)
+        })?;
+        Ok(File::new(Arc::clone(&self.core), ino))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn create_directory(&self, path: &str) -> Result<(), VolumeError> {
+        let path = path.as_bytes().to_vec();
+        self.core.call(async move |fs| {
+            let (directory, name) = split_path(&path)?;
+            fs.create(resolve(&*fs, directory).await?, name, NewNode::DIRECTORY).await.map(drop)
+        })
+    }
+
+    /// Makes a symbolic link at `path` with the content `target`.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn symlink(&self, path: &str, target: &str) -> Result<(), VolumeError> {
+        let (path, target) = (path.as_bytes().to_vec(), target.as_bytes().to_vec());
+        self.core.call(async move |fs| {
+            let (directory, name) = split_path(&path)?;
+            fs.symlink(resolve(&*fs, directory).await?, name, &target).await.map(drop)
+        })
+    }
+
+    /// Removes a name of anything but a directory; the content goes when no name and no open file is left.
+    ///
+    /// # Errors
+    /// A missing path, a directory.
+    pub fn remove(&self, path: &str) -> Result<(), VolumeError> {
+        let path = path.as_bytes().to_vec();
+        self.core.call(async move |fs| {
+            let (directory, name) = split_path(&path)?;
+            fs.unlink(resolve(&*fs, directory).await?, name).await
+        })
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// A missing path, a directory that holds names.
+    pub fn remove_directory(&self, path: &str) -> Result<(), VolumeError> {
+        let path = path.as_bytes().to_vec();
+        self.core.call(async move |fs| {
+            let (directory, name) = split_path(&path)?;
+            fs.remove_directory(resolve(&*fs, directory).await?, name).await
+        })
+    }
+
+    /// Moves a name. One step: after a power cut it is there or here, never both or neither.
+    ///
+    /// # Errors
+    /// Missing paths, and what rename(2) refuses.
+    pub fn rename(&self, from: &str, to: &str, manner: RenameManner) -> Result<(), VolumeError> {
+        let (from, to) = (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+        self.core.call(async move |fs| {
+            let (from_directory, from_name) = split_path(&from)?;
+            let (to_directory, to_name) = split_path(&to)?;
+            let from = (resolve(&*fs, from_directory).await?, from_name);
+            let to = (resolve(&*fs, to_directory).await?, to_name);
+            fs.rename(from, to, manner).await
+        })
+    }
+
+    /// What is known of what lies at `path`; a symbolic link is not followed.
+    ///
+    /// # Errors
+    /// A missing path.
+    pub fn metadata(&self, path: &str) -> Result<Metadata, VolumeError> {
+        let path = path.as_bytes().to_vec();
+        self.core.call(async move |fs| fs.attributes(resolve(&*fs, &path).await?).await)
+    }
+
+    /// The names in a directory, without `.` and `..`, in the order of the directory.
+    ///
+    /// # Errors
+    /// A missing path, something that is no directory.
+    pub fn read_directory(&self, path: &str) -> Result<Vec<DirectoryEntry>, VolumeError> {
+        let path = path.as_bytes().to_vec();
+        self.core.call(async move |fs| {
+            let directory = resolve(&*fs, &path).await?;
+            let (mut entries, mut cursor) = (Vec::new(), 0);
+            loop {
+                let some = fs.read_directory(directory, cursor).await?;
+                let Some(last) = some.last() else { return Ok(entries) };
+                cursor = last.next;
+                entries.extend(some.into_iter().filter(|entry| entry.name != b"." && entry.name != b".."));
+            }
+        })
+    }
+
+    /// How much room there is.
+    ///
+    /// # Errors
+    /// A damaged image.
+    pub fn space(&self) -> Result<Space, VolumeError> {
+        self.core.call(async |fs| fs.space().await)
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn sync(&self) -> Result<(), VolumeError> {
+        self.core.call(async |fs| fs.sync().await)
+    }
+
+    /// Unmounts: everything is home, and the image clean. Calls of other handles fail from now on.
+    ///
+    /// # Errors
+    /// What unmounting met; [`VolumeError::Closed`] if another handle closed it.
+    pub fn close(self) -> Result<(), VolumeError> {
+        self.core.close()
+    }
+}
+
+/// The path with a symbolic link at its end replaced by where that leads, up to 40 times.
+async fn followed<F: FileView>(fs: &F, mut path: Vec<u8>) -> Result<Vec<u8>, FsError> {
+    for _ in 0..40 {
+        let ino = resolve(fs, &path).await?;
+        if fs.attributes(ino).await?.kind != onewrite_fs::FileKind::Symlink {
+            return Ok(path);
+        }
+        let target = fs.read_link(ino).await?;
+        path = match target.first() {
+            Some(b'/') => target,
+            _ => [split_path(&path)?.0, b"/", &target].concat(),
+        };
+    }
+    Err(FsError::Loop(String::from_utf8_lossy(&path).into_owned()))
+}
