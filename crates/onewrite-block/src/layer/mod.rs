@@ -1,15 +1,18 @@
 //! Layers: devices around a device; each is one `match` on what passes.
 //!
 //! [`Traced`] reports each request when it ends. [`Recorded`] keeps all requests so that crash states can be built from
-//! them. [`Faulty`] makes chosen requests fail. [`Gauged`] counts how busy the device was. They stack in any order. The
+//! them. [`Faulty`] makes chosen requests fail. [`Gauged`] counts how busy the device was. [`Overlay`]
+//! keeps writes in memory. They stack in any order. The
 //! device inside keeps the power switch.
 
 mod fault;
+mod overlay;
 mod record;
 mod trace;
 mod usage;
 
 pub use fault::{Fault, FaultPlan, Faulty};
+pub use overlay::Overlay;
 pub use record::{Recorded, RecordedEvent, Recording};
 pub use trace::{TraceEvent, Traced};
 pub use usage::{Gauged, Usage};

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
+use onewrite_block::layer::Overlay;
 use onewrite_block::{Device, Executor, HostProfile, InboxSender, Nanos, Time};
 use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, MountOptions};
@@ -94,8 +95,11 @@ fn run(path: &Path, options: MountOptions, tell: &SyncSender<Ready>) -> Result<(
 }
 
 fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<Ext4, VolumeError> {
-    let disk = if options.read_only { FileDisk::view(path)? } else { FileDisk::open(path)? };
-    let port = executor.runtime().attach(Box::new(disk) as Box<dyn Device>);
+    let device: Box<dyn Device> = match options.read_only {
+        true => Box::new(Overlay::new(Box::new(FileDisk::view(path)?))),
+        false => Box::new(FileDisk::open(path)?),
+    };
+    let port = executor.runtime().attach(device);
     let mounted = executor.block_on(async move { Ext4::mount(port, options).await });
     Ok(mounted.map_err(|_| VolumeError::Closed)??)
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use onewrite_block::layer::Overlay;
 use onewrite_block::{Device, MIB, PAGE_SIZE};
 use onewrite_device::{Age, FileDisk, FtlKind, Layer, Profile};
 
-use super::Overlay;
 use crate::error::LabError;
 use crate::results::DeviceSetup;
 

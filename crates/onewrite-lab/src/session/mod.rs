@@ -16,7 +16,6 @@ mod first_page;
 mod format;
 mod image;
 mod judge;
-mod overlay;
 mod recovery;
 mod room;
 
@@ -38,7 +37,6 @@ pub use first_page::{FirstPage, Unfinished};
 pub use format::{FormatOptions, Formatted, format, held_by, held_in, lazy_journal_bytes};
 pub use image::save_image;
 pub use judge::{Judgement, Mended, Prospect, judge, mend, prospect};
-pub use overlay::Overlay;
 pub use recovery::recovery_after;
 
 use crate::driver::{self, Files, JobMeasure, Phase, Raw, RunOptions, Watcher};

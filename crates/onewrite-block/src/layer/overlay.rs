@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use onewrite_block::{
-    Bell, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token, TrimRead,
-};
+use crate::counters::Counters;
+use crate::device::{Completion, Device, Geometry, NextEvent, TrimRead};
+use crate::page::Page;
+use crate::request::{Operation, Request, Token};
+use crate::runtime::Bell;
+use crate::units::{Lpn, Nanos};
 
 /// A layer that passes no write on. Its writes live as long as the layer.
 pub struct Overlay {
