@@ -69,7 +69,7 @@ crash-policies: deps
 	  echo "$$mode $$policy: $$(grep -h distinct $(OUT)/crash-policies/$$mode-$$policy.txt)"; \
 	done
 
-## crash-padding: 20,000 distinct crash states inside sata-850pro in each mode that pads (half an hour)
+## crash-padding: 20,000 distinct crash states inside sata-850pro in each of the twelve modes that pad (three quarters of an hour)
 crash-padding: deps
 	@mkdir -p $(OUT)/crash-padding
 	$(CARGO) build --release --package onewrite

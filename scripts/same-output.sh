@@ -4,7 +4,7 @@
 #
 # Compared: results of run, compare, cache and crash, images (by digest), and a short `paper results`. FULL=1 adds the
 # papers' rows afs-*, ldj-*, zp-*, ts-waf-* and `paper results` at full length: 5 GB and 20 minutes on a free core for
-# each build. A line for each command; exit status 1 if any differs.
+# each build. A line for each command; exit status 1 if any differs or did not run.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
 old=$(realpath "$1") new=$(realpath "$2")
@@ -31,7 +31,11 @@ same() {
   run_one old "$old" "$name" "$@" & local other=$!
   run_one new "$new" "$name" "$@"
   wait $other
-  if cmp -s <(plain "$scratch/old/$name.out") <(plain "$scratch/new/$name.out"); then
+  # A build that fails to run is no comparison: 0 is done, 1 a row that differs or a promise broken.
+  if ! grep -q '^exit [01]$' "$scratch/old/$name.out" || [ "$(wc -l < "$scratch/old/$name.out")" -lt 2 ]; then
+    echo "NOT RUN    $name: $scratch/old/$name.err"
+    failed=1
+  elif cmp -s <(plain "$scratch/old/$name.out") <(plain "$scratch/new/$name.out"); then
     echo "same       $name"
   else
     echo "DIFFERENT  $name: diff $scratch/{old,new}/$name.out"

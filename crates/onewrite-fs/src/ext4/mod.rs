@@ -29,6 +29,8 @@ mod ops;
 mod options;
 mod rename;
 mod runs;
+#[cfg(test)]
+mod self_checks;
 mod shift;
 mod survey;
 mod sync;
