@@ -48,9 +48,13 @@ for mode in $modes; do
   same "run-varmail-$mode" run varmail --mode "$mode" --device nvme-share --seed 7 --runtime 2s --image images/disk.img \
     --page-trace images/pages.trace --json -
 done
-for job in fileserver webserver postmark; do
-  same "compare-$job" compare "$job" --modes ordered,data,data+async,sdj+async --device nvme-share --seed 3 --runtime 2s --json -
-done
+compared="--modes ordered,data,data+async,sdj+async --device nvme-share --seed 3 --json -"
+# shellcheck disable=SC2086
+{
+  same compare-fileserver compare fileserver $compared --runtime 500ms --threads 8
+  same compare-webserver compare webserver $compared --runtime 2s
+  same compare-postmark compare postmark $compared --operations 3000
+}
 "$old" run fileserver --mode ordered --seed 4 --runtime 2s --page-trace "$scratch/pages.trace" > "$scratch/trace.log" 2>&1
 same cache cache "$scratch/pages.trace" --size 10% --json -
 same crash-ordered crash random:40 --mode ordered --states 600 --seed 5 --json -
