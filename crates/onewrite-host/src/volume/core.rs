@@ -14,7 +14,7 @@ use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, MountOptions};
 use onewrite_fs::{FileSystem, FsResult};
 
-use super::VolumeError;
+use super::error::VolumeError;
 use crate::letters::{Letter, UnderWay};
 
 /// What the core tells when it is ready, or why it is not.

@@ -22,49 +22,23 @@
 //! - When the last handle of a volume goes, the core unmounts; [`Volume::close`] tells whether that worked.
 
 mod core;
+mod error;
 mod file;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use onewrite_device::Error as DeviceSetupError;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, FsError, NewNode, RenameManner, Space};
-use thiserror::Error;
 
+pub use error::VolumeError;
 pub use file::File;
 
 use self::core::Core;
 
 /// What `stat` tells.
 pub type Metadata = Attributes;
-
-/// Why a call failed.
-#[derive(Debug, Error)]
-pub enum VolumeError {
-    /// The image cannot be opened.
-    #[error(transparent)]
-    Open(#[from] DeviceSetupError),
-    /// The file system refuses, or the image or its device is damaged.
-    #[error(transparent)]
-    Fs(#[from] FsError),
-    /// The core has ended: the volume was closed by another handle, or its run broke off.
-    #[error("the volume is closed")]
-    Closed,
-}
-
-impl VolumeError {
-    /// The number that Linux gives this error: that of the file system, EIO for an image that does not open, EBADF for
-    /// a volume that is closed.
-    pub const fn errno(&self) -> i32 {
-        match self {
-            VolumeError::Open(_) => 5,
-            VolumeError::Fs(error) => error.errno(),
-            VolumeError::Closed => 9,
-        }
-    }
-}
 
 /// An open image. Clones are handles of the same volume; any thread may use one.
 #[derive(Clone)]
