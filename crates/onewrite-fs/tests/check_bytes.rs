@@ -5,6 +5,7 @@ mod support;
 
 use onewrite_block::Choices;
 use onewrite_fs::BlockNo;
+use onewrite_fs::ext4::format::InodeNo;
 use onewrite_fs::ext4::format::superblock::RawSuperblock;
 use support::patient::Patient;
 use support::{Scratch, e2fsck, make_image, many, run, sparse, text};
@@ -17,11 +18,11 @@ enum Target {
     Descriptor(u32),
     BlockBitmap(u32),
     InodeBitmap(u32),
-    Inode(u32),
-    Node(u32),
-    Entries(u32, u32),
-    TreeRoot(u32),
-    Attributes(u32),
+    Inode(InodeNo),
+    Node(InodeNo),
+    Entries(InodeNo, u32),
+    TreeRoot(InodeNo),
+    Attributes(InodeNo),
     Journal,
     Anything,
 }
@@ -57,7 +58,7 @@ fn targets(patient: &mut Patient) -> Vec<Target> {
         ["/", "/sub", "/sub/deep", "/hello", "/sub/large", "/short-link", "/long-link", "/fifo", "/pieces", "/many"];
     let inodes = names.map(|name| patient.inode_of(name));
     let groups = patient.layout.group_count;
-    let mut all = vec![Target::Superblock, Target::Journal, Target::Anything, Target::Inode(8)];
+    let mut all = vec![Target::Superblock, Target::Journal, Target::Anything, Target::Inode(InodeNo(8))];
     all.extend((0..groups.min(3)).flat_map(|group| [Target::Descriptor(group), Target::InodeBitmap(group)]));
     all.extend([0, groups - 1].map(Target::BlockBitmap));
     all.extend(inodes.map(Target::Inode));
@@ -110,7 +111,7 @@ fn damage(patient: &mut Patient, target: Target, choices: &mut Choices) {
         Target::TreeRoot(inode) => patient.tree_root(inode, |bytes| hurt(bytes, 80, choices)),
         Target::Attributes(inode) => patient.attributes(inode, |bytes| hurt(bytes, 60, choices)),
         Target::Journal => {
-            let block = patient.place_of(8, 0);
+            let block = patient.place_of(InodeNo(8), 0);
             hurt(patient.block_mut(block), 0x60, choices);
         }
         Target::Anything => {

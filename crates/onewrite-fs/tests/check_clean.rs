@@ -5,6 +5,7 @@ mod support;
 use std::path::Path;
 
 use onewrite_block::{Choices, MIB};
+use onewrite_fs::ext4::format::InodeNo;
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use support::patient::{Memory, Patient, check_memory};
 use support::{LoopMount, Scratch, assert_clean, fill_by_kernel, make_image, many, populate, run, text};
@@ -120,21 +121,21 @@ fn unlinked_files_on_the_orphan_list_are_no_findings() {
     make_image(&path, Some(&tree), "32M", &[]);
     let mut patient = Patient::new(&path);
     let (removed, truncated) = (patient.inode_of("/removed"), patient.inode_of("/truncated"));
-    patient.change_entry(2, "removed", |record| record[..4].fill(0));
-    patient.change_inode(2, |root| root.links -= 1);
-    patient.change_inode(removed, |inode| (inode.links, inode.size, inode.dtime) = (0, 0, truncated));
+    patient.change_entry(InodeNo(2), "removed", |record| record[..4].fill(0));
+    patient.change_inode(InodeNo(2), |root| root.links -= 1);
+    patient.change_inode(removed, |inode| (inode.links, inode.size, inode.dtime) = (0, 0, truncated.0));
     patient.change_inode(truncated, |inode| inode.size = 100);
     let names = ["00000", "00001"];
     let orphans = names.map(|name| patient.inode_of(&format!("/{name}")));
     for (name, inode, next) in [(names[0], orphans[0], orphans[1]), (names[1], orphans[1], removed)] {
-        patient.change_entry(2, name, |record| record[..4].fill(0));
-        patient.change_inode(inode, |inode| (inode.links, inode.dtime) = (0, next));
+        patient.change_entry(InodeNo(2), name, |record| record[..4].fill(0));
+        patient.change_inode(inode, |inode| (inode.links, inode.dtime) = (0, next.0));
     }
-    patient.superblock(|raw| raw.last_orphan.set(orphans[0]));
+    patient.superblock(|raw| raw.last_orphan.set(orphans[0].0));
     patient.write();
     let report = patient.report();
     assert!(report.is_clean() && report.orphans == 4, "{report:?}");
-    patient.change_inode(orphans[1], |inode| inode.dtime = orphans[0]);
+    patient.change_inode(orphans[1], |inode| inode.dtime = orphans[0].0);
     patient.write();
     assert!(patient.report().findings[0].problem.contains("twice"), "a list that turns in a circle");
 }

@@ -9,9 +9,9 @@ use onewrite_block::{Geometry, Image, Lpn, Page, RamDisk};
 use onewrite_fs::BlockNo;
 use onewrite_fs::api::resolve;
 use onewrite_fs::ext4::format::extent::{Index, NodeMut};
-use onewrite_fs::ext4::format::{Extent, Place};
+use onewrite_fs::ext4::format::{Extent, InodeNo, Place};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::journal::format::JournalSuperblock;
+use onewrite_fs::journal::format::{JournalSuperblock, Sequence};
 use onewrite_fs::{
     AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Manner, NewNode, Position, RenameManner,
 };
@@ -65,7 +65,7 @@ async fn unlink(fs: Rc<Ext4>, name: &'static str) -> FsResult<()> {
 }
 
 fn change_log(patient: &mut Patient, change: impl FnOnce(&mut JournalSuperblock)) {
-    let block = patient.place_of(8, 0);
+    let block = patient.place_of(InodeNo(8), 0);
     let bytes: &mut [u8; 4096] = patient.block_mut(block).try_into().expect("a block");
     let mut superblock = JournalSuperblock::decode(bytes).expect("log superblock");
     change(&mut superblock);
@@ -75,7 +75,7 @@ fn change_log(patient: &mut Patient, change: impl FnOnce(&mut JournalSuperblock)
 #[test]
 fn a_log_whose_sequence_is_zero_is_used() {
     let (_scratch, mut patient) = patient("sequence");
-    change_log(&mut patient, |log| log.sequence = 0);
+    change_log(&mut patient, |log| log.sequence = Sequence(0));
     used(&patient, create_and_write).expect("sound");
 }
 
@@ -228,7 +228,7 @@ fn sizes_that_no_file_can_have_are_refused() {
 fn parents_in_a_circle_end_a_rename() {
     let (_scratch, mut patient) = patient("circle");
     let (one, two) = (patient.inode_of("/one"), patient.inode_of("/one/two"));
-    patient.change_entry(one, "..", |entry| entry[..4].copy_from_slice(&two.to_le_bytes()));
+    patient.change_entry(one, "..", |entry| entry[..4].copy_from_slice(&two.0.to_le_bytes()));
     let rename = |fs: Rc<Ext4>| async move {
         let two = resolve(&*fs, b"/one/two").await?;
         fs.rename((fs.root(), b"other"), (two, b"moved"), RenameManner::Replace).await
@@ -240,7 +240,7 @@ fn parents_in_a_circle_end_a_rename() {
 fn an_entry_that_names_its_own_directory_is_refused() {
     let (_scratch, mut patient) = patient("own");
     let one = patient.inode_of("/one");
-    patient.change_entry(one, "two", |entry| entry[..4].copy_from_slice(&one.to_le_bytes()));
+    patient.change_entry(one, "two", |entry| entry[..4].copy_from_slice(&one.0.to_le_bytes()));
     let remove = |fs: Rc<Ext4>| async move { fs.remove_directory(resolve(&*fs, b"/one").await?, b"two").await };
     assert_damaged(used(&patient, remove), "the directory itself");
 }

@@ -10,7 +10,7 @@ use onewrite_fs::ext4::format::directory::{Entries, HashVersion, block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node, NodeMut};
 use onewrite_fs::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use onewrite_fs::ext4::format::inode::{attribute_area, flags};
-use onewrite_fs::ext4::format::{FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use onewrite_fs::ext4::format::{FormatError, Inode, InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use support::{Scratch, fill_by_kernel, make_image, many, populate, run, text};
 use zerocopy::IntoBytes;
 
@@ -103,7 +103,7 @@ impl Image {
         }
     }
 
-    fn check_inode(&mut self, number: u32, slot: &[u8]) {
+    fn check_inode(&mut self, number: InodeNo, slot: &[u8]) {
         let inode = Inode::decode(slot, number, &self.layout).expect("inode");
         let mut again = slot.to_vec();
         inode.encode_into(&mut again, number, &self.layout);
@@ -127,13 +127,13 @@ impl Image {
     }
 
     /// Checks the file's extent tree; returns the image block of each block of the file.
-    fn check_tree(&mut self, number: u32, inode: &Inode) -> Vec<BlockNo> {
+    fn check_tree(&mut self, number: InodeNo, inode: &Inode) -> Vec<BlockNo> {
         let mut blocks = Vec::new();
         self.check_node(&inode.block, Place::Inode(number), number, inode, &mut blocks);
         blocks
     }
 
-    fn check_node(&mut self, bytes: &[u8], place: Place, number: u32, inode: &Inode, blocks: &mut Vec<BlockNo>) {
+    fn check_node(&mut self, bytes: &[u8], place: Place, number: InodeNo, inode: &Inode, blocks: &mut Vec<BlockNo>) {
         let node = Node::parse(bytes, place).expect("node");
         node.check_entries(&self.layout, place).expect("entries");
         self.deepest = self.deepest.max(node.depth());
@@ -159,7 +159,7 @@ impl Image {
         assert_eq!(again[..used], bytes[..used], "{place}");
     }
 
-    fn check_directory(&mut self, number: u32, inode: &Inode, blocks: &[BlockNo]) {
+    fn check_directory(&mut self, number: InodeNo, inode: &Inode, blocks: &[BlockNo]) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let mut indexes = Vec::new();
         if inode.has(flags::INDEX) {
@@ -181,7 +181,7 @@ impl Image {
     }
 
     /// Checks the tree of an indexed directory against its entries; returns its index blocks.
-    fn check_index(&mut self, number: u32, seed: u32, blocks: &[BlockNo]) -> Vec<u32> {
+    fn check_index(&mut self, number: InodeNo, seed: u32, blocks: &[BlockNo]) -> Vec<u32> {
         let place = Place::FileBlock { inode: number, logical: 0 };
         let root_block = self.block(blocks[0]).to_vec();
         let info = htree::root_info(&root_block, place).expect("root");

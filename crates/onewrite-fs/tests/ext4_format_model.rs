@@ -4,11 +4,12 @@ use onewrite_block::{Choices, MIB};
 use onewrite_fs::ext4::format::attribute::{self, Attributes};
 use onewrite_fs::ext4::format::directory::{Entries, block, htree};
 use onewrite_fs::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
-use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use onewrite_fs::ext4::format::{Inode, InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::{BlockNo, FileKind};
 
 const PLACE: Place = Place::Block(BlockNo(7));
+const DOTS: block::Dots = block::Dots { own: InodeNo(12), parent: InodeNo(2) };
 
 /// The layout of a new file system of 32 MiB.
 fn layout() -> Layout {
@@ -94,16 +95,16 @@ fn a_directory_block_agrees_with_a_list() {
     let (layout, mut choices) = (layout(), Choices::new(4));
     for length in [1, 8, 40, 255] {
         let mut bytes = [0xff; 4096];
-        block::init_first(&mut bytes, 12, 2, &layout);
-        let mut model: Vec<(Vec<u8>, u32)> = Vec::new();
+        block::init_first(&mut bytes, DOTS, &layout);
+        let mut model: Vec<(Vec<u8>, InodeNo)> = Vec::new();
         for step in 0..5_000_u32 {
             let name: Vec<u8> = (0..1 + choices.index(length)).map(|_| b'a' + choices.below(26) as u8).collect();
             let known = model.iter().position(|(known, _)| *known == name);
             match (known, choices.chance(2, 3)) {
                 (None, true) => {
-                    let inserted = block::insert(&mut bytes, &name, step + 20, Some(FileKind::Regular), PLACE);
+                    let inserted = block::insert(&mut bytes, &name, InodeNo(step + 20), Some(FileKind::Regular), PLACE);
                     if inserted.expect("sound").is_some() {
-                        model.push((name, step + 20));
+                        model.push((name, InodeNo(step + 20)));
                     }
                 }
                 (Some(at), _) => {
@@ -118,7 +119,7 @@ fn a_directory_block_agrees_with_a_list() {
         }
         block::set_checksum(&mut bytes, 9, &layout);
         block::verify_checksum(&bytes, 9, &layout, PLACE).expect("checksum");
-        let mut names: Vec<(Vec<u8>, u32)> = Entries::new(&bytes, PLACE)
+        let mut names: Vec<(Vec<u8>, InodeNo)> = Entries::new(&bytes, PLACE)
             .map(|entry| entry.expect("sound"))
             .filter(|entry| entry.is_used() && !entry.name.starts_with(b"."))
             .map(|entry| (entry.name.to_vec(), entry.inode))
@@ -135,7 +136,7 @@ fn an_empty_block_takes_as_many_names_as_fit() {
     let mut bytes = [0xff; 4096];
     block::init(&mut bytes, &layout);
     let insert = |bytes: &mut [u8], number: u32| {
-        block::insert(bytes, format!("{number:04}").as_bytes(), number, None, PLACE).expect("sound").is_some()
+        block::insert(bytes, format!("{number:04}").as_bytes(), InodeNo(number), None, PLACE).expect("sound").is_some()
     };
     let count = (1..).take_while(|&number| insert(&mut bytes, number)).count();
     assert_eq!(count, (4096 - 12) / 12);
@@ -145,7 +146,7 @@ fn an_empty_block_takes_as_many_names_as_fit() {
 fn an_index_agrees_with_a_list() {
     let (layout, mut choices) = (layout(), Choices::new(5));
     let (mut bytes, mut child, mut right) = ([0; 4096], [0xff; 4096], [0xff; 4096]);
-    let mut root = htree::IndexMut::init_root(&mut bytes, (12, 2), 1, 1, &layout);
+    let mut root = htree::IndexMut::init_root(&mut bytes, DOTS, 1, 1, &layout);
     let mut model = vec![htree::Pair { hash: 0, block: 1 }];
     for block in 2.. {
         let hash = choices.bits() as u32 | 2;
@@ -189,7 +190,7 @@ fn read_all(bytes: &[u8], layout: &Layout) -> usize {
     }
     let _ = (htree::root_info(bytes, PLACE), block::find(bytes, b"name", PLACE), attribute::header(bytes, PLACE));
     let _ = (extent::verify_checksum(bytes, 1, layout, PLACE), block::verify_checksum(bytes, 1, layout, PLACE));
-    let _ = (Inode::decode(bytes, 5, layout), RawGroupDescriptor::read(bytes, 0, layout));
+    let _ = (Inode::decode(bytes, InodeNo(5), layout), RawGroupDescriptor::read(bytes, 0, layout));
     read += Attributes::in_block(bytes, PLACE).map_or(0, |list| list.flatten().count());
     let _ = Attributes::in_inode(&bytes[128..256], PLACE).check();
     if let Ok(raw) = RawSuperblock::in_first_block(bytes) {
@@ -203,9 +204,9 @@ fn no_bytes_make_a_reader_panic() {
     let (layout, mut choices) = (layout(), Choices::new(6));
     let mut sound: Vec<Vec<u8>> = (0..4).map(|_| vec![0; 4096]).collect();
     sound.push(plan(&MkfsOptions::new(32 * MIB, &mut choices)).expect("plan")[0].1.bytes().to_vec());
-    block::init_first(&mut sound[0], 12, 2, &layout);
+    block::init_first(&mut sound[0], DOTS, &layout);
     let _ = NodeMut::init(&mut sound[1], 0);
-    let _ = htree::IndexMut::init_root(&mut sound[2], (12, 2), 1, 1, &layout);
+    let _ = htree::IndexMut::init_root(&mut sound[2], DOTS, 1, 1, &layout);
     let _ = htree::IndexMut::init_node(&mut sound[3], 1, &layout);
     let mut read = 0;
     for _ in 0..30_000 {

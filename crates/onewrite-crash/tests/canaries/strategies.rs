@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use onewrite_block::{Cause, Page, PageBytes, crc32c};
 use onewrite_fs::BlockNo;
-use onewrite_fs::journal::format::{Kind, Style, header};
+use onewrite_fs::journal::format::{Kind, Sequence, Style, header};
 use onewrite_fs::journal::{Barrier, Commit, CommitFuture, Log, LogFeatures, Record, send_and_wait};
 
 /// The commit block is durable before its blocks are written.
@@ -104,7 +104,7 @@ impl Commit for NoOrphans {
 }
 
 /// Edits a descriptor and the blocks behind it; returns the number of their pages.
-fn forget_orphans(style: &Style, sequence: u32, pages: &mut [&mut Page]) -> usize {
+fn forget_orphans(style: &Style, sequence: Sequence, pages: &mut [&mut Page]) -> usize {
     let mut tags = style.tags(&pages[0].bytes());
     for (tag, page) in tags.iter_mut().zip(&mut pages[1..]) {
         if tag.home_block == BlockNo::FIRST {

@@ -3,13 +3,13 @@
 use super::{Checker, ReadBlocks};
 use crate::block::BlockNo;
 use crate::ext4::format::attribute::{self, Attributes};
-use crate::ext4::format::{Inode, Place};
+use crate::ext4::format::{Inode, InodeNo, Place};
 
 const CURE: &str = "e2fsck -f; the attributes may be lost";
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Checks the attributes behind an inode's fields.
-    pub(super) fn check_inode_attributes(&mut self, number: u32, area: &[u8]) {
+    pub(super) fn check_inode_attributes(&mut self, number: InodeNo, area: &[u8]) {
         let place = Place::Inode(number);
         if let Err(error) = Attributes::in_inode(area, place).check() {
             self.report.add(place, error, CURE);
@@ -18,7 +18,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
 
     /// Counts a reference to an inode's attribute block. The first reference also checks the block. Returns the number
     /// of blocks that the inode's sector count includes for it.
-    pub(super) async fn claim_attributes(&mut self, number: u32, inode: &Inode) -> u64 {
+    pub(super) async fn claim_attributes(&mut self, number: InodeNo, inode: &Inode) -> u64 {
         let block = inode.file_acl;
         if block.is_none() {
             return 0;

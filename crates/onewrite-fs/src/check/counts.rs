@@ -94,7 +94,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         let length = self.layout.inodes_per_group as usize;
         mark(&mut expected, length, BITS - length);
         let found = Differences::between(words(&bytes[..]), &expected);
-        let first = u64::from(self.layout.inode_at(group, 0));
+        let first = u64::from(self.layout.inode_at(group, 0).0);
         self.report_differences(place, "inode", found, length, |index| first + index as u64);
     }
 

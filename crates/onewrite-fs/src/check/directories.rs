@@ -7,21 +7,21 @@ use crate::block::BlockNo;
 use crate::ext4::format::directory::{Entries, Entry, HashVersion, block};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, Place, ROOT_INODE};
+use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f";
 
 /// A directory found in the inode tables.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
-    pub inode: u32,
+    pub inode: InodeNo,
     /// Checksum seed of its blocks.
     pub seed: u32,
     pub indexed: bool,
     /// Its blocks, as a range of `directory_blocks`.
     pub blocks: std::ops::Range<usize>,
-    /// Inode that its `..` names; 0 until found.
-    pub dotdot: u32,
+    /// Inode that its `..` names; [`InodeNo::NONE`] until found.
+    pub dotdot: InodeNo,
 }
 
 /// A block of a directory.
@@ -41,10 +41,16 @@ struct NameSpot {
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Records a directory. Its blocks are those from index `first` of `directory_blocks` on.
-    pub(super) fn add_directory(&mut self, number: u32, inode: &Inode, first: usize) {
+    pub(super) fn add_directory(&mut self, number: InodeNo, inode: &Inode, first: usize) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let blocks = first..self.directory_blocks.len();
-        self.directories.push(Directory { inode: number, seed, indexed: inode.has(flags::INDEX), blocks, dotdot: 0 });
+        self.directories.push(Directory {
+            inode: number,
+            seed,
+            indexed: inode.has(flags::INDEX),
+            blocks,
+            dotdot: InodeNo::NONE,
+        });
     }
 
     /// Checks all directories.
@@ -143,8 +149,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         } else if entry.name.iter().any(|&byte| byte == b'/' || byte == 0) {
             self.report.add(place, format!("the name {:?} holds a slash or zero byte", name()), CURE);
         }
-        let reserved = inode < self.layout.first_inode && inode != ROOT_INODE;
-        if reserved || inode > self.layout.inode_count {
+        let reserved = self.layout.is_reserved(inode) && inode != ROOT_INODE;
+        if reserved || !self.layout.contains_inode(inode) {
             return self.report.add(place, format!("`{}` names inode {inode}, which no file has", name()), CURE);
         }
         let record = self.inodes.look(inode);
@@ -152,14 +158,14 @@ impl<R: ReadBlocks> Checker<'_, R> {
             return self.report.add(place, format!("`{}` names inode {inode}, which is free", name()), CURE);
         }
         if record.kind == Some(FileKind::Directory) {
-            let again = inode == directory.inode || inode == ROOT_INODE || record.parent != 0;
+            let again = inode == directory.inode || inode == ROOT_INODE || record.parent.is_some();
             if again {
                 self.report.add(place, format!("`{}` is one more name of directory {inode}", name()), CURE);
             }
         }
         if let Some(record) = self.inodes.find(inode) {
             record.names += 1;
-            if record.parent == 0 && inode != directory.inode {
+            if record.parent.is_none() && inode != directory.inode {
                 record.parent = directory.inode;
             }
         }

@@ -6,7 +6,7 @@ use crate::block::BlockNo;
 use crate::ext4::format::directory::block::Entries;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, Layout, Place};
+use crate::ext4::format::{Inode, InodeNo, Layout, Place};
 
 /// The first block of an inode that may be a directory with a wrong mode. Its mode is neither file nor directory.
 pub(crate) fn block_to_look_at(inode: &Inode, layout: &Layout) -> Option<BlockNo> {
@@ -23,7 +23,7 @@ pub(crate) fn block_to_look_at(inode: &Inode, layout: &Layout) -> Option<BlockNo
 }
 
 /// Whether a block begins like the first block of directory `number`: with a `.` that names it, and `..`.
-pub(crate) fn begins_as_directory(bytes: &[u8], number: u32) -> bool {
+pub(crate) fn begins_as_directory(bytes: &[u8], number: InodeNo) -> bool {
     let mut entries = Entries::new(bytes, Place::Inode(number)).map_while(Result::ok);
     let own = entries.next().is_some_and(|entry| entry.name == b"." && entry.inode == number);
     own && entries.next().is_some_and(|entry| entry.name == b".." && entry.is_used())

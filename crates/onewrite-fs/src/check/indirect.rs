@@ -6,7 +6,7 @@ use super::map::{Mapped, Owner};
 use super::{Checker, ReadBlocks};
 use crate::block::BlockNo;
 use crate::ext4::format::extent::Extent;
-use crate::ext4::format::{Inode, Place};
+use crate::ext4::format::{Inode, InodeNo, Place};
 
 const CURE: &str = "e2fsck -f";
 const DIRECT: usize = 12;
@@ -24,7 +24,7 @@ struct Cursor(u64);
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Walks the block map of an inode.
-    pub(super) async fn walk_block_map(&mut self, number: u32, inode: &Inode) -> Mapped {
+    pub(super) async fn walk_block_map(&mut self, number: InodeNo, inode: &Inode) -> Mapped {
         let owner = Owner::new(number, inode, &self.layout);
         let mut mapped = Mapped::default();
         let (first, mut cursor) = (self.directory_blocks.len(), Cursor(0));

@@ -10,7 +10,7 @@ use crate::api::FileKind;
 use crate::ext4::format::features::{Compat, Incompat, RoCompat};
 use crate::ext4::format::group::INODE_UNINIT;
 use crate::ext4::format::inode::{attribute_area, flags, verify_checksum};
-use crate::ext4::format::{Inode, Place, RESIZE_INODE, ROOT_INODE};
+use crate::ext4::format::{Inode, InodeNo, Place, RESIZE_INODE, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f";
 const LINKS: usize = 0x1a;
@@ -22,7 +22,7 @@ const LARGE_FILE: u64 = 1 << 31;
 
 /// A slot of an inode table.
 struct Slot<'a> {
-    number: u32,
+    number: InodeNo,
     bytes: &'a [u8],
     /// The inode's bit in the bitmap.
     marked: bool,
@@ -72,7 +72,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 
     /// Checks a free inode. A removed inode keeps its mode and has a time of deletion.
-    fn check_free_slot(&mut self, number: u32, bytes: &[u8]) {
+    fn check_free_slot(&mut self, number: InodeNo, bytes: &[u8]) {
         let (has_mode, has_dtime) = (bytes[..2] != [0; 2], bytes[0x14..0x18] != [0; 4]);
         if has_mode && !has_dtime {
             self.report.add(Place::Inode(number), "is free but has a mode and no time of deletion", CURE);
@@ -112,7 +112,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    fn mark_used(&mut self, number: u32, kind: Option<FileKind>, links: u16) {
+    fn mark_used(&mut self, number: InodeNo, kind: Option<FileKind>, links: u16) {
         let orphan = self.orphans.binary_search(&number).is_ok();
         self.report.used_inodes += 1;
         self.report.directories += u64::from(kind == Some(FileKind::Directory));
@@ -121,7 +121,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    fn check_fields(&mut self, number: u32, inode: &Inode, orphan: bool) {
+    fn check_fields(&mut self, number: InodeNo, inode: &Inode, orphan: bool) {
         let place = Place::Inode(number);
         let reserved = number < self.layout.first_inode && number != ROOT_INODE;
         if reserved
@@ -188,7 +188,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    async fn check_content(&mut self, number: u32, inode: &Inode) {
+    async fn check_content(&mut self, number: InodeNo, inode: &Inode) {
         if number == RESIZE_INODE {
             return;
         }
@@ -224,7 +224,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    async fn check_disguise(&mut self, number: u32, inode: &Inode) {
+    async fn check_disguise(&mut self, number: InodeNo, inode: &Inode) {
         let place = Place::Inode(number);
         let Some(block) = block_to_look_at(inode, &self.layout) else { return };
         let Some(page) = self.read(block, place).await else { return };
@@ -234,7 +234,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 
     /// Checks the size of a reserved inode without a mode.
-    fn check_unnamed_size(&mut self, number: u32, inode: &Inode) {
+    fn check_unnamed_size(&mut self, number: InodeNo, inode: &Inode) {
         if inode.size > self.file_size_max() {
             self.report.add(Place::Inode(number), format!("has {} bytes, more than a file can", inode.size), CURE);
         }
@@ -245,7 +245,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         u64::from(self.layout.block_size) * ((1 << 32) - 1)
     }
 
-    fn check_file_size(&mut self, number: u32, inode: &Inode, mapped: &Mapped) {
+    fn check_file_size(&mut self, number: InodeNo, inode: &Inode, mapped: &Mapped) {
         let last_start = mapped.last_written.map_or(0, |block| u64::from(block) * u64::from(self.layout.block_size));
         if inode.size < last_start {
             let problem = format!("has {} bytes but data at byte {last_start}", inode.size);
@@ -260,7 +260,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    fn check_directory_size(&mut self, number: u32, inode: &Inode, mapped: &Mapped) {
+    fn check_directory_size(&mut self, number: InodeNo, inode: &Inode, mapped: &Mapped) {
         let block_size = u64::from(self.layout.block_size);
         let blocks = mapped.last.map_or(0, |last| u64::from(last) + 1);
         let place = Place::Inode(number);
@@ -276,7 +276,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 
     /// Whether the link's target lies in the inode; if so, checks it.
-    fn check_fast_link(&mut self, number: u32, inode: &Inode) -> bool {
+    fn check_fast_link(&mut self, number: InodeNo, inode: &Inode) -> bool {
         if inode.size == 0 || inode.size >= FAST_LINK_MAX {
             return false;
         }
@@ -290,7 +290,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         true
     }
 
-    async fn check_slow_link(&mut self, number: u32, inode: &Inode, mapped: &Mapped) {
+    async fn check_slow_link(&mut self, number: InodeNo, inode: &Inode, mapped: &Mapped) {
         let place = Place::Inode(number);
         let (Some(block), true) = (mapped.first_block, mapped.data_blocks == 1 && mapped.last == Some(0)) else {
             if mapped.sound {

@@ -6,7 +6,7 @@ use super::{Checker, DirectoryBlock, ReadBlocks};
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::ext4::format::extent::{self, Extent, Index, Node};
-use crate::ext4::format::{Inode, Layout, Place};
+use crate::ext4::format::{Inode, InodeNo, Layout, Place};
 
 const CURE: &str = "e2fsck -f rebuilds the map; what it named may be lost";
 
@@ -49,14 +49,14 @@ impl Mapped {
 /// The file of the current walk.
 #[derive(Clone, Copy)]
 pub(super) struct Owner {
-    pub number: u32,
+    pub number: InodeNo,
     pub is_directory: bool,
     /// Checksum seed of its blocks.
     pub seed: u32,
 }
 
 impl Owner {
-    pub fn new(number: u32, inode: &Inode, layout: &Layout) -> Owner {
+    pub fn new(number: InodeNo, inode: &Inode, layout: &Layout) -> Owner {
         // A directory removed while open has size 0 and no names.
         let is_directory = inode.kind() == Some(FileKind::Directory) && inode.links > 0;
         Owner { number, is_directory, seed: layout.inode_seed(number, inode.generation) }
@@ -82,7 +82,7 @@ struct Level {
 
 impl<R: ReadBlocks> Checker<'_, R> {
     /// Walks the extent tree of an inode.
-    pub(super) async fn walk_extents(&mut self, number: u32, inode: &Inode) -> Mapped {
+    pub(super) async fn walk_extents(&mut self, number: InodeNo, inode: &Inode) -> Mapped {
         let owner = Owner::new(number, inode, &self.layout);
         let mut mapped = Mapped::default();
         let first = self.directory_blocks.len();
@@ -184,7 +184,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
 /// The next child of a checked inner node, and the end of its range of the file.
 fn next_child(level: &mut Level) -> Option<(Index, u64)> {
     let bytes = level.page.bytes();
-    let node = Node::parse(&bytes[..], Place::Inode(0)).expect("checked when entered");
+    let node = Node::parse(&bytes[..], Place::Inode(InodeNo::NONE)).expect("checked when entered");
     let index = (level.next < node.len()).then(|| node.index(level.next))?;
     let end = if level.next + 1 < node.len() { node.index(level.next + 1).logical.into() } else { level.end };
     level.next += 1;

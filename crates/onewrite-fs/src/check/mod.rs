@@ -38,7 +38,7 @@ use thiserror::Error;
 
 use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::features::Incompat;
-use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
+use crate::ext4::format::{InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use crate::ext4::lost;
 use blocks::BlockUse;
 use directories::{Directory, DirectoryBlock};
@@ -136,7 +136,7 @@ struct Checker<'a, R> {
     blocks: BlockUse,
     inodes: InodeTable,
     /// Inodes on the orphan list, sorted.
-    orphans: Vec<u32>,
+    orphans: Vec<InodeNo>,
     directories: Vec<Directory>,
     directory_blocks: Vec<DirectoryBlock>,
     /// Attribute blocks with the number of inodes that name each, sorted by block.

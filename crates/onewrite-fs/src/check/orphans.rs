@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{Checker, ReadBlocks};
 use crate::ext4::format::features::Compat;
-use crate::ext4::format::{Inode, Layout, Place, RawSuperblock};
+use crate::ext4::format::{Inode, InodeNo, Layout, Place, RawSuperblock};
 
 const CURE: &str = "e2fsck -f";
 
@@ -17,9 +17,9 @@ impl<R: ReadBlocks> Checker<'_, R> {
             self.report.add(Place::Superblock, format!("keeps orphans in inode {number}, which is no file"), CURE);
         }
         let mut seen = BTreeSet::new();
-        let mut next = self.superblock.last_orphan.get();
-        while next != 0 {
-            if next < self.layout.first_inode || next > self.layout.inode_count {
+        let mut next = InodeNo(self.superblock.last_orphan.get());
+        while next.is_some() {
+            if self.layout.is_reserved(next) || !self.layout.contains_inode(next) {
                 self.report.add(Place::Superblock, format!("the orphan list names inode {next}"), CURE);
                 break;
             }
@@ -28,14 +28,14 @@ impl<R: ReadBlocks> Checker<'_, R> {
                 break;
             }
             let Some(inode) = self.read_inode(next).await else { break };
-            next = inode.dtime;
+            next = inode.next_orphan();
         }
         self.report.orphans = seen.len() as u64;
         self.orphans = seen.into_iter().collect();
     }
 
     /// Reads one inode by number; `None`, with a finding, if that fails.
-    pub(super) async fn read_inode(&mut self, number: u32) -> Option<Inode> {
+    pub(super) async fn read_inode(&mut self, number: InodeNo) -> Option<Inode> {
         let position = self.layout.position_of_inode(number);
         let table = self.descriptors.get(position.group as usize)?.inode_table();
         if table.is_none() {
@@ -53,8 +53,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
 }
 
 /// The superblock's inode number of the orphan file, if the feature orphan_file is set and the number is impossible.
-pub(crate) fn impossible_orphan_file(superblock: &RawSuperblock, layout: &Layout) -> Option<u32> {
-    let number = superblock.orphan_file_inum.get();
-    let is_possible = (layout.first_inode..=layout.inode_count).contains(&number);
+pub(crate) fn impossible_orphan_file(superblock: &RawSuperblock, layout: &Layout) -> Option<InodeNo> {
+    let number = InodeNo(superblock.orphan_file_inum.get());
+    let is_possible = !layout.is_reserved(number) && layout.contains_inode(number);
     (layout.features.compat.contains(Compat::ORPHAN_FILE) && !is_possible).then_some(number)
 }

@@ -80,14 +80,18 @@ fn without_place(problem: String, place: Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ext4::format::InodeNo;
 
     #[test]
     fn a_place_is_said_once() {
         let said = |problem: &str, place| without_place(problem.to_owned(), place);
         assert_eq!(said("damaged superblock: magic number", Place::Superblock), "magic number");
-        assert_eq!(said("damaged inode 81: checksum", Place::Inode(81)), "checksum");
+        assert_eq!(said("damaged inode 81: checksum", Place::Inode(InodeNo(81))), "checksum");
         assert_eq!(said("damaged descriptor of group 3: checksum", Place::Group(3)), "damaged descriptor: checksum");
-        assert_eq!(said("damaged extent node at inode 5: depth", Place::Inode(5)), "damaged extent node: depth");
-        assert_eq!(said("block 7 lies beyond the image", Place::Inode(7)), "block 7 lies beyond the image");
+        assert_eq!(
+            said("damaged extent node at inode 5: depth", Place::Inode(InodeNo(5))),
+            "damaged extent node: depth"
+        );
+        assert_eq!(said("block 7 lies beyond the image", Place::Inode(InodeNo(7))), "block 7 lies beyond the image");
     }
 }

@@ -7,17 +7,17 @@ use crate::block::BlockNo;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, JOURNAL_INODE, Layout, Place, RESIZE_INODE};
+use crate::ext4::format::{Inode, InodeNo, JOURNAL_INODE, Layout, Place, RESIZE_INODE};
 use crate::journal::format::JournalSuperblock;
 
 const CURE: &str = "e2fsck -f makes a new one";
 const DIND: usize = 13;
-const BAD_BLOCKS_INODE: u32 = 1;
-const USER_QUOTA_INODE: u32 = 3;
-const GROUP_QUOTA_INODE: u32 = 4;
-const UNDELETE_INODE: u32 = 6;
-const EXCLUDE_INODE: u32 = 9;
-const REPLICA_INODE: u32 = 10;
+const BAD_BLOCKS_INODE: InodeNo = InodeNo(1);
+const USER_QUOTA_INODE: InodeNo = InodeNo(3);
+const GROUP_QUOTA_INODE: InodeNo = InodeNo(4);
+const UNDELETE_INODE: InodeNo = InodeNo(6);
+const EXCLUDE_INODE: InodeNo = InodeNo(9);
+const REPLICA_INODE: InodeNo = InodeNo(10);
 /// Bytes of the journal superblock's read-only-compatible features; jbd2 defines none.
 const JOURNAL_RO_COMPAT: std::ops::Range<usize> = 0x2c..0x30;
 
@@ -174,7 +174,7 @@ pub(crate) fn resize_numbers(layout: &Layout) -> (u64, u64) {
 }
 
 /// The problem of an unused reserved inode, if it has one. Resize inode, journal and root have their own rules.
-pub(crate) fn reserved_problem(number: u32, inode: &Inode) -> Option<&'static str> {
+pub(crate) fn reserved_problem(number: InodeNo, inode: &Inode) -> Option<&'static str> {
     let unowned = inode.mode == 0 && inode.uid == 0 && inode.gid == 0 && inode.links == 0 && inode.file_acl.is_none();
     match number {
         BAD_BLOCKS_INODE if !unowned => Some("lists bad blocks but has a mode, an owner, links or attributes"),

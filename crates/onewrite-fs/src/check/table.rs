@@ -1,6 +1,7 @@
 //! A record of 20 bytes for each inode that may be in use.
 
 use crate::api::FileKind;
+use crate::ext4::format::InodeNo;
 use crate::ext4::format::Layout;
 
 /// What the check knows about an inode.
@@ -16,12 +17,12 @@ pub(super) struct Record {
     pub links: u16,
     /// Names found.
     pub names: u32,
-    /// The first directory that names it; 0 until found.
-    pub parent: u32,
+    /// The first directory that names it; [`InodeNo::NONE`] until found.
+    pub parent: InodeNo,
     /// For a directory: the walk up from `walk` passed it. Always true for the root.
     pub reached: bool,
     /// Inode at which the first walk through this directory began.
-    pub walk: u32,
+    pub walk: InodeNo,
 }
 
 const _: () = assert!(size_of::<Record>() <= 20);
@@ -44,14 +45,14 @@ impl InodeTable {
     }
 
     /// The record of an inode; `None` if its number is 0 or it lies outside the used parts of the tables.
-    pub fn find(&mut self, inode: u32) -> Option<&mut Record> {
-        let number = inode.checked_sub(1)?;
+    pub fn find(&mut self, inode: InodeNo) -> Option<&mut Record> {
+        let number = inode.index()?;
         let records = self.groups.get_mut((number / self.inodes_per_group) as usize)?;
         records.get_mut((number % self.inodes_per_group) as usize)
     }
 
     /// A copy of an inode's record; the record of an unused inode if there is none.
-    pub fn look(&mut self, inode: u32) -> Record {
+    pub fn look(&mut self, inode: InodeNo) -> Record {
         self.find(inode).copied().unwrap_or_default()
     }
 
@@ -61,10 +62,13 @@ impl InodeTable {
     }
 
     /// All inodes in use, by number.
-    pub fn used(&self) -> impl Iterator<Item = (u32, Record)> {
+    pub fn used(&self) -> impl Iterator<Item = (InodeNo, Record)> {
         let first = |group: usize| group as u32 * self.inodes_per_group + 1;
         self.groups.iter().enumerate().flat_map(move |(group, records)| {
-            (first(group)..).zip(records).filter(|(_, record)| record.used).map(|(inode, record)| (inode, *record))
+            (first(group)..)
+                .zip(records)
+                .filter(|(_, record)| record.used)
+                .map(|(inode, record)| (InodeNo(inode), *record))
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::{Checker, ReadBlocks};
 use crate::api::FileKind;
 use crate::ext4::format::features::Compat;
-use crate::ext4::format::{Place, ROOT_INODE};
+use crate::ext4::format::{InodeNo, Place, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f connects it to lost+found";
 /// A directory with more links than this has link count 1.
@@ -26,26 +26,26 @@ impl<R: ReadBlocks> Checker<'_, R> {
         self.check_links();
     }
 
-    fn check_parent(&mut self, number: u32, dotdot: u32) {
+    fn check_parent(&mut self, number: InodeNo, dotdot: InodeNo) {
         let place = Place::Inode(number);
         let record = self.inodes.look(number);
         let parent = if number == ROOT_INODE { ROOT_INODE } else { record.parent };
-        if number < self.layout.first_inode && number != ROOT_INODE {
+        if self.layout.is_reserved(number) && number != ROOT_INODE {
             return;
         }
-        if parent == 0 && !record.orphan {
+        if parent.is_none() && !record.orphan {
             self.report.add(place, "a directory without a name", CURE);
-        } else if parent != 0 && dotdot != 0 && dotdot != parent {
+        } else if parent.is_some() && dotdot.is_some() && dotdot != parent {
             let problem = format!("`..` is inode {dotdot} but directory {parent} names it");
             self.report.add(place, problem, "e2fsck -f");
         }
-        if parent != 0 && self.reach(number) {
+        if parent.is_some() && self.reach(number) {
             self.report.add(place, "a directory below itself", CURE);
         }
     }
 
     /// Marks a directory and its ancestors as reached; true if they form a circle.
-    fn reach(&mut self, number: u32) -> bool {
+    fn reach(&mut self, number: InodeNo) -> bool {
         let mut at = number;
         loop {
             let Some(record) = self.inodes.find(at) else { return false };
@@ -61,8 +61,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
     fn check_links(&mut self) {
         let journal = self.layout.journal_inode;
         let orphans = match self.layout.features.compat.contains(Compat::ORPHAN_FILE) {
-            true => self.superblock.orphan_file_inum.get(),
-            false => 0,
+            true => InodeNo(self.superblock.orphan_file_inum.get()),
+            false => InodeNo::NONE,
         };
         let first = self.layout.first_inode;
         let wrong: Vec<_> = self

@@ -12,8 +12,9 @@ use super::inodes::Node;
 use super::map::Mapping;
 use super::mode::Scope;
 use super::volume::Volume;
-use crate::api::FsResult;
+use crate::api::{FsResult, Ino};
 use crate::block::BlockNo;
+use crate::ext4::format::InodeNo;
 use crate::pages::{Backing, FilePages, Lookup, Outcome, PagedFile, Route, Run, Target};
 
 /// The extent, or part of an extent, that receives dirty pages.
@@ -28,7 +29,7 @@ pub(super) struct Found {
 
 impl PagedFile for Node {
     fn number(&self) -> u64 {
-        u64::from(self.number)
+        self.file_number()
     }
 
     fn size(&self) -> u64 {
@@ -45,7 +46,7 @@ impl Backing for Volume {
     type Found = Found;
 
     fn file(&self, number: u64) -> Option<Rc<Node>> {
-        self.inodes.get(number as u32)
+        self.inodes.get(InodeNo::from_ino(Ino(number)))
     }
 
     fn allows_direct(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::dir::ENTRY_CREDITS;
-use super::format::directory::block;
+use super::format::directory::block::{self, Dots};
 use super::format::extent::NodeMut;
 use super::format::features::RoCompat;
 use super::format::inode::flags;
@@ -91,7 +91,8 @@ impl Directories<'_> {
         let home = self.first_block(handle, child).await?;
         let seed = self.node_seed(child);
         self.create_block(handle, home, |bytes| {
-            block::init_first(&mut bytes[..], child.number, directory.number, &self.layout);
+            let dots = Dots { own: child.number, parent: directory.number };
+            block::init_first(&mut bytes[..], dots, &self.layout);
             block::set_checksum(&mut bytes[..], seed, &self.layout);
         });
         child.inode.borrow_mut().size = PAGE_BYTES;

@@ -28,6 +28,7 @@ use super::survey::Survey;
 use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
+use crate::ext4::format::InodeNo;
 use crate::pages::PAGE_BYTES;
 
 /// Blocks kept for extent trees while any block is reserved: this many, plus one for every [`RESERVED_PER_TREE_BLOCK`]
@@ -190,7 +191,7 @@ impl Contents<'_> {
 
     /// Converts everything that has arrived.
     pub(super) async fn convert_everything(&self) -> FsResult<()> {
-        let numbers: Vec<u32> = self.inodes.to_convert.borrow().iter().copied().collect();
+        let numbers: Vec<InodeNo> = self.inodes.to_convert.borrow().iter().copied().collect();
         for node in numbers.into_iter().filter_map(|number| self.inodes.get(number)) {
             self.convert(&node).await?;
         }

@@ -6,7 +6,7 @@
 //! over metadata. The kernel does the same (`block_validity`).
 
 use super::balloc::Groups;
-use super::format::{Inode, Layout, RawGroupDescriptor};
+use super::format::{Inode, InodeNo, Layout, RawGroupDescriptor};
 use super::volume::Volume;
 use super::write::SIZE_MAX;
 use crate::api::{FileKind, FsError, FsResult};
@@ -81,7 +81,7 @@ impl Volume {
 
     /// # Errors
     /// [`FsError::Damaged`] if neither a name nor the orphan list may refer to inode `number`.
-    pub(super) fn check_number(&self, number: u32) -> FsResult<()> {
+    pub(super) fn check_number(&self, number: InodeNo) -> FsResult<()> {
         match number >= self.layout.first_inode || number == super::format::ROOT_INODE {
             true => Ok(()),
             false => Err(FsError::Damaged {
@@ -94,7 +94,7 @@ impl Volume {
 
 /// # Errors
 /// [`FsError::Damaged`] if an inode of this kind cannot have this size.
-pub(super) fn check_size(number: u32, inode: &Inode, layout: &Layout) -> FsResult<()> {
+pub(super) fn check_size(number: InodeNo, inode: &Inode, layout: &Layout) -> FsResult<()> {
     // A deleted directory has no size.
     let whole = inode.links == 0 || inode.size > 0 && inode.size.is_multiple_of(u64::from(layout.block_size));
     let is_possible = inode.size <= SIZE_MAX && (inode.kind() != Some(FileKind::Directory) || whole);

@@ -10,11 +10,11 @@ use std::rc::Rc;
 
 use super::balloc::{Bit, next_clear, set_bits};
 use super::format::group::INODE_UNINIT;
-use super::format::{Inode, ROOT_INODE};
+use super::format::{Inode, InodeNo, ROOT_INODE};
 use super::inodes::Node;
 use super::views::Allocator;
 use super::volume::block_key;
-use crate::api::{FileKind, FsError, FsResult, Ino};
+use crate::api::{FileKind, FsError, FsResult};
 use crate::journal::Handle;
 
 /// Blocks that taking or freeing an inode may change: bitmap, descriptors, table.
@@ -30,7 +30,7 @@ impl Allocator<'_> {
     pub(super) async fn allocate_inode(
         &self,
         handle: &mut Handle,
-        parent: u32,
+        parent: InodeNo,
         mut inode: Inode,
     ) -> FsResult<Rc<Node>> {
         let kind = inode.kind().unwrap_or(FileKind::Regular);
@@ -42,7 +42,7 @@ impl Allocator<'_> {
             }
             let Some(number) = self.free_inode_in(group).await? else { continue };
             self.expect_unused(number)?;
-            inode.generation = self.runtime.civil_now().0 as u32 ^ number.rotate_left(16);
+            inode.generation = self.runtime.civil_now().0 as u32 ^ number.0.rotate_left(16);
             self.mark_inode(handle, number, kind, Bit::Taken);
             let node = Node::new(&self.runtime, number, inode);
             self.save_new(handle, &node);
@@ -55,7 +55,7 @@ impl Allocator<'_> {
     /// # Errors
     /// [`FsError::Damaged`] if the inode, which its bitmap calls free, has names or is in use. Its table block must be
     /// in memory.
-    fn expect_unused(&self, number: u32) -> FsResult<()> {
+    fn expect_unused(&self, number: InodeNo) -> FsResult<()> {
         let (block, offset) = self.inode_position(number);
         let page = self.pages.peek(block_key(block)).expect("the block of a free inode was just loaded");
         let links = page.bytes()[offset + 0x1a..offset + 0x1c] != [0; 2];
@@ -69,7 +69,7 @@ impl Allocator<'_> {
         }
     }
 
-    fn preferred_group(&self, parent: u32, kind: FileKind) -> u32 {
+    fn preferred_group(&self, parent: InodeNo, kind: FileKind) -> u32 {
         let parent_group = self.layout.group_of_inode(parent);
         if kind != FileKind::Directory || parent != ROOT_INODE {
             return parent_group;
@@ -83,13 +83,13 @@ impl Allocator<'_> {
     }
 
     /// A free inode of `group`, if any. Afterwards all blocks that change when it is taken are in memory.
-    async fn free_inode_in(&self, group: u32) -> FsResult<Option<u32>> {
+    async fn free_inode_in(&self, group: u32) -> FsResult<Option<InodeNo>> {
         loop {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_inode_bitmap(group).await?;
             let index = {
                 let Some(bitmap) = self.pages.peek(block_key(bitmap_block)) else { continue };
-                let reserved = if group == 0 { self.layout.first_inode - 1 } else { 0 };
+                let reserved = if group == 0 { self.layout.first_inode.0 - 1 } else { 0 };
                 next_clear(&bitmap.bytes(), reserved..self.layout.inodes_per_group)
             };
             let Some(index) = index else { return Ok(None) };
@@ -102,7 +102,7 @@ impl Allocator<'_> {
     }
 
     /// Whether all blocks that change when the inode is taken are in memory, and the inode is still free.
-    fn can_mark_inode(&self, number: u32) -> bool {
+    fn can_mark_inode(&self, number: InodeNo) -> bool {
         let group = self.layout.group_of_inode(number);
         let bitmap_block = self.groups.descriptor(group).inode_bitmap();
         let index = self.layout.position_of_inode(number).index;
@@ -113,7 +113,7 @@ impl Allocator<'_> {
     }
 
     /// Sets or clears the bit of an inode and updates its group's descriptor.
-    fn mark_inode(&self, handle: &mut Handle, number: u32, kind: FileKind, value: Bit) {
+    fn mark_inode(&self, handle: &mut Handle, number: InodeNo, kind: FileKind, value: Bit) {
         let (taken, is_directory) = (value == Bit::Taken, kind == FileKind::Directory);
         let position = self.layout.position_of_inode(number);
         let bitmap_block = self.groups.descriptor(position.group).inode_bitmap();
@@ -196,13 +196,13 @@ impl Allocator<'_> {
         let head = self.superblock().last_orphan.get();
         node.inode.borrow_mut().dtime = head;
         self.save(handle, node);
-        self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number));
+        self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number.0));
         self.inodes.orphans.borrow_mut().push(node.number);
         Ok(())
     }
 
     /// The orphan whose `dtime` names the node; `None` if the superblock names it.
-    fn orphan_before(&self, node: &Node) -> Option<u32> {
+    fn orphan_before(&self, node: &Node) -> Option<InodeNo> {
         let orphans = self.inodes.orphans.borrow();
         let place = orphans.iter().position(|number| *number == node.number);
         place.and_then(|place| orphans.get(place + 1).copied())
@@ -221,7 +221,7 @@ impl Allocator<'_> {
             self.load_inode_block(node.number).await?;
             let number = self.orphan_before(node);
             let before = match number {
-                Some(number) => Some(self.node_or_orphan(Ino(u64::from(number))).await?),
+                Some(number) => Some(self.node_or_orphan(number.into()).await?),
                 None => None,
             };
             if let Some(before) = &before {

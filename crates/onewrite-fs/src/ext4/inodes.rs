@@ -20,7 +20,7 @@ use super::balloc::Bit;
 use super::format::extent::Node as Tree;
 use super::format::group::INODE_UNINIT;
 use super::format::inode::flags;
-use super::format::{FormatError, Inode, Layout, Place};
+use super::format::{FormatError, Inode, InodeNo, Layout, Place};
 use super::guard::check_size;
 use super::runs::Runs;
 use super::volume::Volume;
@@ -34,7 +34,7 @@ const NODES_MAX: usize = 65_536;
 
 /// An inode in memory.
 pub(super) struct Node {
-    pub(super) number: u32,
+    pub(super) number: InodeNo,
     pub(super) inode: RefCell<Inode>,
     pub(super) lock: RwLock,
     /// The last transaction that changed the inode or its content.
@@ -64,7 +64,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(runtime: &Runtime, number: u32, inode: Inode) -> Rc<Node> {
+    pub(super) fn new(runtime: &Runtime, number: InodeNo, inode: Inode) -> Rc<Node> {
         Rc::new(Node {
             number,
             inode: RefCell::new(inode),
@@ -85,7 +85,12 @@ impl Node {
     }
 
     pub(super) fn ino(&self) -> Ino {
-        Ino(u64::from(self.number))
+        self.number.into()
+    }
+
+    /// Its number for the page layer and the journal.
+    pub(super) fn file_number(&self) -> u64 {
+        self.number.0.into()
     }
 
     pub(super) fn kind(&self) -> FileKind {
@@ -195,17 +200,17 @@ pub(super) fn encode_device_number((major, minor): (u32, u32)) -> [u8; 60] {
 /// The nodes in memory.
 #[derive(Default)]
 pub(super) struct Inodes {
-    nodes: RefCell<FxHashMap<u32, Rc<Node>>>,
+    nodes: RefCell<FxHashMap<InodeNo, Rc<Node>>>,
     /// Inode numbers, in the order in which their nodes may be dropped.
-    queue: RefCell<VecDeque<u32>>,
+    queue: RefCell<VecDeque<InodeNo>>,
     /// Files with content on the device that their map or size does not show yet.
-    pub(super) to_convert: RefCell<VecDeque<u32>>,
+    pub(super) to_convert: RefCell<VecDeque<InodeNo>>,
     /// The orphan list, its head last.
-    pub(super) orphans: RefCell<Vec<u32>>,
+    pub(super) orphans: RefCell<Vec<InodeNo>>,
 }
 
 impl Inodes {
-    pub(super) fn get(&self, number: u32) -> Option<Rc<Node>> {
+    pub(super) fn get(&self, number: InodeNo) -> Option<Rc<Node>> {
         self.nodes.borrow().get(&number).cloned()
     }
 
@@ -221,7 +226,7 @@ impl Inodes {
         self.nodes.borrow().values().map(|node| node.delayed.borrow().count()).sum()
     }
 
-    pub(super) fn remove(&self, number: u32) {
+    pub(super) fn remove(&self, number: InodeNo) {
         self.nodes.borrow_mut().remove(&number);
     }
 
@@ -260,11 +265,11 @@ impl Volume {
 
     /// As [`Volume::node`], but also gives inodes that have lost their last name.
     pub(super) async fn node_or_orphan(&self, ino: Ino) -> FsResult<Rc<Node>> {
-        let number = u32::try_from(ino.0).unwrap_or(0);
+        let number = InodeNo::from_ino(ino);
         if let Some(node) = self.inodes.get(number) {
             return self.living(node);
         }
-        if number == 0 || number > self.layout.inode_count {
+        if !self.layout.contains_inode(number) {
             return Err(FsError::NotFound(ino.to_string()));
         }
         self.check_number(number)?;
@@ -300,28 +305,28 @@ impl Volume {
     }
 
     /// The inode's block in the inode table and its byte offset in that block.
-    pub(super) fn inode_position(&self, number: u32) -> (BlockNo, usize) {
+    pub(super) fn inode_position(&self, number: InodeNo) -> (BlockNo, usize) {
         let position = self.layout.position_of_inode(number);
         let table = self.groups.descriptor(position.group).inode_table();
         (table + u64::from(position.table_block), position.offset)
     }
 
     /// Whether the inode lies in the part of its table that was ever used.
-    fn is_inode_scanned(&self, number: u32) -> bool {
+    fn is_inode_scanned(&self, number: InodeNo) -> bool {
         let position = self.layout.position_of_inode(number);
         position.index < self.groups.descriptor(position.group).scanned_inodes(&self.layout)
     }
 
     /// Brings the inode-table block that holds `number` into memory. A block whose inodes were never used may hold
     /// anything: it is taken as zeros and not read.
-    pub(super) async fn load_inode_block(&self, number: u32) -> FsResult<()> {
+    pub(super) async fn load_inode_block(&self, number: InodeNo) -> FsResult<()> {
         let (block, _) = self.inode_position(number);
         let unused = || (!self.is_inode_block_scanned(number)).then_some([0; PAGE_SIZE]);
         self.load_or_make(block, unused, |_| Ok(())).await
     }
 
     /// Whether the block of the inode table that holds `number` lies in the part that was ever used.
-    fn is_inode_block_scanned(&self, number: u32) -> bool {
+    fn is_inode_block_scanned(&self, number: InodeNo) -> bool {
         let position = self.layout.position_of_inode(number);
         let scanned = self.groups.descriptor(position.group).scanned_inodes(&self.layout);
         scanned > position.table_block * self.layout.inodes_per_block()
@@ -337,7 +342,7 @@ impl Volume {
         self.save_with(handle, node, Inode::encode_new);
     }
 
-    fn save_with(&self, handle: &mut Handle, node: &Node, encode: fn(&Inode, &mut [u8], u32, &Layout)) {
+    fn save_with(&self, handle: &mut Handle, node: &Node, encode: fn(&Inode, &mut [u8], InodeNo, &Layout)) {
         let (block, offset) = self.inode_position(node.number);
         let inode = node.inode.borrow();
         let slot = offset..offset + self.slot_size();
@@ -352,7 +357,7 @@ impl Volume {
 }
 
 /// Refuses an inode that this version cannot read.
-fn check_supported(number: u32, inode: &Inode) -> FsResult<()> {
+fn check_supported(number: InodeNo, inode: &Inode) -> FsResult<()> {
     let refuse = |what: &str| Err(FsError::Unsupported(format!("inode {number} {what}")));
     let Some(kind) = inode.kind() else {
         let place = Place::Inode(number).to_string();

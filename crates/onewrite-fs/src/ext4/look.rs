@@ -10,7 +10,7 @@ use crate::pages::PAGE_BYTES;
 
 impl FileView for Ext4 {
     fn root(&self) -> Ino {
-        Ino(u64::from(super::format::ROOT_INODE))
+        super::format::ROOT_INODE.into()
     }
 
     async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {

@@ -152,7 +152,7 @@ async fn has_no_log(port: &DevicePort) -> FsResult<bool> {
     let Ok(superblock) = take_superblock(&page) else { return Ok(false) };
     let layout = layout_of(port, &superblock)?;
     let features = layout.features;
-    Ok(layout.journal_inode == 0
+    Ok(layout.journal_inode.is_none()
         && superblock.journal_dev.get() == 0
         && !features.compat.contains(Compat::HAS_JOURNAL)
         && !features.incompat.contains(Incompat::RECOVER))

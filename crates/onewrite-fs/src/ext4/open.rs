@@ -117,7 +117,7 @@ async fn read_descriptors(port: &DevicePort, layout: &Layout) -> FsResult<Vec<Ra
 /// Where the log's blocks lie: the extents of the journal's inode.
 async fn log_map(port: &DevicePort, layout: &Layout, descriptors: &[RawGroupDescriptor]) -> FsResult<LogMap> {
     let number = layout.journal_inode;
-    if number == 0 || !layout.features.compat.contains(Compat::HAS_JOURNAL) {
+    if number.is_none() || !layout.features.compat.contains(Compat::HAS_JOURNAL) {
         return Err(FsError::Unsupported("an image without a journal inside it; add one with `tune2fs -j`".into()));
     }
     let position = layout.position_of_inode(number);

@@ -22,6 +22,7 @@ use crate::api::{
     Ino, Manner, NewNode, Position, RenameManner,
 };
 use crate::content::Content;
+use crate::ext4::format::InodeNo;
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, check_direct};
 
@@ -293,7 +294,7 @@ impl FileSystem for Ext4 {
 
     async fn release(&self, ino: Ino) -> FsResult<()> {
         let volume = &self.volume;
-        let Some(node) = volume.inodes.get(ino.0 as u32) else { return Ok(()) };
+        let Some(node) = volume.inodes.get(InodeNo::from_ino(ino)) else { return Ok(()) };
         node.openers.set(node.openers.get().saturating_sub(1));
         if node.openers.get() > 0 || node.inode.borrow().links > 0 {
             return Ok(());

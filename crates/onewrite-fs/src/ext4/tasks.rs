@@ -8,9 +8,10 @@ use onewrite_cache::PageKey;
 use super::inodes::Node;
 use super::truncate::DELETE_CREDITS;
 use super::volume::Volume;
-use crate::api::{FsError, FsResult, Ino};
+use crate::api::{FsError, FsResult};
+use crate::ext4::format::InodeNo;
 use crate::journal::{Owner, Sealed};
-use crate::pages::PAGE_BYTES;
+use crate::pages::{Backing, PAGE_BYTES};
 
 /// Cache key of a page that a transaction changed.
 fn key_of(owner: Owner) -> PageKey {
@@ -53,7 +54,7 @@ impl Volume {
 
     async fn write_ordered(&self, files: &[u64]) -> FsResult<()> {
         for file in files {
-            if let Some(node) = self.inodes.get(*file as u32) {
+            if let Some(node) = self.file(*file) {
                 self.pages.write_ready(self, &node, 0..u64::MAX).await?;
                 self.pages.wait_for_writes(&*node).await;
             }
@@ -113,20 +114,20 @@ impl Volume {
     /// The inodes of the orphan list, its head first.
     async fn read_orphans(&self) -> FsResult<Vec<Rc<Node>>> {
         let mut nodes = Vec::new();
-        let mut next = self.superblock().last_orphan.get();
-        while next != 0 {
+        let mut next = InodeNo(self.superblock().last_orphan.get());
+        while next.is_some() {
             if nodes.len() as u32 >= self.layout.inode_count {
                 let problem = "the orphan list runs in a circle".into();
                 return Err(FsError::Damaged { place: format!("inode {next}"), problem });
             }
-            let node = match self.node_or_orphan(Ino(u64::from(next))).await {
+            let node = match self.node_or_orphan(next.into()).await {
                 Err(FsError::NotFound(_)) => {
                     let place = format!("orphan list, inode {next}");
                     return Err(FsError::Damaged { place, problem: "there is no such inode".into() });
                 }
                 outcome => outcome?,
             };
-            next = node.inode.borrow().dtime;
+            next = node.inode.borrow().next_orphan();
             nodes.push(node);
         }
         Ok(nodes)

@@ -62,7 +62,7 @@ impl Contents<'_> {
     /// the first time. The caller has an open handle: the committing transaction is an earlier one, and no later one
     /// begins to commit.
     async fn before_cut(&self, node: &Node) -> FsResult<()> {
-        if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(u64::from(node.number)) {
+        if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(node.file_number()) {
             self.pages.write_ready(self.volume, node, 0..u64::MAX).await?;
             self.pages.wait_for_writes(node).await;
         }

@@ -122,7 +122,7 @@ impl Contents<'_> {
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Written).await;
             (survey, reached, outcome) = (allocated.survey, allocated.reached, allocated.outcome);
             if self.scope == Scope::OrderedMetadata {
-                handle.order(u64::from(node.number));
+                handle.order(node.file_number());
             }
         }
         if reached > first {
@@ -309,7 +309,7 @@ impl Contents<'_> {
             _ => {
                 self.pages.change_dirty(&**node, index, tail, |bytes| bytes.fill(0));
                 if written.is_some() && self.scope == Scope::OrderedMetadata {
-                    handle.order(u64::from(node.number));
+                    handle.order(node.file_number());
                 }
             }
         }

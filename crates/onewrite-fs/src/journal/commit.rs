@@ -8,7 +8,7 @@ use onewrite_block::sync::RwGuard;
 use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
 
 use super::Journal;
-use super::format::{self, JournalSuperblock, Style, Tag, VersionOneSum, compat, incompat};
+use super::format::{self, JournalSuperblock, Sequence, Style, Tag, VersionOneSum, compat, incompat};
 use super::frames::all_at_once;
 use super::live::Logged;
 use super::log::Log;
@@ -194,11 +194,11 @@ impl Journal {
 
     async fn write_blocks(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
-        let (style, tid, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
+        let (style, sequence, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
         let bytes = (blocks.len() * PAGE_SIZE) as u64;
         let cost = JobCost::Checksum { bytes };
-        let encoded = runtime.job(cost, move || encode(&style, tid, civil_ns, &blocks, &revokes)).await;
+        let encoded = runtime.job(cost, move || encode(&style, sequence, civil_ns, &blocks, &revokes)).await;
         let Encoded { mut pages, offsets } = encoded;
         let count = pages.len() as u32;
         let _alone = self.alone_in_the_log().await;
@@ -292,20 +292,20 @@ pub(super) struct Written {
 /// Encodes a transaction as log blocks: revokes, descriptors each followed by its blocks, and the commit block.
 pub(super) fn encode(
     style: &Style,
-    tid: u32,
+    sequence: Sequence,
     civil_ns: u64,
     blocks: &[(BlockNo, Page)],
     revokes: &[BlockNo],
 ) -> Encoded {
     let mut pages: Vec<Page> =
-        revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(tid, chunk))).collect();
+        revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(sequence, chunk))).collect();
     let mut sum = VersionOneSum::START;
     let sums_all = style.checksums == format::Checksums::V1;
     let mut offsets = Vec::with_capacity(blocks.len());
     for chunk in blocks.chunks(style.tags_max()) {
         let (tags, copies): (Vec<Tag>, Vec<Page>) =
-            chunk.iter().map(|(block, page)| tag(style, tid, *block, page)).unzip();
-        let descriptor = style.descriptor(tid, &tags);
+            chunk.iter().map(|(block, page)| tag(style, sequence, *block, page)).unzip();
+        let descriptor = style.descriptor(sequence, &tags);
         if sums_all {
             sum.add(&descriptor);
             copies.iter().for_each(|page| sum.add(&page.bytes()[..]));
@@ -315,8 +315,8 @@ pub(super) fn encode(
         offsets.extend((first..).zip(&tags).map(|(offset, tag)| (offset, tag.is_escaped)));
         pages.extend(copies);
     }
-    pages.push(Page::new(style.commit(tid, civil_ns, sum.0)));
-    debug_assert!(says(style, &pages, (tid, sum.0), blocks, revokes), "what recovery would read is something else");
+    pages.push(Page::new(style.commit(sequence, civil_ns, sum)));
+    debug_assert!(says(style, &pages, sequence, sum, blocks, revokes), "what recovery would read is something else");
     Encoded { pages, offsets }
 }
 
@@ -324,7 +324,8 @@ pub(super) fn encode(
 fn says(
     style: &Style,
     pages: &[Page],
-    (tid, sum): (u32, u32),
+    sequence: Sequence,
+    sum: VersionOneSum,
     blocks: &[(BlockNo, Page)],
     revokes: &[BlockNo],
 ) -> bool {
@@ -332,19 +333,20 @@ fn says(
     while let Some(page) = rest.next() {
         let bytes = page.bytes();
         match format::header(&bytes) {
-            Some((format::Kind::Descriptor, sequence)) if sequence == tid && style.tail_holds(&bytes) => {
+            Some((format::Kind::Descriptor, found)) if found == sequence && style.tail_holds(&bytes) => {
                 let tags = style.tags(&bytes);
                 let copies = rest.by_ref().take(tags.len());
-                let is_right = |(tag, copy): (&Tag, &Page)| tag.checksum == style.block_checksum(tid, &copy.bytes());
+                let is_right =
+                    |(tag, copy): (&Tag, &Page)| tag.checksum == style.block_checksum(sequence, &copy.bytes());
                 if !tags.iter().zip(copies).all(is_right) {
                     return false;
                 }
                 homes.extend(tags.iter().map(|tag| tag.home_block));
             }
-            Some((format::Kind::Revoke, sequence)) if sequence == tid && style.tail_holds(&bytes) => {
+            Some((format::Kind::Revoke, found)) if found == sequence && style.tail_holds(&bytes) => {
                 revoked.extend(style.revoked(&bytes));
             }
-            Some((format::Kind::Commit, sequence)) if sequence == tid && style.commit_holds(&bytes, sum) => {
+            Some((format::Kind::Commit, found)) if found == sequence && style.commit_holds(&bytes, sum) => {
                 return rest.next().is_none()
                     && homes.iter().eq(blocks.iter().map(|(block, _)| block))
                     && revoked == revokes;
@@ -355,9 +357,9 @@ fn says(
     false
 }
 
-fn tag(style: &Style, tid: u32, home_block: BlockNo, page: &Page) -> (Tag, Page) {
+fn tag(style: &Style, sequence: Sequence, home_block: BlockNo, page: &Page) -> (Tag, Page) {
     let (copy, is_escaped) = format::escape(page);
-    let checksum = style.block_checksum(tid, &copy.bytes());
+    let checksum = style.block_checksum(sequence, &copy.bytes());
     (Tag { home_block, is_escaped, checksum }, copy)
 }
 

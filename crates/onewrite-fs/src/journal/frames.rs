@@ -190,11 +190,11 @@ impl Journal {
     pub(super) async fn write_stream(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
         let begin = runtime.now();
-        let (style, tid, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
+        let (style, sequence, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
         let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
         let packed = move || {
-            let plain = encode(&style, tid, civil_ns, &blocks, &revokes).pages;
+            let plain = encode(&style, sequence, civil_ns, &blocks, &revokes).pages;
             let raw: Vec<u8> = plain.iter().flat_map(|page| *page.bytes()).collect();
             let stream = lz4_flex::block::compress(&raw);
             [&(stream.len() as u32).to_be_bytes()[..], &stream].concat()

@@ -137,7 +137,7 @@ impl Journal {
         superblock.incompat = features.incompat;
         // The log holds only the lower 32 bits. Starting above 2^32 leaves numbers below the first one, whatever its
         // sequence.
-        let first_tid = TransactionId((1 << 32) + u64::from(superblock.sequence));
+        let first_tid = TransactionId((1 << 32) + u64::from(superblock.sequence.0));
         let runtime = port.runtime().clone();
         let style = superblock.style();
         let live = Live::new(Ring::new(LogBlock(superblock.first), LogBlock(superblock.length)));

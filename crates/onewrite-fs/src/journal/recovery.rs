@@ -140,7 +140,7 @@ pub async fn recover(
     share_home(&log, shared).await?;
     port.request(Request::flush(Cause::Recovery)).await?;
     superblock.start = 0;
-    superblock.sequence = scan.sequence.wrapping_add(1);
+    superblock.sequence = scan.sequence.next();
     *superblock = superblock.plain();
     superblock.encode_into(superblock_page.bytes_mut());
     let home = map.block_of(LogBlock::SUPERBLOCK);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use onewrite_block::{Nanos, Page};
 
+use super::format::Sequence;
 use super::{Encoding, Journal};
 use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
@@ -15,8 +16,8 @@ pub struct TransactionId(pub u64);
 
 impl TransactionId {
     /// The lower 32 bits, as the log stores them.
-    pub const fn on_disk(self) -> u32 {
-        self.0 as u32
+    pub const fn on_disk(self) -> Sequence {
+        Sequence(self.0 as u32)
     }
 
     /// The next transaction.

@@ -7,11 +7,11 @@ use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::attribute::{self, AttributeList, Attributes};
 use crate::ext4::format::inode::attribute_area_mut;
-use crate::ext4::format::{Inode, Place};
+use crate::ext4::format::{Inode, InodeNo, Place};
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Keeps the sound attributes behind an inode's fields.
-    pub(super) fn mend_inode_attributes(&mut self, number: u32, inode: &Inode, slot: &mut [u8]) {
+    pub(super) fn mend_inode_attributes(&mut self, number: InodeNo, inode: &Inode, slot: &mut [u8]) {
         let place = Place::Inode(number);
         let area = attribute_area_mut(slot, inode);
         if Attributes::in_inode(area, place).check().is_ok() {
@@ -24,7 +24,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// Counts a reference to an inode's attribute block; returns the number of blocks that the inode's sector count
     /// includes for it.
-    pub(super) async fn claim_attributes(&mut self, number: u32, inode: &mut Inode) -> u64 {
+    pub(super) async fn claim_attributes(&mut self, number: InodeNo, inode: &mut Inode) -> u64 {
         let block = inode.file_acl;
         if block.is_none() {
             return 0;

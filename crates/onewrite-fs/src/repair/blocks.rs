@@ -5,36 +5,39 @@ use crate::api::{FileKind, Timestamp};
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, Place};
+use crate::ext4::format::{Inode, InodeNo, Place};
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// The bytes of an inode's slot.
-    pub(super) async fn slot(&self, number: u32) -> Option<Vec<u8>> {
+    pub(super) async fn slot(&self, number: InodeNo) -> Option<Vec<u8>> {
         let (block, offset) = self.position(number)?;
         let page = self.read(block).await?;
         Some(page.bytes()[offset..offset + usize::from(self.layout.inode_size)].to_vec())
     }
 
-    pub(super) async fn put_slot(&self, number: u32, slot: &[u8]) {
+    pub(super) async fn put_slot(&self, number: InodeNo, slot: &[u8]) {
         let Some((block, offset)) = self.position(number) else { return };
         let Some(mut page) = self.read(block).await else { return };
         page.write(offset, slot);
         self.image.put(block, page);
     }
 
-    pub(super) async fn inode(&self, number: u32) -> Option<Inode> {
+    pub(super) async fn inode(&self, number: InodeNo) -> Option<Inode> {
         Inode::decode_unverified(&self.slot(number).await?, number, &self.layout).ok()
     }
 
     /// Writes the fields of an inode whose slot can be decoded.
-    pub(super) async fn put_inode(&self, number: u32, inode: &Inode) {
+    pub(super) async fn put_inode(&self, number: InodeNo, inode: &Inode) {
         if let Some(mut slot) = self.slot(number).await {
             inode.encode_into(&mut slot, number, &self.layout);
             self.put_slot(number, &slot).await;
         }
     }
 
-    fn position(&self, number: u32) -> Option<(BlockNo, usize)> {
+    fn position(&self, number: InodeNo) -> Option<(BlockNo, usize)> {
+        if !self.layout.contains_inode(number) {
+            return None;
+        }
         let position = self.layout.position_of_inode(number);
         let table = self.descriptors.get(position.group as usize)?.inode_table();
         Some((table + u64::from(position.table_block), position.offset))
@@ -60,13 +63,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Takes a free inode for a directory, and makes its record.
-    pub(super) fn allocate_inode(&mut self) -> Option<u32> {
+    pub(super) fn allocate_inode(&mut self) -> Option<InodeNo> {
         let per_group = self.layout.inodes_per_group;
         for group in 0..self.layout.group_count {
             let known = self.files[group as usize].len() as u32;
             for index in 0..(known + 1).min(per_group) {
                 let number = self.layout.inode_at(group, index);
-                if number < self.layout.first_inode || self.look(number).used {
+                if self.layout.is_reserved(number) || self.look(number).used {
                     continue;
                 }
                 let file = File { used: true, kind: Some(FileKind::Directory), ..File::default() };
@@ -89,7 +92,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Empties a slot.
-    pub(super) async fn clear_inode(&mut self, number: u32, why: &str) {
+    pub(super) async fn clear_inode(&mut self, number: InodeNo, why: &str) {
         self.note_loss(Place::Inode(number), format!("cleared: {why}"));
         let mut slot = vec![0; usize::from(self.layout.inode_size)];
         let mut inode = self.new_inode(0);
@@ -98,7 +101,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         (inode.ctime, inode.crtime) = (Timestamp::default(), Timestamp::default());
         inode.encode_into(&mut slot, number, &self.layout);
         self.put_slot(number, &slot).await;
-        let reserved = number < self.layout.first_inode;
+        let reserved = self.layout.is_reserved(number);
         if let Some(file) = self.file(number) {
             *file = File { used: reserved, ..File::default() };
         }

@@ -8,10 +8,10 @@ use super::Mender;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
-use crate::ext4::format::directory::block;
+use crate::ext4::format::directory::block::{self, Dots};
 use crate::ext4::format::features::RoCompat;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Place, RESIZE_INODE, ROOT_INODE};
+use crate::ext4::format::{InodeNo, Place, RESIZE_INODE, ROOT_INODE};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 /// A directory with more links than this has link count 1.
@@ -41,12 +41,12 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Makes an empty directory in an allocated inode.
-    async fn make_directory(&mut self, number: u32, parent: u32, permissions: u16) -> bool {
+    async fn make_directory(&mut self, number: InodeNo, parent: InodeNo, permissions: u16) -> bool {
         let mut inode = self.new_inode(FileKind::Directory.mode_bits() | permissions);
         let slot = vec![0; usize::from(self.layout.inode_size)];
         let Some(physical) = self.allocate() else { return false };
         let mut bytes = [0; PAGE_SIZE];
-        block::init_first(&mut bytes, number, parent, &self.layout);
+        block::init_first(&mut bytes, Dots { own: number, parent }, &self.layout);
         block::set_checksum(&mut bytes, self.layout.inode_seed(number, 0), &self.layout);
         self.image.put(physical, Page::new(bytes));
         (inode.size, inode.links) = (PAGE_SIZE as u64, 2);
@@ -61,9 +61,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Connects inodes without a name to `lost+found`, and sets every `..`.
     pub(super) async fn connect(&mut self) {
         self.cut_circles().await;
-        let is_lost = |own: &Self, number: u32| {
+        let is_lost = |own: &Self, number: InodeNo| {
             let file = own.look(number);
-            number >= own.layout.first_inode && file.names == 0 && !own.serves_itself(number)
+            !own.layout.is_reserved(number) && file.names == 0 && !own.serves_itself(number)
         };
         if self.used_inodes().into_iter().any(|number| is_lost(self, number))
             && let Some(home) = self.lost_and_found().await
@@ -80,7 +80,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    fn serves_itself(&self, number: u32) -> bool {
+    fn serves_itself(&self, number: InodeNo) -> bool {
         number == self.layout.journal_inode || number == RESIZE_INODE
     }
 
@@ -92,10 +92,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 continue;
             }
             let (mut walk, mut at) = (BTreeSet::new(), number);
-            while at != 0 && !reached.contains(&at) && walk.insert(at) {
+            while at.is_some() && !reached.contains(&at) && walk.insert(at) {
                 at = self.look(at).parent;
             }
-            if at != 0 && !reached.contains(&at) {
+            if at.is_some() && !reached.contains(&at) {
                 let parent = self.look(at).parent;
                 self.remove_entry(parent, |entry| entry.inode == at).await;
                 self.note_loss(Place::Inode(at), "a directory below itself is taken out of the circle");
@@ -105,7 +105,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Removes the first entry of a directory for which `is_it` is true; skips `.` and `..`.
-    pub(super) async fn remove_entry(&mut self, directory: u32, is_it: impl Fn(&block::Entry<'_>) -> bool) {
+    pub(super) async fn remove_entry(&mut self, directory: InodeNo, is_it: impl Fn(&block::Entry<'_>) -> bool) {
         let Some(mut own) = self.inode(directory).await else { return };
         let seed = self.layout.inode_seed(directory, own.generation);
         for (logical, physical, _) in self.directory_blocks(directory, &mut own).await {
@@ -125,10 +125,10 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    fn forget_name(&mut self, directory: u32, inode: u32) {
+    fn forget_name(&mut self, directory: InodeNo, inode: InodeNo) {
         let is_directory = self.look(inode).kind == Some(FileKind::Directory);
         if let Some(file) = self.file(inode) {
-            (file.names, file.parent) = (file.names.saturating_sub(1), 0);
+            (file.names, file.parent) = (file.names.saturating_sub(1), InodeNo::NONE);
         }
         if is_directory && let Some(file) = self.file(directory) {
             file.children = file.children.saturating_sub(1);
@@ -136,7 +136,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// The inode of `lost+found`; makes the directory if it is missing.
-    async fn lost_and_found(&mut self) -> Option<u32> {
+    async fn lost_and_found(&mut self) -> Option<InodeNo> {
         let mut root = self.inode(ROOT_INODE).await?;
         for (logical, physical, _) in self.directory_blocks(ROOT_INODE, &mut root).await {
             let page = self.read(physical).await?;
@@ -161,7 +161,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Adds an entry to a directory; adds a block if the others are full.
-    async fn add_entry(&mut self, directory: u32, inode: u32, name: &[u8]) {
+    async fn add_entry(&mut self, directory: InodeNo, inode: InodeNo, name: &[u8]) {
         let Some(mut own) = self.inode(directory).await else { return };
         let Some(kind) = self.look(inode).kind else { return };
         let seed = self.layout.inode_seed(directory, own.generation);
@@ -206,7 +206,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    async fn set_parent(&mut self, number: u32) {
+    async fn set_parent(&mut self, number: InodeNo) {
         let parent = if number == ROOT_INODE { ROOT_INODE } else { self.look(number).parent };
         let Some(mut own) = self.inode(number).await else { return };
         let seed = self.layout.inode_seed(number, own.generation);
@@ -217,7 +217,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let stored = bytes;
         let place = Place::FileBlock { inode: number, logical: 0 };
         let Some(Ok(above)) = block::Entries::new(&stored[..], place).nth(1) else { return };
-        if parent == 0 || above.inode == parent || above.name != b".." {
+        if parent.is_none() || above.inode == parent || above.name != b".." {
             return;
         }
         block::replace(&mut bytes, above.offset, parent, block::entry_kind(FileKind::Directory, &self.layout));
@@ -233,7 +233,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Writes the link count of each inode.
     pub(super) async fn mend_links(&mut self) {
         for number in self.used_inodes() {
-            let is_reserved = number < self.layout.first_inode && number != ROOT_INODE;
+            let is_reserved = self.layout.is_reserved(number) && number != ROOT_INODE;
             if is_reserved || self.serves_itself(number) {
                 continue;
             }

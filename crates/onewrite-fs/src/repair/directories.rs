@@ -9,21 +9,20 @@ use super::maps::push;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
-use crate::ext4::format::directory::block;
-use crate::ext4::format::directory::block::Entries;
+use crate::ext4::format::directory::block::{self, Dots, Entries};
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, Place, ROOT_INODE};
+use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE};
 
 /// An entry to keep.
 struct Kept {
-    inode: u32,
+    inode: InodeNo,
     name: Vec<u8>,
 }
 
 /// An entry as stored: offset, inode, kind, name.
-type Found = (usize, u32, u8, Vec<u8>);
+type Found = (usize, InodeNo, u8, Vec<u8>);
 
 /// What to do with an entry.
 enum Verdict {
@@ -31,7 +30,7 @@ enum Verdict {
     Mark(Option<FileKind>),
     Drop(&'static str),
     /// The entry names a directory that already has a name in this directory.
-    Again(u32),
+    Again(InodeNo),
 }
 
 impl<R: ReadBlocks> Mender<'_, R> {
@@ -43,7 +42,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    async fn mend_directory(&mut self, number: u32) {
+    async fn mend_directory(&mut self, number: InodeNo) {
         let Some(mut inode) = self.inode(number).await else { return };
         let blocks = self.directory_blocks(number, &mut inode).await;
         let block_size = PAGE_SIZE as u64;
@@ -92,7 +91,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Sets the checksum of an index block, block `logical` of its directory; block 0 is the root.
     pub(super) fn seal_index(&self, bytes: &mut [u8; PAGE_SIZE], seed: u32, logical: u32) {
         use crate::ext4::format::directory::htree::IndexMut;
-        let place = Place::Inode(0);
+        let place = Place::Inode(InodeNo::NONE);
         let index = match logical {
             0 => IndexMut::root(&mut bytes[..], &self.layout, place),
             _ => IndexMut::node(&mut bytes[..], &self.layout, place),
@@ -103,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// The blocks of a directory: number in the directory, block of the image, and whether it is written.
-    pub(super) async fn directory_blocks(&mut self, number: u32, inode: &mut Inode) -> Vec<(u32, BlockNo, bool)> {
+    pub(super) async fn directory_blocks(&mut self, number: InodeNo, inode: &mut Inode) -> Vec<(u32, BlockNo, bool)> {
         let content = self.content(number, inode).await;
         let blocks = content.pieces.iter().flat_map(|piece| {
             let extent = piece.extent;
@@ -113,9 +112,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Corrects `.` and `..` in place; false if they are missing.
-    fn mend_dots(&mut self, number: u32, bytes: &mut [u8; PAGE_SIZE]) -> bool {
+    fn mend_dots(&mut self, number: InodeNo, bytes: &mut [u8; PAGE_SIZE]) -> bool {
         let place = Place::FileBlock { inode: number, logical: 0 };
-        let found: Vec<(usize, u32, u8, bool)> = {
+        let found: Vec<(usize, InodeNo, u8, bool)> = {
             let entries = Entries::new(&bytes[..], place).take(2).flatten();
             let dots: [&[u8]; 2] = [b".", b".."];
             let told = entries.zip(dots).map(|(entry, name)| {
@@ -146,7 +145,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Collects the entries of a block and removes those that name nothing; true if the block is damaged.
     async fn take_entries(
         &mut self,
-        number: u32,
+        number: InodeNo,
         (is_first, place): (bool, Place),
         bytes: &mut [u8; PAGE_SIZE],
         entries: &mut Vec<Kept>,
@@ -156,7 +155,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let mut dropped = Vec::new();
         for (position, (offset, inode, kind, name)) in found.into_iter().enumerate() {
             let is_dot = is_first && (name == b"." || name == b"..") && position < 2;
-            if inode == 0 || is_dot {
+            if inode.is_none() || is_dot {
                 continue;
             }
             let shown = String::from_utf8_lossy(&name).into_owned();
@@ -205,7 +204,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Whether directory `inode`, which `other` also names, has a `..` that names `number`.
-    async fn belongs_here(&mut self, inode: u32, number: u32, other: u32) -> bool {
+    async fn belongs_here(&mut self, inode: InodeNo, number: InodeNo, other: InodeNo) -> bool {
         if inode == number || inode == ROOT_INODE || other == number {
             return false;
         }
@@ -255,13 +254,20 @@ impl<R: ReadBlocks> Mender<'_, R> {
         file.used && is_name && kind == Some(entry.kind)
     }
 
-    fn verdict(&mut self, number: u32, inode: u32, kind: u8, name: &[u8], names: &BTreeSet<Vec<u8>>) -> Verdict {
+    fn verdict(
+        &mut self,
+        number: InodeNo,
+        inode: InodeNo,
+        kind: u8,
+        name: &[u8],
+        names: &BTreeSet<Vec<u8>>,
+    ) -> Verdict {
         let is_name = !name.is_empty() && name != b"." && name != b"..";
         if !is_name || name.iter().any(|&byte| byte == b'/' || byte == 0) {
             return Verdict::Drop("no file can have that name");
         }
-        let reserved = inode < self.layout.first_inode && inode != ROOT_INODE;
-        if reserved || inode > self.layout.inode_count {
+        let reserved = self.layout.is_reserved(inode) && inode != ROOT_INODE;
+        if reserved || !self.layout.contains_inode(inode) {
             return Verdict::Drop("no file has that number");
         }
         let group = self.layout.group_of_inode(inode);
@@ -277,7 +283,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if names.contains(name) {
             return Verdict::Drop("the name is there twice");
         }
-        let is_again = inode == number || inode == ROOT_INODE || file.parent != 0;
+        let is_again = inode == number || inode == ROOT_INODE || file.parent.is_some();
         if file.kind == Some(FileKind::Directory) && is_again {
             return Verdict::Again(file.parent);
         }
@@ -292,12 +298,18 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Rewrites a directory without an index: its entries one after another, in as few of its blocks as possible.
-    async fn write_anew(&mut self, number: u32, mut inode: Inode, entries: &[Kept], blocks: &[(u32, BlockNo, bool)]) {
+    async fn write_anew(
+        &mut self,
+        number: InodeNo,
+        mut inode: Inode,
+        entries: &[Kept],
+        blocks: &[(u32, BlockNo, bool)],
+    ) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let place = Place::Inode(number);
         let mut pages = Vec::new();
         let mut bytes = [0; PAGE_SIZE];
-        block::init_first(&mut bytes, number, ROOT_INODE, &self.layout);
+        block::init_first(&mut bytes, Dots { own: number, parent: ROOT_INODE }, &self.layout);
         for entry in entries {
             let kind = self.look(entry.inode).kind.and_then(|kind| block::entry_kind(kind, &self.layout));
             if let Ok(Some(_)) = block::insert(&mut bytes, &entry.name, entry.inode, kind, place) {
@@ -331,7 +343,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Gives a directory these blocks.
-    pub(super) async fn lay_out(&mut self, number: u32, inode: &mut Inode, blocks: &[BlockNo], nodes: Vec<BlockNo>) {
+    pub(super) async fn lay_out(
+        &mut self,
+        number: InodeNo,
+        inode: &mut Inode,
+        blocks: &[BlockNo],
+        nodes: Vec<BlockNo>,
+    ) {
         let mut extents = Vec::new();
         for (&physical, logical) in blocks.iter().zip(0..) {
             push(&mut extents, Extent { logical, physical, length: 1, unwritten: false });

@@ -7,7 +7,7 @@ use super::backups::{backup_of, descriptor_at, with_places};
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::ext4::format::features::Incompat;
-use crate::ext4::format::{Place, RawGroupDescriptor};
+use crate::ext4::format::{InodeNo, Place, RawGroupDescriptor};
 use zerocopy::FromZeros;
 
 impl<R: ReadBlocks> Mender<'_, R> {
@@ -168,22 +168,22 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Empties the orphan list: releases inodes without links and shortens the others to their size.
     pub(super) async fn release_orphans(&mut self) {
         let mut seen = BTreeSet::new();
-        let mut next = self.raw.last_orphan.get();
-        if next == 0 {
+        let mut next = InodeNo(self.raw.last_orphan.get());
+        if next.is_none() {
             return;
         }
-        while next >= self.layout.first_inode && next <= self.layout.inode_count && seen.insert(next) {
+        while !self.layout.is_reserved(next) && self.layout.contains_inode(next) && seen.insert(next) {
             let Some(inode) = self.inode(next).await else { break };
             match inode.links {
                 0 => self.released.insert(next),
                 _ => self.truncated.insert(next),
             };
-            next = inode.dtime;
+            next = inode.next_orphan();
         }
         self.raw.last_orphan.set(0);
         let what = format!("{} orphans are done with", seen.len());
         match next {
-            0 => self.note(Place::Superblock, what),
+            InodeNo::NONE => self.note(Place::Superblock, what),
             _ => self.note_loss(Place::Superblock, what),
         }
     }

@@ -10,7 +10,7 @@ use crate::check::special::reserved_problem;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::features::{Compat, Incompat, RoCompat};
 use crate::ext4::format::inode::{flags, verify_checksum};
-use crate::ext4::format::{Inode, Place, RESIZE_INODE, ROOT_INODE};
+use crate::ext4::format::{Inode, InodeNo, Place, RESIZE_INODE, ROOT_INODE};
 
 /// A symbolic link shorter than this lies in its inode, in bytes.
 const FAST_LINK_MAX: u64 = 60;
@@ -34,9 +34,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    async fn mend_slot(&mut self, number: u32, mut slot: Vec<u8>, is_known: bool) {
+    async fn mend_slot(&mut self, number: InodeNo, mut slot: Vec<u8>, is_known: bool) {
         let place = Place::Inode(number);
-        let reserved = number < self.layout.first_inode;
+        let reserved = self.layout.is_reserved(number);
         let mut is_resized = false;
         let links = u16::from_le_bytes([slot[0x1a], slot[0x1b]]);
         if links == 0 && !reserved {
@@ -90,7 +90,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Restores the kind of a directory with a wrong mode.
-    async fn mend_disguise(&mut self, number: u32, inode: &mut Inode) {
+    async fn mend_disguise(&mut self, number: InodeNo, inode: &mut Inode) {
         let Some(block) = block_to_look_at(inode, &self.layout) else { return };
         let Some(page) = self.read(block).await else { return };
         if begins_as_directory(&page.bytes()[..], number) {
@@ -99,7 +99,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    async fn mend_free_slot(&mut self, number: u32, slot: &[u8]) {
+    async fn mend_free_slot(&mut self, number: InodeNo, slot: &[u8]) {
         let Ok(mut inode) = Inode::decode_unverified(slot, number, &self.layout) else { return };
         let released = self.released.contains(&number);
         let unfinished = inode.dtime == 0 && inode.mode != 0;
@@ -115,7 +115,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Corrects fields; returns a reason if the inode must be cleared.
-    fn mend_fields(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
+    fn mend_fields(&mut self, number: InodeNo, inode: &mut Inode) -> Option<&'static str> {
         let place = Place::Inode(number);
         let reserved = number < self.layout.first_inode && number != ROOT_INODE;
         let special = number == self.layout.journal_inode || number == RESIZE_INODE;
@@ -190,7 +190,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Corrects a symbolic link whose target lies in the inode; returns a reason if the inode must be cleared.
-    fn mend_fast_link(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
+    fn mend_fast_link(&mut self, number: InodeNo, inode: &mut Inode) -> Option<&'static str> {
         let place = Place::Inode(number);
         let is_fast = inode.size > 0 && inode.size < FAST_LINK_MAX;
         if !is_fast {
@@ -215,7 +215,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Claims the blocks of an inode and corrects size and sectors; returns a reason if the inode must be cleared.
-    async fn mend_content(&mut self, number: u32, inode: &mut Inode) -> Option<&'static str> {
+    async fn mend_content(&mut self, number: InodeNo, inode: &mut Inode) -> Option<&'static str> {
         if number == RESIZE_INODE {
             return None;
         }
@@ -264,7 +264,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         None
     }
 
-    async fn mend_slow_link(&mut self, number: u32, inode: &mut Inode, block: BlockNo) -> Option<&'static str> {
+    async fn mend_slow_link(&mut self, number: InodeNo, inode: &mut Inode, block: BlockNo) -> Option<&'static str> {
         let page = self.read(block).await?;
         let bytes = page.bytes();
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len()) as u64;
@@ -278,7 +278,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         None
     }
 
-    fn mend_size(&mut self, number: u32, inode: &mut Inode, content: &Content) {
+    fn mend_size(&mut self, number: InodeNo, inode: &mut Inode, content: &Content) {
         let block_size = u64::from(self.layout.block_size);
         let last_written = content.pieces.iter().rfind(|piece| !piece.extent.unwritten);
         let end = last_written.map_or(0, |piece| piece.extent.logical_end());

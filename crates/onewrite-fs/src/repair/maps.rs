@@ -9,7 +9,7 @@ use crate::check::ReadBlocks;
 use crate::check::map::misfit;
 use crate::ext4::format::extent::{self, Extent, Index, Node, NodeMut};
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Inode, Place};
+use crate::ext4::format::{Inode, InodeNo, Place};
 
 /// Entries that fit in the inode, and in a block.
 const ROOT_ENTRIES: usize = 4;
@@ -42,7 +42,7 @@ pub(super) struct Content {
 /// A map to rebuild after all blocks in use are known.
 #[derive(Debug)]
 pub(super) struct Rebuild {
-    pub number: u32,
+    pub number: InodeNo,
     pub content: Content,
 }
 
@@ -51,7 +51,7 @@ impl Content {
         self.pieces.iter().map(|piece| u64::from(piece.extent.length)).sum()
     }
 
-    pub fn into_rebuild(self, number: u32) -> Rebuild {
+    pub fn into_rebuild(self, number: InodeNo) -> Rebuild {
         Rebuild { number, content: self }
     }
 }
@@ -74,7 +74,7 @@ struct Visit {
 
 impl<R: ReadBlocks> Mender<'_, R> {
     /// Claims the blocks of an inode's map and content.
-    pub(super) async fn claim_content(&mut self, number: u32, inode: &mut Inode) -> Content {
+    pub(super) async fn claim_content(&mut self, number: InodeNo, inode: &mut Inode) -> Content {
         let mut content = match inode.has(flags::EXTENTS) {
             true => self.walk(number, inode, Purpose::Claim).await,
             false => self.walk_block_map(inode, Purpose::Claim).await,
@@ -84,14 +84,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// The content of a map that is claimed already.
-    pub(super) async fn content(&mut self, number: u32, inode: &mut Inode) -> Content {
+    pub(super) async fn content(&mut self, number: InodeNo, inode: &mut Inode) -> Content {
         match inode.has(flags::EXTENTS) {
             true => self.walk(number, inode, Purpose::Look).await,
             false => self.walk_block_map(inode, Purpose::Look).await,
         }
     }
 
-    async fn walk(&mut self, number: u32, inode: &Inode, purpose: Purpose) -> Content {
+    async fn walk(&mut self, number: InodeNo, inode: &Inode, purpose: Purpose) -> Content {
         let mut content = Content::default();
         let seed = self.layout.inode_seed(number, inode.generation);
         let mut open = vec![Visit { block: None, range: 0..1 << 32, depth: None }];
@@ -201,7 +201,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Completes the truncation of an orphan: removes blocks beyond its size.
-    pub(super) fn shorten(&mut self, number: u32, inode: &Inode, content: &mut Content) {
+    pub(super) fn shorten(&mut self, number: InodeNo, inode: &Inode, content: &mut Content) {
         if !self.truncated.contains(&number) || !inode.has(flags::EXTENTS) {
             return;
         }
@@ -225,7 +225,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Gives an inode a map of these extents and writes it. Reuses blocks of the old map first.
     pub(super) async fn replace_map(
         &mut self,
-        number: u32,
+        number: InodeNo,
         inode: &mut Inode,
         extents: Vec<Extent>,
         mut pool: Vec<BlockNo>,
@@ -289,7 +289,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Writes an inode with a new map of `blocks` blocks; frees the unused blocks of the old map.
-    async fn finish_map(&mut self, number: u32, inode: &mut Inode, (blocks, pool): (u64, Vec<BlockNo>)) {
+    async fn finish_map(&mut self, number: InodeNo, inode: &mut Inode, (blocks, pool): (u64, Vec<BlockNo>)) {
         pool.into_iter().for_each(|block| self.release(block));
         let attributes = u64::from(inode.file_acl.is_some());
         inode.sectors = (blocks + attributes) * u64::from(self.layout.block_size / 512);

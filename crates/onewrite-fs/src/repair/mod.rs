@@ -41,7 +41,7 @@ use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::blocks::BlockUse;
 use crate::check::{CheckOptions, INDEX_CURE, ReadBlocks, Report, check};
-use crate::ext4::format::{Layout, Place, RawGroupDescriptor, RawSuperblock};
+use crate::ext4::format::{InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use backups::Trial;
 use maps::Rebuild;
 use overlay::{Changes, Overlay};
@@ -158,7 +158,7 @@ struct Known<'a> {
     /// Groups whose whole inode tables the round reads, whatever their descriptors say.
     widened: &'a BTreeSet<u32>,
     /// Directories with a hash tree that the checker could not follow.
-    bad_indexes: BTreeSet<u32>,
+    bad_indexes: BTreeSet<InodeNo>,
 }
 
 /// One round: the repairs, the groups to widen before another, and the changed image.
@@ -208,14 +208,14 @@ struct File {
     /// Number of directories in it.
     children: u32,
     /// The first directory that names it.
-    parent: u32,
+    parent: InodeNo,
 }
 
 /// What the passes share.
 struct Mender<'a, R> {
     options: RepairOptions,
     widened: BTreeSet<u32>,
-    bad_indexes: BTreeSet<u32>,
+    bad_indexes: BTreeSet<InodeNo>,
     image: Overlay<'a, R>,
     raw: RawSuperblock,
     layout: Layout,
@@ -228,14 +228,14 @@ struct Mender<'a, R> {
     /// The inodes of each group that have been read.
     files: Vec<Vec<File>>,
     /// Orphans to remove or to shorten.
-    released: BTreeSet<u32>,
-    truncated: BTreeSet<u32>,
+    released: BTreeSet<InodeNo>,
+    truncated: BTreeSet<InodeNo>,
     rebuilds: Vec<Rebuild>,
     /// Attribute blocks with their number of inodes; 0 if the block is unusable.
     attribute_blocks: BTreeMap<BlockNo, u32>,
     to_widen: BTreeSet<u32>,
     /// Attribute blocks with another owner, with the inodes that name them.
-    shared_attributes: BTreeMap<BlockNo, Vec<u32>>,
+    shared_attributes: BTreeMap<BlockNo, Vec<InodeNo>>,
     /// Nodes with a wrong checksum, with the checksum seed.
     unsealed: BTreeMap<BlockNo, u32>,
     /// Shared blocks and runs that the repair may still accept.
@@ -283,24 +283,24 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.image.read_block(block).await.ok()
     }
 
-    fn file(&mut self, inode: u32) -> Option<&mut File> {
-        let number = inode.checked_sub(1)?;
+    fn file(&mut self, inode: InodeNo) -> Option<&mut File> {
+        let number = inode.index()?;
         let group = self.files.get_mut((number / self.layout.inodes_per_group) as usize)?;
         group.get_mut((number % self.layout.inodes_per_group) as usize)
     }
 
-    fn look(&self, inode: u32) -> File {
-        let Some(number) = inode.checked_sub(1) else { return File::default() };
+    fn look(&self, inode: InodeNo) -> File {
+        let Some(number) = inode.index() else { return File::default() };
         let group = self.files.get((number / self.layout.inodes_per_group) as usize);
         let file = group.and_then(|group| group.get((number % self.layout.inodes_per_group) as usize));
         file.copied().unwrap_or_default()
     }
 
     /// All inodes in use, by number.
-    fn used_inodes(&self) -> Vec<u32> {
+    fn used_inodes(&self) -> Vec<InodeNo> {
         let numbers = |(group, files): (usize, &Vec<File>)| {
             let first = group as u32 * self.layout.inodes_per_group + 1;
-            (first..).zip(files).filter(|(_, file)| file.used).map(|(number, _)| number).collect::<Vec<_>>()
+            (first..).zip(files).filter(|(_, file)| file.used).map(|(number, _)| InodeNo(number)).collect::<Vec<_>>()
         };
         self.files.iter().enumerate().flat_map(numbers).collect()
     }

@@ -11,8 +11,8 @@ use crate::check::indirect::entry;
 use crate::check::special::resize_numbers;
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::features::{Compat, Features, Incompat};
-use crate::ext4::format::{Inode, Place, RESIZE_INODE};
-use crate::journal::format::JournalSuperblock;
+use crate::ext4::format::{Inode, InodeNo, Place, RESIZE_INODE};
+use crate::journal::format::{JournalSuperblock, Sequence};
 
 const DIND: usize = 13;
 /// Blocks of a new journal, by preference: 4 MiB, then the minimum of a log.
@@ -64,17 +64,17 @@ impl<R: ReadBlocks> Mender<'_, R> {
             }
             return Ok(());
         }
-        let sequence = stored.map_or(1, |own| own.sequence.wrapping_add(1 << 16));
+        let sequence = stored.map_or(Sequence(1), |own| own.sequence.skip(1 << 16));
         self.put_journal_superblock(first, blocks, sequence);
         self.clear_recovery();
         self.note_loss(place, "the log is emptied: what it held could not be replayed");
         Ok(())
     }
 
-    fn put_journal_superblock(&mut self, block: BlockNo, blocks: u32, sequence: u32) {
+    fn put_journal_superblock(&mut self, block: BlockNo, blocks: u32, sequence: Sequence) {
         let mut bytes = [0; PAGE_SIZE];
         let mut own = JournalSuperblock::empty(blocks, self.layout.uuid);
-        own.sequence = sequence.max(1);
+        own.sequence = Sequence(sequence.0.max(1));
         own.encode_into(&mut bytes);
         self.image.put(block, Page::new(bytes));
     }
@@ -84,7 +84,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.raw.set_features(Features { compat, incompat: incompat.without(Incompat::RECOVER), ro_compat });
     }
 
-    async fn make_journal(&mut self, number: u32) {
+    async fn make_journal(&mut self, number: InodeNo) {
         let place = Place::Inode(number);
         let mut run = None;
         for blocks in JOURNAL_BLOCKS {
@@ -110,7 +110,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.replace_map(number, &mut inode, extents, Vec::new()).await;
         // Recovery could take old content there for a log.
         (1..u64::from(blocks)).for_each(|at| self.image.put(start + at, Page::ZEROS));
-        self.put_journal_superblock(start, blocks, 1);
+        self.put_journal_superblock(start, blocks, Sequence(1));
         self.clear_recovery();
         if let Some(inode) = self.inode(number).await {
             self.raw.keep_journal(&inode);

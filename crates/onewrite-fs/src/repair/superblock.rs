@@ -9,7 +9,7 @@ use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::orphans::impossible_orphan_file;
 use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
-use crate::ext4::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
+use crate::ext4::format::{InodeNo, JOURNAL_INODE, Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::ext4::lost::{LOG_OF_4_KIB, backup_at, places};
 
 /// The superblock and its numbers; `None` if no copy is usable.
@@ -80,7 +80,7 @@ fn tidy<R: ReadBlocks>(
     if !compat.contains(Compat::HAS_JOURNAL) && (names_journal || incompat.contains(Incompat::RECOVER)) {
         incompat = incompat.without(Incompat::RECOVER);
         raw.journal_dev.set(0);
-        if raw.journal_inum.get() == crate::ext4::format::JOURNAL_INODE {
+        if InodeNo(raw.journal_inum.get()) == JOURNAL_INODE {
             compat = compat.with(Compat::HAS_JOURNAL);
             changes.push(change("the feature has_journal is set again: there is a journal", false));
         } else {

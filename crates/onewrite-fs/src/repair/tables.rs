@@ -14,7 +14,7 @@ use crate::check::ReadBlocks;
 use crate::check::disguise::begins_as_directory;
 use crate::ext4::format::extent::Node;
 use crate::ext4::format::inode::{flags, verify_checksum};
-use crate::ext4::format::{Inode, Place, ROOT_INODE};
+use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE};
 
 /// Where a table may begin.
 struct Candidate {
@@ -102,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         (sealed, odd)
     }
 
-    fn sealed(&self, number: u32, slot: &[u8]) -> bool {
+    fn sealed(&self, number: InodeNo, slot: &[u8]) -> bool {
         let inode = Inode::decode_unverified(slot, number, &self.layout);
         inode.is_ok_and(|inode| verify_checksum(slot, number, &inode, &self.layout).is_ok())
     }
@@ -123,11 +123,14 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// A sound inode in the first block of the first table.
-    fn inode_in(&self, number: u32, page: &Page) -> Option<Inode> {
-        let position = self.layout.position_of_inode(number.max(1));
+    fn inode_in(&self, number: InodeNo, page: &Page) -> Option<Inode> {
+        if number.is_none() {
+            return None;
+        }
+        let position = self.layout.position_of_inode(number);
         let bytes = page.bytes();
         let slot = &bytes[position.offset..][..usize::from(self.layout.inode_size)];
-        let is_here = number > 0 && (position.group, position.table_block) == (0, 0);
+        let is_here = (position.group, position.table_block) == (0, 0);
         (is_here && self.sealed(number, slot)).then(|| Inode::decode_unverified(slot, number, &self.layout).ok())?
     }
 }

@@ -2,6 +2,7 @@
 
 use super::support::patient::Patient;
 use super::{Damage, get32, put16, put32};
+use onewrite_fs::ext4::format::InodeNo;
 
 /// Changes the record of an entry.
 pub fn entry(patient: &mut Patient, directory: &str, name: &str, change: impl FnOnce(&mut [u8])) {
@@ -42,11 +43,11 @@ pub const DIRECTORIES: &[Damage] = &[
     ("directory: `..` has another name", |p| entry(p, "/sub", "..", |record| record[9] = b'x')),
     ("directory: `..` is not the parent", |p| {
         let other = p.inode_of("/outer");
-        entry(p, "/sub/deep", "..", |record| put32(record, 0, other));
+        entry(p, "/sub/deep", "..", |record| put32(record, 0, other.0));
     }),
     ("directory: `..` of the root", |p| {
         let other = p.inode_of("/outer");
-        p.change_entry(2, "..", |record| put32(record, 0, other));
+        p.change_entry(InodeNo(2), "..", |record| put32(record, 0, other.0));
     }),
     ("directory: one more `.`", |p| {
         entry(p, "/sub", "again", |record| (record[6], record[8]) = (1, b'.'));
@@ -69,22 +70,22 @@ pub const DIRECTORIES: &[Damage] = &[
     }),
     ("directory: two names of one directory", |p| {
         let other = p.inode_of("/sub/deep");
-        entry(p, "/outer", "inner", |record| put32(record, 0, other));
+        entry(p, "/outer", "inner", |record| put32(record, 0, other.0));
     }),
     ("directory: a name of itself", |p| {
         let own = p.inode_of("/outer");
-        entry(p, "/outer", "inner", |record| put32(record, 0, own));
+        entry(p, "/outer", "inner", |record| put32(record, 0, own.0));
     }),
     ("directory: a name of the root", |p| entry(p, "/outer", "inner", |record| put32(record, 0, 2))),
     ("directory: a directory without a name", |p| entry(p, "/outer", "inner", |record| put32(record, 0, 0))),
     ("directory: a file called lost+found, and a directory without a name", |p| {
         let hello = p.inode_of("/hello");
-        p.change_entry(2, "lost+found", |record| {
-            put32(record, 0, hello);
+        p.change_entry(InodeNo(2), "lost+found", |record| {
+            put32(record, 0, hello.0);
             record[7] = 1;
         });
     }),
-    ("directory: a file without a name", |p| p.change_entry(2, "large", |record| put32(record, 0, 0))),
+    ("directory: a file without a name", |p| p.change_entry(InodeNo(2), "large", |record| put32(record, 0, 0))),
 ];
 
 /// Changes the root of a directory's tree.

@@ -1,6 +1,7 @@
 //! Damage of extent trees.
 
 use onewrite_fs::BlockNo;
+use onewrite_fs::ext4::format::InodeNo;
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::ext4::format::extent::{Extent, Index, NodeMut};
 
@@ -10,7 +11,7 @@ use super::{Damage, edit, edit_with, get32, put16, put32};
 /// Changes the root of a file's map through `NodeMut`.
 fn root(patient: &mut Patient, path: &str, change: fn(&mut NodeMut<'_>)) {
     edit_with(patient, path, |inode| {
-        change(&mut NodeMut::parse(&mut inode.block, Place::Inode(0)).expect("root"));
+        change(&mut NodeMut::parse(&mut inode.block, Place::Inode(InodeNo(0))).expect("root"));
     });
 }
 
@@ -23,7 +24,7 @@ pub fn node(patient: &mut Patient, path: &str, change: fn(&mut [u8])) {
 /// Changes the first extent of a file whose map fits its inode.
 fn first_extent(patient: &mut Patient, path: &str, change: impl FnOnce(&mut Extent)) {
     edit_with(patient, path, |inode| {
-        let mut node = NodeMut::parse(&mut inode.block, Place::Inode(0)).expect("root");
+        let mut node = NodeMut::parse(&mut inode.block, Place::Inode(InodeNo(0))).expect("root");
         let mut extent = node.node().extent(0);
         change(&mut extent);
         node.set_extent(0, extent);
@@ -91,7 +92,7 @@ pub const EXTENTS: &[Damage] = &[
     ("extents: directory with a hole", |p| {
         let number = p.inode_of("/many");
         p.change_inode(number, |inode| {
-            let mut node = NodeMut::parse(&mut inode.block, Place::Inode(0)).expect("root");
+            let mut node = NodeMut::parse(&mut inode.block, Place::Inode(InodeNo(0))).expect("root");
             let extent = node.node().extent(0);
             node.set_extent(0, Extent { length: 1, ..extent });
             let rest = Extent { logical: 2, physical: extent.physical + 2, length: extent.length - 2, ..extent };

@@ -1,6 +1,7 @@
 //! Damage of superblock, descriptors, bitmaps and inodes.
 
 use onewrite_fs::BlockNo;
+use onewrite_fs::ext4::format::InodeNo;
 use onewrite_fs::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use onewrite_fs::ext4::format::inode::flags;
 
@@ -79,7 +80,7 @@ pub const BITMAPS: &[Damage] = &[
     ("block bitmap: checksum", |p| p.change_descriptor(0, |raw| raw.set_block_bitmap_checksum(1))),
     ("inode bitmap: free inode marked", |p| p.inode_bitmap(0, |bitmap| bitmap[p_last(bitmap)] |= 0x80)),
     ("inode bitmap: used inode free", |p| {
-        let index = p.inode_of("/hello") as usize - 1;
+        let index = p.inode_of("/hello").0 as usize - 1;
         p.inode_bitmap(0, |bitmap| bitmap[index / 8] &= !(1 << (index % 8)));
     }),
     ("inode bitmap: reserved inode free", |p| p.inode_bitmap(0, |bitmap| bitmap[0] &= !0x20)),
@@ -115,7 +116,7 @@ pub const INODES: &[Damage] = &[
     }),
     ("inode: attribute block beyond the image", |p| edit(p, "/large", |inode| inode.file_acl = BlockNo(1 << 40))),
     ("inode: attribute block that is none", |p| {
-        let taken = p.place_of(2, 0);
+        let taken = p.place_of(InodeNo(2), 0);
         edit_with(p, "/large", move |inode| inode.file_acl = taken);
     }),
     ("inode: hash tree in a file", |p| edit(p, "/large", |inode| inode.flags |= flags::INDEX)),
@@ -130,7 +131,7 @@ pub const INODES: &[Damage] = &[
     ("inode: short link of another length", |p| edit(p, "/short-link", |inode| inode.size = 7)),
     ("inode: short link with extents", |p| edit(p, "/short-link", |inode| inode.flags |= flags::EXTENTS)),
     ("inode: long link of another length", |p| edit(p, "/long-link", |inode| inode.size = 100)),
-    ("inode: root is a file", |p| p.change_inode(2, |inode| inode.mode = 0o100_644)),
+    ("inode: root is a file", |p| p.change_inode(InodeNo(2), |inode| inode.mode = 0o100_644)),
     ("inode: large file without the feature", |p| {
         edit(p, "/large", |inode| inode.size = 1 << 33);
         p.superblock(|raw| raw.feature_ro_compat.set(raw.feature_ro_compat.get() & !2));
@@ -140,6 +141,6 @@ pub const INODES: &[Damage] = &[
         p.slot_sealed(removed, |slot| put32(slot, 0x14, 0));
     }),
     ("inode: reserved inode is a directory", |p| {
-        p.change_inode(6, |inode| (inode.mode, inode.extra_isize) = (0o040_755, 32));
+        p.change_inode(InodeNo(6), |inode| (inode.mode, inode.extra_isize) = (0o040_755, 32));
     }),
 ];

@@ -138,13 +138,13 @@ const BEYOND: &[Damage] = &[
         let core = p.inode_of("/outer/inner/core");
         p.entries(core, 0, |bytes| {
             put16(bytes, 16, 12);
-            put32(bytes, 24, inner);
+            put32(bytes, 24, inner.0);
             put16(bytes, 28, 4096 - 24 - 12);
             (bytes[30], bytes[31]) = (1, 2);
             bytes[32] = b'i';
         });
         entry(p, "/outer", "inner", |record| put32(record, 0, 0));
-        p.change_entry(inner, "..", |record| put32(record, 0, core));
+        p.change_entry(inner, "..", |record| put32(record, 0, core.0));
         p.change_inode(core, |inode| inode.links = 3);
         edit(p, "/outer", |inode| inode.links = 2);
     }),

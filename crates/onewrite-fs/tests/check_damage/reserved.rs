@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::support::patient::Patient;
 use super::support::{Scratch, e2fsck, make_image, output, text};
+use onewrite_fs::ext4::format::InodeNo;
 
 /// The fields of `debugfs set_inode_field`: name, offset and bytes.
 const FIELDS: &[(&str, usize, usize)] = &[
@@ -56,7 +57,7 @@ fn sweep(image: &Path, values: &[u32]) -> (usize, Vec<String>) {
     let mut patient = Patient::new(image);
     let inode_size = usize::from(patient.layout.inode_size);
     let (mut cases, mut missed) = (0, Vec::new());
-    for inode in 1..=10 {
+    for inode in (1..=10).map(InodeNo) {
         for &(field, offset, bytes) in FIELDS.iter().filter(|field| field.1 < inode_size) {
             for value in values {
                 patient.slot_sealed(inode, |slot| {

@@ -4,6 +4,7 @@
 //! of `/high` after it.
 
 use onewrite_fs::BlockNo;
+use onewrite_fs::ext4::format::InodeNo;
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::ext4::format::extent::{Extent, Index, Node, NodeMut};
 use onewrite_fs::repair::Manner;
@@ -118,8 +119,8 @@ pub const SHARED: &[Damage] = &[
     }),
     ("shared: node as content, by the journal", |p| {
         let block = node(p);
-        p.change_inode(8, |inode| {
-            let mut root = NodeMut::parse(&mut inode.block, Place::Inode(8)).expect("root");
+        p.change_inode(InodeNo(8), |inode| {
+            let mut root = NodeMut::parse(&mut inode.block, Place::Inode(InodeNo(8))).expect("root");
             let extent = root.node().extent(0);
             root.set_extent(0, Extent { physical: block, ..extent });
         });

@@ -1,6 +1,7 @@
 //! Damage of attributes, journal and resize inode.
 
 use onewrite_fs::BlockNo;
+use onewrite_fs::ext4::format::InodeNo;
 use onewrite_fs::ext4::format::Place;
 use onewrite_fs::repair::Manner;
 
@@ -55,14 +56,14 @@ pub const ATTRIBUTES: &[Damage] = &[
 
 /// Changes the superblock of the journal.
 fn journal(patient: &mut Patient, change: fn(&mut [u8])) {
-    let block = patient.place_of(8, 0);
+    let block = patient.place_of(InodeNo(8), 0);
     change(patient.block_mut(block));
 }
 
 pub const SPECIAL: &[Damage] = &[
-    ("journal: inode is a directory", |p| p.change_inode(8, |inode| inode.mode = 0o040_600)),
-    ("journal: inode without links", |p| p.change_inode(8, |inode| inode.links = 0)),
-    ("journal: inode without a map", |p| p.change_inode(8, |inode| inode.block.fill(0))),
+    ("journal: inode is a directory", |p| p.change_inode(InodeNo(8), |inode| inode.mode = 0o040_600)),
+    ("journal: inode without links", |p| p.change_inode(InodeNo(8), |inode| inode.links = 0)),
+    ("journal: inode without a map", |p| p.change_inode(InodeNo(8), |inode| inode.block.fill(0))),
     ("journal: superblock's magic", |p| journal(p, |block| block[0] = 0)),
     ("journal: superblock's kind", |p| journal(p, |block| block[7] = 9)),
     ("journal: longer than its file", |p| journal(p, |block| block[0x10] = 1)),
@@ -70,9 +71,9 @@ pub const SPECIAL: &[Damage] = &[
     ("journal: unknown features", |p| journal(p, |block| block[0x28] = 0x70)),
     ("journal: something to replay that nobody says", |p| journal(p, |block| block[0x1f] = 1)),
     ("journal: an error was noted", |p| journal(p, |block| block[0x23] = 5)),
-    ("resize inode: no map", |p| p.change_inode(7, |inode| inode.block.fill(0))),
+    ("resize inode: no map", |p| p.change_inode(InodeNo(7), |inode| inode.block.fill(0))),
     ("resize inode: another block", |p| {
-        let inode = p.inode(7);
+        let inode = p.inode(InodeNo(7));
         let double = get32(&inode.block, 13 * 4);
         let table = p.block_mut(BlockNo(double.into()));
         let kept = get32(table, 4);
@@ -90,15 +91,15 @@ fn a_resize_inode_that_keeps_no_blocks_is_left_as_it_is() {
     make_image(&path, None, "16M", &["-O", "^metadata_csum,^64bit,resize_inode"]);
     let mut patient = Patient::new(&path);
     assert_eq!(patient.layout.reserved_descriptor_blocks, 0);
-    let before = patient.inode(7);
+    let before = patient.inode(InodeNo(7));
     assert_eq!(before.links, 1, "the inode is in use all the same");
-    patient.change_inode(2, |inode| inode.links = 9);
+    patient.change_inode(InodeNo(2), |inode| inode.links = 9);
     patient.write();
     let planned = patient.repair(Manner::Safe);
     let places: Vec<Place> = planned.changes.iter().map(|change| change.place).collect();
-    assert_eq!(places, [Place::Inode(2)]);
+    assert_eq!(places, [Place::Inode(InodeNo(2))]);
     patient.apply(&planned);
-    assert!(patient.inode(7) == before);
+    assert!(patient.inode(InodeNo(7)) == before);
     assert_eq!(e2fsck(&path).0, 0);
 }
 

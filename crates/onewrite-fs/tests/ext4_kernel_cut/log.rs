@@ -4,7 +4,7 @@ use onewrite_block::{Image, Page, PageBytes};
 use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::extent::Node;
 use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
-use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Style};
+use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Sequence, Style};
 
 /// Known traps of recovery, counted over one or many logs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,7 +78,7 @@ impl Walk<'_> {
     }
 
     /// Counts the traps of one transaction; false if it is incomplete.
-    fn transaction(&mut self, sequence: u32, seen: &mut std::collections::BTreeSet<BlockNo>) -> bool {
+    fn transaction(&mut self, sequence: Sequence, seen: &mut std::collections::BTreeSet<BlockNo>) -> bool {
         let (mut own, mut escaped, mut revokes, mut begun) = (Vec::new(), 0, 0, false);
         loop {
             let block = self.block();
@@ -122,7 +122,7 @@ pub fn traps(image: &Image) -> Traps {
     let mut walk = Walk { image, log: &log, style, at, first, found };
     let (mut sequence, mut seen) = (superblock.sequence, Default::default());
     while walk.transaction(sequence, &mut seen) {
-        sequence = sequence.wrapping_add(1);
+        sequence = sequence.next();
     }
     let mut found = walk.found;
     found.empty_with_start = u64::from(found.transactions == 0 && found.uncommitted_tails == 0);

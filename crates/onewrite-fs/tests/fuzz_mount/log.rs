@@ -1,7 +1,7 @@
 //! The log of a specimen: the role of each block, and correct checksums after a mutation.
 
 use onewrite_block::{Image, Lpn, Page, PageBytes, crc32c};
-use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Style, VersionOneSum};
+use onewrite_fs::journal::format::{self, Checksums, JournalSuperblock, Kind, Sequence, Style, VersionOneSum};
 
 use crate::specimen::bytes;
 
@@ -17,7 +17,7 @@ pub struct LogItem {
 pub enum What {
     Superblock,
     Descriptor {
-        sequence: u32,
+        sequence: Sequence,
         /// Offset of each tag in the block, and the place of the tag's copy.
         tags: Vec<(usize, u64)>,
     },
@@ -49,7 +49,7 @@ pub fn items(image: &Image, log: &[u64]) -> Vec<LogItem> {
             Some((Kind::Revoke, found)) if found == sequence => items.push(LogItem { place, what: What::Revoke }),
             Some((Kind::Commit, found)) if found == sequence => {
                 items.push(LogItem { place, what: What::Commit });
-                sequence += 1;
+                sequence = sequence.next();
             }
             _ => break,
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use onewrite_block::{Choices, Image, Lpn, Page, PageBytes};
 use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::format::directory::{block, htree};
-use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute, extent};
+use onewrite_fs::ext4::format::{Inode, InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute, extent};
 use zerocopy::FromBytes;
 
 use crate::log::{self, What};
@@ -110,16 +110,16 @@ impl Mutant<'_> {
         }
     }
 
-    fn inode(&self, choices: &mut Choices) -> u32 {
+    fn inode(&self, choices: &mut Choices) -> InodeNo {
         self.specimen.inodes[choices.index(self.specimen.inodes.len())]
     }
 
     /// An inode number that is likely to cause an error.
-    fn wrong_inode(&self, choices: &mut Choices) -> u32 {
+    fn wrong_inode(&self, choices: &mut Choices) -> InodeNo {
         match choices.index(4) {
-            0 => [0, 1, 2, 7, 8, 11][choices.index(6)],
-            1 => self.specimen.layout.inode_count.wrapping_add(choices.below(3) as u32).wrapping_sub(1),
-            2 => choices.bits() as u32,
+            0 => InodeNo([0, 1, 2, 7, 8, 11][choices.index(6)]),
+            1 => InodeNo(self.specimen.layout.inode_count.wrapping_add(choices.below(3) as u32).wrapping_sub(1)),
+            2 => InodeNo(choices.bits() as u32),
             _ => self.inode(choices),
         }
     }
@@ -241,7 +241,7 @@ impl Mutant<'_> {
                     }
                     at += length;
                 }
-                content[at..at + 4].copy_from_slice(&inode.to_le_bytes());
+                content[at..at + 4].copy_from_slice(&inode.0.to_le_bytes());
             }
             _ => {
                 let at = 0x24 + which * 8;
@@ -252,20 +252,20 @@ impl Mutant<'_> {
 
     /// Makes an orphan list of up to three inodes. They may be in use or free, and the list may be a circle.
     fn chain_orphans(&mut self, choices: &mut Choices) {
-        let mut next = if choices.chance(1, 2) { 0 } else { self.wrong_inode(choices) };
+        let mut next = if choices.chance(1, 2) { InodeNo::NONE } else { self.wrong_inode(choices) };
         for _ in 0..=choices.index(3) {
             let inode = self.inode(choices);
             let (block, offset) = self.specimen.slot(inode);
             let is_unlinked = choices.chance(1, 2);
             self.change(block, |content| {
-                content[offset + 0x14..offset + 0x18].copy_from_slice(&next.to_le_bytes());
+                content[offset + 0x14..offset + 0x18].copy_from_slice(&next.0.to_le_bytes());
                 if is_unlinked {
                     content[offset + 0x1a..offset + 0x1c].fill(0);
                 }
             });
             next = inode;
         }
-        self.change(0, |content| content[1024 + 0xe8..1024 + 0xec].copy_from_slice(&next.to_le_bytes()));
+        self.change(0, |content| content[1024 + 0xe8..1024 + 0xec].copy_from_slice(&next.0.to_le_bytes()));
     }
 
     fn mutate_log(&mut self, choices: &mut Choices) {
@@ -365,7 +365,7 @@ fn seal_content(content: &mut PageBytes, home: u64, kind: Kind, layout: &Layout)
             }
         }
         Kind::InodeTable(first) => {
-            for (number, slot) in (first..).zip(content.chunks_mut(usize::from(layout.inode_size))) {
+            for (number, slot) in (first.0..).map(InodeNo).zip(content.chunks_mut(usize::from(layout.inode_size))) {
                 // Without a valid `extra_isize` there is no checksum to correct.
                 if let Ok(inode) = Inode::decode_unverified(slot, number, layout) {
                     inode.encode_into(slot, number, layout);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Executor, Halt, Image, Lpn, Nanos, PageBytes, PowerCut, RamDisk};
 use onewrite_fs::ext4::format::directory::htree::Index;
 use onewrite_fs::ext4::format::extent::Node;
-use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
+use onewrite_fs::ext4::format::{Inode, InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
     Allocation, AttributeManner, Content, FileKind, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position,
@@ -29,7 +29,7 @@ pub enum Kind {
     BlockBitmap(u32),
     InodeBitmap(u32),
     /// The number of its first inode.
-    InodeTable(u32),
+    InodeTable(InodeNo),
     ExtentNode(u32),
     Entries(u32),
     TreeRoot(u32),
@@ -45,7 +45,7 @@ pub struct Specimen {
     /// Kind of each metadata block, as after replay.
     pub kinds: BTreeMap<u64, Kind>,
     /// Inodes in use.
-    pub inodes: Vec<u32>,
+    pub inodes: Vec<InodeNo>,
     /// Blocks of the log, in order.
     pub log_blocks: Vec<u64>,
     /// Items of the log; empty after a clean unmount.
@@ -219,9 +219,9 @@ impl Specimen {
         }
     }
 
-    fn map_inodes(&mut self, image: &Image, block: u64, first: u32) {
+    fn map_inodes(&mut self, image: &Image, block: u64, first: InodeNo) {
         let (table, size) = (bytes(image, block), usize::from(self.layout.inode_size));
-        for (number, slot) in (first..).zip(table.chunks(size)) {
+        for (number, slot) in (first.0..).map(InodeNo).zip(table.chunks(size)) {
             let Ok(inode) = Inode::decode_unverified(slot, number, &self.layout) else { continue };
             if inode.links > 0 {
                 self.inodes.push(number);
@@ -230,7 +230,7 @@ impl Specimen {
         }
     }
 
-    fn map_inode(&mut self, image: &Image, number: u32, inode: &Inode) {
+    fn map_inode(&mut self, image: &Image, number: InodeNo, inode: &Inode) {
         let seed = self.layout.inode_seed(number, inode.generation);
         if inode.file_acl.is_some() {
             self.kinds.insert(inode.file_acl.0, Kind::Attributes);
@@ -258,7 +258,7 @@ impl Specimen {
         }
     }
 
-    fn map_content(&mut self, image: &Image, (number, inode): (u32, &Inode), logical: u32, block: u64) {
+    fn map_content(&mut self, image: &Image, (number, inode): (InodeNo, &Inode), logical: u32, block: u64) {
         if number == self.layout.journal_inode {
             self.log_blocks.push(block);
         }
@@ -279,7 +279,7 @@ impl Specimen {
     }
 
     /// Block and offset of an inode's slot.
-    pub fn slot(&self, inode: u32) -> (u64, usize) {
+    pub fn slot(&self, inode: InodeNo) -> (u64, usize) {
         let position = self.layout.position_of_inode(inode);
         let first = self.layout.inode_at(position.group, position.table_block * self.layout.inodes_per_block());
         let found = self.kinds.iter().find(|(_, kind)| **kind == Kind::InodeTable(first));

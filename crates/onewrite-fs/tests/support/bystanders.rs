@@ -15,7 +15,7 @@ use onewrite_fs::ext4::format::attribute::Attributes;
 use onewrite_fs::ext4::format::directory::block::Entries;
 use onewrite_fs::ext4::format::extent::Node;
 use onewrite_fs::ext4::format::inode::{attribute_area, flags};
-use onewrite_fs::ext4::format::{Extent, Inode, Layout, Place, ROOT_INODE, RawGroupDescriptor, RawSuperblock};
+use onewrite_fs::ext4::format::{Extent, Inode, InodeNo, Layout, Place, ROOT_INODE, RawGroupDescriptor, RawSuperblock};
 
 const BLOCK: usize = 4096;
 const FAST_LINK_MAX: u64 = 60;
@@ -47,19 +47,19 @@ struct File {
 }
 
 /// A name: the directory that holds it, and the file that it names.
-type Name = (u32, Vec<u8>, u32);
+type Name = (InodeNo, Vec<u8>, InodeNo);
 
 /// All files with a path from the root of an image.
 #[derive(Debug)]
 pub struct Census {
-    files: BTreeMap<u32, File>,
+    files: BTreeMap<InodeNo, File>,
     /// Each name with the block in which it lies.
     names: BTreeMap<Name, Bytes>,
 }
 
 /// Files and names that some damage did not touch.
 pub struct Bystanders {
-    files: BTreeSet<u32>,
+    files: BTreeSet<InodeNo>,
     names: BTreeSet<Name>,
 }
 
@@ -93,7 +93,7 @@ impl Census {
         let is_same = |range: &Bytes| sound[range.clone()] == damaged[range.clone()];
         let is_whole =
             |file: &File| file.structure.iter().all(is_same) && (file.is_directory || file.content.iter().all(is_same));
-        let files: BTreeSet<u32> =
+        let files: BTreeSet<InodeNo> =
             self.files.iter().filter(|(_, file)| is_whole(file)).map(|(&number, _)| number).collect();
         let is_kept = |name: &Name, block: &Bytes| files.contains(&name.0) && files.contains(&name.2) && is_same(block);
         let names =
@@ -125,7 +125,7 @@ impl Census {
     }
 
     /// Whether a file has lost all its names, and its new names are neither its number nor made by the damage.
-    fn is_stray(&self, number: u32, repaired: &Census) -> bool {
+    fn is_stray(&self, number: InodeNo, repaired: &Census) -> bool {
         let mut names = repaired.names.keys().filter(|name| name.2 == number).peekable();
         let own = format!("#{number}");
         let is_lost = |name: &Name| name.1 == own.as_bytes();
@@ -134,7 +134,7 @@ impl Census {
         names.peek().is_some() && !names.any(|name| is_lost(name) || was_there(name) || is_elsewhere(name))
     }
 
-    fn name_of(&self, number: u32) -> String {
+    fn name_of(&self, number: InodeNo) -> String {
         let name = self.names.keys().find(|name| name.2 == number);
         name.map_or_else(String::new, |name| String::from_utf8_lossy(&name.1).into_owned())
     }
@@ -155,7 +155,7 @@ fn difference(before: &File, after: &File) -> Option<&'static str> {
     rules.into_iter().find(|(_, holds)| !holds).map(|(what, _)| what)
 }
 
-fn names_in(image: &[u8], number: u32, file: &File) -> Result<Vec<(Name, Bytes)>, String> {
+fn names_in(image: &[u8], number: InodeNo, file: &File) -> Result<Vec<(Name, Bytes)>, String> {
     let mut names = Vec::new();
     for block in &file.content {
         for entry in Entries::new(&image[block.clone()], Place::Inode(number)) {
@@ -172,7 +172,7 @@ fn names_in(image: &[u8], number: u32, file: &File) -> Result<Vec<(Name, Bytes)>
 struct Reader<'a> {
     image: &'a [u8],
     layout: &'a Layout,
-    number: u32,
+    number: InodeNo,
 }
 
 impl Reader<'_> {
@@ -220,7 +220,7 @@ impl Reader<'_> {
     }
 
     fn slot(&self) -> Option<Bytes> {
-        if !(1..=self.layout.inode_count).contains(&self.number) {
+        if !self.layout.contains_inode(self.number) {
             return None;
         }
         let position = self.layout.position_of_inode(self.number);

@@ -15,7 +15,7 @@ use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::format::directory::{block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node};
 use onewrite_fs::ext4::format::inode::flags;
-use onewrite_fs::ext4::format::{Inode, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute};
+use onewrite_fs::ext4::format::{Inode, InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock, attribute};
 use onewrite_fs::repair::{Manner, RepairOptions, Repaired, repair};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -70,7 +70,7 @@ pub struct Patient {
     file: File,
     /// Its numbers.
     pub layout: Layout,
-    inodes: BTreeMap<String, u32>,
+    inodes: BTreeMap<String, InodeNo>,
     census: Option<Census>,
 }
 
@@ -217,19 +217,19 @@ impl Patient {
     }
 
     /// The inode of a path.
-    pub fn inode_of(&mut self, path: &str) -> u32 {
+    pub fn inode_of(&mut self, path: &str) -> InodeNo {
         if let Some(&inode) = self.inodes.get(path) {
             return inode;
         }
         let said = run("debugfs", &["-R", &format!("stat \"{path}\""), text(&self.path)]);
-        let number = said.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        let number = said.split_whitespace().nth(1).and_then(|number| number.parse().ok()).map(InodeNo);
         let inode = number.unwrap_or_else(|| panic!("{path}: {said}"));
         self.inodes.insert(path.to_owned(), inode);
         inode
     }
 
     /// Records the inode of a path that no longer exists.
-    pub fn remember(&mut self, path: &str, inode: u32) {
+    pub fn remember(&mut self, path: &str, inode: InodeNo) {
         self.inodes.insert(path.to_owned(), inode);
     }
 
@@ -248,7 +248,7 @@ impl Patient {
         RawGroupDescriptor::read(&self.sound_block(block)[offset..], group, &self.layout).expect("descriptor")
     }
 
-    fn sound_inode(&self, inode: u32) -> Inode {
+    fn sound_inode(&self, inode: InodeNo) -> Inode {
         let (block, offset) = self.slot_position(inode);
         Inode::decode_unverified(&self.sound_block(block)[offset..], inode, &self.layout).expect("inode")
     }
@@ -298,20 +298,20 @@ impl Patient {
         self.change_descriptor(group, |raw| raw.update_inode_bitmap_checksum(&bitmap, &layout));
     }
 
-    fn slot_position(&self, inode: u32) -> (BlockNo, usize) {
+    fn slot_position(&self, inode: InodeNo) -> (BlockNo, usize) {
         let position = self.layout.position_of_inode(inode);
         let table = self.sound_descriptor(position.group).inode_table();
         (table + u64::from(position.table_block), position.offset)
     }
 
     /// Changes the bytes of an inode and nothing else.
-    pub fn slot(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn slot(&mut self, inode: InodeNo, change: impl FnOnce(&mut [u8])) {
         let ((block, offset), size) = (self.slot_position(inode), usize::from(self.layout.inode_size));
         change(&mut self.block_mut(block)[offset..offset + size]);
     }
 
     /// Changes the bytes of an inode, then its checksum.
-    pub fn slot_sealed(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn slot_sealed(&mut self, inode: InodeNo, change: impl FnOnce(&mut [u8])) {
         let layout = self.layout.clone();
         self.slot(inode, |slot| {
             change(slot);
@@ -323,25 +323,25 @@ impl Patient {
     }
 
     /// An inode.
-    pub fn inode(&self, inode: u32) -> Inode {
+    pub fn inode(&self, inode: InodeNo) -> Inode {
         let (block, offset) = self.slot_position(inode);
         Inode::decode_unverified(&self.block(block)[offset..], inode, &self.layout).expect("inode")
     }
 
     /// Changes an inode, its checksum too.
-    pub fn change_inode(&mut self, inode: u32, change: impl FnOnce(&mut Inode)) {
+    pub fn change_inode(&mut self, inode: InodeNo, change: impl FnOnce(&mut Inode)) {
         let mut decoded = self.inode(inode);
         change(&mut decoded);
         let layout = self.layout.clone();
         self.slot(inode, |slot| decoded.encode_into(slot, inode, &layout));
     }
 
-    fn seed(&self, inode: u32) -> u32 {
+    fn seed(&self, inode: InodeNo) -> u32 {
         self.layout.inode_seed(inode, self.sound_inode(inode).generation)
     }
 
     /// The first block of a file's map: of its extents below their root, or of its pointers.
-    pub fn node_of(&self, inode: u32) -> BlockNo {
+    pub fn node_of(&self, inode: InodeNo) -> BlockNo {
         let decoded = self.sound_inode(inode);
         if !decoded.has(flags::EXTENTS) {
             return pointer(&decoded.block, 12);
@@ -351,7 +351,7 @@ impl Patient {
     }
 
     /// Changes the first block of a file's map, its checksum too.
-    pub fn change_node(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn change_node(&mut self, inode: InodeNo, change: impl FnOnce(&mut [u8])) {
         let (number, seed, layout) = (self.node_of(inode), self.seed(inode), self.layout.clone());
         let has_extents = self.sound_inode(inode).has(flags::EXTENTS);
         let node = self.block_mut(number);
@@ -362,7 +362,7 @@ impl Patient {
     }
 
     /// The image block of the file's block `logical`, as in the sound image.
-    pub fn place_of(&self, inode: u32, logical: u32) -> BlockNo {
+    pub fn place_of(&self, inode: InodeNo, logical: u32) -> BlockNo {
         let decoded = self.sound_inode(inode);
         if !decoded.has(flags::EXTENTS) {
             let indirect = || pointer(self.sound_block(self.node_of(inode)), logical as usize - 12);
@@ -378,7 +378,7 @@ impl Patient {
     }
 
     /// Changes a block of directory entries, its checksum too.
-    pub fn entries(&mut self, inode: u32, logical: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn entries(&mut self, inode: InodeNo, logical: u32, change: impl FnOnce(&mut [u8])) {
         let (number, seed, layout) = (self.place_of(inode, logical), self.seed(inode), self.layout.clone());
         let bytes = self.block_mut(number);
         change(bytes);
@@ -386,7 +386,7 @@ impl Patient {
     }
 
     /// Changes the root of a directory's tree, its checksum too if limit and count allow it.
-    pub fn tree_root(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn tree_root(&mut self, inode: InodeNo, change: impl FnOnce(&mut [u8])) {
         let (number, seed, layout) = (self.place_of(inode, 0), self.seed(inode), self.layout.clone());
         let bytes = self.block_mut(number);
         change(bytes);
@@ -396,7 +396,7 @@ impl Patient {
     }
 
     /// Changes an index block below the root of a directory's tree, its checksum too if limit and count allow it.
-    pub fn tree_node(&mut self, inode: u32, logical: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn tree_node(&mut self, inode: InodeNo, logical: u32, change: impl FnOnce(&mut [u8])) {
         let (number, seed, layout) = (self.place_of(inode, logical), self.seed(inode), self.layout.clone());
         let bytes = self.block_mut(number);
         change(bytes);
@@ -406,7 +406,7 @@ impl Patient {
     }
 
     /// Changes a block of attributes, its checksum too.
-    pub fn attributes(&mut self, inode: u32, change: impl FnOnce(&mut [u8])) {
+    pub fn attributes(&mut self, inode: InodeNo, change: impl FnOnce(&mut [u8])) {
         let (number, layout) = (self.sound_inode(inode).file_acl, self.layout.clone());
         let bytes = self.block_mut(number);
         change(bytes);
@@ -414,7 +414,7 @@ impl Patient {
     }
 
     /// Where an entry of a directory lies: block of the directory and offset.
-    pub fn entry(&self, directory: u32, name: &str) -> (u32, usize) {
+    pub fn entry(&self, directory: InodeNo, name: &str) -> (u32, usize) {
         let blocks = (self.sound_inode(directory).size / BLOCK as u64) as u32;
         let found = (0..blocks).find_map(|logical| {
             let bytes = self.sound_block(self.place_of(directory, logical));
@@ -425,7 +425,7 @@ impl Patient {
     }
 
     /// Changes the record of an entry from its start on, the block's checksum too.
-    pub fn change_entry(&mut self, directory: u32, name: &str, change: impl FnOnce(&mut [u8])) {
+    pub fn change_entry(&mut self, directory: InodeNo, name: &str, change: impl FnOnce(&mut [u8])) {
         let (logical, offset) = self.entry(directory, name);
         self.entries(directory, logical, |bytes| change(&mut bytes[offset..]));
     }

@@ -8,7 +8,7 @@ use crate::ext4::format::directory::Entries;
 use crate::ext4::format::directory::block::{self, record_length};
 use crate::ext4::format::directory::htree::IndexMut;
 use crate::ext4::format::features::Compat;
-use crate::ext4::format::{Extent, Place};
+use crate::ext4::format::{Extent, InodeNo, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::SECTORS_PER_BLOCK;
 use crate::ext4::views::Directories;
@@ -71,7 +71,7 @@ impl Directories<'_> {
         self.load_directory_blocks(directory, &[found.block]).await?;
         let kind = block::entry_kind(kind, &self.layout);
         self.change_entries(handle, directory, found.block, |bytes, _| {
-            block::replace(bytes, found.offset, ino.0 as u32, kind);
+            block::replace(bytes, found.offset, InodeNo::from_ino(ino), kind);
         });
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Directories<'_> {
         (ino, kind): (Ino, FileKind),
     ) -> FsResult<()> {
         let kind = block::entry_kind(kind, &self.layout);
-        let entry = (name, ino.0 as u32, kind);
+        let entry = (name, InodeNo::from_ino(ino), kind);
         if self.is_indexed(directory) {
             return self.add_to_tree(handle, directory, entry).await;
         }
@@ -127,7 +127,7 @@ impl Directories<'_> {
         handle: &mut Handle,
         directory: &Node,
         block: DirectoryBlock,
-        (name, inode, kind): (&[u8], u32, Option<FileKind>),
+        (name, inode, kind): (&[u8], InodeNo, Option<FileKind>),
     ) -> FsResult<()> {
         let put = |bytes: &mut [u8], place| block::insert(bytes, name, inode, kind, place);
         let place = self.change_entries(handle, directory, block, put)?;

@@ -9,7 +9,7 @@ use onewrite_block::PAGE_SIZE;
 
 use super::tree::{Reach, TreePath};
 use super::{DirectoryBlock, place};
-use crate::api::{DirectoryEntry, FileKind, FsResult, Ino};
+use crate::api::{DirectoryEntry, FileKind, FsResult};
 use crate::ext4::format::directory::{Entries, Entry, HashVersion, NameHash};
 use crate::ext4::format::features::Compat;
 use crate::ext4::inodes::Node;
@@ -114,7 +114,7 @@ impl Directories<'_> {
                 if entry.is_used() && wanted(&entry) {
                     entries.push(DirectoryEntry {
                         name: entry.name.to_vec(),
-                        ino: Ino(u64::from(entry.inode)),
+                        ino: entry.inode.into(),
                         kind: FileKind::from_entry_byte(entry.kind).unwrap_or(FileKind::Regular),
                         next: next(&entry),
                     });

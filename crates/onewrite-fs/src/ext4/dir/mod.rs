@@ -22,7 +22,7 @@ use crate::ext4::format::directory::htree::Index;
 use crate::ext4::format::directory::{Entries, NAME_LENGTH_MAX};
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{FormatError, Place, ROOT_INODE};
+use crate::ext4::format::{FormatError, InodeNo, Place, ROOT_INODE};
 use crate::ext4::inodes::{Node, Verified};
 use crate::ext4::map::{MAP_CREDITS, Mapping};
 use crate::ext4::views::Directories;
@@ -144,12 +144,12 @@ impl Directories<'_> {
             let entry = block::find(&bytes[..], name, place)?;
             Ok::<_, FormatError>(entry.map(|entry| (entry.inode, entry.offset)))
         })?;
-        let is_loop = |inode: u32| inode == directory.number || inode == ROOT_INODE;
+        let is_loop = |inode: InodeNo| inode == directory.number || inode == ROOT_INODE;
         if let Some((inode, _)) = found.filter(|(inode, _)| is_loop(*inode) && name != b"." && name != b"..") {
             let problem = format!("an entry names inode {inode}, the directory itself or the root");
             return Err(FsError::Damaged { place: place.to_string(), problem });
         }
-        Ok(found.map(|(inode, offset)| Found { ino: Ino(u64::from(inode)), block, offset }))
+        Ok(found.map(|(inode, offset)| Found { ino: inode.into(), block, offset }))
     }
 
     /// Whether the directory holds nothing but `.` and `..`.

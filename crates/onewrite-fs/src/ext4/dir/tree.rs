@@ -5,12 +5,12 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 use super::{DirectoryBlock, Found, place};
 use crate::api::{FileKind, FsError, FsResult};
 use crate::block::BlockNo;
-use crate::ext4::format::directory::block::{self, record_length};
+use crate::ext4::format::directory::block::{self, Dots, record_length};
 use crate::ext4::format::directory::htree::{self, Index, IndexMut, LEVELS_MAX, Pair};
 use crate::ext4::format::directory::{Entries, HashVersion, NameHash};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::superblock::FLAG_UNSIGNED_HASH;
-use crate::ext4::format::{FormatError, Layout, Place};
+use crate::ext4::format::{FormatError, InodeNo, Layout, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
 use crate::ext4::views::Directories;
@@ -168,7 +168,7 @@ impl Directories<'_> {
         };
         self.load(root.home, linear).await?;
         let old = self.with_block(root, |bytes| *bytes);
-        let mut parent = 0;
+        let mut parent = InodeNo::NONE;
         let mut entries = Vec::new();
         for entry in Entries::new(&old[..], place(directory, 0)) {
             let entry = entry?;
@@ -186,20 +186,15 @@ impl Directories<'_> {
         });
         let version = self.layout.hash_version.root_number();
         self.change(handle, root.home, |bytes| {
-            let numbers = (directory.number, parent);
-            IndexMut::init_root(&mut bytes[..], numbers, version, leaf.logical, &self.layout)
+            let dots = Dots { own: directory.number, parent };
+            IndexMut::init_root(&mut bytes[..], dots, version, leaf.logical, &self.layout)
                 .set_checksum(seed, &self.layout);
             debug_assert!(self.is_whole_index(directory, root, bytes), "a new root of {} is none", directory.ino());
         });
         Ok(())
     }
 
-    pub(super) async fn add_to_tree(
-        &self,
-        handle: &mut Handle,
-        directory: &Node,
-        entry: (&[u8], u32, Option<FileKind>),
-    ) -> FsResult<()> {
+    pub(super) async fn add_to_tree(&self, handle: &mut Handle, directory: &Node, entry: RawEntry<'_>) -> FsResult<()> {
         // At most three splits make room: a new level, an index split, a leaf split.
         for _ in 0..=3 {
             let path = self.tree_path(directory, entry.0).await?;
@@ -331,7 +326,8 @@ fn wrong_tree(directory: &Node, problem: &str) -> FsError {
     FsError::Damaged { place: format!("hash tree of directory {}", directory.ino()), problem: problem.into() }
 }
 
-type RawEntry<'a> = (&'a [u8], u32, Option<FileKind>);
+/// An entry to store: its name, inode, and kind if the image keeps kinds.
+pub(super) type RawEntry<'a> = (&'a [u8], InodeNo, Option<FileKind>);
 
 /// Fills the block `bytes` with these entries, packed.
 fn fill_leaf(bytes: &mut [u8], entries: &[RawEntry<'_>], layout: &Layout) {

@@ -12,6 +12,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::{FormatError, Place, Problem, expect_checksum};
+use super::inode_no::InodeNo;
 use super::layout::Layout;
 use crate::block::BlockNo;
 
@@ -67,8 +68,17 @@ pub struct Attribute<'a> {
     pub value: &'a [u8],
     /// Stored hash; 0 if the list keeps none.
     pub hash: u32,
-    /// If another inode holds the value: its number and the value's length in bytes. `value` is then empty.
-    pub value_inode: Option<(u32, u32)>,
+    /// The inode that holds the value, if it is another one; `value` is then empty.
+    pub value_inode: Option<ValueInode>,
+}
+
+/// An inode that holds the value of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueInode {
+    /// The inode.
+    pub number: InodeNo,
+    /// Bytes of the value.
+    pub size: u32,
 }
 
 impl Attribute<'_> {
@@ -169,7 +179,7 @@ impl<'a> Attributes<'a> {
             return wrong("name_len", raw.name_len.into(), "reaches beyond the list");
         };
         if raw.value_inum.get() != 0 && self.has_value_inodes {
-            let value_inode = Some((raw.value_inum.get(), raw.value_size.get()));
+            let value_inode = Some(ValueInode { number: InodeNo(raw.value_inum.get()), size: raw.value_size.get() });
             let (offset, name_index, hash) = (self.next, raw.name_index, raw.hash.get());
             return Ok(Attribute { offset, name_index, name, value_offset: 0, value: &[], hash, value_inode });
         }

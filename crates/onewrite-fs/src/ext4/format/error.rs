@@ -7,6 +7,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::inode_no::InodeNo;
 use crate::block::BlockNo;
 
 /// Where a structure lies.
@@ -17,13 +18,13 @@ pub enum Place {
     /// A block group, by number.
     Group(u32),
     /// An inode, by number.
-    Inode(u32),
+    Inode(InodeNo),
     /// A block of the image.
     Block(BlockNo),
     /// A block of an inode's content.
     FileBlock {
         /// The inode.
-        inode: u32,
+        inode: InodeNo,
         /// Number of the block within the file.
         logical: u32,
     },
@@ -31,7 +32,7 @@ pub enum Place {
 
 impl Place {
     /// The inode that the place names, if any.
-    pub const fn inode(self) -> Option<u32> {
+    pub const fn inode(self) -> Option<InodeNo> {
         match self {
             Place::Inode(inode) | Place::FileBlock { inode, .. } => Some(inode),
             _ => None,

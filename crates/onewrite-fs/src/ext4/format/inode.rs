@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::RoCompat;
+use super::inode_no::InodeNo;
 use super::layout::{BASE_INODE_SIZE, Layout};
 use crate::api::{FileKind, Timestamp};
 use crate::block::BlockNo;
@@ -238,6 +239,11 @@ impl Inode {
         FileKind::from_mode(self.mode)
     }
 
+    /// For an orphan: the next inode of the list, which `dtime` names.
+    pub const fn next_orphan(&self) -> InodeNo {
+        InodeNo(self.dtime)
+    }
+
     /// Whether all bits of `flag` are set.
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag == flag
@@ -248,7 +254,7 @@ impl Inode {
     /// # Errors
     /// A wrong checksum or impossible `extra_isize`. A free inode of zeros decodes only if its checksum is right; a
     /// slot that was never written has none. So look at the bitmap first.
-    pub fn decode(slot: &[u8], inode: u32, layout: &Layout) -> Result<Inode, FormatError> {
+    pub fn decode(slot: &[u8], inode: InodeNo, layout: &Layout) -> Result<Inode, FormatError> {
         let decoded = Inode::decode_unverified(slot, inode, layout)?;
         verify_checksum(slot, inode, &decoded, layout)?;
         Ok(decoded)
@@ -258,7 +264,7 @@ impl Inode {
     ///
     /// # Errors
     /// A short slot or an impossible `extra_isize`.
-    pub fn decode_unverified(slot: &[u8], inode: u32, layout: &Layout) -> Result<Inode, FormatError> {
+    pub fn decode_unverified(slot: &[u8], inode: InodeNo, layout: &Layout) -> Result<Inode, FormatError> {
         let (raw, extra) = parse(slot, inode, layout)?;
         let none = RawInodeExtra::new_zeroed_const();
         let room = extra.map_or(0, |extra| extra.extra_isize.get());
@@ -289,7 +295,7 @@ impl Inode {
     ///
     /// # Panics
     /// If the slot is not `layout.inode_size` bytes long or `extra_isize` does not fit it.
-    pub fn encode_into(&self, slot: &mut [u8], inode: u32, layout: &Layout) {
+    pub fn encode_into(&self, slot: &mut [u8], inode: InodeNo, layout: &Layout) {
         assert_eq!(slot.len(), usize::from(layout.inode_size), "slot of inode {inode}");
         assert!(usize::from(self.extra_isize) <= slot.len() - BASE, "extra_isize of inode {inode}");
         let (base, rest) = slot.split_at_mut(BASE);
@@ -303,7 +309,7 @@ impl Inode {
     }
 
     /// Whether the slot decodes to this inode. Compares only fields that fit every `extra_isize`.
-    fn is_in(&self, slot: &[u8], inode: u32, layout: &Layout) -> bool {
+    fn is_in(&self, slot: &[u8], inode: InodeNo, layout: &Layout) -> bool {
         let fixed = |inode: &Inode| {
             let Inode { mode, uid, gid, size, links, flags, dtime, generation, file_acl, extra_isize, .. } = *inode;
             ((mode, uid, gid, size, links, flags), (dtime, generation, file_acl, extra_isize), inode.block)
@@ -315,7 +321,7 @@ impl Inode {
     ///
     /// # Panics
     /// As `encode_into`.
-    pub fn encode_new(&self, slot: &mut [u8], inode: u32, layout: &Layout) {
+    pub fn encode_new(&self, slot: &mut [u8], inode: InodeNo, layout: &Layout) {
         slot.fill(0);
         self.encode_into(slot, inode, layout);
     }
@@ -357,7 +363,7 @@ impl Inode {
         extra.as_mut_bytes()[..length].copy_from_slice(&fields.as_bytes()[..length]);
     }
 
-    fn store_checksum(&self, slot: &mut [u8], inode: u32, layout: &Layout) {
+    fn store_checksum(&self, slot: &mut [u8], inode: InodeNo, layout: &Layout) {
         if !layout.features.metadata_csum() {
             return;
         }
@@ -383,7 +389,7 @@ pub fn attribute_area_mut<'a>(slot: &'a mut [u8], inode: &Inode) -> &'a mut [u8]
 ///
 /// # Errors
 /// If it disagrees.
-pub fn verify_checksum(slot: &[u8], number: u32, inode: &Inode, layout: &Layout) -> Result<(), FormatError> {
+pub fn verify_checksum(slot: &[u8], number: InodeNo, inode: &Inode, layout: &Layout) -> Result<(), FormatError> {
     if !layout.features.metadata_csum() {
         return Ok(());
     }
@@ -399,7 +405,7 @@ pub fn verify_checksum(slot: &[u8], number: u32, inode: &Inode, layout: &Layout)
 }
 
 /// The checksum of a slot, computed with zeros in the checksum's own field.
-fn computed_checksum(slot: &[u8], number: u32, inode: &Inode, layout: &Layout) -> u32 {
+fn computed_checksum(slot: &[u8], number: InodeNo, inode: &Inode, layout: &Layout) -> u32 {
     let register = layout.inode_seed(number, inode.generation);
     let register = crc32c(register, &slot[..CHECKSUM_LO]);
     let register = crc32c(register, &[0; 2]);
@@ -414,7 +420,7 @@ fn computed_checksum(slot: &[u8], number: u32, inode: &Inode, layout: &Layout) -
 
 fn parse<'a>(
     slot: &'a [u8],
-    inode: u32,
+    inode: InodeNo,
     layout: &Layout,
 ) -> Result<(&'a RawInode, Option<&'a RawInodeExtra>), FormatError> {
     let (place, needed) = (Place::Inode(inode), usize::from(layout.inode_size));

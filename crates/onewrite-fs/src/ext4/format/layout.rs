@@ -9,17 +9,18 @@ use onewrite_block::{PAGE_SIZE, crc32c};
 use super::directory::HashVersion;
 use super::error::{FormatError, Place};
 use super::features::{Compat, Features, Incompat, RoCompat};
+use super::inode_no::InodeNo;
 use super::superblock::{CHECKSUM_CRC32C, FLAG_UNSIGNED_HASH, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::block::BlockNo;
 
 /// Number of the root directory's inode.
-pub const ROOT_INODE: u32 = 2;
+pub const ROOT_INODE: InodeNo = InodeNo(2);
 /// Number of the inode that reserves blocks for the descriptors of future groups.
-pub const RESIZE_INODE: u32 = 7;
+pub const RESIZE_INODE: InodeNo = InodeNo(7);
 /// Number that the journal's inode has by custom.
-pub const JOURNAL_INODE: u32 = 8;
+pub const JOURNAL_INODE: InodeNo = InodeNo(8);
 /// First inode number that is not reserved, by custom.
-pub const FIRST_INODE: u32 = 11;
+pub const FIRST_INODE: InodeNo = InodeNo(11);
 /// Bytes of the part of an inode that every image has.
 pub const BASE_INODE_SIZE: u16 = 128;
 
@@ -57,7 +58,7 @@ pub struct Layout {
     /// First block of group 0.
     pub first_data_block: u32,
     /// First inode number that is not reserved.
-    pub first_inode: u32,
+    pub first_inode: InodeNo,
     /// Blocks reserved behind the descriptors in groups with a superblock.
     pub reserved_descriptor_blocks: u16,
     /// Number of groups whose bitmaps and inode tables lie together; 1 without flex_bg.
@@ -70,8 +71,8 @@ pub struct Layout {
     pub hash_seed: [u32; 4],
     /// Hash of new directories, with its signedness.
     pub hash_version: HashVersion,
-    /// Inode of the journal; 0 without one, or with one on another device.
-    pub journal_inode: u32,
+    /// Inode of the journal; [`InodeNo::NONE`] without one, or with one on another device.
+    pub journal_inode: InodeNo,
     backup_groups: Backups,
 }
 
@@ -151,14 +152,14 @@ impl Layout {
             new_extra_isize: new_extra_isize(raw),
             descriptor_size: descriptor_size(raw),
             first_data_block: raw.first_data_block.get(),
-            first_inode: raw.first_ino.get(),
+            first_inode: InodeNo(raw.first_ino.get()),
             reserved_descriptor_blocks: raw.reserved_gdt_blocks.get(),
             flex_group_size: if flex { 1 << raw.log_groups_per_flex } else { 1 },
             checksum_seed: checksum_seed(raw),
             uuid: raw.uuid,
             hash_seed: raw.hash_seed.map(|word| word.get()),
             hash_version: hash_version(raw),
-            journal_inode: if has_journal { raw.journal_inum.get() } else { 0 },
+            journal_inode: if has_journal { InodeNo(raw.journal_inum.get()) } else { InodeNo::NONE },
             backup_groups: backups(raw),
         }
     }
@@ -194,22 +195,33 @@ impl Layout {
         block.0 >= u64::from(self.first_data_block) && block < self.end()
     }
 
+    /// Whether the image has an inode of this number.
+    pub fn contains_inode(&self, number: InodeNo) -> bool {
+        number.is_some() && number.0 <= self.inode_count
+    }
+
+    /// Whether the number is for the file system's own use. The root directory's number is.
+    pub fn is_reserved(&self, number: InodeNo) -> bool {
+        number < self.first_inode
+    }
+
     /// Group of an inode. Its number must be at least 1 and at most `inode_count`.
-    pub fn group_of_inode(&self, inode: u32) -> u32 {
-        (inode - 1) / self.inodes_per_group
+    pub fn group_of_inode(&self, inode: InodeNo) -> u32 {
+        self.position_of_inode(inode).group
     }
 
     /// Where an inode lies. Its number must be at least 1 and at most `inode_count`.
-    pub fn position_of_inode(&self, inode: u32) -> InodePosition {
-        let (group, index) = ((inode - 1) / self.inodes_per_group, (inode - 1) % self.inodes_per_group);
+    pub fn position_of_inode(&self, inode: InodeNo) -> InodePosition {
+        let index = inode.index().expect("an inode has a number");
+        let (group, index) = (index / self.inodes_per_group, index % self.inodes_per_group);
         let byte = u64::from(index) * u64::from(self.inode_size);
         let (table_block, offset) = (byte / u64::from(self.block_size), byte % u64::from(self.block_size));
         InodePosition { group, index, table_block: table_block as u32, offset: offset as usize }
     }
 
     /// The inode of `group` whose bit is `index`.
-    pub fn inode_at(&self, group: u32, index: u32) -> u32 {
-        group * self.inodes_per_group + index + 1
+    pub fn inode_at(&self, group: u32, index: u32) -> InodeNo {
+        InodeNo(group * self.inodes_per_group + index + 1)
     }
 
     /// Blocks of one group's inode table.
@@ -294,8 +306,8 @@ impl Layout {
     }
 
     /// The checksum register after an inode's number and generation: the seed for checksums of its content.
-    pub fn inode_seed(&self, inode: u32, generation: u32) -> u32 {
-        crc32c(crc32c(self.checksum_seed, &inode.to_le_bytes()), &generation.to_le_bytes())
+    pub fn inode_seed(&self, inode: InodeNo, generation: u32) -> u32 {
+        crc32c(crc32c(self.checksum_seed, &inode.0.to_le_bytes()), &generation.to_le_bytes())
     }
 
     /// Bytes of the checksum tail at the end of a directory block.
@@ -394,7 +406,7 @@ fn check_sizes(raw: &RawSuperblock) -> Result<(), FormatError> {
 fn with_fields_of_revision_0(raw: &RawSuperblock) -> RawSuperblock {
     let mut raw = raw.clone();
     raw.set_features(Features::default());
-    raw.first_ino.set(FIRST_INODE);
+    raw.first_ino.set(FIRST_INODE.0);
     raw.inode_size.set(BASE_INODE_SIZE);
     (raw.min_extra_isize, raw.want_extra_isize) = Default::default();
     raw
@@ -464,7 +476,7 @@ fn check_inodes(raw: &RawSuperblock) -> Result<(), FormatError> {
     let expected = group_count(raw) * u64::from(per_group);
     expect(u64::from(count) == expected, "inodes_count", count, "must be groups times inodes_per_group")?;
     let first = raw.first_ino.get();
-    expect(first >= FIRST_INODE && first <= count, "first_ino", first, "must be from 11 to inodes_count")?;
+    expect(first >= FIRST_INODE.0 && first <= count, "first_ino", first, "must be from 11 to inodes_count")?;
     let room = size - BASE_INODE_SIZE;
     let (least, wanted) = (raw.min_extra_isize.get(), raw.want_extra_isize.get());
     expect(least <= room && least.is_multiple_of(4), "min_extra_isize", least, "does not fit an inode")?;
@@ -490,7 +502,7 @@ fn check_journal(raw: &RawSuperblock) -> Result<(), FormatError> {
     let features = raw.features();
     let journal = raw.journal_inum.get();
     let internal = features.compat.contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0;
-    let valid = !internal || (journal > ROOT_INODE && journal <= raw.inodes_count.get());
+    let valid = !internal || (journal > ROOT_INODE.0 && journal <= raw.inodes_count.get());
     expect(valid, "journal_inum", journal, "is no inode that can hold a journal")
 }
 

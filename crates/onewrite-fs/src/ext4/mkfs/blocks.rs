@@ -8,12 +8,13 @@ use super::geometry::Geometry;
 use super::placement::{LOST_AND_FOUND_BLOCKS, Placement};
 use crate::api::{FileKind, Timestamp};
 use crate::block::BlockNo;
-use crate::ext4::format::directory::block;
+use crate::ext4::format::directory::block::{self, Dots};
 use crate::ext4::format::extent::{self, Index, NodeMut};
 use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{
-    Extent, FIRST_INODE, Inode, JOURNAL_INODE, Layout, Place, ROOT_INODE, RawGroupDescriptor, SUPERBLOCK_OFFSET,
+    Extent, FIRST_INODE, Inode, InodeNo, JOURNAL_INODE, Layout, Place, ROOT_INODE, RawGroupDescriptor,
+    SUPERBLOCK_OFFSET,
 };
 use crate::journal::format::JournalSuperblock;
 
@@ -79,7 +80,7 @@ impl Writer<'_> {
     fn inode_bitmap(&self, group: u32) -> PageBytes {
         let mut bitmap = [0; PAGE_SIZE];
         if group == 0 {
-            set_bits(&mut bitmap, 0..FIRST_INODE as usize);
+            set_bits(&mut bitmap, 0..FIRST_INODE.0 as usize);
         }
         set_bits(&mut bitmap, self.layout().inodes_per_group as usize..8 * PAGE_SIZE);
         bitmap
@@ -102,7 +103,7 @@ impl Writer<'_> {
         let mut raw = self.geometry.superblock.clone();
         raw.block_group_nr.set(group as u16);
         raw.set_free_blocks(self.placement.free_blocks);
-        raw.free_inodes_count.set(self.layout().inode_count - FIRST_INODE);
+        raw.free_inodes_count.set(self.layout().inode_count - FIRST_INODE.0);
         if self.geometry.journal_blocks > 0 {
             raw.keep_journal(&self.journal_inode());
         }
@@ -115,7 +116,7 @@ impl Writer<'_> {
     fn inode_tables(&mut self) {
         let first = self.placement.descriptors[0].inode_table();
         let per_block = self.layout().inodes_per_block();
-        let written = FIRST_INODE.div_ceil(per_block);
+        let written = FIRST_INODE.0.div_ceil(per_block);
         for number in 0..written {
             let page = self.inode_block(number * per_block + 1);
             self.put(first + u64::from(number), page);
@@ -135,7 +136,7 @@ impl Writer<'_> {
     fn inode_block(&self, first: u32) -> Page {
         let mut bytes = [0; PAGE_SIZE];
         let size = usize::from(self.layout().inode_size);
-        for (number, slot) in (first..).zip(bytes.chunks_exact_mut(size)) {
+        for (number, slot) in (first..).map(InodeNo).zip(bytes.chunks_exact_mut(size)) {
             let inode = match number {
                 ROOT_INODE => self.directory_inode(self.placement.root_block, 1, 0o755, 3),
                 JOURNAL_INODE if self.geometry.journal_blocks > 0 => self.journal_inode(),
@@ -177,14 +178,14 @@ impl Writer<'_> {
         let layout = &self.geometry.layout;
         let kind = block::entry_kind(FileKind::Directory, layout);
         let place = Place::Inode(ROOT_INODE);
-        let mut root = first_block(ROOT_INODE, ROOT_INODE, layout);
+        let mut root = first_block(Dots { own: ROOT_INODE, parent: ROOT_INODE }, layout);
         let inserted = block::insert(&mut root, b"lost+found", FIRST_INODE, kind, place);
         assert!(matches!(inserted, Ok(Some(_))), "a new directory has room");
         block::set_checksum(&mut root, layout.inode_seed(ROOT_INODE, 0), layout);
         self.put(self.placement.root_block, Page::new(root));
 
         let seed = layout.inode_seed(FIRST_INODE, 0);
-        let mut first = first_block(FIRST_INODE, ROOT_INODE, layout);
+        let mut first = first_block(Dots { own: FIRST_INODE, parent: ROOT_INODE }, layout);
         block::set_checksum(&mut first, seed, layout);
         let mut rest = [0; PAGE_SIZE];
         block::init(&mut rest, layout);
@@ -220,9 +221,9 @@ fn fill(mut node: NodeMut<'_>, extents: &[Extent]) {
     }
 }
 
-fn first_block(inode: u32, parent: u32, layout: &Layout) -> PageBytes {
+fn first_block(dots: Dots, layout: &Layout) -> PageBytes {
     let mut bytes = [0; PAGE_SIZE];
-    block::init_first(&mut bytes, inode, parent, layout);
+    block::init_first(&mut bytes, dots, layout);
     bytes
 }
 

@@ -122,9 +122,9 @@ fn superblock(options: &MkfsOptions, features: Features, block_count: u64) -> Re
     raw.inodes_per_group.set(inodes_per_group);
     raw.magic.set(SUPERBLOCK_MAGIC);
     raw.rev_level.set(1);
-    raw.first_ino.set(FIRST_INODE);
+    raw.first_ino.set(FIRST_INODE.0);
     raw.inode_size.set(INODE_SIZE as u16);
-    raw.journal_inum.set(JOURNAL_INODE);
+    raw.journal_inum.set(JOURNAL_INODE.0);
     if features.incompat.contains(Incompat::BITS_64) {
         raw.desc_size.set(64);
     }

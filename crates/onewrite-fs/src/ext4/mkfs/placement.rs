@@ -179,7 +179,7 @@ fn describe(layout: &Layout, descriptors: &mut [RawGroupDescriptor], used: &[Blo
             own.flags.set(uninit_flags(layout, group, taken, options));
         }
     }
-    let (first, reserved) = (&mut descriptors[0], layout.inodes_per_group - FIRST_INODE);
+    let (first, reserved) = (&mut descriptors[0], layout.inodes_per_group - FIRST_INODE.0);
     first.set_free_inodes(reserved);
     first.set_used_directories(2);
     if layout.features.group_checksums() {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ImageView;
 use super::files::File;
-use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino, Timestamp};
+use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Timestamp};
 use crate::ext4::format::inode::verify_checksum;
-use crate::ext4::format::{Inode, ROOT_INODE};
+use crate::ext4::format::{Inode, InodeNo, ROOT_INODE};
 
 /// Permissions of the substitute.
 const PERMISSIONS: u16 = 0o755;
@@ -45,7 +45,7 @@ impl ImageView {
             // Ignores what cannot be read: a later look at it reports the loss.
             let _ = self.collect_names(number, &mut named).await;
         }
-        let entry = |name: Vec<u8>, number: u32, kind| DirectoryEntry { name, ino: Ino(number.into()), kind, next: 0 };
+        let entry = |name: Vec<u8>, number: InodeNo, kind| DirectoryEntry { name, ino: number.into(), kind, next: 0 };
         let adrift = kinds.into_iter().filter(|(number, _)| !named.contains(number));
         let adrift = adrift.map(|(number, kind)| entry(format!("#{number}").into_bytes(), number, kind));
         let mut entries: Vec<DirectoryEntry> = adrift.collect();
@@ -54,9 +54,9 @@ impl ImageView {
     }
 
     /// Inodes in use whose checksums hold.
-    async fn sound_inodes(&self) -> BTreeMap<u32, FileKind> {
+    async fn sound_inodes(&self) -> BTreeMap<InodeNo, FileKind> {
         let mut kinds = BTreeMap::new();
-        for number in self.layout.first_inode..=self.layout.inode_count {
+        for number in (self.layout.first_inode.0..=self.layout.inode_count).map(InodeNo) {
             let Ok(file) = self.any_file(number).await else { continue };
             if verify_checksum(&file.slot, number, &file.inode, &self.layout).is_ok() {
                 kinds.insert(number, file.kind);
@@ -65,7 +65,7 @@ impl ImageView {
         kinds
     }
 
-    async fn collect_names(&self, directory: u32, named: &mut BTreeSet<u32>) -> FsResult<()> {
+    async fn collect_names(&self, directory: InodeNo, named: &mut BTreeSet<InodeNo>) -> FsResult<()> {
         let file = self.any_file(directory).await?;
         let mut cursor = 0;
         loop {
@@ -73,7 +73,7 @@ impl ImageView {
             let Some(last) = entries.last() else { return Ok(()) };
             cursor = last.next;
             let names = entries.iter().filter(|entry| entry.name != b"." && entry.name != b"..");
-            let numbers = names.filter_map(|entry| u32::try_from(entry.ino.0).ok());
+            let numbers = names.map(|entry| InodeNo::from_ino(entry.ino));
             named.extend(numbers.filter(|&number| number != directory));
         }
     }

@@ -6,7 +6,7 @@ use super::ImageView;
 use super::files::{File, INLINE_REST};
 use crate::api::{FsError, FsResult};
 use crate::ext4::attributes::{full_name, split_name};
-use crate::ext4::format::attribute::{self, Attribute, Attributes};
+use crate::ext4::format::attribute::{self, Attribute, Attributes, ValueInode};
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Place, acl};
 
@@ -20,7 +20,7 @@ struct Found {
     name_index: u8,
     name: Vec<u8>,
     value: Vec<u8>,
-    value_inode: Option<(u32, u32)>,
+    value_inode: Option<ValueInode>,
 }
 
 impl From<Attribute<'_>> for Found {
@@ -47,7 +47,7 @@ impl ImageView {
         let Some(found) = found else { return Err(FsError::NoData(format!("extended attribute `{shown}`"))) };
         let value = match found.value_inode {
             None => found.value,
-            Some((number, size)) => self.value_in_inode(file, number, size).await?,
+            Some(value) => self.value_in_inode(file, value).await?,
         };
         if !ACCESS_CONTROL.contains(&name_index) {
             return Ok(value);
@@ -90,8 +90,9 @@ impl ImageView {
         Ok(())
     }
 
-    /// Reads the value in inode `number` and verifies its hash. The inode holds the hash in its access time field.
-    async fn value_in_inode(&self, owner: &File, number: u32, size: u32) -> FsResult<Vec<u8>> {
+    /// Reads the value in another inode and verifies its hash. The inode holds the hash in its access time field.
+    async fn value_in_inode(&self, owner: &File, value: ValueInode) -> FsResult<Vec<u8>> {
+        let ValueInode { number, size } = value;
         let wrong = |problem: String| {
             let place = format!("inode {number}, which holds an attribute of inode {}", owner.number);
             Err(FsError::Damaged { place, problem })
@@ -107,7 +108,7 @@ impl ImageView {
         let expected = crc32c(self.layout.checksum_seed, &value);
         // Lustre stores the owner's number instead of a hash.
         let is_of_owner =
-            holder.inode.mtime.low_word() == owner.number && holder.inode.generation == owner.inode.generation;
+            holder.inode.mtime.low_word() == owner.number.0 && holder.inode.generation == owner.inode.generation;
         match holder.inode.atime.low_word() {
             found if found == expected || is_of_owner || self.options.is_rescue => Ok(value),
             found => wrong(format!("checksum {found:#010x} where the content gives {expected:#010x}")),

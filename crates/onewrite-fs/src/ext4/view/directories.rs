@@ -7,10 +7,10 @@
 use super::ImageView;
 use super::files::File;
 use super::map::Run;
-use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
+use crate::api::{DirectoryEntry, FileKind, FsError, FsResult};
 use crate::ext4::format::directory::{Entries, block};
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Place, ROOT_INODE};
+use crate::ext4::format::{InodeNo, Place, ROOT_INODE};
 
 /// Bytes of the parent's number in a directory inside its inode.
 const PARENT: usize = 4;
@@ -162,7 +162,7 @@ impl ImageView {
             }
             entries.push(DirectoryEntry {
                 name: entry.name.to_vec(),
-                ino: Ino(entry.inode.into()),
+                ino: entry.inode.into(),
                 kind: FileKind::from_entry_byte(entry.kind).unwrap_or(FileKind::Regular),
                 next: next(entry.offset + entry.record_length),
             });
@@ -180,8 +180,8 @@ impl ImageView {
             return Err(FsError::Damaged { place: place.to_string(), problem });
         };
         let kind = FileKind::Directory;
-        let dot = |name: &[u8], ino: u32| DirectoryEntry { name: name.to_vec(), ino: Ino(ino.into()), kind, next: 0 };
-        let mut entries = vec![dot(b".", directory.number), dot(b"..", u32::from_le_bytes(*parent))];
+        let dot = |name: &[u8], ino: InodeNo| DirectoryEntry { name: name.to_vec(), ino: ino.into(), kind, next: 0 };
+        let mut entries = vec![dot(b".", directory.number), dot(b"..", InodeNo(u32::from_le_bytes(*parent)))];
         entries.extend(self.used_records(directory, records, place, |_| 0)?);
         entries.extend(self.used_records(directory, &bytes[first_end..], place, |_| 0)?);
         (1..).zip(&mut entries).for_each(|(number, entry)| entry.next = number);

@@ -10,7 +10,7 @@ use crate::content::Data;
 use crate::ext4::format::attribute::Attributes as StoredAttributes;
 use crate::ext4::format::features::{Incompat, RoCompat};
 use crate::ext4::format::inode::{attribute_area, flags};
-use crate::ext4::format::{Inode, Place, ROOT_INODE, RawGroupDescriptor};
+use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE, RawGroupDescriptor};
 use crate::ext4::inodes::device_number;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -20,7 +20,7 @@ pub(super) const INLINE_REST: (u8, &[u8]) = (7, b"data");
 
 /// An inode, with the bytes of its slot.
 pub(super) struct File {
-    pub(super) number: u32,
+    pub(super) number: InodeNo,
     pub(super) inode: Inode,
     pub(super) slot: Vec<u8>,
     pub(super) kind: FileKind,
@@ -72,8 +72,8 @@ impl ImageView {
 
     /// Reads an inode that a directory entry may name.
     pub(super) async fn file(&self, ino: Ino) -> FsResult<File> {
-        let number = u32::try_from(ino.0).unwrap_or(0);
-        if number != ROOT_INODE && number < self.layout.first_inode && !self.options.is_rescue && number != 0 {
+        let number = InodeNo::from_ino(ino);
+        if number != ROOT_INODE && self.layout.is_reserved(number) && !self.options.is_rescue && number.is_some() {
             let problem = "a name must not lead to a reserved inode".into();
             return Err(FsError::Damaged { place: format!("inode {number}"), problem });
         }
@@ -81,8 +81,8 @@ impl ImageView {
     }
 
     /// Reads any inode, also one of the file system itself.
-    pub(super) async fn any_file(&self, number: u32) -> FsResult<File> {
-        if number == 0 || number > self.layout.inode_count {
+    pub(super) async fn any_file(&self, number: InodeNo) -> FsResult<File> {
+        if !self.layout.contains_inode(number) {
             return Err(FsError::NotFound(format!("inode {number}")));
         }
         if number == ROOT_INODE && self.made_up_root.is_some() {
@@ -177,7 +177,7 @@ impl ImageView {
         let is_counted = file.is_inline() && file.kind == FileKind::Regular;
         let inline_sectors = if is_counted { file.size.div_ceil(512) } else { 0 };
         Attributes {
-            ino: Ino(file.number.into()),
+            ino: file.number.into(),
             kind: file.kind,
             permissions: inode.mode & 0o7777,
             links: u32::from(inode.links),

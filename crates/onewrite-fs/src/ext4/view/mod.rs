@@ -29,7 +29,7 @@ use std::cell::RefCell;
 use crate::api::{Attributes, DirectoryEntry, FileView, FsError, FsResult, Ino, Manner, SeekTarget, Space};
 use crate::content::Data;
 use crate::ext4::format::features::Incompat;
-use crate::ext4::format::{Layout, ROOT_INODE, RawSuperblock};
+use crate::ext4::format::{InodeNo, Layout, ROOT_INODE, RawSuperblock};
 use crate::journal::Recovered;
 use blocks::Blocks;
 
@@ -124,7 +124,7 @@ impl ImageView {
 
 impl FileView for ImageView {
     fn root(&self) -> Ino {
-        Ino(u64::from(ROOT_INODE))
+        ROOT_INODE.into()
     }
 
     async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
@@ -179,7 +179,7 @@ impl FileView for ImageView {
             taken += u64::from(layout.base_blocks(group)) + 2 + u64::from(layout.inode_table_blocks());
         }
         let log = match layout.journal_inode {
-            0 => 0,
+            InodeNo::NONE => 0,
             number => self.any_file(number).await?.size / self.block_size(),
         };
         let in_pages = |blocks: u64| (u128::from(blocks) * u128::from(self.block_size()) / 4096) as u64;

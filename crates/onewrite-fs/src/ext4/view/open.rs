@@ -107,7 +107,7 @@ impl ImageView {
         if !features.compat.contains(Compat::HAS_JOURNAL) {
             return Ok(());
         }
-        if self.layout.journal_inode == 0 {
+        if self.layout.journal_inode.is_none() {
             let what = "a log on another device that waits for replay; mount image and log once with Linux".into();
             let must_replay = features.incompat.contains(Incompat::RECOVER);
             return if must_replay { Err(FsError::Unsupported(what)) } else { Ok(()) };

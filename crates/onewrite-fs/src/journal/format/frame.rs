@@ -19,7 +19,7 @@
 
 use onewrite_block::{PAGE_SIZE, Page, crc32c};
 
-use super::{HEADER_SIZE, Kind, Style, UUID_SIZE, be32, put32};
+use super::{HEADER_SIZE, Kind, Sequence, Style, UUID_SIZE, be32, put32};
 use crate::block::BlockNo;
 
 /// Number of blocks of a chunk: 128 KiB, twice the window of LZ4. This is small enough that the chunks of a usual
@@ -70,7 +70,7 @@ pub struct Chunk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The transaction.
-    pub sequence: u32,
+    pub sequence: Sequence,
     /// Time of the commit, in nanoseconds since 1970.
     pub civil_ns: u64,
     /// Home blocks of its blocks, in the order of the chunks.
@@ -157,7 +157,7 @@ impl Frame {
         let mut blocks = head[numbers..].chunks_exact(8).map(|bytes| BlockNo(be64(bytes, 0)));
         let homes = blocks.by_ref().take(extent.blocks).collect();
         let frame = Frame {
-            sequence: be32(&head, 8),
+            sequence: Sequence(be32(&head, 8)),
             civil_ns: be64(&head, 32).wrapping_mul(1_000_000_000).wrapping_add(u64::from(be32(&head, 40))),
             homes,
             revokes: blocks.collect(),
@@ -261,7 +261,7 @@ mod tests {
         let packed: Vec<Packed> = blocks.chunks(CHUNK_BLOCKS).map(pack).collect();
         let body: Vec<u8> = packed.iter().flat_map(|chunk| chunk.bytes.clone()).collect();
         let frame = Frame {
-            sequence: 9,
+            sequence: Sequence(9),
             civil_ns: 3_000_000_004,
             homes: (0..count as u64).map(|index| BlockNo(index << 33 | 1)).collect(),
             revokes: (0..revokes as u64).map(BlockNo).collect(),
@@ -285,7 +285,7 @@ mod tests {
         for (count, revokes) in [(0, 3), (1, 0), (31, 1), (32, 0), (33, 700), (1000, 9)] {
             let (pages, blocks) = framed(count, revokes);
             let frame = decoded(&pages).expect("it is whole");
-            assert_eq!((frame.sequence, frame.civil_ns), (9, 3_000_000_004));
+            assert_eq!((frame.sequence, frame.civil_ns), (Sequence(9), 3_000_000_004));
             assert_eq!((frame.homes.len(), frame.revokes.len()), (count, revokes));
             let unpacked = frame.chunks.iter().flat_map(|chunk| {
                 unpack(&slice(&pages, chunk.offset, chunk.stored), chunk).expect("its bytes are those of its blocks")

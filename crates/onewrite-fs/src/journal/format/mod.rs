@@ -23,12 +23,14 @@
 //! with its commit block (async commit).
 
 pub mod frame;
+mod sequence;
 mod superblock;
 
 use onewrite_block::{PAGE_SIZE, Page, PageBytes, crc32_be, crc32c};
 
 use crate::block::BlockNo;
 
+pub use sequence::Sequence;
 pub use superblock::JournalSuperblock;
 
 /// First four bytes of every log block that is not a copy of a block.
@@ -159,21 +161,21 @@ fn put32(bytes: &mut [u8], offset: usize, value: u32) {
 }
 
 /// Kind and sequence of a log block; `None` if the magic number is absent or the kind unknown.
-pub fn header(bytes: &PageBytes) -> Option<(Kind, u32)> {
+pub fn header(bytes: &PageBytes) -> Option<(Kind, Sequence)> {
     (be32(bytes, 0) == MAGIC).then_some(())?;
-    Some((Kind::from_number(be32(bytes, 4))?, be32(bytes, 8)))
+    Some((Kind::from_number(be32(bytes, 4))?, Sequence(be32(bytes, 8))))
 }
 
-fn new_block(kind: Kind, sequence: u32) -> PageBytes {
+fn new_block(kind: Kind, sequence: Sequence) -> PageBytes {
     let mut bytes = [0; PAGE_SIZE];
     put_header(&mut bytes, kind, sequence);
     bytes
 }
 
-fn put_header(bytes: &mut [u8], kind: Kind, sequence: u32) {
+fn put_header(bytes: &mut [u8], kind: Kind, sequence: Sequence) {
     put32(bytes, 0, MAGIC);
     put32(bytes, 4, kind.number());
-    put32(bytes, 8, sequence);
+    put32(bytes, 8, sequence.0);
 }
 
 /// One block named by a descriptor.
@@ -251,7 +253,7 @@ impl Style {
     }
 
     /// Checksum for the tag of a block of transaction `sequence`; `bytes` are as in the log.
-    pub fn block_checksum(&self, sequence: u32, bytes: &PageBytes) -> u32 {
+    pub fn block_checksum(&self, sequence: Sequence, bytes: &PageBytes) -> u32 {
         match self.checksums {
             Checksums::No | Checksums::V1 => 0,
             Checksums::V2 => self.crc(sequence, bytes) & 0xffff,
@@ -259,15 +261,15 @@ impl Style {
         }
     }
 
-    fn crc(&self, sequence: u32, bytes: &PageBytes) -> u32 {
-        crc32c(crc32c(self.seed, &sequence.to_be_bytes()), self.content(bytes))
+    fn crc(&self, sequence: Sequence, bytes: &PageBytes) -> u32 {
+        crc32c(crc32c(self.seed, &sequence.0.to_be_bytes()), self.content(bytes))
     }
 
     /// A descriptor that names `tags`.
     ///
     /// # Panics
     /// If there are none or more than [`Style::tags_max`].
-    pub fn descriptor(&self, sequence: u32, tags: &[Tag]) -> PageBytes {
+    pub fn descriptor(&self, sequence: Sequence, tags: &[Tag]) -> PageBytes {
         assert!(!tags.is_empty() && tags.len() <= self.tags_max(), "{} tags", tags.len());
         let mut bytes = new_block(Kind::Descriptor, sequence);
         let mut offset = HEADER_SIZE;
@@ -349,7 +351,7 @@ impl Style {
     ///
     /// # Panics
     /// If there are more than [`Style::revokes_max`].
-    pub fn revoke(&self, sequence: u32, blocks: &[BlockNo]) -> PageBytes {
+    pub fn revoke(&self, sequence: Sequence, blocks: &[BlockNo]) -> PageBytes {
         assert!(blocks.len() <= self.revokes_max(), "{} revokes", blocks.len());
         let mut bytes = new_block(Kind::Revoke, sequence);
         let size = self.number_size();
@@ -372,8 +374,8 @@ impl Style {
             .collect()
     }
 
-    /// A commit block. `sum` is the register of [`VersionOneSum`], used by version 1 logs only.
-    pub fn commit(&self, sequence: u32, civil_ns: u64, sum: u32) -> PageBytes {
+    /// A commit block. Only version 1 logs use `sum`.
+    pub fn commit(&self, sequence: Sequence, civil_ns: u64, sum: VersionOneSum) -> PageBytes {
         let mut bytes = new_block(Kind::Commit, sequence);
         bytes[COMMIT_TIME_OFFSET..COMMIT_TIME_OFFSET + 8].copy_from_slice(&(civil_ns / 1_000_000_000).to_be_bytes());
         put32(&mut bytes, COMMIT_TIME_OFFSET + 8, (civil_ns % 1_000_000_000) as u32);
@@ -381,7 +383,7 @@ impl Style {
             Checksums::No => (),
             Checksums::V1 => {
                 (bytes[HEADER_SIZE], bytes[HEADER_SIZE + 1]) = (CRC32, 4);
-                put32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum);
+                put32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum.0);
             }
             Checksums::V2 | Checksums::V3 => {
                 let sum = crc32c(self.seed, self.content(&bytes));
@@ -393,12 +395,12 @@ impl Style {
 
     /// Whether the checksum of a commit block is right. In a version 1 log it covers the transaction too (`sum` as for
     /// [`Style::commit`]).
-    pub fn commit_holds(&self, bytes: &PageBytes, sum: u32) -> bool {
+    pub fn commit_holds(&self, bytes: &PageBytes, sum: VersionOneSum) -> bool {
         let stored = be32(bytes, COMMIT_CHECKSUM_OFFSET);
         match self.checksums {
             Checksums::No => true,
             Checksums::V1 => match (bytes[HEADER_SIZE], bytes[HEADER_SIZE + 1]) {
-                (CRC32, 4) => stored == sum,
+                (CRC32, 4) => stored == sum.0,
                 (0, 0) => stored == 0,
                 _ => false,
             },
@@ -453,8 +455,8 @@ mod tests {
             let tags: Vec<Tag> = (0..style.tags_max() as u64)
                 .map(|index| Tag { home_block: block(index), is_escaped: index % 3 == 0, checksum: sum(index) })
                 .collect();
-            let bytes = style.descriptor(42, &tags);
-            assert_eq!(header(&bytes), Some((Kind::Descriptor, 42)));
+            let bytes = style.descriptor(Sequence(42), &tags);
+            assert_eq!(header(&bytes), Some((Kind::Descriptor, Sequence(42))));
             assert!(style.tail_holds(&bytes));
             assert_eq!(style.tags(&bytes), tags, "{style:?}");
         }
@@ -464,7 +466,7 @@ mod tests {
     fn revokes_come_back_in_every_style() {
         for style in styles() {
             let blocks: Vec<BlockNo> = (0..style.revokes_max() as u64).map(|index| BlockNo(index * 3)).collect();
-            let bytes = style.revoke(7, &blocks);
+            let bytes = style.revoke(Sequence(7), &blocks);
             assert!(style.tail_holds(&bytes));
             assert_eq!(style.revoked(&bytes), blocks);
         }
@@ -473,22 +475,23 @@ mod tests {
     #[test]
     fn a_changed_bit_breaks_the_checksum() {
         for style in styles().filter(Style::has_tail) {
-            let mut bytes = style.descriptor(1, &[Tag { home_block: BlockNo(9), is_escaped: false, checksum: 1 }]);
+            let mut bytes =
+                style.descriptor(Sequence(1), &[Tag { home_block: BlockNo(9), is_escaped: false, checksum: 1 }]);
             bytes[style.block_size / 2] ^= 1;
             assert!(!style.tail_holds(&bytes));
-            let mut commit = style.commit(1, 5, 0);
-            assert!(style.commit_holds(&commit, 0));
+            let mut commit = style.commit(Sequence(1), 5, VersionOneSum(0));
+            assert!(style.commit_holds(&commit, VersionOneSum(0)));
             commit[100] ^= 1;
-            assert!(!style.commit_holds(&commit, 0));
+            assert!(!style.commit_holds(&commit, VersionOneSum(0)));
         }
     }
 
     #[test]
     fn version_one_commits_hold_with_the_right_sum_only() {
         let style = style(true, Checksums::V1);
-        let commit = style.commit(3, 0, 0x1234);
-        assert!(style.commit_holds(&commit, 0x1234));
-        assert!(!style.commit_holds(&commit, 0x1235));
+        let commit = style.commit(Sequence(3), 0, VersionOneSum(0x1234));
+        assert!(style.commit_holds(&commit, VersionOneSum(0x1234)));
+        assert!(!style.commit_holds(&commit, VersionOneSum(0x1235)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use onewrite_block::{PAGE_SIZE, PageBytes, crc32c};
 
-use super::{Checksums, Kind, MAGIC, Style, UUID_SIZE, be32, compat, incompat, put32};
+use super::{Checksums, Kind, MAGIC, Sequence, Style, UUID_SIZE, be32, compat, incompat, put32};
 
 /// The log's superblock: 1,024 bytes at the beginning of its first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct JournalSuperblock {
     /// First block that can hold a transaction.
     pub first: u32,
     /// Sequence of the first transaction to expect.
-    pub sequence: u32,
+    pub sequence: Sequence,
     /// Log block where that transaction starts; 0 if the log is empty.
     pub start: u32,
     /// Error that aborted the log; 0 for none.
@@ -48,7 +48,7 @@ impl JournalSuperblock {
             block_size: PAGE_SIZE as u32,
             length,
             first: 1,
-            sequence: 1,
+            sequence: Sequence(1),
             start: 0,
             error: 0,
             compat: 0,
@@ -81,7 +81,7 @@ impl JournalSuperblock {
             block_size: be32(bytes, 0x0c),
             length: be32(bytes, 0x10),
             first: be32(bytes, 0x14),
-            sequence: be32(bytes, 0x18),
+            sequence: Sequence(be32(bytes, 0x18)),
             start: be32(bytes, 0x1c),
             error: be32(bytes, 0x20),
             compat: be32(bytes, 0x24),
@@ -132,7 +132,7 @@ impl JournalSuperblock {
             (0x0c, self.block_size),
             (0x10, self.length),
             (0x14, self.first),
-            (0x18, self.sequence),
+            (0x18, self.sequence.0),
             (0x1c, self.start),
             (0x20, self.error),
             (0x24, self.compat),

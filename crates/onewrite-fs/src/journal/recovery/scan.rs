@@ -11,7 +11,7 @@ use onewrite_block::{JobCost, PAGE_SIZE, Page};
 use rustc_hash::FxHashMap;
 
 use super::super::format::frame::{self, Chunk, Extent, Frame};
-use super::super::format::{self, Checksums, JournalSuperblock, Kind, Style, Tag, VersionOneSum, incompat};
+use super::super::format::{self, Checksums, JournalSuperblock, Kind, Sequence, Style, Tag, VersionOneSum, incompat};
 use super::super::place::{ChunkPlace, LogPlace};
 use super::super::ring::LogBlock;
 use super::super::stored::StoredLog;
@@ -33,18 +33,13 @@ pub(super) struct Scan<'a> {
     log: &'a StoredLog<'a>,
     style: Style,
     is_streams: bool,
-    pub(super) sequence: u32,
-    copies: FxHashMap<BlockNo, (u32, Copy)>,
-    revoked: FxHashMap<BlockNo, u32>,
+    pub(super) sequence: Sequence,
+    copies: FxHashMap<BlockNo, (Sequence, Copy)>,
+    revoked: FxHashMap<BlockNo, Sequence>,
     frames: Frames,
     kept_bytes: usize,
     kept_bytes_max: usize,
     pub(super) done: Recovered,
-}
-
-/// Whether `a` comes after `b` in the ring of sequence numbers.
-fn is_after(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
 }
 
 impl<'a> Scan<'a> {
@@ -71,7 +66,7 @@ impl<'a> Scan<'a> {
                 return Err(damage(place, "its checksum is wrong although the transaction is committed"));
             }
             self.accept(transaction);
-            self.sequence = self.sequence.wrapping_add(1);
+            self.sequence = self.sequence.next();
         }
         self.done.log_blocks_read = self.reader.blocks_read;
         Ok(())
@@ -99,7 +94,7 @@ impl<'a> Scan<'a> {
                     pending.revokes.extend(self.style.revoked(&bytes));
                 }
                 Some((Kind::Commit, sequence)) if sequence == self.sequence => {
-                    return Ok(self.style.commit_holds(&bytes, sum.0).then_some(pending));
+                    return Ok(self.style.commit_holds(&bytes, sum).then_some(pending));
                 }
                 Some((Kind::Frame, sequence)) if sequence == self.sequence => {
                     return self.frame(log_block, &page).await;
@@ -226,15 +221,15 @@ impl<'a> Scan<'a> {
     fn accept(&mut self, transaction: Pending) {
         self.done.transactions += 1;
         self.done.logged_blocks += transaction.copies.len() as u64;
-        let tid = self.sequence;
+        let sequence = self.sequence;
         for (block, copy) in transaction.copies {
-            let older = self.copies.insert(block, (tid, copy));
+            let older = self.copies.insert(block, (sequence, copy));
             if let Some((_, Copy { page: Some(_), .. })) = older {
                 self.kept_bytes = self.kept_bytes.saturating_sub(PAGE_SIZE);
             }
         }
         for block in transaction.revokes {
-            self.revoked.insert(block, tid);
+            self.revoked.insert(block, sequence);
         }
     }
 
@@ -243,16 +238,16 @@ impl<'a> Scan<'a> {
     pub(super) fn newest(&mut self) -> (Blocks, Frames) {
         let copies = std::mem::take(&mut self.copies);
         let revoked = &self.revoked;
-        let is_live = |block: BlockNo, tid: u32| revoked.get(&block).is_none_or(|&revoke| is_after(tid, revoke));
+        let is_live = |block: BlockNo, of: Sequence| revoked.get(&block).is_none_or(|&revoke| of.is_after(revoke));
         let all = copies.len();
-        let live = copies.into_iter().filter(|(block, (tid, _))| is_live(*block, *tid));
+        let live = copies.into_iter().filter(|(block, (of, _))| is_live(*block, *of));
         let newest: BTreeMap<BlockNo, Copy> = live.map(|(block, (_, copy))| (block, copy)).collect();
         self.done.revoked_blocks = (all - newest.len()) as u64;
         (newest.into_iter().collect(), std::mem::take(&mut self.frames))
     }
 }
 
-fn check(style: &Style, sequence: u32, tags: Vec<Tag>, pages: Vec<Page>) -> Vec<(Tag, Page, bool)> {
+fn check(style: &Style, sequence: Sequence, tags: Vec<Tag>, pages: Vec<Page>) -> Vec<(Tag, Page, bool)> {
     let one = |(tag, page): (Tag, Page)| {
         let holds = !style.sums_each_block() || style.block_checksum(sequence, &page.bytes()) == tag.checksum;
         (tag, page, holds)

@@ -16,6 +16,7 @@ use onewrite_block::crc32c;
 use crate::api::FileKind;
 use crate::ext4::format::error::{FormatError, Place, Problem, expect_checksum};
 use crate::ext4::format::features::Incompat;
+use crate::ext4::format::inode_no::InodeNo;
 use crate::ext4::format::layout::Layout;
 
 /// Longest name, in bytes.
@@ -38,8 +39,8 @@ const _: () = {
 pub struct Entry<'a> {
     /// Bytes from the block's start.
     pub offset: usize,
-    /// Its inode; 0 if the record is free.
-    pub inode: u32,
+    /// Its inode; [`InodeNo::NONE`] if the record is free.
+    pub inode: InodeNo,
     /// Bytes to the next record.
     pub record_length: usize,
     /// The file's kind as stored: a [`FileKind`], or 0 if the image does not keep kinds.
@@ -51,12 +52,12 @@ pub struct Entry<'a> {
 impl Entry<'_> {
     /// Whether the record names a file.
     pub const fn is_used(&self) -> bool {
-        self.inode != 0
+        self.inode.is_some()
     }
 
     /// Whether the record is the block's checksum tail.
     pub fn is_tail(&self) -> bool {
-        self.inode == 0 && self.record_length == TAIL && self.name.is_empty() && self.kind == TAIL_KIND
+        self.inode.is_none() && self.record_length == TAIL && self.name.is_empty() && self.kind == TAIL_KIND
     }
 
     /// Bytes that the record uses, without slack.
@@ -110,7 +111,7 @@ impl<'a> Entries<'a> {
         if RECORD_HEADER + name_length > record_length {
             return Err(self.wrong("name_len", name_length, "reaches beyond the record"));
         }
-        let inode = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let inode = InodeNo(u32::from_le_bytes([header[0], header[1], header[2], header[3]]));
         Ok(Entry { offset, inode, record_length, kind: header[7], name: &rest[..name_length] })
     }
 
@@ -161,7 +162,7 @@ pub fn find<'a>(block: &'a [u8], name: &[u8], place: Place) -> Result<Option<Ent
 pub fn insert(
     block: &mut [u8],
     name: &[u8],
-    inode: u32,
+    inode: InodeNo,
     kind: Option<FileKind>,
     place: Place,
 ) -> Result<Option<usize>, FormatError> {
@@ -213,8 +214,8 @@ pub fn remove(block: &mut [u8], offset: usize, place: Place) -> Result<(), Forma
 }
 
 /// Gives the record at `offset` (from [`find`]) another inode and kind, as rename over an existing name does.
-pub fn replace(block: &mut [u8], offset: usize, inode: u32, kind: Option<FileKind>) {
-    block[offset..offset + 4].copy_from_slice(&inode.to_le_bytes());
+pub fn replace(block: &mut [u8], offset: usize, inode: InodeNo, kind: Option<FileKind>) {
+    block[offset..offset + 4].copy_from_slice(&inode.0.to_le_bytes());
     block[offset + 7] = kind.map_or(0, FileKind::entry_byte);
 }
 
@@ -226,13 +227,22 @@ pub fn init(block: &mut [u8], layout: &Layout) {
     init_tail(block, layout);
 }
 
-/// Makes the first block of directory `inode`, with `.` and `..`.
-pub fn init_first(block: &mut [u8], inode: u32, parent: u32, layout: &Layout) {
+/// The inodes that the entries `.` and `..` of a directory name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dots {
+    /// The directory itself.
+    pub own: InodeNo,
+    /// The directory above it.
+    pub parent: InodeNo,
+}
+
+/// Makes the first block of a directory, with `.` and `..`.
+pub fn init_first(block: &mut [u8], dots: Dots, layout: &Layout) {
     block.fill(0);
     let end = block.len() - layout.directory_tail_length();
     let kind = entry_kind(FileKind::Directory, layout);
-    write_record(block, Record { offset: 0, length: 12, inode, kind }, b".");
-    write_record(block, Record { offset: 12, length: end - 12, inode: parent, kind }, b"..");
+    write_record(block, Record { offset: 0, length: 12, inode: dots.own, kind }, b".");
+    write_record(block, Record { offset: 12, length: end - 12, inode: dots.parent, kind }, b"..");
     init_tail(block, layout);
 }
 
@@ -275,7 +285,7 @@ pub fn verify_checksum(block: &[u8], seed: u32, layout: &Layout, place: Place) -
 struct Record {
     offset: usize,
     length: usize,
-    inode: u32,
+    inode: InodeNo,
     kind: Option<FileKind>,
 }
 

@@ -16,7 +16,7 @@ use onewrite_block::crc32c;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::block::{Entries, init_first};
+use super::block::{Dots, Entries, init_first};
 use crate::ext4::format::error::{FormatError, Place, Problem, expect_checksum};
 use crate::ext4::format::layout::Layout;
 
@@ -205,15 +205,9 @@ pub struct IndexMut<'a> {
 }
 
 impl<'a> IndexMut<'a> {
-    /// Makes the first block of directory `inode` the root of a tree without inner levels. Its only pair names `child`.
-    pub fn init_root(
-        block: &'a mut [u8],
-        (inode, parent): (u32, u32),
-        hash_version: u8,
-        child: u32,
-        layout: &Layout,
-    ) -> IndexMut<'a> {
-        init_first(block, inode, parent, layout);
+    /// Makes the first block of a directory the root of a tree without inner levels. Its only pair names `child`.
+    pub fn init_root(block: &'a mut [u8], dots: Dots, hash_version: u8, child: u32, layout: &Layout) -> IndexMut<'a> {
+        init_first(block, dots, layout);
         let length = block.len() as u16 - 12;
         block[16..18].copy_from_slice(&length.to_le_bytes());
         block[INFO..].fill(0);
