@@ -95,6 +95,15 @@ pub struct RamDisk {
     is_dark: bool,
 }
 
+/// What a power cut may do to a page that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// It may lose the page until a FLUSH.
+    Volatile,
+    /// Nothing.
+    Durable,
+}
+
 impl RamDisk {
     /// A disk of zeros that loses nothing that completed.
     pub fn new(pages: u64) -> RamDisk {
@@ -156,23 +165,25 @@ impl RamDisk {
                 return Ok((0..u64::from(count)).map(|index| self.current.page(start.offset(index)).clone()).collect());
             }
             Operation::Write { start, pages, fua } => {
-                (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| self.write(lpn, page, fua));
+                (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| {
+                    self.write(lpn, page, if fua { Written::Durable } else { Written::Volatile })
+                });
             }
             Operation::Flush => self.flush(),
             Operation::Trim { start, count } => {
-                (start.0..start.0 + count).for_each(|lpn| self.write(Lpn(lpn), Page::ZEROS, false));
+                (start.0..start.0 + count).for_each(|lpn| self.write(Lpn(lpn), Page::ZEROS, Written::Volatile));
             }
             Operation::Share(pairs) => self.share(&pairs),
         }
         Ok(Vec::new())
     }
 
-    fn write(&mut self, lpn: Lpn, page: Page, durable: bool) {
+    fn write(&mut self, lpn: Lpn, page: Page, written: Written) {
         self.current.set(lpn, page.clone());
         if !self.is_volatile() {
             return;
         }
-        if durable {
+        if written == Written::Durable {
             self.unflushed.retain(|(other, _)| *other != lpn);
             self.durable.set(lpn, page);
         } else {
@@ -189,8 +200,8 @@ impl RamDisk {
     fn share(&mut self, pairs: &[Remap]) {
         let sources: Vec<Page> = pairs.iter().map(|pair| self.current.page(pair.source).clone()).collect();
         for (pair, page) in pairs.iter().zip(sources) {
-            self.write(pair.source, page.clone(), true);
-            self.write(pair.target, page, true);
+            self.write(pair.source, page.clone(), Written::Durable);
+            self.write(pair.target, page, Written::Durable);
         }
     }
 

@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::layer::{RecordedEvent, Recording};
@@ -45,7 +46,7 @@ pub(crate) struct DeviceRun {
     /// Internal points after each advance of the clock.
     pub(crate) advances: Vec<u64>,
     /// First and last internal point at which the power is cut.
-    pub(crate) points: (u64, u64),
+    pub(crate) points: Range<u64>,
 }
 
 /// The internal points at which to take copies.

@@ -114,7 +114,7 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<(), CrashError> {
         self.age(make, workload)?;
         let first = self.run_on_device(workload, Wanted::default())?;
-        let wanted = Wanted { points: spread(first.points, *points), advances: first.advances };
+        let wanted = Wanted { points: spread(first.points.clone(), *points), advances: first.advances };
         let run = self.run_on_device(workload, wanted)?;
         let (run, states) = self.judge_captures(workload, run, 0..*chances)?;
         self.ahead = Ahead::Inside { points: *points, run, states };
@@ -149,7 +149,7 @@ impl<S: Subject> Explorer<'_, S> {
         let first = first_point(&watch.borrow().trail, &events, history.warm_up).unwrap_or(last);
         let advances = std::mem::take(&mut watch.borrow_mut().advances);
         let (content, geometry) = (aged.content.clone(), aged.device.geometry().clone());
-        Ok(DeviceRun { content, geometry, events, history, captured, advances, points: (first, last) })
+        Ok(DeviceRun { content, geometry, events, history, captured, advances, points: first..last })
     }
 
     /// Judges the captured copies; returns those that it judged without the ledger.
@@ -348,9 +348,9 @@ fn first_point(trail: &[(usize, u64)], events: &[RecordedEvent], warm_up: usize)
     trail.iter().find(|(event, _)| *event >= end).map(|(_, point)| *point)
 }
 
-/// `count` points after `first` up to `last`, evenly spaced.
-fn spread((first, last): (u64, u64), count: u64) -> VecDeque<u64> {
-    let all = last - first;
+/// `count` of the points behind the start of `points`, evenly spaced; its end is the last.
+fn spread(points: Range<u64>, count: u64) -> VecDeque<u64> {
+    let (first, all) = (points.start, points.end - points.start);
     let count = count.min(all);
     (0..count).map(|index| first + 1 + index * all / count.max(1)).collect()
 }

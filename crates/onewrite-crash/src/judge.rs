@@ -26,7 +26,7 @@ use crate::history::{Happening, History, Operation, Syncs};
 use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
 use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
-use crate::sizes::{Sizes, Surviving};
+use crate::sizes::{Change, Sizes, Surviving};
 use crate::states::SECTOR;
 use crate::subject::{Keeps, Promises};
 
@@ -245,7 +245,7 @@ impl<'a> Judge<'a> {
         for step in &entry.steps {
             let size = sized(tree, step);
             let touched = tree.apply(step).unwrap_or_default();
-            self.note_size(tree, step, (operation, order, entry.begin), size);
+            self.note_size(tree, step, Change { operation, order, begin: entry.begin, size, grows: false });
             joins |= self.joins(step, sized(tree, step) != size, &touched);
             for Touched { node, index, page, hash, allocates } in touched {
                 let version = Version { order, begin: entry.begin, page, hash, allocates };
@@ -267,13 +267,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn note_size(&mut self, tree: &Tree, step: &Step, place: (usize, usize, usize), before: u64) {
+    /// Notes the size that a step gave to its file, if it did. `before` is the change without it, with the old size.
+    fn note_size(&mut self, tree: &Tree, step: &Step, before: Change) {
         match step {
-            Step::Write { node, .. } if tree.size(*node) > before => {
-                self.sizes.note(*node, place, (tree.size(*node), true));
+            Step::Write { node, .. } if tree.size(*node) > before.size => {
+                self.sizes.note(*node, Change { size: tree.size(*node), grows: true, ..before });
             }
             Step::Truncate { node, .. } | Step::Shift { node, .. } => {
-                self.sizes.note(*node, place, (tree.size(*node), false));
+                self.sizes.note(*node, Change { size: tree.size(*node), ..before });
             }
             _ => (),
         }

@@ -237,7 +237,7 @@ impl<S: Subject> Player<S> {
                 let outcome = fs.allocate(ino, *offset, *length, how.allocation()).await;
                 // Every earlier operation on the file has ended, so this was its size at the change.
                 let size = self.state.borrow().tree.size(node);
-                plan.steps = steps_of_allocation(node, (*offset, *length), *how, size);
+                plan.steps = steps_of_allocation(node, *offset..*offset + *length, *how, size);
                 outcome
             }
             Action::SetAttributes { file, change } => {
@@ -334,8 +334,7 @@ impl<S: Subject> Player<S> {
 
     async fn rename(&self, from: &str, to: &str, manner: RenameManner, plan: &mut Plan) -> FsResult<()> {
         let (source, target) = (self.place(from).await?, self.place(to).await?);
-        let exchange = manner == RenameManner::Exchange;
-        let step = Step::Rename { from: (source.1, source.2.into()), to: (target.1, target.2.into()), exchange };
+        let step = Step::Rename { from: (source.1, source.2.into()), to: (target.1, target.2.into()), manner };
         plan.steps = vec![step];
         let (from, to) = ((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()));
         self.subject.rename(&self.fs, from, to, manner).await

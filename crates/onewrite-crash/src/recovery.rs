@@ -16,7 +16,7 @@ use crate::disk::{Disk, Medium};
 use crate::hash::{bytes_hash, page_hash};
 use crate::model::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::options::ExploreOptions;
-use crate::states::Sum;
+use crate::states::{PageHashes, Sum};
 use crate::subject::{Purpose, Replayed, Subject};
 
 /// Most images kept in memory; then all are dropped.
@@ -178,8 +178,8 @@ fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>)
     written.sort_unstable();
     written.dedup();
     for lpn in written {
-        let hashes = (page_hash(before.page(lpn)), page_hash(medium.image.page(lpn)));
-        sum.replace(lpn, hashes, log.contains(&lpn));
+        let (old, new) = (page_hash(before.page(lpn)), page_hash(medium.image.page(lpn)));
+        sum.replace(lpn, PageHashes { old, new }, log);
     }
     sum.home
 }

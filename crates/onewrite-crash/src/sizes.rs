@@ -11,14 +11,18 @@ use onewrite_block::PAGE_SIZE;
 use crate::model::NodeId;
 
 /// A change of a file's size.
-struct Change {
-    operation: usize,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    /// Its operation.
+    pub(crate) operation: usize,
     /// Position of its operation among the ended ones.
-    order: usize,
-    begin: usize,
-    size: u64,
+    pub(crate) order: usize,
+    /// The happening at which its operation begins.
+    pub(crate) begin: usize,
+    /// The new size.
+    pub(crate) size: u64,
     /// Whether a write increased the size.
-    grows: bool,
+    pub(crate) grows: bool,
 }
 
 /// The operations that survive in a judged state.
@@ -40,10 +44,9 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Notes that an operation sets the size of a file. It begins at happening `begin` and is the `order`-th to end.
-    pub(crate) fn note(&mut self, node: NodeId, (operation, order, begin): (usize, usize, usize), size: (u64, bool)) {
-        let (size, grows) = size;
-        self.changes.entry(node).or_default().push(Change { operation, order, begin, size, grows });
+    /// Notes a change of a file's size.
+    pub(crate) fn note(&mut self, node: NodeId, change: Change) {
+        self.changes.entry(node).or_default().push(change);
     }
 
     /// Sorts the changes of each file.
@@ -77,9 +80,10 @@ mod tests {
 
     fn sizes() -> (Sizes, NodeId) {
         let (mut sizes, node) = (Sizes::default(), NodeId(3));
-        sizes.note(node, (0, 0, 0), (5_000, true));
-        sizes.note(node, (1, 1, 2), (100, false));
-        sizes.note(node, (2, 2, 4), (9_000, true));
+        let change = |operation, begin, size, grows| Change { operation, order: operation, begin, size, grows };
+        sizes.note(node, change(0, 0, 5_000, true));
+        sizes.note(node, change(1, 2, 100, false));
+        sizes.note(node, change(2, 4, 9_000, true));
         sizes.sort();
         (sizes, node)
     }

@@ -24,6 +24,13 @@ use crate::hash::{page_hash, term};
 /// Bytes of a sector; a device never tears a sector.
 pub(crate) const SECTOR: usize = 512;
 
+/// Hashes of a page that changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageHashes {
+    pub(crate) old: u64,
+    pub(crate) new: u64,
+}
+
 /// Hash of an image, relative to the image at the beginning of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
@@ -39,11 +46,11 @@ impl Sum {
         Sum { all: base, home: base }
     }
 
-    /// Updates the hash for page `lpn` changing from the hash `old` to `new`.
-    pub(crate) fn replace(&mut self, lpn: Lpn, (old, new): (u64, u64), in_log: bool) {
-        let change = term(lpn, new).wrapping_sub(term(lpn, old));
+    /// Updates the hash for a change of page `lpn`. `log` has the pages of the log.
+    pub(crate) fn replace(&mut self, lpn: Lpn, page: PageHashes, log: &FxHashSet<Lpn>) {
+        let change = term(lpn, page.new).wrapping_sub(term(lpn, page.old));
         self.all = self.all.wrapping_add(change);
-        if !in_log {
+        if !log.contains(&lpn) {
             self.home = self.home.wrapping_add(change);
         }
     }
@@ -259,8 +266,8 @@ impl<'a> Walker<'a> {
 
     fn make_durable(&mut self, unit: &Unit) {
         for (lpn, page, hash) in &unit.pages {
-            let old = self.hash_of(*lpn);
-            self.sum.replace(*lpn, (old, *hash), self.log.contains(lpn));
+            let page_hashes = PageHashes { old: self.hash_of(*lpn), new: *hash };
+            self.sum.replace(*lpn, page_hashes, self.log);
             self.hashes.insert(*lpn, *hash);
             self.durable.set(*lpn, page.clone());
         }
@@ -364,7 +371,7 @@ impl<'a> Walker<'a> {
     pub(crate) fn sum_with(&self, pages: &BTreeMap<Lpn, (Page, u64)>) -> Sum {
         let mut sum = self.sum;
         for (lpn, (_, hash)) in pages {
-            sum.replace(*lpn, (self.hash_of(*lpn), *hash), self.log.contains(lpn));
+            sum.replace(*lpn, PageHashes { old: self.hash_of(*lpn), new: *hash }, self.log);
         }
         sum
     }

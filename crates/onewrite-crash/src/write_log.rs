@@ -34,15 +34,43 @@ struct Waiting<'e> {
     covered_by: Vec<Token>,
 }
 
+/// Sectors that an entry is about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sectors {
+    first: u64,
+    count: u64,
+}
+
+impl Sectors {
+    /// The sectors of `count` pages from `start` on.
+    fn of_pages(start: Lpn, count: u64) -> Sectors {
+        let per_page = (PAGE_SIZE / SECTOR) as u64;
+        Sectors { first: start.0 * per_page, count: count * per_page }
+    }
+}
+
+/// An entry as read.
+struct Entry<'b> {
+    /// First byte of the device.
+    byte: u64,
+    /// Bytes of the device.
+    length: u64,
+    flags: u64,
+    /// Text of a mark.
+    text: &'b [u8],
+    /// Content of a write.
+    data: &'b [u8],
+}
+
 struct Writer {
     bytes: Vec<u8>,
     entries: u64,
 }
 
 impl Writer {
-    fn entry(&mut self, (sector, sectors): (u64, u64), flags: u64, text: &[u8]) {
+    fn entry(&mut self, sectors: Sectors, flags: u64, text: &[u8]) {
         let start = self.bytes.len();
-        for word in [sector, sectors, flags, text.len() as u64] {
+        for word in [sectors.first, sectors.count, flags, text.len() as u64] {
             self.bytes.extend_from_slice(&word.to_le_bytes());
         }
         self.bytes.extend_from_slice(text);
@@ -51,15 +79,13 @@ impl Writer {
     }
 
     fn request(&mut self, request: &Request) {
-        let sectors = |pages: u64| pages * (PAGE_SIZE / SECTOR) as u64;
         match &request.operation {
             Operation::Write { start, pages, fua } => {
-                let place = (sectors(start.0), sectors(pages.len() as u64));
-                self.entry(place, if *fua { FUA } else { 0 }, b"");
+                self.entry(Sectors::of_pages(*start, pages.len() as u64), if *fua { FUA } else { 0 }, b"");
                 pages.iter().for_each(|page| self.bytes.extend_from_slice(&page.bytes()[..]));
             }
-            Operation::Trim { start, count } => self.entry((sectors(start.0), sectors(*count)), DISCARD, b""),
-            Operation::Flush => self.entry((0, 0), FLUSH, b""),
+            Operation::Trim { start, count } => self.entry(Sectors::of_pages(*start, *count), DISCARD, b""),
+            Operation::Flush => self.entry(Sectors::default(), FLUSH, b""),
             // The format has neither. A SHARE cannot be logged; a read need not be.
             Operation::Share(_) | Operation::Read { .. } => (),
         }
@@ -72,7 +98,9 @@ pub(crate) fn written(events: &[RecordedEvent]) -> Vec<u8> {
     let (mut waiting, mut flushes) = (Vec::<Waiting<'_>>::new(), BTreeMap::new());
     for event in events {
         match event {
-            RecordedEvent::Mark(mark) => writer.entry((0, 0), MARK, format!("{MARK_PREFIX}{mark}").as_bytes()),
+            RecordedEvent::Mark(mark) => {
+                writer.entry(Sectors::default(), MARK, format!("{MARK_PREFIX}{mark}").as_bytes())
+            }
             RecordedEvent::Submitted(token, request) if request.operation == Operation::Flush => {
                 flushes.insert(*token, request);
                 let completed = waiting.iter_mut().filter(|write| write.is_completed);
@@ -140,7 +168,7 @@ pub(crate) fn read(bytes: &[u8], base: &Image) -> Result<Vec<RecordedEvent>, Cra
         let data = bytes.get(at..).and_then(|rest| rest.get(..data_bytes)).ok_or_else(too_long)?;
         at += data_bytes;
         let byte = start.checked_mul(sector as u64).ok_or_else(too_long)?;
-        reader.entry((byte, count.saturating_mul(sector as u64)), flags, (text, data))?;
+        reader.entry(Entry { byte, length: count.saturating_mul(sector as u64), flags, text, data })?;
     }
     Ok(reader.events)
 }
@@ -153,12 +181,8 @@ struct Reader<'b> {
 }
 
 impl Reader<'_> {
-    fn entry(
-        &mut self,
-        (byte, length): (u64, u64),
-        flags: u64,
-        (text, data): (&[u8], &[u8]),
-    ) -> Result<(), CrashError> {
+    fn entry(&mut self, entry: Entry<'_>) -> Result<(), CrashError> {
+        let Entry { byte, length, flags, text, data } = entry;
         if flags & MARK != 0 {
             let text = std::str::from_utf8(text).unwrap_or("");
             let mark = text.strip_prefix(MARK_PREFIX).and_then(|number| number.parse().ok());

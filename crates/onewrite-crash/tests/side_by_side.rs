@@ -82,7 +82,7 @@ fn failures_are_the_same_and_in_the_same_order() {
 struct Panicking;
 
 impl Alter<Ext4Subject> for Panicking {
-    async fn rename(&self, _: &Ext4, _: &Ext4Subject, _: (Name<'_>, Name<'_>), _: RenameManner) -> FsResult<()> {
+    async fn rename(&self, _: &Ext4, _: &Ext4Subject, _: Name<'_>, _: Name<'_>, _: RenameManner) -> FsResult<()> {
         panic!("rename is broken")
     }
 }

@@ -87,8 +87,8 @@ pub struct Attributes {
     pub changed: Timestamp,
     /// Creation.
     pub created: Timestamp,
-    /// Major and minor number of a device node.
-    pub device: (u32, u32),
+    /// The device that a device node names.
+    pub device: DeviceNumber,
     /// Generation, for file handles.
     pub generation: u32,
 }
@@ -110,6 +110,25 @@ pub struct AttributeChanges {
     pub modified: Option<Timestamp>,
 }
 
+/// Number of the device that a device node names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceNumber {
+    /// Number of the driver.
+    pub major: u32,
+    /// Number of the device among those of the driver.
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// The number that nodes of other kinds have.
+    pub const NONE: DeviceNumber = DeviceNumber::new(0, 0);
+
+    /// Device `minor` of driver `major`.
+    pub const fn new(major: u32, minor: u32) -> DeviceNumber {
+        DeviceNumber { major, minor }
+    }
+}
+
 /// A node to be made by [`FileSystem::create`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNode {
@@ -121,16 +140,17 @@ pub struct NewNode {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Major and minor number, for device nodes.
-    pub device: (u32, u32),
+    /// The device, for device nodes.
+    pub device: DeviceNumber,
 }
 
 impl NewNode {
     /// A regular file of root with permissions 0644.
-    pub const FILE: NewNode = NewNode { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: (0, 0) };
+    pub const FILE: NewNode =
+        NewNode { kind: FileKind::Regular, permissions: 0o644, uid: 0, gid: 0, device: DeviceNumber::NONE };
     /// A directory of root with permissions 0755.
     pub const DIRECTORY: NewNode =
-        NewNode { kind: FileKind::Directory, permissions: 0o755, uid: 0, gid: 0, device: (0, 0) };
+        NewNode { kind: FileKind::Directory, permissions: 0o755, uid: 0, gid: 0, device: DeviceNumber::NONE };
 }
 
 /// A name in a directory.

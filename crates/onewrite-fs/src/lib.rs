@@ -15,9 +15,9 @@ pub mod repair;
 mod transfer;
 
 pub use api::{
-    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileKind, FileSystem, FileView,
-    FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space, Timestamp,
-    WRITE_STEP_BYTES,
+    Allocation, AttributeChanges, AttributeManner, Attributes, DeviceNumber, DirectoryEntry, FileKind, FileSystem,
+    FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
+    Timestamp, WRITE_STEP_BYTES,
 };
 pub use block::{BlockNo, BlockRange};
 pub use content::{Content, Data, pattern_page};

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Device, Geometry, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FileView, FsError, FsResult, Ino,
-    Manner, NewNode, Position, SeekTarget,
+    Allocation, AttributeChanges, AttributeManner, Content, DeviceNumber, FileKind, FileSystem, FileView, FsError,
+    FsResult, Ino, Manner, NewNode, Position, SeekTarget,
 };
 use support::volume::{image, load, new_disk, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, output, run, text};
@@ -148,12 +148,12 @@ fn a_directory_that_changes_while_it_is_read_gives_each_old_name_once() {
 fn device_nodes_and_pipes_look_right_to_the_kernel() {
     let (_scratch, path) = judged("nodes", |fs| async move {
         let node = |kind, device| NewNode { kind, device, ..NewNode::FILE };
-        fs.create(fs.root(), b"null", node(FileKind::CharacterDevice, (1, 3))).await?;
-        fs.create(fs.root(), b"big", node(FileKind::BlockDevice, (259, 70_000))).await?;
-        fs.create(fs.root(), b"pipe", node(FileKind::Fifo, (0, 0))).await?;
-        fs.create(fs.root(), b"socket", node(FileKind::Socket, (0, 0))).await?;
+        fs.create(fs.root(), b"null", node(FileKind::CharacterDevice, DeviceNumber::new(1, 3))).await?;
+        fs.create(fs.root(), b"big", node(FileKind::BlockDevice, DeviceNumber::new(259, 70_000))).await?;
+        fs.create(fs.root(), b"pipe", node(FileKind::Fifo, DeviceNumber::NONE)).await?;
+        fs.create(fs.root(), b"socket", node(FileKind::Socket, DeviceNumber::NONE)).await?;
         let big = fs.lookup(fs.root(), b"big").await?;
-        assert_eq!(fs.attributes(big).await?.device, (259, 70_000));
+        assert_eq!(fs.attributes(big).await?.device, DeviceNumber::new(259, 70_000));
         Ok(())
     });
     let Some(mount) = LoopMount::new(&path) else { return };

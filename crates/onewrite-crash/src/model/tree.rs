@@ -6,10 +6,11 @@
 //! - A page that is absent from a file's map reads as zeros and has no block; a page that is present has a block.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
-use onewrite_fs::WRITE_STEP_BYTES;
+use onewrite_fs::{RenameManner, WRITE_STEP_BYTES};
 
 use super::listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::action::{AttributeChange, Blocks, content};
@@ -87,7 +88,7 @@ pub(crate) enum Step {
     Rename {
         from: (NodeId, String),
         to: (NodeId, String),
-        exchange: bool,
+        manner: RenameManner,
     },
     Link {
         node: NodeId,
@@ -125,8 +126,8 @@ fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
 }
 
 /// The steps of an allocation in a file of `size` bytes: first the zeros, then the new size or the shift.
-pub(crate) fn steps_of_allocation(node: NodeId, (offset, length): (u64, u64), how: Blocks, size: u64) -> Vec<Step> {
-    let end = offset + length;
+pub(crate) fn steps_of_allocation(node: NodeId, bytes: Range<u64>, how: Blocks, size: u64) -> Vec<Step> {
+    let (offset, end) = (bytes.start, bytes.end);
     let mut steps = match how {
         Blocks::Punch | Blocks::Zero | Blocks::Collapse => steps_of_punch(node, offset, end, size),
         Blocks::Extend | Blocks::Insert => Vec::new(),
@@ -239,7 +240,7 @@ impl Tree {
                 }
             }
             Step::Remove { directory, name } => drop(self.names(*directory)?.remove(name)?),
-            Step::Rename { from, to, exchange } => self.rename(from, to, *exchange)?,
+            Step::Rename { from, to, manner } => self.rename(from, to, *manner)?,
             Step::Link { node, directory, name } => {
                 let node = *node;
                 self.names(*directory)?.insert(name.clone(), node);
@@ -270,7 +271,8 @@ impl Tree {
         Some(())
     }
 
-    fn rename(&mut self, from: &(NodeId, String), to: &(NodeId, String), exchange: bool) -> Option<()> {
+    fn rename(&mut self, from: &(NodeId, String), to: &(NodeId, String), manner: RenameManner) -> Option<()> {
+        let exchange = manner == RenameManner::Exchange;
         let (moved, other) = (self.child(from.0, &from.1)?, self.child(to.0, &to.1));
         if !exchange && other == Some(moved) {
             return Some(());
@@ -537,7 +539,7 @@ mod tests {
         tree.apply(&Step::Link { node, directory: Tree::ROOT, name: "b".into() }).unwrap();
         let before = tree.listing().full_hash();
         let (from, to) = ((Tree::ROOT, "a".to_owned()), (Tree::ROOT, "b".to_owned()));
-        tree.apply(&Step::Rename { from, to, exchange: false }).unwrap();
+        tree.apply(&Step::Rename { from, to, manner: RenameManner::Replace }).unwrap();
         assert_eq!(tree.listing().full_hash(), before);
     }
 }

@@ -23,13 +23,7 @@ pub trait Alter<S: Subject>: 'static {
     }
 
     /// See [`Subject::rename`].
-    async fn rename(
-        &self,
-        fs: &S::Fs,
-        sound: &S,
-        (from, to): (Name<'_>, Name<'_>),
-        manner: RenameManner,
-    ) -> FsResult<()> {
+    async fn rename(&self, fs: &S::Fs, sound: &S, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
         sound.rename(fs, from, to, manner).await
     }
 
@@ -108,7 +102,7 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
     }
 
     async fn rename(&self, fs: &S::Fs, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
-        self.change.rename(fs, &self.sound, (from, to), manner).await
+        self.change.rename(fs, &self.sound, from, to, manner).await
     }
 
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {

@@ -19,13 +19,7 @@ impl Alter<Ext4Subject> for EarlyFsync {
 pub struct TornRename;
 
 impl Alter<Ext4Subject> for TornRename {
-    async fn rename(
-        &self,
-        fs: &Ext4,
-        _: &Ext4Subject,
-        (from, to): (Name<'_>, Name<'_>),
-        _: RenameManner,
-    ) -> FsResult<()> {
+    async fn rename(&self, fs: &Ext4, _: &Ext4Subject, from: Name<'_>, to: Name<'_>, _: RenameManner) -> FsResult<()> {
         let ino = fs.lookup(from.0, from.1).await?;
         match fs.unlink(to.0, to.1).await {
             Ok(()) | Err(FsError::NotFound(_)) => (),

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use onewrite_block::sync::RwLock;
 use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Request, crc32c};
 use onewrite_fs::{
-    Allocation, AttributeChanges, AttributeManner, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem,
-    FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
-    Timestamp,
+    Allocation, AttributeChanges, AttributeManner, Attributes, Content, Data, DeviceNumber, DirectoryEntry, FileKind,
+    FileSystem, FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget,
+    Space, Timestamp,
 };
 
 /// Pages of each half.
@@ -223,7 +223,7 @@ impl FileView for Toy {
             modified: time,
             changed: time,
             created: time,
-            device: (0, 0),
+            device: DeviceNumber::NONE,
             generation: 0,
         })
     }

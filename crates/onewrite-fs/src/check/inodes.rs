@@ -93,7 +93,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if !blank && let Err(error) = verify_checksum(slot.bytes, number, &inode, &self.layout) {
             self.report.add(place, error, CURE);
         }
-        let orphan = self.orphans.binary_search(&number).is_ok();
+        let orphan = self.is_orphan(number);
         let used = inode.links > 0 || reserved || orphan;
         if slot.marked != used {
             let problem = if used { "is in use but free in the bitmap" } else { "has no links but is not free" };
@@ -106,14 +106,14 @@ impl<R: ReadBlocks> Checker<'_, R> {
             self.report.add(place, "has the address of a fragment, which ext4 does not know", CURE);
         }
         if used && !blank {
-            self.check_fields(number, &inode, orphan);
+            self.check_fields(number, &inode);
             self.check_content(number, &inode).await;
             self.check_inode_attributes(number, attribute_area(slot.bytes, &inode));
         }
     }
 
     fn mark_used(&mut self, number: InodeNo, kind: Option<FileKind>, links: u16) {
-        let orphan = self.orphans.binary_search(&number).is_ok();
+        let orphan = self.is_orphan(number);
         self.report.used_inodes += 1;
         self.report.directories += u64::from(kind == Some(FileKind::Directory));
         if let Some(record) = self.inodes.find(number) {
@@ -121,7 +121,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
     }
 
-    fn check_fields(&mut self, number: InodeNo, inode: &Inode, orphan: bool) {
+    fn check_fields(&mut self, number: InodeNo, inode: &Inode) {
+        let orphan = self.is_orphan(number);
         let place = Place::Inode(number);
         let reserved = number < self.layout.first_inode && number != ROOT_INODE;
         if reserved
@@ -215,7 +216,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         }
         match inode.kind() {
             // The cleanup of orphans completes an unfinished truncation.
-            _ if self.orphans.binary_search(&number).is_ok() => {}
+            _ if self.is_orphan(number) => {}
             Some(FileKind::Directory) => self.check_directory_size(number, inode, &mapped),
             Some(FileKind::Symlink) if has_map => self.check_slow_link(number, inode, &mapped).await,
             Some(FileKind::Regular) => self.check_file_size(number, inode, &mapped),

@@ -34,6 +34,11 @@ impl<R: ReadBlocks> Checker<'_, R> {
         self.orphans = seen.into_iter().collect();
     }
 
+    /// Whether the inode is on the list.
+    pub(super) fn is_orphan(&self, number: InodeNo) -> bool {
+        self.orphans.binary_search(&number).is_ok()
+    }
+
     /// Reads one inode by number; `None`, with a finding, if that fails.
     pub(super) async fn read_inode(&mut self, number: InodeNo) -> Option<Inode> {
         let position = self.layout.position_of_inode(number);

@@ -123,7 +123,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if !sound || !self.claim(double.alone(), place) || !self.resize_map_holds(double).await {
             self.report.add(place, "does not list the blocks kept for descriptors", CURE);
         }
-        let (size, sectors) = resize_numbers(&self.layout);
+        let ResizeNumbers { size, sectors } = resize_numbers(&self.layout);
         if inode.size < size || inode.size > self.file_size_max() {
             self.report.add(place, format!("has {} bytes of {size}", inode.size), "e2fsck -f");
         }
@@ -161,16 +161,27 @@ impl<R: ReadBlocks> Checker<'_, R> {
     }
 }
 
+/// What the resize inode must say of itself.
+pub(crate) struct ResizeNumbers {
+    /// Bytes.
+    pub size: u64,
+    /// Blocks, in units of 512 bytes.
+    pub sectors: u64,
+}
+
 /// Expected bytes and sectors of the resize inode: the double indirect block, the reserved blocks, and a copy of each
 /// reserved block in every group with a backup.
-pub(crate) fn resize_numbers(layout: &Layout) -> (u64, u64) {
+pub(crate) fn resize_numbers(layout: &Layout) -> ResizeNumbers {
     let kept = u64::from(layout.reserved_descriptor_blocks);
     let copies = (1..layout.group_count).filter(|&group| layout.has_superblock(group)).count() as u64;
     let per_block = u64::from(layout.block_size) / 4;
     let first = u64::from(layout.descriptor_blocks());
     let last = (0..kept).map(|index| (first + index) % per_block).max().unwrap_or(0);
     let blocks = if copies == 0 || kept == 0 { 0 } else { 12 + per_block + last * per_block + copies };
-    (blocks * u64::from(layout.block_size), (1 + kept * (1 + copies)) * u64::from(layout.block_size / 512))
+    ResizeNumbers {
+        size: blocks * u64::from(layout.block_size),
+        sectors: (1 + kept * (1 + copies)) * u64::from(layout.block_size / 512),
+    }
 }
 
 /// The problem of an unused reserved inode, if it has one. Resize inode, journal and root have their own rules.

@@ -24,7 +24,7 @@ pub(super) struct Found {
     index: u64,
     block: BlockNo,
     /// Whether the extent is unwritten: its blocks read as zeros.
-    is_unwritten: bool,
+    pub(super) is_unwritten: bool,
 }
 
 impl PagedFile for Node {
@@ -96,7 +96,7 @@ impl Backing for Volume {
             self.journal.note_data(run.block.run(count));
         }
         if outcome == Outcome::Arrived && run.route == Route::Buffered {
-            self.contents().content_arrived(node, run.pages.clone(), run.file_size, run.found.is_unwritten);
+            self.contents().content_arrived(node, run);
         }
     }
 }

@@ -61,7 +61,10 @@ impl Directories<'_> {
         let mut handle = self.journal.start(CREATE_CREDITS).await?;
         let inode = self.new_inode(node);
         let child = self.allocator().allocate_inode(&mut handle, directory.number, inode).await?;
-        let outcome = self.furnish(&mut handle, directory, &child, (name, target)).await;
+        let outcome = match self.fill(&mut handle, directory, &child, target).await {
+            Ok(()) => self.add_entry(&mut handle, directory, name, (child.ino(), child.kind())).await,
+            failed => failed,
+        };
         if let Err(error) = outcome {
             self.undo_create(&mut handle, &child).await?;
             return Err(error);
@@ -71,20 +74,14 @@ impl Directories<'_> {
         Ok(child.ino())
     }
 
-    /// Gives a new inode its first content, if its kind has any, and its name.
-    async fn furnish(
-        &self,
-        handle: &mut Handle,
-        directory: &Node,
-        child: &Rc<Node>,
-        (name, target): (&[u8], &[u8]),
-    ) -> FsResult<()> {
+    /// Gives a new inode its first content, if its kind has any.
+    async fn fill(&self, handle: &mut Handle, directory: &Node, child: &Rc<Node>, target: &[u8]) -> FsResult<()> {
         match child.kind() {
             FileKind::Directory => self.make_first_block(handle, directory, child).await?,
             FileKind::Symlink => self.put_target(handle, child, target).await?,
             _ => (),
         }
-        self.add_entry(handle, directory, name, (child.ino(), child.kind())).await
+        Ok(())
     }
 
     async fn make_first_block(&self, handle: &mut Handle, directory: &Node, child: &Node) -> FsResult<()> {

@@ -21,6 +21,7 @@
 
 use std::ops::Range;
 
+use super::backing::Found;
 use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
@@ -29,7 +30,7 @@ use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
 use crate::ext4::format::InodeNo;
-use crate::pages::PAGE_BYTES;
+use crate::pages::{PAGE_BYTES, Run};
 
 /// Blocks kept for extent trees while any block is reserved: this many, plus one for every [`RESERVED_PER_TREE_BLOCK`]
 /// reserved blocks.
@@ -104,15 +105,15 @@ impl Contents<'_> {
         }
     }
 
-    /// Notes that the content of `pages` is on the device. `size` is the file's size when their write began.
-    pub(super) fn content_arrived(&self, node: &Node, pages: Range<u64>, size: u64, is_unwritten: bool) {
+    /// Notes that the content of a run is on the device.
+    pub(super) fn content_arrived(&self, node: &Node, run: &Run<Found>) {
         if !self.delays() {
             return;
         }
-        let end = size.min(pages.end * PAGE_BYTES);
+        let end = run.file_size.min(run.pages.end * PAGE_BYTES);
         node.arrived_to.set(node.arrived_to.get().max(end));
-        if is_unwritten {
-            node.converting.borrow_mut().insert(pages);
+        if run.found.is_unwritten {
+            node.converting.borrow_mut().insert(run.pages.clone());
         }
         if self.needs_conversion(node) && !node.is_in_conversion_line.replace(true) {
             self.inodes.to_convert.borrow_mut().push_back(node.number);

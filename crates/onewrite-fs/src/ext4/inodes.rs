@@ -24,7 +24,7 @@ use super::format::{FormatError, Inode, InodeNo, Layout, Place};
 use super::guard::check_size;
 use super::runs::Runs;
 use super::volume::Volume;
-use crate::api::{Attributes, FileKind, FsError, FsResult, Ino};
+use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::journal::{Handle, TransactionId};
 use crate::pages::FilePages;
@@ -174,19 +174,20 @@ impl Node {
 }
 
 /// Major and minor number as Linux keeps them in `i_block`: old form in the first word, new form in the second.
-pub(super) fn device_number(kind: FileKind, block: &[u8; 60]) -> (u32, u32) {
+pub(super) fn device_number(kind: FileKind, block: &[u8; 60]) -> DeviceNumber {
     if !matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
-        return (0, 0);
+        return DeviceNumber::NONE;
     }
     let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
     match (word(0), word(4)) {
-        (0, new) => ((new >> 8) & 0xfff, (new & 0xff) | ((new >> 12) & 0xf_ff00)),
-        (old, _) => ((old >> 8) & 0xff, old & 0xff),
+        (0, new) => DeviceNumber::new((new >> 8) & 0xfff, (new & 0xff) | ((new >> 12) & 0xf_ff00)),
+        (old, _) => DeviceNumber::new((old >> 8) & 0xff, old & 0xff),
     }
 }
 
 /// The reverse of [`device_number`].
-pub(super) fn encode_device_number((major, minor): (u32, u32)) -> [u8; 60] {
+pub(super) fn encode_device_number(device: DeviceNumber) -> [u8; 60] {
+    let DeviceNumber { major, minor } = device;
     let mut block = [0; 60];
     if major < 256 && minor < 256 {
         block[..4].copy_from_slice(&(major << 8 | minor).to_le_bytes());

@@ -66,7 +66,7 @@ impl FileView for Ext4 {
         let node = volume.node(ino).await?;
         node.expect_file()?;
         let _held = node.lock.read().await;
-        volume.pages.read(&**volume, &node, (offset, length), manner).await
+        volume.pages.read(&**volume, &node, offset..offset.saturating_add(length), manner).await
     }
 
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {

@@ -46,6 +46,13 @@ struct PathNode {
     position: usize,
 }
 
+/// A node of a path and the node above it.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    parent: PathNode,
+    child: PathNode,
+}
+
 impl Extents<'_> {
     fn verify_node(&self, node: &Node, block: BlockNo, bytes: &PageBytes) -> Verified {
         let place = Place::Block(block);
@@ -295,7 +302,7 @@ impl Extents<'_> {
         assert!(still_there || self.reload_path(node, path).await?, "the path was just in memory");
         match roomy {
             None => self.deepen(handle, node, new_block),
-            Some(level) => self.split(handle, node, (path[level], path[level + 1]), new_block),
+            Some(level) => self.split(handle, node, Edge { parent: path[level], child: path[level + 1] }, new_block),
         }
     }
 
@@ -335,7 +342,7 @@ impl Extents<'_> {
         &self,
         handle: &mut Handle,
         node: &Node,
-        (parent, child): (PathNode, PathNode),
+        Edge { parent, child }: Edge,
         new_block: BlockNo,
     ) -> FsResult<()> {
         let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);

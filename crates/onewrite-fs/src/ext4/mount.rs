@@ -26,7 +26,7 @@ use crate::api::{FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
 use crate::journal::{CheckpointBy, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
-use crate::pages::{Pages, PagesOptions};
+use crate::pages::{Access, Pages, PagesOptions};
 
 /// Most bytes of log blocks that [`replay`] holds in memory.
 const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -106,9 +106,8 @@ impl Ext4 {
         &self.volume.options
     }
 
-    /// Calls `watcher` for every read and write of file content through the page cache, with the file, its pages and
-    /// whether they are written. This is the before-cache trace. It contains neither metadata nor direct I/O.
-    pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, bool) + 'static) {
+    /// Calls `watcher` for every read and write of file content through the page cache, with the file and its pages. This is the before-cache trace. It contains neither metadata nor direct I/O.
+    pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, Access) + 'static) {
         self.volume.pages.watch(Box::new(watcher));
     }
 

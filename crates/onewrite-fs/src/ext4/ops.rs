@@ -395,8 +395,9 @@ impl FileSystem for Ext4 {
     }
 
     fn counters(&self) -> FsCounters {
-        let (direct_read_bytes, direct_cached_bytes) = self.volume.pages.direct_reads();
-        FsCounters { direct_read_bytes, direct_cached_bytes, ..self.volume.journal.counters() }
+        let direct = self.volume.pages.direct_reads();
+        let counters = self.volume.journal.counters();
+        FsCounters { direct_read_bytes: direct.bytes, direct_cached_bytes: direct.cached_bytes, ..counters }
     }
 
     fn reset_counters(&self) {

@@ -51,7 +51,7 @@ impl Journal {
 
     /// Log space that waits for TRIM counts as used.
     fn check_trimming(&self, live: &Live) -> Result<(), String> {
-        let waiting: u32 = self.to_trim.borrow().iter().map(|(_, length)| length).sum();
+        let waiting: u32 = self.to_trim.borrow().iter().map(|run| run.length).sum();
         match waiting <= live.trimming_blocks() {
             true => Ok(()),
             false => Err(format!("{waiting} log blocks wait for trimming; counted {}", live.trimming_blocks())),

@@ -7,7 +7,7 @@
 use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page, Remap};
 
 use super::home;
-use super::live::CheckpointBlock;
+use super::live::{CheckpointBlock, Reclaimed};
 use super::place::LogPlace;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
@@ -198,12 +198,12 @@ impl Journal {
         if !live.pending_tail.as_ref().is_some_and(|pending| self.log.is_flushed(pending.flush)) {
             return;
         }
-        let Some((start, length)) = live.reclaim() else { return };
+        let Some(reclaimed) = live.reclaim() else { return };
         if self.options.self_trimming {
-            self.to_trim.borrow_mut().push((start, length));
+            self.to_trim.borrow_mut().push(reclaimed);
             self.work.notify_all();
         } else {
-            live.release(length);
+            live.release(reclaimed.length);
             drop(live);
             self.changed.notify_all();
         }
@@ -222,7 +222,7 @@ impl Journal {
     /// Device errors; the journal is then aborted.
     pub async fn trim_freed(&self) -> FsResult<()> {
         let freed = self.to_trim.take();
-        for (start, length) in freed {
+        for Reclaimed { start, length } in freed {
             let ring = self.live.borrow().ring();
             for run in ring.runs(start, length) {
                 self.log.clear(run).await.map_err(|error| self.abort_with(error))?;

@@ -214,9 +214,9 @@ impl Journal {
         self.settled.set(self.settling.get());
         self.counters.borrow_mut().journal_bytes += u64::from(count) * PAGE_SIZE as u64;
         let (start, ring) = (places[0].start, self.live.borrow().ring());
-        let place = |(offset, is_escaped): (u32, bool)| match is_escaped {
-            true => LogPlace::Escaped(ring.after(start, offset)),
-            false => LogPlace::Exact(ring.after(start, offset)),
+        let place = |CopyOffset { index, is_escaped }| match is_escaped {
+            true => LogPlace::Escaped(ring.after(start, index)),
+            false => LogPlace::Exact(ring.after(start, index)),
         };
         Ok(Written { start, count, places: offsets.into_iter().map(place).collect() })
     }
@@ -274,11 +274,19 @@ impl Journal {
     }
 }
 
+/// Where a copy is among the log blocks of its transaction.
+#[derive(Clone, Copy, Debug)]
+struct CopyOffset {
+    /// Index of its log block.
+    index: u32,
+    is_escaped: bool,
+}
+
 /// A transaction as log blocks.
 pub(super) struct Encoded {
     pub(super) pages: Vec<Page>,
-    /// For each block of the transaction, in order: the index of its page, and whether it is escaped.
-    offsets: Vec<(u32, bool)>,
+    /// Where each block of the transaction is, in order.
+    offsets: Vec<CopyOffset>,
 }
 
 /// Where a transaction lies in the log.
@@ -312,7 +320,7 @@ pub(super) fn encode(
         }
         pages.push(Page::new(descriptor));
         let first = pages.len() as u32;
-        offsets.extend((first..).zip(&tags).map(|(offset, tag)| (offset, tag.is_escaped)));
+        offsets.extend((first..).zip(&tags).map(|(index, tag)| CopyOffset { index, is_escaped: tag.is_escaped }));
         pages.extend(copies);
     }
     pages.push(Page::new(style.commit(sequence, civil_ns, sum)));

@@ -11,7 +11,7 @@ use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, crc
 
 use super::Journal;
 use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written, encode, send_and_wait};
-use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed};
+use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed, StoredChunk};
 use super::format::incompat;
 use super::log::Log;
 use super::place::{ChunkPlace, LogPlace};
@@ -167,8 +167,9 @@ impl Journal {
             revokes: sealed.revokes.clone(),
             chunks: Vec::new(),
         };
-        let sizes: Vec<_> = building.chunks.iter().map(|chunk| (chunk.stored as u32, chunk.is_raw)).collect();
-        frame.encode_head(&self.log.style, &sizes, building.sum)
+        let stored = |chunk: &Chunk| StoredChunk { bytes: chunk.stored as u32, is_raw: chunk.is_raw };
+        let chunks: Vec<_> = building.chunks.iter().map(stored).collect();
+        frame.encode_head(&self.log.style, &chunks, building.sum)
     }
 
     /// Splits pages for the log blocks from `offset` behind `start` into runs of the ring.

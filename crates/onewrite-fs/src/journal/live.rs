@@ -66,6 +66,14 @@ pub(super) struct PendingTail {
     transactions: usize,
 }
 
+/// Log blocks behind the tail that no transaction holds any more. They may pass the end of the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reclaimed {
+    pub(super) start: LogBlock,
+    /// Number of blocks.
+    pub(super) length: u32,
+}
+
 pub(super) struct Live {
     ring: Ring,
     head: LogBlock,
@@ -285,9 +293,9 @@ impl Live {
         self.pending_tail = Some(PendingTail { flush, transactions: candidate.transactions });
     }
 
-    /// Removes the transactions before the pending tail, which is durable now. Gives the first log block and the number
-    /// of blocks. They stay in use until [`Live::release`].
-    pub(super) fn reclaim(&mut self) -> Option<(LogBlock, u32)> {
+    /// Removes the transactions before the pending tail, which is durable now. Their log blocks stay in use until
+    /// [`Live::release`].
+    pub(super) fn reclaim(&mut self) -> Option<Reclaimed> {
         let pending = self.pending_tail.take()?;
         let start = self.transactions.front()?.start;
         let mut length = 0;
@@ -300,7 +308,7 @@ impl Live {
             }
         }
         self.trimming += length;
-        Some((start, length))
+        Some(Reclaimed { start, length })
     }
 
     /// Frees `length` log blocks that [`Live::reclaim`] gave.

@@ -53,7 +53,7 @@ pub use commit::{
 };
 use format::JournalSuperblock;
 pub use frames::{Compressed, Streams};
-use live::Live;
+use live::{Live, Reclaimed};
 pub use log::{Log, LogMap};
 pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
@@ -98,7 +98,7 @@ pub struct Journal {
     committing: RefCell<Option<Committing>>,
     live: RefCell<Live>,
     /// Log space before the durable tail that waits for TRIM, as (start, length in blocks).
-    to_trim: RefCell<Vec<(LogBlock, u32)>>,
+    to_trim: RefCell<Vec<Reclaimed>>,
     committed: Cell<TransactionId>,
     commit_wanted: Cell<Option<TransactionId>>,
     checkpoint_wanted: Cell<bool>,

@@ -44,6 +44,15 @@ struct Piece {
     skip: usize,
 }
 
+/// Sort key for reading places in the order of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ReadOrder {
+    /// Log block, or the distance of a frame from the tail.
+    log_block: u32,
+    /// Byte in the frame; 0 outside frames.
+    byte: u32,
+}
+
 impl<'a> StoredLog<'a> {
     /// The log on `port`; its blocks have 4 KiB.
     pub(super) fn new(port: &'a DevicePort, map: &'a LogMap, ring: Ring, cause: Cause) -> StoredLog<'a> {
@@ -68,14 +77,16 @@ impl<'a> StoredLog<'a> {
         self.ring.after(block, count)
     }
 
-    /// Sort key for reading places: log blocks by number, chunks by the age of their frame and by offset.
+    /// Where reading meets a place: log blocks by number, chunks by the age of their frame and by offset.
     ///
     /// # Panics
     /// If the place is [`LogPlace::Nowhere`].
-    pub(super) fn position(&self, place: LogPlace) -> (u32, u32) {
+    pub(super) fn position(&self, place: LogPlace) -> ReadOrder {
         match place {
-            LogPlace::Exact(block) | LogPlace::Escaped(block) => (block.0, 0),
-            LogPlace::Chunk(chunk) => (self.ring.distance(self.tail, chunk.frame), chunk.offset),
+            LogPlace::Exact(block) | LogPlace::Escaped(block) => ReadOrder { log_block: block.0, byte: 0 },
+            LogPlace::Chunk(chunk) => {
+                ReadOrder { log_block: self.ring.distance(self.tail, chunk.frame), byte: chunk.offset }
+            }
             LogPlace::Nowhere => unreachable!("such content does not leave memory"),
         }
     }

@@ -49,8 +49,26 @@ pub use owners::{OwnerId, TooManyPages};
 pub use put::{Overwriting, Step};
 pub use read::check_direct;
 
-/// Called with a file, a range of its pages, and whether they are written (else read).
-pub type Watcher = Box<dyn FnMut(Ino, Range<u64>, bool)>;
+/// What a task does with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It reads them.
+    Read,
+    /// It writes them.
+    Write,
+}
+
+/// Called with a file, a range of its pages, and what is done with them.
+pub type Watcher = Box<dyn FnMut(Ino, Range<u64>, Access)>;
+
+/// What direct reads have moved since the counters were last set to zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectReads {
+    /// Bytes of all direct reads.
+    pub bytes: u64,
+    /// Those of them that came from the page cache.
+    pub cached_bytes: u64,
+}
 
 /// What the layer records about a dirty page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +115,7 @@ pub struct Pages {
     dirty_bytes: RefCell<FxHashMap<PageKey, DirtyBytes>>,
     owners: RefCell<Owners>,
     watcher: RefCell<Option<Watcher>>,
-    /// Bytes of direct reads: (all, those that came from the page cache).
-    direct_reads: Cell<(u64, u64)>,
+    direct_reads: Cell<DirectReads>,
 }
 
 impl Pages {
@@ -199,20 +216,20 @@ impl Pages {
     }
 
     /// Calls the watcher, if there is one.
-    fn tell(&self, file: &impl PagedFile, pages: Range<u64>, is_write: bool) {
+    fn tell(&self, file: &impl PagedFile, pages: Range<u64>, access: Access) {
         if let Some(watcher) = &mut *self.watcher.borrow_mut() {
-            watcher(Ino(file.number()), pages, is_write);
+            watcher(Ino(file.number()), pages, access);
         }
     }
 
-    /// Bytes of direct reads: (all, those that came from the page cache).
-    pub fn direct_reads(&self) -> (u64, u64) {
+    /// What direct reads have moved.
+    pub fn direct_reads(&self) -> DirectReads {
         self.direct_reads.get()
     }
 
     /// Sets the counters of direct reads to zero.
     pub fn reset_counters(&self) {
-        self.direct_reads.set((0, 0));
+        self.direct_reads.take();
     }
 
     /// Announces that this task reads the page; `None` if the page is in memory. Waits while another task reads it.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use onewrite_block::{Cause, PAGE_SIZE, Page};
 
-use super::{Backing, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
+use super::{Access, Backing, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
 use crate::api::{FsError, FsResult};
 use crate::content::Content;
 use crate::transfer::{Durability, send_run, wait_all};
@@ -59,7 +59,7 @@ impl Pages {
 
     /// Tells the watcher that `pages` are written through the page cache.
     pub fn note_write(&self, file: &impl PagedFile, pages: Range<u64>) {
-        self.tell(file, pages, true);
+        self.tell(file, pages, Access::Write);
     }
 
     /// Puts the new content of one page into memory: a whole new page, or the old page with a part replaced. Gives the

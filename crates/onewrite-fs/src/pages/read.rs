@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use onewrite_block::{Cause, Page, Request};
 
-use super::{Backing, Lookup, PAGE_BYTES, PagedFile, Pages, page_key};
+use super::{Access, Backing, DirectReads, Lookup, PAGE_BYTES, PagedFile, Pages, page_key};
 use crate::api::{FsError, FsResult, Manner, SeekTarget};
 use crate::block::BlockNo;
 use crate::content::Data;
@@ -31,21 +31,21 @@ impl Pages {
         &self,
         backing: &B,
         file: &B::File,
-        (offset, length): (u64, u64),
+        bytes: Range<u64>,
         manner: Manner,
     ) -> FsResult<Data> {
-        let size = file.size();
-        let end = size.min(offset.saturating_add(length));
+        let (offset, end) = (bytes.start, file.size().min(bytes.end));
         if offset >= end {
             return Ok(Data::default());
         }
         let (first, stop) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
         let is_direct = manner.direct && backing.allows_direct();
         if manner.direct {
-            self.count_direct(file, first..stop, is_direct);
+            let cached = if is_direct { 0 } else { self.cached_pages(file, first..stop) };
+            self.count_direct(stop - first, cached);
         }
         let pages = if is_direct {
-            check_direct(offset, length)?;
+            check_direct(offset, bytes.end - offset)?;
             self.read_past_cache(backing, file, first..stop).await?
         } else {
             let ahead = if file.pages().read_end.get() == offset { READ_AHEAD_PAGES } else { 0 };
@@ -63,7 +63,7 @@ impl Pages {
         range: Range<u64>,
         ahead: u64,
     ) -> FsResult<Vec<Page>> {
-        self.tell(file, range.clone(), false);
+        self.tell(file, range.clone(), Access::Read);
         let limit = file.size().div_ceil(PAGE_BYTES).min(range.end + ahead);
         let mut pages = Vec::with_capacity((range.end - range.start) as usize);
         for index in range {
@@ -72,13 +72,18 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Counts a direct read of `pages`. If direct reads are buffered, also counts the bytes that are in memory.
-    fn count_direct(&self, file: &impl PagedFile, pages: Range<u64>, is_direct: bool) {
-        let count = pages.end - pages.start;
-        let is_cached = |index: &u64| !is_direct && self.holds(page_key(file, *index));
-        let cached = pages.filter(is_cached).count() as u64;
-        let (read, from_memory) = self.direct_reads.get();
-        self.direct_reads.set((read + count * PAGE_BYTES, from_memory + cached * PAGE_BYTES));
+    /// Number of these pages that are in memory.
+    fn cached_pages(&self, file: &impl PagedFile, pages: Range<u64>) -> u64 {
+        pages.filter(|index| self.holds(page_key(file, *index))).count() as u64
+    }
+
+    /// Counts a direct read of `page_count` pages, `cached_count` of them from memory.
+    fn count_direct(&self, page_count: u64, cached_count: u64) {
+        let DirectReads { bytes, cached_bytes } = self.direct_reads.get();
+        self.direct_reads.set(DirectReads {
+            bytes: bytes + page_count * PAGE_BYTES,
+            cached_bytes: cached_bytes + cached_count * PAGE_BYTES,
+        });
     }
 
     /// Page `index` of the file. If it is not in memory, reads it together with the pages behind it, before `limit`.

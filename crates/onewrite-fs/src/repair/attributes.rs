@@ -5,7 +5,7 @@ use onewrite_block::Page;
 use super::Mender;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
-use crate::ext4::format::attribute::{self, AttributeList, Attributes};
+use crate::ext4::format::attribute::{self, AttributeList, Attributes, ListPlace};
 use crate::ext4::format::inode::attribute_area_mut;
 use crate::ext4::format::{Inode, InodeNo, Place};
 
@@ -17,7 +17,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if Attributes::in_inode(area, place).check().is_ok() {
             return;
         }
-        let kept = sound(Attributes::in_inode(area, place), false);
+        let kept = sound(Attributes::in_inode(area, place), ListPlace::Inode);
         let _ = kept.write_in_inode(area);
         self.note_loss(place, format!("of its attributes {} are kept, the rest dropped", kept.iter().count()));
     }
@@ -82,7 +82,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             // Attributes have at most one block.
             bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
             let Ok(attributes) = Attributes::in_block(&bytes[..], place) else { return false };
-            let kept = sound(attributes, true);
+            let kept = sound(attributes, ListPlace::Block);
             if kept.is_empty() || !kept.write_in_block(&mut bytes) {
                 return false;
             }
@@ -110,7 +110,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
 }
 
 /// The attributes with valid entries.
-fn sound(attributes: Attributes<'_>, in_block: bool) -> AttributeList {
+fn sound(attributes: Attributes<'_>, list_place: ListPlace) -> AttributeList {
+    let in_block = list_place == ListPlace::Block;
     let mut kept = AttributeList::default();
     for attribute in attributes.map_while(Result::ok) {
         let hash_holds = attribute.hash_holds() || attribute.hash == 0 && !in_block;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use onewrite_block::{PAGE_SIZE, Page};
 
 use super::Mender;
+use super::directories::DirectoryBlock;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
@@ -108,7 +109,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     pub(super) async fn remove_entry(&mut self, directory: InodeNo, is_it: impl Fn(&block::Entry<'_>) -> bool) {
         let Some(mut own) = self.inode(directory).await else { return };
         let seed = self.layout.inode_seed(directory, own.generation);
-        for (logical, physical, _) in self.directory_blocks(directory, &mut own).await {
+        for DirectoryBlock { logical, physical, .. } in self.directory_blocks(directory, &mut own).await {
             let place = Place::FileBlock { inode: directory, logical };
             let Some(page) = self.read(physical).await else { continue };
             let mut bytes = *page.bytes();
@@ -138,7 +139,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// The inode of `lost+found`; makes the directory if it is missing.
     async fn lost_and_found(&mut self) -> Option<InodeNo> {
         let mut root = self.inode(ROOT_INODE).await?;
-        for (logical, physical, _) in self.directory_blocks(ROOT_INODE, &mut root).await {
+        for DirectoryBlock { logical, physical, .. } in self.directory_blocks(ROOT_INODE, &mut root).await {
             let page = self.read(physical).await?;
             let place = Place::FileBlock { inode: ROOT_INODE, logical };
             let bytes = page.bytes();
@@ -169,7 +170,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let blocks = self.directory_blocks(directory, &mut own).await;
         let mut is_put = false;
         if !own.has(flags::INDEX) {
-            for &(logical, physical, _) in &blocks {
+            for &DirectoryBlock { logical, physical, .. } in &blocks {
                 let Some(page) = self.read(physical).await else { continue };
                 let mut bytes = *page.bytes();
                 let place = Place::FileBlock { inode: directory, logical };
@@ -190,7 +191,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             block::set_checksum(&mut bytes, seed, &self.layout);
             self.image.put(physical, Page::new(bytes));
             let content = self.content(directory, &mut own).await;
-            let mut all: Vec<BlockNo> = blocks.iter().map(|block| block.1).collect();
+            let mut all: Vec<BlockNo> = blocks.iter().map(|block| block.physical).collect();
             all.push(physical);
             own.size = (all.len() * PAGE_SIZE) as u64;
             self.lay_out(directory, &mut own, &all, content.nodes).await;
@@ -211,7 +212,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let Some(mut own) = self.inode(number).await else { return };
         let seed = self.layout.inode_seed(number, own.generation);
         let blocks = self.directory_blocks(number, &mut own).await;
-        let Some(&(_, physical, _)) = blocks.first() else { return };
+        let Some(&DirectoryBlock { physical, .. }) = blocks.first() else { return };
         let Some(page) = self.read(physical).await else { return };
         let mut bytes = *page.bytes();
         let stored = bytes;

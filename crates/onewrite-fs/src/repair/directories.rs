@@ -9,7 +9,7 @@ use super::maps::push;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
-use crate::ext4::format::directory::block::{self, Dots, Entries};
+use crate::ext4::format::directory::block::{self, Dots, Entries, Entry};
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
@@ -21,8 +21,33 @@ struct Kept {
     name: Vec<u8>,
 }
 
-/// An entry as stored: offset, inode, kind, name.
-type Found = (usize, InodeNo, u8, Vec<u8>);
+/// An entry as stored.
+struct Found {
+    offset: usize,
+    inode: InodeNo,
+    kind: u8,
+    name: Vec<u8>,
+}
+
+/// A block of a directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DirectoryBlock {
+    /// Its number in the directory.
+    pub logical: u32,
+    /// Its block of the image.
+    pub physical: BlockNo,
+    /// It holds entries; an unwritten block reads as zeros.
+    pub is_written: bool,
+}
+
+/// An entry `.` or `..` as stored.
+#[derive(Clone, Copy, Debug)]
+struct Dot {
+    offset: usize,
+    inode: InodeNo,
+    kind: u8,
+    is_sound: bool,
+}
 
 /// What to do with an entry.
 enum Verdict {
@@ -46,20 +71,20 @@ impl<R: ReadBlocks> Mender<'_, R> {
         let Some(mut inode) = self.inode(number).await else { return };
         let blocks = self.directory_blocks(number, &mut inode).await;
         let block_size = PAGE_SIZE as u64;
-        let is_dense = blocks.iter().zip(0..).all(|(&(logical, _, written), own)| logical == own && written);
+        let is_dense = blocks.iter().zip(0..).all(|(block, own)| block.logical == own && block.is_written);
         let is_whole = is_dense && !blocks.is_empty() && inode.size == blocks.len() as u64 * block_size;
         let mut anew = !is_whole || inode.has(flags::INDEX) && self.bad_indexes.contains(&number);
         let seed = self.layout.inode_seed(number, inode.generation);
         let (mut entries, mut names) = (Vec::new(), BTreeSet::new());
-        for (at, &(_, physical, written)) in blocks.iter().enumerate() {
+        for (at, &DirectoryBlock { physical, is_written, .. }) in (0_u32..).zip(&blocks) {
             let Some(page) = self.read(physical).await else {
                 anew = true;
                 continue;
             };
-            if !written {
+            if !is_written {
                 continue;
             }
-            let place = Place::FileBlock { inode: number, logical: at as u32 };
+            let place = Place::FileBlock { inode: number, logical: at };
             let mut bytes = *page.bytes();
             let is_index = inode.has(flags::INDEX) && (at == 0 || bytes[..4] == [0; 4] && bytes[4..6] == [0, 16]);
             let had_tail = block::verify_checksum(&bytes[..], seed, &self.layout, place).is_ok();
@@ -67,7 +92,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             if at == 0 && !self.mend_dots(number, &mut bytes) {
                 anew = true;
             }
-            anew |= self.take_entries(number, (at == 0, place), &mut bytes, &mut entries, &mut names).await;
+            anew |= self.take_entries(number, at, &mut bytes, &mut entries, &mut names).await;
             let tail_fits = has_tail(&bytes) || !self.layout.features.metadata_csum();
             anew |= !is_index && !tail_fits;
             if bytes != before || !is_index && !had_tail {
@@ -77,7 +102,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 if !is_index {
                     block::set_checksum(&mut bytes, seed, &self.layout);
                 } else {
-                    self.seal_index(&mut bytes, seed, at as u32);
+                    self.seal_index(&mut bytes, seed, at);
                 }
                 self.image.put(physical, Page::new(bytes));
             }
@@ -101,12 +126,16 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    /// The blocks of a directory: number in the directory, block of the image, and whether it is written.
-    pub(super) async fn directory_blocks(&mut self, number: InodeNo, inode: &mut Inode) -> Vec<(u32, BlockNo, bool)> {
+    /// The blocks of a directory, in order.
+    pub(super) async fn directory_blocks(&mut self, number: InodeNo, inode: &mut Inode) -> Vec<DirectoryBlock> {
         let content = self.content(number, inode).await;
         let blocks = content.pieces.iter().flat_map(|piece| {
             let extent = piece.extent;
-            (0..extent.length).map(move |at| (extent.logical + at, extent.physical + u64::from(at), !extent.unwritten))
+            (0..extent.length).map(move |at| DirectoryBlock {
+                logical: extent.logical + at,
+                physical: extent.physical + u64::from(at),
+                is_written: !extent.unwritten,
+            })
         });
         blocks.collect()
     }
@@ -114,29 +143,30 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Corrects `.` and `..` in place; false if they are missing.
     fn mend_dots(&mut self, number: InodeNo, bytes: &mut [u8; PAGE_SIZE]) -> bool {
         let place = Place::FileBlock { inode: number, logical: 0 };
-        let found: Vec<(usize, InodeNo, u8, bool)> = {
+        let found: Vec<Dot> = {
             let entries = Entries::new(&bytes[..], place).take(2).flatten();
             let dots: [&[u8]; 2] = [b".", b".."];
             let told = entries.zip(dots).map(|(entry, name)| {
                 let end = entry.offset + block::RECORD_HEADER + entry.name.len();
                 let is_ended = bytes.get(end).is_none_or(|&byte| byte == 0);
                 let is_sound = entry.name == name && entry.is_used() && is_ended;
-                (entry.offset, entry.inode, entry.kind, is_sound && (entry.offset > 0 || entry.record_length == 12))
+                let is_sound = is_sound && (entry.offset > 0 || entry.record_length == 12);
+                Dot { offset: entry.offset, inode: entry.inode, kind: entry.kind, is_sound }
             });
             told.collect()
         };
-        if found.len() < 2 || found.iter().any(|dot| !dot.3) {
+        if found.len() < 2 || found.iter().any(|dot| !dot.is_sound) {
             return false;
         }
         let kind = block::entry_kind(FileKind::Directory, &self.layout);
         let byte = kind.map_or(0, FileKind::entry_byte);
         let [own, above] = [found[0], found[1]];
-        if own.1 != number || ![0, byte].contains(&own.2) {
-            block::replace(bytes, own.0, number, kind);
+        if own.inode != number || ![0, byte].contains(&own.kind) {
+            block::replace(bytes, own.offset, number, kind);
             self.note_loss(place, "`.` names its directory again");
         }
-        if ![0, byte].contains(&above.2) {
-            block::replace(bytes, above.0, above.1, kind);
+        if ![0, byte].contains(&above.kind) {
+            block::replace(bytes, above.offset, above.inode, kind);
             self.note(place, "`..` is marked as a directory");
         }
         true
@@ -146,15 +176,16 @@ impl<R: ReadBlocks> Mender<'_, R> {
     async fn take_entries(
         &mut self,
         number: InodeNo,
-        (is_first, place): (bool, Place),
+        logical: u32,
         bytes: &mut [u8; PAGE_SIZE],
         entries: &mut Vec<Kept>,
         names: &mut BTreeSet<Vec<u8>>,
     ) -> bool {
+        let place = Place::FileBlock { inode: number, logical };
         let (found, is_damaged) = self.found_entries(bytes, place);
         let mut dropped = Vec::new();
-        for (position, (offset, inode, kind, name)) in found.into_iter().enumerate() {
-            let is_dot = is_first && (name == b"." || name == b"..") && position < 2;
+        for (position, Found { offset, inode, kind, name }) in found.into_iter().enumerate() {
+            let is_dot = logical == 0 && (name == b"." || name == b"..") && position < 2;
             if inode.is_none() || is_dot {
                 continue;
             }
@@ -210,7 +241,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         let Some(mut own) = self.inode(inode).await else { return false };
         let blocks = self.directory_blocks(inode, &mut own).await;
-        let Some(&(0, physical, true)) = blocks.first() else { return false };
+        let Some(&DirectoryBlock { logical: 0, physical, is_written: true }) = blocks.first() else { return false };
         let Some(page) = self.read(physical).await else { return false };
         let bytes = page.bytes();
         let above = Entries::new(&bytes[..], Place::Inode(inode)).nth(1);
@@ -230,7 +261,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 };
                 end = entry.offset + entry.record_length;
                 if entry.is_used() {
-                    found.push((entry.offset, entry.inode, entry.kind, entry.name.to_vec()));
+                    let Entry { offset, inode, kind, name, .. } = entry;
+                    found.push(Found { offset, inode, kind, name: name.to_vec() });
                 }
             }
             if !broke {
@@ -298,13 +330,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     }
 
     /// Rewrites a directory without an index: its entries one after another, in as few of its blocks as possible.
-    async fn write_anew(
-        &mut self,
-        number: InodeNo,
-        mut inode: Inode,
-        entries: &[Kept],
-        blocks: &[(u32, BlockNo, bool)],
-    ) {
+    async fn write_anew(&mut self, number: InodeNo, mut inode: Inode, entries: &[Kept], blocks: &[DirectoryBlock]) {
         let seed = self.layout.inode_seed(number, inode.generation);
         let place = Place::Inode(number);
         let mut pages = Vec::new();
@@ -321,7 +347,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             assert!(matches!(inserted, Ok(Some(_))), "an empty block has room for a name");
         }
         pages.push(bytes);
-        let mut own: Vec<BlockNo> = blocks.iter().map(|block| block.1).collect();
+        let mut own: Vec<BlockNo> = blocks.iter().map(|block| block.physical).collect();
         let rest = own.split_off(pages.len().min(own.len()));
         let content = self.content(number, &mut inode).await;
         while own.len() < pages.len() {
@@ -334,7 +360,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
         inode.flags &= !flags::INDEX;
         inode.size = (own.len() * PAGE_SIZE) as u64;
-        let is_same = rest.is_empty() && blocks.iter().zip(0..).all(|(block, at)| block.0 == at && block.2);
+        let is_same =
+            rest.is_empty() && blocks.iter().zip(0..).all(|(block, at)| block.logical == at && block.is_written);
         if is_same && own.len() == blocks.len() {
             return self.put_inode(number, &inode).await;
         }

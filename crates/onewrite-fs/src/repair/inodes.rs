@@ -17,6 +17,15 @@ const FAST_LINK_MAX: u64 = 60;
 const FRAGMENT: std::ops::Range<usize> = 0x70..0x74;
 const EXTRA_SIZE: std::ops::Range<usize> = 0x80..0x82;
 
+/// A part of an inode table, as the group's descriptor says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TablePart {
+    /// Its inodes may be in use.
+    Scanned,
+    /// Its inodes were never used. A damaged descriptor may say so of inodes in use.
+    Never,
+}
+
 impl<R: ReadBlocks> Mender<'_, R> {
     pub(super) async fn mend_inodes(&mut self) {
         for group in 0..self.layout.group_count {
@@ -26,7 +35,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
             for index in 0..length {
                 let number = self.layout.inode_at(group, index);
                 let Some(slot) = self.slot(number).await else { continue };
-                self.mend_slot(number, slot, index < scanned).await;
+                let part = if index < scanned { TablePart::Scanned } else { TablePart::Never };
+                self.mend_slot(number, slot, part).await;
             }
             // The walk read unused inodes of widened tables too; keep only records up to the last used one.
             let used = self.files[group as usize].iter().rposition(|file| file.used).map_or(0, |last| last + 1);
@@ -34,7 +44,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    async fn mend_slot(&mut self, number: InodeNo, mut slot: Vec<u8>, is_known: bool) {
+    async fn mend_slot(&mut self, number: InodeNo, mut slot: Vec<u8>, part: TablePart) {
+        let is_known = part == TablePart::Scanned;
         let place = Place::Inode(number);
         let reserved = self.layout.is_reserved(number);
         let mut is_resized = false;

@@ -8,7 +8,7 @@ use crate::api::FileKind;
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::check::indirect::entry;
-use crate::check::special::resize_numbers;
+use crate::check::special::{ResizeNumbers, resize_numbers};
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::features::{Compat, Features, Incompat};
 use crate::ext4::format::{Inode, InodeNo, Place, RESIZE_INODE};
@@ -156,7 +156,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for (block, table) in self.kept_tables() {
             changed |= self.put_if_other(block, table).await;
         }
-        let (size, sectors) = resize_numbers(&self.layout);
+        let ResizeNumbers { size, sectors } = resize_numbers(&self.layout);
         let mut map = [0; 60];
         map[DIND * 4..DIND * 4 + 4].copy_from_slice(&(double.0 as u32).to_le_bytes());
         let is_sound = inode.kind() == Some(FileKind::Regular) && inode.links == 1 && inode.block == map;

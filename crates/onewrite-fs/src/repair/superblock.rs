@@ -28,14 +28,14 @@ pub(super) async fn take<R: ReadBlocks>(
         if is_whole(image, &raw).await
             && let Ok(layout) = Layout::decode(&raw)
         {
-            changes.push(change("the checksum is made anew", true));
+            changes.push(change("the checksum is made anew"));
             store(image, &page, &raw);
             return Some((raw, layout));
         }
     }
     let (block, raw) = backup(image).await?;
     let layout = Layout::decode(&raw).ok()?;
-    changes.push(change(&format!("restored from its backup in block {block}"), false));
+    changes.push(loss(&format!("restored from its backup in block {block}")));
     store(image, &page, &raw);
     Some((raw, layout))
 }
@@ -74,7 +74,7 @@ fn tidy<R: ReadBlocks>(
     let size = raw.desc_size.get();
     if !incompat.contains(Incompat::BITS_64) && size != 0 && size != 32 {
         raw.desc_size.set(32);
-        changes.push(change("the size of descriptors is set", false));
+        changes.push(loss("the size of descriptors is set"));
     }
     let names_journal = raw.journal_inum.get() != 0 || raw.journal_dev.get() != 0;
     if !compat.contains(Compat::HAS_JOURNAL) && (names_journal || incompat.contains(Incompat::RECOVER)) {
@@ -82,25 +82,25 @@ fn tidy<R: ReadBlocks>(
         raw.journal_dev.set(0);
         if InodeNo(raw.journal_inum.get()) == JOURNAL_INODE {
             compat = compat.with(Compat::HAS_JOURNAL);
-            changes.push(change("the feature has_journal is set again: there is a journal", false));
+            changes.push(loss("the feature has_journal is set again: there is a journal"));
         } else {
             raw.journal_inum.set(0);
-            changes.push(change("no longer names a journal", false));
+            changes.push(loss("no longer names a journal"));
         }
     }
     if compat.contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0 && raw.journal_uuid != [0; 16] {
         raw.journal_uuid = [0; 16];
-        changes.push(change("no longer names a journal on another device", false));
+        changes.push(loss("no longer names a journal on another device"));
     }
     if impossible_orphan_file(&raw, &layout).is_some() {
         compat = compat.without(Compat::ORPHAN_FILE);
         ro_compat = ro_compat.without(RoCompat::ORPHAN_PRESENT);
         raw.orphan_file_inum.set(0);
-        changes.push(change("the feature orphan_file is taken out: there is no such file", false));
+        changes.push(loss("the feature orphan_file is taken out: there is no such file"));
     }
     if !compat.contains(Compat::RESIZE_INODE) && raw.reserved_gdt_blocks.get() != 0 {
         compat = compat.with(Compat::RESIZE_INODE);
-        changes.push(change("the feature resize_inode is set again: blocks are kept for it", false));
+        changes.push(loss("the feature resize_inode is set again: blocks are kept for it"));
     }
     if !ro_compat.contains(RoCompat::LARGE_FILE) {
         ro_compat = ro_compat.with(RoCompat::LARGE_FILE);
@@ -115,8 +115,14 @@ fn tidy<R: ReadBlocks>(
     Some((raw, layout))
 }
 
-fn change(what: &str, is_safe: bool) -> Change {
-    Change { place: Place::Superblock, what: what.to_owned(), is_safe }
+/// A repair that loses nothing.
+fn change(what: &str) -> Change {
+    Change { place: Place::Superblock, what: what.to_owned(), is_safe: true }
+}
+
+/// A repair that may lose something.
+fn loss(what: &str) -> Change {
+    Change { is_safe: false, ..change(what) }
 }
 
 /// Puts a superblock into its page.

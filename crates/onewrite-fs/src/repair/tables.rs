@@ -19,7 +19,13 @@ use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE};
 /// Where a table may begin.
 struct Candidate {
     block: BlockNo,
-    /// Inodes in use with good checksums there.
+    slots: SlotCounts,
+}
+
+/// What the slots of an inode table hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SlotCounts {
+    /// Inodes in use with good checksums.
     sealed: u32,
     /// Slots with other content.
     odd: u32,
@@ -55,7 +61,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// Whether a sound inode of the group lies in the first block of a table.
     pub(super) async fn is_table(&self, group: u32, block: BlockNo) -> bool {
         match self.read(block).await {
-            Some(page) => self.sealed_in(group, 0, &page).0 > 0,
+            Some(page) => self.sealed_in(group, 0, &page).sealed > 0,
             None => false,
         }
     }
@@ -68,25 +74,25 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     async fn candidate(&self, group: u32, block: BlockNo, page: &Page) -> Option<Candidate> {
         let table = block.run(self.layout.inode_table_blocks().into());
-        if self.sealed_in(group, 0, page).0 == 0 || !self.is_possible(group, table) {
+        if self.sealed_in(group, 0, page).sealed == 0 || !self.is_possible(group, table) {
             return None;
         }
         if group == self.layout.group_of_inode(ROOT_INODE) && !self.holds_root(block, page).await {
             return None;
         }
-        let mut candidate = Candidate { block, sealed: 0, odd: 0 };
+        let mut candidate = Candidate { block, slots: SlotCounts::default() };
         for at in 0..self.layout.inode_table_blocks() {
             let Some(page) = self.read(block + u64::from(at)).await else { continue };
-            let (sealed, odd) = self.sealed_in(group, at, &page);
-            candidate.sealed += sealed;
-            candidate.odd += odd;
+            let counts = self.sealed_in(group, at, &page);
+            candidate.slots.sealed += counts.sealed;
+            candidate.slots.odd += counts.odd;
         }
         Some(candidate)
     }
 
-    /// Numbers of inodes in use with good checksums in a block of a table, and of slots with other content.
-    fn sealed_in(&self, group: u32, table_block: u32, page: &Page) -> (u32, u32) {
-        let (mut sealed, mut odd) = (0, 0);
+    /// Counts the slots in a block of a table.
+    fn sealed_in(&self, group: u32, table_block: u32, page: &Page) -> SlotCounts {
+        let mut counts = SlotCounts::default();
         let per_block = self.layout.inodes_per_block();
         let indexes = table_block * per_block..self.layout.inodes_per_group;
         let bytes = page.bytes();
@@ -95,11 +101,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
                 continue;
             }
             match self.sealed(self.layout.inode_at(group, index), slot) {
-                true => sealed += u32::from(is_in_use(slot)),
-                false => odd += 1,
+                true => counts.sealed += u32::from(is_in_use(slot)),
+                false => counts.odd += 1,
             }
         }
-        (sealed, odd)
+        counts
     }
 
     fn sealed(&self, number: InodeNo, slot: &[u8]) -> bool {
@@ -149,9 +155,8 @@ fn maps(inode: &Inode) -> impl Iterator<Item = BlockRange> {
 
 /// The candidate with the most good inodes. `None` if two are equal, or if most slots hold other content.
 fn best(mut candidates: Vec<Candidate>) -> Option<BlockNo> {
-    candidates.sort_by_key(|one| (std::cmp::Reverse(one.sealed), one.odd));
-    let rank = |one: &Candidate| (one.sealed, one.odd);
+    candidates.sort_by_key(|one| (std::cmp::Reverse(one.slots.sealed), one.slots.odd));
     let first = candidates.first()?;
-    let is_alone = candidates.get(1).is_none_or(|second| rank(second) != rank(first));
-    (is_alone && first.odd <= first.sealed).then_some(first.block)
+    let is_alone = candidates.get(1).is_none_or(|second| second.slots != first.slots);
+    (is_alone && first.slots.odd <= first.slots.sealed).then_some(first.block)
 }

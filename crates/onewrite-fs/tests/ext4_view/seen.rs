@@ -7,7 +7,7 @@ use std::path::Path;
 
 use onewrite_block::{Executor, Geometry, RamDisk, crc32c};
 use onewrite_fs::ext4::view::{ImageView, Losses, ViewOptions};
-use onewrite_fs::{FileKind, FileView, FsResult, Ino, Manner};
+use onewrite_fs::{DeviceNumber, FileKind, FileView, FsResult, Ino, Manner};
 
 use crate::support::volume::load;
 
@@ -22,7 +22,7 @@ pub struct Entry {
     pub size: u64,
     pub sectors: u64,
     pub modified: (i64, u32),
-    pub device: (u32, u32),
+    pub device: DeviceNumber,
     pub content: Vec<u8>,
     pub extended: Vec<(String, Vec<u8>)>,
 }
@@ -61,9 +61,9 @@ pub fn by_kernel(root: &Path) -> Vec<Entry> {
         };
         let device = match kind {
             FileKind::CharacterDevice | FileKind::BlockDevice => {
-                (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()))
+                DeviceNumber::new(rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()))
             }
-            _ => (0, 0),
+            _ => DeviceNumber::NONE,
         };
         entries.push(Entry {
             path,

@@ -1,5 +1,6 @@
 //! The compared properties of a path.
 
+use onewrite_fs::DeviceNumber;
 use onewrite_fs::FileKind;
 
 /// A path with everything that must be equal in two file systems.
@@ -14,7 +15,7 @@ pub struct Entry {
     pub links: u32,
     /// Size in bytes; for a directory, the blocks of its names.
     pub size: u64,
-    pub device: (u32, u32),
+    pub device: DeviceNumber,
     /// Content of a file or target of a link.
     pub content: Vec<u8>,
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use onewrite_fs::{Allocation, AttributeManner, FileKind, RenameManner, SeekTarget, Timestamp};
+use onewrite_fs::{Allocation, AttributeManner, DeviceNumber, FileKind, RenameManner, SeekTarget, Timestamp};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, Uid,
     XattrFlags,
@@ -172,7 +172,8 @@ impl Kernel {
 
     fn make(&self, path: &str, kind: FileKind, permissions: u16) -> Result<(), Errno> {
         let (path, mode) = (self.at(path), mode(permissions));
-        let device = rustix::fs::makedev(device_of(kind).0, device_of(kind).1);
+        let DeviceNumber { major, minor } = device_of(kind);
+        let device = rustix::fs::makedev(major, minor);
         let kind = match kind {
             FileKind::Regular => {
                 return rustix::fs::open(path, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, mode).map(drop);
@@ -287,14 +288,14 @@ impl Kernel {
             _ => Vec::new(),
         };
         let has_device = matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice);
-        let device = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+        let device = DeviceNumber::new(rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
         Entry {
             kind,
             permissions: (found.mode() & 0o7777) as u16,
             owner: (found.uid(), found.gid()),
             links: found.nlink() as u32,
             size: found.size(),
-            device: if has_device { device } else { (0, 0) },
+            device: if has_device { device } else { DeviceNumber::NONE },
             content,
             attributes: attributes(&full),
         }

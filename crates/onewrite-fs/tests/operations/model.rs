@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use onewrite_fs::{AttributeManner, FileKind, RenameManner};
+use onewrite_fs::{AttributeManner, DeviceNumber, FileKind, RenameManner};
 
 use super::entry::{Entry, Tree};
 use super::model_file::{File, INVALID};
@@ -32,7 +32,7 @@ struct Node {
     names: BTreeMap<String, Id>,
     file: File,
     target: Vec<u8>,
-    device: (u32, u32),
+    device: DeviceNumber,
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -55,11 +55,11 @@ impl Default for Model {
 }
 
 /// Device numbers of a new node.
-pub const fn device_of(kind: FileKind) -> (u32, u32) {
+pub const fn device_of(kind: FileKind) -> DeviceNumber {
     match kind {
-        FileKind::CharacterDevice => (1, 3),
-        FileKind::BlockDevice => (259, 70_000),
-        _ => (0, 0),
+        FileKind::CharacterDevice => DeviceNumber::new(1, 3),
+        FileKind::BlockDevice => DeviceNumber::new(259, 70_000),
+        _ => DeviceNumber::NONE,
     }
 }
 

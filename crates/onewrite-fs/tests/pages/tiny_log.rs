@@ -138,7 +138,7 @@ impl TinyLog {
     }
 
     pub async fn read(&self, file: &Rc<TinyFile>, offset: u64, length: u64, manner: Manner) -> FsResult<Vec<u8>> {
-        Ok(self.pages.read(self, file, (offset, length), manner).await?.to_vec())
+        Ok(self.pages.read(self, file, offset..offset + length, manner).await?.to_vec())
     }
 
     /// Number of log blocks assigned so far.

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{Errno, FileAttr, FileType, Generation, INodeNo};
-use onewrite_fs::{Attributes, FileKind, FsError, Ino, Timestamp};
+use onewrite_fs::{Attributes, DeviceNumber, FileKind, FsError, Ino, Timestamp};
 
 /// How long the kernel may cache a reply: a day, because nobody else changes the file system.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
@@ -56,14 +56,15 @@ pub(super) const fn kind_of_mode(mode: u32) -> Option<FileKind> {
     }
 }
 
-/// Major and minor number in the kernel's packed form (`new_encode_dev`).
-pub(super) const fn pack_device((major, minor): (u32, u32)) -> u32 {
+/// A device's number in the kernel's packed form (`new_encode_dev`).
+pub(super) const fn pack_device(device: DeviceNumber) -> u32 {
+    let DeviceNumber { major, minor } = device;
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
 /// The inverse of [`pack_device`].
-pub(super) const fn unpack_device(packed: u32) -> (u32, u32) {
-    ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
+pub(super) const fn unpack_device(packed: u32) -> DeviceNumber {
+    DeviceNumber::new((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
 }
 
 /// Converts a time for a reply.
@@ -141,7 +142,8 @@ mod tests {
 
     #[test]
     fn device_numbers_survive_the_way_there_and_back() {
-        for device in [(8, 1), (259, 300), (0xfff, 0xf_ffff)] {
+        for (major, minor) in [(8, 1), (259, 300), (0xfff, 0xf_ffff)] {
+            let device = DeviceNumber::new(major, minor);
             assert_eq!(unpack_device(pack_device(device)), device);
         }
     }

@@ -15,7 +15,7 @@ use fuser::{
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use onewrite_block::{InboxSender, PAGE_SIZE};
-use onewrite_fs::{Attributes, FileKind, FileSystem};
+use onewrite_fs::{Attributes, DeviceNumber, FileKind, FileSystem};
 
 use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
 use super::inodes::Change;
@@ -126,7 +126,7 @@ fn absent(numbers: Numbers) -> FileAttr {
     }
 }
 
-fn wish(request: &Request, kind: FileKind, mode: u32, umask: u32, device: (u32, u32)) -> Wish {
+fn wish(request: &Request, kind: FileKind, mode: u32, umask: u32, device: DeviceNumber) -> Wish {
     let (permissions, umask) = ((mode & 0o7777) as u16, (umask & 0o777) as u16);
     Wish { kind, permissions, umask, uid: request.uid(), gid: request.gid(), device }
 }
@@ -217,7 +217,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
-        self.make(parent, name, wish(request, FileKind::Directory, mode, umask, (0, 0)), reply);
+        self.make(parent, name, wish(request, FileKind::Directory, mode, umask, DeviceNumber::NONE), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -280,7 +280,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         reply: ReplyCreate,
     ) {
         let name = name.as_bytes().to_vec();
-        let wish = wish(request, FileKind::Regular, mode, umask, (0, 0));
+        let wish = wish(request, FileKind::Regular, mode, umask, DeviceNumber::NONE);
         self.ask("create", async move |server| match server.make_open(parent, &name, wish).await {
             Ok(made) => {
                 let attr = server.numbers.attributes(&made);

@@ -2,7 +2,8 @@
 
 use fuser::{Errno, INodeNo, RenameFlags};
 use onewrite_fs::{
-    AttributeChanges, AttributeManner, Attributes, FileKind, FileSystem, FsError, Ino, NewNode, RenameManner,
+    AttributeChanges, AttributeManner, Attributes, DeviceNumber, FileKind, FileSystem, FsError, Ino, NewNode,
+    RenameManner,
 };
 
 use super::acl::{ACCESS, Acl, DEFAULT};
@@ -21,8 +22,8 @@ pub(super) struct Wish {
     pub(super) umask: u16,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Major and minor number of a device node.
-    pub(super) device: (u32, u32),
+    /// The device that a device node names.
+    pub(super) device: DeviceNumber,
 }
 
 impl<F: FileSystem + 'static> Server<F> {

@@ -22,6 +22,7 @@ use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
     AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    pages,
 };
 
 use super::load_file::{Call, LOAD_FILE, Transfer, load};
@@ -82,7 +83,7 @@ fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<Ac
     let played = executor.block_on(async move {
         let fs = Rc::new(Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?);
         let watching = Rc::clone(&shared);
-        fs.watch(move |file, pages, is_write| watching.note(file, pages, is_write));
+        fs.watch(move |file, pages, access| watching.note(file, pages, access));
         let mut players = Vec::new();
         for client in 0..clients {
             let directory = fs.create(fs.root(), format!("client{client}").as_bytes(), NewNode::DIRECTORY).await?;
@@ -125,7 +126,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn note(&self, file: Ino, pages: std::ops::Range<u64>, is_write: bool) {
+    fn note(&self, file: Ino, pages: std::ops::Range<u64>, access: pages::Access) {
+        let is_write = access == pages::Access::Write;
         let mut places = self.pages.borrow_mut();
         let places = places.entry(self.client.get()).or_default();
         let count = if is_write { &self.writes } else { &self.reads };

@@ -29,6 +29,7 @@ use onewrite_cache::PageRequest;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
 use onewrite_fs::journal::EvictionSpot;
+use onewrite_fs::pages::Access;
 
 pub use crash::crash_workloads;
 pub use cuts::try_cuts;
@@ -238,7 +239,8 @@ async fn run_ext4(
     let fs = Rc::new(Ext4::mount(port.clone(), mount).await?);
     if let Some(mut sink) = pages {
         let mut places = Pages::default();
-        fs.watch(move |file, pages, is_write| {
+        fs.watch(move |file, pages, access| {
+            let is_write = access == Access::Write;
             pages.for_each(|page| sink(PageRequest::new(places.page(file, page), is_write)));
         });
     }

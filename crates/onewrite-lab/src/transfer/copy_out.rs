@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use onewrite_fs::{Attributes, FileKind};
+use onewrite_fs::{Attributes, DeviceNumber, FileKind};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, linkat, makedev, mkdirat, mknodat, openat, renameat, symlinkat, unlinkat,
 };
@@ -254,7 +254,7 @@ impl<'a, S: Source> CopyOut<'a, S> {
             Keep::All => 0o600,
         });
         let make = |name: &[u8], kind| {
-            let (major, minor) = attributes.device;
+            let DeviceNumber { major, minor } = attributes.device;
             mknodat(directory, name, kind, mode, makedev(major, minor))
         };
         let may_make_devices = self.keep == Keep::All && is_root();

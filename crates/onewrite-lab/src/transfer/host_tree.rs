@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use onewrite_fs::{Attributes, FileKind, Ino, Timestamp};
+use onewrite_fs::{Attributes, DeviceNumber, FileKind, Ino, Timestamp};
 use rustix::fs::{Dir, OFlags, SeekFrom, getxattr, listxattr, readlinkat, seek};
 use rustix::io::Errno;
 
@@ -202,7 +202,7 @@ fn attributes(metadata: &Metadata) -> Attributes {
         modified: stamp(metadata.mtime(), metadata.mtime_nsec()),
         changed: stamp(metadata.ctime(), metadata.ctime_nsec()),
         created: Timestamp::default(),
-        device: device_numbers(metadata.rdev()),
+        device: device_number(metadata.rdev()),
         generation: 0,
     }
 }
@@ -221,10 +221,10 @@ fn kind_of(metadata: &Metadata) -> FileKind {
 }
 
 /// Unpacks major and minor number from Linux's 64-bit form.
-const fn device_numbers(packed: u64) -> (u32, u32) {
+const fn device_number(packed: u64) -> DeviceNumber {
     let major = (packed >> 8 & 0xfff) | (packed >> 32 & !0xfff);
     let minor = (packed & 0xff) | (packed >> 12 & !0xff);
-    (major as u32, minor as u32)
+    DeviceNumber::new(major as u32, minor as u32)
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn device_numbers_are_unpacked_as_linux_packs_them() {
-        assert_eq!(device_numbers(0x0801), (8, 1));
-        assert_eq!(device_numbers(0x0010_3005), (0x030, 0x105));
+        assert_eq!(device_number(0x0801), DeviceNumber::new(8, 1));
+        assert_eq!(device_number(0x0010_3005), DeviceNumber::new(0x030, 0x105));
     }
 }

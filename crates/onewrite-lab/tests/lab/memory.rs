@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use onewrite_block::sync::RwLock;
 use onewrite_block::{DeviceError, Nanos, PAGE_SIZE, Page, Runtime};
 use onewrite_fs::{
-    Allocation, AttributeChanges, Attributes, Content, Data, DirectoryEntry, FileKind, FileSystem, FileView,
-    FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space, Timestamp,
+    Allocation, AttributeChanges, Attributes, Content, Data, DeviceNumber, DirectoryEntry, FileKind, FileSystem,
+    FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, Space, Timestamp,
 };
 
 enum Node {
@@ -143,7 +143,7 @@ impl FileView for MemoryFs {
             modified: time,
             changed: time,
             created: time,
-            device: (0, 0),
+            device: DeviceNumber::NONE,
             generation: 0,
         })
     }

@@ -249,7 +249,7 @@ fn long(entry: &Listed) -> String {
     let attributes = &entry.attributes;
     let size = match attributes.kind {
         FileKind::CharacterDevice | FileKind::BlockDevice => {
-            format!("{}, {}", attributes.device.0, attributes.device.1)
+            format!("{}, {}", attributes.device.major, attributes.device.minor)
         }
         _ => attributes.size.to_string(),
     };

@@ -99,14 +99,22 @@ fn hash(name: &[u8], value: &[u8], byte: fn(u8) -> u32) -> u32 {
     })
 }
 
+/// Where a list of attributes lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListPlace {
+    /// In a block of its own. It keeps hashes, and each name has a prefix.
+    Block,
+    /// Behind an inode's fields. It need not keep them.
+    Inode,
+}
+
 /// Iterates over a list in order and checks each attribute first. An error ends the iteration.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     list: &'a [u8],
     next: usize,
     place: Place,
-    /// The list lies in a block, which must keep hashes and prefixes; an inode need not.
-    in_block: bool,
+    list_place: ListPlace,
     /// Values may lie in inodes of their own (feature ea_inode).
     has_value_inodes: bool,
 }
@@ -122,7 +130,7 @@ impl<'a> Attributes<'a> {
             let rule = "must be 1";
             return Err(FormatError::field("attribute block", place, "blocks", header.blocks.get(), rule));
         }
-        Ok(Attributes { list: block, next: HEADER, place, in_block: true, has_value_inodes: false })
+        Ok(Attributes { list: block, next: HEADER, place, list_place: ListPlace::Block, has_value_inodes: false })
     }
 
     /// The attributes in the area behind an inode's fields (see [`attribute_area`](super::inode::attribute_area)); none
@@ -132,7 +140,7 @@ impl<'a> Attributes<'a> {
             Some((magic, list)) if u32::from_le_bytes(*magic) == ATTRIBUTE_MAGIC => list,
             _ => &[],
         };
-        Attributes { list, next: 0, place, in_block: false, has_value_inodes: false }
+        Attributes { list, next: 0, place, list_place: ListPlace::Inode, has_value_inodes: false }
     }
 
     /// The same, but accepts values that lie in inodes of their own.
@@ -162,10 +170,10 @@ impl<'a> Attributes<'a> {
             if self.clone().flatten().take(index).any(overlaps) {
                 return wrong("value_offs", start, "lies on another value");
             }
-            if attribute.name_index == 0 && self.in_block {
+            if attribute.name_index == 0 && self.list_place == ListPlace::Block {
                 return wrong("name_index", 0, "names no prefix");
             }
-            let unhashed = attribute.hash == 0 && !self.in_block;
+            let unhashed = attribute.hash == 0 && self.list_place == ListPlace::Inode;
             if !unhashed && !attribute.hash_holds() {
                 return wrong("hash", attribute.hash as usize, "is not that of name and value");
             }
@@ -293,7 +301,7 @@ impl AttributeList {
         }
         if !inside.is_empty() {
             *magic = ATTRIBUTE_MAGIC.to_le_bytes();
-            inside.write(list, 0, false);
+            inside.write(list, 0, ListPlace::Inode);
         }
         outside
     }
@@ -305,7 +313,7 @@ impl AttributeList {
             return false;
         }
         block.fill(0);
-        let hash = self.write(block, HEADER, true);
+        let hash = self.write(block, HEADER, ListPlace::Block);
         let header = RawAttributeHeader {
             magic: U32::new(ATTRIBUTE_MAGIC),
             refcount: U32::new(1),
@@ -327,12 +335,15 @@ impl AttributeList {
     }
 
     /// Writes entries from byte `at` on and values from the end backwards; returns the hash over all entries.
-    fn write(&self, list: &mut [u8], mut at: usize, hashed: bool) -> u32 {
+    fn write(&self, list: &mut [u8], mut at: usize, list_place: ListPlace) -> u32 {
         let (mut value_at, mut all) = (list.len() / 4 * 4, 0_u32);
         for (name_index, name, value) in &self.entries {
             value_at -= value.len().next_multiple_of(4);
             list[value_at..value_at + value.len()].copy_from_slice(value);
-            let own = if hashed { hash(name, value, u32::from) } else { 0 };
+            let own = match list_place {
+                ListPlace::Block => hash(name, value, u32::from),
+                ListPlace::Inode => 0,
+            };
             let raw = RawEntry {
                 name_len: name.len() as u8,
                 name_index: *name_index,

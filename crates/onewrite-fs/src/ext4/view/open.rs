@@ -38,7 +38,7 @@ impl ImageView {
     /// errors.
     pub async fn open(port: &DevicePort, options: ViewOptions) -> FsResult<ImageView> {
         let (found, damage) =
-            match superblock_at(port, SUPERBLOCK_OFFSET as u64, Place::Superblock, !options.is_rescue).await {
+            match superblock_at(port, SUPERBLOCK_OFFSET as u64, Place::Superblock, Verify::of(&options)).await {
                 Ok(found) => (found, None),
                 Err(error @ FsError::Unsupported(_)) => return Err(error),
                 Err(error) if !options.is_rescue => {
@@ -163,7 +163,7 @@ impl ImageView {
     async fn decode_again(&mut self) -> FsResult<()> {
         let size = self.blocks.block_size();
         let block = self.blocks.block(BlockNo((SUPERBLOCK_OFFSET / size) as u64)).await?;
-        let found = decode(&block[SUPERBLOCK_OFFSET % size..], Place::Superblock, !self.options.is_rescue)?;
+        let found = decode(&block[SUPERBLOCK_OFFSET % size..], Place::Superblock, Verify::of(&self.options))?;
         if found.1.block_size != self.layout.block_size || found.1.block_count > self.layout.block_count {
             let problem = "the log makes the image larger than it was, or its blocks others".into();
             return Err(FsError::Damaged { place: "superblock".into(), problem });
@@ -191,17 +191,33 @@ fn log_damage(problem: &str) -> FsError {
     FsError::Damaged { place: "journal's inode".into(), problem: problem.into() }
 }
 
-fn decode(bytes: &[u8], place: Place, verify: bool) -> FsResult<Found> {
+/// What to verify in a superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verify {
+    /// Its checksum and its numbers.
+    Checksum,
+    /// Only its numbers.
+    Numbers,
+}
+
+impl Verify {
+    /// A rescue reads what it can.
+    fn of(options: &ViewOptions) -> Verify {
+        if options.is_rescue { Verify::Numbers } else { Verify::Checksum }
+    }
+}
+
+fn decode(bytes: &[u8], place: Place, verify: Verify) -> FsResult<Found> {
     let raw = RawSuperblock::from_prefix(bytes, place)?;
     let layout = Layout::decode_to_read(raw)?;
-    if verify {
+    if verify == Verify::Checksum {
         raw.verify_checksum(place)?;
     }
     Ok((raw.clone(), layout))
 }
 
 /// Reads the superblock at byte `byte` of the device, a multiple of 1024.
-async fn superblock_at(port: &DevicePort, byte: u64, place: Place, verify: bool) -> FsResult<Found> {
+async fn superblock_at(port: &DevicePort, byte: u64, place: Place, verify: Verify) -> FsResult<Found> {
     let page = port.request(Request::read(Lpn(byte / PAGE_SIZE as u64), 1, Cause::Metadata)).await?;
     let bytes = page[0].bytes();
     decode(&bytes[(byte % PAGE_SIZE as u64) as usize..], place, verify)
@@ -218,7 +234,7 @@ async fn backup(port: &DevicePort) -> Option<Found> {
             if byte / PAGE_SIZE as u64 >= pages {
                 break;
             }
-            if let Ok(found) = superblock_at(port, byte, Place::Block(BlockNo(group)), true).await {
+            if let Ok(found) = superblock_at(port, byte, Place::Block(BlockNo(group)), Verify::Checksum).await {
                 return Some(found);
             }
         }
@@ -229,7 +245,7 @@ async fn backup(port: &DevicePort) -> Option<Found> {
         let candidates =
             bytes.chunks(SUPERBLOCK_OFFSET).filter(|part| part[0x38..0x3a] == SUPERBLOCK_MAGIC.to_le_bytes());
         for candidate in candidates {
-            if let Ok(found) = decode(candidate, Place::Block(BlockNo(page)), true) {
+            if let Ok(found) = decode(candidate, Place::Block(BlockNo(page)), Verify::Checksum) {
                 return Some(found);
             }
         }

@@ -119,11 +119,20 @@ pub fn unpack(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Page>> {
     (filled == length).then(|| pages(&raw))
 }
 
+/// A chunk as the index of its frame has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredChunk {
+    /// Bytes in the log.
+    pub bytes: u32,
+    /// They are not compressed.
+    pub is_raw: bool,
+}
+
 impl Frame {
-    /// Encodes head and index of a frame. `packed` gives, for each chunk, its stored bytes and whether it is raw.
+    /// Encodes head and index of a frame. `packed` has each chunk as it is stored.
     /// `chunks_sum` is the CRC32C register after the bytes of all chunks.
-    pub fn encode_head(&self, style: &Style, packed: &[(u32, bool)], chunks_sum: u32) -> Vec<u8> {
-        let stored: usize = packed.iter().map(|(bytes, _)| *bytes as usize).sum();
+    pub fn encode_head(&self, style: &Style, packed: &[StoredChunk], chunks_sum: u32) -> Vec<u8> {
+        let stored: usize = packed.iter().map(|chunk| chunk.bytes as usize).sum();
         let mut head = vec![0; HEAD_SIZE];
         super::put_header(&mut head, Kind::Frame, self.sequence);
         (head[HEADER_SIZE], head[HEADER_SIZE + 1]) = (VERSION, LZ4);
@@ -134,7 +143,7 @@ impl Frame {
         let counts = [(44, self.homes.len()), (48, self.revokes.len()), (52, packed.len())];
         counts.into_iter().for_each(|(offset, count)| put32(&mut head, offset, count as u32));
         put64(&mut head, 56, (self.homes.len() * PAGE_SIZE) as u64);
-        for (bytes, is_raw) in packed {
+        for StoredChunk { bytes, is_raw } in packed {
             head.extend_from_slice(&(bytes | if *is_raw { NOT_COMPRESSED } else { 0 }).to_be_bytes());
         }
         self.homes.iter().chain(&self.revokes).for_each(|block| head.extend_from_slice(&block.0.to_be_bytes()));
@@ -267,7 +276,8 @@ mod tests {
             revokes: (0..revokes as u64).map(BlockNo).collect(),
             chunks: Vec::new(),
         };
-        let sizes: Vec<_> = packed.iter().map(|chunk| (chunk.bytes.len() as u32, chunk.is_raw)).collect();
+        let sizes: Vec<_> =
+            packed.iter().map(|chunk| StoredChunk { bytes: chunk.bytes.len() as u32, is_raw: chunk.is_raw }).collect();
         let head = frame.encode_head(&STYLE, &sizes, crc32c(!0, &body));
         assert_eq!(head.len(), head_bytes(count, revokes));
         let whole = [head, body].concat();

@@ -274,7 +274,9 @@ impl Style {
         let mut bytes = new_block(Kind::Descriptor, sequence);
         let mut offset = HEADER_SIZE;
         for (index, tag) in tags.iter().enumerate() {
-            self.put_tag(&mut bytes[offset..], tag, index == 0, index + 1 == tags.len());
+            let same_uuid = if index == 0 { 0 } else { TAG_SAME_UUID };
+            let last = if index + 1 == tags.len() { TAG_LAST } else { 0 };
+            self.put_tag(&mut bytes[offset..], tag, same_uuid | last);
             offset += self.tag_size();
             if index == 0 {
                 bytes[offset..offset + UUID_SIZE].copy_from_slice(&self.uuid);
@@ -285,11 +287,9 @@ impl Style {
         bytes
     }
 
-    fn put_tag(&self, bytes: &mut [u8], tag: &Tag, is_first: bool, is_last: bool) {
-        let same_uuid = if is_first { 0 } else { TAG_SAME_UUID };
-        let escaped = if tag.is_escaped { TAG_ESCAPED } else { 0 };
-        let last = if is_last { TAG_LAST } else { 0 };
-        let flags = same_uuid | escaped | last;
+    /// Writes a tag with these flags, and the flag of an escaped block.
+    fn put_tag(&self, bytes: &mut [u8], tag: &Tag, flags: u32) {
+        let flags = if tag.is_escaped { flags | TAG_ESCAPED } else { flags };
         let high = (tag.home_block.0 >> 32) as u32;
         put32(bytes, 0, tag.home_block.0 as u32);
         if self.checksums == Checksums::V3 {
