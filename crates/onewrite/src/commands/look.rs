@@ -216,7 +216,7 @@ async fn described<F: FileView>(fs: &F, path: &str, found: &Listed) -> anyhow::R
     }
     write!(text, "\n       Kind: {kind}")?;
     if matches!(found.attributes.kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
-        write!(text, " {}, {}", device.0, device.1)?;
+        write!(text, " {}, {}", device.major, device.minor)?;
     }
     writeln!(text, "\n       Size: {size} bytes in {sectors} sectors of 512 bytes")?;
     writeln!(text, "      Inode: {}, {links} links", ino.0)?;
