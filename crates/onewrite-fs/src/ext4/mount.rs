@@ -106,7 +106,8 @@ impl Ext4 {
         &self.volume.options
     }
 
-    /// Calls `watcher` for every read and write of file content through the page cache, with the file and its pages. This is the before-cache trace. It contains neither metadata nor direct I/O.
+    /// Calls `watcher` for every read and write of file content through the page cache, with the file and its pages.
+    /// This is the before-cache trace. It contains neither metadata nor direct I/O.
     pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, Access) + 'static) {
         self.volume.pages.watch(Box::new(watcher));
     }
