@@ -99,12 +99,13 @@ kill-deep: deps
 kills: deps
 	ONEWRITE_KILLS=$(or $(KILLS),100) $(CARGO) test --release --package onewrite --test mount -- --nocapture what_was_synced
 
-## install: the program and the helper of mount(8), as root (PREFIX=/usr/local)
+## install: the program and the helpers of mount(8) and umount(8), as root (PREFIX=/usr/local)
 install:
 	$(CARGO) build --release --package onewrite
 	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/onewrite
 	mkdir -p $(DESTDIR)/sbin
 	ln -sf $(or $(PREFIX),/usr/local)/bin/onewrite $(DESTDIR)/sbin/mount.fuse.onewrite
+	ln -sf $(or $(PREFIX),/usr/local)/bin/onewrite $(DESTDIR)/sbin/umount.fuse.onewrite
 
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps

@@ -21,6 +21,8 @@ need git git
 need python3 python3
 need sqlite3 sqlite3
 need setpriv util-linux
+need fusermount3 fuse3
+need rsync rsync
 need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs
 

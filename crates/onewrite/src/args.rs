@@ -16,7 +16,7 @@ use onewrite_fs::ext4::PolicyKind;
 
 pub use image::{Cat, Cp, Ls, Mkdir, Mv, Rm, Stat, Tree};
 pub use layer::{AgeArg, Ftl, LayerArgs};
-pub use mount::{Mount, Stats};
+pub use mount::{Mount, Stats, Umount};
 pub use names::{Names, page_cache_policies, way};
 pub use paper::Paper;
 pub use traces::{Cache, Lines, Trace, TraceInput};
@@ -75,8 +75,10 @@ pub enum Command {
     Rm(Rm),
     /// Make directories in an image.
     Mkdir(Mkdir),
-    /// Mount an image, a disk or an emulated device in the host's tree (FUSE); `umount` ends it.
+    /// Mount an image, a disk or an emulated device in the host's tree (FUSE).
     Mount(Mount),
+    /// End a mount, and wait until its image is clean and free for others.
+    Umount(Umount),
     /// Show what a mount has done so far: requests with latencies, commits, bytes by cause, flushes.
     Stats(Stats),
     /// Run a fio job file or a filebench personality, on an emulated device in virtual time or on a real disk.

@@ -105,7 +105,8 @@ fn of_setup(error: &onewrite_device::Error) -> Failure {
 fn of_mount(error: &MountError) -> Failure {
     match error {
         MountError::Directory { error, .. } => of_kind(error.kind()),
-        MountError::NoFuse(_) | MountError::Refused { .. } => Failure::Machine,
+        MountError::NoMount { .. } => Failure::Input,
+        _ => Failure::Machine,
     }
 }
 

@@ -22,11 +22,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command, Host};
+use commands::mount::Called;
 use failure::Failure;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let arguments = commands::mount::as_helper(&arguments).unwrap_or(arguments);
+    let arguments = match commands::mount::called_as(&arguments) {
+        Called::Itself => arguments,
+        Called::Helper(arguments) => arguments,
+        Called::Fake => return ExitCode::SUCCESS,
+    };
     let Cli { mut command, quiet } = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
@@ -73,6 +78,7 @@ fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rm(rm) => return commands::change::rm(&rm),
         Command::Mkdir(mkdir) => return commands::change::mkdir(&mkdir),
         Command::Mount(mount) => return commands::mount::mount(&mount),
+        Command::Umount(umount) => commands::mount::umount(&umount),
         Command::Stats(stats) => commands::stats::stats(&stats),
         Command::Run(run) => commands::run::run(&run),
         Command::Compare(compare) => commands::compare::compare(&compare),

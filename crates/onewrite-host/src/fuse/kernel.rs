@@ -7,19 +7,20 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use fuser::{Config, MountOption, Session, SessionACL};
 use onewrite_block::InboxSender;
 use onewrite_fs::FileSystem;
-use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount};
 use rustix::process::{getegid, geteuid};
 use thiserror::Error;
 
 use super::door::Door;
+use super::point::{MountPoint, take_off};
 use super::server::Server;
+use super::table::{Entry, KIND};
 use crate::letters::Letter;
 
 /// How far the kernel reads ahead: the largest read request.
@@ -53,8 +54,8 @@ pub enum MountFlag {
 /// A mount to make.
 #[derive(Clone, Debug)]
 pub struct MountRequest {
-    /// The directory that it covers.
-    pub directory: PathBuf,
+    /// Where it goes.
+    pub point: MountPoint,
     /// Its source in the table of mounts.
     pub source: String,
     /// Who may use it.
@@ -79,6 +80,36 @@ pub enum MountError {
     /// `/dev/fuse` cannot be opened.
     #[error("/dev/fuse: {0}; load FUSE (modprobe fuse), or give this user access to it")]
     NoFuse(io::Error),
+    /// `/dev/fuse` is something else.
+    #[error("/dev/fuse is not the device of FUSE: mknod /dev/fuse c 10 229 makes it")]
+    NotFuse,
+    /// Users other than root need a program that may mount for them.
+    #[error("only root may mount without the helper `fusermount3`; install the package fuse3, or mount as root")]
+    NoHelper,
+    /// The process of a mount is gone, and the mount cannot be detached.
+    #[error("{path}: a dead mount lies there (`umount {path}` as its owner takes it off): {error}")]
+    Dead {
+        /// The directory.
+        path: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// No mount of Onewrite covers the directory.
+    #[error("{path}: not the root of a mount of `onewrite mount`")]
+    NoMount {
+        /// The directory.
+        path: String,
+    },
+    /// The mount cannot be ended.
+    #[error(
+        "{path}: not unmounted: {error}; end the programs that use it (`fuser -vm {path}` names them), or use --lazy"
+    )]
+    Kept {
+        /// The directory.
+        path: String,
+        /// The system's error.
+        error: io::Error,
+    },
     /// The kernel or the helper refused the mount.
     #[error("{path}: the mount was refused: {error}{cure}")]
     Refused {
@@ -93,7 +124,7 @@ pub enum MountError {
 
 /// A file system in the host's tree, with the thread that reads its requests.
 pub struct KernelMount {
-    place: Place,
+    mount: Option<Entry>,
     reader: JoinHandle<io::Result<()>>,
 }
 
@@ -106,12 +137,8 @@ impl KernelMount {
         request: &MountRequest,
         core: InboxSender<Letter<Server<F>>>,
     ) -> Result<KernelMount, MountError> {
-        let path = request.directory.display().to_string();
-        let failed = |error| MountError::Directory { path: path.clone(), error };
-        let directory = request.directory.canonicalize().map_err(failed)?;
-        if !directory.is_dir() {
-            return Err(failed(io::Error::from(io::ErrorKind::NotADirectory)));
-        }
+        let path = request.point.directory.display().to_string();
+        let directory = request.point.directory.clone();
         let door = Door { core };
         let session = match geteuid().is_root() {
             true => by_root(door, request, &directory)?,
@@ -120,16 +147,16 @@ impl KernelMount {
         #[expect(clippy::disallowed_methods, reason = "requests of other programs are read beside the core")]
         let reader = std::thread::Builder::new().name("fuse".into()).spawn(move || session.run());
         let reader = reader.map_err(|error| MountError::Refused { path, error, cure: "" })?;
-        let place = Place::of_topmost(directory);
-        read_further_ahead(&place);
-        Ok(KernelMount { place, reader })
+        let mount = Entry::topmost(&directory);
+        read_further_ahead(mount.as_ref());
+        Ok(KernelMount { mount, reader })
     }
 
     /// Returns a function that detaches the mount from the tree, even while programs use it. Open files stay usable
     /// until they are closed. The function may run on another thread.
     pub fn unmounter(&self) -> impl Fn() + Send + 'static {
-        let place = self.place.clone();
-        move || detach(&place)
+        let mount = self.mount.clone();
+        move || detach(mount.as_ref())
     }
 
     /// Waits for the thread that reads requests; it ends right after the mount.
@@ -141,49 +168,22 @@ impl KernelMount {
     }
 }
 
-/// A mount in the table of mounts.
-#[derive(Clone, Debug)]
-struct Place {
-    directory: PathBuf,
-    /// Its number in the table, and that of its device; `None` if the table does not name it.
-    numbers: Option<(String, String)>,
-}
-
-impl Place {
-    /// The topmost mount on `directory`. Unlike stat(2), the table of mounts asks the mount nothing.
-    fn of_topmost(directory: PathBuf) -> Place {
-        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let shown = directory.display().to_string().replace(' ', "\\040");
-        let fields = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let line = table.lines().map(fields).rfind(|fields| fields.get(4) == Some(&shown));
-        let numbers = line.map(|fields| (fields[0].clone(), fields[2].clone()));
-        Place { directory, numbers }
-    }
-}
-
 /// Detaches our mount. Does nothing if the topmost mount there is not ours: somebody else may have mounted over it, or
 /// it may be gone.
-fn detach(place: &Place) {
-    let directory = &place.directory;
-    if place.numbers.is_none() || Place::of_topmost(directory.clone()).numbers != place.numbers {
+fn detach(mount: Option<&Entry>) {
+    let Some(mount) = mount else { return };
+    if Entry::topmost(&mount.directory).as_ref() != Some(mount) {
         return;
     }
-    let detached = match unmount(directory, UnmountFlags::DETACH) {
-        Err(Errno::PERM) => {
-            let helper = std::process::Command::new("fusermount3").args(["-u", "-z", "--"]).arg(directory).status();
-            helper.map(drop)
-        }
-        other => other.map_err(io::Error::from),
-    };
-    if let Err(error) = detached {
-        tracing::error!("{}: not unmounted: {error}", directory.display());
+    if let Err(error) = take_off(&mount.directory, UnmountFlags::DETACH) {
+        tracing::error!("{}: not unmounted: {error}", mount.directory.display());
     }
 }
 
 /// Lets the kernel read further ahead than FUSE's 128 KiB. Only root may; a failure costs speed alone.
-fn read_further_ahead(place: &Place) {
-    let Some((_, device)) = &place.numbers else { return };
-    let written = std::fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), READ_AHEAD_KIB);
+fn read_further_ahead(mount: Option<&Entry>) {
+    let Some(mount) = mount else { return };
+    let written = std::fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", mount.device), READ_AHEAD_KIB);
     if let Err(error) = written {
         tracing::debug!("reading ahead stays at 128 KiB: {error}");
     }
@@ -209,10 +209,10 @@ fn by_root<F: FileSystem + 'static>(
     }
     let data = std::ffi::CString::new(data).expect("numbers and words");
     let refused = |error: io::Error| MountError::Refused { path: path.clone(), error, cure: "" };
-    mount(&*request.source, directory, "fuse.onewrite", kernel_flags(request), Some(data.as_c_str()))
+    mount(&*request.source, directory, KIND, kernel_flags(request), Some(data.as_c_str()))
         .map_err(|error| refused(error.into()))?;
     session(door, device, request).map_err(|error| {
-        detach(&Place::of_topmost(directory.to_owned()));
+        detach(Entry::topmost(directory).as_ref());
         refused(error)
     })
 }
@@ -265,9 +265,9 @@ fn by_helper<F: FileSystem + 'static>(
         MountFlag::DirSync => Some(MountOption::DirSync),
     }));
     Session::new(door, directory, &config).map_err(|error| {
-        let cure = match error.kind() {
-            io::ErrorKind::NotFound => "; install the package `fuse3`, or mount as root",
-            _ => "",
+        let cure = match request.access {
+            Access::Everybody => "; allow_other needs the line user_allow_other in /etc/fuse.conf",
+            Access::Owner => "; the directory must be this user's own",
         };
         MountError::Refused { path: directory.display().to_string(), error, cure }
     })

@@ -28,12 +28,16 @@ mod inodes;
 mod kernel;
 mod known;
 mod names;
+mod point;
 mod server;
 mod stats;
+mod table;
 
 pub use kernel::{Access, KernelMount, MountError, MountFlag, MountRequest};
+pub use point::{MountPoint, end_mount, read_stats};
 pub use server::{Server, serve};
 pub use stats::{Latency, Stats};
+pub use table::is_mounted;
 
 /// The extended attribute of the mount's root with [`Stats`] as JSON. It is not listed; only root and the owner of the
 /// mount can read it.

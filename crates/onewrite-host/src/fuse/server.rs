@@ -58,7 +58,7 @@ impl<F: FileSystem + 'static> Server<F> {
             pid: std::process::id(),
             seconds: (self.runtime.now() - self.begin).0 as f64 / 1e9,
             requests: self.latencies.by_kind(),
-            in_flight: self.under_way.count(),
+            in_flight: self.under_way.count().saturating_sub(1),
             fs: self.fs.counters(),
             device: (self.device)(),
         }

@@ -8,6 +8,9 @@ use onewrite_block::{Counters, Nanos};
 use onewrite_fs::FsCounters;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of statistics as JSON, at most.
+pub(super) const STATS_BYTES_MAX: usize = 64 * 1024;
+
 /// The statistics of a mount; [`STATS_ATTRIBUTE`](super::STATS_ATTRIBUTE) has them as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stats {
@@ -21,7 +24,7 @@ pub struct Stats {
     pub seconds: f64,
     /// Latencies of the kernel's requests in the core, by kind.
     pub requests: BTreeMap<String, Latency>,
-    /// Requests that are not answered yet.
+    /// Requests that are not answered yet, without the one that asks for statistics.
     pub in_flight: u64,
     /// Counters of the file system.
     pub fs: FsCounters,

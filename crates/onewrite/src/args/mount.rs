@@ -10,13 +10,14 @@ Options of -o:
   data=MODE        journal mode: writeback, ordered (the default), data,
                    data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj
                    or sdj+async; with padding zp or zp-data
-  ro               refuse changes; a log is replayed in memory
+  ro, rw           refuse changes (a log is replayed in memory), or not; of two
+                   options that contradict each other the last one counts
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
   commit=SECONDS   age at which a transaction commits by itself [5]
   nodelalloc       allocate blocks when files are written to
   allow_other      let other users in, as permissions say
-  dev, suid        let device nodes and set-user-ID programs work
+  dev, suid        let device nodes and set-user-ID programs work (root only)
   noexec, sync, dirsync
                    as mount(8) has them
   size=SIZE        of an emulated device, which is formatted [1GiB]
@@ -44,9 +45,21 @@ pub struct Mount {
     /// Stay in the foreground, and log to standard error.
     #[arg(short, long)]
     pub foreground: bool,
-    /// Log to this file [default: one named after DIR in /var/log/onewrite, or in ~/.local/state/onewrite].
+    /// Log to this file, which is new, empty or a log of a mount [default: one named after DIR in /var/log/onewrite, or
+    /// in ~/.local/state/onewrite].
     #[arg(long, value_name = "FILE", conflicts_with = "foreground")]
     pub log: Option<PathBuf>,
+}
+
+/// `onewrite umount`
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// Directory that `onewrite mount` mounted on.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Detach the mount even while programs use it, and do not wait for them.
+    #[arg(short, long)]
+    pub lazy: bool,
 }
 
 /// `onewrite stats`

@@ -2,26 +2,32 @@
 
 use anyhow::{Context, bail};
 use onewrite_block::{Cause, Counters};
-use onewrite_host::fuse::{Latency, STATS_ATTRIBUTE, Stats as MountStats};
+use onewrite_host::fuse::{Latency, Stats as MountStats, read_stats};
 use rustix::io::Errno;
 
 use crate::args::Stats;
 
-/// Bytes of statistics, at most.
-const BYTES_MAX: usize = 64 * 1024;
+/// With fewer syncs of programs the ratio of flushes to them says nothing: the commits of the timer outweigh them.
+const SYNCS_MIN: u64 = 100;
 
 /// Asks the mount, and prints what it says.
 pub fn stats(args: &Stats) -> anyhow::Result<()> {
     let shown = args.directory.display();
-    let mut value = vec![0; BYTES_MAX];
-    let length = match rustix::fs::getxattr(&args.directory, STATS_ATTRIBUTE, &mut value[..]) {
-        Ok(length) => length,
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => bail!("{shown}: not the root of a mount of `onewrite mount`"),
-        Err(Errno::ACCESS) => bail!("{shown}: only root and who mounted it may see its statistics"),
-        Err(error) => return Err(std::io::Error::from(error)).with_context(|| shown.to_string()),
+    let stats = match read_stats(&args.directory) {
+        Ok(stats) => stats,
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NODATA | Errno::OPNOTSUPP) => bail!("{shown}: not the root of a mount of `onewrite mount`"),
+            Some(Errno::ACCESS) => {
+                return Err(error)
+                    .with_context(|| format!("{shown}: only root and who mounted it may see its statistics"));
+            }
+            Some(Errno::NOTCONN) => {
+                return Err(error)
+                    .with_context(|| format!("{shown}: the mount is dead; `onewrite umount {shown}` ends it"));
+            }
+            _ => return Err(error).with_context(|| shown.to_string()),
+        },
     };
-    value.truncate(length);
-    let stats: MountStats = serde_json::from_slice(&value).with_context(|| format!("{shown}: its statistics"))?;
     match args.json {
         true => outln!("{}", serde_json::to_string_pretty(&stats)?),
         false => print(&stats),
@@ -37,17 +43,18 @@ fn print(stats: &MountStats) {
         outln!("{kind:12} {count:>10} {p50_us:>10.1} {p99_us:>10.1} {p999_us:>10.1} {max_us:>10.1}");
     }
     outln!(
-        "file system: {} commits, {} written to the log, {} checkpoints ({} waited for), {} brought home",
+        "file system: {} commits, {} written to the log, {} checkpoints ({} waited for), {} brought home, {} of it by SHARE",
         fs.commits,
         mebibytes(fs.journal_bytes),
         fs.checkpoints,
         fs.forced_checkpoints,
-        mebibytes(fs.checkpoint_bytes)
+        mebibytes(fs.checkpoint_bytes),
+        mebibytes(fs.shared_bytes)
     );
     print_device(device);
     let syncs: u64 = ["fsync", "fdatasync"].iter().filter_map(|kind| requests.get(*kind)).map(|kind| kind.count).sum();
-    if syncs > 0 {
-        outln!("{:.2} flushes for each sync of a program", device.flushes as f64 / syncs as f64);
+    if syncs >= SYNCS_MIN {
+        outln!("{:.2} flushes for each of {syncs} syncs of programs", device.flushes as f64 / syncs as f64);
     }
 }
 

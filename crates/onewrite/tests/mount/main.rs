@@ -3,6 +3,7 @@
 //! These tests need root and `/dev/fuse`; elsewhere each prints that it was skipped.
 
 mod content;
+mod ends;
 mod kill;
 mod manners;
 mod names;

@@ -6,63 +6,104 @@
 //! ```
 
 mod daemon;
+mod helper;
 mod options;
 
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::{Ext4, MountOptions};
-use onewrite_host::fuse::{KernelMount, MountRequest, Server, serve};
+use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
+use onewrite_lab::LabError;
 use onewrite_lab::session::{DeviceChoice, FormatOptions, format, lazy_journal_bytes, open_disk, view_disk};
 
-use crate::args::Mount;
+use crate::args::{Mount, Umount};
 use crate::open::{replayed, wall_time};
 use crate::stop;
+pub use helper::{Called, called_as};
 use options::Wanted;
+
+/// Longest wait for an image whose last mount is ending.
+const ENDING_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Mounts, and serves until the mount ends: in another process, unless `--foreground` is given.
 pub fn mount(args: &Mount) -> anyhow::Result<ExitCode> {
     let wanted = Wanted::parse(&args.options)?;
-    if args.foreground {
-        daemon::log_to(None, wanted.logs_refusals)?;
-        return serve_until_the_end(args, &wanted, None);
-    }
-    if !daemon::is_daemon() {
+    if !args.foreground && !daemon::is_daemon() {
         return daemon::start();
     }
-    daemon::leave_terminal();
-    let directory = args.directory.canonicalize().with_context(|| args.directory.display().to_string())?;
-    let log = daemon::open_log(args.log.as_deref(), &directory)?;
-    daemon::log_to(Some(&log), wanted.logs_refusals)?;
-    serve_until_the_end(args, &wanted, Some(&log))
+    if wanted.may_be_missing && is_missing_image(&args.source) {
+        errln!("onewrite: {}: no such image, so nothing is mounted (-o nofail)", args.source);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let choice = choice(&args.source)?;
+    let point = MountPoint::new(&args.directory)?;
+    let log = match args.foreground {
+        true => None,
+        false => {
+            daemon::leave_terminal();
+            Some(daemon::open_log(args.log.as_deref(), &point.directory)?)
+        }
+    };
+    daemon::log_to(log.as_ref(), wanted.logs_refusals)?;
+    point.remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
+    if log.is_some() {
+        point.remarks.iter().for_each(|remark| errln!("onewrite: {remark}"));
+    }
+    serve_until_the_end(&choice, point, &wanted, log.as_ref())
 }
 
-fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> anyhow::Result<ExitCode> {
-    let choice = DeviceChoice::named(&args.source)
-        .with_context(|| format!("{0}: no such image (`onewrite mkfs {0}` makes one), and no profile", args.source))?;
-    let device = open(&choice, wanted)?;
-    let executor = Executor::new(wall_time(), HostProfile::default());
-    let runtime = executor.runtime();
-    let port = runtime.attach(device);
-    let source = match &choice {
+/// Ends a mount and waits for its end.
+pub fn umount(args: &Umount) -> anyhow::Result<()> {
+    Ok(end_mount(&args.directory, args.lazy)?)
+}
+
+fn choice(source: &str) -> anyhow::Result<DeviceChoice> {
+    if is_missing_image(source) {
+        bail!("{source}: no such image; `onewrite mkfs` makes one");
+    }
+    DeviceChoice::named(source)
+        .with_context(|| format!("{source}: no such image (`onewrite mkfs {source}` makes one), and no profile"))
+}
+
+/// Whether `source` is the path of a file that does not exist; a word without a dot may be a profile.
+fn is_missing_image(source: &str) -> bool {
+    let path = Path::new(source);
+    let looks_like_image = source.contains('/') || path.extension().is_some_and(|extension| extension != "toml");
+    looks_like_image && !path.exists()
+}
+
+fn serve_until_the_end(
+    choice: &DeviceChoice,
+    point: MountPoint,
+    wanted: &Wanted,
+    log: Option<&File>,
+) -> anyhow::Result<ExitCode> {
+    let source = match choice {
         DeviceChoice::Disk(path) => path.canonicalize().unwrap_or_else(|_| path.clone()).display().to_string(),
         DeviceChoice::Emulated { .. } => choice.name(),
     };
+    let device = open_when_free(choice, wanted, &source)?;
+    let executor = Executor::new(wall_time(), HostProfile::default());
+    let runtime = executor.runtime();
+    let port = runtime.attach(device);
     let _changing = stop::Changing::begin()?;
     let (mount_port, options, is_new) = (port.clone(), wanted.fs, choice.is_emulated());
     let mounted = executor.block_on(async move { prepare(mount_port, options, is_new).await })?;
     let fs = mounted.with_context(|| source.clone())?;
-    tell_mounted(&fs, &source);
+    tell_recovered(&fs, &source);
     let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
     let mode = wanted.fs.mode.name().to_owned();
     let server = Rc::new(Server::new(fs, &runtime, (source.clone(), mode), move || port.device().counters()));
     let request = MountRequest {
-        directory: args.directory.clone(),
+        point,
         source: source.clone(),
         access: wanted.access,
         read_only: wanted.fs.read_only,
@@ -76,6 +117,7 @@ fn serve_until_the_end(args: &Mount, wanted: &Wanted, log: Option<&File>) -> any
             return Err(error.into());
         }
     };
+    tracing::info!("{source}: mounted, mode {}", wanted.fs.mode);
     let unmount = kernel.unmounter();
     stop::when_asked(move || {
         unmount();
@@ -101,11 +143,38 @@ fn end(executor: &Executor, server: &Rc<Server<Ext4>>, inbox: Inbox<Letter<Serve
     Ok(executor.block_on(async move { serve(server, inbox).await })??)
 }
 
+/// Opens the device. Waits for its last mount if that is ending: `umount` returns before the process has ended.
+fn open_when_free(choice: &DeviceChoice, wanted: &Wanted, source: &str) -> anyhow::Result<Box<dyn Device>> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match open(choice, wanted) {
+            Err(error) if waited < ENDING_MAX && is_busy(&error) && !is_mounted(source) => (),
+            opened => return opened,
+        }
+        stop::check()?;
+        pause(PAUSE);
+        waited += PAUSE;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process")]
+fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+fn is_busy(error: &anyhow::Error) -> bool {
+    let busy = |error: &onewrite_device::Error| matches!(error, onewrite_device::Error::Busy { .. });
+    error.chain().any(|cause| {
+        let lab = match cause.downcast_ref() {
+            Some(LabError::DeviceSetup(error)) => Some(error),
+            _ => None,
+        };
+        cause.downcast_ref().or(lab).is_some_and(busy)
+    })
+}
+
 fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device>> {
     match choice {
-        DeviceChoice::Disk(path) if !path.exists() => {
-            bail!("{}: no such image; `onewrite mkfs` makes one", path.display())
-        }
         DeviceChoice::Disk(path) if wanted.size.is_some() => {
             bail!("-o size: {} has its size; leave it out", path.display())
         }
@@ -135,39 +204,10 @@ async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyho
     Ok(Ext4::mount(port, options).await?)
 }
 
-fn tell_mounted(fs: &Ext4, source: &str) {
+fn tell_recovered(fs: &Ext4, source: &str) {
     let read_only = fs.options().read_only;
     if let Some(recovered) = fs.recovered() {
         tracing::info!("{source}: {}", replayed(&recovered, !read_only));
     }
     fs.warnings().iter().for_each(|warning| tracing::warn!("{source}: {warning}"));
-    tracing::info!("{source}: mounted, mode {}", fs.options().mode);
-}
-
-/// Converts the arguments of the helper that mount(8) runs (`mount.fuse.onewrite IMAGE DIR [-sfnv] [-o OPTIONS]`) to
-/// those of this program; `None` if the program was called by another name.
-pub fn as_helper(arguments: &[std::ffi::OsString]) -> Option<Vec<std::ffi::OsString>> {
-    let name = Path::new(arguments.first()?).file_name()?.to_str()?;
-    if !matches!(name, "mount.fuse.onewrite" | "mount.onewrite") {
-        return None;
-    }
-    // -s: tolerate options; -n: write no table; -v: verbose. None has an effect here.
-    let dropped = ["-s", "-n", "-v", "-sn", "-ns"];
-    let rest = arguments[1..].iter().filter(|argument| !dropped.iter().any(|one| argument.as_os_str() == *one));
-    Some(["onewrite", "mount"].into_iter().map(Into::into).chain(rest.cloned()).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-
-    use super::*;
-
-    #[test]
-    fn the_helper_of_mount_is_understood() {
-        let called = |words: &str| as_helper(&words.split(' ').map(OsString::from).collect::<Vec<_>>());
-        let words = called("/sbin/mount.fuse.onewrite a.img /mnt -n -o rw,data=ordered").unwrap();
-        assert_eq!(words, ["onewrite", "mount", "a.img", "/mnt", "-o", "rw,data=ordered"]);
-        assert_eq!(called("onewrite mount a.img /mnt"), None);
-    }
 }

@@ -11,9 +11,8 @@ use onewrite_host::fuse::{Access, MountFlag};
 use crate::size;
 
 /// Options of fstab and mount(8) that do not concern a file system, or are always on.
-const IGNORED: [&str; 22] = [
+const IGNORED: [&str; 16] = [
     "defaults",
-    "rw",
     "auto",
     "noauto",
     "user",
@@ -21,12 +20,7 @@ const IGNORED: [&str; 22] = [
     "users",
     "owner",
     "group",
-    "nofail",
     "_netdev",
-    "exec",
-    "nodev",
-    "nosuid",
-    "async",
     "noatime",
     "nodiratime",
     "relatime",
@@ -36,7 +30,7 @@ const IGNORED: [&str; 22] = [
     "delalloc",
 ];
 
-const KNOWN: &str = "data=MODE, ro, cache=SIZE, policy=NAME, commit=SECONDS, nodelalloc, allow_other, dev, suid, \
+const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, nodelalloc, allow_other, dev, suid, \
                      noexec, sync, dirsync, size=SIZE, debug";
 
 /// The wanted properties of a mount.
@@ -48,55 +42,93 @@ pub struct Wanted {
     /// Size of an emulated device in bytes.
     pub size: Option<u64>,
     pub logs_refusals: bool,
+    /// A missing image is no error.
+    pub may_be_missing: bool,
 }
 
 impl Wanted {
-    /// Parses options; each is one item between commas.
+    /// Parses options; each is one item between commas. Of two that contradict each other the last one counts, as in
+    /// mount(8). After `sloppy` (`mount -s`), unknown options are ignored.
     ///
     /// # Errors
     /// The first option that is unknown or has a wrong value.
     pub fn parse(options: &[String]) -> anyhow::Result<Wanted> {
         let fs = MountOptions::new(Mode::Ordered);
-        let mut wanted = Wanted { fs, access: Access::Owner, flags: Vec::new(), size: None, logs_refusals: false };
-        for option in options.iter().filter(|option| !option.is_empty()) {
-            wanted.take(option).with_context(|| format!("-o {option}"))?;
+        let (access, flags) = (Access::Owner, Vec::new());
+        let mut wanted = Wanted { fs, access, flags, size: None, logs_refusals: false, may_be_missing: false };
+        let is_sloppy = options.iter().any(|option| option == "sloppy");
+        for option in options.iter().filter(|option| !option.is_empty() && *option != "sloppy") {
+            match wanted.take(option).with_context(|| format!("-o {option}"))? {
+                Known::No if !is_sloppy => bail!("-o {option}: no such option; there are {KNOWN}"),
+                Known::No | Known::Yes => (),
+            }
         }
         Ok(wanted)
     }
 
-    fn take(&mut self, option: &str) -> anyhow::Result<()> {
+    fn take(&mut self, option: &str) -> anyhow::Result<Known> {
         let fs = &mut self.fs;
         match option.split_once('=') {
             Some(("data", name)) => fs.mode = Mode::from_str(name)?,
-            Some(("cache", text)) => fs.cache_pages = (bytes(text)? / PAGE_SIZE as u64) as usize,
+            Some(("cache", text)) => fs.cache_pages = cache_pages(text)?,
             Some(("policy", name)) => fs.cache_policy = policy(name)?,
             Some(("commit", text)) => fs.commit_interval = seconds(text)?,
             Some(("size", text)) => self.size = Some(bytes(text)?),
             Some((name, _)) if name.starts_with("x-") || name == "comment" => (),
-            Some(_) => bail!("no such option; there are {KNOWN}"),
-            None => self.take_word(option)?,
+            Some(_) => return Ok(Known::No),
+            None => return self.take_word(option),
         }
-        Ok(())
+        Ok(Known::Yes)
     }
 
-    fn take_word(&mut self, word: &str) -> anyhow::Result<()> {
-        let mut flag = |flag| self.flags.push(flag);
+    fn take_word(&mut self, word: &str) -> anyhow::Result<Known> {
         match word {
-            "ro" => self.fs.read_only = true,
-            "nodelalloc" => self.fs.delayed_allocation = false,
+            "ro" | "rw" => self.fs.read_only = word == "ro",
+            "nodelalloc" | "delalloc" => self.fs.delayed_allocation = word == "delalloc",
             "allow_other" => self.access = Access::Everybody,
             "debug" => self.logs_refusals = true,
-            "dev" => flag(MountFlag::Dev),
-            "suid" => flag(MountFlag::Suid),
-            "noexec" => flag(MountFlag::NoExec),
-            "sync" => flag(MountFlag::Sync),
-            "dirsync" => flag(MountFlag::DirSync),
+            "nofail" => self.may_be_missing = true,
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
             "data" | "cache" | "policy" | "commit" | "size" => bail!("it needs a value: {word}=…"),
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
-            _ => bail!("no such option; there are {KNOWN}"),
+            "remount" => bail!("a mount keeps its options: end it with `onewrite umount`, and mount again"),
+            _ => return Ok(self.take_flag(word)),
         }
-        Ok(())
+        Ok(Known::Yes)
+    }
+
+    fn take_flag(&mut self, word: &str) -> Known {
+        let Some(&(_, _, flag)) = FLAGS.iter().find(|(on, off, _)| word == *on || word == *off) else {
+            return Known::No;
+        };
+        self.flags.retain(|one| *one != flag);
+        if FLAGS.iter().any(|(on, ..)| word == *on) {
+            self.flags.push(flag);
+        }
+        Known::Yes
+    }
+}
+
+/// Whether an option is known.
+enum Known {
+    Yes,
+    No,
+}
+
+/// Words that set and clear a flag.
+const FLAGS: [(&str, &str, MountFlag); 5] = [
+    ("dev", "nodev", MountFlag::Dev),
+    ("suid", "nosuid", MountFlag::Suid),
+    ("noexec", "exec", MountFlag::NoExec),
+    ("sync", "async", MountFlag::Sync),
+    ("dirsync", "nodirsync", MountFlag::DirSync),
+];
+
+fn cache_pages(text: &str) -> anyhow::Result<usize> {
+    let least = MountOptions::CACHE_PAGES_MIN;
+    match (bytes(text)? / PAGE_SIZE as u64) as usize {
+        pages if pages < least => bail!("the page cache takes at least {} KiB", least * PAGE_SIZE / 1024),
+        pages => Ok(pages),
     }
 }
 
@@ -133,6 +165,16 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_two_options_counts() {
+        let wanted = parse("ro,rw,suid,nosuid,dev,exec,nodelalloc,delalloc,nofail").unwrap();
+        assert_eq!((wanted.fs.read_only, wanted.fs.delayed_allocation, wanted.may_be_missing), (false, true, true));
+        assert_eq!(wanted.flags, [MountFlag::Dev]);
+        assert!(parse("rw,ro").unwrap().fs.read_only);
+        assert!(parse("sloppy,frobnicate,acl=yes").is_ok());
+        assert!(parse("sloppy,commit=0").is_err());
+    }
+
+    #[test]
     fn wrong_options_are_named() {
         let told = |text| format!("{:#}", parse(text).unwrap_err());
         assert!(told("ro,acl=yes").starts_with("-o acl=yes: no such option; there are data=MODE"));
@@ -140,5 +182,7 @@ mod tests {
         assert!(told("data=journal").contains("journal"));
         assert!(told("commit=0").contains("from 1 to 86400"));
         assert!(told("cache=lots").contains("not"));
+        assert_eq!(told("cache=8K"), "-o cache=8K: the page cache takes at least 1024 KiB");
+        assert!(told("remount").contains("onewrite umount"));
     }
 }

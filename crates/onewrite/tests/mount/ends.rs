@@ -1,0 +1,160 @@
+//! Ends: ends of mounts, mounts after them, and the helpers of mount(8) and umount(8).
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Mounted, refusal, text};
+
+fn helper(place: &Mounted, name: &str, arguments: &[&str]) -> Output {
+    let mut helper = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+    helper.arg0(Path::new("/sbin").join(name)).current_dir(place.beside("")).args(arguments).output().unwrap()
+}
+
+fn is_mounted(place: &Mounted) -> bool {
+    let directory = place.beside("mnt").canonicalize().unwrap_or_else(|_| place.beside("mnt"));
+    fs::read_to_string("/proc/self/mounts").unwrap().contains(&*directory.to_string_lossy())
+}
+
+fn kill(place: &Mounted) {
+    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
+    place.wait_for_end();
+}
+
+#[test]
+fn when_umount_of_onewrite_returns_the_image_is_clean_and_free() {
+    for _ in 0..5 {
+        let Some(place) = Mounted::new(64, "data=data") else { return };
+        fs::write(place.at("f"), vec![7; 4 << 20]).unwrap();
+        text(&place.onewrite(&["umount", "mnt"]));
+        place.check();
+        assert_eq!(text(&place.onewrite(&["cat", "image:/f"])).len(), 4 << 20);
+    }
+}
+
+#[test]
+fn a_mount_right_after_umount_waits_for_the_one_that_ends() {
+    let Some(place) = Mounted::new(64, "data=data") else { return };
+    let mut place = Some(place);
+    for round in 0..5 {
+        let here = place.take().unwrap();
+        fs::write(here.at("f"), vec![round; 4 << 20]).unwrap();
+        text(&Command::new("umount").args(["-i"]).arg(here.at("")).output().unwrap());
+        place = here.mounted("data=data");
+    }
+    place.unwrap().unmount();
+}
+
+#[test]
+fn umount_refuses_while_programs_use_the_mount_unless_it_is_lazy() {
+    let Some(place) = Mounted::new(64, "") else { return };
+    let mut user = Command::new("sleep").arg("60").current_dir(place.at("")).spawn().unwrap();
+    assert!(refusal(&place.onewrite(&["umount", "mnt"]), 3).contains("--lazy"));
+    text(&place.onewrite(&["umount", "--lazy", "mnt"]));
+    assert!(!is_mounted(&place));
+    user.kill().unwrap();
+    user.wait().unwrap();
+    place.wait_for_end();
+    place.check();
+    assert!(refusal(&place.onewrite(&["umount", "mnt"]), 2).contains("not the root of a mount"));
+}
+
+#[test]
+fn a_dead_mount_is_detached_by_the_next_and_by_umount() {
+    let Some(place) = Mounted::new(64, "data=data") else { return };
+    fs::write(place.at("f"), b"synced").unwrap();
+    fs::File::open(place.at("f")).unwrap().sync_all().unwrap();
+    kill(&place);
+    assert!(refusal(&place.onewrite(&["stats", "mnt"]), 3).contains("onewrite umount mnt"));
+    let place = place.mounted("data=data").unwrap();
+    assert_eq!(fs::read(place.at("f")).unwrap(), b"synced");
+    assert!(fs::read_to_string(place.beside("log")).unwrap().contains("a dead mount was detached"));
+    kill(&place);
+    text(&place.onewrite(&["umount", "mnt"]));
+    assert!(!is_mounted(&place));
+    text(&place.onewrite(&["fsck", "-p", "image"]));
+    place.check();
+}
+
+#[test]
+fn a_mount_that_hides_another_says_so() {
+    let Some(place) = Mounted::new(64, "") else { return };
+    let second = place.onewrite(&["mount", "nvme-share", "mnt", "--log", "log2", "-o", "size=64M"]);
+    text(&second);
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is hidden now"), "{second:?}");
+    text(&place.onewrite(&["umount", "mnt"]));
+    assert_eq!(place.stats()["mode"], "ordered");
+}
+
+#[test]
+fn a_directory_is_judged_before_the_image_is_replayed() {
+    let Some(place) = Mounted::new(64, "data=data") else { return };
+    fs::write(place.at("f"), b"synced").unwrap();
+    fs::File::open(place.at("f")).unwrap().sync_all().unwrap();
+    kill(&place);
+    text(&place.onewrite(&["umount", "mnt"]));
+    let before = fs::read(place.beside("image")).unwrap();
+    refusal(&place.onewrite(&["mount", "image", "nowhere", "--log", "log"]), 2);
+    refusal(&place.onewrite(&["mount", "image", "mnt", "--log", "image"]), 2);
+    assert!(fs::read(place.beside("image")).unwrap() == before, "a refused mount changed the image");
+}
+
+#[test]
+fn mount_and_umount_run_the_program_under_the_names_of_their_helpers() {
+    let Some(place) = Mounted::unmounted(64) else { return };
+    text(&helper(&place, "mount.fuse.onewrite", &["image", "mnt", "-fv", "-o", "rw"]));
+    text(&helper(&place, "mount.fuse.onewrite", &["absent.img", "mnt", "-o", "nofail"]));
+    assert!(!is_mounted(&place));
+    text(&helper(
+        &place,
+        "mount.fuse.onewrite",
+        &["image", "mnt", "-sn", "-o", "ro,rw,noauto,data=ordered,frobnicate"],
+    ));
+    fs::write(place.at("f"), b"x").unwrap();
+    assert_eq!(place.stats()["mode"], "ordered");
+    text(&helper(&place, "umount.fuse.onewrite", &["mnt", "-v"]));
+    place.check();
+    let log = format!("{}.log", place.at("").display().to_string().trim_matches('/').replace('/', "-"));
+    fs::remove_file(Path::new("/var/log/onewrite").join(log)).unwrap();
+}
+
+/// Runs a shell line in the scratch directory as a user without privileges.
+fn as_nobody(place: &Mounted, line: &str) -> Output {
+    let mut user = Command::new("setpriv");
+    user.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", line]);
+    user.env("ONEWRITE", env!("CARGO_BIN_EXE_onewrite")).current_dir(place.beside("")).output().unwrap()
+}
+
+#[test]
+fn an_ordinary_user_mounts_through_the_helper_of_fuse() {
+    let Some(place) = Mounted::unmounted(64) else { return };
+    for path in ["", "image", "mnt"] {
+        fs::set_permissions(place.beside(path), fs::Permissions::from_mode(0o777)).unwrap();
+        chown(place.beside(path), Some(65534), Some(65534)).unwrap();
+    }
+    if !as_nobody(&place, "test -x $ONEWRITE && test -w /dev/fuse").status.success() {
+        eprintln!("SKIPPED: an ordinary user can neither reach the program nor /dev/fuse here");
+        return;
+    }
+    let without = as_nobody(&place, "PATH=/nowhere $ONEWRITE mount image mnt --log log");
+    assert!(refusal(&without, 3).contains("fuse3"));
+    let lines = "$ONEWRITE mount image mnt --log log; echo hello > mnt/f; $ONEWRITE stats mnt; $ONEWRITE umount mnt";
+    let told = text(&as_nobody(&place, lines));
+    assert!(told.contains("mode ordered"), "{told}");
+    assert_eq!(text(&place.onewrite(&["cat", "image:/f"])), "hello\n");
+    place.check();
+}
+
+#[test]
+fn a_device_that_is_not_that_of_fuse_is_named() {
+    let Some(place) = Mounted::unmounted(64) else { return };
+    let line = "touch plain; mount --bind plain /dev/fuse; exec $ONEWRITE mount image mnt --log log";
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "sh", "-ec", line]).env("ONEWRITE", env!("CARGO_BIN_EXE_onewrite"));
+    let told = refusal(&apart.current_dir(place.beside("")).output().unwrap(), 3);
+    assert!(told.contains("mknod /dev/fuse c 10 229"), "{told}");
+}
