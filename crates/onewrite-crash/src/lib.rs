@@ -22,6 +22,7 @@
 mod action;
 mod aged;
 mod ahead;
+mod application;
 mod background;
 mod capturing;
 mod crash;
@@ -62,6 +63,9 @@ mod workload;
 mod write_log;
 
 pub use action::{Action, AttributeChange, Blocks, Workload};
+pub use application::{
+    Application, ApplicationFailure, ApplicationReport, Recorder, RecoveredTree, explore_application,
+};
 pub use crash::{crash, replay};
 pub use cut::DeviceCuts;
 pub use error::CrashError;

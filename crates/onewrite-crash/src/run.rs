@@ -33,7 +33,7 @@ pub(crate) struct Run {
 }
 
 /// A new image, with garbage wherever mkfs writes nothing.
-fn new_image<S: Subject>(subject: &S, options: &ExploreOptions) -> Result<Image, CrashError> {
+pub(crate) fn new_image<S: Subject>(subject: &S, options: &ExploreOptions) -> Result<Image, CrashError> {
     let choices = Choices::new(options.seed);
     let mut image = Image::new(options.size_bytes / PAGE_SIZE as u64);
     let garbage = choices.stream("garbage", 0).bits();

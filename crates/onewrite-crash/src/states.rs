@@ -392,6 +392,20 @@ impl<'a> Walker<'a> {
         })
     }
 
+    /// The pending writes that a state loses or tears, a line for each request.
+    pub(crate) fn lost(&self, choice: &Choice) -> Vec<String> {
+        let lost = |(index, unit): (usize, &Unit)| {
+            let blocks: Vec<String> = unit.pages.iter().map(|(lpn, ..)| lpn.0.to_string()).collect();
+            let fate = match choice.torn {
+                Some((torn, sectors)) if torn == index => format!("torn (new sectors {sectors:08b})"),
+                _ if choice.kept.binary_search(&index).is_ok() => return None,
+                _ => "lost".to_owned(),
+            };
+            Some(format!("{} block {}: {fate}", unit.cause.name(), blocks.join(", ")))
+        };
+        self.pending.iter().enumerate().filter_map(lost).collect()
+    }
+
     /// Whether a state keeps some, but not all, of the pending log blocks.
     pub(crate) fn tears_commit(&self, choice: &Choice) -> bool {
         let in_log = |index: &&usize| self.pending[**index].cause == Cause::Journal;

@@ -136,12 +136,20 @@ fn a_disk_with_a_mounted_partition_is_refused() {
     refused(&scratch.onewrite(&format!("ls {part}")), &["mounted at"]);
 }
 
+/// A command that takes every signal as usual, even if the tests run where some are ignored (nohup, `&` in a script).
+/// The process keeps its number: `env` becomes the program.
+fn with_default_signals(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", program]);
+    command
+}
+
 /// The program, running on its own, with its standard error in a pipe.
 struct Started(Child);
 
 impl Started {
     fn start(scratch: &Scratch, arguments: &str) -> Started {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        let mut program = with_default_signals(env!("CARGO_BIN_EXE_onewrite"));
         program.args(arguments.split_whitespace()).current_dir(scratch.as_path());
         Started(program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
     }
@@ -364,7 +372,7 @@ fn what_nohup_ignores_stays_ignored() {
     let program = env!("CARGO_BIN_EXE_onewrite");
     let script =
         format!("trap '' HUP; exec {program} run varmail --operations 100000000 --files 50 --size 256M --trace a.csv");
-    let mut shell = Command::new("bash");
+    let mut shell = with_default_signals("bash");
     shell.args(["-c", &script]).current_dir(scratch.as_path()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = Started(shell.spawn().unwrap());
     let temporary = scratch.path(&format!(".a.csv.onewrite-{}", run.0.id()));

@@ -49,10 +49,11 @@ impl Mounted {
         self.onewrite(&["mount", source, "mnt", "--log", "log", "-o", options])
     }
 
-    /// Runs the program in the scratch directory.
+    /// Runs the program in the scratch directory. It takes every signal as usual, even if the tests run where some are
+    /// ignored.
     pub fn onewrite(&self, arguments: &[&str]) -> Output {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
-        program.args(arguments).current_dir(&self.scratch).output().unwrap()
+        let mut program = Command::new("env");
+        program.args(["--default-signal", env!("CARGO_BIN_EXE_onewrite")]).args(arguments).current_dir(&self.scratch).output().unwrap()
     }
 
     /// A path on the mount.
