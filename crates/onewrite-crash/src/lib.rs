@@ -64,7 +64,7 @@ mod write_log;
 
 pub use action::{Action, AttributeChange, Blocks, Workload};
 pub use application::{
-    Application, ApplicationFailure, ApplicationReport, Recorder, RecoveredTree, explore_application,
+    Application, ApplicationFailure, ApplicationReport, Check, Recorder, RecoveredTree, Verdict, explore_application,
 };
 pub use crash::{crash, replay};
 pub use cut::DeviceCuts;

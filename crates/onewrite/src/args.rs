@@ -372,7 +372,20 @@ pub struct Probe {
 pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, a fio job file, `varmail`,
     /// `fileserver`, `webserver`, `webproxy`, `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
-    pub workload: String,
+    #[arg(required_unless_present = "run")]
+    pub workload: Option<String>,
+    /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a
+    /// power cut leaves by --check. See docs/application.md.
+    #[arg(long, value_name = "COMMAND", requires = "check", conflicts_with_all = ["workload", "state", "faults", "jobs"])]
+    pub run: Option<String>,
+    /// Shell line that judges a recovered tree, its working directory: 0 accepts it. ONEWRITE_ACKED names a file with the
+    /// tokens that --run had acknowledged, a line each.
+    #[arg(long, value_name = "COMMAND", requires = "run")]
+    pub check: Option<String>,
+    /// Keep the image and the tree of a failure of --check in this new directory [default: one in the directory for
+    /// temporary files].
+    #[arg(long, value_name = "DIR", requires = "run")]
+    pub keep: Option<PathBuf>,
     /// Options of job files.
     #[command(flatten)]
     pub fio: FioArgs,

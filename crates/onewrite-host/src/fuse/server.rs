@@ -25,6 +25,14 @@ pub struct Server<F> {
     begin: Nanos,
     latencies: Latencies,
     under_way: Rc<UnderWay>,
+    marker: Box<dyn Fn(u64)>,
+}
+
+impl<F: FileSystem + 'static> Letter<Server<F>> {
+    /// Calls the server's marker with `number`, after all work that reached the core before.
+    pub fn mark(number: u64) -> Letter<Server<F>> {
+        Letter::work("mark", async move |server: Rc<Server<F>>| (server.marker)(number))
+    }
 }
 
 impl<F: FileSystem + 'static> Server<F> {
@@ -47,7 +55,13 @@ impl<F: FileSystem + 'static> Server<F> {
             begin: runtime.now(),
             latencies: Latencies::default(),
             under_way: UnderWay::new(runtime),
+            marker: Box::new(|_| ()),
         }
+    }
+
+    /// The same server, which calls `marker` for each [`Letter::mark`].
+    pub fn with_marker(self, marker: impl Fn(u64) + 'static) -> Server<F> {
+        Server { marker: Box::new(marker), ..self }
     }
 
     /// The statistics of the mount so far.

@@ -1,5 +1,7 @@
 //! `onewrite crash`
 
+mod application;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -22,11 +24,12 @@ use crate::args::Crash;
 use crate::output::write_json;
 use crate::outputs::Outputs;
 use crate::progress::Bar;
+use application::Wanted;
 
 /// Explores a workload, or judges one state again.
 pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let inputs: Vec<&Path> =
-        [Some(&args.workload), args.device.as_ref()].into_iter().flatten().map(Path::new).collect();
+        [args.workload.as_ref(), args.device.as_ref()].into_iter().flatten().map(Path::new).collect();
     Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&inputs)?;
     if args.device.is_none() && args.layer.is_given() {
         bail!("--ftl, --log-blocks and --map-cache belong to --device; name one");
@@ -35,6 +38,9 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let profile = profile.map(|profile| args.layer.over(profile)).transpose()?;
     let subject = subject(args)?;
     let options = options(args, &subject, profile.as_ref())?;
+    if let (Some(run), Some(check)) = (&args.run, &args.check) {
+        return application::application(&subject, &options, &Wanted { run, check, args });
+    }
     let workloads = workloads(args, &subject)?;
     let make = |pages: u64| device(profile.as_ref().expect("a device was named"), pages);
     let device = args.device.is_some().then_some(&make as &MakeDevice<'_>);
@@ -70,7 +76,7 @@ fn show(bar: &Bar, stage: Stage, args: &Crash) {
 
 /// The workloads to explore: by name, from a job file, or of a personality.
 fn workloads(args: &Crash, subject: &Ext4Subject) -> anyhow::Result<Box<dyn Iterator<Item = Workload>>> {
-    let name = args.workload.as_str();
+    let name = args.workload.as_deref().unwrap_or_default();
     let is_named = ["ace:", "random:", "random-all:", "script:"].iter().any(|kind| name.starts_with(kind));
     let is_file = !is_named && Personality::from_name(name).is_none() && name != postmark::NAME;
     let for_files = given_for_files(&args.fio).or(args.runtime.map(|_| "--runtime"));
@@ -101,7 +107,7 @@ fn workloads(args: &Crash, subject: &Ext4Subject) -> anyhow::Result<Box<dyn Iter
 }
 
 fn script(args: &Crash) -> anyhow::Result<Workload> {
-    match args.workload.parse() {
+    match args.workload.as_deref().unwrap_or_default().parse() {
         Ok(WorkloadSpec::Script(script)) => Ok(script),
         _ => bail!("--state names a state of one workload: write it out as `script:…`"),
     }

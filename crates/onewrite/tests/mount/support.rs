@@ -53,7 +53,12 @@ impl Mounted {
     /// ignored.
     pub fn onewrite(&self, arguments: &[&str]) -> Output {
         let mut program = Command::new("env");
-        program.args(["--default-signal", env!("CARGO_BIN_EXE_onewrite")]).args(arguments).current_dir(&self.scratch).output().unwrap()
+        program
+            .args(["--default-signal", env!("CARGO_BIN_EXE_onewrite")])
+            .args(arguments)
+            .current_dir(&self.scratch)
+            .output()
+            .unwrap()
     }
 
     /// A path on the mount.

@@ -1,0 +1,242 @@
+//! `onewrite crash --run … --check …`: a foreign program on a recorded mount, judged by its own check.
+//!
+//! ```text
+//!   --run on a mount ─► recording, tokens that it acknowledged ─► states ─► trees ─► --check on each ─► failure, kept
+//! ```
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use onewrite_block::{Device, Executor, HostProfile, Lpn};
+use onewrite_crash::{
+    Application, ApplicationFailure, ApplicationReport, CrashError, ExploreOptions, Ext4Subject, Purpose, Recorder,
+    RecoveredTree, Subject, explore_application,
+};
+use onewrite_fs::ext4::Ext4;
+use onewrite_host::Letter;
+use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Server, serve};
+
+use crate::args::Crash;
+use crate::open::wall_time;
+use crate::output::write_json;
+use crate::progress::Bar;
+use crate::stop;
+
+/// What a line of the program begins with that acknowledges a token.
+const ACKNOWLEDGES: &str = "onewrite: acked ";
+
+/// The shell line that runs a program: descriptor 3 takes acknowledgements, too.
+const SHELL: &str = "exec 3>&1; eval \"$ONEWRITE_RUN\"";
+
+/// What to run and how to judge it.
+pub struct Wanted<'a> {
+    pub run: &'a str,
+    pub check: &'a str,
+    pub args: &'a Crash,
+}
+
+/// Runs the program, explores, and tells what was found.
+pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
+    let room = Room::new()?;
+    let keep = wanted.args.keep.as_deref();
+    if let Some(keep) = keep.filter(|keep| keep.exists()) {
+        bail!("--keep {}: it exists; name a new directory", keep.display());
+    }
+    let application = record(subject, options, (wanted.run, &room))?;
+    note!(
+        "the program made {} requests to the disk and acknowledged {} tokens",
+        application.requests(),
+        application.tokens().len()
+    );
+    let bar = Bar::new("crash", "states");
+    let mut check = |tree: &RecoveredTree, acked: &[String]| {
+        let outside = |reason: String| CrashError::Tool { tool: "--check", reason };
+        stop::check().map_err(|error| outside(error.to_string()))?;
+        judge(subject, wanted.check, &room, (tree, acked)).map_err(|error| outside(format!("{error:#}")))
+    };
+    let watch = |states: u64, checks: u64| {
+        bar.stage((&format!("crash: {checks} checks"), "states"), states, options.states_max)
+    };
+    let report = explore_application(*subject, &application, options, &mut check, &watch)?;
+    let seconds = bar.end();
+    tell(&report, seconds);
+    if let Some(path) = &wanted.args.json {
+        write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
+    }
+    let Some(failure) = &report.failure else { return Ok(ExitCode::SUCCESS) };
+    let kept = match keep {
+        Some(keep) => keep.to_owned(),
+        None => std::env::temp_dir().join(format!("onewrite-crash-{}", std::process::id())),
+    };
+    keep_failure(subject, failure, &kept).with_context(|| kept.display().to_string())?;
+    tell_failure(failure, wanted, &kept);
+    Ok(ExitCode::FAILURE)
+}
+
+/// A private directory for the mount and the trees, removed when dropped.
+struct Room(PathBuf);
+
+impl Room {
+    fn new() -> anyhow::Result<Room> {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let room = Room(parent.join(format!("onewrite-crash-{}", std::process::id())));
+        DirBuilder::new().mode(0o700).create(&room.0).with_context(|| room.0.display().to_string())?;
+        Ok(room)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the program on a mount of a new image; returns the recording.
+fn record(subject: &Ext4Subject, options: &ExploreOptions, (line, room): (&str, &Room)) -> anyhow::Result<Application> {
+    let (recorder, device) = Recorder::new(subject, options)?;
+    let directory = room.at("mnt");
+    fs::create_dir(&directory)?;
+    let point = MountPoint::new(&directory)?;
+    let (tokens, status) = run_on(subject, options, (line, point), (device, &recorder))?;
+    if !status.success() {
+        bail!("--run ended with {status}; a program under test must end well when no power is cut");
+    }
+    Ok(recorder.finish(tokens))
+}
+
+type Ran = anyhow::Result<(Vec<String>, ExitStatus)>;
+
+fn run_on(
+    subject: &Ext4Subject,
+    options: &ExploreOptions,
+    (line, point): (&str, MountPoint),
+    (device, recorder): (Box<dyn Device>, &Recorder),
+) -> Ran {
+    let _changing = stop::Changing::begin()?;
+    let executor = Executor::new(wall_time(), HostProfile::default());
+    let runtime = executor.runtime();
+    let port = runtime.attach(device);
+    let (owned, mount_port, mounting) = (*subject, port.clone(), options.mounting(Purpose::Run));
+    let fs = executor.block_on(async move { owned.mount(mount_port, mounting).await })??;
+    let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
+    let names = ("recorded disk".to_owned(), subject.mode.name().to_owned());
+    let server = Server::new(fs, &runtime, names, move || port.device().counters()).with_marker(recorder.marker());
+    let request = MountRequest {
+        point: point.clone(),
+        source: "onewrite-crash".into(),
+        access: Access::Owner,
+        read_only: false,
+        flags: Vec::new(),
+    };
+    let kernel = KernelMount::new(&request, core.clone())?;
+    let unmount = kernel.unmounter();
+    let acknowledge = move |number| drop(core.send(Letter::mark(number)));
+    let ran: Arc<Mutex<Option<Ran>>> = Arc::default();
+    let (line, result) = (line.to_owned(), Arc::clone(&ran));
+    #[expect(clippy::disallowed_methods, reason = "the program runs beside the core that serves it")]
+    let beside = std::thread::spawn(move || {
+        let outcome = run_program(&line, &point.directory, acknowledge);
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        unmount();
+    });
+    let server = Rc::new(server);
+    executor.block_on(async move { serve(server, inbox).await })??;
+    drop(beside.join());
+    let outcome = ran.lock().unwrap_or_else(PoisonError::into_inner).take();
+    outcome.unwrap_or_else(|| bail!("--run: the mount ended before the program"))
+}
+
+/// Runs a shell line in `directory`. Lines that acknowledge are taken, others go to standard error.
+fn run_program(line: &str, directory: &Path, acknowledge: impl Fn(u64)) -> Ran {
+    let mut program = Command::new("sh");
+    program.args(["-c", SHELL]).env("ONEWRITE_RUN", line).env("ONEWRITE_DIR", directory).current_dir(directory);
+    let mut child = program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("sh, for --run")?;
+    let mut tokens = Vec::new();
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n');
+    for line in lines {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        match line.strip_prefix(ACKNOWLEDGES) {
+            Some(token) => {
+                acknowledge(tokens.len() as u64);
+                tokens.push(token.to_owned());
+            }
+            None => errln!("{line}"),
+        }
+    }
+    Ok((tokens, child.wait()?))
+}
+
+/// Lays a tree out and runs the check on it.
+fn judge(
+    subject: &Ext4Subject,
+    line: &str,
+    room: &Room,
+    (tree, acked): (&RecoveredTree, &[String]),
+) -> anyhow::Result<Result<(), String>> {
+    let (directory, list) = (room.at("tree"), room.at("acked"));
+    fs::create_dir(&directory)?;
+    tree.lay_out(&directory, subject.directories())?;
+    fs::write(&list, lines(acked))?;
+    let mut check = Command::new("sh");
+    check.args(["-c", line]).env("ONEWRITE_DIR", &directory).env("ONEWRITE_ACKED", &list).current_dir(&directory);
+    let output = check.stdin(Stdio::null()).output().context("sh, for --check")?;
+    fs::remove_dir_all(&directory)?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok(match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}\n{}", output.status, String::from_utf8_lossy(&said).trim_end())),
+    })
+}
+
+fn lines(tokens: &[String]) -> String {
+    tokens.iter().map(|token| format!("{token}\n")).collect()
+}
+
+fn tell(report: &ApplicationReport, seconds: f64) {
+    let ApplicationReport { states, possible, checks, .. } = report;
+    note!("{states} distinct states of {possible} drawn, {checks} checks of distinct trees, in {seconds:.1} s");
+    if report.failure.is_none() {
+        errln!("violations: none");
+    }
+}
+
+fn tell_failure(failure: &ApplicationFailure, wanted: &Wanted<'_>, kept: &Path) {
+    let kept = kept.display();
+    errln!("\nBROKEN Application: the check did not accept what a power cut at {} leaves", failure.state);
+    failure.complaint.lines().for_each(|line| errln!("  {line}"));
+    let last = failure.acknowledged.last().map_or("nothing".to_owned(), |token| format!("up to {token}"));
+    errln!("acknowledged: {last}; writes under way that did not survive: {}", failure.lost.len());
+    failure.lost.iter().take(20).for_each(|line| errln!("  {line}"));
+    errln!("kept: {kept}/image (before recovery), {kept}/tree (recovered), {kept}/acked");
+    errln!("check again: cd {kept}/tree && ONEWRITE_ACKED={kept}/acked sh -c {}", quoted(wanted.check));
+    errln!("violations: Application 1");
+}
+
+fn quoted(line: &str) -> String {
+    format!("'{}'", line.replace('\'', "'\\''"))
+}
+
+/// Writes what a failure left to a new directory.
+fn keep_failure(subject: &Ext4Subject, failure: &ApplicationFailure, kept: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(kept)?;
+    fs::write(kept.join("acked"), lines(&failure.acknowledged))?;
+    fs::create_dir(kept.join("tree"))?;
+    if let Some(tree) = &failure.tree {
+        tree.lay_out(&kept.join("tree"), subject.directories())?;
+    }
+    let mut image = io::BufWriter::new(fs::File::create_new(kept.join("image"))?);
+    (0..failure.image.pages())
+        .try_for_each(|lpn| io::Write::write_all(&mut image, &failure.image.page(Lpn(lpn)).bytes()[..]))?;
+    io::Write::flush(&mut image)
+}
