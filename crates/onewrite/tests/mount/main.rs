@@ -2,6 +2,7 @@
 //!
 //! These tests need root and `/dev/fuse`; elsewhere each prints that it was skipped.
 
+mod application;
 mod content;
 mod ends;
 mod kill;

@@ -1,0 +1,138 @@
+//! Application: `onewrite crash --run … --check …` on programs whose losses are known.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Mounted, refusal, text};
+
+/// What an exploration found: `None`, or what it printed.
+fn explore(place: &Mounted, run: &str, check: &str, options: &[&str]) -> Option<String> {
+    let kept = place.beside("kept");
+    let _ = fs::remove_dir_all(&kept);
+    let mut arguments = vec!["crash", "--run", run, "--check", check, "--states", "1e6", "--keep", "kept"];
+    arguments.extend(options);
+    let output = place.onewrite(&arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.code() {
+        Some(0) => {
+            assert!(told.contains("violations: none") && !kept.exists(), "{told}");
+            None
+        }
+        Some(1) => Some(told),
+        other => panic!("{other:?}: {told}"),
+    }
+}
+
+const RENAMES: &str = "for i in 1 2 3; do echo content$i > f.tmp; SYNC; mv f.tmp f$i; echo x > g; sync g; done";
+const WHOLE: &str = "for f in f?; do test ! -e $f || grep -q content $f || exit 1; done";
+
+#[test]
+fn a_rename_without_fsync_is_found_with_all_that_is_needed_to_look_at_it() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let told = explore(&place, &RENAMES.replace("SYNC", "true"), WHOLE, &["--mode", "ordered"]).unwrap();
+    assert!(told.contains("BROKEN Application") && told.contains("violations: Application 1"), "{told}");
+    let again = told.lines().find_map(|line| line.strip_prefix("check again: ")).unwrap();
+    let again = Command::new("sh").args(["-c", again]).current_dir(place.beside("")).output().unwrap();
+    assert_eq!(again.status.code(), Some(1), "{again:?}");
+    // The image is the one before recovery: it recovers to the same tree.
+    let listed = text(&place.onewrite(&["ls", "kept/image"]));
+    let tree = fs::read_dir(place.beside("kept/tree")).unwrap().count();
+    assert_eq!(listed.lines().filter(|name| *name != "lost+found").count(), tree);
+    assert!(text(&place.onewrite(&["fsck", "-p", "kept/image"])).is_empty() || place.beside("kept/image").exists());
+}
+
+#[test]
+fn the_same_program_with_fsync_is_sound_and_so_is_the_wrong_one_where_content_is_journaled() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let right = RENAMES.replace("SYNC", "sync f.tmp");
+    assert_eq!(explore(&place, &right, WHOLE, &["--mode", "ordered"]), None);
+    assert_eq!(explore(&place, &RENAMES.replace("SYNC", "true"), WHOLE, &["--mode", "data"]), None);
+}
+
+#[test]
+fn what_is_acknowledged_on_either_descriptor_has_to_be_there() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let check = r#"for name in $(cat "$ONEWRITE_ACKED"); do test -e $name || { echo no $name; exit 1; }; done"#;
+    for descriptor in ["", " >&3"] {
+        let program = format!("touch a; sync .; echo 'onewrite: acked a'{descriptor}; sync a");
+        assert_eq!(explore(&place, &program, check, &[]), None, "{descriptor}");
+        let early = format!("touch a; echo 'onewrite: acked a'{descriptor}; sleep 0.01; sync a");
+        let told = explore(&place, &early, check, &["--commit-interval", "1s"]).unwrap();
+        assert!(told.contains("no a") && told.contains("acknowledged: up to a"), "{told}");
+    }
+}
+
+const SQLITE: &str = r#"
+import os, sqlite3, sys
+journal, synchronous = sys.argv[1:]
+db = sqlite3.connect("db", isolation_level=None)
+db.execute(f"pragma journal_mode={journal}")
+db.execute("pragma synchronous=full")
+db.execute("create table t(k integer primary key, v text)")
+for path in ("db", "."):
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+print("onewrite: acked 0", flush=True)
+db.execute(f"pragma synchronous={synchronous}")
+for k in range(1, 7):
+    db.execute("begin")
+    db.execute("insert into t values(?, hex(randomblob(600)))", (k,))
+    db.execute("update t set v = v || 'x' where k % 3 = 0")
+    db.execute("commit")
+    print("onewrite: acked", k, flush=True)
+"#;
+
+/// Rows that were acknowledged must be there; before table and file were synced, anything may be.
+const SQLITE_CHECK: &str = r#"
+import os, sqlite3, sys
+acked = open(os.environ["ONEWRITE_ACKED"]).read().split()
+if not acked:
+    sys.exit(0)
+db = sqlite3.connect("db")
+try:
+    sound = db.execute("pragma integrity_check").fetchone()[0]
+    rows = db.execute("select count(*) from t").fetchone()[0]
+except sqlite3.DatabaseError as error:
+    sys.exit(f"damaged: {error}")
+if sound != "ok":
+    sys.exit(f"damaged: {sound}")
+if rows < int(acked[-1]):
+    sys.exit(f"lost: {rows} rows of {acked[-1]}")
+"#;
+
+/// SQLite's documentation (pragma synchronous): EXTRA also syncs the directory after a rollback journal is deleted;
+/// FULL in DELETE mode does not, so a commit may roll back. NORMAL in WAL mode may lose commits. OFF promises nothing.
+#[test]
+fn sqlite_loses_what_its_documentation_admits_and_nothing_else() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    fs::write(place.beside("run.py"), SQLITE).unwrap();
+    fs::write(place.beside("check.py"), SQLITE_CHECK).unwrap();
+    let room = place.beside("").display().to_string();
+    let found = |journal: &str, synchronous: &str| {
+        let (run, check) =
+            (format!("python3 {room}/run.py {journal} {synchronous}"), format!("python3 {room}/check.py"));
+        explore(&place, &run, &check, &[])
+    };
+    for (journal, synchronous) in [("delete", "extra"), ("truncate", "full"), ("persist", "full"), ("wal", "full")] {
+        assert_eq!(found(journal, synchronous), None, "{journal} {synchronous}");
+    }
+    for (journal, synchronous) in [("delete", "full"), ("wal", "normal")] {
+        let told = found(journal, synchronous).expect("a commit may be lost");
+        assert!(told.contains("lost: ") && !told.contains("damaged"), "{journal} {synchronous}: {told}");
+    }
+    for journal in ["delete", "wal"] {
+        assert!(found(journal, "off").is_some(), "{journal} off promises nothing");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let told = |arguments: &[&str]| refusal(&place.onewrite(&[&["crash"], arguments].concat()), 2);
+    assert!(told(&["--run", "exit 3", "--check", "true"]).contains("--run ended with exit status: 3"));
+    assert!(told(&["--run", "true"]).contains("--check"));
+    assert!(told(&["random:5", "--run", "true", "--check", "true"]).contains("cannot be used with"));
+    assert!(told(&["--run", "true", "--check", "true", "--keep", "mnt"]).contains("--keep mnt: it exists"));
+    assert!(told(&[]).contains("required"));
+}
