@@ -9,7 +9,7 @@ use crate::support::{Mounted, refusal, text};
 fn explore(place: &Mounted, run: &str, check: &str, options: &[&str]) -> Option<String> {
     let kept = place.beside("kept");
     let _ = fs::remove_dir_all(&kept);
-    let mut arguments = vec!["crash", "--run", run, "--check", check, "--states", "1e6", "--keep", "kept"];
+    let mut arguments = vec!["crash", "--run", run, "--check", check, "--states", "1000000", "--keep", "kept"];
     arguments.extend(options);
     let output = place.onewrite(&arguments);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

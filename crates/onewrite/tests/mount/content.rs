@@ -133,7 +133,7 @@ fn a_full_file_system_refuses_and_goes_on() {
     assert_eq!(error.raw_os_error(), Some(28), "{error}");
     drop(file);
     fs::remove_file(place.at("big")).unwrap();
-    let again = (0..100).any(|_| {
+    let again = (0..500).any(|_| {
         crate::support::pause(20);
         fs::write(place.at("again"), vec![1; 2 << 20]).is_ok()
     });

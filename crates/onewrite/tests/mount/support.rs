@@ -100,14 +100,14 @@ impl Mounted {
     /// Waits until the process that serves has ended.
     pub fn wait_for_end(&self) {
         let path = PathBuf::from(format!("/proc/{}/fd", self.process));
-        for _ in 0..1500 {
+        for _ in 0..6000 {
             // A zombie process has no open files.
             if std::fs::read_dir(&path).is_err_and(|_| true) || is_zombie(self.process) {
                 return;
             }
             pause(20);
         }
-        panic!("the process of the mount did not end within 30 s");
+        panic!("the process of the mount did not end within two minutes");
     }
 
     /// Unmounts; asserts that e2fsck finds nothing wrong with the image.
