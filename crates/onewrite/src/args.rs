@@ -378,8 +378,8 @@ pub struct Crash {
     /// power cut leaves by --check. See docs/application.md.
     #[arg(long, value_name = "COMMAND", requires = "check", conflicts_with_all = ["workload", "state", "faults", "jobs"])]
     pub run: Option<String>,
-    /// Shell line that judges a recovered tree, its working directory: 0 accepts it. ONEWRITE_ACKED names a file with the
-    /// tokens that --run had acknowledged, a line each.
+    /// Shell line that judges a recovered tree, its working directory: 0 accepts it. ONEWRITE_ACKED names a file with
+    /// the tokens that --run had acknowledged, a line each.
     #[arg(long, value_name = "COMMAND", requires = "run")]
     pub check: Option<String>,
     /// Keep the image and the tree of a failure of --check in this new directory [default: one in the directory for

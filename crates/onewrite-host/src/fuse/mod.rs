@@ -23,6 +23,7 @@ mod acl;
 mod convert;
 mod directories;
 mod door;
+mod error;
 mod files;
 mod inodes;
 mod kernel;
@@ -33,7 +34,8 @@ mod server;
 mod stats;
 mod table;
 
-pub use kernel::{Access, KernelMount, MountError, MountFlag, MountRequest};
+pub use error::MountError;
+pub use kernel::{Access, KernelMount, MountFlag, MountRequest};
 pub use point::{MountPoint, end_mount, read_stats};
 pub use server::{Server, serve};
 pub use stats::{Latency, Stats};

@@ -10,7 +10,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 
 use super::STATS_ATTRIBUTE;
-use super::kernel::MountError;
+use super::error::MountError;
 use super::stats::{STATS_BYTES_MAX, Stats};
 use super::table::Entry;
 
