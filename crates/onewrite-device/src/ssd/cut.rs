@@ -8,19 +8,11 @@ use onewrite_block::{Choices, Page};
 
 use super::Ssd;
 use super::die::{Activity, Suspended};
+use super::dump::Dump;
 use super::log_page::{Content, LogPage};
 use super::mapping::Record;
 use super::oob::Oob;
-use crate::address::{FlashBlock, Lpn};
-
-/// The state that a capacitor saves.
-#[derive(Clone, Debug)]
-pub(crate) struct Dump {
-    /// Pages of the buffer in the order of their last write; `None` for a trim that is not done yet.
-    pub(crate) buffered: Vec<(Lpn, Option<Page>)>,
-    /// Changes of the map that are not in the log.
-    pub(crate) dirty: Vec<Record>,
-}
+use crate::address::FlashBlock;
 
 /// The effect of an interrupted operation.
 #[derive(Clone, Copy, PartialEq, Eq)]

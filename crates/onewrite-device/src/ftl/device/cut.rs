@@ -4,25 +4,14 @@
 //! missing, torn or whole. A capacitor saves the buffer. The layer recovers itself from out-of-band areas. Each of its
 //! flash operations is a cut point, and the clock times it: rows sensed for their areas, copies, erases.
 
-use std::ops::Range;
+use onewrite_block::{Choices, DeviceError, Nanos, PAGE_SIZE, PowerCut, RecoveryReport};
 
-use onewrite_block::{Choices, DeviceError, Nanos, PAGE_SIZE, Page, PowerCut, RecoveryReport};
-
+use super::dump::Dump;
 use super::{FtlDevice, Waits};
-use crate::address::Lpn;
 use crate::ftl::counters::{FlashCounters, FtlCounters};
 use crate::ftl::flash::PowerLost;
 use crate::ssd::buffer::{Buffer, Urgency};
 use crate::ssd::host::Host;
-
-/// The state that a capacitor saves.
-#[derive(Clone, Debug)]
-pub(super) struct Dump {
-    /// Pages of the buffer, in the order of their last writes.
-    pages: Vec<(Lpn, Page)>,
-    /// TRIMs under way. They may have dropped pages from the buffer; the flash then has only older versions of these.
-    trims: Vec<Range<Lpn>>,
-}
 
 impl FtlDevice {
     fn cut_power(&mut self, choices: &mut Choices) {

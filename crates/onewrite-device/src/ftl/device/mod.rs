@@ -24,6 +24,7 @@
 
 mod content;
 mod cut;
+mod dump;
 mod flow;
 mod past;
 
@@ -46,7 +47,7 @@ use crate::ssd::buffer::{Buffer, EntryId};
 use crate::ssd::host::{Host, RequestSlot, RequestStage};
 use crate::ssd::model::Model;
 use content::Contents;
-use cut::Dump;
+use dump::Dump;
 
 /// A waiter for changes of the flash.
 #[derive(Clone, Copy, Debug)]

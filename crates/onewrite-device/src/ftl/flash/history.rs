@@ -1,17 +1,19 @@
 //! History: changes of the flash that were ordered and have not happened yet.
 //!
-//! A translation layer works at once; its flash takes time. With a history, the flash runs ahead: it shows the state
-//! after all ordered changes. Each program and erase waits here until its moment, with the data to undo it. Changes
-//! happen in the order in which they were ordered. So a power cut has the same effect as a cut at that operation: all
-//! changes before it are done, none after it, and the one under way is missing, torn or whole.
+//! Each program and erase waits here until its moment, with the data to undo it.
+//!
+//! Invariants:
+//! - Changes happen in the order in which they were ordered; moments never decrease.
+//! - A power cut leaves all changes that have happened and none of the others, except the one under way: that one is
+//!   missing, torn or whole.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use onewrite_block::Choices;
 
-use super::{Area, BLANK, Flash, Remains, TORN};
-use crate::address::{FlashBlock, Lpn, MapEntry, Numbering, Ppn};
+use super::area::Area;
+use crate::address::{FlashBlock, Lpn, MapEntry, Ppn};
 
 /// A change, and the moment at which it has happened.
 #[derive(Clone, Debug)]
@@ -35,19 +37,20 @@ pub(crate) struct Programmed {
     pub(crate) page: Ppn,
     pub(crate) area: Area,
     pub(crate) version: u64,
-    filled_before: u32,
+    /// Filled pages of the block.
+    pub(super) filled_before: u32,
     /// Old entries of the translation page, before this program changed them.
-    entries_before: Vec<(Lpn, MapEntry)>,
+    pub(super) entries_before: Vec<(Lpn, MapEntry)>,
 }
 
 /// The state of a block before its erase.
 #[derive(Clone, Debug)]
 pub(crate) struct Erased {
-    block: FlashBlock,
-    words: Vec<u32>,
-    versions: Vec<u64>,
-    filled: u32,
-    records: Vec<(Ppn, Range<Lpn>)>,
+    pub(super) block: FlashBlock,
+    pub(super) words: Vec<u32>,
+    pub(super) versions: Vec<u64>,
+    pub(super) filled: u32,
+    pub(super) records: Vec<(Ppn, Range<Lpn>)>,
 }
 
 impl Erased {
@@ -68,243 +71,83 @@ pub(super) struct History {
     count: u64,
 }
 
-impl Flash {
-    /// Keeps a history from now on. Without one each change happens at once.
-    pub(crate) fn keep_history(&mut self) {
-        self.history.get_or_insert_default();
+impl History {
+    /// Whether every ordered change has happened.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ordered.is_empty()
     }
 
-    /// Stops the history.
-    ///
-    /// # Panics
-    /// If a change has not happened yet.
-    pub(crate) fn drop_history(&mut self) {
-        let history = self.history.take();
-        assert!(history.is_none_or(|history| history.ordered.is_empty()), "changes of the flash are under way");
-    }
-
-    /// Changes ordered since the history began.
-    pub(crate) fn ordered(&self) -> u64 {
-        self.history.as_ref().map_or(0, |history| history.count)
+    /// Changes ordered so far.
+    pub(super) fn ordered(&self) -> u64 {
+        self.count
     }
 
     /// Number of these changes that have happened.
-    pub(crate) fn happened(&self) -> u64 {
-        self.history.as_ref().map_or(0, |history| history.count - history.ordered.len() as u64)
+    pub(super) fn happened(&self) -> u64 {
+        self.count - self.ordered.len() as u64
     }
 
     /// The moment at which the next change has happened.
     #[inline]
-    pub(crate) fn next_moment(&self) -> Option<u64> {
-        self.history.as_ref()?.ordered.front().map(|ordered| ordered.moment)
+    pub(super) fn next_moment(&self) -> Option<u64> {
+        self.ordered.front().map(|ordered| ordered.moment)
     }
 
     /// The change that is under way.
-    pub(crate) fn under_way(&self) -> Option<&Change> {
-        self.history.as_ref()?.ordered.front().map(|ordered| &ordered.change)
+    pub(super) fn under_way(&self) -> Option<&Change> {
+        self.ordered.front().map(|ordered| &ordered.change)
     }
 
-    /// Changes that were ordered after `count` others.
-    pub(crate) fn ordered_since(&self, count: u64) -> impl Iterator<Item = &Change> {
-        let history = self.history.as_ref();
-        let skipped = history.map_or(0, |history| (count + history.ordered.len() as u64).saturating_sub(history.count));
-        history
-            .into_iter()
-            .flat_map(move |history| history.ordered.iter().skip(skipped as usize).map(|one| &one.change))
+    /// Changes that were ordered after `count` others and have not happened.
+    pub(super) fn since(&self, count: u64) -> impl Iterator<Item = &Change> {
+        let skipped = count.saturating_sub(self.happened());
+        self.ordered.iter().skip(skipped as usize).map(|one| &one.change)
+    }
+
+    /// Orders a change whose operation ends at `ended`.
+    pub(super) fn order(&mut self, change: Change, ended: u64) {
+        self.last = self.last.max(ended);
+        self.count += 1;
+        self.ordered.push_back(Ordered { moment: self.last, change });
+    }
+
+    /// The change ordered last, if it has not happened.
+    pub(super) fn last_mut(&mut self) -> Option<&mut Change> {
+        self.ordered.back_mut().map(|ordered| &mut ordered.change)
     }
 
     /// Lets the next change happen.
     ///
     /// # Panics
     /// If none is under way.
-    pub(crate) fn happen(&mut self) -> Change {
-        let history = self.history.as_mut().expect("a history is kept");
-        history.ordered.pop_front().expect("a change is under way").change
+    pub(super) fn happen(&mut self) -> Change {
+        self.ordered.pop_front().expect("a change is under way").change
     }
 
-    /// The power fails: undoes the changes that have not happened, last change first. Chance decides about the one
-    /// under way.
-    pub(crate) fn lose_power(&mut self, choices: &mut Choices) {
-        self.is_dark = true;
-        let Some(history) = &mut self.history else { return };
-        let ordered = std::mem::take(&mut history.ordered);
-        history.count = 0;
-        history.last = 0;
-        let count = ordered.len();
-        for (back, one) in ordered.into_iter().rev().enumerate() {
-            let remains = if back + 1 == count { Remains::by_chance(choices) } else { Remains::Nothing };
-            match one.change {
-                Change::Program(programmed) => self.undo_program(programmed, remains),
-                Change::Erase(erased) => self.undo_erase(*erased, remains),
-            }
-        }
-    }
-
-    fn undo_program(&mut self, programmed: Programmed, remains: Remains) {
-        if matches!(remains, Remains::All) {
-            return;
-        }
-        let Programmed { page, filled_before, entries_before, .. } = programmed;
-        self.records.remove(&page);
-        for (lpn, entry) in entries_before.into_iter().rev() {
-            self.entries[lpn.index()] = entry;
-        }
-        let is_torn = matches!(remains, Remains::Torn);
-        self.words[page.index()] = if is_torn { TORN } else { BLANK };
-        if !is_torn {
-            let block = self.block(page);
-            self.filled[block.index()] = filled_before;
-        }
-    }
-
-    fn undo_erase(&mut self, erased: Erased, remains: Remains) {
-        let block = erased.block;
-        match remains {
-            Remains::All => (),
-            Remains::Torn => {
-                let pages = self.pages_of(block);
-                self.words[pages].fill(TORN);
-                self.filled[block.index()] = self.block_pages();
-            }
-            Remains::Nothing => {
-                let pages = self.pages_of(block);
-                self.words[pages.clone()].copy_from_slice(&erased.words);
-                self.versions[pages].copy_from_slice(&erased.versions);
-                self.filled[block.index()] = erased.filled;
-                self.erase_counts[block.index()] -= 1;
-                self.records.extend(erased.records);
-            }
-        }
-    }
-
-    /// The moment at which the operation just timed has happened. Moments never decrease, because changes happen in
-    /// order.
-    fn moment(&mut self) -> u64 {
-        let ended = self.clock.as_ref().map_or(0, |clock| clock.last());
-        let history = self.history.as_mut().expect("a history is kept");
-        history.last = history.last.max(ended);
-        history.count += 1;
-        history.last
-    }
-
-    fn order(&mut self, change: Change) {
-        let moment = self.moment();
-        self.history.as_mut().expect("a history is kept").ordered.push_back(Ordered { moment, change });
-    }
-
-    /// Orders the program of a page that was timed but not done yet.
-    #[inline]
-    pub(super) fn order_program(&mut self, block: FlashBlock, offset: u32, area: Area, version: u64) {
-        if self.history.is_some() {
-            let (page, filled_before) = (self.page(block, offset), self.filled(block));
-            let programmed = Programmed { page, area, version, filled_before, entries_before: Vec::new() };
-            self.order(Change::Program(programmed));
-        }
-    }
-
-    /// Orders the erase of a block that was timed but not done yet.
-    pub(super) fn order_erase(&mut self, block: FlashBlock) {
-        if self.history.is_some() {
-            let records = self
-                .records
-                .range(self.numbering.pages(block, self.block_pages()))
-                .map(|(page, range)| (*page, range.clone()))
-                .collect();
-            let pages = self.pages_of(block);
-            let (words, versions) = (self.words[pages.clone()].to_vec(), self.versions[pages].to_vec());
-            let filled = self.filled(block);
-            self.order(Change::Erase(Box::new(Erased { block, words, versions, filled, records })));
-        }
-    }
-
-    /// Sets an entry of the translation page programmed last.
-    pub(crate) fn set_entry(&mut self, lpn: Lpn, entry: MapEntry) {
-        let before = std::mem::replace(&mut self.entries[lpn.index()], entry);
-        let last = self.history.as_mut().and_then(|history| history.ordered.back_mut());
-        if let Some(Ordered { change: Change::Program(programmed), .. }) = last {
-            programmed.entries_before.push((lpn, before));
-        }
-    }
-
-    /// The indices of a block's pages in the tables.
-    fn pages_of(&self, block: FlashBlock) -> Range<usize> {
-        let pages = self.numbering.pages(block, self.block_pages());
-        pages.start.index()..pages.end.index()
+    /// Takes the changes that have not happened, in order, and begins anew.
+    pub(super) fn lose(&mut self) -> Vec<Change> {
+        let History { ordered, .. } = std::mem::take(self);
+        ordered.into_iter().map(|one| one.change).collect()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The effect of an operation that was cut.
+pub(super) enum Remains {
+    /// The state before.
+    Nothing,
+    /// A part, which cannot be read.
+    Torn,
+    /// The state after.
+    All,
+}
 
-    /// Two pages are programmed, the block is erased, and one page is programmed again.
-    fn ahead() -> Flash {
-        let mut flash = Flash::new(2, 4);
-        flash.program(FlashBlock(0), 0, Area::Logged(Lpn(3)), 1).unwrap();
-        flash.keep_history();
-        flash.program(FlashBlock(0), 1, Area::Logged(Lpn(4)), 2).unwrap();
-        flash.erase(FlashBlock(0)).unwrap();
-        flash.program(FlashBlock(0), 0, Area::Logged(Lpn(5)), 3).unwrap();
-        flash
-    }
-
-    #[test]
-    fn what_has_not_happened_is_undone_by_a_cut_in_the_middle_of_the_first() {
-        let mut seen = [0; 3];
-        for seed in 0..60 {
-            let mut flash = ahead();
-            flash.lose_power(&mut Choices::new(seed));
-            flash.power_up();
-            assert_eq!((flash.area(Ppn(0)), flash.read(Ppn(0))), (Area::Logged(Lpn(3)), Ok(1)));
-            assert_eq!(flash.erase_counts(), [0, 0]);
-            match flash.area(Ppn(1)) {
-                Area::Blank => seen[0] += 1,
-                Area::Torn => seen[1] += 1,
-                area => seen[2] += u32::from(area == Area::Logged(Lpn(4))),
-            }
-            assert_eq!(flash.filled(FlashBlock(0)), if flash.area(Ppn(1)) == Area::Blank { 1 } else { 2 });
+impl Remains {
+    /// One of the three, all alike.
+    pub(super) fn by_chance(choices: &mut Choices) -> Remains {
+        match choices.below(3) {
+            0 => Remains::Nothing,
+            1 => Remains::Torn,
+            _ => Remains::All,
         }
-        assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
-    }
-
-    #[test]
-    fn an_erase_that_is_cut_leaves_the_block_as_before_torn_or_blank() {
-        let mut seen = [0; 3];
-        for seed in 0..60 {
-            let mut flash = ahead();
-            flash.happen();
-            flash.lose_power(&mut Choices::new(seed));
-            match (flash.area(Ppn(0)), flash.area(Ppn(1)), flash.filled(FlashBlock(0))) {
-                (Area::Logged(Lpn(3)), Area::Logged(Lpn(4)), 2) => seen[0] += 1,
-                (Area::Torn, Area::Torn, 4) => seen[1] += 1,
-                (Area::Blank, Area::Blank, 0) => seen[2] += 1,
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
-    }
-
-    #[test]
-    fn entries_of_a_translation_page_that_did_not_happen_are_those_of_the_one_before() {
-        const LPN: Lpn = Lpn(2);
-        let entry = |number: u32| MapEntry::at(Ppn(number));
-        let mut flash = Flash::new(1, 4).with_entries(8);
-        flash.program(FlashBlock(0), 0, Area::Map(0), 1).unwrap();
-        flash.set_entry(LPN, entry(70));
-        flash.keep_history();
-        for (offset, number) in [(1, 71), (2, 72)] {
-            flash.program(FlashBlock(0), offset, Area::Map(0), 1 + u64::from(offset)).unwrap();
-            flash.set_entry(LPN, entry(number));
-        }
-        flash.happen();
-        assert_eq!(flash.entry(LPN), entry(72), "it runs ahead");
-        let lost = (0..20).map(|seed| {
-            let mut flash = flash.clone();
-            flash.lose_power(&mut Choices::new(seed));
-            let is_whole = flash.area(Ppn(2)) == Area::Map(0);
-            assert_eq!(flash.entry(LPN), entry(if is_whole { 72 } else { 71 }));
-            is_whole
-        });
-        assert!((1..20).contains(&lost.filter(|is_whole| *is_whole).count()));
     }
 }

@@ -3,16 +3,9 @@
 //! Rules of the medium, asserted here: a page is programmed once between two erases; the pages of a block are
 //! programmed in ascending order; skipped pages stay blank. After a power cut the page under program is blank, torn or
 //! whole; the block under erase is as before, torn or blank. Chance decides.
-//!
-//! An area is one word for the kind and number of a page and one for its version:
-//!
-//! ```text
-//!   kind (2 bits) │ number (30 bits)       Logged   a page of the host, at any place
-//!                                          InPlace  a page of the host, at its own place in its logical block
-//!                                          Map      a translation page
-//!                                          Special  blank, torn, or a record of a trim
-//! ```
 
+mod ahead;
+mod area;
 mod history;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,82 +18,15 @@ use thiserror::Error;
 use super::clock::Clock;
 use super::counters::FlashCounters;
 use crate::address::{Dense, FlashBlock, Lpn, MapEntry, Numbering, Ppn, each};
+pub(crate) use area::Area;
+use area::{BLANK, TORN, TRIM};
 pub(crate) use history::Change;
-use history::History;
+use history::{History, Remains};
 
 /// The power failed at a flash operation; no operation works until [`Ftl::recover`](super::Ftl::recover).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the power went in the middle of a flash operation; recover first")]
 pub struct PowerLost;
-
-const KIND_SHIFT: u32 = 30;
-const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
-const LOGGED: u32 = 0;
-const IN_PLACE: u32 = 1;
-const MAP: u32 = 2;
-const BLANK: u32 = u32::MAX;
-const TORN: u32 = u32::MAX - 1;
-const TRIM: u32 = u32::MAX - 2;
-
-/// The meaning of a page's out-of-band area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Area {
-    /// Not programmed.
-    Blank,
-    /// Programmed in part; its content cannot be read.
-    Torn,
-    /// A page of the host, anywhere.
-    Logged(Lpn),
-    /// A page of the host, at its own place in its logical block.
-    InPlace(Lpn),
-    /// A translation page, by its number.
-    Map(u32),
-    /// The record of a trim.
-    Trim,
-}
-
-impl Area {
-    #[inline]
-    fn word(self) -> u32 {
-        match self {
-            Area::Blank => BLANK,
-            Area::Torn => TORN,
-            Area::Trim => TRIM,
-            Area::Logged(lpn) => LOGGED << KIND_SHIFT | lpn.0,
-            Area::InPlace(lpn) => IN_PLACE << KIND_SHIFT | lpn.0,
-            Area::Map(number) => MAP << KIND_SHIFT | number,
-        }
-    }
-
-    #[inline]
-    fn of(word: u32) -> Area {
-        match (word, word >> KIND_SHIFT) {
-            (BLANK, _) => Area::Blank,
-            (TRIM, _) => Area::Trim,
-            (_, LOGGED) => Area::Logged(Lpn(word & NUMBER)),
-            (_, IN_PLACE) => Area::InPlace(Lpn(word & NUMBER)),
-            (_, MAP) => Area::Map(word & NUMBER),
-            _ => Area::Torn,
-        }
-    }
-}
-
-/// The effect of an operation that was cut.
-enum Remains {
-    Nothing,
-    Torn,
-    All,
-}
-
-impl Remains {
-    fn by_chance(choices: &mut Choices) -> Remains {
-        match choices.below(3) {
-            0 => Remains::Nothing,
-            1 => Remains::Torn,
-            _ => Remains::All,
-        }
-    }
-}
 
 /// See the module's head.
 #[derive(Clone, Debug)]
@@ -424,21 +350,6 @@ impl Flash {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_area_is_a_word() {
-        let areas = [
-            Area::Blank,
-            Area::Torn,
-            Area::Trim,
-            Area::Logged(Lpn(0)),
-            Area::InPlace(Lpn(NUMBER - 9)),
-            Area::Map(NUMBER - 9),
-        ];
-        for area in areas {
-            assert_eq!(Area::of(area.word()), area);
-        }
-    }
 
     #[test]
     fn after_a_cut_nothing_works_until_the_power_is_back() {
