@@ -8,7 +8,15 @@ use std::fs;
 use std::path::Path;
 
 /// Crates that hold to the rule as a whole.
-const CRATES: [&str; 5] = ["onewrite-block", "onewrite-cache", "onewrite-crash", "onewrite-host", "onewrite"];
+const CRATES: [&str; 7] = [
+    "onewrite-block",
+    "onewrite-cache",
+    "onewrite-crash",
+    "onewrite-device",
+    "onewrite-host",
+    "onewrite-lab",
+    "onewrite",
+];
 
 /// Text of each module by its path: `["ssd", "host"]`.
 type Modules = BTreeMap<Vec<String>, String>;

@@ -10,13 +10,13 @@
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 use onewrite_cache::PageRequest;
 use onewrite_device::{Layer, Profile};
-use serde::Serialize;
 
 use super::events::Emulated;
+use super::figures::DeviceFigures;
 use super::layer::Counted;
-use super::{Stage, StudyProgress};
+use super::progress::{Stage, StudyProgress};
+use super::target::Target;
 use crate::error::LabError;
-use crate::results::Distribution;
 
 /// Smallest device that a study makes without a given size.
 const LEAST_BYTES: u64 = Profile::RUN_BYTES;
@@ -44,78 +44,6 @@ pub struct DevicePlan {
     /// single random pages, in turn, over the whole device. Source: dissertation §2.4.5, which gives only size and
     /// mixture.
     pub age_bytes: u64,
-}
-
-/// Results of a trace on a device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DeviceFigures {
-    /// Name of the profile.
-    pub profile: String,
-    /// Bytes of the device.
-    pub size_bytes: u64,
-    /// Requests under way at most.
-    pub queue_depth: u32,
-    /// Time on the device's own clock from the first request until the last request and a FLUSH are done; with a layer,
-    /// an estimate.
-    pub elapsed_seconds: f64,
-    /// Bytes read by the host.
-    pub host_read_bytes: u64,
-    /// Bytes written by the host.
-    pub host_write_bytes: u64,
-    /// Bytes programmed to flash.
-    pub flash_program_bytes: u64,
-    /// Bytes programmed for each byte written; none where there is no flash or nothing was written.
-    pub waf: Option<f64>,
-    /// Flash blocks erased.
-    pub erases: u64,
-    /// Pages moved by merges, garbage collection and wear levelling.
-    pub moved_pages: u64,
-    /// Time from when a request is due until it is done; only in a timed study.
-    pub response_ns: Option<Distribution>,
-    /// Other counts of the layer; none without a layer.
-    pub layer: Option<LayerFigures>,
-}
-
-/// Counts that only a layer has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LayerFigures {
-    /// Its name.
-    pub ftl: &'static str,
-    /// Bytes of a block, the unit of an erase.
-    pub block_bytes: u64,
-    /// Switch merges: a log block becomes a data block as it is.
-    pub switch_merges: u64,
-    /// Partial merges: the missing pages are copied to a log block, which becomes a data block.
-    pub partial_merges: u64,
-    /// Full merges: a new data block is gathered from several blocks.
-    pub full_merges: u64,
-    /// Pages read for the mapping table.
-    pub map_reads: u64,
-    /// Pages programmed for the mapping table.
-    pub map_programs: u64,
-    /// Most erases of one block since the device was new.
-    pub most_worn_erases: u32,
-}
-
-/// A device that takes requests.
-pub(super) trait Target {
-    /// Pages of the device.
-    fn pages(&self) -> u64;
-
-    /// Most pages in a request.
-    fn transfer_pages_max(&self) -> u64;
-
-    /// Submits a request; waits first if the queue is full.
-    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError>;
-
-    /// Waits until the device is at rest; then starts time and counters.
-    fn begin(&mut self) -> Result<(), LabError>;
-
-    /// Lets time pass until `since` after the beginning; later requests are due then.
-    fn wait_until(&mut self, since: Nanos) -> Result<(), LabError>;
-
-    /// Flushes and waits until the device is at rest.
-    fn finish(self: Box<Self>) -> Result<DeviceFigures, LabError>;
 }
 
 impl DevicePlan {

@@ -4,7 +4,8 @@ use onewrite_block::{Cause, Completion, Lpn, Nanos, Operation, PAGE_SIZE, Page, 
 use onewrite_device::Profile;
 use onewrite_device::micro::Bench;
 
-use super::device::{DeviceFigures, Target};
+use super::figures::DeviceFigures;
+use super::target::Target;
 use crate::driver::Latencies;
 use crate::error::LabError;
 use crate::results::Distribution;

@@ -4,7 +4,8 @@ use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_device::ftl::{Lpn, TimedFtl};
 use onewrite_device::{Layer, Profile};
 
-use super::device::{DeviceFigures, LayerFigures, Target};
+use super::figures::{DeviceFigures, LayerFigures};
+use super::target::Target;
 use crate::error::LabError;
 
 const PAGE: u64 = PAGE_SIZE as u64;

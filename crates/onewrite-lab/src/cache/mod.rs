@@ -14,7 +14,10 @@
 mod chart;
 mod device;
 mod events;
+mod figures;
 mod layer;
+mod progress;
+mod target;
 
 use std::path::{Path, PathBuf};
 
@@ -26,9 +29,11 @@ use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::partial::is_same_file;
 use crate::trace::{Trace, TraceOptions, TraceWriter, VOLUME_PAGES};
+pub use device::DevicePlan;
 use device::Replayed;
-pub use device::{DeviceFigures, DevicePlan, LayerFigures};
+pub use figures::{DeviceFigures, LayerFigures};
 use layer::Counted;
+pub use progress::{Stage, StudyProgress};
 
 /// Most page requests kept in memory: 512 MiB.
 pub const HELD_MAX: usize = 64 << 20;
@@ -61,37 +66,6 @@ pub struct CacheStudy {
     pub held_max: usize,
     /// Whether requests reach the device at the times of the trace; else as fast as the device takes them.
     pub is_timed: bool,
-}
-
-/// Stage of a study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The trace is read for the first time.
-    Reading,
-    /// A device is filled once.
-    Filling,
-    /// A device is aged.
-    Aging,
-    /// Requests go through the caches.
-    Requests,
-}
-
-/// A progress report of a study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StudyProgress {
-    /// The current stage; cells on other cores may be in another one.
-    pub stage: Stage,
-    /// Pages done in this stage since its last report.
-    pub done: u64,
-    /// Pages of this stage in all cells; zero if unknown.
-    pub total: u64,
-}
-
-impl StudyProgress {
-    /// The beginning of a stage.
-    const fn begin(stage: Stage) -> StudyProgress {
-        StudyProgress { stage, done: 0, total: 0 }
-    }
 }
 
 /// A histogram of the dissertation's figure 2-5, in bins of ten percent of a flash block.

@@ -10,7 +10,8 @@ use onewrite_block::sync::{RwLock, Signal};
 use onewrite_block::{Nanos, Runtime};
 
 use super::measure::{JobMeasure, Moment};
-use super::{Phase, Progress, RunOptions, Target, WATCH_EVERY};
+use super::progress::{Phase, Progress, RunOptions, WATCH_EVERY};
+use super::target::Target;
 use crate::error::LabError;
 use crate::workload::{Ended, JobPlan, Operation, Order, OrderedOperation, Stream, Task};
 

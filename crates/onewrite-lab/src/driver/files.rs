@@ -10,8 +10,9 @@ use onewrite_fs::{
 };
 
 use super::contents::Filling;
+use super::layout::LayoutWatch;
 use super::ledger::Ledger;
-use super::{Failure, LayoutWatch, Target};
+use super::target::{Failure, Target};
 use crate::error::LabError;
 use crate::job::{Fallocate, SyncMode};
 use crate::workload::{FileId, Layout, Operation, ReadBefore, Reservation, TaskDescriptor, Workload, WriteManner};

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{LaidOut, Phase};
+use super::progress::{LaidOut, Phase};
 use crate::workload::{Layout, Workload};
 
 /// Bytes and files between two reports.

@@ -7,7 +7,8 @@ use onewrite_fs::{Position, pattern_page};
 
 use super::contents::{Contents, Filling};
 use super::files::whole_pages;
-use super::{Failure, LayoutWatch, Target};
+use super::layout::LayoutWatch;
+use super::target::{Failure, Target};
 use crate::error::LabError;
 use crate::job::SyncMode;
 use crate::workload::{Operation, ReadBefore, Workload, WriteManner};

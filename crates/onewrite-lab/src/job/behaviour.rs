@@ -2,7 +2,7 @@
 
 use onewrite_block::Nanos;
 
-use super::options::PerDirection;
+use super::direction::PerDirection;
 
 const EIO: i32 = 5;
 const EILSEQ: i32 = 84;

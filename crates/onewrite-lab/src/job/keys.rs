@@ -1,9 +1,11 @@
 //! Keys: all settings of a job file. Parser, error messages and help all read this one table.
 
+use super::arithmetic::ValueResult;
+use super::direction::PerDirection;
 use super::known;
-use super::options::{Options, PerDirection};
+use super::options::Options;
 use super::parse::*;
-use super::value::{self, ValueResult};
+use super::value;
 
 /// One setting.
 pub struct Key {

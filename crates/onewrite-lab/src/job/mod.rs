@@ -19,12 +19,14 @@
 
 mod arithmetic;
 mod behaviour;
+mod direction;
 mod iolog;
 mod keys;
 mod known;
 mod lines;
 mod options;
 mod parse;
+mod size;
 mod validate;
 mod value;
 mod variables;
@@ -35,13 +37,12 @@ use std::sync::Arc;
 pub use behaviour::{
     Checking, Criterion, ExitScope, FileService, Flow, LatencyAim, Pace, Steadiness, Strided, Think, Tolerance, Work,
 };
+pub use direction::{Direction, PerDirection};
 pub use iolog::{Action as IologAction, Event as IologEvent, Iolog};
 pub use keys::{KEYS, Key};
 pub use known::{ENGINES_ELSEWHERE, INERT, OF_ENGINES, UNSUPPORTED};
-pub use options::{
-    Access, Amount, BlockSizes, Direction, Distribution, Engine, Fallocate, Options, PerDirection, SplitPart, SyncMode,
-    ZoneShare,
-};
+pub use options::{Access, BlockSizes, Distribution, Engine, Fallocate, Options, SyncMode, ZoneShare};
+pub use size::{Amount, SplitPart};
 pub use variables::Variables;
 
 use crate::error::{LabError, Refusal};

@@ -7,47 +7,9 @@ use onewrite_block::Nanos;
 use super::behaviour::{
     Checking, ExitScope, FileService, Flow, LatencyAim, Pace, Steadiness, Strided, Think, Tolerance, Work,
 };
+use super::direction::{Direction, PerDirection};
 use super::iolog::Iolog;
-
-/// One value for each kind of access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PerDirection<T> {
-    /// For reads.
-    pub read: T,
-    /// For writes.
-    pub write: T,
-    /// For trims.
-    pub trim: T,
-}
-
-impl<T: Clone> PerDirection<T> {
-    /// The same value for all.
-    pub fn all(value: T) -> PerDirection<T> {
-        PerDirection { read: value.clone(), write: value.clone(), trim: value }
-    }
-}
-
-impl<T> PerDirection<T> {
-    /// The value for `direction`.
-    pub const fn of(&self, direction: Direction) -> &T {
-        match direction {
-            Direction::Read => &self.read,
-            Direction::Write => &self.write,
-            Direction::Trim => &self.trim,
-        }
-    }
-}
-
-/// What one access does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-    /// Trims.
-    Trim,
-}
+use super::size::{Amount, SplitPart};
 
 /// What the accesses of a job do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,34 +31,6 @@ pub enum Engine {
     Libaio,
     /// `io_uring`: `iodepth` operations at a time, fsyncs included.
     IoUring,
-}
-
-/// Bytes, or a share in percent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// A number of bytes.
-    Bytes(u64),
-    /// A percentage of the whole.
-    Percent(u8),
-}
-
-impl Amount {
-    /// The amount in bytes; a percentage refers to `whole`.
-    pub const fn of(self, whole: u64) -> u64 {
-        match self {
-            Amount::Bytes(bytes) => bytes,
-            Amount::Percent(percent) => (whole as u128 * percent as u128 / 100) as u64,
-        }
-    }
-}
-
-/// One size of a `bssplit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SplitPart {
-    /// The size.
-    pub bytes: u64,
-    /// Its share of the accesses.
-    pub percent: u8,
 }
 
 /// Sizes of accesses.

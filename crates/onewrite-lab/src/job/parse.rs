@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use onewrite_block::Nanos;
 
+use super::arithmetic::ValueResult;
 use super::behaviour::{Criterion, ExitScope, FileService, Tolerance, Work};
+use super::direction::{Direction, PerDirection};
 use super::known::ENGINES_ELSEWHERE;
-use super::options::{
-    Access, Amount, BlockSizes, Direction, Distribution, Engine, Fallocate, Options, PerDirection, SyncMode, ZoneShare,
-};
-use super::value::{self, ValueResult};
+use super::options::{Access, BlockSizes, Distribution, Engine, Fallocate, Options, SyncMode, ZoneShare};
+use super::size::Amount;
+use super::value;
 
 pub(super) fn set<T>(place: &mut T, value: ValueResult<T>) -> ValueResult<()> {
     *place = value?;

@@ -3,7 +3,9 @@
 use onewrite_block::Nanos;
 
 use super::behaviour::Work;
-use super::options::{Access, Amount, Direction, Distribution, Options, PerDirection};
+use super::direction::{Direction, PerDirection};
+use super::options::{Access, Distribution, Options};
+use super::size::Amount;
 
 /// Refuses combinations that cannot run, as fio's `fixup_options` and `setup_files` do.
 pub fn validate(options: &Options) -> Result<(), String> {

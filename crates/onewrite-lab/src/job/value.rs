@@ -5,11 +5,9 @@
 
 use onewrite_block::Nanos;
 
-use super::arithmetic;
-use super::options::{Amount, PerDirection, SplitPart};
-
-/// Why a value was refused; the caller adds the key.
-pub type ValueResult<T> = Result<T, String>;
+use super::arithmetic::{self, ValueResult};
+use super::direction::PerDirection;
+use super::size::{Amount, SplitPart};
 
 /// A whole number, decimal or `0x`, without a unit.
 pub fn number(text: &str) -> ValueResult<u64> {

@@ -4,7 +4,8 @@
 //! means the same everywhere. Only the environment is the caller's.
 
 use super::arithmetic;
-use super::value::{self, ValueResult};
+use super::arithmetic::ValueResult;
+use super::value;
 
 /// The variables of a job file.
 pub struct Variables<'a> {

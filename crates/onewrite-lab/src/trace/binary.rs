@@ -10,10 +10,11 @@
 
 use std::io::{ErrorKind, Read};
 
+use super::action::Action;
 use super::field::SECTOR;
-use super::format::{Action, BLKTRACE_MAGIC, Format};
+use super::format::{BLKTRACE_MAGIC, Format};
+use super::record::{Extent, Record};
 use super::source::Source;
-use super::{Extent, Record};
 
 const ORACLE_BYTES: usize = 24;
 const BLKTRACE_BYTES: usize = 48;

@@ -8,8 +8,8 @@
 use std::str::FromStr;
 
 use super::field::{self, Problem};
-use super::text::Parser;
-use super::{Extent, Record};
+use super::parser::Parser;
+use super::record::{Extent, Record};
 
 /// Index of a column, from zero, and the factor of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

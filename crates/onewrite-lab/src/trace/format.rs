@@ -4,8 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use super::action::Action;
 use super::columns::Columns;
-use super::text::{self, Parser};
+use super::field;
+use super::packing::Packing;
+use super::parser::Parser;
+use super::text;
 
 /// A trace format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,52 +50,7 @@ pub struct TraceOptions {
     /// The action whose records are taken from blkparse and blktrace; `None` for `Q` (queued).
     pub action: Option<Action>,
     /// Places of the volumes, one directly after the other; `None` to place them far apart.
-    pub packing: Option<super::Packing>,
-}
-
-/// The event of a request that a record of the block layer notes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Action {
-    /// Q: the request was queued.
-    #[default]
-    Queued,
-    /// D: the request was given to the driver.
-    Issued,
-    /// C: the request was completed.
-    Completed,
-}
-
-impl Action {
-    /// The action's letter in blkparse's output.
-    pub(super) const fn letter(self) -> u8 {
-        match self {
-            Action::Queued => b'Q',
-            Action::Issued => b'D',
-            Action::Completed => b'C',
-        }
-    }
-
-    /// The action's number in blktrace's records.
-    pub(super) const fn number(self) -> u32 {
-        match self {
-            Action::Queued => 1,
-            Action::Issued => 7,
-            Action::Completed => 8,
-        }
-    }
-}
-
-impl FromStr for Action {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Action, String> {
-        match text {
-            "Q" | "q" => Ok(Action::Queued),
-            "D" | "d" => Ok(Action::Issued),
-            "C" | "c" => Ok(Action::Completed),
-            _ => Err(format!("`{text}` is no action; take Q (queued), D (issued) or C (completed)")),
-        }
-    }
+    pub packing: Option<Packing>,
 }
 
 /// Formats that need no map, by name.
@@ -136,7 +95,7 @@ impl Format {
         }
         Format::of_line(first).or_else(|| second.and_then(Format::of_line)).ok_or_else(|| {
             let known = NAMED.map(|(name, _)| name).join(", ");
-            format!("the format cannot be told from {}; say --format {known} or columns:…", super::field::shown(first))
+            format!("the format cannot be told from {}; say --format {known} or columns:…", field::shown(first))
         })
     }
 
@@ -149,7 +108,7 @@ impl Format {
         }
         let commas: Vec<&[u8]> = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
         let is_number = |field: &&[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
-        let is_operation = |field: &[u8]| super::field::is_write(field).is_ok();
+        let is_operation = |field: &[u8]| field::is_write(field).is_ok();
         let blanks: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
         match commas.as_slice() {
             [operation, rest @ ..] if (1..=3).contains(&rest.len()) && is_operation(operation) => Some(Format::Own),

@@ -5,12 +5,16 @@
 //! page requests of the cache simulator. An error names the line, or the byte of a binary trace.
 
 mod accesses;
+mod action;
 mod binary;
 mod columns;
 mod draw;
 mod field;
 mod format;
+mod packing;
 mod pages;
+mod parser;
+mod record;
 mod source;
 mod summary;
 mod text;
@@ -18,12 +22,15 @@ mod volumes;
 mod write;
 
 pub use accesses::Pages;
+pub use action::Action;
 pub use columns::Columns;
 pub use draw::{Drawing, draw};
-pub use format::{Action, Format, TraceOptions};
+pub use format::{Format, TraceOptions};
+pub use packing::Packing;
 pub use pages::VOLUME_PAGES;
+pub use record::{Extent, Record};
 pub use summary::{Summary, summarise};
-pub use volumes::{Packing, Volumes};
+pub use volumes::Volumes;
 pub use write::{TraceWriter, WriteFormat};
 
 use std::io::BufRead;
@@ -31,35 +38,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 use binary::Binary;
+use parser::Parser;
 use source::Source;
-use text::Parser;
-
-/// The addresses of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// A range of bytes.
-    Bytes {
-        /// First byte.
-        offset: u64,
-        /// Number of bytes; may be zero, which touches nothing.
-        length: u64,
-    },
-    /// One page; its size is up to the reader of the trace.
-    Page(u64),
-}
-
-/// A read or write of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Time in nanoseconds on the trace's own clock; zero if the format has none.
-    pub time_ns: u64,
-    /// Number of the disk or file, if the trace has several; else zero.
-    pub volume: u32,
-    /// Whether it is a write.
-    pub is_write: bool,
-    /// The addresses.
-    pub extent: Extent,
-}
 
 /// Turns bytes into records.
 enum Reader {

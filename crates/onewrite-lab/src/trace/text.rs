@@ -4,15 +4,10 @@ use std::collections::BTreeMap;
 
 use onewrite_block::PAGE_SIZE;
 
+use super::action::Action;
 use super::field::{self, Problem, SECTOR, fields, is_write, number, scaled, seconds, shown, volume, words};
-use super::format::Action;
-use super::{Extent, Record};
-
-/// Parses one line at a time.
-pub(super) trait Parser {
-    /// The record of a non-empty line; none for permitted lines without a record.
-    fn line(&mut self, line: &[u8], number: u64) -> Result<Option<Record>, Problem>;
-}
+use super::parser::Parser;
+use super::record::{Extent, Record};
 
 fn bytes(offset: u64, length: u64) -> Extent {
     Extent::Bytes { offset, length }

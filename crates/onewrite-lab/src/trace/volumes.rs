@@ -6,21 +6,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Extent, Record, Trace, TraceOptions};
+use super::Trace;
+use super::format::TraceOptions;
+use super::packing::Packing;
+use super::record::Extent;
 use crate::error::LabError;
 
 /// The volumes of a trace, with the page after the last one of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volumes {
     ends: BTreeMap<u32, u64>,
-}
-
-/// First page of each volume in the packed address space.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packing {
-    page_bytes: u64,
-    /// First page by volume.
-    bases: BTreeMap<u32, u64>,
 }
 
 impl Volumes {
@@ -49,7 +44,7 @@ impl Volumes {
 
     /// A packing of one volume, which begins at page 0.
     pub fn alone(volume: u32, page_bytes: u64) -> Packing {
-        Packing { page_bytes, bases: BTreeMap::from([(volume, 0)]) }
+        Packing::new(page_bytes, BTreeMap::from([(volume, 0)]))
     }
 
     /// A packing of all volumes, one after the other.
@@ -68,23 +63,6 @@ impl Volumes {
                 ))
             })?;
         }
-        Ok(Packing { page_bytes, bases })
-    }
-}
-
-impl Packing {
-    /// Moves a record to its place among all volumes.
-    pub(super) fn place(&self, record: Record) -> Result<Record, String> {
-        let Some(base) = self.bases.get(&record.volume) else {
-            return Err(format!("volume {} was not there when the volumes were counted", record.volume));
-        };
-        let too_far = "the packed volumes reach beyond what 64 bits can address; take one with --volume";
-        let extent = match record.extent {
-            Extent::Page(page) => Extent::Page(page.checked_add(*base).ok_or(too_far)?),
-            Extent::Bytes { offset, length } => {
-                Extent::Bytes { offset: offset.checked_add(base * self.page_bytes).ok_or(too_far)?, length }
-            }
-        };
-        Ok(Record { volume: 0, extent, ..record })
+        Ok(Packing::new(page_bytes, bases))
     }
 }

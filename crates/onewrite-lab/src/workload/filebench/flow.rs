@@ -8,7 +8,7 @@ use onewrite_block::{Choices, MIB, Nanos};
 use onewrite_fs::Position;
 
 use super::fileset::FileSet;
-use super::{Length, Parameters};
+use super::parameters::{Length, Parameters};
 use crate::error::LabError;
 use crate::job::SyncMode;
 use crate::workload::{Ended, FileId, Operation, OrderedOperation, Stream, TaskDescriptor, WriteManner};

@@ -6,6 +6,7 @@
 
 mod fileset;
 mod flow;
+mod parameters;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use crate::error::LabError;
 use crate::workload::{FileId, FilePlan, Gamma, JobPlan, Layout, Task, Workload};
 use fileset::FileSet;
 use flow::{Flow, FlowStream, Pace};
+pub use parameters::{Length, Parameters};
 
 /// The four personalities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,32 +90,6 @@ impl Personality {
     const fn size_shape(self) -> Option<f64> {
         if matches!(self, Personality::Webproxy) { None } else { Some(1.5) }
     }
-}
-
-/// Length of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// A time.
-    Time(Nanos),
-    /// A number of operations of all threads together.
-    Operations(u64),
-}
-
-/// Parameters of a personality.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Entries of the file set.
-    pub files: u32,
-    /// Mean size of a file in bytes.
-    pub file_size: u64,
-    /// Number of threads.
-    pub threads: u32,
-    /// Bound of appends in bytes: each is shorter, by chance.
-    pub append_size: u64,
-    /// Percent of the content that compresses, 0 to 100.
-    pub compressible_percent: u8,
-    /// Length of the run.
-    pub length: Length,
 }
 
 /// Turns a personality into a workload; all chance comes from `choices`.

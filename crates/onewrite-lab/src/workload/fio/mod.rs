@@ -12,6 +12,7 @@ mod shared;
 mod sizes;
 mod steady;
 mod stream;
+mod task;
 mod turns;
 
 use std::cell::RefCell;
@@ -21,16 +22,17 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 
 use crate::error::LabError;
-use crate::job::{Engine, Fallocate, Iolog, Job, JobFile, Options, Steadiness, Work};
+use crate::job::{Fallocate, Iolog, Job, JobFile, Options, Steadiness, Work};
 use crate::workload::{self, FileId, FilePlan, JobPlan, Layout, ReadBefore, Stream, Workload};
 use goals::Goals;
 use nodes::NodeStream;
 use places::FileSpan;
 use replay::ReplayStream;
 use shared::{Membership, Shared};
-use sizes::{Extent, Sizes};
+use sizes::{Amounts, Extent, Sizes};
 use steady::{Detector, SharedDetector};
-use stream::{Amounts, FioStream};
+use stream::FioStream;
+use task::Task;
 
 /// Target of fio jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,28 +44,6 @@ pub enum Target {
         /// Its size in bytes.
         bytes: u64,
     },
-}
-
-/// Everything about a task besides its options.
-pub struct Task {
-    /// State that all tasks share.
-    shared: Rc<Shared>,
-    /// Its groups.
-    member: Membership,
-    /// Its goals.
-    goals: Goals,
-}
-
-impl Task {
-    /// Whether another task has ended this one.
-    fn is_ended(&self) -> bool {
-        self.shared.is_ended(self.member)
-    }
-
-    /// Tells the other tasks that this one has ended.
-    fn end(&self, options: &Options) {
-        self.shared.end(options, self.member);
-    }
 }
 
 /// Turns a job file into a workload; all chance comes from `choices`.
@@ -437,16 +417,6 @@ fn read_before(options: &Options, spans: impl Iterator<Item = FileSpan>) -> Vec<
         chunk: options.block_sizes.read.most().max(1),
     };
     if options.pre_read { spans.map(part).collect() } else { Vec::new() }
-}
-
-/// `done` of `all`, at most 1.
-fn part(done: u64, all: u64) -> f64 {
-    if done >= all { 1.0 } else { done as f64 / all as f64 }
-}
-
-/// Whether nothing may begin before an fsync ends.
-const fn sync_blocks(engine: Engine) -> bool {
-    !matches!(engine, Engine::IoUring)
 }
 
 #[cfg(test)]

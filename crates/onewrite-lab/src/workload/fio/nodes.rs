@@ -3,7 +3,7 @@
 
 use onewrite_block::Nanos;
 
-use super::{Task, part};
+use super::task::{Task, part};
 use crate::error::LabError;
 use crate::job::{Options, Work};
 use crate::workload::{FileId, Operation, OrderedOperation, Stream, TaskDescriptor};

@@ -4,7 +4,7 @@
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
 use onewrite_fs::Position;
 
-use super::{Task, part};
+use super::task::{Task, part};
 use crate::error::LabError;
 use crate::job::{Iolog, IologAction, IologEvent, Options};
 use crate::workload::{

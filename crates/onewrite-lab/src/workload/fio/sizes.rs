@@ -9,11 +9,19 @@
 
 use onewrite_block::Choices;
 
-use super::Amounts;
 use crate::job::{Amount, Options};
 
 /// Bytes of files without an own size for `fill_device`; no device has room for them.
 const FILL_BYTES: u64 = 1 << 44;
+
+/// Bytes that a job moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Amounts {
+    /// Bytes of a pass.
+    pub size: u64,
+    /// Bytes after which the job ends.
+    pub limit: u64,
+}
 
 /// The bytes of one file that a job uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use onewrite_block::{Choices, Nanos};
 use onewrite_fs::Position;
 
-use super::Task;
 use super::pace::Pacer;
 use super::places::{FileRange, FileSpan, Places};
 use super::shared::FlowShare;
+use super::sizes::Amounts;
+use super::task::{Task, part, sync_blocks};
 use super::turns::{Mix, Turns};
-use super::{part, sync_blocks};
 use crate::error::LabError;
 use crate::job::{Access, Amount, Direction, Options, Work};
 use crate::workload::{
@@ -86,15 +86,6 @@ pub struct FioStream {
     is_ended: bool,
     written: BTreeMap<(usize, u64), u64>,
     checked_bytes: u64,
-}
-
-/// Bytes that a job moves.
-#[derive(Clone, Copy, Debug)]
-pub struct Amounts {
-    /// Bytes of a pass.
-    pub size: u64,
-    /// Bytes after which the job ends.
-    pub limit: u64,
 }
 
 /// Accesses and bytes issued so far.
