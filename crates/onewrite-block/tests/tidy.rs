@@ -97,6 +97,29 @@ fn one_file_of_the_crash_explorer_knows_ext4() {
     assert!(!head.contains("onewrite_fs::ext4"), "the trait must not know ext4");
 }
 
+/// What only drawings hold: elements of SVG, and the characters of lines and boxes.
+const MARKS: [&str; 11] = ["<svg", "<rect", "<line", "<path", "<circle", "<polyline", "─", "│", "├", "└", "█"];
+
+#[test]
+fn all_drawing_is_in_one_room() {
+    let room = crates().join("onewrite-lab/src/draw");
+    assert!(sources(&room).len() > 5, "the room {} is empty", room.display());
+    for path in sources(&crates()).into_iter().filter(|path| is_product(path) && !path.starts_with(&room)) {
+        let whole = text(&path);
+        let code = whole.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let mark = MARKS.iter().find(|mark| line.contains(**mark));
+            assert!(mark.is_none(), "{} draws: {line}", path.display());
+        }
+    }
+}
+
+/// Whether a file is part of what we ship: no test, no benchmark.
+fn is_product(path: &Path) -> bool {
+    path.iter().any(|part| part == "src")
+}
+
 #[test]
 fn unsafe_code_stays_in_its_named_modules() {
     let allowed = [

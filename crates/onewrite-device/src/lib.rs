@@ -33,5 +33,5 @@ pub use latency::{Latencies, Latency, LatencyStep};
 pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Layer, Profile, Victim};
 pub use ssd::{
     DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,
-    Wear, timeline_svg,
+    Wear,
 };

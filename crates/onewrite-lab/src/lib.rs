@@ -5,6 +5,7 @@
 
 pub mod cache;
 mod cores;
+pub mod draw;
 pub mod driver;
 pub mod error;
 pub mod generate;

@@ -38,11 +38,6 @@ impl OperationKind {
     pub const fn name(self) -> &'static str {
         ["host read", "host program", "move: read", "move: program", "map program", "erase"][self as usize]
     }
-
-    /// The colour in drawings.
-    pub(super) const fn colour(self) -> &'static str {
-        ["#4e9fd1", "#2f6db3", "#f2b661", "#e07b39", "#7a5ea8", "#c23b3b"][self as usize]
-    }
 }
 
 /// One operation of a die. An interrupted operation has one entry for each stretch.

@@ -11,7 +11,7 @@
 //!
 //! Source: dissertation §2.4.1.
 
-mod chart;
+mod curves;
 mod device;
 mod events;
 mod figures;

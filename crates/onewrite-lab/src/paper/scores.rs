@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{Measured, Row, rounded};
-use crate::report::{escape, markdown_html, page};
+use crate::draw::escape;
+use crate::report::{markdown_html, page};
 
 /// Outcome of one row.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,12 +2,12 @@
 
 use onewrite_block::Cause;
 
-use super::chart::{self, Bar, Spread, Stack, escape};
 use super::figures::{device, figures, promise};
 use super::page::{self, table};
 use super::table::subject;
 use super::units::{bytes, grouped, plain, ratio};
 use super::{Compared, Comparison, SHOWN, jobs, reads, setup, syncs, writes};
+use crate::draw::{self, Bar, Spread, Stack, escape};
 use crate::results::Distribution;
 
 /// The whole page.
@@ -114,7 +114,7 @@ fn throughput(runs: &[Compared]) -> String {
         let text = plain(value) + if run.reads_from_memory() { ", from memory" } else { "" };
         Bar { label: run.label.clone(), value, text }
     };
-    chart::bars("Throughput in operations a second", &runs.iter().map(bar).collect::<Vec<_>>())
+    draw::bars("Throughput in operations a second", &runs.iter().map(bar).collect::<Vec<_>>())
 }
 
 fn latencies(title: &str, runs: &[Compared], of: fn(&Compared) -> &Distribution) -> String {
@@ -126,7 +126,7 @@ fn latencies(title: &str, runs: &[Compared], of: fn(&Compared) -> &Distribution)
         runs.iter().map(|run| Spread { label: run.label.clone(), points: points(run) }).collect();
     let note = "median <b class=\"dot\"></b>, 99 % <b class=\"hollow\"></b> and 99.9 % <b class=\"tick-mark\"></b> of the \
                 operations took no longer; logarithmic scale, further left is better";
-    section(title, note, &chart::spreads(title, &spreads))
+    section(title, note, &draw::spreads(title, &spreads))
 }
 
 /// Causes with writes in at least one run.
@@ -152,7 +152,7 @@ fn by_cause(runs: &[Compared]) -> String {
         let text = format!("{}× · {}", ratio(run.result.written_per_byte()), bytes(device(run).host_write_bytes));
         Stack { label: run.label.clone(), parts, text }
     };
-    chart::stacked(BYTES, &runs.iter().map(stack).collect::<Vec<_>>())
+    draw::stacked(BYTES, &runs.iter().map(stack).collect::<Vec<_>>())
 }
 
 /// FLUSHes for each fsync if all runs have fsyncs; else their total.
@@ -170,7 +170,7 @@ fn flushes(runs: &[Compared]) -> String {
         true => "for each fsync of the workload: how often the device had to make its buffer durable; fewer is better",
         false => "how often the device had to make its buffer durable; fewer is better",
     };
-    section("FLUSH commands", note, &chart::bars("FLUSH commands", &runs.iter().map(bar).collect::<Vec<_>>()))
+    section("FLUSH commands", note, &draw::bars("FLUSH commands", &runs.iter().map(bar).collect::<Vec<_>>()))
 }
 
 /// Charts of flash operations; empty if no device has flash.
@@ -193,8 +193,8 @@ fn flash(runs: &[Compared]) -> String {
         (each, format!("{} · {}", plain(each), grouped(device(run).erases)))
     });
     let note = "flash bytes programmed for each byte written to the device; garbage collection and mapping add to 1";
-    section("Write amplification", note, &chart::bars("Write amplification", &waf))
-        + &section("Flash blocks erased", erases_note(are_few), &chart::bars("Erases", &erases))
+    section("Write amplification", note, &draw::bars("Write amplification", &waf))
+        + &section("Flash blocks erased", erases_note(are_few), &draw::bars("Erases", &erases))
 }
 
 /// With fewer erases a rate for each GB means nothing, because one erase would change it.

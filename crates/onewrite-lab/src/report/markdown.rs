@@ -1,7 +1,7 @@
 //! Markdown: renders the parts of it that our own tables use as HTML: headings, lists, tables, `code`, paragraphs.
 
-use super::chart::escape;
 use super::page::table;
+use crate::draw::escape;
 
 /// Renders `text` as HTML.
 pub(crate) fn html(text: &str) -> String {

@@ -3,11 +3,9 @@
 //! Both show the same figures, which come from [`RunResult`] and are never computed twice. The promise of a mode stands
 //! beside its costs: a faster mode with a weaker promise has not won.
 
-mod chart;
 mod figures;
 mod html;
 mod jobs;
-mod lines;
 mod markdown;
 mod page;
 mod setup;
@@ -15,10 +13,8 @@ mod table;
 mod units;
 
 use crate::results::{Distribution, JobResult, LatencyGoal, RunResult, SteadyState};
-pub(crate) use chart::escape;
-pub(crate) use lines::{Line, lines};
 pub(crate) use markdown::html as markdown_html;
-pub(crate) use page::{page, standalone};
+pub(crate) use page::page;
 
 /// Runs of one job that differ in their mode.
 pub struct Comparison {

@@ -2,6 +2,7 @@
 
 use super::units::capacity;
 use super::{Comparison, differing, figures, jobs};
+use crate::draw::rule;
 
 /// A line of the table: a label and a cell for each run. An empty line is a rule.
 type Line = (String, Vec<String>);
@@ -44,7 +45,7 @@ fn figures_table(comparison: &Comparison) -> String {
         text += format!("{name}{}{cells}", " ".repeat(label - length(name))).trim_end();
         text.push('\n');
         if index == 0 {
-            text += &"─".repeat(label + widths.iter().map(|width| width + 3).sum::<usize>());
+            text += &rule(label + widths.iter().map(|width| width + 3).sum::<usize>());
             text.push('\n');
         }
     }

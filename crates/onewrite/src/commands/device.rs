@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss};
 use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
-use onewrite_device::{Layer, OperationLatency, Profile, timeline_svg, waf};
+use onewrite_device::{Layer, OperationLatency, Profile, waf};
+use onewrite_lab::draw;
 
 use super::layer::layer;
 use crate::args::Device;
@@ -76,7 +77,7 @@ fn show(profile: &Profile, size_bytes: u64) -> anyhow::Result<()> {
         outln!("translation layer      {}", layer.name());
     }
     if let Ok(shape) = profile.shape(Some(size_bytes)) {
-        outln!("\n{}", shape.picture());
+        outln!("\n{}", draw::geometry(&shape));
     }
     Ok(())
 }
@@ -147,7 +148,7 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
         let start = Lpn(choices.below(pages));
         bench.one(Operation::Write { start, pages: vec![Page::ZEROS], fua: false });
     }
-    let svg = timeline_svg(&shape, &bench.device_mut().take_operations());
+    let svg = draw::timeline(&shape, &bench.device_mut().take_operations());
     output::write(path, &svg)?;
     bench.device().latencies().iter().for_each(print_histogram);
     outln!();
@@ -160,7 +161,7 @@ fn print_histogram(operation: &OperationLatency) {
     let most = operation.steps.iter().map(|step| step.count).max().unwrap_or(1).max(1);
     outln!("{} ({} requests)", operation.operation, operation.latency.count);
     for step in operation.steps.iter().filter(|step| step.count > 0) {
-        let bar = "#".repeat((step.count * BAR_MAX).div_ceil(most) as usize);
+        let bar = draw::bar(step.count, most, BAR_MAX);
         outln!("  up to {:>10} {:>7} {bar}", Nanos(step.up_to).to_string(), step.count);
     }
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use anyhow::{Context, bail};
 use onewrite_fs::api::resolve;
 use onewrite_fs::{Attributes, FileKind, FileView, FsError, Ino, Manner, Timestamp};
+use onewrite_lab::draw;
 use onewrite_lab::transfer::{Left, Listed, entries, look};
 
 use super::cp::tell_left;
@@ -100,7 +101,7 @@ pub fn tree(args: &Tree) -> anyhow::Result<ExitCode> {
         }
         while let Some(branch) = forest.pending.pop() {
             out.write_all(branch.indent.as_bytes())?;
-            out.write_all(if branch.is_last { "└── " } else { "├── " }.as_bytes())?;
+            out.write_all(draw::branch(branch.is_last).as_bytes())?;
             out.write_all(&escape::for_stdout(&branch.name))?;
             if let Ok(Listed { target: Some(target), .. }) = &branch.found {
                 out.write_all(b" -> ")?;
@@ -156,7 +157,7 @@ impl<F: FileView> Forest<'_, F> {
         if found.attributes.kind != FileKind::Directory {
             return None;
         }
-        let deeper = format!("{indent}{}", if *is_last { "    " } else { "│   " });
+        let deeper = format!("{indent}{}", draw::below(*is_last));
         self.children(&found.attributes, deeper.into(), depth + 1).await
     }
 

@@ -33,7 +33,7 @@ pub fn probe(args: &Probe) -> anyhow::Result<()> {
         found
     })??;
     if let Some(path) = &args.chart {
-        output::write(path, &found.svg())?;
+        output::write(path, &onewrite_lab::draw::probe(&found))?;
     }
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&found)? + "\n"))?;

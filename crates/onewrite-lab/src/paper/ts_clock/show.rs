@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::{Amplification, Changed, Figure, Grid, POLICIES, RowFigure, TsClockFigures};
 use crate::cache::CacheCell;
-use crate::report::{Line, escape, lines, markdown_html, page};
+use crate::draw::{Line, escape, lines};
+use crate::report::{markdown_html, page};
 
 /// A quantity of a cell, for a chart or a table.
 type Shown = (&'static str, fn(&CacheCell) -> f64);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chart::escape;
+use super::svg::escape;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT_MIN: f64 = 300.0;

@@ -1,9 +1,10 @@
-//! Chart: a probe as a picture. Upper panel: time of each read by bytes written before it (figure 2 of `papers/003`).
-//! Lower panel: FLUSH beside eviction (its figure 3).
+//! Probe: what a probe has found, as a picture. Upper panel: time of each read by bytes written before it (figure 2 of
+//! `papers/003`). Lower panel: FLUSH beside eviction (its figure 3).
 
 use std::fmt::Write;
 
-use super::Probe;
+use super::svg::escape;
+use crate::probe::Probe;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 560.0;
@@ -22,8 +23,8 @@ fn place(value: f64, most: f64, (from, to): (f64, f64)) -> f64 {
     from + (to - from) * (value / most.max(f64::MIN_POSITIVE)).min(1.0)
 }
 
-/// Draws the whole picture as SVG.
-pub(super) fn draw(probe: &Probe) -> String {
+/// Draws the reads and the times of a probe as SVG.
+pub fn probe(probe: &Probe) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"12\"><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
@@ -41,7 +42,7 @@ pub(super) fn draw(probe: &Probe) -> String {
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
-    let words = words.replace('&', "&amp;").replace('<', "&lt;");
+    let words = escape(words);
     let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
 }
 

@@ -1,14 +1,14 @@
-//! The operations of dies: the events add up, and the picture shows garbage collection.
+//! The operations of dies: the events add up, and they show garbage collection.
 
 use onewrite_block::{Device, MIB};
 use onewrite_device::micro::{Bench, Load};
-use onewrite_device::{OperationKind, Profile, timeline_svg};
+use onewrite_device::{OperationKind, Profile};
 
 #[test]
-fn the_timeline_shows_collection_and_no_die_does_two_things_at_once() {
+fn the_operations_show_collection_and_no_die_does_two_things_at_once() {
     let mut ssd = Profile::load("sata-850pro").unwrap().ssd(Some(16 * MIB)).unwrap();
     ssd.record_operations();
-    let (shape, pages) = (ssd.shape(), ssd.geometry().pages);
+    let pages = ssd.geometry().pages;
     let mut bench = Bench::new(Box::new(ssd), 1);
     bench.fill(pages);
     let load = Load { is_random: true, is_write: true, request_bytes: 4096, depth: 8, flush_every: 0 };
@@ -29,13 +29,4 @@ fn the_timeline_shows_collection_and_no_die_does_two_things_at_once() {
     let write = latencies.iter().find(|one| one.operation == "write").unwrap();
     assert_eq!(write.steps.iter().map(|step| step.count).sum::<u64>(), write.latency.count);
     assert!(write.latency.count >= 8000 && write.latency.max > 2 * write.latency.p50, "{:?}", write.latency);
-    let svg = timeline_svg(&shape, &operations[..operations.len().min(5000)]);
-    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("move: program"));
-}
-
-#[test]
-fn the_geometry_has_a_picture_with_every_die() {
-    let ssd = Profile::load("nvme-share").unwrap().ssd(None).unwrap();
-    let picture = ssd.shape().picture();
-    assert!(picture.contains("channel 7") && picture.contains("[die 31]"), "{picture}");
 }

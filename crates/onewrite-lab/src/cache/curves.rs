@@ -1,10 +1,11 @@
-//! Chart: the miss ratio of each policy over the sizes of the cache.
+//! Curves: the miss ratio of each policy over the sizes of the cache.
 
 use onewrite_block::MIB;
 
 use super::CacheFigures;
+use crate::draw::{Line, escape, lines, standalone};
 use crate::error::LabError;
-use crate::report::{Line, lines, page, standalone};
+use crate::report::page;
 
 impl CacheFigures {
     /// Draws the miss-ratio curves as SVG, titled `title`.
@@ -21,7 +22,7 @@ impl CacheFigures {
     /// As [`CacheFigures::svg`].
     pub fn html(&self, title: &str) -> Result<String, LabError> {
         let curves = self.curves(title)?;
-        let escaped = crate::report::escape(title);
+        let escaped = escape(title);
         Ok(page(title, &format!("<p class=\"over\">Miss ratio by size of the cache</p>\n<h1>{escaped}</h1>\n{curves}")))
     }
 

@@ -1,8 +1,8 @@
-//! Charts as inline SVG. Colours are classes of the page, so they follow light and dark mode. Every mark has a title.
+//! Bars: charts of runs, side by side. Every mark has a title.
 //!
-//! All charts share one frame: labels of runs on the left, marks on the right, a line for each run.
+//! All share one frame: labels of runs on the left, marks on the right, a line for each run.
 
-use std::fmt::Write;
+use super::svg::{escape, write};
 
 /// Width of every chart, in its own units.
 const WIDTH: f64 = 720.0;
@@ -181,15 +181,6 @@ fn axis(svg: &mut String, lines: usize) {
 fn label(svg: &mut String, text: &str, middle: f64) {
     let (x, y) = (LABELS - 12.0, middle + 5.0);
     write(svg, &format!(r#"<text class="label" x="{x:.1}" y="{y:.1}">{}</text>"#, escape(text)));
-}
-
-fn write(svg: &mut String, element: &str) {
-    svg.write_str(element).expect("a string takes everything");
-}
-
-/// Escapes text for HTML.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@
 //! It uses nothing but requests, one at a time. So it works on emulated devices in virtual time and on real ones in
 //! wall time. It overwrites the beginning of the device. Source: `papers/003` §3, figures 1 to 4 and table 2.
 
-mod chart;
-
 use onewrite_block::{
     Cause, Choices, DeviceError, DevicePort, KIB, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, Pattern, Request,
 };
@@ -133,11 +131,6 @@ impl Probe {
         serde_json::from_str(json).map_err(|error| {
             LabError::Option(format!("{name}: {error}; it must be what `onewrite probe DEVICE --json FILE` writes"))
         })
-    }
-
-    /// Draws the reads of figure 2 and the times of figure 3 as SVG.
-    pub fn svg(&self) -> String {
-        chart::draw(self)
     }
 }
 
@@ -382,7 +375,7 @@ mod tests {
     fn a_device_whose_reads_all_take_the_same_time_has_no_spot() {
         let found = probed(Box::new(RamDisk::volatile(4096)), 8 * MIB).unwrap();
         assert!(found.eviction_spot().is_none() && found.sizes.is_empty() && found.flash_read_min_ns.is_none());
-        assert!(found.svg().contains("no eviction spot was found"));
+        assert!(crate::draw::probe(&found).contains("no eviction spot was found"));
     }
 
     #[test]
