@@ -3,30 +3,18 @@
 //! The dissertation does not give the number of log blocks of its FAST. Here it is all spare blocks (15% of the device)
 //! except the two that merging needs. `docs/device-model.md` has the figures for other numbers.
 
-use onewrite_block::GIB;
 use onewrite_device::waf;
 
-use crate::error::LabError;
+use super::entry::{Amplified, AmplifiedLayer};
 
 const SEED: u64 = 1;
 
-/// The larger write amplification of the two layers.
-pub(super) fn full_blocks() -> Result<f64, LabError> {
-    Ok(waf::run(100, 16 * GIB, SEED).waf.max(waf::run_fast(100, 16 * GIB, SEED, None).waf))
-}
-
-pub(super) fn fast_quarter_of_blocks_16g() -> Result<f64, LabError> {
-    Ok(waf::run_fast(25, 16 * GIB, SEED, None).waf)
-}
-
-pub(super) fn fast_quarter_of_blocks_1g() -> Result<f64, LabError> {
-    Ok(waf::run_fast(25, GIB, SEED, None).waf)
-}
-
-pub(super) fn quarter_of_blocks_16g() -> Result<f64, LabError> {
-    Ok(waf::run(25, 16 * GIB, SEED).waf)
-}
-
-pub(super) fn quarter_of_blocks_1g() -> Result<f64, LabError> {
-    Ok(waf::run(25, GIB, SEED).waf)
+/// The largest write amplification of the layers.
+pub(super) fn largest(amplified: Amplified) -> f64 {
+    let Amplified { layers, block_percent, range_bytes } = amplified;
+    let waf = |layer: &AmplifiedLayer| match layer {
+        AmplifiedLayer::Page => waf::run(block_percent, range_bytes, SEED).waf,
+        AmplifiedLayer::Fast => waf::run_fast(block_percent, range_bytes, SEED, None).waf,
+    };
+    layers.iter().map(waf).fold(f64::NAN, f64::max)
 }

@@ -20,19 +20,8 @@ const LOG_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 const INODES_PER_BLOCK: u64 = (PAGE_SIZE / 256) as u64;
 const DISK_BYTES: u64 = 64 * MIB;
 
-pub(super) fn ordered() -> Result<f64, LabError> {
-    count(Mode::Ordered)
-}
-
-pub(super) fn data() -> Result<f64, LabError> {
-    count(Mode::Data)
-}
-
-pub(super) fn shared_data() -> Result<f64, LabError> {
-    count(Mode::Sdj)
-}
-
-fn count(mode: Mode) -> Result<f64, LabError> {
+/// Blocks written in `mode`; see the module's head.
+pub(super) fn count(mode: Mode) -> Result<f64, LabError> {
     let executor = Executor::ideal();
     let recording = Rc::new(RefCell::new(Recording::default()));
     let disk = Box::new(RamDisk::volatile(DISK_BYTES / PAGE_SIZE as u64));

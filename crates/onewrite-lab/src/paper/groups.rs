@@ -3,29 +3,20 @@
 //! `000 §2.4.5, fig 2-8b; inferred: …` names a section and a figure of paper 000. Panels, text in brackets and inferred
 //! text are ignored. A group is called `000-fig-2-8`; the short name `fig-2-8` is enough if only one paper has it.
 
-use super::Row;
+use super::entry::Experiment;
+use super::scoreboard::Row;
 use crate::error::LabError;
-
-/// Rows of the dissertation whose source names only the section, with their figures: 2-4 for cards, 2-6 for the SSD.
-const UNNAMED: [(&str, &[&str]); 10] = [
-    ("ts-mixed-storage-a", &["000-fig-2-4"]),
-    ("ts-mixed-storage-b", &["000-fig-2-4"]),
-    ("ts-video-storage-a", &["000-fig-2-4"]),
-    ("ts-video-storage-b", &["000-fig-2-4"]),
-    ("ts-fileserver-microsd", &["000-fig-2-4"]),
-    ("ts-tpcc-microsd", &["000-fig-2-4"]),
-    ("ts-fab-microsd", &["000-fig-2-4"]),
-    ("ts-spclock-ssd", &["000-fig-2-6"]),
-    ("ts-fileserver-ssd", &["000-fig-2-6"]),
-    ("ts-tpcc-ssd", &["000-fig-2-6"]),
-];
 
 impl Row {
     /// The groups in the row's source: first figures, tables and case studies, then sections.
     pub fn groups(&self) -> Vec<String> {
-        let known = UNNAMED.iter().find(|(id, _)| *id == self.id).map_or(&[][..], |(_, groups)| *groups);
-        let mut groups: Vec<String> = known.iter().map(|group| (*group).to_owned()).collect();
         let named = named(&self.source);
+        // The source may name only the section; then the figure is that of the claim's grids.
+        let known = match self.experiment() {
+            Some(Experiment::TsClock(claim)) => claim.only_figure().map(|figure| format!("000-fig-{figure}")),
+            _ => None,
+        };
+        let mut groups: Vec<String> = known.into_iter().filter(|group| !named.contains(group)).collect();
         let (sections, figures): (Vec<String>, Vec<String>) =
             named.into_iter().partition(|group| group.contains("-sec-"));
         groups.extend(figures);
@@ -126,7 +117,7 @@ mod tests {
     fn every_row_has_a_group_and_a_figure_has_its_rows() {
         let rows = scoreboard().unwrap();
         assert!(rows.iter().all(|row| row.group() != "other"));
-        assert!(UNNAMED.iter().all(|(id, _)| rows.iter().any(|row| row.id == *id)));
+        assert_eq!(rows.iter().find(|row| row.id == "ts-tpcc-ssd").map(Row::group).as_deref(), Some("000-fig-2-6"));
         let ids = |name: &str| select(&rows, name).unwrap().iter().map(|row| row.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids("fig-3-3"), ["afs-blocks-oj", "afs-blocks-dj", "afs-blocks-sdj"]);
         assert_eq!(ids("000-fig-3-3"), ids("fig-3-3"));

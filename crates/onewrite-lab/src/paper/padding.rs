@@ -7,6 +7,7 @@ use onewrite_block::{Executor, MIB, PAGE_SIZE};
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
 
+use super::entry::Versus;
 use super::flushes::{Syncs, flushes_of};
 use crate::error::LabError;
 use crate::job::JobFile;
@@ -23,24 +24,12 @@ const VARMAIL_OPERATIONS: u64 = 12_000;
 /// Commits for which FLUSHes are counted.
 const COMMITS: u64 = 20;
 
-pub(super) fn fio() -> Result<f64, LabError> {
-    best_fio("zp", "ordered")
-}
-
-pub(super) fn fio_no_trim_ordered() -> Result<f64, LabError> {
-    best_fio("zp+no-trim", "ordered")
-}
-
-pub(super) fn fio_no_trim_data() -> Result<f64, LabError> {
-    best_fio("zp+no-trim", "data")
-}
-
 /// The largest ratio of two modes' IOPS over the sweep.
-fn best_fio(a: &str, b: &str) -> Result<f64, LabError> {
+pub(super) fn best_fio(Versus { a, b }: Versus) -> Result<f64, LabError> {
     let mut best = 0.0_f64;
     for interval in INTERVALS {
         let text = format!("[w]\nrw=randwrite\nbs=4k\nsize=64m\nio_size=4m\nfsync={interval}\n");
-        let iops = |mode: &str| -> Result<f64, LabError> {
+        let iops = |mode: Mode| -> Result<f64, LabError> {
             let job = JobSpec::Fio(JobFile::parse("zp.fio", &text)?);
             Ok(run(mode, job)?.onewrite.total.write.iops)
         };
@@ -49,55 +38,31 @@ fn best_fio(a: &str, b: &str) -> Result<f64, LabError> {
     Ok(best)
 }
 
-pub(super) fn varmail() -> Result<f64, LabError> {
-    varmail_ratio("zp", "ordered")
-}
-
-pub(super) fn varmail_no_trim_ordered() -> Result<f64, LabError> {
-    varmail_ratio("zp+no-trim", "ordered")
-}
-
-pub(super) fn varmail_no_trim() -> Result<f64, LabError> {
-    varmail_ratio("zp+no-trim", "zp")
-}
-
-pub(super) fn varmail_no_trim_data() -> Result<f64, LabError> {
-    varmail_ratio("zp-data+no-trim", "data")
-}
-
-fn varmail_ratio(a: &str, b: &str) -> Result<f64, LabError> {
+/// Ratio of two modes' operations a second in varmail.
+pub(super) fn varmail_ratio(Versus { a, b }: Versus) -> Result<f64, LabError> {
     Ok(run_varmail(a)?.operations_per_second() / run_varmail(b)?.operations_per_second())
 }
 
-fn run_varmail(mode: &str) -> Result<RunResult, LabError> {
+fn run_varmail(mode: Mode) -> Result<RunResult, LabError> {
     let parameters = Parameters { length: Length::Operations(VARMAIL_OPERATIONS), ..Personality::Varmail.parameters() };
     run(mode, JobSpec::Personality(Personality::Varmail, parameters))
 }
 
-fn run(mode: &str, job: JobSpec) -> Result<RunResult, LabError> {
-    let mode: Mode = mode.parse().map_err(|error| LabError::Option(format!("{error}")))?;
+fn run(mode: Mode, job: JobSpec) -> Result<RunResult, LabError> {
     let spec = RunSpec { journal_bytes: Some(128 * MIB), ..RunSpec::new(job, Stack::Ext4(mode), PROFILE) };
     session::run(&spec, Profile::load(PROFILE)?.device(Some(DEVICE_BYTES))?, Extras::default())
 }
 
-pub(super) fn blocks_ordered() -> Result<f64, LabError> {
-    blocks_per_transaction("ordered")
-}
-
-pub(super) fn blocks_data() -> Result<f64, LabError> {
-    blocks_per_transaction("data")
-}
-
 /// Mean number of log blocks of a transaction in varmail, all kinds together.
-fn blocks_per_transaction(mode: &str) -> Result<f64, LabError> {
+pub(super) fn blocks_per_transaction(mode: Mode) -> Result<f64, LabError> {
     let result = run_varmail(mode)?;
     let Some(fs) = &result.onewrite.fs else { return Ok(f64::NAN) };
     Ok(fs.journal_bytes as f64 / PAGE_SIZE as f64 / fs.commits as f64)
 }
 
 /// Largest ratio of the time of padding to the time of FLUSH.
-pub(super) fn eviction_over_flush() -> Result<f64, LabError> {
-    let ratios = evictions_over_flushes(&Profile::load(PROFILE)?)?;
+pub(super) fn eviction_over_flush(profile: &str) -> Result<f64, LabError> {
+    let ratios = evictions_over_flushes(&Profile::load(profile)?)?;
     Ok(ratios.into_iter().fold(f64::NAN, f64::max))
 }
 
@@ -111,13 +76,12 @@ fn evictions_over_flushes(profile: &Profile) -> Result<Vec<f64>, LabError> {
 }
 
 /// FLUSHes of commits of one page each and of as many fsyncs with nothing to commit, for each of them; the largest of
-/// all modes.
-pub(super) fn flushes() -> Result<f64, LabError> {
+/// `modes`.
+pub(super) fn flushes(modes: &[Mode]) -> Result<f64, LabError> {
     let mut most = 0.0_f64;
-    for mode in ["zp", "zp-data", "zp+no-trim", "zp-data+no-trim"] {
-        let mode: Mode = mode.parse().map_err(|error| LabError::Option(format!("{error}")))?;
-        most =
-            most.max(flushes_of(PROFILE, mode, Syncs { commits: COMMITS, idle: true })? as f64 / (2 * COMMITS) as f64);
+    for mode in modes {
+        let flushes = flushes_of(PROFILE, *mode, Syncs { commits: COMMITS, idle: true })?;
+        most = most.max(flushes as f64 / (2 * COMMITS) as f64);
     }
     Ok(most)
 }

@@ -9,24 +9,17 @@ use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::Recovered;
 
 use super::cell::Cell;
-use super::journals::{FILESERVER_MF, LDJ_DEVICES, VARMAIL, ldj_cell};
+use super::entry::Rivalry;
+use super::journals::ldj_cell;
 use crate::error::LabError;
 use crate::session::recovery_after;
 
-pub(super) fn over_ordered() -> Result<f64, LabError> {
-    worst_over(Mode::Ordered)
-}
-
-pub(super) fn over_data() -> Result<f64, LabError> {
-    worst_over(Mode::Data)
-}
-
 /// The largest ratio of the times over devices and workloads, without git.
-fn worst_over(rival: Mode) -> Result<f64, LabError> {
+pub(super) fn worst_over(Rivalry { rival, devices, works }: Rivalry) -> Result<f64, LabError> {
     let mut worst = f64::NAN;
-    for device in LDJ_DEVICES {
-        for work in [VARMAIL, FILESERVER_MF] {
-            let seconds = |mode| seconds_of(&ldj_cell(device, mode, work));
+    for device in devices {
+        for work in works {
+            let seconds = |mode| seconds_of(&ldj_cell(device, mode, *work));
             worst = worst.max(seconds(Mode::Ldj)? / seconds(rival)?);
         }
     }

@@ -5,25 +5,36 @@ use std::fmt::Write as _;
 
 use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
+use onewrite_fs::journal::Padding;
 
 use super::cell::{Cell, Work};
+use super::entry::Duration;
 use super::false_recovery::{FalseRecoveries, false_recoveries};
-use super::{Measured, Row, run, scoreboard};
+use super::measure::{Measured, rounded, run};
+use super::scoreboard::{Row, scoreboard};
 use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::report::{markdown_html, page};
 use crate::results::RunResult;
 use crate::workload::filebench::Personality;
 
-/// The modes, in the order of the tables.
-const MODES: [&str; 10] =
-    ["ordered", "data", "data+async", "data+lazy", "ldj", "soj", "sdj", "sdj+async", "zp", "zp+no-trim"];
+/// The modes of the papers, in the order of the tables: a choice of [`Mode::ALL`], and padding without TRIM.
+const MODES: [Mode; 10] = [
+    Mode::Ordered,
+    Mode::Data,
+    Mode::DataAsync,
+    Mode::DataLazy,
+    Mode::Ldj,
+    Mode::Soj,
+    Mode::Sdj,
+    Mode::SdjAsync,
+    Mode::Zp(Padding::PLAIN),
+    Mode::Zp(Padding { trims: false, ..Padding::PLAIN }),
+];
 /// Writes between two fsyncs.
 const INTERVALS: [u32; 5] = [1, 8, 32, 128, 512];
-/// Rows of the papers that are measured beside the tables.
-const ROWS: [&str; 3] = ["afs-", "ldj-", "zp-"];
-/// Rows among them that take minutes each, because of 50,000 files; `onewrite paper` runs them by name.
-const LONG_ROWS: [&str; 4] = ["ldj-fileserver-mf", "ldj-hdd", "ldj-recovery-oj", "ldj-recovery-dj"];
+/// Families of rows that are measured beside the tables.
+const FAMILIES: [&str; 3] = ["afs-", "ldj-", "zp-"];
 
 const HEAD: &str = "# Results
 
@@ -109,15 +120,13 @@ impl ResultsStudy {
         INTERVALS.into_iter().map(fio).chain(personalities).collect()
     }
 
-    fn tables(&self) -> Result<Vec<Plan>, LabError> {
-        let mode = |name: &&str| name.parse().map_err(|error| LabError::Option(format!("{error}")));
-        let modes: Vec<Mode> = MODES.iter().map(mode).collect::<Result<_, _>>()?;
+    fn tables(&self) -> Vec<Plan> {
         let mut tables = Vec::new();
         for device in &self.devices {
-            tables.extend(self.logs.iter().map(|log| (*device, *log, modes.clone())));
+            tables.extend(self.logs.iter().map(|log| (*device, *log, MODES.to_vec())));
             tables.extend(self.large_log.iter().map(|log| (*device, *log, vec![Mode::Ldj])));
         }
-        Ok(tables)
+        tables
     }
 
     /// Runs all cells, then the rows, on all cores. After each one calls `watch` with the number of all cells or rows.
@@ -127,7 +136,7 @@ impl ResultsStudy {
     pub fn run(&self, watch: &(dyn Fn(usize) + Sync)) -> Result<JournalResults, LabError> {
         let works = self.works();
         let mut cells = Vec::new();
-        let tables = self.tables()?;
+        let tables = self.tables();
         for (device, log_bytes, modes) in &tables {
             for mode in modes {
                 cells.extend(works.iter().map(|(_, work)| Cell {
@@ -157,8 +166,8 @@ impl ResultsStudy {
     }
 
     fn measure_rows(&self, watch: &(dyn Fn(usize) + Sync)) -> Result<Vec<Measured>, LabError> {
-        let is_ours = |id: &str| ROWS.iter().any(|prefix| id.starts_with(prefix)) && !LONG_ROWS.contains(&id);
-        let wanted = |row: &Row| row.can_run() && is_ours(&row.id);
+        let is_ours = |row: &Row| FAMILIES.iter().any(|family| row.id.starts_with(family));
+        let wanted = |row: &Row| row.can_run() && is_ours(row) && row.duration() != Duration::MinutesOfFiles;
         let rows: Vec<Row> = scoreboard()?.into_iter().filter(wanted).collect();
         side_by_side(0, rows.len(), |place| {
             let measured = run(&rows[place]);
@@ -229,7 +238,7 @@ impl JournalResults {
             for measured in &self.rows {
                 let Row { id, metric, device, paper, .. } = &measured.row;
                 let verdict = measured.verdict();
-                let value = super::rounded(measured.measured);
+                let value = rounded(measured.measured);
                 writeln!(text, "| `{id}`: {metric} ({device}) | {paper} | {value} | {verdict} |").expect("a string");
             }
         }

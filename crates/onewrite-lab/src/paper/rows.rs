@@ -1,130 +1,302 @@
-//! Rows: what is known of each row beside the paper's own words: its experiment, who wins and how long it takes.
+//! Rows: the one table of what is known of each row beside the paper's own words: its experiment with the cells in which
+//! it runs, who wins and how long it takes. Nothing about a row stands elsewhere in the code.
 
-use super::{amplification, blocks, calibration, false_recovery, journals, padding, photographs, recovery, ts_clock};
-use crate::error::LabError;
+use onewrite_block::{GIB, MIB};
+use onewrite_cache::PolicyKind;
+use onewrite_fs::ext4::Mode;
+use onewrite_fs::journal::Padding;
 
-/// Measures a row's figure, in the row's unit.
-pub(super) type Experiment = fn() -> Result<f64, LabError>;
+use super::cell::Work;
+use super::entry::AmplifiedLayer::{Fast, Page};
+use super::entry::DeviceFigure::{
+    BufferRead, EvictionBegins, EvictionCertain, FlashRead, RandomReads, RandomWrites, SyncDrop,
+};
+use super::entry::Duration::{self, Minutes, MinutesOfFiles, MinutesOnCards, Short};
+use super::entry::Experiment::{
+    self, Blocks, Device, EvictionOverFlush, FalseRecovery, Ldj, LdjBytes, LdjFlushes, LdjPacked, LdjRecovery,
+    OverBest, PaddedBlocks, PaddedFlushes, PaddedVarmail, PaddedWrites, Photographs, TsClock, Writes, WritesAnd,
+};
+use super::entry::Told::{Best, Mean};
+use super::entry::Winner::{self, A, ByFigure};
+use super::entry::{Amplified, AmplifiedLayer, Entry, Rivalry, Rivals, Sweep, Told, Versus};
+use super::ts_clock::{Claim, ClaimTold, Counted};
+use crate::generate::TraceKind;
+use crate::workload::filebench::Personality;
 
-/// Which side of a row is larger in the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Winner {
-    /// `a`, if the paper's figure is above one, else `b`.
-    ByFigure,
-    /// `a`, although the paper gives no number.
-    A,
+const NO_TRIM: Padding = Padding { trims: false, ..Padding::PLAIN };
+const ZP: Mode = Mode::Zp(Padding::PLAIN);
+const ZP_NO_TRIM: Mode = Mode::Zp(NO_TRIM);
+const ZP_DATA: Mode = Mode::ZpData(Padding::PLAIN);
+const ZP_DATA_NO_TRIM: Mode = Mode::ZpData(NO_TRIM);
+
+const LDJ_DEVICES: &[&str] = &["hdd-barracuda", "sata-850pro", "nvme-960pro"];
+/// Table 2 of `papers/001` gives a ratio of 0.12: this share of the content is left after compression.
+const VARMAIL: Work = personality(Personality::Varmail, 88);
+/// A ratio of 0.007 in table 2.
+const FILESERVER: Work = personality(Personality::Fileserver, 99);
+/// Fileserver with 50,000 files.
+const FILESERVER_MF: Work = Work::Personality {
+    personality: Personality::Fileserver,
+    files: Some(50_000),
+    operations: 20_000,
+    compressible_percent: 99,
+};
+const COPY: Work = Work::Copy { bytes: GIB };
+const POSTMARK: Work = Work::PostMark { part: 10 };
+
+const CARD_FIGURE: &[&str] = &["2-4"];
+const SSD_FIGURE: &[&str] = &["2-6"];
+const BOTH: &[&str] = &["2-4", "2-6"];
+const PATRIOT: &[&str] = &["microsd-patriot"];
+const ADATA: &[&str] = &["microsd-adata"];
+const CARDS: &[&str] = &["microsd-patriot", "microsd-adata"];
+const SSD: &[&str] = &["ssd-tlc-120g"];
+const ALL: &[&str] = &["microsd-patriot", "microsd-adata", "ssd-tlc-120g"];
+/// The other policies of the figures, without those that evict blocks.
+const BY_PAGE: &[PolicyKind] =
+    &[PolicyKind::Lru, PolicyKind::Clock, PolicyKind::Linux2q, PolicyKind::Cflru, PolicyKind::SpClock];
+const OTHERS: &[PolicyKind] = &[
+    PolicyKind::Lru,
+    PolicyKind::Clock,
+    PolicyKind::Linux2q,
+    PolicyKind::Cflru,
+    PolicyKind::Fab,
+    PolicyKind::LbClock,
+    PolicyKind::SpClock,
+];
+
+const fn row(id: &'static str, experiment: Option<Experiment>, winner: Winner, duration: Duration) -> Entry {
+    Entry { id, experiment, winner, duration }
 }
 
-/// How long an experiment takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duration {
-    /// Seconds.
-    Short,
-    /// Up to two minutes, at full scale.
-    Minutes,
-    /// The same, with memory cards, that are measured as FAST here.
-    MinutesOnCards,
+const fn personality(personality: Personality, compressible_percent: u8) -> Work {
+    Work::Personality { personality, files: None, operations: 20_000, compressible_percent }
 }
 
-/// A row's id, its experiment, who wins and how long it takes.
-pub(super) type Entry = (&'static str, Option<Experiment>, Winner, Duration);
+const fn amplified(layers: &'static [AmplifiedLayer], block_percent: u32, range_bytes: u64) -> Experiment {
+    Experiment::Amplification(Amplified { layers, block_percent, range_bytes })
+}
 
-/// One entry for each row that can be run, or whose winner is not in its figure.
+const fn over(a: Mode, b: Mode) -> Versus {
+    Versus { a, b }
+}
+
+const fn sweep(modes: Versus, threads: u32, log_bytes: u64, told: Told) -> Sweep {
+    Sweep { modes, threads, log_bytes, told }
+}
+
+const fn rival(rival: Mode, devices: &'static [&'static str], works: &'static [Work]) -> Rivalry {
+    Rivalry { rival, devices, works }
+}
+
+/// A claim about elapsed time on cards (figure 2-4) or the SSD (figure 2-6).
+const fn time(
+    figures: &'static [&'static str],
+    devices: &'static [&'static str],
+    workloads: &'static [TraceKind],
+    rivals: &'static [PolicyKind],
+    told: ClaimTold,
+) -> Claim {
+    Claim { figures, devices, workloads, rivals, counted: Counted::Seconds, told }
+}
+
+/// A claim about erases in the lifetime study.
+const fn lifetime(
+    figures: &'static [&'static str],
+    workloads: &'static [TraceKind],
+    rivals: &'static [PolicyKind],
+) -> Claim {
+    Claim { figures, devices: &["ftl-16g"], workloads, rivals, counted: Counted::Erases, told: ClaimTold::Best }
+}
+
+/// One entry for each row that can be run, or whose winner is not in its figure. The columns are the id, the experiment
+/// with its cells, the winner, and how long it takes.
 pub(super) const ROWS: &[Entry] = &[
-    ("afs-blocks-oj", Some(blocks::ordered), Winner::ByFigure, Duration::Short),
-    ("afs-blocks-dj", Some(blocks::data), Winner::ByFigure, Duration::Short),
-    ("afs-blocks-sdj", Some(blocks::shared_data), Winner::ByFigure, Duration::Short),
-    ("ts-waf-full-blocks", Some(amplification::full_blocks), Winner::ByFigure, Duration::Short),
-    ("ts-waf-fast-25-16g", Some(amplification::fast_quarter_of_blocks_16g), Winner::ByFigure, Duration::Short),
-    ("ts-waf-fast-25-1g", Some(amplification::fast_quarter_of_blocks_1g), Winner::ByFigure, Duration::Short),
-    ("ts-waf-page-25-16g", Some(amplification::quarter_of_blocks_16g), Winner::ByFigure, Duration::Short),
-    ("ts-waf-page-25-1g", Some(amplification::quarter_of_blocks_1g), Winner::ByFigure, Duration::Short),
-    (
+    row("afs-blocks-oj", Some(Blocks(Mode::Ordered)), ByFigure, Short),
+    row("afs-blocks-dj", Some(Blocks(Mode::Data)), ByFigure, Short),
+    row("afs-blocks-sdj", Some(Blocks(Mode::Sdj)), ByFigure, Short),
+    row("ts-waf-full-blocks", Some(amplified(&[Page, Fast], 100, 16 * GIB)), ByFigure, Short),
+    row("ts-waf-fast-25-16g", Some(amplified(&[Fast], 25, 16 * GIB)), ByFigure, Short),
+    row("ts-waf-fast-25-1g", Some(amplified(&[Fast], 25, GIB)), ByFigure, Short),
+    row("ts-waf-page-25-16g", Some(amplified(&[Page], 25, 16 * GIB)), ByFigure, Short),
+    row("ts-waf-page-25-1g", Some(amplified(&[Page], 25, GIB)), ByFigure, Short),
+    row(
         "ts-mixed-storage-a",
-        Some(|| ts_clock::measure("ts-mixed-storage-a")),
-        Winner::ByFigure,
-        Duration::MinutesOnCards,
+        Some(TsClock(time(CARD_FIGURE, PATRIOT, &[TraceKind::Mixed], OTHERS, ClaimTold::Best))),
+        ByFigure,
+        MinutesOnCards,
     ),
-    (
+    row(
         "ts-mixed-storage-b",
-        Some(|| ts_clock::measure("ts-mixed-storage-b")),
-        Winner::ByFigure,
-        Duration::MinutesOnCards,
+        Some(TsClock(time(CARD_FIGURE, ADATA, &[TraceKind::Mixed], OTHERS, ClaimTold::Best))),
+        ByFigure,
+        MinutesOnCards,
     ),
-    (
+    row(
         "ts-video-storage-a",
-        Some(|| ts_clock::measure("ts-video-storage-a")),
-        Winner::ByFigure,
-        Duration::MinutesOnCards,
+        Some(TsClock(time(CARD_FIGURE, PATRIOT, &[TraceKind::Video], OTHERS, ClaimTold::Mean))),
+        ByFigure,
+        MinutesOnCards,
     ),
-    (
+    row(
         "ts-video-storage-b",
-        Some(|| ts_clock::measure("ts-video-storage-b")),
-        Winner::ByFigure,
-        Duration::MinutesOnCards,
+        Some(TsClock(time(CARD_FIGURE, ADATA, &[TraceKind::Video], OTHERS, ClaimTold::Mean))),
+        ByFigure,
+        MinutesOnCards,
     ),
-    (
+    row(
         "ts-fileserver-microsd",
-        Some(|| ts_clock::measure("ts-fileserver-microsd")),
-        Winner::ByFigure,
-        Duration::MinutesOnCards,
+        Some(TsClock(time(CARD_FIGURE, CARDS, &[TraceKind::FileServer], BY_PAGE, ClaimTold::Best))),
+        ByFigure,
+        MinutesOnCards,
     ),
-    ("ts-tpcc-microsd", Some(|| ts_clock::measure("ts-tpcc-microsd")), Winner::ByFigure, Duration::MinutesOnCards),
-    ("ts-spclock-ssd", Some(|| ts_clock::measure("ts-spclock-ssd")), Winner::ByFigure, Duration::Minutes),
-    ("ts-fileserver-ssd", Some(|| ts_clock::measure("ts-fileserver-ssd")), Winner::ByFigure, Duration::Minutes),
-    ("ts-tpcc-ssd", Some(|| ts_clock::measure("ts-tpcc-ssd")), Winner::ByFigure, Duration::Minutes),
-    ("ts-fab-microsd", Some(|| ts_clock::measure("ts-fab-microsd")), Winner::ByFigure, Duration::MinutesOnCards),
-    ("ts-spclock-all", Some(|| ts_clock::measure("ts-spclock-all")), Winner::ByFigure, Duration::MinutesOnCards),
-    ("ts-erase-fast", Some(|| ts_clock::measure("ts-erase-fast")), Winner::ByFigure, Duration::Minutes),
-    ("ts-erase-page", Some(|| ts_clock::measure("ts-erase-page")), Winner::ByFigure, Duration::Minutes),
-    ("zp-fio", Some(padding::fio), Winner::ByFigure, Duration::Short),
-    ("zp-fio-notrim-oj", Some(padding::fio_no_trim_ordered), Winner::ByFigure, Duration::Short),
-    ("zp-fio-notrim-dj", Some(padding::fio_no_trim_data), Winner::ByFigure, Duration::Short),
-    ("zp-varmail", Some(padding::varmail), Winner::ByFigure, Duration::Short),
-    ("zp-varmail-notrim-oj", Some(padding::varmail_no_trim_ordered), Winner::ByFigure, Duration::Short),
-    ("zp-varmail-notrim-zp", Some(padding::varmail_no_trim), Winner::ByFigure, Duration::Short),
-    ("zp-varmail-notrim-dj", Some(padding::varmail_no_trim_data), Winner::ByFigure, Duration::Short),
-    ("zp-evict-flush", Some(padding::eviction_over_flush), Winner::ByFigure, Duration::Short),
-    ("zp-blocks-varmail-oj", Some(padding::blocks_ordered), Winner::ByFigure, Duration::Short),
-    ("zp-blocks-rest", Some(padding::blocks_data), Winner::ByFigure, Duration::Short),
-    ("zp-flushes", Some(padding::flushes), Winner::ByFigure, Duration::Short),
-    ("afs-fio-sdj-oj-1g", Some(journals::share_large_log), Winner::ByFigure, Duration::Short),
-    ("afs-fio-1g-single", Some(journals::share_single_file), Winner::ByFigure, Duration::Short),
-    ("afs-fio-oj-drop", Some(journals::ordered_over_data), Winner::ByFigure, Duration::Short),
-    ("afs-fio-small-journal", Some(journals::share_small_log), Winner::ByFigure, Duration::Short),
-    ("afs-soj-oj", Some(journals::share_ordered), Winner::A, Duration::Short),
-    ("afs-filebench", Some(journals::share_filebench), Winner::A, Duration::Short),
-    ("ldj-false-recovery", Some(false_recovery::with_self_trimming), Winner::ByFigure, Duration::Short),
-    ("ldj-flushes-per-commit", Some(journals::ldj_flushes), Winner::ByFigure, Duration::Short),
-    ("ldj-varmail-oj", Some(journals::ldj_varmail_ordered), Winner::ByFigure, Duration::Short),
-    ("ldj-varmail-dj", Some(journals::ldj_varmail_data), Winner::ByFigure, Duration::Short),
-    ("ldj-fileserver-mf", Some(journals::ldj_fileserver_many_files), Winner::ByFigure, Duration::Short),
-    ("ldj-fileserver-nvme", Some(journals::ldj_fileserver_nvme), Winner::ByFigure, Duration::Short),
-    ("ldj-fileserver-ssd", Some(journals::ldj_fileserver_ssd), Winner::ByFigure, Duration::Short),
-    ("ldj-750-varmail", Some(journals::ldj_varmail_fast_disk), Winner::ByFigure, Duration::Short),
-    ("ldj-hdd", Some(journals::ldj_hard_disk), Winner::ByFigure, Duration::Short),
-    ("ldj-copy", Some(journals::ldj_copy_data), Winner::ByFigure, Duration::Short),
-    ("ldj-copy-oj", Some(journals::ldj_copy_ordered), Winner::ByFigure, Duration::Short),
-    ("ldj-recovery-oj", Some(recovery::over_ordered), Winner::ByFigure, Duration::Short),
-    ("ldj-recovery-dj", Some(recovery::over_data), Winner::ByFigure, Duration::Short),
-    ("ldj-ratio-varmail", Some(journals::ldj_ratio_varmail), Winner::ByFigure, Duration::Short),
-    ("ldj-writes-copy", Some(journals::ldj_copy_bytes), Winner::ByFigure, Duration::Short),
-    ("ldj-writes-postmark", Some(journals::ldj_postmark_bytes), Winner::ByFigure, Duration::Short),
-    ("ldj-ratio-rest", Some(journals::ldj_ratio_postmark), Winner::ByFigure, Duration::Short),
-    ("ldj-ratio-jpeg", Some(photographs::compressed_size), Winner::ByFigure, Duration::Short),
-    ("cal-zp-buffer-read", Some(calibration::buffer_read_ms), Winner::ByFigure, Duration::Short),
-    ("cal-zp-flash-read", Some(calibration::flash_read_ms), Winner::ByFigure, Duration::Short),
-    ("cal-zp-eviction-begins", Some(calibration::eviction_begins_mb), Winner::ByFigure, Duration::Short),
-    ("cal-zp-eviction-certain", Some(calibration::eviction_certain_mb), Winner::ByFigure, Duration::Short),
-    ("cal-fsync-drop-nvme", Some(calibration::sync_drop_nvme), Winner::ByFigure, Duration::Short),
-    ("cal-fsync-drop-ssd", Some(calibration::sync_drop_ssd), Winner::ByFigure, Duration::Short),
-    ("cal-fsync-drop-hdd", Some(calibration::sync_drop_hdd), Winner::ByFigure, Duration::Short),
-    ("cal-share-ssd", Some(calibration::share_write_kiops), Winner::ByFigure, Duration::Short),
-    ("cal-share-read", Some(calibration::share_read_kiops), Winner::ByFigure, Duration::Short),
-    ("ldj-journal-size", None, Winner::A, Duration::Short),
+    row(
+        "ts-tpcc-microsd",
+        Some(TsClock(time(CARD_FIGURE, CARDS, &[TraceKind::TpcC], BY_PAGE, ClaimTold::Best))),
+        ByFigure,
+        MinutesOnCards,
+    ),
+    row(
+        "ts-spclock-ssd",
+        Some(TsClock(time(SSD_FIGURE, SSD, &[TraceKind::Video], &[PolicyKind::SpClock], ClaimTold::Best))),
+        ByFigure,
+        Minutes,
+    ),
+    row(
+        "ts-fileserver-ssd",
+        Some(TsClock(time(SSD_FIGURE, SSD, &[TraceKind::FileServer], OTHERS, ClaimTold::Mean))),
+        ByFigure,
+        Minutes,
+    ),
+    row(
+        "ts-tpcc-ssd",
+        Some(TsClock(time(SSD_FIGURE, SSD, &[TraceKind::TpcC], OTHERS, ClaimTold::Mean))),
+        ByFigure,
+        Minutes,
+    ),
+    row(
+        "ts-fab-microsd",
+        Some(TsClock(time(
+            CARD_FIGURE,
+            CARDS,
+            &[TraceKind::FileServer, TraceKind::TpcC],
+            &[PolicyKind::Fab],
+            ClaimTold::Quotient,
+        ))),
+        ByFigure,
+        MinutesOnCards,
+    ),
+    row(
+        "ts-spclock-all",
+        Some(TsClock(time(BOTH, ALL, &TraceKind::ALL, &[PolicyKind::SpClock], ClaimTold::Mean))),
+        ByFigure,
+        MinutesOnCards,
+    ),
+    row(
+        "ts-erase-fast",
+        Some(TsClock(lifetime(&["2-8"], &[TraceKind::Mixed], &[PolicyKind::Cflru]))),
+        ByFigure,
+        Minutes,
+    ),
+    row("ts-erase-page", Some(TsClock(lifetime(&["2-9"], &[TraceKind::TpcC], &[PolicyKind::Fab]))), ByFigure, Minutes),
+    row("zp-fio", Some(PaddedWrites(over(ZP, Mode::Ordered))), ByFigure, Short),
+    row("zp-fio-notrim-oj", Some(PaddedWrites(over(ZP_NO_TRIM, Mode::Ordered))), ByFigure, Short),
+    row("zp-fio-notrim-dj", Some(PaddedWrites(over(ZP_NO_TRIM, Mode::Data))), ByFigure, Short),
+    row("zp-varmail", Some(PaddedVarmail(over(ZP, Mode::Ordered))), ByFigure, Short),
+    row("zp-varmail-notrim-oj", Some(PaddedVarmail(over(ZP_NO_TRIM, Mode::Ordered))), ByFigure, Short),
+    row("zp-varmail-notrim-zp", Some(PaddedVarmail(over(ZP_NO_TRIM, ZP))), ByFigure, Short),
+    row("zp-varmail-notrim-dj", Some(PaddedVarmail(over(ZP_DATA_NO_TRIM, Mode::Data))), ByFigure, Short),
+    row("zp-evict-flush", Some(EvictionOverFlush("sata-850pro")), ByFigure, Short),
+    row("zp-blocks-varmail-oj", Some(PaddedBlocks(Mode::Ordered)), ByFigure, Short),
+    row("zp-blocks-rest", Some(PaddedBlocks(Mode::Data)), ByFigure, Short),
+    row("zp-flushes", Some(PaddedFlushes(&[ZP, ZP_DATA, ZP_NO_TRIM, ZP_DATA_NO_TRIM])), ByFigure, Short),
+    row("afs-fio-sdj-oj-1g", Some(Writes(sweep(over(Mode::Sdj, Mode::Ordered), 10, GIB, Best))), ByFigure, Short),
+    row("afs-fio-1g-single", Some(Writes(sweep(over(Mode::Sdj, Mode::Ordered), 1, GIB, Mean))), ByFigure, Short),
+    row("afs-fio-oj-drop", Some(Writes(sweep(over(Mode::Ordered, Mode::Data), 10, GIB, Mean))), ByFigure, Short),
+    row(
+        "afs-fio-small-journal",
+        Some(Writes(sweep(over(Mode::Sdj, Mode::Ordered), 10, 128 * MIB, Mean))),
+        ByFigure,
+        Short,
+    ),
+    row(
+        "afs-soj-oj",
+        Some(WritesAnd(
+            sweep(over(Mode::Soj, Mode::Ordered), 10, 128 * MIB, Mean),
+            personality(Personality::Varmail, 0),
+        )),
+        A,
+        Short,
+    ),
+    row(
+        "afs-filebench",
+        Some(OverBest(Rivals {
+            mode: Mode::Sdj,
+            rivals: [Mode::Ordered, Mode::Data],
+            works: &[personality(Personality::Varmail, 0), personality(Personality::Webserver, 0)],
+        })),
+        A,
+        Short,
+    ),
+    row("ldj-false-recovery", Some(FalseRecovery), ByFigure, Short),
+    row("ldj-flushes-per-commit", Some(LdjFlushes(over(Mode::Ldj, Mode::Data))), ByFigure, Short),
+    row("ldj-varmail-oj", Some(Ldj(rival(Mode::Ordered, LDJ_DEVICES, &[VARMAIL]))), ByFigure, Short),
+    row("ldj-varmail-dj", Some(Ldj(rival(Mode::Data, LDJ_DEVICES, &[VARMAIL]))), ByFigure, Short),
+    row(
+        "ldj-fileserver-mf",
+        Some(Ldj(rival(Mode::Ordered, &["sata-850pro"], &[FILESERVER_MF]))),
+        ByFigure,
+        MinutesOfFiles,
+    ),
+    row("ldj-fileserver-nvme", Some(Ldj(rival(Mode::Ordered, &["nvme-960pro"], &[FILESERVER]))), ByFigure, Short),
+    row("ldj-fileserver-ssd", Some(Ldj(rival(Mode::Ordered, &["sata-850pro"], &[FILESERVER]))), ByFigure, Short),
+    row("ldj-750-varmail", Some(Ldj(rival(Mode::Ordered, &["nvme-750"], &[VARMAIL]))), ByFigure, Short),
+    row(
+        "ldj-hdd",
+        Some(Ldj(rival(Mode::Ordered, &["hdd-barracuda"], &[VARMAIL, FILESERVER, FILESERVER_MF]))),
+        ByFigure,
+        MinutesOfFiles,
+    ),
+    row("ldj-copy", Some(Ldj(rival(Mode::Data, &["nvme-750", "nvme-p3600", "sata-850pro"], &[COPY]))), ByFigure, Short),
+    row("ldj-copy-oj", Some(Ldj(rival(Mode::Ordered, LDJ_DEVICES, &[COPY]))), ByFigure, Short),
+    row(
+        "ldj-recovery-oj",
+        Some(LdjRecovery(rival(Mode::Ordered, LDJ_DEVICES, &[VARMAIL, FILESERVER_MF]))),
+        ByFigure,
+        MinutesOfFiles,
+    ),
+    row(
+        "ldj-recovery-dj",
+        Some(LdjRecovery(rival(Mode::Data, LDJ_DEVICES, &[VARMAIL, FILESERVER_MF]))),
+        ByFigure,
+        MinutesOfFiles,
+    ),
+    row("ldj-ratio-varmail", Some(LdjPacked(VARMAIL)), ByFigure, Short),
+    row("ldj-writes-copy", Some(LdjBytes(over(Mode::Ldj, Mode::Ordered), COPY)), ByFigure, Short),
+    row("ldj-writes-postmark", Some(LdjBytes(over(Mode::Data, Mode::Ordered), POSTMARK)), ByFigure, Short),
+    row("ldj-ratio-rest", Some(LdjPacked(POSTMARK)), ByFigure, Short),
+    row("ldj-ratio-jpeg", Some(Photographs), ByFigure, Short),
+    row("cal-zp-buffer-read", Some(Device("sata-850pro", BufferRead)), ByFigure, Short),
+    row("cal-zp-flash-read", Some(Device("sata-850pro", FlashRead)), ByFigure, Short),
+    row("cal-zp-eviction-begins", Some(Device("sata-850pro", EvictionBegins)), ByFigure, Short),
+    row("cal-zp-eviction-certain", Some(Device("sata-850pro", EvictionCertain)), ByFigure, Short),
+    row("cal-fsync-drop-nvme", Some(Device("nvme-960pro", SyncDrop)), ByFigure, Short),
+    row("cal-fsync-drop-ssd", Some(Device("sata-850pro", SyncDrop)), ByFigure, Short),
+    row("cal-fsync-drop-hdd", Some(Device("hdd-barracuda", SyncDrop)), ByFigure, Short),
+    row("cal-share-ssd", Some(Device("nvme-share", RandomWrites)), ByFigure, Short),
+    row("cal-share-read", Some(Device("nvme-share", RandomReads)), ByFigure, Short),
+    row("ldj-journal-size", None, A, Short),
 ];
 
 /// The entry of the row `id`.
 pub(super) fn entry(id: &str) -> Option<&'static Entry> {
-    ROWS.iter().find(|(other, ..)| *other == id)
+    ROWS.iter().find(|entry| entry.id == id)
+}
+
+/// The claims about TS-CLOCK, by id.
+pub(super) fn claims() -> impl Iterator<Item = (&'static str, &'static Claim)> {
+    ROWS.iter().filter_map(|entry| match &entry.experiment {
+        Some(TsClock(claim)) => Some((entry.id, claim)),
+        _ => None,
+    })
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Measured, Row, rounded};
+use super::measure::{Measured, rounded};
+use super::scoreboard::Row;
 use crate::draw::escape;
 use crate::report::{markdown_html, page};
 

@@ -125,6 +125,7 @@ fn remark(row: &Row) -> &'static str {
             " at full scale, up to two minutes; cards as FAST, `onewrite paper ts-clock --scale 1` has them as BAST, too"
         }
         Duration::Minutes => " at full scale, up to two minutes",
+        Duration::MinutesOfFiles => " minutes, because of its 50,000 files",
         Duration::Short => "",
     }
 }

@@ -14,6 +14,7 @@
 //! At a scale below one, traces, caches and devices shrink alike, but flash blocks do not. Then a cache holds too few
 //! blocks, and the figures only show that everything runs.
 
+mod claim;
 mod rows;
 mod sensitivity;
 mod show;
@@ -30,7 +31,8 @@ use crate::cache::{CacheCell, CacheStudy, DevicePlan, HELD_MAX};
 use crate::error::LabError;
 use crate::generate::{Generation, LOAD_FILE, TraceKind, generate};
 use crate::trace::{Drawing, Trace, TraceOptions, TraceWriter, draw};
-pub use rows::measure;
+pub(super) use claim::{Claim, ClaimTold, Counted};
+pub(super) use rows::measure;
 pub use sensitivity::Changed;
 use subjects::{CARD_BLOCK, CARD_SIZES, PAGE, Subject, subjects};
 

@@ -1,0 +1,162 @@
+//! Entry: what the table of rows says of one row. Experiments are data here; [`measure`](super::measure) runs them.
+
+use onewrite_fs::ext4::Mode;
+
+use super::cell::Work;
+use super::ts_clock::Claim;
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Name of the row in `scoreboard.toml`.
+    pub(super) id: &'static str,
+    /// What is measured, and the cells in which; none if the row cannot be run.
+    pub(super) experiment: Option<Experiment>,
+    /// Which side is larger in the paper.
+    pub(super) winner: Winner,
+    /// How long it takes.
+    pub(super) duration: Duration,
+}
+
+/// What is measured, and the cells in which. Modes are `a` and `b` of a ratio a/b; devices are profiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Experiment {
+    /// Blocks written for two data blocks and their metadata.
+    Blocks(Mode),
+    /// Flash pages programmed for each page of the host; the largest of the layers.
+    Amplification(Amplified),
+    /// A claim about TS-CLOCK, in percent or as a quotient.
+    TsClock(Claim),
+    /// Ratio of writes a second with fio; the best of the intervals.
+    PaddedWrites(Versus),
+    /// Ratio of operations a second in varmail.
+    PaddedVarmail(Versus),
+    /// Log blocks of a transaction in varmail.
+    PaddedBlocks(Mode),
+    /// Time of padding by the time of a FLUSH; the largest.
+    EvictionOverFlush(&'static str),
+    /// FLUSHes of an fsync; the most of all modes.
+    PaddedFlushes(&'static [Mode]),
+    /// Ratio of speeds in random writes.
+    Writes(Sweep),
+    /// Mean of that ratio and of the one of another workload.
+    WritesAnd(Sweep, Work),
+    /// Speed of a mode by that of the better of its rivals; the mean of the workloads.
+    OverBest(Rivals),
+    /// Speed of LDJ by that of its rival; the best of devices and workloads.
+    Ldj(Rivalry),
+    /// Time that LDJ takes to recover by that of its rival; the worst of devices and workloads.
+    LdjRecovery(Rivalry),
+    /// Ratio of bytes written to the device.
+    LdjBytes(Versus, Work),
+    /// Size of LDJ's compressed frames by that of their content.
+    LdjPacked(Work),
+    /// Ratio of the FLUSHes for as many commits.
+    LdjFlushes(Versus),
+    /// Transactions that recovery takes for whole though they are not.
+    FalseRecovery,
+    /// Size of LDJ's compressed frames by that of their content, in photographs.
+    Photographs,
+    /// A figure of a device.
+    Device(&'static str, DeviceFigure),
+}
+
+/// Two modes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Versus {
+    pub(super) a: Mode,
+    pub(super) b: Mode,
+}
+
+/// Writes to a part of a device of 16 GB, without time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amplified {
+    pub(super) layers: &'static [AmplifiedLayer],
+    /// Percent of each logical block that is written at once.
+    pub(super) block_percent: u32,
+    /// Bytes of the part.
+    pub(super) range_bytes: u64,
+}
+
+/// A translation layer that is compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AmplifiedLayer {
+    Page,
+    Fast,
+}
+
+/// Two modes in random writes, once for each interval of fsyncs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    pub(super) modes: Versus,
+    /// Threads; each has its own file.
+    pub(super) threads: u32,
+    /// Bytes of the log.
+    pub(super) log_bytes: u64,
+    pub(super) told: Told,
+}
+
+/// How several ratios become one figure.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    Best,
+    /// The geometric mean.
+    Mean,
+}
+
+/// A mode and its rivals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rivals {
+    pub(super) mode: Mode,
+    pub(super) rivals: [Mode; 2],
+    pub(super) works: &'static [Work],
+}
+
+/// LDJ and a rival.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rivalry {
+    pub(super) rival: Mode,
+    pub(super) devices: &'static [&'static str],
+    pub(super) works: &'static [Work],
+}
+
+/// A figure of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DeviceFigure {
+    /// A 4 KiB read from the write buffer, in ms.
+    BufferRead,
+    /// A 4 KiB read from flash, in ms.
+    FlashRead,
+    /// MB written when eviction begins.
+    EvictionBegins,
+    /// MB written when eviction is certain.
+    EvictionCertain,
+    /// How many times as fast writes are without fsyncs as with them.
+    SyncDrop,
+    /// Thousands of random 4 KiB writes a second.
+    RandomWrites,
+    /// Thousands of random 4 KiB reads a second.
+    RandomReads,
+}
+
+/// Which side of a row is larger in the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Winner {
+    /// `a`, if the paper's figure is above one, else `b`.
+    ByFigure,
+    /// `a`, although the paper gives no number.
+    A,
+}
+
+/// How long an experiment takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duration {
+    /// Seconds.
+    Short,
+    /// Up to two minutes, at full scale.
+    Minutes,
+    /// The same, with memory cards, that are measured as FAST here.
+    MinutesOnCards,
+    /// Minutes, because of 50,000 files; `onewrite paper results` leaves such rows out.
+    MinutesOfFiles,
+}

@@ -1,0 +1,108 @@
+//! Scoreboard: the claims of the papers, from `scoreboard.toml`.
+
+use serde::Deserialize;
+
+use super::entry::{Duration, Experiment, Winner};
+use super::rows::entry;
+use crate::error::LabError;
+
+const SCOREBOARD: &str = include_str!("../../scoreboard.toml");
+
+/// How paper and measurement are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A device figure to which a profile may be fitted; must be within [`Row::within`], by default a tenth.
+    Calibration,
+    /// Depends only on the algorithm; must be equal.
+    Exact,
+    /// Depends on the model; must be within [`Row::within`].
+    Near,
+    /// The winner must agree.
+    Shape,
+    /// The paper's best case of a sweep; ours must agree in direction, if the row has one.
+    Upto,
+}
+
+/// One claim of a paper.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Stable name.
+    pub id: String,
+    /// Paper and place in it.
+    pub source: String,
+    /// Device profile.
+    #[serde(default)]
+    pub device: String,
+    /// Workload of the experiment.
+    #[serde(default)]
+    pub workload: String,
+    /// The compared quantity.
+    pub metric: String,
+    /// Numerator of a ratio; none for a plain figure.
+    pub a: Option<String>,
+    /// Denominator of a ratio.
+    pub b: Option<String>,
+    /// The paper's figure.
+    pub paper: f64,
+    /// Unit of a plain figure.
+    #[serde(default)]
+    pub unit: String,
+    /// Direction of an improvement.
+    pub better: Option<String>,
+    /// How paper and measurement are compared.
+    pub kind: Kind,
+    /// Largest relative difference, for [`Kind::Near`] and [`Kind::Calibration`].
+    pub within: Option<f64>,
+    /// The variable of a sweep.
+    pub over: Option<String>,
+    /// Other figures for the same claim in the paper.
+    pub also: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Scoreboard {
+    row: Vec<Row>,
+}
+
+/// All rows, in the order of the file.
+///
+/// # Errors
+/// If the built-in file is malformed.
+pub fn scoreboard() -> Result<Vec<Row>, LabError> {
+    let scoreboard: Result<Scoreboard, _> = toml::from_str(SCOREBOARD);
+    Ok(scoreboard.map_err(|error| LabError::Option(format!("scoreboard.toml: {error}")))?.row)
+}
+
+impl Row {
+    /// Its experiment, if it has one.
+    pub(super) fn experiment(&self) -> Option<Experiment> {
+        entry(&self.id).and_then(|entry| entry.experiment)
+    }
+
+    /// How long its experiment takes.
+    pub fn duration(&self) -> Duration {
+        entry(&self.id).map_or(Duration::Short, |entry| entry.duration)
+    }
+
+    /// Whether the row has an experiment.
+    pub fn can_run(&self) -> bool {
+        self.experiment().is_some()
+    }
+
+    /// The value at which neither side wins; `None` for a plain figure without sides.
+    pub(super) fn even(&self) -> Option<f64> {
+        match (&self.a, self.unit.starts_with("percent")) {
+            (Some(_), _) => Some(1.0),
+            (None, true) => Some(0.0),
+            (None, false) => None,
+        }
+    }
+
+    /// Whether the paper's ratio is above one. A row without a number says that `b` is larger, unless its entry says
+    /// [`Winner::A`].
+    pub(super) fn is_above_one(&self) -> bool {
+        self.paper > 1.0 || entry(&self.id).is_some_and(|entry| entry.winner == Winner::A)
+    }
+}

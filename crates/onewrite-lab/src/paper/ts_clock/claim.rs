@@ -1,0 +1,63 @@
+//! Claim: what a row of the scoreboard says about TS-CLOCK, as data.
+
+use onewrite_cache::PolicyKind;
+
+use crate::cache::CacheCell;
+use crate::generate::TraceKind;
+
+/// A claim: TS-CLOCK against `rivals`, over all grids of these figures, devices and workloads.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::paper) struct Claim {
+    /// Figures of the dissertation.
+    pub(in crate::paper) figures: &'static [&'static str],
+    /// Profiles.
+    pub(in crate::paper) devices: &'static [&'static str],
+    /// Traces.
+    pub(in crate::paper) workloads: &'static [TraceKind],
+    /// The other policies.
+    pub(in crate::paper) rivals: &'static [PolicyKind],
+    /// What is compared.
+    pub(in crate::paper) counted: Counted,
+    /// How the comparisons become one figure.
+    pub(in crate::paper) told: ClaimTold,
+}
+
+/// What of a cell is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::paper) enum Counted {
+    /// Elapsed seconds.
+    Seconds,
+    /// Erases of flash blocks.
+    Erases,
+}
+
+/// How the comparisons at all sizes become one figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::paper) enum ClaimTold {
+    /// The largest speed-up, in percent.
+    Best,
+    /// The mean of the speed-ups, in percent.
+    Mean,
+    /// The mean of the quotient, without "less one".
+    Quotient,
+}
+
+impl Claim {
+    /// The figure to which all its devices belong: 2-4 has the cards, 2-6 the SSD.
+    pub(in crate::paper) fn only_figure(&self) -> Option<&'static str> {
+        match self.figures {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+}
+
+impl Counted {
+    /// The number for one cell.
+    pub(super) fn of(self, cell: &CacheCell) -> f64 {
+        cell.device.as_ref().map_or(0.0, |device| match self {
+            Counted::Seconds => device.elapsed_seconds,
+            Counted::Erases => device.erases as f64,
+        })
+    }
+}
