@@ -43,8 +43,7 @@ same() {
   fi
 }
 
-modes="writeback ordered data data+async data+lazy data+cmp ldj soj sdj sdj+async zp zp-data zp+reread zp-data+hybrid"
-for mode in $modes; do
+for mode in $({ "$new" names modes; "$new" names padded; } | cut -d ' ' -f 1 | sort -u); do
   same "run-varmail-$mode" run varmail --mode "$mode" --device nvme-share --seed 7 --runtime 2s --image images/disk.img \
     --page-trace images/pages.trace --json -
 done

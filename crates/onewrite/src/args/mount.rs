@@ -4,12 +4,37 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::names::mode_help;
+
+/// Columns of the help of `-o`.
+const COLUMNS: usize = 78;
+/// Where its texts begin.
+const TEXT_AT: usize = 19;
+
 /// What `-o` takes; `commands/mount/options.rs` parses it.
+fn options_help() -> String {
+    let modes = wrapped(&format!("{} [ordered]", mode_help()));
+    format!("Options of -o:\n  data=MODE        {modes}\n{OPTIONS}")
+}
+
+/// Breaks a text at blanks; lines after the first are indented.
+fn wrapped(text: &str) -> String {
+    let (mut whole, mut column) = (String::new(), TEXT_AT);
+    for word in text.split(' ') {
+        if column + word.len() > COLUMNS {
+            whole += &format!("\n{:TEXT_AT$}", "");
+            column = TEXT_AT;
+        } else if !whole.is_empty() {
+            whole.push(' ');
+        }
+        whole += word;
+        column += word.len() + 1;
+    }
+    whole
+}
+
+/// The other options.
 const OPTIONS: &str = "\
-Options of -o:
-  data=MODE        journal mode: writeback, ordered (the default), data,
-                   data+async, data+lazy, data+cmp, ldj; with SHARE soj, sdj
-                   or sdj+async; with padding zp or zp-data
   ro, rw           refuse changes (a log is replayed in memory), or not; of two
                    options that contradict each other the last one counts
   cache=SIZE       page cache of the file system [64MiB]
@@ -30,7 +55,7 @@ fstab: IMAGE DIR fuse.onewrite data=ordered,allow_other 0 0
 
 /// `onewrite mount`
 #[derive(Debug, Args)]
-#[command(after_help = OPTIONS)]
+#[command(after_help = options_help())]
 pub struct Mount {
     /// Image file, block device, or emulated device by name (see `onewrite device`), which is formatted and works in
     /// real time.
@@ -71,4 +96,19 @@ pub struct Stats {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_fs::ext4::Mode;
+
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_mode_and_is_narrow() {
+        let help = options_help();
+        let words: Vec<&str> = help.split([' ', ',', ';', '\n']).collect();
+        assert!(Mode::ALL.iter().all(|mode| words.contains(&mode.name())), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= COLUMNS), "{help}");
+    }
 }
