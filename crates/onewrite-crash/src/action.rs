@@ -356,11 +356,11 @@ mod tests {
 
     #[test]
     fn a_workload_comes_back_from_its_text() {
-        let text = "mkdir /d >> create /w; sync >> write /a 0 100 7; write /a 4096 4096 8 direct; append #1 5 6; read /a; truncate /a 3; open /a 1; close 1; fsync /a \
-                    | link /a /b; rename /b /d/c; exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; \
-                    sync; punch /a 100 5000; zero /a 0 9; extend /a 4096 1; pause 5; \
-                    collapse /a 4096 4096; insert /a 0 8192; chmod /a 640; chown /a 3 4; utimes /a 86400; \
-                    setxattr /a user.x 300 5; removexattr /a user.x; read /a direct";
+        let text = "mkdir /d >> create /w; sync >> write /a 0 100 7; write /a 4096 4096 8 direct; append #1 5 6; \
+                    read /a; truncate /a 3; open /a 1; close 1; fsync /a | link /a /b; rename /b /d/c; \
+                    exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; sync; punch /a 100 5000; \
+                    zero /a 0 9; extend /a 4096 1; pause 5; collapse /a 4096 4096; insert /a 0 8192; chmod /a 640; \
+                    chown /a 3 4; utimes /a 86400; setxattr /a user.x 300 5; removexattr /a user.x; read /a direct";
         let workload: Workload = text.parse().unwrap();
         assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 28));
         assert_eq!(workload.warm_up.len(), 2);

@@ -65,10 +65,11 @@ fn fdatasync_of_a_directory_makes_its_names_durable() {
 #[test]
 fn a_sync_waits_for_content_that_somebody_else_has_under_way() {
     let text = "mkdir /shared; mkdir /t1; mkdir /t2; mkdir /t3 >> \
-                create /shared/0-3; truncate /shared/0-3 20480; append /shared/0-3 150000 34359738369; extend /shared/0-3 0 7059; sync | \
-                create /shared/1-4; append /shared/1-4 65536 34376515585; unlink /shared/1-0; rename /shared/1-4 /t1/1-5 | \
-                create /shared/2-1; truncate /shared/2-1 0; write /shared/2-1 4268 11314 34393292801; create /t2/2-4 | \
-                create /t3/3-3; append /t3/3-3 16384 34410070017; punch /t3/3-3 15532 4810";
+                create /shared/0-3; truncate /shared/0-3 20480; append /shared/0-3 150000 34359738369; \
+                extend /shared/0-3 0 7059; sync | create /shared/1-4; append /shared/1-4 65536 34376515585; \
+                unlink /shared/1-0; rename /shared/1-4 /t1/1-5 | create /shared/2-1; truncate /shared/2-1 0; \
+                write /shared/2-1 4268 11314 34393292801; create /t2/2-4 | create /t3/3-3; \
+                append /t3/3-3 16384 34410070017; punch /t3/3-3 15532 4810";
     for mode in [Mode::Writeback, Mode::Ordered] {
         let (commit_interval, checkpoint_age) = (Nanos::from_millis(50), Nanos::from_millis(200));
         let options = ExploreOptions {

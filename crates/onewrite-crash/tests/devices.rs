@@ -13,7 +13,8 @@ use onewrite_device::{Layer, Profile, Rules};
 use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::CheckpointBy;
 
-const WORKLOAD: &str = "mkdir /d; create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /d/a; fsync /d/a; \
+const WORKLOAD: &str = "mkdir /d; create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /d/a; \
+                        fsync /d/a; \
                         truncate /d/a 3000; write /d/a 8192 30000 3; sync; unlink /d/a; sync \
                         | create /p; write /p 0 70000 4; fsync /p; unlink /p; create /q; append /q 90000 6; fsync /q";
 

@@ -5,9 +5,10 @@ use onewrite_fs::ext4::Mode;
 
 #[test]
 fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
-    let text = "mkdir /d; create /old; write /old 0 30000 9 >> create /a; write /a 0 20000 1; fsync /a; append /a 5000 2; \
-                rename /a /d/a; fsync /d/a; write /old 4096 9000 3; fsync /old; truncate /old 100; sync; unlink /d/a; sync \
-                | create /p; write /p 0 70000 4; fsync /p; truncate /p 10; unlink /p; create /q; append /q 9000 5; sync";
+    let text = "mkdir /d; create /old; write /old 0 30000 9 >> create /a; write /a 0 20000 1; fsync /a; \
+                append /a 5000 2; rename /a /d/a; fsync /d/a; write /old 4096 9000 3; fsync /old; truncate /old 100; \
+                sync; unlink /d/a; sync | create /p; write /p 0 70000 4; fsync /p; truncate /p 10; unlink /p; \
+                create /q; append /q 9000 5; sync";
     let workload: Workload = text.parse().expect("workload");
     for mode in Mode::ALL {
         let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };

@@ -16,7 +16,8 @@ use onewrite_fs::journal::{
 };
 
 /// Commits in sequence, with data in place that they order.
-const SYNCING: &str = "script:create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /b; fsync /b; mkdir /d; \
+const SYNCING: &str = "script:create /a; write /a 0 60000 1; fsync /a; append /a 5000 2; rename /a /b; fsync /b; \
+                       mkdir /d; \
                        fsync /d; write /b 8192 30000 3; sync; unlink /b; sync; create /c; append /c 9000 6; fsync /c \
                        | create /p; write /p 0 70000 4; fsync /p; unlink /p; create /q; append /q 90000 6; fsync /q; \
                        append /q 4096 7; fsync /q; rename /q /r; sync";

@@ -352,9 +352,9 @@ fn cached_reads(mode: &str, counters: &FsCounters) -> Option<String> {
     (cached > 0).then(|| {
         let percent = 100.0 * cached as f64 / all as f64;
         format!(
-            "{mode} served {percent:.1} % of its O_DIRECT reads from memory: with content in the log they are buffered, in \
-             Linux's data=journal as here. Its reads are not those of the device; --drop-caches empties the page cache \
-             before the jobs."
+            "{mode} served {percent:.1} % of its O_DIRECT reads from memory: with content in the log they are \
+             buffered, in Linux's data=journal as here. Its reads are not those of the device; --drop-caches empties \
+             the page cache before the jobs."
         )
     })
 }

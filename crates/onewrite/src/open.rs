@@ -92,7 +92,8 @@ pub fn on_device<T: 'static>(
 pub fn replayed(recovered: &Recovered, lasts: bool) -> String {
     let place = if lasts { "" } else { " in memory" };
     format!(
-        "log replayed{place}: {} transactions, {} log blocks read, {} blocks brought home ({} bytes written), in {:.1} ms",
+        "log replayed{place}: {} transactions, {} log blocks read, {} blocks brought home ({} bytes written), in {:.1} \
+         ms",
         recovered.transactions,
         recovered.log_blocks_read,
         recovered.written_blocks,

@@ -74,7 +74,8 @@ impl Subject for ToySubject {
     }
 }
 
-const WORKLOAD: &str = "script:create /a; write /a 0 9000 1; fsync /a; mkdir /d; rename /a /d/b; append /d/b 70000 2; sync; \
+const WORKLOAD: &str = "script:create /a; write /a 0 9000 1; fsync /a; mkdir /d; rename /a /d/b; append /d/b 70000 2; \
+                        sync; \
                         create /c; write /c 100 5000 3; fsync /c; unlink /d/b; rmdir /d; rename /c /e; sync \
                         | create /p; append /p 6000 4; fdatasync /p; truncate /p 10; append /p 5000 5; sync; unlink /p";
 

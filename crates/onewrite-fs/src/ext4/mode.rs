@@ -261,8 +261,8 @@ mod tests {
         let error = "dj".parse::<Mode>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "no mode is called `dj`; there are writeback, ordered, soj, zp, data, data+async, data+lazy, data+cmp, ldj, \
-             sdj, sdj+async, zp-data; zp and zp-data also with +no-trim, then +reread or +hybrid"
+            "no mode is called `dj`; there are writeback, ordered, soj, zp, data, data+async, data+lazy, data+cmp, \
+             ldj, sdj, sdj+async, zp-data; zp and zp-data also with +no-trim, then +reread or +hybrid"
         );
     }
 }

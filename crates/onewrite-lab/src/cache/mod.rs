@@ -274,8 +274,8 @@ impl CacheStudy {
     fn check_requests(&self, requests: &Requests) -> Result<(), LabError> {
         if self.device.is_some() && requests.has_volumes {
             return Err(LabError::Option(format!(
-                "{}: its volumes lie {} TiB apart, which no device holds: --pack lays them one behind the other, --each gives \
-                 each a cache and a device of its own, --volume NUMBER takes one",
+                "{}: its volumes lie {} TiB apart, which no device holds: --pack lays them one behind the other, \
+                 --each gives each a cache and a device of its own, --volume NUMBER takes one",
                 self.trace.display(),
                 VOLUME_PAGES.saturating_mul(self.page_bytes) >> 40
             )));

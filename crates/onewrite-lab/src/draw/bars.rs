@@ -91,7 +91,8 @@ fn part(svg: &mut String, class: &str, (x, middle): (f64, f64), width: f64, titl
     write(
         svg,
         &format!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{shown:.1}" height="{BAR}" rx="2"><title>{title}</title></rect>"#
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{shown:.1}\" height=\"{BAR}\" \
+             rx=\"2\"><title>{title}</title></rect>"
         ),
     );
 }
@@ -133,7 +134,8 @@ fn spread_marks(svg: &mut String, name: &str, values: [u64; 3], places: [f64; 3]
     write(
         svg,
         &format!(
-            r#"<circle class="accent" cx="{median:.1}" cy="{y:.1}" r="6.5"><title>{name} p50: {median_time}</title></circle>"#
+            "<circle class=\"accent\" cx=\"{median:.1}\" cy=\"{y:.1}\" r=\"6.5\"><title>{name} p50: \
+             {median_time}</title></circle>"
         ),
     );
     write(
@@ -145,7 +147,8 @@ fn spread_marks(svg: &mut String, name: &str, values: [u64; 3], places: [f64; 3]
     write(
         svg,
         &format!(
-            r#"<rect class="accent" x="{:.1}" y="{:.1}" width="4" height="18" rx="1"><title>{name} p99.9: {highest_time}</title></rect>"#,
+            "<rect class=\"accent\" x=\"{:.1}\" y=\"{:.1}\" width=\"4\" height=\"18\" rx=\"1\"><title>{name} p99.9: \
+             {highest_time}</title></rect>",
             highest - 2.0,
             y - 9.0
         ),
@@ -169,7 +172,8 @@ fn middle(index: usize) -> f64 {
 fn begin(title: &str, height: f64) -> String {
     let title = escape(title);
     format!(
-        r#"<div class="chart"><svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{title}"><title>{title}</title>"#
+        "<div class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" \
+         aria-label=\"{title}\"><title>{title}</title>"
     )
 }
 

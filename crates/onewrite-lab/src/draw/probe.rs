@@ -77,7 +77,8 @@ fn draw_reads(svg: &mut String, probe: &Probe) {
             let colour = if read > border { FLASH } else { BUFFER };
             let _ = write!(
                 svg,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\" fill=\"{colour}\"><title>{} bytes: {read} ns</title></circle>",
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\" fill=\"{colour}\"><title>{} bytes: {read} \
+                 ns</title></circle>",
                 size.bytes
             );
         }

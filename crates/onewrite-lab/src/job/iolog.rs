@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn both_versions_give_the_same_times() {
         let two = Iolog::parse(
-            "fio version 2 iolog\n/f add\n/f open\n/f wait 2000 0\n/f write 0 4096\n/f wait 50 0\n/f sync 0 0\n/f close\n",
+            "fio version 2 iolog\n/f add\n/f open\n/f wait 2000 0\n/f write 0 4096\n/f wait 50 0\n/f sync 0 \
+             0\n/f close\n",
         );
         let three = Iolog::parse(
             "fio version 3 iolog\n0 /f add\n0 /f open\n2000 /f write 0 4096\n2000 /f sync 0 0\n9 /f close\n",

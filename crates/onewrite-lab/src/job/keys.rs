@@ -33,8 +33,8 @@ pub const KEYS: &[Key] = &[
     alias("nrfiles", "nr_files", "1 or more", |o, v| set(&mut o.file_count, count(v, FILES_MAX))),
     key(
         "ioengine",
-        "sync, psync, pvsync, pvsync2, vsync, mmap, splice, libaio, posixaio, io_uring, filecreate, filestat, filedelete, \
-         falloc or ftruncate",
+        "sync, psync, pvsync, pvsync2, vsync, mmap, splice, libaio, posixaio, io_uring, filecreate, filestat, \
+         filedelete, falloc or ftruncate",
         |o, v| engine(o, text(v)?),
     ),
     key("iodepth", "1 or more", |o, v| set(&mut o.depth, count(v, DEPTH_MAX))),
@@ -70,7 +70,8 @@ pub const KEYS: &[Key] = &[
     key("norandommap", "nothing, 0 or 1", |o, v| set(&mut o.random_map, value::switch(v, true).map(|off| !off))),
     key(
         "random_distribution",
-        "random, zipf[:theta[:center]], pareto[:h[:center]], normal[:deviation[:center]], zoned:50/10:50/90 or zoned_abs:50/1g:50/9g",
+        "random, zipf[:theta[:center]], pareto[:h[:center]], normal[:deviation[:center]], zoned:50/10:50/90 or \
+         zoned_abs:50/1g:50/9g",
         |o, v| set(&mut o.distribution, text(v).and_then(distribution)),
     ),
     key("buffer_compress_percentage", "0 to 100", |o, v| set(&mut o.compressible_percent, percent(v))),

@@ -134,7 +134,8 @@ impl Work {
             Work::Copy { bytes } => {
                 let files = bytes / (4 * MIB);
                 format!(
-                    "[copy]\nrw=write\nbs=128k\nsize={bytes}\nnrfiles={files}\nend_fsync=1\nbuffer_compress_percentage=6\n"
+                    "[copy]\nrw=write\nbs=128k\nsize={bytes}\nnrfiles={files}\nend_fsync=1\n\
+                     buffer_compress_percentage=6\n"
                 )
             }
             Work::PostMark { part } => {

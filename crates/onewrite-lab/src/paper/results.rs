@@ -38,13 +38,16 @@ const FAMILIES: [&str; 3] = ["afs-", "ldj-", "zp-"];
 
 const HEAD: &str = "# Results
 
-Every journal mode in virtual time on emulated devices of 16 GiB, made by `make results` from seed 1. What the figures say, and where they
+Every journal mode in virtual time on emulated devices of 16 GiB, made by `make results` from seed 1. What the figures \
+say, and where they
 differ from the papers, is in `results-notes.md`.
 
-- `fsync N`: fio's random writes of 4 KiB over one file of 256 MiB, half of each page compressible, an fsync after every N; 256 MiB are
+- `fsync N`: fio's random writes of 4 KiB over one file of 256 MiB, half of each page compressible, an fsync after \
+every N; 256 MiB are
   written or 30 s pass. Writes a second.
 - `varmail`, `fileserver`: filebench's personalities, 10,000 operations. Operations a second.
-- In brackets: bytes written to the device for each byte that the workload wrote, layout and the checkpoints at the end included.
+- In brackets: bytes written to the device for each byte that the workload wrote, layout and the checkpoints at the \
+end included.
 - `no SHARE`: the mode needs a command that the device lacks.
 - 256 MiB of page cache, delayed allocation where the mode has it, the default host profile.
 
@@ -243,7 +246,8 @@ impl JournalResults {
             }
         }
         if !self.false_recoveries.is_empty() {
-            text += "\n## False recovery\n\n| log | trimmed behind its tail | states with log blocks missing | taken for whole |\n|---|---|---:|---:|\n";
+            text += "\n## False recovery\n\n| log | trimmed behind its tail | states with log blocks missing | taken \
+                     for whole |\n|---|---|---:|---:|\n";
         }
         for kind in &self.false_recoveries {
             let log = if kind.by_checksum { "`ldj`: a checksum over all" } else { "`ldj-paper`: what decompresses" };

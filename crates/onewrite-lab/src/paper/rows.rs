@@ -1,5 +1,5 @@
-//! Rows: the one table of what is known of each row beside the paper's own words: its experiment with the cells in which
-//! it runs, who wins and how long it takes. Nothing about a row stands elsewhere in the code.
+//! Rows: the one table of what is known of each row beside the paper's own words: its experiment with the cells in
+//! which it runs, who wins and how long it takes. Nothing about a row stands elsewhere in the code.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_cache::PolicyKind;

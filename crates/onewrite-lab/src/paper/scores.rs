@@ -62,7 +62,8 @@ impl Scores {
         let mut text = String::new();
         for group in groups {
             text += &format!(
-                "## {group}\n\n| row | paper | measured | unit | verdict | device | what |\n|---|---|---|---|---|---|---|\n"
+                "## {group}\n\n| row | paper | measured | unit | verdict | device | what \
+                 |\n|---|---|---|---|---|---|---|\n"
             );
             let of_group = self.0.iter().filter(|outcome| outcome.row().group() == group);
             of_group.for_each(|outcome| text += &outcome.line());

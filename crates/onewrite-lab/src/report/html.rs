@@ -37,7 +37,8 @@ fn head(comparison: &Comparison) -> String {
     let notes: String =
         comparison.notes().iter().map(|note| format!("<p class=\"warning\">{}</p>\n", escape(note))).collect();
     format!(
-        "<header>\n<p class=\"over\">Onewrite comparison</p>\n<h1>{job}</h1>\n{lead}{notes}<dl>{facts}</dl>\n</header>\n"
+        "<header>\n<p class=\"over\">Onewrite comparison</p>\n<h1>{job}</h1>\n{lead}{notes}<dl>{facts}</dl>\n\
+         </header>\n"
     )
 }
 
@@ -124,8 +125,8 @@ fn latencies(title: &str, runs: &[Compared], of: fn(&Compared) -> &Distribution)
     };
     let spreads: Vec<Spread> =
         runs.iter().map(|run| Spread { label: run.label.clone(), points: points(run) }).collect();
-    let note = "median <b class=\"dot\"></b>, 99 % <b class=\"hollow\"></b> and 99.9 % <b class=\"tick-mark\"></b> of the \
-                operations took no longer; logarithmic scale, further left is better";
+    let note = "median <b class=\"dot\"></b>, 99 % <b class=\"hollow\"></b> and 99.9 % <b class=\"tick-mark\"></b> of \
+                the operations took no longer; logarithmic scale, further left is better";
     section(title, note, &draw::spreads(title, &spreads))
 }
 
@@ -240,13 +241,13 @@ fn reading(comparison: &Comparison) -> String {
     let is_virtual = comparison.runs.iter().all(|run| run.result.onewrite.virtual_seconds.is_some());
     let source = match is_virtual {
         true => {
-            "<p>The file system is real code and wrote a real ext4 image. The device under it is <b>emulated</b>, and time \
-             is virtual: the figures follow from the device profile and the host profile, are the same on every machine, \
-             and say nothing of a particular disk of yours. Read them as ratios between the columns.</p>"
+            "<p>The file system is real code and wrote a real ext4 image. The device under it is <b>emulated</b>, and \
+             time is virtual: the figures follow from the device profile and the host profile, are the same on every \
+             machine, and say nothing of a particular disk of yours. Read them as ratios between the columns.</p>"
         }
         false => {
-            "<p>Measured on a <b>real disk</b> with the machine's own clock: a second run will differ, and whatever else ran \
-             on the machine is in the figures.</p>"
+            "<p>Measured on a <b>real disk</b> with the machine's own clock: a second run will differ, and whatever \
+             else ran on the machine is in the figures.</p>"
         }
     };
     let losses: String = comparison
@@ -259,9 +260,10 @@ fn reading(comparison: &Comparison) -> String {
         .collect();
     format!(
         "<section class=\"reading\">\n<h2>How to read this</h2>\n{source}\n\
-         <p>The columns do not promise the same. <b>metadata</b>: the tree is whole after a crash, file content may be stale. \
-         <b>data</b>: and no file shows blocks that were never its own. <b>version</b>: the whole tree is as it was at one \
-         moment. In every mode what was synced survives. A mode that is faster and promises less has not won.</p>\n{losses}</section>\n"
+         <p>The columns do not promise the same. <b>metadata</b>: the tree is whole after a crash, file content may be \
+         stale. <b>data</b>: and no file shows blocks that were never its own. <b>version</b>: the whole tree is as it \
+         was at one moment. In every mode what was synced survives. A mode that is faster and promises less has not \
+         won.</p>\n{losses}</section>\n"
     )
 }
 

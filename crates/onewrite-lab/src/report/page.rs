@@ -9,7 +9,8 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
+         </head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
 }
@@ -30,7 +31,8 @@ pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> String {
     let rows: String = rows.iter().map(row).collect();
     let wide = if heads.len() >= WIDE_FROM { " wide" } else { "" };
     format!(
-        "<div class=\"scroll{wide}\" tabindex=\"0\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+        "<div class=\"scroll{wide}\" tabindex=\"0\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n\
+         {rows}</tbody>\n</table></div>\n"
     )
 }
 

@@ -269,8 +269,8 @@ fn emulated(
         Err(LabError::DeviceSetup(Error::Capacity { bytes })) if args.size.is_none() => {
             let needed = spec.job.bytes_needed(spec.stack, spec.seed)?;
             bail!(
-                "{}: its files take {needed} bytes, and a device for them {bytes}; an emulated device has 4TiB at most: make \
-                 the job smaller",
+                "{}: its files take {needed} bytes, and a device for them {bytes}; an emulated device has 4TiB at \
+                 most: make the job smaller",
                 spec.job.name()
             )
         }

@@ -122,7 +122,8 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
 fn remark(row: &Row) -> &'static str {
     match row.duration() {
         Duration::MinutesOnCards => {
-            " at full scale, up to two minutes; cards as FAST, `onewrite paper ts-clock --scale 1` has them as BAST, too"
+            " at full scale, up to two minutes; cards as FAST, `onewrite paper ts-clock --scale 1` has them as BAST, \
+             too"
         }
         Duration::Minutes => " at full scale, up to two minutes",
         Duration::MinutesOfFiles => " minutes, because of its 50,000 files",

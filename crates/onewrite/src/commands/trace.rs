@@ -82,7 +82,8 @@ fn print(summaries: &[(String, Summary)]) {
         ["requests", "writes", "duration", "read MiB", "write MiB", "write range MiB", "footprint MiB", "pages"];
     let [requests, writes, duration, read, write, range, footprint, pages] = heads;
     outln!(
-        "{:width$} {requests:>12} {writes:>7} {duration:>12} {read:>12} {write:>12} {range:>16} {footprint:>14} {pages:>14}",
+        "{:width$} {requests:>12} {writes:>7} {duration:>12} {read:>12} {write:>12} {range:>16} {footprint:>14} \
+         {pages:>14}",
         "trace"
     );
     for (name, summary) in summaries {
@@ -134,7 +135,8 @@ fn copy(
         if *volume.get_or_insert(record.volume) != record.volume {
             let (first, other) = (volume.unwrap_or(0), record.volume);
             anyhow::bail!(
-                "the trace has volumes {first} and {other}, which our format cannot tell apart: add --volume {first}, or --pack"
+                "the trace has volumes {first} and {other}, which our format cannot tell apart: add --volume {first}, \
+                 or --pack"
             );
         }
         if number >= skip {

@@ -84,7 +84,11 @@ fn everything_is_kept_into_an_image_and_out_of_it() {
     assert_eq!(scratch.path("out/d/file").metadata().unwrap().atime(), accessed);
     assert_eq!(inventory(&scratch, "out"), told);
     scratch
-        .other("diff", "-r --no-dereference --exclude=lost+found --exclude=pipe --exclude=socket --exclude=null --exclude=disk tree out")
+        .other(
+            "diff",
+            "-r --no-dereference --exclude=lost+found --exclude=pipe --exclude=socket --exclude=null \
+                        --exclude=disk tree out",
+        )
         .unwrap()
         .ok();
     std::fs::create_dir(scratch.path("mnt")).unwrap();

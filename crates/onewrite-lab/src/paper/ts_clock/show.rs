@@ -141,7 +141,8 @@ fn shown_figure(figure: Option<Figure>) -> String {
 
 fn rows(rows: &[RowFigure]) -> String {
     let mut text = String::from(
-        "| row | paper | cards as FAST | cards as BAST | `ts-clock-scan`, FAST | `ts-clock-scan`, BAST | |\n|---|---|---|---|---|---|---|\n",
+        "| row | paper | cards as FAST | cards as BAST | `ts-clock-scan`, FAST | `ts-clock-scan`, BAST | \
+         |\n|---|---|---|---|---|---|---|\n",
     );
     for RowFigure { id, paper, metric, measured, bast, scan, scan_bast } in rows {
         let [measured, bast, scan, scan_bast] = [measured, bast, scan, scan_bast].map(|figure| shown_figure(*figure));
