@@ -25,9 +25,10 @@ check: deps
 	$(CARGO) clippy --workspace --all-targets
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
-## deny: licences, duplicate crates and sources of what we depend on, offline; says loudly when cargo-deny is not installed
+## deny: licences, duplicate crates and sources of what we depend on, offline once all crates are fetched; says loudly when cargo-deny is not installed
 deny:
-	@if $(CARGO) deny --version > /dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
+	@if $(CARGO) deny --version > /dev/null 2>&1; then \
+		$(CARGO) fetch --locked && $(CARGO) deny --offline check licenses bans sources; \
 	else echo "WARNING: cargo-deny is not installed: licences and duplicate crates were NOT checked" >&2; fi
 
 ## bench: benchmarks, each beside its rival where there is one
