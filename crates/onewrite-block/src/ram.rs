@@ -116,7 +116,7 @@ impl RamDisk {
     }
 
     /// A disk of zeros that claims `geometry`; it honours pages, FUA, TRIM, SHARE and power loss.
-    pub fn with_geometry(geometry: Geometry) -> RamDisk {
+    pub(crate) fn with_geometry(geometry: Geometry) -> RamDisk {
         let image = Image::new(geometry.pages);
         RamDisk {
             geometry,

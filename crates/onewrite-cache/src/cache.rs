@@ -109,7 +109,6 @@ pub struct PageCache {
     free: Vec<Slot>,
     slots: FxHashMap<PageKey, Slot>,
     dirty: BTreeSet<PageKey>,
-    pinned: usize,
     /// Pages that leave when the write under way ends.
     departing: usize,
     /// The slot that was filled last.
@@ -130,7 +129,6 @@ impl PageCache {
             free: Vec::new(),
             slots: FxHashMap::default(),
             dirty: BTreeSet::new(),
-            pinned: 0,
             departing: 0,
             newest: None,
             policy,
@@ -155,11 +153,6 @@ impl PageCache {
     /// Dirty pages.
     pub fn dirty_count(&self) -> usize {
         self.dirty.len()
-    }
-
-    /// Pages that transactions or other keepers keep.
-    pub fn pinned_count(&self) -> usize {
-        self.pinned
     }
 
     fn entry(&self, slot: Slot) -> &Entry {
@@ -251,7 +244,6 @@ impl PageCache {
             self.policy.remove(slot, key.number());
         }
         self.departing -= usize::from(entry.is_departing());
-        self.pinned -= usize::from(entry.is_pinned());
         self.dirty.remove(&key);
         self.free.push(slot);
         Some(entry.page)
@@ -439,11 +431,9 @@ impl PageCache {
 
     fn hold_back(&mut self, slot: Slot, pin: impl FnOnce(&mut Entry)) {
         let entry = self.entry_mut(slot);
-        let was_pinned = entry.is_pinned();
         pin(entry);
         entry.is_fresh = false;
-        self.pinned += usize::from(!was_pinned);
-        if self.entry(slot).standing == Standing::Leaving {
+        if entry.standing == Standing::Leaving {
             self.show(slot);
         }
     }
@@ -456,9 +446,7 @@ impl PageCache {
         if !was_pinned || entry.is_pinned() {
             return;
         }
-        let is_hidden = entry.standing == Standing::Hidden;
-        self.pinned -= 1;
-        if is_hidden {
+        if entry.standing == Standing::Hidden {
             self.show(slot);
         }
     }
@@ -484,7 +472,6 @@ impl PageCache {
             return Err(format!("{:?} is not in the map", entry.key));
         }
         let dirty = entries.iter().filter(|entry| entry.is_dirty).count();
-        let pinned = entries.iter().filter(|entry| entry.is_pinned()).count();
         let departing = entries.iter().filter(|entry| entry.is_departing()).count();
         if departing != self.departing {
             return Err(format!("{departing} pages depart; counted {}", self.departing));
@@ -497,8 +484,8 @@ impl PageCache {
         if let Some(entry) = misplaced {
             return Err(format!("{:?} is {:?} without a reason", entry.key, entry.standing));
         }
-        if (entries.len(), dirty, pinned) != (self.slots.len(), self.dirty.len(), self.pinned) {
-            return Err(format!("{} pages, {dirty} dirty, {pinned} pinned; counted otherwise", entries.len()));
+        if (entries.len(), dirty) != (self.slots.len(), self.dirty.len()) {
+            return Err(format!("{} pages, {dirty} dirty; counted otherwise", entries.len()));
         }
         self.policy.check()
     }

@@ -81,12 +81,6 @@ impl<S: Subject> Explorer<'_, S> {
         self.catch_up(&walk, states)
     }
 
-    /// Explores a run whose requests are known, but not its operations.
-    pub(crate) fn explore_without_model(&mut self, run: &Run) -> Result<(), CrashError> {
-        let judge = Judge::without_model(&run.history, self.subject.promises(), self.options);
-        self.walk_run(&Workload::default(), run, &judge)
-    }
-
     fn walk_run(&mut self, workload: &Workload, run: &Run, judge: &Judge<'_>) -> Result<(), CrashError> {
         if self.ledger.is_some() {
             self.open_door();

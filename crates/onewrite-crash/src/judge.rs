@@ -101,7 +101,6 @@ impl Obligations {
 pub(crate) struct Judge<'a> {
     promises: Promises,
     tears: bool,
-    has_model: bool,
     history: &'a History,
     /// The tree after each number of ended operations.
     trees: Vec<Tree>,
@@ -140,7 +139,6 @@ impl<'a> Judge<'a> {
         let mut judge = Judge {
             promises,
             tears: options.tears(),
-            has_model: true,
             history,
             trees: Vec::new(),
             candidates: Vec::new(),
@@ -156,11 +154,6 @@ impl<'a> Judge<'a> {
         let joins = judge.walk();
         judge.oblige(&joins);
         judge
-    }
-
-    /// A judge that does not know the operations: it only checks that every state recovers with consistent metadata.
-    pub(crate) fn without_model(history: &'a History, promises: Promises, options: &ExploreOptions) -> Judge<'a> {
-        Judge { has_model: false, ..Judge::new(history, promises, options) }
     }
 
     fn keeps_versions(&self) -> bool {
@@ -336,7 +329,6 @@ impl<'a> Judge<'a> {
         match &found.problem {
             Some(Problem::Recovery(error)) => return Some(breach(Promise::Recovery, error.clone())),
             Some(Problem::Structure(finding)) => return Some(breach(Promise::Structure, finding.clone())),
-            None if !self.has_model => return None,
             None => (),
         }
         let first = match self.keeps_versions() {

@@ -73,7 +73,6 @@ pub use explore::explore;
 pub use explorer::Explorer;
 pub use judge::Promise;
 pub use logged::record;
-pub use minimise::minimise;
 pub use options::ExploreOptions;
 pub use plan::{CrashPlan, MakeDevice, Stage};
 pub use report::{Report, StatesByKind, Violation};

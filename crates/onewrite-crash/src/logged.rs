@@ -1,14 +1,10 @@
-//! Logged: explores runs that were recorded as a write log, here or elsewhere.
+//! Logged: explores runs that were recorded as a write log.
 
 use std::rc::Rc;
-
-use onewrite_block::Image;
 
 use crate::action::Workload;
 use crate::error::CrashError;
 use crate::explorer::Explorer;
-use crate::history::History;
-use crate::model::Tree;
 use crate::options::ExploreOptions;
 use crate::run::{Run, run};
 use crate::subject::Subject;
@@ -31,20 +27,5 @@ impl<S: Subject> Explorer<'_, S> {
         let run = run(&self.subject, workload, self.options)?;
         let events = write_log::read(log, &run.base)?;
         self.explore_run(workload, &Run { events, ..run })
-    }
-
-    /// Explores a write log whose operations are unknown: only checks that every state recovers with consistent
-    /// metadata.
-    ///
-    /// `base` is the content of the device when the log began.
-    ///
-    /// # Errors
-    /// If `log` is not a write log.
-    pub fn explore_foreign(&mut self, base: Image, log: &[u8]) -> Result<(), CrashError> {
-        let events = write_log::read(log, &base)?;
-        let events = events.into_iter().filter(|event| !matches!(event, onewrite_block::layer::RecordedEvent::Mark(_)));
-        let tree = Tree::of_directories(self.subject.directories());
-        let run = Run { events: events.collect(), base, history: History::new(tree) };
-        self.explore_without_model(&run)
     }
 }

@@ -22,19 +22,10 @@ const STATES_MAX: u64 = 3_000;
 const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
 /// A smaller violation of the same promise; `violation` itself if none is found. For a cut inside a device or a fault,
-/// only the workload becomes smaller.
+/// only the workload becomes smaller. Calls `watch` with the number of smaller workloads tried, and the most to try.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
-pub fn minimise<S: Subject + Clone>(
-    subject: &S,
-    violation: &Violation,
-    plan: CrashPlan<'_>,
-) -> Result<Violation, CrashError> {
-    minimise_watched(subject, violation, plan, &|_, _| ())
-}
-
-/// Like [`minimise`]; calls `watch` with the number of smaller workloads tried, and the most to try.
 pub(crate) fn minimise_watched<S: Subject + Clone>(
     subject: &S,
     violation: &Violation,

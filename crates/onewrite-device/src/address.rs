@@ -27,7 +27,7 @@ pub struct FlashBlock(pub u32);
 
 /// A logical block: as many consecutive logical pages as a flash block has pages. The unit of a block map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogicalBlock(pub u32);
+pub(crate) struct LogicalBlock(pub u32);
 
 /// An address, as [`each`] needs it.
 pub(crate) trait Address: Copy {

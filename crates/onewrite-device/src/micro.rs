@@ -286,7 +286,7 @@ pub fn throughput(profile: &Profile, capacity_bytes: u64) -> Result<Vec<Throughp
 ///
 /// # Errors
 /// If no device of that size can be made.
-pub fn flush_costs(profile: &Profile, capacity_bytes: u64) -> Result<Vec<FlushCost>, Error> {
+pub(crate) fn flush_costs(profile: &Profile, capacity_bytes: u64) -> Result<Vec<FlushCost>, Error> {
     let mut bench = Bench::new(profile.device(Some(capacity_bytes))?, 1);
     let pages = bench.device().geometry().pages;
     let sizes = [0, 4, 16, 64, 256, 1024, 2048].map(|kib| kib * KIB);

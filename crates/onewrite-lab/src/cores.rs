@@ -11,7 +11,7 @@ use crate::error::LabError;
 ///
 /// # Errors
 /// The first error in that order.
-pub fn side_by_side<T: Send>(
+pub(crate) fn side_by_side<T: Send>(
     threads: usize,
     count: usize,
     work: impl Fn(usize) -> Result<T, LabError> + Sync,

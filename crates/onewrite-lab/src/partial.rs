@@ -97,7 +97,7 @@ impl Partial {
     ///
     /// # Errors
     /// If it cannot be renamed; then it is removed.
-    pub fn keep_unsynced(mut self) -> io::Result<()> {
+    pub(crate) fn keep_unsynced(mut self) -> io::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         match std::fs::rename(temporary, &self.target) {
             // The target is mounted into a container by itself, or belongs to another user in a directory like /tmp.

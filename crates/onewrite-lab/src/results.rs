@@ -19,7 +19,7 @@ pub use goals::{LatencyGoal, SteadyData, SteadyState};
 use crate::driver::{JobMeasure, Latencies, Rates, Series};
 
 /// The percentiles that fio prints.
-pub const PERCENTILES: [f64; 17] =
+pub(crate) const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
 /// The result of one run.
@@ -341,7 +341,7 @@ impl FsFigures {
     }
 
     /// Share of the direct reads that came from memory; `None` if there were none.
-    pub fn cached_share(&self) -> Option<f64> {
+    pub(crate) fn cached_share(&self) -> Option<f64> {
         (self.direct_read_bytes > 0).then(|| self.direct_cached_bytes as f64 / self.direct_read_bytes as f64)
     }
 }
@@ -564,13 +564,13 @@ impl RunResult {
     }
 
     /// Bytes written to the device for each byte that the workload wrote; `None` without writes.
-    pub fn written_per_byte(&self) -> Option<f64> {
+    pub(crate) fn written_per_byte(&self) -> Option<f64> {
         let asked = self.onewrite.total.write.io_bytes;
         (asked > 0).then(|| self.onewrite.device.host_write_bytes as f64 / asked as f64)
     }
 
     /// FLUSH commands for each fsync and fdatasync; `None` without syncs.
-    pub fn flushes_per_sync(&self) -> Option<f64> {
+    pub(crate) fn flushes_per_sync(&self) -> Option<f64> {
         let syncs = self.onewrite.total.sync.total_ios;
         (syncs > 0).then(|| self.onewrite.device.flushes as f64 / syncs as f64)
     }

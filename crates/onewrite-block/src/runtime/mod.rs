@@ -328,7 +328,7 @@ impl Runtime {
     }
 
     /// Makes `task` ready, if it still lives.
-    pub fn wake(&self, task: TaskId) {
+    pub(crate) fn wake(&self, task: TaskId) {
         self.0.tasks.wake(task);
     }
 
@@ -340,19 +340,6 @@ impl Runtime {
     /// Waits until the clock is at `moment` or later.
     pub fn sleep_until(&self, moment: Nanos) -> impl Future<Output = ()> + use<> {
         Sleep { runtime: self.clone(), moment, is_set: false }
-    }
-
-    /// Lets every task that is ready run first.
-    pub async fn yield_now(&self) {
-        let mut yielded = false;
-        std::future::poll_fn(|_| {
-            if std::mem::replace(&mut yielded, true) {
-                return Poll::Ready(());
-            }
-            self.wake(self.current_task());
-            Poll::Pending
-        })
-        .await;
     }
 
     /// Occupies one of the modelled cores for `cost`, after earlier callers. No-op in wall time, where the work

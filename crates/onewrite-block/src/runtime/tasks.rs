@@ -13,7 +13,7 @@ pub struct TaskId(u32);
 type Boxed = Pin<Box<dyn Future<Output = ()>>>;
 
 #[derive(Default)]
-struct Slot {
+struct TaskSlot {
     /// `None` while the task runs or the slot is free.
     future: Option<Boxed>,
     is_ready: bool,
@@ -21,7 +21,7 @@ struct Slot {
 
 #[derive(Default)]
 pub(super) struct Tasks {
-    slots: RefCell<Vec<Slot>>,
+    slots: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<TaskId>>,
     ready: RefCell<VecDeque<TaskId>>,
     current: Cell<Option<TaskId>>,
@@ -31,7 +31,7 @@ impl Tasks {
     pub(super) fn spawn(&self, future: Boxed) -> TaskId {
         let mut slots = self.slots.borrow_mut();
         let task = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot::default());
+            slots.push(TaskSlot::default());
             TaskId(slots.len() as u32 - 1)
         });
         slots[task.0 as usize].future = Some(future);

@@ -29,7 +29,7 @@ struct Block {
 
 /// State of a slot's page, besides its record.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct InChain {
     /// The page's offset in its block.
     offset: u32,
     /// The next slot of the chain.
@@ -43,7 +43,7 @@ pub(super) struct DirtyBlocks {
     by_number: Numbers,
     blocks: Vec<Block>,
     free: Vec<u32>,
-    places: PerSlot<Place>,
+    links: PerSlot<InChain>,
     /// The block that the hand is in, or [`NONE`].
     entered: u32,
     /// The dirty pages of that block: the offset in the high half, the slot in the low half.
@@ -64,7 +64,7 @@ impl DirtyBlocks {
             by_number: Numbers::default(),
             blocks: Vec::new(),
             free: Vec::new(),
-            places: PerSlot::with_capacity(slots),
+            links: PerSlot::with_capacity(slots),
             entered: NONE,
             sorted: Vec::new(),
             hand: 0,
@@ -74,8 +74,8 @@ impl DirtyBlocks {
     /// Makes a clean page a member of its block. Returns the block's record, and whether it is new.
     pub(super) fn join(&mut self, slot: u32, page: PageNo) -> (u32, bool) {
         let (number, offset) = self.block_pages.split(page);
-        self.places.know(slot);
-        self.places[slot].offset = offset;
+        self.links.know(slot);
+        self.links[slot].offset = offset;
         let known = self.record_of(number);
         let record = known.unwrap_or_else(|| self.open(number));
         self.blocks[record as usize].members += 1;
@@ -116,7 +116,7 @@ impl DirtyBlocks {
         if record != self.entered {
             return self.chain(slot, record);
         }
-        let entry = entry(self.places[slot].offset, slot);
+        let entry = entry(self.links[slot].offset, slot);
         let place = self.sorted.partition_point(|other| *other < entry);
         self.sorted.insert(place, entry);
         self.hand += usize::from(place <= self.hand);
@@ -124,7 +124,7 @@ impl DirtyBlocks {
 
     fn chain(&mut self, slot: u32, record: u32) {
         let head = &mut self.blocks[record as usize].head;
-        self.places[slot].next = std::mem::replace(head, slot);
+        self.links[slot].next = std::mem::replace(head, slot);
     }
 
     /// A dirty member left or turned clean. If the hand is on it, the hand moves to the block's next page, or out of
@@ -134,7 +134,7 @@ impl DirtyBlocks {
             return self.unchain(slot, record);
         }
         // Usually it is the victim, just behind the hand.
-        let entry = entry(self.places[slot].offset, slot);
+        let entry = entry(self.links[slot].offset, slot);
         let behind = self.hand.wrapping_sub(1);
         let is_behind = self.sorted.get(behind) == Some(&entry);
         let place = if is_behind { behind } else { self.sorted.partition_point(|other| *other < entry) };
@@ -146,16 +146,16 @@ impl DirtyBlocks {
     }
 
     fn unchain(&mut self, slot: u32, record: u32) {
-        let next = self.places[slot].next;
+        let next = self.links[slot].next;
         let mut at = self.blocks[record as usize].head;
         if at == slot {
             self.blocks[record as usize].head = next;
             return;
         }
-        while self.places[at].next != slot {
-            at = self.places[at].next;
+        while self.links[at].next != slot {
+            at = self.links[at].next;
         }
-        self.places[at].next = next;
+        self.links[at].next = next;
     }
 
     /// Takes the hand out of its block, if it is in one. `last` enters the chain last, so that a search finds it at
@@ -181,7 +181,7 @@ impl DirtyBlocks {
         }
         let mut slot = std::mem::replace(&mut self.blocks[record as usize].head, NONE);
         while slot != NONE {
-            let Place { offset, next } = self.places[slot];
+            let InChain { offset, next } = self.links[slot];
             self.sorted.push(entry(offset, slot));
             slot = next;
         }
@@ -222,7 +222,7 @@ impl DirtyBlocks {
     /// The dirty pages of a block, in no order.
     pub(super) fn dirty(&self, record: u32) -> impl Iterator<Item = u32> + '_ {
         let head = Some(self.blocks[record as usize].head).filter(|slot| *slot != NONE);
-        let next = |slot: &u32| Some(self.places[*slot].next).filter(|slot| *slot != NONE);
+        let next = |slot: &u32| Some(self.links[*slot].next).filter(|slot| *slot != NONE);
         let chained = std::iter::successors(head, next);
         let sorted = if record == self.entered { &self.sorted[..] } else { &[] };
         chained.chain(sorted.iter().map(|entry| *entry as u32))

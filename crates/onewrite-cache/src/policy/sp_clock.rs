@@ -4,7 +4,7 @@
 //! the page's bit; the access that brings the page in does so, too.
 //!
 //! Source: Kim, Ryu and Ramachandran, "What is a good buffer cache replacement scheme for mobile flash storage?",
-//! SIGMETRICS 2012. Invariants: `order` holds every slot in use once, under its page's number; the hand is a place
+//! SIGMETRICS 2012. Invariants: `order` holds every slot in use once, under its page's number; the hand is a point
 //! between pages, and the first page from there on is tested next.
 
 use std::collections::BTreeSet;
@@ -12,25 +12,25 @@ use std::collections::BTreeSet;
 use super::slots::PerSlot;
 use super::{PageNo, Policy, Slot};
 
-/// A place in the circle, in twelve bytes. The slot distinguishes pages of the same number.
+/// A point of the circle, in twelve bytes. The slot distinguishes pages of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C, packed(4))]
-struct Place {
+struct CirclePoint {
     page: u64,
     slot: u32,
 }
 
-impl Place {
-    fn new(slot: Slot, page: PageNo) -> Place {
-        Place { page: page.0, slot: slot.0 }
+impl CirclePoint {
+    fn new(slot: Slot, page: PageNo) -> CirclePoint {
+        CirclePoint { page: page.0, slot: slot.0 }
     }
 }
 
 /// See the module's head.
 pub struct SpClock {
-    order: BTreeSet<Place>,
+    order: BTreeSet<CirclePoint>,
     is_referenced: PerSlot<bool>,
-    hand: Option<Place>,
+    hand: Option<CirclePoint>,
 }
 
 impl SpClock {
@@ -40,7 +40,7 @@ impl SpClock {
     }
 
     /// The page at the hand; after the last page, the first.
-    fn at_hand(&self) -> Option<Place> {
+    fn at_hand(&self) -> Option<CirclePoint> {
         let ahead = self.hand.and_then(|hand| self.order.range(hand..).next());
         ahead.or_else(|| self.order.first()).copied()
     }
@@ -49,7 +49,7 @@ impl SpClock {
 impl Policy for SpClock {
     fn insert(&mut self, slot: Slot, page: PageNo) {
         self.is_referenced.set(slot.0, true);
-        self.order.insert(Place::new(slot, page));
+        self.order.insert(CirclePoint::new(slot, page));
     }
 
     fn access(&mut self, slot: Slot) {
@@ -57,17 +57,17 @@ impl Policy for SpClock {
     }
 
     fn remove(&mut self, slot: Slot, page: PageNo) {
-        self.order.remove(&Place::new(slot, page));
+        self.order.remove(&CirclePoint::new(slot, page));
     }
 
     fn victim(&mut self, _incoming: Option<PageNo>) -> Option<Slot> {
         loop {
-            let Place { page, slot } = self.at_hand()?;
-            self.hand = Some(Place { page, slot });
+            let CirclePoint { page, slot } = self.at_hand()?;
+            self.hand = Some(CirclePoint { page, slot });
             if !std::mem::replace(&mut self.is_referenced[slot], false) {
                 return Some(Slot(slot));
             }
-            self.hand = Some(Place { page, slot: slot + 1 });
+            self.hand = Some(CirclePoint { page, slot: slot + 1 });
         }
     }
 

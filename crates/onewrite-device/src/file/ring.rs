@@ -241,6 +241,7 @@ mod tests {
     use onewrite_block::{Lpn, PAGE_SIZE, Page};
 
     use super::*;
+    use crate::file::tests::skipped;
     use crate::file::work::Alignment;
 
     /// A ring on a file of 8 pages, if io_uring works here.
@@ -250,7 +251,7 @@ mod tests {
         let file = Arc::new(File::options().read(true).write(true).open(&path).unwrap());
         std::fs::remove_file(path).unwrap();
         let ring = Ring::new(&file, &Bell::new().unwrap(), 4);
-        ring.inspect_err(|error| eprintln!("SKIPPED: the kernel refuses io_uring: {error}")).ok()
+        ring.inspect_err(|error| skipped(name, &error.to_string())).ok()
     }
 
     /// Answers `work` with `answer` in place of the kernel. If the work is not done, the kernel does the rest.

@@ -1,6 +1,7 @@
 //! The file disk with scripted carriers, and the real carriers at their limits.
 
 use std::cell::RefCell;
+use std::io::Write as _;
 use std::rc::Rc;
 
 use onewrite_block::{Cause, Lpn, PAGE_SIZE, Page};
@@ -160,6 +161,11 @@ fn a_flush_that_fails_between_two_runs_is_remembered() {
     assert_eq!(told.completed(), [(0, false)]);
 }
 
+/// Says that a test of the ring did nothing, past the test runner, which shows nothing of a test that passes.
+pub(super) fn skipped(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel refuses io_uring: {reason}");
+}
+
 /// Carriers that work beside the run, on a file of 64 pages of the byte 7: threads, and rings of few and many places.
 fn carriers(name: &str, mut judge: impl FnMut(&str, Box<dyn Carrier>, &Arc<File>)) {
     let bell = Bell::new().unwrap();
@@ -170,7 +176,7 @@ fn carriers(name: &str, mut judge: impl FnMut(&str, Box<dyn Carrier>, &Arc<File>
         match (kind, Ring::new(&file, &bell, entries)) {
             ("threads", _) => judge(kind, Box::new(Threads::new(&file, &bell, 3)), &file),
             (_, Ok(ring)) => judge(&format!("{kind} {entries}"), Box::new(ring), &file),
-            (_, Err(error)) => eprintln!("SKIPPED: the kernel refuses io_uring: {error}"),
+            (_, Err(error)) => skipped(name, &error.to_string()),
         }
         std::fs::remove_file(path).unwrap();
     }

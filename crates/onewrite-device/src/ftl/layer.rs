@@ -102,7 +102,7 @@ pub struct FtlPlan {
 
 impl FtlPlan {
     /// Most pages that the host may see: a page number shares a word of the out-of-band area with the page's kind.
-    pub const LOGICAL_PAGES_MAX: u32 = 1 << 30;
+    pub(crate) const LOGICAL_PAGES_MAX: u32 = 1 << 30;
 
     /// `bytes` for the host in blocks of `block_pages` pages, with `spare_percent` percent more blocks.
     pub fn of_bytes(bytes: u64, block_pages: u32, spare_percent: f64) -> FtlPlan {

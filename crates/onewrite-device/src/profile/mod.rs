@@ -218,8 +218,6 @@ fn page_nanos(mb_s: f64) -> u64 {
 impl Profile {
     /// Default capacity of a device for runs.
     pub const RUN_BYTES: u64 = GIB;
-    /// Default capacity of a device for crash exploration.
-    pub const CRASH_BYTES: u64 = 32 * MIB;
 
     /// The names of all profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -534,7 +532,7 @@ mod tests {
     #[test]
     fn every_profile_builds_a_device_at_every_size() {
         for name in Profile::names() {
-            for bytes in [4 * MIB, Profile::CRASH_BYTES, Profile::RUN_BYTES, 32 * GIB] {
+            for bytes in [4 * MIB, 32 * MIB, Profile::RUN_BYTES, 32 * GIB] {
                 let device = Profile::load(name).unwrap().device(Some(bytes)).unwrap();
                 assert_eq!(device.geometry().pages * PAGE_SIZE as u64, bytes);
                 device.check().unwrap();

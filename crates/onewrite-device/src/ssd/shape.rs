@@ -94,7 +94,7 @@ impl Shape {
 
     /// The die of a block.
     #[inline]
-    pub fn die_of(&self, block: FlashBlock) -> usize {
+    pub(crate) fn die_of(&self, block: FlashBlock) -> usize {
         (block.0 % self.dies) as usize
     }
 

@@ -44,7 +44,7 @@ pub struct Spread {
 }
 
 /// Draws bars from a common zero.
-pub fn bars(title: &str, bars: &[Bar]) -> String {
+pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
     let stacks: Vec<Stack> = bars
         .iter()
         .map(|bar| Stack {

@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// The files that must survive, among those whose content is followed.
-    pub fn durable_files(&self) -> Vec<DurableFile> {
+    pub(crate) fn durable_files(&self) -> Vec<DurableFile> {
         let entries = self.entries.borrow();
         let durable = entries.iter().filter(|entry| entry.durable);
         let file = |entry: &Entry| {
@@ -113,7 +113,7 @@ impl Ledger {
     }
 
     /// Begins a sync of `file`; its result belongs to [`Ledger::synced`]. `None` if a change is under way.
-    pub fn begin_sync(&self, file: FileId) -> Option<u64> {
+    pub(crate) fn begin_sync(&self, file: FileId) -> Option<u64> {
         self.with(file, |entry| (entry.under_way == 0).then_some(entry.changes))
     }
 

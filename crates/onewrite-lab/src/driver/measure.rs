@@ -56,7 +56,7 @@ impl Latencies {
     }
 
     /// The standard deviation of the sample in nanoseconds.
-    pub fn deviation_ns(&self) -> f64 {
+    pub(crate) fn deviation_ns(&self) -> f64 {
         let count = u128::from(self.count());
         if count < 2 {
             return 0.0;

@@ -63,7 +63,7 @@ impl Samples {
     }
 
     /// KiB a second.
-    pub fn kibibytes(&self) -> Rates {
+    pub(crate) fn kibibytes(&self) -> Rates {
         self.rates(|(_, bytes)| bytes * A_SECOND / 1024)
     }
 

@@ -3,7 +3,7 @@
 //! All values are whole numbers. A fio that is built without this feature (as Debian does) refuses the parentheses.
 
 /// A value, or why it was refused; the caller adds the key.
-pub type ValueResult<T> = Result<T, String>;
+pub(crate) type ValueResult<T> = Result<T, String>;
 
 /// Most characters of an expression; this bounds how deep it nests.
 const LENGTH_MAX: usize = 1000;

@@ -180,7 +180,7 @@ pub struct Tolerance {
 
 impl Tolerance {
     /// Whether the job continues after a read or a write that failed with this error number.
-    pub fn forgives(&self, is_read: bool, errno: i32) -> bool {
+    pub(crate) fn forgives(&self, is_read: bool, errno: i32) -> bool {
         let (general, listed) = match is_read {
             true => (self.reads, &self.read_errors),
             false => (self.writes, &self.write_errors),
@@ -213,7 +213,7 @@ pub enum Work {
 
 impl Work {
     /// Whether it makes, examines or removes files and moves no bytes.
-    pub const fn is_on_nodes(self) -> bool {
+    pub(crate) const fn is_on_nodes(self) -> bool {
         matches!(self, Work::Create | Work::Stat | Work::Delete)
     }
 }

@@ -113,12 +113,6 @@ impl Iolog {
         let index = self.files.iter().position(|file| file == name);
         index.ok_or_else(|| format!("`{name}` was not added before"))
     }
-
-    /// Bytes that file `index` must have: the largest end of its accesses.
-    pub fn file_bytes(&self, index: usize) -> u64 {
-        let events = self.events.iter().filter(|event| event.file == index);
-        events.map(|event| event.action.range().map_or(0, |(offset, length)| offset + length)).max().unwrap_or(0)
-    }
 }
 
 impl Action {
@@ -164,7 +158,7 @@ mod tests {
         );
         let two = two.unwrap();
         assert_eq!(two, three.unwrap());
-        assert_eq!((two.events[0].at, two.file_bytes(0)), (Nanos::from_millis(2), 4096));
+        assert_eq!((two.events[0].at, two.events[0].action), (Nanos::from_millis(2), Action::Write(0, 4096)));
     }
 
     #[test]

@@ -275,12 +275,12 @@ pub const ENGINES_ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Why `key` has no effect; `None` if it has one or is unknown.
-pub fn inert(key: &str) -> Option<&'static str> {
+pub(crate) fn inert(key: &str) -> Option<&'static str> {
     INERT.iter().find(|(_, keys)| keys.contains(&key)).map(|(reason, _)| *reason)
 }
 
 /// The engines that `key` belongs to.
-pub fn engine_of(key: &str) -> Option<&'static str> {
+pub(crate) fn engine_of(key: &str) -> Option<&'static str> {
     OF_ENGINES.iter().find(|(_, keys)| keys.contains(&key)).map(|(engine, _)| *engine)
 }
 

@@ -33,7 +33,7 @@ impl SourceLine {
 
 /// `key=value` or `key`, with its line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// Its place.
     pub place: SourceLine,
     /// The text before `=`.
@@ -46,7 +46,7 @@ pub struct Setting {
 
 /// `[name]` and the settings after it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Section {
+pub(crate) struct Section {
     /// SourceLine of its head.
     pub place: SourceLine,
     /// The text between the brackets.
@@ -57,7 +57,7 @@ pub struct Section {
 
 impl Section {
     /// Whether it sets defaults for later sections. Like fio, looks only at the first six letters.
-    pub fn is_global(&self) -> bool {
+    pub(crate) fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
 }
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `text` as a line of the last section that comes from no file; `name` tells where it comes from.
-    pub fn read_argument(&mut self, name: &str, text: &str) {
+    pub(crate) fn read_argument(&mut self, name: &str, text: &str) {
         let place = SourceLine { file: name.into(), line: 0 };
         match without_comment(text) {
             "" => (),

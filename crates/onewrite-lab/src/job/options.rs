@@ -392,7 +392,7 @@ impl Options {
     }
 
     /// Most operations under way at once.
-    pub fn concurrency(&self) -> u32 {
+    pub(crate) fn concurrency(&self) -> u32 {
         if self.engine == Engine::Blocking { 1 } else { self.depth }
     }
 
@@ -406,13 +406,13 @@ impl Options {
     }
 
     /// Size of the largest access over all directions.
-    pub fn block_size_most(&self) -> u64 {
+    pub(crate) fn block_size_most(&self) -> u64 {
         let sizes = &self.block_sizes;
         sizes.read.most().max(sizes.write.most()).max(sizes.trim.most())
     }
 
     /// Size of the smallest access over all directions.
-    pub fn block_size_least(&self) -> u64 {
+    pub(crate) fn block_size_least(&self) -> u64 {
         let sizes = &self.block_sizes;
         sizes.read.least().min(sizes.write.least()).min(sizes.trim.least())
     }

@@ -42,7 +42,7 @@ fn in_parentheses(text: &str) -> Option<&str> {
 }
 
 /// 1, 2, 4, 8, …
-pub fn power_of_two(text: &str) -> ValueResult<u64> {
+pub(crate) fn power_of_two(text: &str) -> ValueResult<u64> {
     match bytes(text)? {
         value if value.is_power_of_two() => Ok(value),
         value => Err(format!("{value} is not a power of 2")),
@@ -75,7 +75,7 @@ pub fn amount(text: &str) -> ValueResult<Amount> {
 }
 
 /// A whole number within bounds.
-pub fn number_between(text: &str, least: u64, most: u64) -> ValueResult<u64> {
+pub(crate) fn number_between(text: &str, least: u64, most: u64) -> ValueResult<u64> {
     match bytes(text)? {
         value if (least..=most).contains(&value) => Ok(value),
         value => Err(format!("{value} is out of range; {least} to {most} are possible")),
@@ -104,7 +104,7 @@ pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
 }
 
 /// A time span of `nanos`, if it is not too long for any run.
-pub fn in_time(text: &str, nanos: Option<u64>) -> ValueResult<Nanos> {
+pub(crate) fn in_time(text: &str, nanos: Option<u64>) -> ValueResult<Nanos> {
     let span = nanos.filter(|nanos| *nanos <= SPAN_MAX.0).map(Nanos);
     span.ok_or_else(|| format!("`{text}` is too long; a year (366d) is the most"))
 }
@@ -134,7 +134,7 @@ pub fn range(text: &str) -> ValueResult<(u64, u64)> {
 }
 
 /// One size, or two with `-` or `:` between them.
-pub fn size_or_range(text: &str) -> ValueResult<(u64, u64)> {
+pub(crate) fn size_or_range(text: &str) -> ValueResult<(u64, u64)> {
     if text.contains(['-', ':']) {
         return range(text);
     }
@@ -143,7 +143,7 @@ pub fn size_or_range(text: &str) -> ValueResult<(u64, u64)> {
 }
 
 /// `read,write,trim`. One value is for all, two are for read and for write and trim. An empty place keeps `before`.
-pub fn per_direction<T: Clone>(
+pub(crate) fn per_direction<T: Clone>(
     text: &str,
     before: &PerDirection<T>,
     parse: impl Fn(&str) -> ValueResult<T>,

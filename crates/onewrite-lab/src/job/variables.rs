@@ -26,7 +26,7 @@ impl Default for Variables<'_> {
 
 /// A value with its variables replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Expanded {
+pub(crate) struct Expanded {
     /// The value.
     pub text: String,
     /// A variable of the environment that is not set, if there is one.
@@ -39,7 +39,7 @@ impl Variables<'_> {
     ///
     /// # Errors
     /// A word that fio does not have; arithmetic that is malformed.
-    pub fn expand(&self, key: &str, value: &str) -> ValueResult<Expanded> {
+    pub(crate) fn expand(&self, key: &str, value: &str) -> ValueResult<Expanded> {
         // The workload replaces its words for each file.
         if key == "filename_format" {
             return Ok(Expanded { text: value.to_owned(), unset: None });

@@ -26,7 +26,7 @@ const TRIALS: usize = 4;
 
 /// Result for one kind of log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct FalseRecoveries {
+pub(crate) struct FalseRecoveries {
     /// Whether recovery uses a checksum (`ldj`); else it accepts what decompresses (`ldj-paper`).
     pub by_checksum: bool,
     /// Whether log space is trimmed before it is used again.
@@ -41,7 +41,7 @@ pub struct FalseRecoveries {
 ///
 /// # Errors
 /// If a run fails.
-pub fn false_recoveries() -> Result<Vec<FalseRecoveries>, LabError> {
+pub(crate) fn false_recoveries() -> Result<Vec<FalseRecoveries>, LabError> {
     let kinds = [(Mode::LdjPaper, false), (Mode::LdjPaper, true), (Mode::Ldj, false), (Mode::Ldj, true)];
     kinds.into_iter().map(|(mode, trimmed)| measure(mode, trimmed)).collect()
 }

@@ -6,7 +6,7 @@ use super::{Compared, SHOWN};
 use crate::results::{Distribution, JobResult, Transfers};
 
 /// Heads of the columns.
-pub const HEADS: [&str; 9] = ["job", "mode", "kind", "operations/s", "bandwidth", "mean", "p50", "p99", "p99.9"];
+pub(crate) const HEADS: [&str; 9] = ["job", "mode", "kind", "operations/s", "bandwidth", "mean", "p50", "p99", "p99.9"];
 /// Number of columns with words; the others have numbers.
 pub const WORDS: usize = 3;
 

@@ -60,7 +60,7 @@ const CACHED_SHARE_MAX: f64 = 0.01;
 
 impl Compared {
     /// Whether its direct reads came from memory, so that its rate says little about the device.
-    pub fn reads_from_memory(&self) -> bool {
+    pub(crate) fn reads_from_memory(&self) -> bool {
         let share = self.result.onewrite.fs.as_ref().and_then(crate::results::FsFigures::cached_share);
         share.is_some_and(|share| share >= CACHED_SHARE_MAX)
     }

@@ -5,7 +5,7 @@ use super::units::capacity;
 use crate::results::Settings;
 
 /// One setting of the runs.
-pub struct Fact {
+pub(crate) struct Fact {
     /// Its name.
     pub name: &'static str,
     /// Its value in each run.

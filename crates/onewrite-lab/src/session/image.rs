@@ -15,7 +15,7 @@ use crate::partial::Partial;
 ///
 /// # Errors
 /// If the device cannot be read or the file cannot be written.
-pub async fn save_image(port: &DevicePort, path: &Path) -> Result<(), LabError> {
+pub(crate) async fn save_image(port: &DevicePort, path: &Path) -> Result<(), LabError> {
     let failed =
         |error: std::io::Error| LabError::WriteFile { path: path.display().to_string(), message: error.to_string() };
     let (mut file, partial) = Partial::create(path).map_err(failed)?;

@@ -36,9 +36,9 @@ pub use cuts::try_cuts;
 pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
 pub use first_page::{FirstPage, Unfinished};
 pub use format::{FormatOptions, Formatted, format, held_by, held_in, lazy_journal_bytes};
-pub use image::save_image;
+pub(crate) use image::save_image;
 pub use judge::{Judgement, Mended, Prospect, judge, mend, prospect};
-pub use recovery::recovery_after;
+pub(crate) use recovery::recovery_after;
 
 use crate::driver::{self, Files, JobMeasure, Phase, Raw, RunOptions, Watcher};
 use crate::error::LabError;

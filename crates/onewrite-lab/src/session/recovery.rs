@@ -17,7 +17,7 @@ use crate::workload::fio;
 ///
 /// # Errors
 /// If the run or the recovery fails, or the device has no power switch.
-pub fn recovery_after(spec: &RunSpec, device: Box<dyn Device>) -> Result<Option<Recovered>, LabError> {
+pub(crate) fn recovery_after(spec: &RunSpec, device: Box<dyn Device>) -> Result<Option<Recovered>, LabError> {
     let (mut device, now) = at_the_end(spec, device)?;
     let Some(power) = device.as_power_cut() else {
         return Err(LabError::Option(format!("{} is real; only an emulated device can lose its power", spec.device)));

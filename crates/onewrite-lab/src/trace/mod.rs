@@ -90,7 +90,7 @@ impl Seen {
     }
 
     /// Nanoseconds from the earliest record to the latest; `None` if the trace has no times.
-    pub fn duration_ns(&self) -> Option<u64> {
+    pub(crate) fn duration_ns(&self) -> Option<u64> {
         self.has_times.then(|| self.latest.wrapping_sub(self.earliest).cast_unsigned())
     }
 

@@ -57,7 +57,11 @@ impl Trace {
     ///
     /// # Errors
     /// As [`Trace::next_pages`].
-    pub fn append_record(&mut self, page_bytes: u64, pages: &mut Vec<PageRequest>) -> Result<Option<Nanos>, LabError> {
+    pub(crate) fn append_record(
+        &mut self,
+        page_bytes: u64,
+        pages: &mut Vec<PageRequest>,
+    ) -> Result<Option<Nanos>, LabError> {
         let Some(record) = self.next_record()? else { return Ok(None) };
         let (first, count) = span(&record, page_bytes).map_err(|problem| self.refuse(problem))?;
         if count > MOST_PAGES {

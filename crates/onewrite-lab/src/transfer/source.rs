@@ -48,7 +48,7 @@ pub struct Entries<N> {
 }
 
 /// Why `name` cannot be the name of a file; `None` if it can.
-pub fn name_problem(name: &[u8]) -> Option<&'static str> {
+pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("it has no name"),
         b"." | b".." => Some("a second entry `.` or `..`"),

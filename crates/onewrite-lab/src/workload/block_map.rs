@@ -50,7 +50,7 @@ impl BlockMap {
     }
 
     /// Marks blocks from `block` on: at most `count`, and only up to the next visited one. Returns their number.
-    pub fn insert_run(&mut self, block: u64, count: u64) -> u64 {
+    pub(crate) fn insert_run(&mut self, block: u64, count: u64) -> u64 {
         let end = (block + count).min(self.blocks);
         let run = (block..end).take_while(|&block| !self.contains(block)).count() as u64;
         (block..block + run).for_each(|block| self.insert(block));

@@ -82,7 +82,7 @@ pub struct Bast {
 
 impl BastPlan {
     /// Fewest spare blocks for BAST: a log block and one for merges.
-    pub const SPARE_BLOCKS_MIN: u32 = 2;
+    pub(crate) const SPARE_BLOCKS_MIN: u32 = 2;
 
     /// Most log blocks that the spare blocks of `space` allow.
     pub const fn log_blocks_max(space: &FtlPlan) -> u32 {

@@ -95,10 +95,10 @@ pub struct Fast {
 
 impl FastPlan {
     /// Fewest spare blocks for FAST: a random log block, the sequential one, and one for merges.
-    pub const SPARE_BLOCKS_MIN: u32 = 3;
+    pub(crate) const SPARE_BLOCKS_MIN: u32 = 3;
 
     /// Most random log blocks that the spare blocks of `space` allow.
-    pub const fn random_blocks_max(space: &FtlPlan) -> u32 {
+    pub(crate) const fn random_blocks_max(space: &FtlPlan) -> u32 {
         space.spare_blocks - 2
     }
 

@@ -26,7 +26,7 @@ struct Entry {
 }
 
 /// The files of one run; its threads share them.
-pub struct FileSet {
+pub(crate) struct FileSet {
     entries: Vec<Entry>,
     entry_of: Vec<usize>,
     existing: BTreeSet<usize>,
@@ -53,19 +53,19 @@ impl FileSet {
     }
 
     /// Picks the next existing file that is not busy and makes it busy.
-    pub fn pick_existing(&mut self) -> Option<FileId> {
+    pub(crate) fn pick_existing(&mut self) -> Option<FileId> {
         let entry = pick(&self.existing, &self.entries, &mut self.next_existing)?;
         Some(self.occupy(entry))
     }
 
     /// Picks the next missing file that is not busy and makes it busy.
-    pub fn pick_missing(&mut self) -> Option<FileId> {
+    pub(crate) fn pick_missing(&mut self) -> Option<FileId> {
         let entry = pick(&self.missing, &self.entries, &mut self.next_missing)?;
         Some(self.occupy(entry))
     }
 
     /// Picks the next existing file for deletion; `Some(None)` if it is open and therefore stays.
-    pub fn pick_for_deletion(&mut self) -> Option<Option<FileId>> {
+    pub(crate) fn pick_for_deletion(&mut self) -> Option<Option<FileId>> {
         let entry = pick(&self.existing, &self.entries, &mut self.next_existing)?;
         let is_open = self.entries[entry].open_count > 0;
         Some((!is_open).then(|| self.occupy(entry)))

@@ -41,24 +41,25 @@ pub enum Flow {
 use Flow::{Append, AppendLog, Close, Create, Delete, Fsync, Open, ReadWhole, Stat, WriteWhole};
 
 /// `varmail.f`
-pub const VARMAIL: &[Flow] = &[
+pub(crate) const VARMAIL: &[Flow] = &[
     Delete, Create, Append, Fsync, Close, // a message arrives
     Open, ReadWhole, Append, Fsync, Close, // a message is read and marked
     Open, ReadWhole, Close, // a message is read
 ];
 
 /// `fileserver.f`
-pub const FILESERVER: &[Flow] = &[Create, WriteWhole, Close, Open, Append, Close, Open, ReadWhole, Close, Delete, Stat];
+pub(crate) const FILESERVER: &[Flow] =
+    &[Create, WriteWhole, Close, Open, Append, Close, Open, ReadWhole, Close, Delete, Stat];
 
 /// `webserver.f`
-pub const WEBSERVER: &[Flow] = &[
+pub(crate) const WEBSERVER: &[Flow] = &[
     Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole,
     Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open,
     ReadWhole, Close, AppendLog,
 ];
 
 /// `webproxy.f`
-pub const WEBPROXY: &[Flow] = &[
+pub(crate) const WEBPROXY: &[Flow] = &[
     Delete, Create, Append, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open,
     ReadWhole, Close, Open, ReadWhole, Close,
 ];
@@ -95,7 +96,7 @@ impl Pace {
 }
 
 /// The stream of one thread.
-pub struct FlowStream {
+pub(crate) struct FlowStream {
     personality: &'static str,
     flows: &'static [Flow],
     next: usize,

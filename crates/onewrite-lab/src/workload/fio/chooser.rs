@@ -17,7 +17,7 @@ struct Zone {
 }
 
 /// The distribution of the accesses of one job in one file.
-pub enum Chooser {
+pub(crate) enum Chooser {
     /// All blocks alike.
     Uniform,
     /// Zipf's law.
@@ -31,7 +31,7 @@ pub enum Chooser {
 }
 
 /// The parts of a file.
-pub struct Zones {
+pub(crate) struct Zones {
     parts: Vec<Zone>,
     bytes: u64,
 }

@@ -35,7 +35,7 @@ pub enum Verdict {
 }
 
 /// The search of one task.
-pub struct DepthSearch {
+pub(crate) struct DepthSearch {
     aim: LatencyAim,
     most: u32,
     depth: u32,

@@ -73,7 +73,7 @@ impl Goals {
     ///
     /// # Errors
     /// If it can no longer reach them.
-    pub fn are_reached(&mut self, now: Nanos) -> Result<bool, LabError> {
+    pub(crate) fn are_reached(&mut self, now: Nanos) -> Result<bool, LabError> {
         if let Some(told) = &self.failure {
             return Err(LabError::Missed(told.clone()));
         }

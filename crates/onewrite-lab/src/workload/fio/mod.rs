@@ -62,7 +62,7 @@ pub fn plan(file: &JobFile, target: Target, choices: &Choices) -> Result<Workloa
 }
 
 /// End of the last byte that the jobs of `file` use of a raw device, as far as they give it in bytes.
-pub fn bytes_reached(file: &JobFile) -> u64 {
+pub(crate) fn bytes_reached(file: &JobFile) -> u64 {
     let reach = |job: &Job| {
         let options = &job.options;
         let replayed = options

@@ -9,7 +9,7 @@ use crate::job::{Options, Work};
 use crate::workload::{FileId, Operation, OrderedOperation, Stream, TaskDescriptor};
 
 /// The operations of one clone.
-pub struct NodeStream {
+pub(crate) struct NodeStream {
     options: Options,
     files: Vec<FileId>,
     next: usize,

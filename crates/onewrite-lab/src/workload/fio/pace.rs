@@ -10,7 +10,7 @@ const SECOND: u128 = 1_000_000_000;
 const SETTLING: Nanos = Nanos::from_secs(2);
 
 /// The pace of one task.
-pub struct Pacer {
+pub(crate) struct Pacer {
     pace: Pace,
     /// Bytes of an access, if the limit is in accesses.
     unit: [u64; 3],
@@ -64,7 +64,7 @@ impl Pacer {
     }
 
     /// Counts a pause of `span`; with `rate_ignore_thinktime` the job does not catch up on it.
-    pub fn think(&mut self, span: Nanos) {
+    pub(crate) fn think(&mut self, span: Nanos) {
         if self.pace.ignores_thinking && !self.pace.poisson {
             for index in 0..3 {
                 let direction = [Direction::Read, Direction::Write, Direction::Trim][index];

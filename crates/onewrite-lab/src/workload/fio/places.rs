@@ -12,7 +12,7 @@ use crate::workload::{BlockMap, FileId};
 
 /// The part of a file that a job works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSpan {
+pub(crate) struct FileSpan {
     /// The file.
     pub file: FileId,
     /// First byte that the job uses.
@@ -25,7 +25,7 @@ pub struct FileSpan {
 
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileRange {
+pub(crate) struct FileRange {
     /// First byte.
     pub offset: u64,
     /// Number of bytes.
@@ -78,7 +78,7 @@ impl Places {
     }
 
     /// Begins another pass. It continues where the last one ended, and starts over if nothing is left there.
-    pub fn begin_pass(&mut self, is_exhausted: bool) {
+    pub(crate) fn begin_pass(&mut self, is_exhausted: bool) {
         let is_full = self.map.as_ref().is_some_and(|map| map.next_free(0).is_none());
         self.may_start_over = true;
         if is_exhausted || is_full {

@@ -12,7 +12,7 @@ use crate::workload::{
 };
 
 /// The stream of one recorded run.
-pub struct ReplayStream {
+pub(crate) struct ReplayStream {
     options: Options,
     choices: Choices,
     log: Iolog,
@@ -145,7 +145,7 @@ impl ReplayStream {
 }
 
 /// An offset changed by `replay_scale` and `replay_align`.
-pub fn placed(options: &Options, offset: u64) -> u64 {
+pub(crate) fn placed(options: &Options, offset: u64) -> u64 {
     let offset = offset / options.replay_divisor;
     match options.replay_align {
         0 => offset,

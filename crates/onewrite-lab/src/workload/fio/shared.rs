@@ -8,7 +8,7 @@ use crate::job::{ExitScope, Flow, Options};
 
 /// The groups of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Membership {
+pub(crate) struct Membership {
     /// Group in reports.
     pub group: usize,
     /// Group between two stonewalls.
@@ -48,7 +48,7 @@ impl Shared {
 }
 
 /// Part of one task in a flow; dropping it leaves the flow.
-pub struct FlowShare {
+pub(crate) struct FlowShare {
     shared: Rc<Shared>,
     flow: Flow,
     accesses: Cell<u64>,

@@ -16,7 +16,7 @@ const FILL_BYTES: u64 = 1 << 44;
 
 /// Bytes that a job moves.
 #[derive(Clone, Copy, Debug)]
-pub struct Amounts {
+pub(crate) struct Amounts {
     /// Bytes of a pass.
     pub size: u64,
     /// Bytes after which the job ends.
@@ -44,7 +44,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// End of the last byte of a device that the options give in bytes; shares of the device do not count.
-    pub fn last_byte(&self, options: &Options) -> u64 {
+    pub(crate) fn last_byte(&self, options: &Options) -> u64 {
         let in_bytes = |amount: Amount| matches!(amount, Amount::Bytes(_));
         let is_absolute = in_bytes(options.offset) && in_bytes(options.offset_increment);
         let size = match options.size {
@@ -60,7 +60,12 @@ impl Sizes {
 ///
 /// # Errors
 /// If there are none.
-pub fn of_files(options: &Options, clone: u32, existing: &[u64], choices: &mut Choices) -> Result<Sizes, String> {
+pub(crate) fn of_files(
+    options: &Options,
+    clone: u32,
+    existing: &[u64],
+    choices: &mut Choices,
+) -> Result<Sizes, String> {
     let block = options.block_size_least();
     let parts = match (options.file_size, options.size) {
         (None, Some(Amount::Bytes(size))) => equal_parts(size, existing.len() as u64, block),

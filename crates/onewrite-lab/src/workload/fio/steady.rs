@@ -21,7 +21,7 @@ use crate::workload::SteadyFound;
 const SECOND: u64 = 1_000_000_000;
 
 /// Detects the steady state of a job or a group.
-pub struct Detector {
+pub(crate) struct Detector {
     criterion: Criterion,
     length: usize,
     ramp: Nanos,
@@ -35,7 +35,7 @@ pub struct Detector {
 }
 
 /// A detector for all tasks that become steady together.
-pub type SharedDetector = Rc<RefCell<Detector>>;
+pub(crate) type SharedDetector = Rc<RefCell<Detector>>;
 
 /// The accesses and bytes of a second.
 #[derive(Clone, Copy, Default)]
@@ -76,7 +76,7 @@ impl Detector {
     }
 
     /// Whether the jobs are steady at `now`; once steady, they stay so.
-    pub fn is_steady(&mut self, now: Nanos) -> bool {
+    pub(crate) fn is_steady(&mut self, now: Nanos) -> bool {
         self.advance(now);
         self.is_attained
     }

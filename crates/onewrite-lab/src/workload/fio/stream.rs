@@ -60,7 +60,7 @@ enum Phase {
 }
 
 /// The stream of one clone.
-pub struct FioStream {
+pub(crate) struct FioStream {
     options: Options,
     choices: Choices,
     files: Vec<Places>,

@@ -38,13 +38,13 @@ impl Turns {
     }
 
     /// Notes that a file has nothing left in this pass.
-    pub fn exhaust(&mut self, file: usize) {
+    pub(crate) fn exhaust(&mut self, file: usize) {
         self.exhausted[file] = true;
         self.accesses = 0;
     }
 
     /// Begins another pass. Returns which files had nothing left.
-    pub fn begin_pass(&mut self) -> Vec<bool> {
+    pub(crate) fn begin_pass(&mut self) -> Vec<bool> {
         self.accesses = 0;
         let none = vec![false; self.exhausted.len()];
         std::mem::replace(&mut self.exhausted, none)
