@@ -176,3 +176,12 @@ fn no_file_is_too_long() {
     let longest = long.last().map_or(0, |(lines, _)| *lines);
     assert!(longest <= LINES_MAX, "the longest file has {longest} lines; at most {LINES_MAX}");
 }
+
+#[test]
+fn no_source_cites_a_design_that_is_not_here() {
+    // The name is put together, so that this file does not hold it.
+    let name = ["DES", "IGN §"].concat();
+    for path in sources(&crates()) {
+        assert!(!text(&path).contains(&name), "{} cites the design: say the rule, or cite a decision", path.display());
+    }
+}

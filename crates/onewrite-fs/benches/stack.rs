@@ -1,5 +1,5 @@
 //! The whole stack in virtual time: file-system operations per second of one core in `ordered` and `data`. The device
-//! takes no time, so the result measures only our code. DESIGN §10, row 4: at least 300,000.
+//! takes no time, so the result measures only our code. The aim is at least 300,000.
 //!
 //! `cargo bench --package onewrite-fs --bench stack`
 

@@ -23,9 +23,9 @@
 //! If the victim was under the t-hand, the new page takes its place; else it goes just before the t-hand's page. In
 //! both cases the hand then advances by one. While the cache fills, the hand stays.
 //!
-//! Source: dissertation §2.3; DESIGN §6 settles its open points. Invariants: the ring holds every slot in use; a block
-//! lists exactly its dirty pages; `non_zero` is correct for each block; counts are at most 4; the s-hand is none or on
-//! a dirty page.
+//! Source: dissertation §2.3; the text above settles what its pseudo-code leaves open. Invariants: the ring holds every
+//! slot in use; a block lists exactly its dirty pages; `non_zero` is correct for each block; counts are at most 4; the
+//! s-hand is none or on a dirty page.
 
 use super::dirty::DirtyBlocks;
 use super::links::Ring;

@@ -1,4 +1,4 @@
-//! The ext4 file system: real images, real logs, the modes of DESIGN §4.
+//! The ext4 file system: real images, real logs, the modes of [`Mode`].
 //!
 //! [`Ext4::mount`] gives the file-system API on a device. [`mkfs`] makes an image. [`format`](mod@format) is the
 //! layout. The layers of a mounted image, from the top: `ops` and `look` (operations); five views of a volume

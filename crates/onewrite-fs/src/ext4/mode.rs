@@ -40,7 +40,8 @@ impl Promise {
     }
 }
 
-/// The named modes. DESIGN §4 gives their sources.
+/// The named modes: what goes into the log, how a commit becomes durable, how blocks come home. Sources: ext4,
+/// `papers/000` chapters 3 and 4, `001`, `003`, `004`; `sdj+async` is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// Metadata, barrier, copy.

@@ -1,8 +1,8 @@
 //! Checkpoint: committed blocks go home, and log space becomes free.
 //!
 //! The checkpoint copies blocks or shares them. Sharing makes the device read each home block as its log block does, so
-//! no block is written twice. A block that is escaped in the log is always copied. Source: `papers/000` §3.4.1; DESIGN
-//! §4, rule 5.
+//! no block is written twice. A block that is escaped in the log is always copied. Source: `papers/000` §3.4.1;
+//! docs/decisions/007.
 
 use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page, Remap};
 

@@ -5,7 +5,7 @@
 //! covers the whole frame. Memory holds one transaction, raw and compressed.
 //!
 //! [`Streams`] is the journal as the papers describe it; it serves to measure its risk. It writes one stream behind its
-//! length, and recovery accepts a stream if it decompresses. Source: `papers/001` §4 and §5; DESIGN §4 rule 6.
+//! length, and recovery accepts a stream if it decompresses. Source: `papers/001` §4 and §5; docs/decisions/008.
 
 use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, crc32c};
 

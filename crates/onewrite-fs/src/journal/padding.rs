@@ -20,7 +20,7 @@
 //! TRIM drops the zeros before the flash has taken most of them. Without TRIM the paddings go round the free space.
 //! Zeros on the same blocks would still be in the buffer and push nothing out.
 //!
-//! Source: Kang and Eom, APSys 2017 (`papers/003`) §4 and §6; DESIGN §4, rules 5 and 7; docs/decisions/009.
+//! Source: Kang and Eom, APSys 2017 (`papers/003`) §4 and §6; docs/decisions/009.
 
 use std::cell::Cell;
 use std::ops::Range;

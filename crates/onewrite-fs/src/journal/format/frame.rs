@@ -1,4 +1,4 @@
-//! Frames: a transaction as compressed chunks with an index. Ours; sources: `papers/001` §4, DESIGN §4 rule 6.
+//! Frames: a transaction as compressed chunks with an index. Ours; source: `papers/001` §4; why: docs/decisions/008.
 //!
 //! A frame fills consecutive log blocks of the ring; zeros fill the rest of the last block. Numbers are big-endian.
 //!
