@@ -376,7 +376,8 @@ pub struct Crash {
     pub workload: Option<String>,
     /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a
     /// power cut leaves by --check. See docs/application.md.
-    #[arg(long, value_name = "COMMAND", requires = "check", conflicts_with_all = ["workload", "state", "faults", "jobs"])]
+    #[arg(long, value_name = "COMMAND", requires = "check",
+        conflicts_with_all = ["workload", "state", "faults", "jobs"])]
     pub run: Option<String>,
     /// Shell line that judges a recovered tree, its working directory: 0 accepts it. ONEWRITE_ACKED names a file with
     /// the tokens that --run had acknowledged, a line each.
