@@ -43,7 +43,8 @@ fn print(stats: &MountStats) {
         outln!("{kind:12} {count:>10} {p50_us:>10.1} {p99_us:>10.1} {p999_us:>10.1} {max_us:>10.1}");
     }
     outln!(
-        "file system: {} commits, {} written to the log, {} checkpoints ({} waited for), {} brought home, {} of it by SHARE",
+        "file system: {} commits, {} written to the log, {} checkpoints ({} waited for), {} brought home, {} of it by \
+         SHARE",
         fs.commits,
         mebibytes(fs.journal_bytes),
         fs.checkpoints,
