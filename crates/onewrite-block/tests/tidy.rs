@@ -139,6 +139,9 @@ fn unsafe_code_stays_in_its_named_modules() {
 /// Most columns of a line.
 const COLUMNS_MAX: usize = 120;
 
+/// Documents that the program writes.
+const WRITTEN: [&str; 2] = ["docs/results.md", "docs/ts-clock-tables.md"];
+
 /// Names the first line of a text that is too wide, among those that `counts` takes.
 fn too_wide(text: &str, counts: impl Fn(&str) -> bool) -> Option<String> {
     let wide = |line: &&str| line.chars().count() > COLUMNS_MAX && counts(line);
@@ -150,6 +153,21 @@ fn too_wide(text: &str, counts: impl Fn(&str) -> bool) -> Option<String> {
 fn no_line_of_code_is_too_wide() {
     for path in sources(&crates()) {
         let found = too_wide(&text(&path), |_| true);
+        assert!(found.is_none(), "{}: {}", path.display(), found.unwrap_or_default());
+    }
+}
+
+#[test]
+fn no_line_of_a_document_is_too_wide() {
+    let root = crates().parent().expect("a root").to_owned();
+    let folders = [root.clone(), root.join("docs"), root.join("docs/decisions")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("documents")).flatten();
+    let pages = files.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let pages: Vec<PathBuf> = pages.filter(|path| !WRITTEN.iter().any(|end| path.ends_with(end))).collect();
+    assert!(pages.len() > 30, "only {} documents", pages.len());
+    for path in pages {
+        // A row of a table is one line.
+        let found = too_wide(&text(&path), |line| !line.trim_start().starts_with('|'));
         assert!(found.is_none(), "{}: {}", path.display(), found.unwrap_or_default());
     }
 }
