@@ -14,7 +14,7 @@ const TEXT_AT: usize = 19;
 /// What `-o` takes; `commands/mount/options.rs` parses it.
 fn options_help() -> String {
     let modes = wrapped(&format!("{} [ordered]", mode_help()));
-    format!("Options of -o:\n  data=MODE        {modes}\n{OPTIONS}")
+    format!("Options of -o:\n  data=MODE        {modes}\n  {OPTIONS}")
 }
 
 /// Breaks a text at blanks; lines after the first are indented.
@@ -33,7 +33,7 @@ fn wrapped(text: &str) -> String {
     whole
 }
 
-/// The other options.
+/// The other options; the indent of the first stands before them.
 const OPTIONS: &str = "\
   ro, rw           refuse changes (a log is replayed in memory), or not; of two
                    options that contradict each other the last one counts
@@ -110,5 +110,7 @@ mod tests {
         let words: Vec<&str> = help.split([' ', ',', ';', '\n']).collect();
         assert!(Mode::ALL.iter().all(|mode| words.contains(&mode.name())), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= COLUMNS), "{help}");
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        assert!(help.lines().all(|line| [0, 2, TEXT_AT].contains(&indent(line))), "{help}");
     }
 }
