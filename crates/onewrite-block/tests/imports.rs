@@ -8,11 +8,12 @@ use std::fs;
 use std::path::Path;
 
 /// Crates that hold to the rule as a whole.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "onewrite-block",
     "onewrite-cache",
     "onewrite-crash",
     "onewrite-device",
+    "onewrite-fs",
     "onewrite-host",
     "onewrite-lab",
     "onewrite",

@@ -1,13 +1,14 @@
 //! Extended attributes, in inodes and in blocks that several inodes may share.
 
-use super::{Checker, ReadBlocks};
+use super::ReadBlocks;
+use super::views::InodeStage;
 use crate::block::BlockNo;
 use crate::ext4::format::attribute::{self, Attributes};
 use crate::ext4::format::{Inode, InodeNo, Place};
 
 const CURE: &str = "e2fsck -f; the attributes may be lost";
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> InodeStage<'_, '_, R> {
     /// Checks the attributes behind an inode's fields.
     pub(super) fn check_inode_attributes(&mut self, number: InodeNo, area: &[u8]) {
         let place = Place::Inode(number);

@@ -1,35 +1,16 @@
 //! Stage 4: the entries of every directory, and the inodes that they name.
 
+use super::ReadBlocks;
+use super::directory::{Directory, DirectoryBlock};
 use super::htree::{Role, hash_in_range};
-use super::{Checker, ReadBlocks};
+use super::views::DirectoryStage;
 use crate::api::FileKind;
-use crate::block::BlockNo;
 use crate::ext4::format::directory::{Entries, Entry, HashVersion, block};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE};
 
 const CURE: &str = "e2fsck -f";
-
-/// A directory found in the inode tables.
-#[derive(Clone, Debug)]
-pub(super) struct Directory {
-    pub inode: InodeNo,
-    /// Checksum seed of its blocks.
-    pub seed: u32,
-    pub indexed: bool,
-    /// Its blocks, as a range of `directory_blocks`.
-    pub blocks: std::ops::Range<usize>,
-    /// Inode that its `..` names; [`InodeNo::NONE`] until found.
-    pub dotdot: InodeNo,
-}
-
-/// A block of a directory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DirectoryBlock {
-    pub logical: u32,
-    pub physical: BlockNo,
-}
 
 /// Where a name lies, with its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +20,7 @@ struct NameSpot {
     offset: u32,
 }
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> DirectoryStage<'_, '_, R> {
     /// Records a directory. Its blocks are those from index `first` of `directory_blocks` on.
     pub(super) fn add_directory(&mut self, number: InodeNo, inode: &Inode, first: usize) {
         let seed = self.layout.inode_seed(number, inode.generation);

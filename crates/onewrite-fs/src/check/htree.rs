@@ -1,8 +1,9 @@
 //! The hash tree of a directory: it names every block once, hashes are in order, and names lie in the block of their
 //! hash.
 
-use super::directories::{Directory, DirectoryBlock};
-use super::{Checker, INDEX_CURE as CURE, ReadBlocks};
+use super::directory::{Directory, DirectoryBlock};
+use super::views::DirectoryStage;
+use super::{INDEX_CURE as CURE, ReadBlocks};
 use crate::ext4::format::Place;
 use crate::ext4::format::directory::HashVersion;
 use crate::ext4::format::directory::htree::{Index, Pair, root_info};
@@ -32,7 +33,7 @@ struct Tree<'a> {
     roles: Vec<Role>,
 }
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> DirectoryStage<'_, '_, R> {
     /// Checks the tree of a directory. Returns the use of each block, or `None` if the root is damaged.
     pub(super) async fn check_index(&mut self, directory: &Directory, blocks: &[DirectoryBlock]) -> Option<Vec<Role>> {
         let place = Place::FileBlock { inode: directory.inode, logical: 0 };

@@ -2,8 +2,9 @@
 
 use onewrite_block::Page;
 
+use super::ReadBlocks;
 use super::map::{Mapped, Owner};
-use super::{Checker, ReadBlocks};
+use super::views::MapStage;
 use crate::block::BlockNo;
 use crate::ext4::format::extent::Extent;
 use crate::ext4::format::{Inode, InodeNo, Place};
@@ -22,7 +23,7 @@ struct Level {
 /// Current block number of the file in a walk over its map, in order.
 struct Cursor(u64);
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> MapStage<'_, '_, R> {
     /// Walks the block map of an inode.
     pub(super) async fn walk_block_map(&mut self, number: InodeNo, inode: &Inode) -> Mapped {
         let owner = Owner::new(number, inode, &self.layout);
@@ -36,7 +37,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             }
         }
         if owner.is_directory {
-            self.add_directory(number, inode, first);
+            self.directory_stage().add_directory(number, inode, first);
         }
         mapped
     }

@@ -2,13 +2,13 @@
 
 use onewrite_block::Page;
 
+use super::ReadBlocks;
 use super::disguise::{begins_as_directory, block_to_look_at};
 use super::map::Mapped;
 use super::special::reserved_problem;
-use super::{Checker, ReadBlocks};
+use super::views::InodeStage;
 use crate::api::FileKind;
 use crate::ext4::format::features::{Compat, Incompat, RoCompat};
-use crate::ext4::format::group::INODE_UNINIT;
 use crate::ext4::format::inode::{attribute_area, flags, verify_checksum};
 use crate::ext4::format::{Inode, InodeNo, Place, RESIZE_INODE, ROOT_INODE};
 
@@ -28,7 +28,7 @@ struct Slot<'a> {
     marked: bool,
 }
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> InodeStage<'_, '_, R> {
     /// Checks all inodes that may be in use.
     pub(super) async fn check_inodes(&mut self) {
         for group in 0..self.descriptors.len() as u32 {
@@ -201,8 +201,8 @@ impl<R: ReadBlocks> Checker<'_, R> {
             None => number < self.layout.first_inode,
         };
         let mapped = match has_map {
-            true if inode.has(flags::EXTENTS) => self.walk_extents(number, inode).await,
-            true => self.walk_block_map(number, inode).await,
+            true if inode.has(flags::EXTENTS) => self.map_stage().walk_extents(number, inode).await,
+            true => self.map_stage().walk_block_map(number, inode).await,
             false => Mapped::default(),
         };
         if !has_map && inode.kind().is_some() {
@@ -239,11 +239,6 @@ impl<R: ReadBlocks> Checker<'_, R> {
         if inode.size > self.file_size_max() {
             self.report.add(Place::Inode(number), format!("has {} bytes, more than a file can", inode.size), CURE);
         }
-    }
-
-    /// Largest possible file, in bytes.
-    pub(super) fn file_size_max(&self) -> u64 {
-        u64::from(self.layout.block_size) * ((1 << 32) - 1)
     }
 
     fn check_file_size(&mut self, number: InodeNo, inode: &Inode, mapped: &Mapped) {
@@ -306,11 +301,5 @@ impl<R: ReadBlocks> Checker<'_, R> {
             let problem = format!("a symbolic link of {} bytes whose target has {length}", inode.size);
             self.report.add(place, problem, CURE);
         }
-    }
-
-    /// Whether the inode bitmap of a group has been written.
-    pub(super) fn has_inode_bitmap(&self, group: u32) -> bool {
-        let descriptor = &self.descriptors[group as usize];
-        !descriptor.has(INODE_UNINIT, &self.layout) && descriptor.inode_bitmap().is_some()
     }
 }

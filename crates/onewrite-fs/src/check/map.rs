@@ -2,7 +2,8 @@
 
 use onewrite_block::Page;
 
-use super::{Checker, DirectoryBlock, ReadBlocks};
+use super::views::MapStage;
+use super::{DirectoryBlock, ReadBlocks};
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::ext4::format::extent::{self, Extent, Index, Node};
@@ -80,7 +81,7 @@ struct Level {
     depth: u16,
 }
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> MapStage<'_, '_, R> {
     /// Walks the extent tree of an inode.
     pub(super) async fn walk_extents(&mut self, number: InodeNo, inode: &Inode) -> Mapped {
         let owner = Owner::new(number, inode, &self.layout);
@@ -95,7 +96,7 @@ impl<R: ReadBlocks> Checker<'_, R> {
             self.descend(Level { page: root, next: 0, end: 1 << 32, depth }, owner, &mut mapped).await;
         }
         if owner.is_directory {
-            self.add_directory(number, inode, first);
+            self.directory_stage().add_directory(number, inode, first);
         }
         mapped
     }

@@ -19,6 +19,7 @@ mod attributes;
 pub(crate) mod blocks;
 pub(crate) mod counts;
 mod directories;
+mod directory;
 pub(crate) mod disguise;
 mod groups;
 mod htree;
@@ -26,39 +27,27 @@ pub(crate) mod indirect;
 mod inodes;
 pub(crate) mod map;
 pub(crate) mod orphans;
+pub(crate) mod read;
 mod report;
 pub(crate) mod special;
 mod table;
 mod tree;
+mod views;
 
 use std::borrow::Cow;
 
 use onewrite_block::Page;
-use thiserror::Error;
 
 use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::features::Incompat;
+use crate::ext4::format::group::INODE_UNINIT;
 use crate::ext4::format::{InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use crate::ext4::lost;
 use blocks::BlockUse;
-use directories::{Directory, DirectoryBlock};
+use directory::{Directory, DirectoryBlock};
+pub use read::{ReadBlocks, ReadError};
 pub use report::{Finding, Report};
 use table::InodeTable;
-
-/// A block that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot read: {reason}")]
-pub struct ReadError {
-    /// The error of the device or file.
-    pub reason: String,
-}
-
-/// Source of the checker's blocks: an unmounted image, a snapshot, or a cache above them.
-#[expect(async_fn_in_trait, reason = "one task of a single-threaded executor runs a check")]
-pub trait ReadBlocks {
-    /// The content of a block of 4 KiB. A block beyond the end is an error.
-    async fn read_block(&self, block: BlockNo) -> Result<Page, ReadError>;
-}
 
 /// How to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,11 +158,11 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
     async fn run(&mut self) {
         self.check_groups().await;
         self.check_orphans().await;
-        self.check_inodes().await;
-        self.check_attribute_references().await;
+        self.inode_stage().check_inodes().await;
+        self.inode_stage().check_attribute_references().await;
         self.check_special().await;
-        self.check_directories().await;
-        self.check_tree();
+        self.directory_stage().check_directories().await;
+        self.directory_stage().check_tree();
         self.check_counts().await;
     }
 
@@ -203,5 +192,16 @@ impl<'a, R: ReadBlocks> Checker<'a, R> {
                 false
             }
         }
+    }
+
+    /// Largest possible file, in bytes.
+    pub(super) fn file_size_max(&self) -> u64 {
+        u64::from(self.layout.block_size) * ((1 << 32) - 1)
+    }
+
+    /// Whether the inode bitmap of a group has been written.
+    pub(super) fn has_inode_bitmap(&self, group: u32) -> bool {
+        let descriptor = &self.descriptors[group as usize];
+        !descriptor.has(INODE_UNINIT, &self.layout) && descriptor.inode_bitmap().is_some()
     }
 }

@@ -1,6 +1,7 @@
 //! Stage 5: every directory has one name and a path from the root; link counts equal the names found.
 
-use super::{Checker, ReadBlocks};
+use super::ReadBlocks;
+use super::views::DirectoryStage;
 use crate::api::FileKind;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::{InodeNo, Place, ROOT_INODE};
@@ -9,7 +10,7 @@ const CURE: &str = "e2fsck -f connects it to lost+found";
 /// A directory with more links than this has link count 1.
 const NAMES_MAX: u32 = 65_000;
 
-impl<R: ReadBlocks> Checker<'_, R> {
+impl<R: ReadBlocks> DirectoryStage<'_, '_, R> {
     /// Checks paths and link counts.
     pub(super) fn check_tree(&mut self) {
         if self.inodes.look(ROOT_INODE).kind != Some(FileKind::Directory) {

@@ -62,11 +62,11 @@ impl Backing for Volume {
     }
 
     async fn newest(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
-        self.journal.newest_run(block, count).await
+        self.journal.copies().newest_run(block, count).await
     }
 
     fn has_newer(&self, block: BlockNo) -> bool {
-        self.journal.has_newer(block)
+        self.journal.copies().has_newer(block)
     }
 
     async fn prepare(&self, node: &Node, pages: Range<u64>) -> FsResult<()> {

@@ -5,13 +5,16 @@
 //! that calls the block free. The guard refuses it before the block is read, taken or freed. So a file can never write
 //! over metadata. The kernel does the same (`block_validity`).
 
+use onewrite_block::PAGE_SIZE;
+
 use super::balloc::Groups;
 use super::format::{Inode, InodeNo, Layout, RawGroupDescriptor};
-use super::volume::Volume;
-use super::write::SIZE_MAX;
 use crate::api::{FileKind, FsError, FsResult};
 use crate::block::BlockRange;
 use crate::journal::LogMap;
+
+/// Largest possible file, in bytes: extents number blocks with 32 bits.
+pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_SIZE as u64;
 
 /// System zone: the blocks that hold fixed metadata, as ranges in ascending order.
 pub(super) struct SystemZone {
@@ -44,7 +47,8 @@ impl SystemZone {
         Ok(SystemZone { ranges })
     }
 
-    fn touches(&self, run: BlockRange) -> bool {
+    /// Whether a run has a block of the zone.
+    pub(super) fn touches(&self, run: BlockRange) -> bool {
         let after = self.ranges.partition_point(|range| range.start < run.end());
         after.checked_sub(1).is_some_and(|last| self.ranges[last].end() > run.start)
     }
@@ -59,36 +63,6 @@ pub(super) fn check_descriptor(descriptor: &RawGroupDescriptor, group: u32, layo
             place: format!("descriptor of group {group}"),
             problem: format!("{count} blocks from {start} on lie beyond the image"),
         }),
-    }
-}
-
-impl Volume {
-    /// # Errors
-    /// [`FsError::Damaged`] if a file must not have one of the blocks. `who` names the reference in the message.
-    pub(super) fn check_content(&self, who: impl std::fmt::Display, run: BlockRange) -> FsResult<()> {
-        let damage = |problem: &str| {
-            let place = format!("{who}, {} blocks from {} on", run.count, run.start);
-            Err(FsError::Damaged { place, problem: problem.into() })
-        };
-        if !run.ends_by(self.layout.end()) {
-            return damage("they lie beyond the file system");
-        }
-        match self.system_zone.touches(run) {
-            true => damage("superblocks, bitmaps, inode tables or the log lie there"),
-            false => Ok(()),
-        }
-    }
-
-    /// # Errors
-    /// [`FsError::Damaged`] if neither a name nor the orphan list may refer to inode `number`.
-    pub(super) fn check_number(&self, number: InodeNo) -> FsResult<()> {
-        match number >= self.layout.first_inode || number == super::format::ROOT_INODE {
-            true => Ok(()),
-            false => Err(FsError::Damaged {
-                place: format!("reference to inode {number}"),
-                problem: "it is reserved for the file system itself".into(),
-            }),
-        }
     }
 }
 

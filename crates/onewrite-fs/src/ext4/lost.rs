@@ -11,7 +11,7 @@ use super::format::superblock::SUPERBLOCK_MAGIC;
 use super::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
-use crate::check::{ReadBlocks, ReadError};
+use crate::check::read::{ReadBlocks, ReadError};
 
 /// Groups may begin at multiples of this.
 const GROUP_STEP: u64 = 256;

@@ -17,7 +17,7 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 use super::balloc::ALLOCATION_CREDITS;
 use super::format::extent::{self, Index, Node as Tree, NodeMut, UNWRITTEN_LENGTH_MAX, WRITTEN_LENGTH_MAX};
 use super::format::{Extent, Place};
-use super::inodes::{Node, Verified};
+use super::inodes::{Node, SECTORS_PER_BLOCK, Verified};
 use super::views::Extents;
 use super::volume::block_key;
 use crate::api::{FsError, FsResult};
@@ -487,9 +487,6 @@ impl Extents<'_> {
         })
     }
 }
-
-/// 512-byte sectors of a block.
-pub(super) const SECTORS_PER_BLOCK: u64 = PAGE_SIZE as u64 / 512;
 
 /// Checks that a child is not empty and maps only the part of the file that its parent gives it. `end` is the end of
 /// that part.

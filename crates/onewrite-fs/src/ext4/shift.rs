@@ -10,12 +10,12 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::guard::SIZE_MAX;
 use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::map::shift::Shift;
 use super::mode::Scope;
 use super::views::Contents;
-use super::write::SIZE_MAX;
 use crate::api::{FsError, FsResult};
 use crate::pages::{PAGE_BYTES, PagedFile};
 

@@ -45,7 +45,7 @@ impl Volume {
     /// # Errors
     /// The first error. Tries to write all files, but stops converting at the first conversion error.
     pub(super) async fn write_everything(&self) -> FsResult<()> {
-        let outcome = self.pages.sync_all(self).await;
+        let outcome = self.pages.dirty_files().sync_all(self).await;
         outcome.and(self.contents().convert_everything().await)
     }
 

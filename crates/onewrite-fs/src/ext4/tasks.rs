@@ -24,7 +24,7 @@ pub(super) fn start_tasks(volume: &Rc<Volume>) {
     let (converter, evictor, trimmer) = (Rc::clone(volume), Rc::clone(volume), Rc::clone(volume));
     start_task(volume, async move { committer.commit_task().await });
     start_task(volume, async move { checkpointer.checkpoint_task().await });
-    start_task(volume, async move { flusher.pages.flusher(&*flusher).await });
+    start_task(volume, async move { flusher.pages.dirty_files().flusher(&*flusher).await });
     start_task(volume, async move { converter.contents().conversion_task().await });
     start_task(volume, async move { evictor.pages.eviction_task(&*evictor).await });
     start_task(volume, async move { trimmer.trimming_task().await });

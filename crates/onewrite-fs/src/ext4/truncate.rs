@@ -128,7 +128,7 @@ impl Contents<'_> {
         self.unreserve(node, 0..u64::MAX);
         self.pages.wait_for_writes(&**node).await;
         self.give_up(node, 0, u64::MAX);
-        self.pages.forget(&**node);
+        self.pages.dirty_files().forget(&**node);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
         self.extended_attributes().release_attribute_block(&mut handle, node).await?;
         self.allocator().remove_orphan(&mut handle, node).await?;

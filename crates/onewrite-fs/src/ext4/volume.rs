@@ -17,13 +17,13 @@ use onewrite_cache::PageKey;
 
 use super::balloc::Groups;
 use super::format::error::located;
-use super::format::{FormatError, Layout, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use super::format::{FormatError, InodeNo, Layout, ROOT_INODE, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use super::guard::SystemZone;
 use super::inodes::Inodes;
 use super::mode::Scope;
 use super::options::MountOptions;
 use crate::api::{FsError, FsResult, Timestamp};
-use crate::block::BlockNo;
+use crate::block::{BlockNo, BlockRange};
 use crate::journal::{Handle, Joined, Journal, Owner};
 use crate::pages::Pages;
 use zerocopy::{FromBytes, IntoBytes};
@@ -138,7 +138,7 @@ impl Volume {
         // Make room before the load begins: a task that writes a page to make room may itself wait for this block.
         self.make_room().await?;
         let Some(_loading) = self.pages.begin_load(key).await else { return Ok(()) };
-        let page = match self.journal.newest(block).await? {
+        let page = match self.journal.copies().newest(block).await? {
             Some(page) => page,
             None => {
                 let mut pages = self.port.request(Request::read(block.page(), 1, Cause::Metadata)).await?;
@@ -247,6 +247,34 @@ impl Volume {
             return Err(FsError::ReadOnly("it was mounted so".into()));
         }
         self.journal.check_aborted()
+    }
+
+    /// # Errors
+    /// [`FsError::Damaged`] if a file must not have one of the blocks. `who` names the reference in the message.
+    pub(super) fn check_content(&self, who: impl std::fmt::Display, run: BlockRange) -> FsResult<()> {
+        let damage = |problem: &str| {
+            let place = format!("{who}, {} blocks from {} on", run.count, run.start);
+            Err(FsError::Damaged { place, problem: problem.into() })
+        };
+        if !run.ends_by(self.layout.end()) {
+            return damage("they lie beyond the file system");
+        }
+        match self.system_zone.touches(run) {
+            true => damage("superblocks, bitmaps, inode tables or the log lie there"),
+            false => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// [`FsError::Damaged`] if neither a name nor the orphan list may refer to inode `number`.
+    pub(super) fn check_number(&self, number: InodeNo) -> FsResult<()> {
+        match !self.layout.is_reserved(number) || number == ROOT_INODE {
+            true => Ok(()),
+            false => Err(FsError::Damaged {
+                place: format!("reference to inode {number}"),
+                problem: "it is reserved for the file system itself".into(),
+            }),
+        }
     }
 }
 

@@ -16,8 +16,9 @@ use onewrite_block::{PAGE_SIZE, Page};
 
 use super::balloc::{ALLOCATION_CREDITS, GrowthRequest, Source};
 use super::format::Extent;
-use super::inodes::Node;
-use super::map::{MAP_CREDITS, Mapping, SECTORS_PER_BLOCK};
+use super::guard::SIZE_MAX;
+use super::inodes::{Node, SECTORS_PER_BLOCK};
+use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
 use super::survey::{Part, Survey};
 use super::views::Contents;
@@ -26,8 +27,6 @@ use crate::content::Content;
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, PagedFile, Step, check_direct, page_key};
 
-/// Largest file in bytes: 2³² − 1 blocks.
-pub(super) const SIZE_MAX: u64 = ((1 << 32) - 1) * PAGE_BYTES;
 /// Largest step of an allocation without content, in blocks.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
 
@@ -81,7 +80,7 @@ impl Contents<'_> {
         let mut start = offset;
         while start < end {
             let stop = step_end(start, end);
-            self.pages.throttle(self.volume).await?;
+            self.pages.dirty_files().throttle(self.volume).await?;
             self.write_step(node, start..stop, (offset, content)).await?;
             start = stop;
         }

@@ -105,7 +105,7 @@ impl Journal {
             self.options.checkpoint == By::Share && matches!(homeward.place, LogPlace::Exact(_))
         };
         let (shared, mut copied): (Vec<CheckpointBlock>, Vec<CheckpointBlock>) = batch.into_iter().partition(can_share);
-        self.read_back(&mut copied).await?;
+        self.copies().read_back(&mut copied).await?;
         self.copy_home(&copied).await?;
         self.share_home(&shared).await?;
         let mut counters = self.counters.borrow_mut();

@@ -8,11 +8,10 @@ use onewrite_block::sync::RwGuard;
 use onewrite_block::{Cause, DeviceError, JobCost, PAGE_SIZE, Page};
 
 use super::Journal;
+use super::eviction_spot::EvictionSpot;
 use super::format::{self, JournalSuperblock, Sequence, Style, Tag, VersionOneSum, compat, incompat};
-use super::frames::all_at_once;
 use super::live::Logged;
 use super::log::Log;
-use super::padding::EvictionSpot;
 use super::place::LogPlace;
 use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
@@ -176,8 +175,8 @@ impl Journal {
     pub async fn commit(&self, sealed: Sealed) -> FsResult<Sealed> {
         let written = match self.options.commit.encoding() {
             Encoding::Blocks => self.write_blocks(&sealed).await,
-            Encoding::Frames => self.write_frame(&sealed).await,
-            Encoding::Streams => self.write_stream(&sealed).await,
+            Encoding::Frames => self.packing().write_frame(&sealed).await,
+            Encoding::Streams => self.packing().write_stream(&sealed).await,
         };
         match written {
             Ok(written) => {
@@ -272,6 +271,13 @@ impl Journal {
     pub async fn homeward_writes_done(&self) {
         drop(self.homeward.write().await);
     }
+}
+
+/// Writes the record and its commit block together, then sends the only FLUSH.
+pub(super) async fn all_at_once(log: &Log, mut record: Record) -> Result<(), DeviceError> {
+    record.runs.push((record.commit_at, vec![record.commit]));
+    send_and_wait(log, record.runs).await?;
+    log.last_flush().await
 }
 
 /// Where a copy is among the log blocks of its transaction.

@@ -9,14 +9,14 @@
 
 use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, crc32c};
 
-use super::Journal;
-use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written, encode, send_and_wait};
+use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written, all_at_once, encode};
 use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed, StoredChunk};
 use super::format::incompat;
 use super::log::Log;
 use super::place::{ChunkPlace, LogPlace};
 use super::ring::{self, LogBlock};
 use super::transaction::Sealed;
+use super::views::Packing;
 use crate::block::BlockNo;
 use crate::transfer::{Durability, wait_all};
 
@@ -54,13 +54,6 @@ impl Commit for Streams {
     fn commit<'a>(&'a self, log: &'a Log, record: Record) -> CommitFuture<'a> {
         Box::pin(all_at_once(log, record))
     }
-}
-
-/// Writes the record and its commit block together, then sends the only FLUSH.
-pub(super) async fn all_at_once(log: &Log, mut record: Record) -> Result<(), DeviceError> {
-    record.runs.push((record.commit_at, vec![record.commit]));
-    send_and_wait(log, record.runs).await?;
-    log.last_flush().await
 }
 
 /// A frame under construction: the bytes known so far.
@@ -106,7 +99,7 @@ fn pages(bytes: &[u8]) -> Vec<Page> {
     bytes.chunks(PAGE_SIZE).map(Page::from_slice).collect()
 }
 
-impl Journal {
+impl Packing<'_> {
     /// Writes a sealed transaction as a frame.
     pub(super) async fn write_frame(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let mut building = Building::new(sealed.blocks.len(), sealed.revokes.len());

@@ -26,11 +26,13 @@
 mod check;
 mod checkpoint;
 mod commit;
+mod eviction_spot;
 pub mod format;
 mod frames;
 mod home;
 mod live;
 mod log;
+mod log_map;
 mod padding;
 mod place;
 mod read_back;
@@ -38,6 +40,7 @@ mod recovery;
 mod ring;
 mod stored;
 mod transaction;
+mod views;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -51,11 +54,13 @@ pub use checkpoint::{CheckpointBy, Urgency};
 pub use commit::{
     Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait,
 };
+pub use eviction_spot::EvictionSpot;
 use format::JournalSuperblock;
 pub use frames::{Compressed, Streams};
 use live::{Live, Reclaimed};
-pub use log::{Log, LogMap};
-pub use padding::{Check, EvictionSpot, Padding, ZeroPadding, padding_warnings};
+pub use log::Log;
+pub use log_map::LogMap;
+pub use padding::{Check, Padding, ZeroPadding, padding_warnings};
 pub use recovery::{LogView, Prospect, Recovered, RecoveryOptions, recover};
 pub use ring::LogBlock;
 use ring::Ring;
@@ -97,7 +102,7 @@ pub struct Journal {
     running: RefCell<Running>,
     committing: RefCell<Option<Committing>>,
     live: RefCell<Live>,
-    /// Log space before the durable tail that waits for TRIM, as (start, length in blocks).
+    /// Log space before the durable tail that waits for TRIM.
     to_trim: RefCell<Vec<Reclaimed>>,
     committed: Cell<TransactionId>,
     commit_wanted: Cell<Option<TransactionId>>,

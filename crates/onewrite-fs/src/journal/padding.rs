@@ -28,6 +28,7 @@ use std::ops::Range;
 use onewrite_block::{Cause, DeviceError, EvictionOrder, Geometry, Lpn, Nanos, PAGE_SIZE, Page, Request, TrimRead};
 
 use super::commit::{Barrier, Commit, CommitFuture, LogFeatures, PrepareFuture, Record, send_and_wait};
+use super::eviction_spot::EvictionSpot;
 use super::log::Log;
 use super::ring::{self, LogBlock};
 use crate::api::{FsError, FsResult};
@@ -65,23 +66,6 @@ pub struct Padding {
 impl Padding {
     /// TRIM, and no check: the paper's ext4-zp.
     pub const PLAIN: Padding = Padding { trims: true, check: Check::Trust };
-}
-
-/// Measured properties of a write buffer (`onewrite probe`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EvictionSpot {
-    /// Number of bytes after which all earlier writes are in flash.
-    pub bytes: u64,
-    /// Minimum time of a one-page read from flash; `None` if it was not measured.
-    pub flash_read_min: Option<Nanos>,
-}
-
-impl EvictionSpot {
-    /// The spot that the device states; `None` if it states no write buffer.
-    pub fn stated(geometry: &Geometry) -> Option<EvictionSpot> {
-        let buffer = geometry.write_buffer?;
-        Some(EvictionSpot { bytes: buffer.eviction_certain_bytes, flash_read_min: None })
-    }
 }
 
 /// Reasons why padding may not be safe on this device, one sentence each. Empty if it is safe or is re-read.

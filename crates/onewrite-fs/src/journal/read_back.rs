@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use onewrite_block::{DeviceError, PAGE_SIZE, Page};
 
-use super::Journal;
 use super::live::CheckpointBlock;
 use super::place::LogPlace;
 use super::stored::{LogReads, StoredLog};
 use super::transaction::TransactionId;
+use super::views::Copies;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 
@@ -23,7 +23,7 @@ struct Fetch {
     wanted: Vec<usize>,
 }
 
-impl Journal {
+impl Copies<'_> {
     /// The committed content of `block` that is not home yet, from memory or from the log. `None` if the home block is
     /// up to date.
     ///
@@ -33,7 +33,7 @@ impl Journal {
         Ok(self.newest_run(block, 1).await?.pop())
     }
 
-    /// [`Journal::newest`] of up to `count` blocks from `block` on; stops at the first whose home block is up to date.
+    /// [`Copies::newest`] of up to `count` blocks from `block` on; stops at the first whose home block is up to date.
     /// Reads each log block and each chunk once.
     ///
     /// # Errors

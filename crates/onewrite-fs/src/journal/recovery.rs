@@ -11,6 +11,7 @@
 //! Copies stay in memory up to a limit; recovery reads the others again when it writes them home. In a compressed log
 //! it decompresses only chunks that hold a newest copy, several at once.
 
+mod found;
 mod reader;
 mod scan;
 mod view;
@@ -18,17 +19,18 @@ mod view;
 use std::collections::BTreeMap;
 
 use onewrite_block::{Cause, DevicePort, PAGE_SIZE, Page, Remap, Request};
-use rustc_hash::FxHashMap;
 
 use super::CheckpointBy;
 use super::format::JournalSuperblock;
 use super::home;
-use super::log::LogMap;
+use super::log_map::LogMap;
 use super::place::LogPlace;
 use super::ring::LogBlock;
 use super::stored::{LogReads, StoredLog};
-use crate::api::{FsError, FsResult};
+use crate::api::FsResult;
 use crate::block::BlockNo;
+pub use found::Recovered;
+use found::{Blocks, Copy, Frames, damage};
 use scan::Scan;
 pub use view::LogView;
 
@@ -43,41 +45,6 @@ pub struct RecoveryOptions {
     /// Maximum bytes of log blocks kept in memory between reading and writing, in addition to those of one part.
     pub kept_bytes_max: usize,
 }
-
-/// What recovery did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Recovered {
-    /// Whole transactions found.
-    pub transactions: u64,
-    /// Log blocks read.
-    pub log_blocks_read: u64,
-    /// Copies of blocks in those transactions.
-    pub logged_blocks: u64,
-    /// Blocks written home: the newest copy of each that was not revoked.
-    pub written_blocks: u64,
-    /// Written blocks that were shared instead of copied.
-    pub shared_blocks: u64,
-    /// Copies that a later transaction revoked.
-    pub revoked_blocks: u64,
-    /// Bytes written, without the log's superblock.
-    pub written_bytes: u64,
-    /// Duration in nanoseconds.
-    pub nanoseconds: u64,
-}
-
-/// The newest copy of a block in the part of the log read so far.
-#[derive(Clone, Debug)]
-struct Copy {
-    place: LogPlace,
-    /// Content of its log block, if it is in memory.
-    page: Option<Page>,
-}
-
-/// The frames in memory, by their first log block.
-type Frames = FxHashMap<LogBlock, Vec<Page>>;
-
-/// The newest copies, sorted by home block.
-type Blocks = Vec<(BlockNo, Copy)>;
 
 /// The device's content as a replay would leave it.
 pub struct Prospect<'a> {
@@ -248,8 +215,4 @@ async fn share_home(log: &StoredLog<'_>, blocks: Blocks) -> FsResult<()> {
     };
     let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
     Ok(home::share_home(log.port, &pairs, Cause::Recovery).await?)
-}
-
-fn damage(place: String, problem: &str) -> FsError {
-    FsError::Damaged { place, problem: problem.into() }
 }

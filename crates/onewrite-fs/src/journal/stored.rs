@@ -6,7 +6,7 @@
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, PAGE_SIZE, Page, Request};
 
 use super::format::JournalSuperblock;
-use super::log::LogMap;
+use super::log_map::LogMap;
 use super::place::LogPlace;
 use super::ring::{LogBlock, Ring};
 

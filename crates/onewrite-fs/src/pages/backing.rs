@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use onewrite_block::Page;
 
-use super::DirtyBytes;
+use super::dirty_bytes::DirtyBytes;
 use super::file::FilePages;
 use crate::api::FsResult;
 use crate::block::BlockNo;

@@ -42,7 +42,7 @@ impl Pages {
         }
         for (file, batch) in sent {
             outcome = outcome.and(self.finish_batch(backing, &file, batch).await);
-            self.note_clean(&*file);
+            self.dirty_files().note_clean(&*file);
         }
         self.line_up(victims);
         outcome

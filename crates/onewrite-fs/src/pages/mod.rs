@@ -27,6 +27,7 @@ mod line;
 mod owners;
 mod put;
 mod read;
+mod views;
 mod writeback;
 
 use std::cell::{Cell, Ref, RefCell};

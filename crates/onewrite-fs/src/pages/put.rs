@@ -137,7 +137,7 @@ impl Pages {
         if self.options.tracking == Tracking::DirtyBytes {
             self.dirty_bytes.borrow_mut().entry(key).or_default().add(bytes);
         }
-        self.note_dirty(file);
+        self.dirty_files().note_dirty(file);
     }
 
     /// Writes pages directly to where [`Backing::target`] says. Each of them must have a target.

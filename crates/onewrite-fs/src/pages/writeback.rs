@@ -38,7 +38,7 @@ impl Pages {
             }
             next = self.write_batch(backing, file, index..pages.end).await?;
         }
-        self.note_clean(file);
+        self.dirty_files().note_clean(file);
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Pages {
         while let Some(index) = next {
             next = self.write_batch(backing, file, index..pages.end).await?;
         }
-        self.note_clean(file);
+        self.dirty_files().note_clean(file);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Pages {
         batch.runs.iter().for_each(|run| self.end_run(backing, file, run, outcome));
         self.progress.notify_all();
         if let Err(error) = sent {
-            self.note_dirty(file);
+            self.dirty_files().note_dirty(file);
             file.pages().write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
             return Err(error.into());
         }
@@ -151,7 +151,7 @@ impl Pages {
     async fn give_up<B: Backing>(&self, backing: &B, file: &B::File, batch: Batch<B::Found>) {
         wait_all(batch.under_way).await.ok();
         batch.runs.iter().for_each(|run| self.end_run(backing, file, run, Outcome::Failed));
-        self.note_dirty(file);
+        self.dirty_files().note_dirty(file);
     }
 
     /// The next dirty page that is not under way.

@@ -2,14 +2,14 @@
 
 use onewrite_block::Page;
 
-use super::Mender;
+use super::views::InodePass;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::attribute::{self, AttributeList, Attributes, ListPlace};
 use crate::ext4::format::inode::attribute_area_mut;
 use crate::ext4::format::{Inode, InodeNo, Place};
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> InodePass<'_, '_, R> {
     /// Keeps the sound attributes behind an inode's fields.
     pub(super) fn mend_inode_attributes(&mut self, number: InodeNo, inode: &Inode, slot: &mut [u8]) {
         let place = Place::Inode(number);

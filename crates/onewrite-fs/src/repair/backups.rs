@@ -4,8 +4,9 @@
 //! if a backup differs, the checker runs with the backup's numbers. The backup wins if the checker then finds fewer
 //! faults.
 
+use super::change::Change;
 use super::overlay::{Changes, Overlay};
-use super::{Change, superblock};
+use super::superblock;
 use crate::block::BlockNo;
 use crate::check::{CheckOptions, ReadBlocks, Report, check};
 use crate::ext4::format::features::{Features, Incompat};

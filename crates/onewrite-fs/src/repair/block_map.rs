@@ -2,8 +2,9 @@
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::Mender;
-use super::maps::{Content, Piece, Purpose};
+use super::content::{Content, Piece};
+use super::maps::Purpose;
+use super::views::MapPass;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::indirect::entry;
@@ -22,7 +23,7 @@ fn levels_below(index: usize) -> u32 {
 /// A block of the file and its block of the image.
 type Mapped = (u64, BlockNo);
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> MapPass<'_, '_, R> {
     /// Walks twelve direct blocks and three levels of indirect ones.
     pub(super) async fn walk_block_map(&mut self, inode: &Inode, purpose: Purpose) -> Content {
         let (mut content, mut logical) = (Content::default(), 0);

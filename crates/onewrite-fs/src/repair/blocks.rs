@@ -4,6 +4,7 @@ use super::{File, Mender};
 use crate::api::{FileKind, Timestamp};
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
+use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, InodeNo, Place};
 
@@ -105,5 +106,9 @@ impl<R: ReadBlocks> Mender<'_, R> {
         if let Some(file) = self.file(number) {
             *file = File { used: reserved, ..File::default() };
         }
+    }
+
+    pub(super) fn has_extents(&self) -> bool {
+        self.layout.features.incompat.contains(Incompat::EXTENTS)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::Mender;
 use super::directories::DirectoryBlock;
+use super::views::DirectoryPass;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
@@ -18,7 +18,7 @@ const LOST_AND_FOUND: &[u8] = b"lost+found";
 /// A directory with more links than this has link count 1.
 const NAMES_MAX: u32 = 65_000;
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> DirectoryPass<'_, '_, R> {
     /// Makes a root directory if there is none.
     pub(super) async fn mend_root(&mut self) {
         if self.look(ROOT_INODE).kind == Some(FileKind::Directory) {
@@ -31,13 +31,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.note_loss(Place::Inode(ROOT_INODE), "a root directory is made");
         self.rebuilds.retain(|rebuild| rebuild.number != ROOT_INODE);
         if let Some(mut old) = self.inode(ROOT_INODE).await {
-            let content = self.content(ROOT_INODE, &mut old).await;
+            let content = self.map_pass().content(ROOT_INODE, &mut old).await;
             if self.look(ROOT_INODE).kind == Some(FileKind::Regular) {
-                self.give_up(&content);
+                self.map_pass().give_up(&content);
             }
         }
         // Its blocks may hold content of other files.
-        self.reclaim();
+        self.map_pass().reclaim();
         self.make_directory(ROOT_INODE, ROOT_INODE, 0o755).await;
     }
 
@@ -190,7 +190,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let _ = block::insert(&mut bytes, name, inode, stored, Place::Inode(directory));
             block::set_checksum(&mut bytes, seed, &self.layout);
             self.image.put(physical, Page::new(bytes));
-            let content = self.content(directory, &mut own).await;
+            let content = self.map_pass().content(directory, &mut own).await;
             let mut all: Vec<BlockNo> = blocks.iter().map(|block| block.physical).collect();
             all.push(physical);
             own.size = (all.len() * PAGE_SIZE) as u64;

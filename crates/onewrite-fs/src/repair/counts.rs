@@ -2,7 +2,8 @@
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{Mender, superblock};
+use super::superblock;
+use super::views::GroupPass;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
@@ -15,7 +16,7 @@ use crate::ext4::format::{Place, RawGroupDescriptor, RawSuperblock};
 const BITS: usize = WORDS * 64;
 static NOTHING: GroupBits = [0; WORDS];
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> GroupPass<'_, '_, R> {
     /// Writes all of them where they differ.
     ///
     /// # Errors
@@ -45,7 +46,8 @@ impl<R: ReadBlocks> Mender<'_, R> {
             self.raw.free_inodes_count.set(free_inodes);
             self.note(Place::Superblock, format!("counts {free_blocks} free blocks, {free_inodes} free inodes"));
         }
-        self.raw.state.set((self.raw.state.get() | STATE_CLEAN) & !STATE_ERRORS);
+        let state = (self.raw.state.get() | STATE_CLEAN) & !STATE_ERRORS;
+        self.raw.state.set(state);
         if self.raw != stored {
             self.raw.set_checksum();
             superblock::store(&self.image, &page, &self.raw);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::Mender;
-use super::maps::push;
+use super::content::push;
+use super::views::DirectoryPass;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
@@ -58,7 +58,7 @@ enum Verdict {
     Again(InodeNo),
 }
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> DirectoryPass<'_, '_, R> {
     pub(super) async fn mend_directories(&mut self) {
         for number in self.used_inodes() {
             if self.look(number).kind == Some(FileKind::Directory) {
@@ -128,7 +128,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
 
     /// The blocks of a directory, in order.
     pub(super) async fn directory_blocks(&mut self, number: InodeNo, inode: &mut Inode) -> Vec<DirectoryBlock> {
-        let content = self.content(number, inode).await;
+        let content = self.map_pass().content(number, inode).await;
         let blocks = content.pieces.iter().flat_map(|piece| {
             let extent = piece.extent;
             (0..extent.length).map(move |at| DirectoryBlock {
@@ -349,7 +349,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         pages.push(bytes);
         let mut own: Vec<BlockNo> = blocks.iter().map(|block| block.physical).collect();
         let rest = own.split_off(pages.len().min(own.len()));
-        let content = self.content(number, &mut inode).await;
+        let content = self.map_pass().content(number, &mut inode).await;
         while own.len() < pages.len() {
             let Some(block) = self.allocate() else { return };
             own.push(block);
@@ -381,7 +381,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
         for (&physical, logical) in blocks.iter().zip(0..) {
             push(&mut extents, Extent { logical, physical, length: 1, unwritten: false });
         }
-        self.replace_map(number, inode, extents, nodes).await;
+        self.map_pass().replace_map(number, inode, extents, nodes).await;
     }
 }
 

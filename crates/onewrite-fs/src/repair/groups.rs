@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::Mender;
 use super::backups::{backup_of, descriptor_at, with_places};
+use super::views::GroupPass;
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{InodeNo, Place, RawGroupDescriptor};
 use zerocopy::FromZeros;
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> GroupPass<'_, '_, R> {
     /// Reads the descriptors and claims the blocks of the layout. A backup replaces impossible places of a descriptor.
     ///
     /// # Errors

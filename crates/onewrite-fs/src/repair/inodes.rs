@@ -1,7 +1,8 @@
 //! Pass 2: every inode: its fields and its map.
 
-use super::maps::Content;
-use super::{File, Mender};
+use super::File;
+use super::content::Content;
+use super::views::InodePass;
 use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
@@ -26,7 +27,7 @@ enum TablePart {
     Never,
 }
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> InodePass<'_, '_, R> {
     pub(super) async fn mend_inodes(&mut self) {
         for group in 0..self.layout.group_count {
             let scanned = self.descriptors[group as usize].scanned_inodes(&self.layout);
@@ -174,10 +175,6 @@ impl<R: ReadBlocks> Mender<'_, R> {
         }
     }
 
-    pub(super) fn has_extents(&self) -> bool {
-        self.layout.features.incompat.contains(Incompat::EXTENTS)
-    }
-
     fn impossible_flags(&self, inode: &Inode) -> u32 {
         let features = self.layout.features;
         let directory = inode.kind() == Some(FileKind::Directory);
@@ -237,7 +234,7 @@ impl<R: ReadBlocks> Mender<'_, R> {
             None => number < self.layout.first_inode && number != ROOT_INODE,
         };
         let mut content = match has_map {
-            true => self.claim_content(number, inode).await,
+            true => self.map_pass().claim_content(number, inode).await,
             false => Content::default(),
         };
         let is_link = inode.kind() == Some(FileKind::Symlink);
@@ -245,21 +242,21 @@ impl<R: ReadBlocks> Mender<'_, R> {
             let whole =
                 content.pieces.len() == 1 && content.data_blocks() == 1 && content.pieces[0].extent.logical == 0;
             if !whole {
-                self.give_up(&content);
+                self.map_pass().give_up(&content);
                 return Some("a symbolic link without the block of its target");
             }
             if let Some(why) = self.mend_slow_link(number, inode, content.pieces[0].extent.physical).await {
-                self.give_up(&content);
+                self.map_pass().give_up(&content);
                 return Some(why);
             }
         }
         if content.is_damaged && number < self.layout.first_inode && number != ROOT_INODE {
             let is_journal = number == self.layout.journal_inode;
-            self.give_up(&content);
+            self.map_pass().give_up(&content);
             return Some(if is_journal { "the map of the journal is damaged" } else { "reserved, with a damaged map" });
         }
         if inode.kind() == Some(FileKind::Regular) {
-            self.shorten(number, inode, &mut content);
+            self.map_pass().shorten(number, inode, &mut content);
             self.mend_size(number, inode, &content);
         }
         let attributes = self.claim_attributes(number, inode).await;

@@ -2,8 +2,8 @@
 
 use onewrite_block::Page;
 
-use super::Mender;
-use super::shared::runs;
+use super::content::{Content, Piece, runs};
+use super::views::MapPass;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::check::map::misfit;
@@ -14,47 +14,6 @@ use crate::ext4::format::{Inode, InodeNo, Place};
 /// Entries that fit in the inode, and in a block.
 const ROOT_ENTRIES: usize = 4;
 const NODE_ENTRIES: usize = 340;
-const LENGTH_MAX: u32 = 32_767;
-
-/// A run of a file's blocks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub extent: Extent,
-    /// The blocks belong to an owner that was met earlier.
-    pub is_shared: bool,
-}
-
-/// What a map holds.
-#[derive(Debug, Default)]
-pub(super) struct Content {
-    /// Runs of content, in the order of the file.
-    pub pieces: Vec<Piece>,
-    /// Blocks of the map.
-    pub nodes: Vec<BlockNo>,
-    /// Number of blocks of content and map.
-    pub blocks: u64,
-    /// Number of attribute blocks.
-    pub attributes: u64,
-    /// The map must be rebuilt.
-    pub is_damaged: bool,
-}
-
-/// A map to rebuild after all blocks in use are known.
-#[derive(Debug)]
-pub(super) struct Rebuild {
-    pub number: InodeNo,
-    pub content: Content,
-}
-
-impl Content {
-    pub fn data_blocks(&self) -> u64 {
-        self.pieces.iter().map(|piece| u64::from(piece.extent.length)).sum()
-    }
-
-    pub fn into_rebuild(self, number: InodeNo) -> Rebuild {
-        Rebuild { number, content: self }
-    }
-}
 
 /// Purpose of a walk over a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +31,7 @@ struct Visit {
     depth: Option<u16>,
 }
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> MapPass<'_, '_, R> {
     /// Claims the blocks of an inode's map and content.
     pub(super) async fn claim_content(&mut self, number: InodeNo, inode: &mut Inode) -> Content {
         let mut content = match inode.has(flags::EXTENTS) {
@@ -295,18 +254,4 @@ impl<R: ReadBlocks> Mender<'_, R> {
         inode.sectors = (blocks + attributes) * u64::from(self.layout.block_size / 512);
         self.put_inode(number, inode).await;
     }
-}
-
-/// Appends an extent, or makes the last one longer.
-pub(super) fn push(extents: &mut Vec<Extent>, extent: Extent) {
-    if let Some(last) = extents.last_mut()
-        && last.logical_end() == u64::from(extent.logical)
-        && last.blocks().end() == extent.physical
-        && last.unwritten == extent.unwritten
-        && last.length + extent.length <= LENGTH_MAX
-    {
-        last.length += extent.length;
-        return;
-    }
-    extents.push(extent);
 }

@@ -20,7 +20,9 @@ mod attributes;
 mod backups;
 mod block_map;
 mod blocks;
+mod change;
 mod connect;
+mod content;
 mod counts;
 mod directories;
 mod groups;
@@ -31,9 +33,10 @@ mod shared;
 mod special;
 mod superblock;
 mod tables;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use onewrite_block::Page;
 
@@ -43,7 +46,8 @@ use crate::check::blocks::BlockUse;
 use crate::check::{CheckOptions, INDEX_CURE, ReadBlocks, Report, check};
 use crate::ext4::format::{InodeNo, Layout, Place, RawGroupDescriptor, RawSuperblock};
 use backups::Trial;
-use maps::Rebuild;
+pub use change::Change;
+use content::Rebuild;
 use overlay::{Changes, Overlay};
 
 /// Rounds of passes after which a repair gives up.
@@ -67,23 +71,6 @@ pub struct RepairOptions {
     pub manner: Manner,
     /// Seconds since 1970, for times of deletion and for new inodes.
     pub unix_time: u32,
-}
-
-/// One repair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Where it was made.
-    pub place: Place,
-    /// What was done.
-    pub what: String,
-    /// The repair loses nothing.
-    pub is_safe: bool,
-}
-
-impl Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
-    }
 }
 
 /// What a repair found and planned.
@@ -249,24 +236,24 @@ impl<R: ReadBlocks> Mender<'_, R> {
     /// # Errors
     /// Why the image cannot be repaired.
     async fn run(&mut self) -> Result<(), String> {
-        self.mend_groups().await?;
-        self.release_orphans().await;
-        self.mend_inodes().await;
-        self.mend_root().await;
+        self.group_pass().mend_groups().await?;
+        self.group_pass().release_orphans().await;
+        self.inode_pass().mend_inodes().await;
+        self.directory_pass().mend_root().await;
         if !self.to_widen.is_empty() {
             return Ok(());
         }
-        self.make_rebuilds().await;
-        self.count_attribute_blocks().await;
-        self.mend_journal().await?;
-        self.mend_resize_inode().await;
-        self.mend_directories().await;
+        self.map_pass().make_rebuilds().await;
+        self.inode_pass().count_attribute_blocks().await;
+        self.special_pass().mend_journal().await?;
+        self.special_pass().mend_resize_inode().await;
+        self.directory_pass().mend_directories().await;
         if !self.to_widen.is_empty() {
             return Ok(());
         }
-        self.connect().await;
-        self.mend_links().await;
-        self.write_counts().await
+        self.directory_pass().connect().await;
+        self.directory_pass().mend_links().await;
+        self.group_pass().write_counts().await
     }
 
     /// Notes a repair that loses nothing.

@@ -5,14 +5,14 @@
 
 use onewrite_block::Page;
 
-use super::Mender;
-use super::maps::{Piece, Rebuild, push};
+use super::content::{Piece, Rebuild, push, runs};
+use super::views::MapPass;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;
 use crate::ext4::format::extent::{self, Extent, Node};
 use crate::ext4::format::{Place, attribute};
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> MapPass<'_, '_, R> {
     /// Whether the repair may accept one more shared block. The limit keeps a repair finite if maps name each other
     /// many times.
     pub(super) fn takes_shared(&mut self) -> bool {
@@ -134,18 +134,4 @@ impl<R: ReadBlocks> Mender<'_, R> {
             self.note(Place::Block(block), "the checksum of a node of extents is made anew");
         }
     }
-}
-
-/// Splits an extent into runs of blocks with the same state; returns each run with its state.
-pub(super) fn runs<S: PartialEq>(extent: Extent, state: impl Fn(BlockNo) -> S) -> Vec<(Extent, S)> {
-    let of = |at: u32| state(extent.physical + u64::from(at));
-    let (mut runs, mut from) = (Vec::new(), 0);
-    while from < extent.length {
-        let own = of(from);
-        let to = (from + 1..extent.length).find(|&at| of(at) != own).unwrap_or(extent.length);
-        let physical = extent.physical + u64::from(from);
-        runs.push((Extent { logical: extent.logical + from, physical, length: to - from, ..extent }, own));
-        from = to;
-    }
-    runs
 }

@@ -2,8 +2,8 @@
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::Mender;
-use super::maps::push;
+use super::content::push;
+use super::views::SpecialPass;
 use crate::api::FileKind;
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
@@ -18,7 +18,7 @@ const DIND: usize = 13;
 /// Blocks of a new journal, by preference: 4 MiB, then the minimum of a log.
 const JOURNAL_BLOCKS: [u32; 2] = [1_024, 256];
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> SpecialPass<'_, '_, R> {
     /// Empties a journal with an unusable superblock. If the journal is missing, makes one or removes the feature.
     ///
     /// # Errors
@@ -40,11 +40,11 @@ impl<R: ReadBlocks> Mender<'_, R> {
             self.put_inode(number, &inode).await;
             self.note_loss(place, "the journal counts one name");
         }
-        let content = self.content(number, &mut inode).await;
+        let content = self.map_pass().content(number, &mut inode).await;
         let first = content.pieces.first().filter(|piece| piece.extent.logical == 0).map(|piece| piece.extent.physical);
         let blocks = content.data_blocks() as u32;
         let Some(first) = first.filter(|_| blocks >= JOURNAL_BLOCKS[1]) else {
-            self.give_up(&content);
+            self.map_pass().give_up(&content);
             self.make_journal(number).await;
             return Ok(());
         };
@@ -107,13 +107,13 @@ impl<R: ReadBlocks> Mender<'_, R> {
         self.put_slot(number, &slot).await;
         let mut extents = Vec::new();
         push(&mut extents, Extent { logical: 0, physical: start, length: blocks, unwritten: false });
-        self.replace_map(number, &mut inode, extents, Vec::new()).await;
+        self.map_pass().replace_map(number, &mut inode, extents, Vec::new()).await;
         // Recovery could take old content there for a log.
         (1..u64::from(blocks)).for_each(|at| self.image.put(start + at, Page::ZEROS));
         self.put_journal_superblock(start, blocks, Sequence(1));
         self.clear_recovery();
         if let Some(inode) = self.inode(number).await {
-            self.raw.keep_journal(&inode);
+            self.raw.keep_journal(&inode.block, inode.size);
         }
         if let Some(file) = self.file(number) {
             (file.used, file.kind) = (true, Some(FileKind::Regular));

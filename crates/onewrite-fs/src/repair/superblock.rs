@@ -3,7 +3,7 @@
 use onewrite_block::Page;
 use zerocopy::IntoBytes;
 
-use super::Change;
+use super::change::Change;
 use super::overlay::Overlay;
 use crate::block::BlockNo;
 use crate::check::ReadBlocks;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use onewrite_block::Page;
 
-use super::Mender;
+use super::views::GroupPass;
 use crate::block::{BlockNo, BlockRange};
 use crate::check::ReadBlocks;
 use crate::check::disguise::begins_as_directory;
@@ -31,7 +31,7 @@ struct SlotCounts {
     odd: u32,
 }
 
-impl<R: ReadBlocks> Mender<'_, R> {
+impl<R: ReadBlocks> GroupPass<'_, '_, R> {
     /// Where the inode tables of `groups` begin, for the groups whose inodes prove it.
     ///
     /// Reads the image once, and each candidate again. Finds nothing without metadata checksums, and no table without

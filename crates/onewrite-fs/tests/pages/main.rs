@@ -65,7 +65,7 @@ fn every_page_gets_a_new_address_and_reads_back() {
                 }
                 tiny.pages.check(&*tiny).unwrap_or_else(|problem| panic!("seed {seed}, step {step}: {problem}"));
             }
-            tiny.pages.sync_all(&*tiny).await?;
+            tiny.pages.dirty_files().sync_all(&*tiny).await?;
             tiny.pages.drop_clean(None);
             for (file, plain) in files.iter().zip(&model) {
                 assert_eq!(&tiny.read(file, 0, u64::MAX, BUFFERED).await?, plain, "seed {seed}");
@@ -117,18 +117,18 @@ fn a_kept_page_stays_until_its_owner_lets_go() {
         let (kept, other) = (tiny.make(1), tiny.make(2));
         tiny.write(&kept, 0, &vec![1; 4 * PAGE_SIZE]).await?;
         for index in [0, 2, 3, 0] {
-            tiny.pages.keep(OwnerId(7), page_key(&*kept, index)).expect("within the bound");
+            tiny.pages.owned_pages().keep(OwnerId(7), page_key(&*kept, index)).expect("within the bound");
         }
-        let refused = tiny.pages.keep(OwnerId(8), page_key(&*kept, 1)).expect_err("one too many");
-        assert_eq!((refused.pages_max, tiny.pages.owned_count()), (3, 3));
+        let refused = tiny.pages.owned_pages().keep(OwnerId(8), page_key(&*kept, 1)).expect_err("one too many");
+        assert_eq!((refused.pages_max, tiny.pages.owned_pages().owned_count()), (3, 3));
         let push_out = async || -> FsResult<Vec<u64>> {
             tiny.write(&other, 0, &vec![2; 4 * CACHE_PAGES as usize * PAGE_SIZE]).await?;
             Ok((0..4).filter(|index| tiny.pages.holds(page_key(&*kept, *index))).collect())
         };
         assert_eq!(push_out().await?, [0, 2, 3]);
         tiny.pages.check(&*tiny).expect("the invariants hold");
-        tiny.pages.let_go(OwnerId(7));
-        assert_eq!((push_out().await?, tiny.pages.owned_count()), (vec![], 0));
+        tiny.pages.owned_pages().let_go(OwnerId(7));
+        assert_eq!((push_out().await?, tiny.pages.owned_pages().owned_count()), (vec![], 0));
         assert_eq!(tiny.read(&kept, 0, PAGE_BYTES, BUFFERED).await?, [1; PAGE_SIZE]);
         Ok(())
     });
@@ -146,22 +146,22 @@ fn private_pages_are_their_owners_alone_until_all_are_published() {
         let (owner, loser) = (OwnerId(1), OwnerId(2));
         let new = |byte: u8| Page::from_slice(&[byte; PAGE_SIZE]);
         for file in &files {
-            tiny.pages.put_private(owner, page_key(&**file, 0), new(2)).expect("within the bound");
-            tiny.pages.put_private(loser, page_key(&**file, 1), new(3)).expect("within the bound");
+            tiny.pages.owned_pages().put_private(owner, page_key(&**file, 0), new(2)).expect("within the bound");
+            tiny.pages.owned_pages().put_private(loser, page_key(&**file, 1), new(3)).expect("within the bound");
         }
-        assert!(tiny.pages.put_private(owner, page_key(&*files[0], 1), new(4)).is_err(), "one too many");
-        assert_eq!(tiny.pages.private_page(owner, page_key(&*files[0], 0)), Some(new(2)));
-        assert_eq!(tiny.pages.private_page(loser, page_key(&*files[0], 0)), None);
+        assert!(tiny.pages.owned_pages().put_private(owner, page_key(&*files[0], 1), new(4)).is_err(), "one too many");
+        assert_eq!(tiny.pages.owned_pages().private_page(owner, page_key(&*files[0], 0)), Some(new(2)));
+        assert_eq!(tiny.pages.owned_pages().private_page(loser, page_key(&*files[0], 0)), None);
         let written = tiny.device_bytes();
-        tiny.pages.sync_all(&*tiny).await?;
+        tiny.pages.dirty_files().sync_all(&*tiny).await?;
         assert_eq!(tiny.device_bytes(), written, "no writeback takes private pages");
         for file in &files {
             assert_eq!(tiny.read(file, 0, u64::MAX, BUFFERED).await?, [1; 2 * PAGE_SIZE]);
         }
-        tiny.pages.publish(&*tiny, owner);
-        tiny.pages.drop_private(loser);
-        assert_eq!(tiny.pages.owned_count(), 0);
-        tiny.pages.sync_all(&*tiny).await?;
+        tiny.pages.owned_pages().publish(&*tiny, owner);
+        tiny.pages.owned_pages().drop_private(loser);
+        assert_eq!(tiny.pages.owned_pages().owned_count(), 0);
+        tiny.pages.dirty_files().sync_all(&*tiny).await?;
         tiny.pages.drop_clean(None);
         let both = [[2; PAGE_SIZE], [1; PAGE_SIZE]].concat();
         for file in &files {
@@ -202,7 +202,7 @@ fn the_flusher_writes_old_files_and_a_throttled_writer_helps() {
     let executor = Executor::ideal();
     let tiny = TinyLog::new(&executor, disk(), CACHE_PAGES, PagesOptions::default());
     let flusher = Rc::clone(&tiny);
-    executor.runtime().spawn(async move { flusher.pages.flusher(&*flusher).await });
+    executor.runtime().spawn(async move { flusher.pages.dirty_files().flusher(&*flusher).await });
     let (writer, file) = (Rc::clone(&tiny), tiny.make(1));
     executor.block_on(async move { writer.write(&file, 0, &[1]).await }).expect("no halt").expect("no error");
     executor.run_until(Nanos::from_secs(29)).expect("no halt");

@@ -118,7 +118,7 @@ impl TinyLog {
     pub async fn write(&self, file: &Rc<TinyFile>, offset: u64, bytes: &[u8]) -> FsResult<()> {
         let end = offset + bytes.len() as u64;
         let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-        self.pages.throttle(self).await?;
+        self.pages.dirty_files().throttle(self).await?;
         let whole = (offset, Content::Bytes(bytes));
         let mut step = self.pages.begin_step(self, file, pages.clone(), whole).await?;
         self.pages.put_dirty(self, file, pages, &mut step).await?;

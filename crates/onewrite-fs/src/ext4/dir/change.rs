@@ -9,8 +9,7 @@ use crate::ext4::format::directory::block::{self, record_length};
 use crate::ext4::format::directory::htree::IndexMut;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Extent, InodeNo, Place};
-use crate::ext4::inodes::Node;
-use crate::ext4::map::SECTORS_PER_BLOCK;
+use crate::ext4::inodes::{Node, SECTORS_PER_BLOCK};
 use crate::ext4::views::Directories;
 use crate::journal::Handle;
 

@@ -11,7 +11,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::{Compat, Features, Incompat, RoCompat};
-use super::inode::Inode;
 
 /// Byte of the image at which the primary superblock begins.
 pub const SUPERBLOCK_OFFSET: usize = 1024;
@@ -232,12 +231,12 @@ impl RawSuperblock {
         (self.free_blocks_count_lo, self.free_blocks_count_hi) = split(count);
     }
 
-    /// Stores a copy of the journal inode's map and size, for repair.
-    pub fn keep_journal(&mut self, inode: &Inode) {
+    /// Stores a copy of the journal inode's map and its size in bytes, for repair.
+    pub fn keep_journal(&mut self, journal_map: &[u8; 60], journal_size: u64) {
         let (map, size) = self.jnl_blocks.as_mut_bytes().split_at_mut(60);
-        map.copy_from_slice(&inode.block);
-        size[..4].copy_from_slice(&((inode.size >> 32) as u32).to_le_bytes());
-        size[4..].copy_from_slice(&(inode.size as u32).to_le_bytes());
+        map.copy_from_slice(journal_map);
+        size[..4].copy_from_slice(&((journal_size >> 32) as u32).to_le_bytes());
+        size[4..].copy_from_slice(&(journal_size as u32).to_le_bytes());
         self.jnl_backup_type = 1;
     }
 

@@ -105,7 +105,8 @@ impl Writer<'_> {
         raw.set_free_blocks(self.placement.free_blocks);
         raw.free_inodes_count.set(self.layout().inode_count - FIRST_INODE.0);
         if self.geometry.journal_blocks > 0 {
-            raw.keep_journal(&self.journal_inode());
+            let journal = self.journal_inode();
+            raw.keep_journal(&journal.block, journal.size);
         }
         raw.set_checksum();
         let mut page = Page::ZEROS;

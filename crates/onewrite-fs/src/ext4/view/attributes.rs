@@ -1,5 +1,7 @@
 //! Extended attributes of a view: in the inode, in its block of attributes, and values in inodes of their own.
 
+use std::ops::Deref;
+
 use onewrite_block::crc32c;
 
 use super::ImageView;
@@ -30,7 +32,25 @@ impl From<Attribute<'_>> for Found {
     }
 }
 
+/// A view's operations on extended attributes. It borrows the view and owns nothing.
+pub(super) struct ExtendedAttributes<'v>(&'v ImageView);
+
+impl Deref for ExtendedAttributes<'_> {
+    type Target = ImageView;
+
+    fn deref(&self) -> &ImageView {
+        self.0
+    }
+}
+
 impl ImageView {
+    /// Extended attributes.
+    pub(super) fn extended_attributes(&self) -> ExtendedAttributes<'_> {
+        ExtendedAttributes(self)
+    }
+}
+
+impl ExtendedAttributes<'_> {
     /// The full names of all attributes that Linux would show.
     pub(super) async fn attribute_names(&self, file: &File) -> FsResult<Vec<Vec<u8>>> {
         let is_shown = |found: &&Found| !file.is_inline() || (found.name_index, &found.name[..]) != INLINE_REST;

@@ -6,7 +6,7 @@
 
 use super::ImageView;
 use super::files::File;
-use super::map::Run;
+use super::run::Run;
 use crate::api::{DirectoryEntry, FileKind, FsError, FsResult};
 use crate::ext4::format::directory::{Entries, block};
 use crate::ext4::format::inode::flags;

@@ -3,7 +3,7 @@
 use onewrite_block::{PAGE_SIZE, Page};
 
 use super::ImageView;
-use super::map::Run;
+use super::run::Run;
 use crate::api::{Attributes, FileKind, FsError, FsResult, Ino, SeekTarget};
 use crate::block::{BlockNo, BlockRange};
 use crate::content::Data;

@@ -6,6 +6,7 @@
 
 use super::ImageView;
 use super::files::File;
+use super::run::Run;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::ext4::format::Place;
@@ -16,23 +17,6 @@ use crate::ext4::format::inode::flags;
 const DIRECT: u64 = 12;
 /// Blocks that an extent tree can map.
 const EXTENT_BLOCKS_MAX: u64 = 1 << 32;
-
-/// What a file has from a given block on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Run {
-    /// `count` contiguous blocks of content from `block` on.
-    Data { block: BlockNo, count: u64 },
-    /// `count` blocks that read as zeros: a hole, or allocated and never written.
-    Zeros { count: u64 },
-}
-
-impl Run {
-    pub(super) fn count(&self) -> u64 {
-        match *self {
-            Run::Data { count, .. } | Run::Zeros { count } => count,
-        }
-    }
-}
 
 impl ImageView {
     /// Most blocks that the map of `file` can hold.

@@ -23,6 +23,7 @@ mod directories;
 mod files;
 mod map;
 mod open;
+mod run;
 
 use std::cell::RefCell;
 
@@ -158,11 +159,11 @@ impl FileView for ImageView {
     }
 
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
-        self.attribute_value(&self.file(ino).await?, name).await
+        self.extended_attributes().attribute_value(&self.file(ino).await?, name).await
     }
 
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
-        self.attribute_names(&self.file(ino).await?).await
+        self.extended_attributes().attribute_names(&self.file(ino).await?).await
     }
 
     async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {

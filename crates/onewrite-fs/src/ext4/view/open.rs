@@ -4,7 +4,7 @@ use onewrite_block::{Cause, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 
 use super::blocks::Blocks;
 use super::files::File;
-use super::map::Run;
+use super::run::Run;
 use super::{ImageView, ViewOptions};
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;

@@ -15,8 +15,8 @@ use super::super::format::{self, Checksums, JournalSuperblock, Kind, Sequence, S
 use super::super::place::{ChunkPlace, LogPlace};
 use super::super::ring::LogBlock;
 use super::super::stored::StoredLog;
+use super::found::{Blocks, Copy, Frames, Recovered, damage};
 use super::reader::Reader;
-use super::{Blocks, Copy, Frames, Recovered, damage};
 use crate::api::FsResult;
 use crate::block::BlockNo;
 

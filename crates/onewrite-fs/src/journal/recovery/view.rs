@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use onewrite_block::{DevicePort, PAGE_SIZE, Page};
 
 use super::super::format::JournalSuperblock;
-use super::super::log::LogMap;
+use super::super::log_map::LogMap;
 use super::super::stored::StoredLog;
 use super::scan::Scan;
 use super::{Copy, Frames, Recovered, contents, damage};

@@ -1,0 +1,124 @@
+//! Flusher: writes files of the line back, and throttles their writers.
+
+use std::rc::Rc;
+
+use onewrite_block::Nanos;
+
+use crate::api::FsResult;
+use crate::pages::views::DirtyFiles;
+use crate::pages::{Backing, PagedFile};
+
+/// Interval between two rounds of the flusher.
+const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
+/// Age at which the flusher writes the dirty pages of a file.
+const DIRTY_AGE: Nanos = Nanos::from_secs(30);
+
+impl DirtyFiles<'_> {
+    /// Puts a file with dirty pages into the line, unless it is there.
+    pub(in crate::pages) fn note_dirty(&self, file: &impl PagedFile) {
+        if !file.pages().is_dirty() {
+            file.pages().dirty_since.set(Some(self.runtime.now()));
+            self.line.files.borrow_mut().push_back(file.number());
+        }
+    }
+
+    /// Takes a file without dirty pages out of the line. A file with writes under way stays, so that `sync` finds it
+    /// and waits.
+    pub(in crate::pages) fn note_clean(&self, file: &impl PagedFile) {
+        let is_dirty = self.cache.borrow().dirty_pages(file.number(), 0).next().is_some();
+        if !is_dirty && file.pages().writing.get() == 0 {
+            file.pages().dirty_since.set(None);
+        }
+    }
+
+    /// Takes a file that is being deleted out of the line; its pages were all discarded.
+    pub fn forget(&self, file: &impl PagedFile) {
+        file.pages().dirty_since.set(None);
+    }
+
+    /// The file that became dirty first.
+    fn oldest_dirty<B: Backing>(&self, backing: &B) -> Option<Rc<B::File>> {
+        loop {
+            let number = *self.line.files.borrow().front()?;
+            match backing.file(number).filter(|file| file.pages().is_dirty()) {
+                Some(file) => return Some(file),
+                None => drop(self.line.files.borrow_mut().pop_front()),
+            }
+        }
+    }
+
+    /// Waits while more than a fifth of the cache is dirty, and writes back pages meanwhile.
+    ///
+    /// # Errors
+    /// Why pages could not be written.
+    pub async fn throttle<B: Backing>(&self, backing: &B) -> FsResult<()> {
+        while self.is_dirty_beyond(5) {
+            let Some(file) = self.oldest_dirty(backing) else { return Ok(()) };
+            if self.line.is_writing_out.replace(true) {
+                self.progress.wait().await;
+                continue;
+            }
+            let outcome = self.write_out(backing, &file).await;
+            self.line.is_writing_out.set(false);
+            self.progress.notify_all();
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// Whether more than 1/`share` of the cache is dirty.
+    fn is_dirty_beyond(&self, share: usize) -> bool {
+        let cache = self.cache.borrow();
+        cache.dirty_count() * share > cache.capacity()
+    }
+
+    /// The flusher task; never ends.
+    pub async fn flusher<B: Backing>(&self, backing: &B) {
+        loop {
+            self.runtime.sleep(FLUSH_INTERVAL).await;
+            while let Some(file) = self.oldest_dirty(backing) {
+                let is_old =
+                    file.pages().dirty_since.get().is_some_and(|since| since + DIRTY_AGE <= self.runtime.now());
+                if !is_old && !self.is_dirty_beyond(10) || self.write_out(backing, &file).await.is_err() {
+                    break;
+                }
+                if file.pages().is_dirty() {
+                    self.move_to_end(&*file);
+                }
+            }
+        }
+    }
+
+    /// Moves a file to the end of the line, because it changed during its write.
+    fn move_to_end(&self, file: &impl PagedFile) {
+        let mut files = self.line.files.borrow_mut();
+        files.retain(|number| *number != file.number());
+        files.push_back(file.number());
+        file.pages().dirty_since.set(Some(self.runtime.now()));
+    }
+
+    /// Writes the dirty pages of a file and waits until none of its pages is under way, including those of other tasks.
+    async fn write_out<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
+        let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
+        self.wait_for_writes(file).await;
+        self.note_clean(file);
+        outcome
+    }
+
+    /// Writes all dirty pages of all files.
+    ///
+    /// # Errors
+    /// The first error; all files are tried.
+    pub async fn sync_all<B: Backing>(&self, backing: &B) -> FsResult<()> {
+        let numbers: Vec<u64> = self.line.files.borrow().iter().copied().collect();
+        let mut outcome = Ok(());
+        for number in numbers {
+            if let Some(file) = backing.file(number) {
+                outcome = outcome.and(self.sync(backing, &file).await);
+            }
+        }
+        let is_dirty = |number: &u64| backing.file(*number).is_some_and(|file| file.pages().is_dirty());
+        self.line.files.borrow_mut().retain(is_dirty);
+        outcome
+    }
+}
