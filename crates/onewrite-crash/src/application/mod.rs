@@ -40,6 +40,11 @@ pub struct Application {
 }
 
 impl Application {
+    /// A run that was recorded elsewhere: the image before it, its requests with mark `n` for token `n`, and the tokens.
+    pub fn recorded(base: Image, events: Vec<RecordedEvent>, tokens: Vec<String>) -> Application {
+        Application { base, events, tokens }
+    }
+
     /// Number of requests to the disk, without reads.
     pub fn requests(&self) -> usize {
         self.events.iter().filter(|event| matches!(event, RecordedEvent::Submitted(..))).count()

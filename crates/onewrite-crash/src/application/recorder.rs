@@ -33,6 +33,14 @@ impl Recorder {
         Ok((Recorder { base, recording }, subject.layer(recorded)))
     }
 
+    /// Formats a new image for a run that is recorded elsewhere; see [`Application::recorded`].
+    ///
+    /// # Errors
+    /// [`CrashError::Image`] if the options fit no image.
+    pub fn image<S: Subject>(subject: &S, options: &ExploreOptions) -> Result<Image, CrashError> {
+        new_image(subject, options)
+    }
+
     /// Returns a function that notes that token `n` was acknowledged. What is durable at this moment must survive.
     pub fn marker(&self) -> impl Fn(u64) + 'static {
         let recording = Rc::clone(&self.recording);

@@ -126,6 +126,24 @@ fn sqlite_loses_what_its_documentation_admits_and_nothing_else() {
     }
 }
 
+/// The kernel delays allocation, so a commit may contain the name of a file whose content was never written.
+#[test]
+fn the_kernels_ext4_is_judged_by_the_same_means() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    if !Command::new("losetup").arg("-f").output().is_ok_and(|found| found.status.success()) {
+        eprintln!("SKIPPED: this machine attaches no loop devices");
+        return;
+    }
+    let wrong = RENAMES.replace("SYNC", "true");
+    let told = explore(&place, &wrong, WHOLE, &["--kernel", "data=ordered"]).expect("no fsync before the rename");
+    assert!(told.contains("BROKEN Application"), "{told}");
+    assert_eq!(explore(&place, &RENAMES.replace("SYNC", "sync f.tmp"), WHOLE, &["--kernel", "data=ordered"]), None);
+    assert_eq!(explore(&place, &wrong, WHOLE, &["--kernel", "data=journal"]), None);
+    let refused = place.onewrite(&["crash", "--kernel", "data=nonsense", "--run", "true", "--check", "true"]);
+    assert!(refusal(&refused, 2).contains("--kernel data=nonsense"));
+    assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains("onewrite-recorded"));
+}
+
 #[test]
 fn what_cannot_be_judged_is_refused() {
     let Some(place) = Mounted::unmounted(16) else { return };

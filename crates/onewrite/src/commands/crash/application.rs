@@ -4,6 +4,8 @@
 //!   --run on a mount ─► recording, tokens that it acknowledged ─► states ─► trees ─► --check on each ─► failure, kept
 //! ```
 
+mod kernel;
+
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
@@ -48,7 +50,10 @@ pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wan
     if let Some(keep) = keep.filter(|keep| keep.exists()) {
         bail!("--keep {}: it exists; name a new directory", keep.display());
     }
-    let application = record(subject, options, (wanted.run, &room))?;
+    let application = match &wanted.args.kernel {
+        Some(mount_options) => kernel::record(subject, options, (wanted.run, mount_options), &room)?,
+        None => record(subject, options, (wanted.run, &room))?,
+    };
     note!(
         "the program made {} requests to the disk and acknowledged {} tokens",
         application.requests(),
@@ -108,11 +113,16 @@ fn record(subject: &Ext4Subject, options: &ExploreOptions, (line, room): (&str, 
     let directory = room.at("mnt");
     fs::create_dir(&directory)?;
     let point = MountPoint::new(&directory)?;
-    let (tokens, status) = run_on(subject, options, (line, point), (device, &recorder))?;
-    if !status.success() {
-        bail!("--run ended with {status}; a program under test must end well when no power is cut");
+    let ran = run_on(subject, options, (line, point), (device, &recorder))?;
+    Ok(recorder.finish(acknowledged(ran)?))
+}
+
+/// What a program acknowledged that ended well.
+fn acknowledged((tokens, status): (Vec<String>, ExitStatus)) -> anyhow::Result<Vec<String>> {
+    match status.success() {
+        true => Ok(tokens),
+        false => bail!("--run ended with {status}; a program under test must end well when no power is cut"),
     }
-    Ok(recorder.finish(tokens))
 }
 
 type Ran = anyhow::Result<(Vec<String>, ExitStatus)>;

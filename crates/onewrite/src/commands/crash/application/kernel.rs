@@ -1,0 +1,87 @@
+//! The program on the kernel's ext4: a loop device over a recorded file.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use onewrite_crash::{Application, ExploreOptions, Ext4Subject, Recorder};
+use onewrite_host::fuse::RecordedFile;
+
+use super::{Room, acknowledged, run_program};
+use crate::stop;
+
+/// Runs a shell line on the kernel's ext4, mounted with `mount_options`; returns the recording.
+pub fn record(
+    subject: &Ext4Subject,
+    options: &ExploreOptions,
+    (line, mount_options): (&str, &str),
+    room: &Room,
+) -> anyhow::Result<Application> {
+    let _changing = stop::Changing::begin()?;
+    let base = Recorder::image(subject, options)?;
+    let (disk, directory) = (room.at("disk"), room.at("mnt"));
+    fs::create_dir(&disk)?;
+    fs::create_dir(&directory)?;
+    // The loop device writes to a file that this process serves, so memory reclaim must not wait for this process.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let file = RecordedFile::new(&disk, base.clone()).context("--kernel: a FUSE mount for the recorded disk")?;
+    let mark = file.marker();
+    let ran = {
+        let device = LoopDevice::attach(file.path().as_os_str())?;
+        let _mounted = KernelMount::new(&device.0, mount_options, directory.clone())?;
+        run_program(line, &directory, mark)
+    };
+    let events = file.finish().context("--kernel: the recorded disk")?;
+    Ok(Application::recorded(base, events, acknowledged(ran?)?))
+}
+
+/// A loop device, detached when dropped.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn attach(file: &OsStr) -> anyhow::Result<LoopDevice> {
+        let attached = tool("losetup", &["--direct-io=on".as_ref(), "-f".as_ref(), "--show".as_ref(), file])?;
+        Ok(LoopDevice(attached.trim().to_owned()))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let detached = tool("losetup", &["-d".as_ref(), self.0.as_ref()]);
+        detached.unwrap_or_else(|error| {
+            errln!("onewrite: {error:#}");
+            String::new()
+        });
+    }
+}
+
+/// A mount of the kernel's ext4, ended when dropped.
+struct KernelMount(PathBuf);
+
+impl KernelMount {
+    fn new(device: &str, options: &str, directory: PathBuf) -> anyhow::Result<KernelMount> {
+        let words: [&OsStr; 6] =
+            ["-t".as_ref(), "ext4".as_ref(), "-o".as_ref(), options.as_ref(), device.as_ref(), directory.as_ref()];
+        tool("mount", &words).with_context(|| format!("--kernel {options}"))?;
+        Ok(KernelMount(directory))
+    }
+}
+
+impl Drop for KernelMount {
+    fn drop(&mut self) {
+        if let Err(error) = tool("umount", &[self.0.as_ref()]) {
+            errln!("onewrite: {error:#}");
+        }
+    }
+}
+
+/// Runs a program of the system; returns its output.
+fn tool(name: &str, arguments: &[&OsStr]) -> anyhow::Result<String> {
+    let output = Command::new(name).args(arguments).output().with_context(|| format!("{name}: it cannot be run"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()),
+    }
+}
