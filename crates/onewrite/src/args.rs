@@ -383,8 +383,8 @@ pub struct Crash {
     /// the tokens that --run had acknowledged, a line each.
     #[arg(long, value_name = "COMMAND", requires = "run")]
     pub check: Option<String>,
-    /// Run the program on the kernel's ext4 instead, mounted with these options on a recorded loop device (root). Onewrite
-    /// recovers the states.
+    /// Run the program on the kernel's ext4 instead, mounted with these options on a recorded loop device (root).
+    /// Onewrite recovers the states.
     #[arg(long, value_name = "OPTIONS", requires = "run", conflicts_with = "mode")]
     pub kernel: Option<String>,
     /// Keep the image and the tree of a failure of --check in this new directory [default: one in the directory for
