@@ -40,7 +40,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// A run that was recorded elsewhere: the image before it, its requests with mark `n` for token `n`, and the tokens.
+    /// A run recorded elsewhere: the image before it, its requests with mark `n` for token `n`, and the tokens.
     pub fn recorded(base: Image, events: Vec<RecordedEvent>, tokens: Vec<String>) -> Application {
         Application { base, events, tokens }
     }
