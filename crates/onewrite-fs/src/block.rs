@@ -105,7 +105,7 @@ impl BlockRange {
     }
 
     /// Whether all blocks lie before `end`. No overflow, even for numbers from a damaged image.
-    pub fn ends_by(&self, end: BlockNo) -> bool {
+    pub(crate) fn ends_by(&self, end: BlockNo) -> bool {
         self.start.0.checked_add(self.count).is_some_and(|own| own <= end.0)
     }
 

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_pattern_are_cut_from_its_pages() {
+    fn parts_of_a_pattern_are_parts_of_its_pages() {
         let content = Content::Pattern { seed: 5, compressible_percent: 0, length: 6000 };
         let (place, part) = content.part_of_page(100, 0);
         assert_eq!((place, part.len()), (100, 3996));

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::balloc::ALLOCATION_CREDITS;
-use super::format::Place;
 use super::format::acl;
 use super::format::attribute::{self, AttributeList, Attributes};
 use super::format::inode::{attribute_area, attribute_area_mut};
+use super::format::{Layout, Place};
 use super::inodes::{Node, SECTORS_PER_BLOCK};
 use super::views::ExtendedAttributes;
 use super::volume::block_key;
@@ -162,6 +162,10 @@ impl ExtendedAttributes<'_> {
         let is_own = old.is_some() && references(&self.attribute_block(old).await?.bytes()) == 1;
         let fill = |home: BlockNo, mut bytes: PageBytes| {
             attribute::set_checksum(&mut bytes[..], home, &self.layout);
+            debug_assert!(
+                is_attribute_block(&bytes, home, &self.layout),
+                "block {home} would be refused as attributes"
+            );
             bytes
         };
         match content {
@@ -199,14 +203,48 @@ impl ExtendedAttributes<'_> {
             return self.allocator().free_blocks(handle, home.alone()).await;
         }
         self.change(handle, home, |bytes| {
+            let was_whole = cfg!(debug_assertions) && is_attribute_block(bytes, home, &self.layout);
             bytes[4..8].copy_from_slice(&(count - 1).to_le_bytes());
             attribute::set_checksum(&mut bytes[..], home, &self.layout);
+            debug_assert!(!was_whole || is_attribute_block(bytes, home, &self.layout), "a count breaks block {home}");
         });
         Ok(())
     }
 }
 
+/// Whether a reader would accept a block of attributes.
+fn is_attribute_block(bytes: &PageBytes, home: BlockNo, layout: &Layout) -> bool {
+    let list = Attributes::in_block(&bytes[..], Place::Block(home));
+    attribute::verify_checksum(&bytes[..], home, layout).is_ok() && list.and_then(Attributes::check).is_ok()
+}
+
 /// How many inodes refer to a block of attributes.
 fn references(bytes: &PageBytes) -> u32 {
     u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::{Choices, MIB};
+
+    use super::*;
+    use crate::ext4::mkfs::{MkfsOptions, plan};
+    use crate::ext4::volume::take_superblock;
+
+    #[test]
+    fn a_block_with_a_broken_checksum_or_list_is_no_attribute_block() {
+        let planned = plan(&MkfsOptions::new(32 * MIB, &mut Choices::new(1))).expect("plan");
+        let layout = Layout::decode(&take_superblock(&planned[0].1).expect("superblock")).expect("layout");
+        let mut list = AttributeList::default();
+        list.set(1, b"name", b"value".to_vec());
+        let mut bytes = [0; PAGE_SIZE];
+        assert!(list.write_in_block(&mut bytes));
+        attribute::set_checksum(&mut bytes, BlockNo(7), &layout);
+        assert!(is_attribute_block(&bytes, BlockNo(7), &layout));
+        assert!(!is_attribute_block(&bytes, BlockNo(8), &layout), "the checksum holds for one place only");
+        // The value is padded to eight bytes at the end of the block.
+        bytes[PAGE_SIZE - 8] ^= 1;
+        attribute::set_checksum(&mut bytes, BlockNo(7), &layout);
+        assert!(!is_attribute_block(&bytes, BlockNo(7), &layout), "the value's hash is another");
+    }
 }

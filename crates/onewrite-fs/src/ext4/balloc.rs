@@ -41,6 +41,9 @@ struct Group {
     /// Freed blocks that wait for their transaction.
     waiting: Option<Box<Bitmap>>,
     waiting_count: u32,
+    /// Free bits of the bitmap beyond the descriptor's count when the bitmap was first loaded; 0 in a sound image.
+    /// Only debug builds note it.
+    contradiction: Option<i64>,
 }
 
 /// All groups of the volume.
@@ -56,7 +59,7 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn new(descriptors: Vec<RawGroupDescriptor>) -> Groups {
-        let group = |descriptor| Group { descriptor, waiting: None, waiting_count: 0 };
+        let group = |descriptor| Group { descriptor, waiting: None, waiting_count: 0, contradiction: None };
         let free = descriptors.iter().map(|descriptor| u64::from(descriptor.free_blocks())).sum();
         let all = RefCell::new(descriptors.into_iter().map(group).collect());
         Groups { all, free: Cell::new(free), waiting: Cell::new(0), reserved: Cell::new(0) }

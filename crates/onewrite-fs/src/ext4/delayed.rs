@@ -169,6 +169,18 @@ impl Contents<'_> {
         Ok(())
     }
 
+    /// [`Contents::check_delayed`] in debug builds.
+    ///
+    /// # Panics
+    /// If the numbers differ.
+    pub(super) fn debug_check_delayed(&self) {
+        if cfg!(debug_assertions)
+            && let Err(broken) = self.check_delayed()
+        {
+            panic!("delayed allocation: {broken}");
+        }
+    }
+
     /// Converts in the background, one file after another; ends when the journal is aborted.
     pub(super) async fn conversion_task(&self) {
         loop {

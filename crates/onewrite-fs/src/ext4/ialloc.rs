@@ -135,6 +135,8 @@ impl Allocator<'_> {
                 descriptor.set_used_directories(if taken { directories + 1 } else { directories.saturating_sub(1) });
             }
             descriptor.update_inode_bitmap_checksum(&bitmap, &self.layout);
+            let verified = descriptor.verify_inode_bitmap(&bitmap, position.group, &self.layout);
+            debug_assert!(verified.is_ok(), "bitmap {bitmap_block}: {verified:?}");
         });
     }
 

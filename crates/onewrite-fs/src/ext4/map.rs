@@ -72,7 +72,7 @@ impl Extents<'_> {
         let Some(run) = next.filter(|run| run.start < extent.logical_end()) else { return Ok(stored) };
         let has_arrived = run.start == u64::from(logical);
         let end = if has_arrived { run.end.min(extent.logical_end()) } else { run.start };
-        let part = cut(extent, logical.into(), end);
+        let part = part_of(extent, logical.into(), end);
         Ok(Mapping::Mapped(Extent { unwritten: !has_arrived, ..part }))
     }
 
@@ -94,6 +94,8 @@ impl Extents<'_> {
     }
 
     async fn map_once(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
+        #[cfg(test)]
+        self.map_lookups.set(self.map_lookups.get() + 1);
         let place = Place::Inode(node.number);
         let root = node.inode.borrow().block;
         let tree = Tree::parse(&root, place)?;
@@ -381,11 +383,11 @@ impl Extents<'_> {
         let end = range.end.min(found.logical_end());
         let start =
             range.start.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
-        let taken = cut(found, start, end);
+        let taken = part_of(found, start, end);
         let (head, mut tail) = (start > u64::from(found.logical), end < found.logical_end());
         if head && tail {
             self.split_extent(handle, node, end as u32).await?;
-            (found, tail) = (cut(found, u64::from(found.logical), end), false);
+            (found, tail) = (part_of(found, u64::from(found.logical), end), false);
         }
         let path = self.path(node, found.logical).await?;
         let leaf = *path.last().expect("a path has a leaf");
@@ -395,11 +397,11 @@ impl Extents<'_> {
         }
         match (head, tail) {
             (true, _) => {
-                let rest = cut(found, u64::from(found.logical), start);
+                let rest = part_of(found, u64::from(found.logical), start);
                 self.change_tree(handle, node, leaf, |tree| tree.set_extent(position, rest))?;
             }
             (false, true) => {
-                let rest = cut(found, end, found.logical_end());
+                let rest = part_of(found, end, found.logical_end());
                 self.change_tree(handle, node, leaf, |tree| tree.set_extent(position, rest))?;
                 let path = with_last(&path, position);
                 self.correct_keys(handle, node, &path, rest.logical)?;
@@ -523,7 +525,7 @@ fn find(tree: Tree<'_>, logical: u32, end: u64) -> Mapping {
     if let Some(extent) = position.checked_sub(1).map(|at| tree.extent(at))
         && extent.logical_end() > u64::from(logical)
     {
-        return Mapping::Mapped(cut(extent, u64::from(logical), extent.logical_end()));
+        return Mapping::Mapped(part_of(extent, u64::from(logical), extent.logical_end()));
     }
     let next = if position < tree.len() { u64::from(tree.extent(position).logical) } else { end };
     Mapping::Hole(next - u64::from(logical))
@@ -549,7 +551,7 @@ fn with_last(path: &[PathNode], position: usize) -> Vec<PathNode> {
 }
 
 /// The part of an extent from the file's block `start` up to `end`.
-fn cut(extent: Extent, start: u64, end: u64) -> Extent {
+fn part_of(extent: Extent, start: u64, end: u64) -> Extent {
     let skipped = start - u64::from(extent.logical);
     Extent {
         logical: start as u32,

@@ -186,7 +186,7 @@ impl Mode {
     }
 
     /// Whether log space is trimmed before it is used again.
-    pub const fn trims_itself(self) -> bool {
+    pub(crate) const fn trims_itself(self) -> bool {
         matches!(self, Mode::Ldj | Mode::LdjPaper)
     }
 }

@@ -8,10 +8,17 @@ use super::balloc::{Bit, set_bits};
 use super::mkfs::{MkfsOptions, plan};
 use super::volume::Volume;
 use super::{Ext4, Mode, MountOptions};
+use crate::api::{FileSystem, FileView, Manner, NewNode, Position};
 use crate::block::BlockNo;
+use crate::content::Content;
+
+/// Runs `work` on the volume of a new, mounted file system.
+fn on_volume<T: 'static>(work: impl AsyncFnOnce(&Rc<Volume>) -> T + 'static) -> T {
+    on_mount(Mode::Ordered, async |fs| work(&fs.volume).await)
+}
 
 /// Runs `work` on a new, mounted file system.
-fn on_volume<T: 'static>(work: impl AsyncFnOnce(&Rc<Volume>) -> T + 'static) -> T {
+fn on_mount<T: 'static>(mode: Mode, work: impl AsyncFnOnce(&Ext4) -> T + 'static) -> T {
     let mut options = MkfsOptions::new(32 * MIB, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let mut disk = RamDisk::new(32 * MIB / PAGE_SIZE as u64);
@@ -19,9 +26,9 @@ fn on_volume<T: 'static>(work: impl AsyncFnOnce(&Rc<Volume>) -> T + 'static) -> 
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(disk));
     let whole = async move {
-        let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await.expect("mount");
+        let fs = Ext4::mount(port, MountOptions::new(mode)).await.expect("mount");
         fs.check().expect("nothing was broken yet");
-        work(&fs.volume).await
+        work(&fs).await
     };
     executor.block_on(whole).expect("nothing halts")
 }
@@ -90,4 +97,69 @@ fn a_superblock_that_would_be_refused_is_not_written() {
         let mut handle = volume.journal.start(1).await.expect("room");
         volume.change_superblock(&mut handle, |superblock| superblock.blocks_per_group.set(0));
     });
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "would be refused when it is read again"))]
+fn a_descriptor_that_would_be_refused_is_not_written() {
+    on_volume(async |volume| {
+        let allocator = volume.allocator();
+        allocator.load_descriptor(0).await.expect("descriptors");
+        let mut handle = volume.journal.start(1).await.expect("room");
+        let end = volume.layout.end();
+        allocator.change_descriptor(&mut handle, 0, |descriptor| descriptor.set_inode_table(end));
+    });
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "has 1 more free bits than it counts; 0 when loaded"))]
+fn a_commit_sees_a_bit_that_the_descriptor_does_not_count() {
+    on_volume(async |volume| {
+        let block = volume.allocator().load_block_bitmap(0).await.expect("bitmap");
+        let mut handle = volume.journal.start(1).await.expect("room");
+        volume.change(&mut handle, block, |bitmap| set_bits(bitmap, 0..1, Bit::Free));
+        drop(handle);
+        volume.commit_now().await.expect("a commit");
+    });
+}
+
+#[test]
+fn reserved_blocks_that_no_page_needs_are_told() {
+    let told = on_volume(async |volume| {
+        volume.groups.reserve(3);
+        volume.contents().check_delayed().expect_err("nothing is delayed")
+    });
+    assert_eq!(told, "3 blocks are reserved for 0 delayed pages");
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "1 blocks are reserved for 0 delayed pages"))]
+fn a_commit_sees_reserved_blocks_that_no_page_needs() {
+    on_volume(async |volume| {
+        volume.allocator().load_superblock().await.expect("superblock");
+        let mut handle = volume.journal.start(1).await.expect("room");
+        volume.change_superblock(&mut handle, |_| ());
+        drop(handle);
+        volume.groups.reserve(1);
+        volume.commit_now().await.expect("a commit");
+    });
+}
+
+#[test]
+fn a_write_asks_the_map_once() {
+    for mode in [Mode::Ordered, Mode::Data, Mode::Writeback] {
+        let lookups = on_mount(mode, async |fs| {
+            let file = fs.create(fs.root(), b"file", NewNode::FILE).await.expect("file");
+            let content = Content::Pattern { seed: 1, compressible_percent: 0, length: 16 * PAGE_SIZE as u64 };
+            let mut lookups = Vec::new();
+            for _ in 0..2 {
+                let before = fs.volume.map_lookups.get();
+                fs.write(file, Position::At(0), content, Manner::default()).await.expect("write");
+                lookups.push(fs.volume.map_lookups.get() - before);
+                fs.fsync(file).await.expect("fsync");
+            }
+            lookups
+        });
+        assert_eq!(lookups, [1, 1], "{mode:?}: into a hole, and over its own content");
+    }
 }

@@ -65,6 +65,8 @@ impl Volume {
     fn after_commit(self: &Rc<Volume>, sealed: Sealed) {
         self.pages.unpin(sealed.owners.iter().copied().map(key_of), sealed.tid.0);
         self.pages.progress().notify_all();
+        self.allocator().debug_check();
+        self.contents().debug_check_delayed();
         if !sealed.freed.is_empty() {
             let volume = Rc::clone(self);
             self.runtime.spawn(async move {
@@ -105,7 +107,7 @@ impl Volume {
                 self.contents().delete(handle, node).await?;
             } else {
                 drop(handle);
-                self.cut_behind_end(node).await?;
+                self.truncate_behind_end(node).await?;
             }
         }
         Ok(())
@@ -134,7 +136,7 @@ impl Volume {
     }
 
     /// Finishes an interrupted truncation: frees the blocks behind the end of the file.
-    async fn cut_behind_end(&self, node: &Rc<Node>) -> FsResult<()> {
+    async fn truncate_behind_end(&self, node: &Rc<Node>) -> FsResult<()> {
         let _held = node.lock.write().await;
         let first = node.size().div_ceil(PAGE_BYTES);
         self.contents().free_behind(node, first).await

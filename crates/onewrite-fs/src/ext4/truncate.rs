@@ -33,7 +33,7 @@ impl Contents<'_> {
         let old = node.size();
         let mut handle = self.journal.start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
         if size < old {
-            self.before_cut(node).await?;
+            self.before_truncation(node).await?;
         }
         self.zero_tail(&mut handle, node, size.min(old)).await?;
         {
@@ -61,7 +61,7 @@ impl Contents<'_> {
     /// Writes the file's content before its blocks are freed, if a committing transaction refers to those blocks for
     /// the first time. The caller has an open handle: the committing transaction is an earlier one, and no later one
     /// begins to commit.
-    async fn before_cut(&self, node: &Node) -> FsResult<()> {
+    async fn before_truncation(&self, node: &Node) -> FsResult<()> {
         if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(node.file_number()) {
             self.pages.write_ready(self.volume, node, 0..u64::MAX).await?;
             self.pages.wait_for_writes(node).await;
@@ -122,7 +122,7 @@ impl Contents<'_> {
 
     /// Deletes an inode without names and openers, and its content; begins in `handle`.
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
-        self.before_cut(node).await?;
+        self.before_truncation(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
         self.pages.discard(node.number(), 0..pages);
         self.unreserve(node, 0..u64::MAX);

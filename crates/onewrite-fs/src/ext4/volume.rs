@@ -50,6 +50,9 @@ pub(super) struct Volume {
     /// Notified once, at unmount.
     pub(super) stopped: Signal,
     is_unmounted: Cell<bool>,
+    /// Lookups of content maps, counted for tests.
+    #[cfg(test)]
+    pub(super) map_lookups: Cell<u64>,
 }
 
 impl From<FormatError> for FsError {
@@ -93,6 +96,8 @@ impl Volume {
             system_zone: parts.system_zone,
             inodes: Inodes::default(),
             is_unmounted: Cell::new(false),
+            #[cfg(test)]
+            map_lookups: Cell::new(0),
         })
     }
 

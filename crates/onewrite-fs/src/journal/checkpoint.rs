@@ -4,7 +4,7 @@
 //! no block is written twice. A block that is escaped in the log is always copied. Source: `papers/000` §3.4.1;
 //! docs/decisions/007.
 
-use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Page, Remap};
+use onewrite_block::{Cause, DeviceError, Nanos, PAGE_SIZE, Remap};
 
 use super::home;
 use super::live::{CheckpointBlock, Reclaimed};
@@ -36,7 +36,7 @@ const ROUND_BLOCKS: usize = 1024;
 impl Journal {
     /// Waits until a checkpoint is due: a task waits for log space, the journal holds too many blocks, or a block is
     /// old.
-    pub async fn checkpoint_due(&self) -> Urgency {
+    pub(crate) async fn checkpoint_due(&self) -> Urgency {
         loop {
             if self.abort_reason().is_some() {
                 std::future::pending::<()>().await;
@@ -94,7 +94,7 @@ impl Journal {
     ///
     /// # Errors
     /// Device errors; the journal is then aborted.
-    pub async fn checkpoint_round(&self, urgency: Urgency) -> FsResult<usize> {
+    pub(crate) async fn checkpoint_round(&self, urgency: Urgency) -> FsResult<usize> {
         self.checkpoint(ROUND_BLOCKS, urgency).await
     }
 
@@ -210,7 +210,7 @@ impl Journal {
     }
 
     /// Waits until log space is queued for TRIM.
-    pub async fn trimming_due(&self) {
+    pub(crate) async fn trimming_due(&self) {
         while self.to_trim.borrow().is_empty() || self.abort_reason().is_some() {
             self.work.wait().await;
         }
@@ -220,7 +220,7 @@ impl Journal {
     ///
     /// # Errors
     /// Device errors; the journal is then aborted.
-    pub async fn trim_freed(&self) -> FsResult<()> {
+    pub(crate) async fn trim_freed(&self) -> FsResult<()> {
         let freed = self.to_trim.take();
         for Reclaimed { start, length } in freed {
             let ring = self.live.borrow().ring();
@@ -240,10 +240,5 @@ impl Journal {
             self.log.clear(run).await?;
         }
         Ok(())
-    }
-
-    /// The page of the log's superblock, for tests and tools.
-    pub fn superblock_page(&self) -> Page {
-        self.superblock_page.borrow().clone()
     }
 }

@@ -241,7 +241,7 @@ impl Journal {
     ///
     /// # Errors
     /// Device errors.
-    pub async fn settle(&self) -> FsResult<()> {
+    pub(crate) async fn settle(&self) -> FsResult<()> {
         if self.options.commit.padding_blocks() == 0 {
             return Ok(self.options.commit.settle(&self.log, Vec::new()).await?);
         }
@@ -268,7 +268,7 @@ impl Journal {
     }
 
     /// Waits until no block is on its way home. Then freed blocks may be reused.
-    pub async fn homeward_writes_done(&self) {
+    pub(crate) async fn homeward_writes_done(&self) {
         drop(self.homeward.write().await);
     }
 }

@@ -147,7 +147,7 @@ impl Log {
 
     /// Notes that the last FLUSH or padding of the commit starts now. It does not cover data that others write from now
     /// on.
-    pub fn begin_last(&self) {
+    pub(crate) fn begin_last(&self) {
         self.has_flushed.set(true);
     }
 
@@ -179,12 +179,12 @@ impl Log {
     }
 
     /// Number of the first FLUSH sent after this call. It makes all writes durable that have completed by now.
-    pub fn next_flush(&self) -> u64 {
+    pub(crate) fn next_flush(&self) -> u64 {
         self.flushes_started.get() + 1
     }
 
     /// Whether FLUSH number `flush` or a later one is done.
-    pub fn is_flushed(&self, flush: u64) -> bool {
+    pub(crate) fn is_flushed(&self, flush: u64) -> bool {
         self.flushes_done.get() >= flush
     }
 

@@ -199,12 +199,12 @@ impl Journal {
     }
 
     /// The number of the running transaction.
-    pub fn running_tid(&self) -> TransactionId {
+    pub(crate) fn running_tid(&self) -> TransactionId {
         self.running.borrow().tid
     }
 
     /// Whether the running transaction holds nothing.
-    pub fn is_running_empty(&self) -> bool {
+    pub(crate) fn is_running_empty(&self) -> bool {
         self.running.borrow().is_empty()
     }
 
@@ -214,22 +214,22 @@ impl Journal {
     }
 
     /// Whether `tid` is durable.
-    pub fn is_committed(&self, tid: TransactionId) -> bool {
+    pub(crate) fn is_committed(&self, tid: TransactionId) -> bool {
         tid <= self.committed.get()
     }
 
     /// Whether `tid` is committing and has started its last FLUSH. This FLUSH does not cover later writes.
-    pub fn has_flushed(&self, tid: TransactionId) -> bool {
+    pub(crate) fn has_flushed(&self, tid: TransactionId) -> bool {
         self.committing.borrow().as_ref().is_some_and(|committing| committing.tid == tid) && self.log.has_flushed()
     }
 
     /// Whether the committing transaction has to wait for data of `owner`.
-    pub fn is_ordering(&self, owner: u64) -> bool {
+    pub(crate) fn is_ordering(&self, owner: u64) -> bool {
         self.committing.borrow().as_ref().is_some_and(|committing| committing.ordered.contains(&owner))
     }
 
     /// Asks the commit task to commit all transactions up to `tid`.
-    pub fn request_commit(&self, tid: TransactionId) {
+    pub(crate) fn request_commit(&self, tid: TransactionId) {
         if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
             self.commit_wanted.set(Some(tid));
         }
@@ -240,7 +240,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`FsError::ReadOnly`] if the journal aborts first.
-    pub async fn wait_committed(&self, tid: TransactionId) -> FsResult<()> {
+    pub(crate) async fn wait_committed(&self, tid: TransactionId) -> FsResult<()> {
         let holds_nothing = || {
             let running = self.running.borrow();
             running.tid == tid && running.is_empty()
@@ -253,7 +253,7 @@ impl Journal {
     }
 
     /// Waits until the running transaction is due: a task requested the commit, or the transaction is old enough.
-    pub async fn commit_due(&self) {
+    pub(crate) async fn commit_due(&self) {
         loop {
             let due = {
                 let running = self.running.borrow();
@@ -273,19 +273,19 @@ impl Journal {
     }
 
     /// Notes that data was written to its place, if the commit strategy re-reads data.
-    pub fn note_data(&self, place: BlockRange) {
+    pub(crate) fn note_data(&self, place: BlockRange) {
         if self.options.commit.rereads_data() {
             self.log.note_data(place);
         }
     }
 
     /// Why the journal aborted; `None` if it has not.
-    pub fn abort_reason(&self) -> Option<String> {
+    pub(crate) fn abort_reason(&self) -> Option<String> {
         self.aborted.borrow().clone()
     }
 
     /// Stops the journal: it commits nothing more, and all waiting tasks get the reason.
-    pub fn abort(&self, reason: &FsError) {
+    pub(crate) fn abort(&self, reason: &FsError) {
         self.aborted.borrow_mut().get_or_insert_with(|| format!("{reason}; unmount and run `onewrite fsck`"));
         self.changed.notify_all();
         self.work.notify_all();
@@ -293,7 +293,7 @@ impl Journal {
 
     /// # Errors
     /// [`FsError::ReadOnly`] with the reason, once the journal is aborted.
-    pub fn check_aborted(&self) -> FsResult<()> {
+    pub(crate) fn check_aborted(&self) -> FsResult<()> {
         match &*self.aborted.borrow() {
             Some(reason) => Err(FsError::ReadOnly(reason.clone())),
             None => Ok(()),

@@ -38,7 +38,7 @@ impl Copies<'_> {
     ///
     /// # Errors
     /// Device errors.
-    pub async fn newest_run(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
+    pub(crate) async fn newest_run(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
         loop {
             let known = self.newer_entries(block, count);
             let mut absent = known.iter().filter(|(_, page, _)| page.is_none()).peekable();
@@ -70,7 +70,7 @@ impl Copies<'_> {
     }
 
     /// Whether the journal holds a newer version of `block` than its home block.
-    pub fn has_newer(&self, block: BlockNo) -> bool {
+    pub(crate) fn has_newer(&self, block: BlockNo) -> bool {
         self.live.borrow().newest(block).is_some()
     }
 

@@ -139,7 +139,7 @@ impl<'a> StoredLog<'a> {
     /// # Errors
     /// Device errors.
     pub(super) async fn receive_one(&self, read: PieceRead) -> Result<Vec<Page>, DeviceError> {
-        Ok(self.cut(read.piece, read.in_flight.await?))
+        Ok(self.log_blocks_in(read.piece, read.in_flight.await?))
     }
 
     /// The longest possible read from `block` on, of at most `count_max` blocks.
@@ -154,7 +154,7 @@ impl<'a> StoredLog<'a> {
     }
 
     /// Cuts the log blocks of a piece out of the pages that hold them.
-    fn cut(&self, piece: Piece, pages: Vec<Page>) -> Vec<Page> {
+    fn log_blocks_in(&self, piece: Piece, pages: Vec<Page>) -> Vec<Page> {
         if self.block_size == PAGE_SIZE {
             return pages;
         }

@@ -16,7 +16,7 @@ pub struct TransactionId(pub u64);
 
 impl TransactionId {
     /// The lower 32 bits, as the log stores them.
-    pub const fn on_disk(self) -> Sequence {
+    pub(crate) const fn on_disk(self) -> Sequence {
         Sequence(self.0 as u32)
     }
 

@@ -62,7 +62,7 @@ impl DirtyBytes {
     }
 
     /// Adds the bytes of `other`.
-    pub fn add_all(&mut self, other: &DirtyBytes) {
+    pub(crate) fn add_all(&mut self, other: &DirtyBytes) {
         other.ranges.iter().for_each(|range| self.add(range.start.into()..range.end.into()));
     }
 

@@ -48,7 +48,7 @@ pub use dirty_bytes::DirtyBytes;
 pub use file::FilePages;
 pub use owners::{OwnerId, TooManyPages};
 pub use put::{Overwriting, Step};
-pub use read::check_direct;
+pub(crate) use read::check_direct;
 
 /// What a task does with pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Pages {
     }
 
     /// Reads the page in place, if it is in memory; counts as an access.
-    pub fn read_in_place<R>(&self, key: PageKey, read: impl FnOnce(&Page) -> R) -> Option<R> {
+    pub(crate) fn read_in_place<R>(&self, key: PageKey, read: impl FnOnce(&Page) -> R) -> Option<R> {
         self.cache.borrow_mut().page(key).map(read)
     }
 
@@ -224,7 +224,7 @@ impl Pages {
     }
 
     /// What direct reads have moved.
-    pub fn direct_reads(&self) -> DirectReads {
+    pub(crate) fn direct_reads(&self) -> DirectReads {
         self.direct_reads.get()
     }
 
@@ -234,7 +234,7 @@ impl Pages {
     }
 
     /// Announces that this task reads the page; `None` if the page is in memory. Waits while another task reads it.
-    pub async fn begin_load(&self, key: PageKey) -> Option<Loading<'_>> {
+    pub(crate) async fn begin_load(&self, key: PageKey) -> Option<Loading<'_>> {
         loop {
             if self.holds(key) {
                 return None;

@@ -67,7 +67,7 @@ impl Pages {
     ///
     /// # Errors
     /// As [`Pages::make_room`].
-    pub async fn put_page<B: Backing>(
+    pub(crate) async fn put_page<B: Backing>(
         &self,
         backing: &B,
         file: &B::File,
@@ -115,7 +115,13 @@ impl Pages {
     ///
     /// # Panics
     /// If it is not in memory.
-    pub fn change_dirty(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>, change: impl FnOnce(&mut [u8])) {
+    pub(crate) fn change_dirty(
+        &self,
+        file: &impl PagedFile,
+        index: u64,
+        bytes: Range<usize>,
+        change: impl FnOnce(&mut [u8]),
+    ) {
         self.change_used(file, index, bytes.clone(), change);
         self.mark_dirty(file, index, bytes);
     }
@@ -124,7 +130,13 @@ impl Pages {
     ///
     /// # Panics
     /// If it is not in memory.
-    pub fn change_used(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>, change: impl FnOnce(&mut [u8])) {
+    pub(crate) fn change_used(
+        &self,
+        file: &impl PagedFile,
+        index: u64,
+        bytes: Range<usize>,
+        change: impl FnOnce(&mut [u8]),
+    ) {
         let mut cache = self.cache.borrow_mut();
         let page = cache.peek_mut(page_key(file, index)).expect("the page was just used");
         change(&mut page.bytes_mut()[bytes]);
@@ -179,7 +191,11 @@ impl Pages {
 
     /// Begins a direct write of pages while others may read the file; those readers wait. `None` if the page cache
     /// holds one of the pages, or is loading pages of the file: the write would make them stale.
-    pub fn begin_overwrite<'a, F: PagedFile>(&'a self, file: &'a F, pages: Range<u64>) -> Option<Overwriting<'a, F>> {
+    pub(crate) fn begin_overwrite<'a, F: PagedFile>(
+        &'a self,
+        file: &'a F,
+        pages: Range<u64>,
+    ) -> Option<Overwriting<'a, F>> {
         let is_in_memory = pages.clone().any(|index| self.holds(page_key(file, index)));
         if is_in_memory || self.is_loading(file.number()) {
             return None;

@@ -14,7 +14,7 @@ const READ_AHEAD_PAGES: u64 = 32;
 
 /// # Errors
 /// If a direct transfer is not made of whole pages.
-pub fn check_direct(offset: u64, length: u64) -> FsResult<()> {
+pub(crate) fn check_direct(offset: u64, length: u64) -> FsResult<()> {
     if offset.is_multiple_of(PAGE_BYTES) && length.is_multiple_of(PAGE_BYTES) {
         return Ok(());
     }
@@ -90,7 +90,7 @@ impl Pages {
     ///
     /// # Errors
     /// Device errors and damage.
-    pub async fn file_page<B: Backing>(
+    pub(crate) async fn file_page<B: Backing>(
         &self,
         backing: &B,
         file: &B::File,

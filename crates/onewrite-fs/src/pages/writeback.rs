@@ -46,7 +46,7 @@ impl Pages {
     ///
     /// # Errors
     /// Why pages could not be written.
-    pub async fn write_ready<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<()> {
+    pub(crate) async fn write_ready<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<()> {
         let mut next = Some(pages.start);
         while let Some(index) = next {
             next = self.write_batch(backing, file, index..pages.end).await?;

@@ -61,7 +61,7 @@ impl<R: ReadBlocks> DirectoryPass<'_, '_, R> {
 
     /// Connects inodes without a name to `lost+found`, and sets every `..`.
     pub(super) async fn connect(&mut self) {
-        self.cut_circles().await;
+        self.break_circles().await;
         let is_lost = |own: &Self, number: InodeNo| {
             let file = own.look(number);
             !own.layout.is_reserved(number) && file.names == 0 && !own.serves_itself(number)
@@ -86,7 +86,7 @@ impl<R: ReadBlocks> DirectoryPass<'_, '_, R> {
     }
 
     /// Removes one name from each circle of directories.
-    async fn cut_circles(&mut self) {
+    async fn break_circles(&mut self) {
         let mut reached = BTreeSet::from([ROOT_INODE]);
         for number in self.used_inodes() {
             if self.look(number).kind != Some(FileKind::Directory) {

@@ -7,8 +7,9 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 use super::{Bit, Bitmap, count_set, next_bit, set_bits};
 use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
-use crate::ext4::format::RawGroupDescriptor;
 use crate::ext4::format::group::BLOCK_UNINIT;
+use crate::ext4::format::{Layout, RawGroupDescriptor};
+use crate::ext4::guard::check_descriptor;
 use crate::ext4::views::Allocator;
 use crate::ext4::volume::block_key;
 use crate::journal::Handle;
@@ -47,6 +48,9 @@ impl Allocator<'_> {
         let unused = || descriptor().has(BLOCK_UNINIT, &self.layout).then(|| self.initial_bitmap(group));
         let verify = |bytes: &PageBytes| descriptor().verify_block_bitmap(bytes, group, &self.layout);
         self.load_or_make(block, unused, verify).await?;
+        if cfg!(debug_assertions) {
+            self.note_contradiction(group);
+        }
         Ok(block)
     }
 
@@ -87,7 +91,13 @@ impl Allocator<'_> {
         let descriptor = &mut groups[group as usize].descriptor;
         change(descriptor);
         let (block, offset) = self.layout.position_of_descriptor(group);
-        self.change(handle, block, |bytes| descriptor.write(&mut bytes[offset..], group, &self.layout));
+        self.change(handle, block, |bytes| {
+            descriptor.write(&mut bytes[offset..], group, &self.layout);
+            debug_assert!(
+                reads_as(&bytes[offset..], descriptor, group, &self.layout),
+                "the descriptor of group {group} would be refused when it is read again"
+            );
+        });
     }
 
     /// Takes 1 to `wanted` contiguous blocks, as near behind `goal` as possible.
@@ -236,6 +246,10 @@ impl Allocator<'_> {
             let flags = descriptor.flags.get();
             descriptor.flags.set(flags & !BLOCK_UNINIT);
             descriptor.update_block_bitmap_checksum(&bitmap, &self.layout);
+            debug_assert!(
+                descriptor.verify_block_bitmap(&bitmap, group, &self.layout).is_ok(),
+                "bitmap {bitmap_block}"
+            );
         });
     }
 
@@ -307,13 +321,19 @@ impl Allocator<'_> {
             }
         }
         drop(groups);
-        if cfg!(debug_assertions)
-            && let Err(broken) = self.groups.check()
-        {
-            panic!("block allocation: {broken}");
-        }
+        self.debug_check();
         self.pages.progress().notify_all();
     }
+}
+
+/// Whether a mount would accept the descriptor in `bytes`, and find this one.
+fn reads_as(bytes: &[u8], descriptor: &RawGroupDescriptor, group: u32, layout: &Layout) -> bool {
+    let found = RawGroupDescriptor::read(bytes, group, layout);
+    found.is_ok_and(|found| {
+        found == *descriptor
+            && found.verify_checksum(group, layout).is_ok()
+            && check_descriptor(&found, group, layout).is_ok()
+    })
 }
 
 fn wrong_count(group: u32, free: u32) -> FsError {

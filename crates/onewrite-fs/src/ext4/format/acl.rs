@@ -48,7 +48,7 @@ pub fn from_disk(bytes: &[u8]) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// What is wrong with the value.
-pub fn to_disk(value: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn to_disk(value: &[u8]) -> Result<Vec<u8>, String> {
     let (entries, rest) = behind_version(value, ATTRIBUTE)?.as_chunks::<8>();
     if !rest.is_empty() {
         return Err("its last entry is cut short".into());

@@ -84,7 +84,7 @@ pub struct ValueInode {
 impl Attribute<'_> {
     /// Whether the stored hash is the hash of name and value. Accepts both hashes: Linux takes the name's bytes as
     /// signed or unsigned, depending on the machine.
-    pub fn hash_holds(&self) -> bool {
+    pub(crate) fn hash_holds(&self) -> bool {
         let of = |byte: fn(u8) -> u32| hash(self.name, self.value, byte);
         self.hash == of(u32::from) || self.hash == of(|byte| byte as i8 as u32)
     }
@@ -144,7 +144,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// The same, but accepts values that lie in inodes of their own.
-    pub fn with_value_inodes(self) -> Attributes<'a> {
+    pub(crate) fn with_value_inodes(self) -> Attributes<'a> {
         Attributes { has_value_inodes: true, ..self }
     }
 
@@ -289,7 +289,7 @@ impl AttributeList {
     }
 
     /// Writes as many as fit, in order, to the area behind an inode's fields; returns the rest.
-    pub fn write_in_inode(&self, area: &mut [u8]) -> AttributeList {
+    pub(crate) fn write_in_inode(&self, area: &mut [u8]) -> AttributeList {
         area.fill(0);
         let Some((magic, list)) = area.split_first_chunk_mut::<4>() else { return self.clone() };
         let (mut inside, mut outside) = (AttributeList::default(), AttributeList::default());
@@ -308,7 +308,7 @@ impl AttributeList {
 
     /// Fills `block` with these attributes, with a reference count of 1 and without checksum; false if they do not fit.
     #[must_use]
-    pub fn write_in_block(&self, block: &mut [u8]) -> bool {
+    pub(crate) fn write_in_block(&self, block: &mut [u8]) -> bool {
         if HEADER + self.needed() > block.len() {
             return false;
         }

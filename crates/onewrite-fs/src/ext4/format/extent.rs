@@ -82,7 +82,7 @@ pub struct Extent {
 
 impl Extent {
     /// The file's block after the extent's last.
-    pub const fn logical_end(&self) -> u64 {
+    pub(crate) const fn logical_end(&self) -> u64 {
         self.logical as u64 + self.length as u64
     }
 

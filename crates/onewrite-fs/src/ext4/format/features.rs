@@ -188,7 +188,7 @@ impl Features {
     }
 
     /// Whether group descriptors carry a checksum of either kind. Only then do their uninitialized flags count.
-    pub const fn group_checksums(&self) -> bool {
+    pub(crate) const fn group_checksums(&self) -> bool {
         self.ro_compat.0 & (RoCompat::METADATA_CSUM.0 | RoCompat::GDT_CSUM.0) != 0
     }
 
@@ -196,7 +196,7 @@ impl Features {
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] naming every incompatible feature that Onewrite lacks.
-    pub fn check_readable(&self) -> Result<(), FormatError> {
+    pub(crate) fn check_readable(&self) -> Result<(), FormatError> {
         let missing = self.incompat.without(Features::SUPPORTED.incompat);
         match missing.0 {
             0 => Ok(()),
@@ -220,7 +220,7 @@ impl Features {
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] naming every incompatible feature that Onewrite lacks.
-    pub fn check_viewable(&self) -> Result<(), FormatError> {
+    pub(crate) fn check_viewable(&self) -> Result<(), FormatError> {
         match self.incompat.without(Features::VIEWABLE) {
             Incompat(0) => Ok(()),
             missing => Err(FormatError::Unsupported { what: format!("incompatible features {missing}") }),
@@ -231,7 +231,7 @@ impl Features {
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] with the bits.
-    pub fn check_known(&self) -> Result<(), FormatError> {
+    pub(crate) fn check_known(&self) -> Result<(), FormatError> {
         let known = Compat::NAMES.iter().fold(0, |bits, (bit, _)| bits | bit);
         match self.compat.without(Compat(known)) {
             Compat(0) => Ok(()),
@@ -243,7 +243,7 @@ impl Features {
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] naming every feature that Onewrite lacks.
-    pub fn check_writable(&self) -> Result<(), FormatError> {
+    pub(crate) fn check_writable(&self) -> Result<(), FormatError> {
         self.check_readable()?;
         let missing = self.ro_compat.without(Features::SUPPORTED.ro_compat);
         match missing.0 {

@@ -19,8 +19,6 @@ use crate::block::BlockNo;
 
 /// Bits of `flags`.
 pub mod flags {
-    /// Writes are synchronous.
-    pub const SYNC: u32 = 0x8;
     /// The file may not change.
     pub const IMMUTABLE: u32 = 0x10;
     /// The file may only grow.
@@ -33,8 +31,6 @@ pub mod flags {
     pub const INDEX: u32 = 0x1000;
     /// Made by AFS.
     pub const IMAGIC: u32 = 0x2000;
-    /// Data goes through the journal.
-    pub const JOURNAL_DATA: u32 = 0x4000;
     /// Block counts are in file-system blocks.
     pub const HUGE_FILE: u32 = 0x4_0000;
     /// `block` is the root of an extent tree.
@@ -43,8 +39,6 @@ pub mod flags {
     pub const VERITY: u32 = 0x10_0000;
     /// Holds the value of an attribute.
     pub const EA_INODE: u32 = 0x20_0000;
-    /// Blocks lie beyond the end of the file (obsolete).
-    pub const EOFBLOCKS: u32 = 0x40_0000;
     /// The content lies in the inode.
     pub const INLINE_DATA: u32 = 0x1000_0000;
     /// The directory folds case.
@@ -68,7 +62,7 @@ impl FileKind {
     }
 
     /// The upper bits of `mode`.
-    pub const fn mode_bits(self) -> u16 {
+    pub(crate) const fn mode_bits(self) -> u16 {
         match self {
             FileKind::Fifo => 0x1000,
             FileKind::CharacterDevice => 0x2000,
@@ -81,7 +75,7 @@ impl FileKind {
     }
 
     /// The byte of this kind in a directory entry.
-    pub const fn entry_byte(self) -> u8 {
+    pub(crate) const fn entry_byte(self) -> u8 {
         match self {
             FileKind::Regular => 1,
             FileKind::Directory => 2,
@@ -94,7 +88,7 @@ impl FileKind {
     }
 
     /// The kind for a byte of a directory entry; `None` for 0 (unknown) and for invalid bytes.
-    pub const fn from_entry_byte(byte: u8) -> Option<FileKind> {
+    pub(crate) const fn from_entry_byte(byte: u8) -> Option<FileKind> {
         Some(match byte {
             1 => FileKind::Regular,
             2 => FileKind::Directory,
@@ -240,7 +234,7 @@ impl Inode {
     }
 
     /// For an orphan: the next inode of the list, which `dtime` names.
-    pub const fn next_orphan(&self) -> InodeNo {
+    pub(crate) const fn next_orphan(&self) -> InodeNo {
         InodeNo(self.dtime)
     }
 
@@ -381,7 +375,7 @@ pub fn attribute_area<'a>(slot: &'a [u8], inode: &Inode) -> &'a [u8] {
 }
 
 /// The same bytes to change. Call [`Inode::encode_into`] afterwards, because the checksum covers them.
-pub fn attribute_area_mut<'a>(slot: &'a mut [u8], inode: &Inode) -> &'a mut [u8] {
+pub(crate) fn attribute_area_mut<'a>(slot: &'a mut [u8], inode: &Inode) -> &'a mut [u8] {
     slot.get_mut(BASE + usize::from(inode.extra_isize)..).unwrap_or_default()
 }
 

@@ -13,7 +13,7 @@ impl InodeNo {
     pub const NONE: InodeNo = InodeNo(0);
 
     /// The number of `ino`; [`InodeNo::NONE`] if it does not fit 32 bits.
-    pub fn from_ino(ino: Ino) -> InodeNo {
+    pub(crate) fn from_ino(ino: Ino) -> InodeNo {
         u32::try_from(ino.0).map_or(InodeNo::NONE, InodeNo)
     }
 

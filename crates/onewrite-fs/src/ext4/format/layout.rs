@@ -117,7 +117,7 @@ impl Layout {
     ///
     /// # Errors
     /// Numbers that contradict each other; [`FormatError::Unsupported`] for features without which nothing can be read.
-    pub fn decode_to_read(raw: &RawSuperblock) -> Result<Layout, FormatError> {
+    pub(crate) fn decode_to_read(raw: &RawSuperblock) -> Result<Layout, FormatError> {
         let dynamic;
         let raw = match raw.rev_level.get() {
             0 => {
@@ -170,7 +170,7 @@ impl Layout {
     }
 
     /// Group of a block. The block must lie in the image, at or after `first_data_block`.
-    pub fn group_of_block(&self, block: BlockNo) -> u32 {
+    pub(crate) fn group_of_block(&self, block: BlockNo) -> u32 {
         ((block.0 - u64::from(self.first_data_block)) / u64::from(self.blocks_per_group)) as u32
     }
 
@@ -191,7 +191,7 @@ impl Layout {
     }
 
     /// Whether `block` may hold content: inside the image and not before its first block.
-    pub fn contains_block(&self, block: BlockNo) -> bool {
+    pub(crate) fn contains_block(&self, block: BlockNo) -> bool {
         block.0 >= u64::from(self.first_data_block) && block < self.end()
     }
 
@@ -201,12 +201,12 @@ impl Layout {
     }
 
     /// Whether the number is for the file system's own use. The root directory's number is.
-    pub fn is_reserved(&self, number: InodeNo) -> bool {
+    pub(crate) fn is_reserved(&self, number: InodeNo) -> bool {
         number < self.first_inode
     }
 
     /// Group of an inode. Its number must be at least 1 and at most `inode_count`.
-    pub fn group_of_inode(&self, inode: InodeNo) -> u32 {
+    pub(crate) fn group_of_inode(&self, inode: InodeNo) -> u32 {
         self.position_of_inode(inode).group
     }
 
@@ -225,7 +225,7 @@ impl Layout {
     }
 
     /// Blocks of one group's inode table.
-    pub fn inode_table_blocks(&self) -> u32 {
+    pub(crate) fn inode_table_blocks(&self) -> u32 {
         let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size);
         bytes.div_ceil(self.block_size.into()) as u32
     }
@@ -236,13 +236,13 @@ impl Layout {
     }
 
     /// Blocks of the table of group descriptors.
-    pub fn descriptor_blocks(&self) -> u32 {
+    pub(crate) fn descriptor_blocks(&self) -> u32 {
         let bytes = u64::from(self.group_count) * u64::from(self.descriptor_size);
         bytes.div_ceil(self.block_size.into()) as u32
     }
 
     /// Block of the primary superblock.
-    pub fn superblock_block(&self) -> BlockNo {
+    pub(crate) fn superblock_block(&self) -> BlockNo {
         BlockNo(SUPERBLOCK_OFFSET as u64 / u64::from(self.block_size))
     }
 
@@ -259,7 +259,7 @@ impl Layout {
 
     /// Where the backups of the descriptor of `group` lie: block and byte in it. The primary descriptor is not among
     /// them.
-    pub fn backups_of_descriptor(&self, group: u32) -> Vec<(BlockNo, usize)> {
+    pub(crate) fn backups_of_descriptor(&self, group: u32) -> Vec<(BlockNo, usize)> {
         let per_block = self.descriptors_per_block();
         let (primary, offset) = self.position_of_descriptor(group);
         let table_block = group / per_block;
@@ -298,7 +298,7 @@ impl Layout {
     }
 
     /// Blocks of superblock, descriptors and room for descriptors at the start of `group`.
-    pub fn base_blocks(&self, group: u32) -> u32 {
+    pub(crate) fn base_blocks(&self, group: u32) -> u32 {
         match self.has_superblock(group) {
             true => 1 + self.descriptor_blocks() + u32::from(self.reserved_descriptor_blocks),
             false => 0,

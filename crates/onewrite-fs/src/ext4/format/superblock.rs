@@ -22,8 +22,6 @@ pub const SUPERBLOCK_MAGIC: u16 = 0xef53;
 pub const STATE_CLEAN: u16 = 1;
 /// `state`: errors were seen.
 pub const STATE_ERRORS: u16 = 2;
-/// `state`: orphans are being recovered.
-pub const STATE_ORPHANS: u16 = 4;
 /// `flags`: directory hashes take bytes as signed.
 pub const FLAG_SIGNED_HASH: u32 = 1;
 /// `flags`: directory hashes take bytes as unsigned.
@@ -232,7 +230,7 @@ impl RawSuperblock {
     }
 
     /// Stores a copy of the journal inode's map and its size in bytes, for repair.
-    pub fn keep_journal(&mut self, journal_map: &[u8; 60], journal_size: u64) {
+    pub(crate) fn keep_journal(&mut self, journal_map: &[u8; 60], journal_size: u64) {
         let (map, size) = self.jnl_blocks.as_mut_bytes().split_at_mut(60);
         map.copy_from_slice(journal_map);
         size[..4].copy_from_slice(&((journal_size >> 32) as u32).to_le_bytes());

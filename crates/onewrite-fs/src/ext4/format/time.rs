@@ -15,7 +15,7 @@ impl Timestamp {
 
     /// The time that an inode stores for this one, as in Linux: the nearest in its range. Nanoseconds are 0 at the ends
     /// of the range and without the extra word.
-    pub const fn storable(self, has_extra: bool) -> Timestamp {
+    pub(crate) const fn storable(self, has_extra: bool) -> Timestamp {
         let last = if has_extra { Timestamp::MAX.seconds } else { Timestamp::SECONDS_MAX_SHORT };
         if self.seconds <= Timestamp::SECONDS_MIN {
             return Timestamp { seconds: Timestamp::SECONDS_MIN, nanoseconds: 0 };
@@ -33,12 +33,12 @@ impl Timestamp {
     }
 
     /// The word of seconds.
-    pub const fn low_word(self) -> u32 {
+    pub(crate) const fn low_word(self) -> u32 {
         self.seconds as u32
     }
 
     /// The extra word.
-    pub const fn high_word(self) -> u32 {
+    pub(crate) const fn high_word(self) -> u32 {
         let epoch = (self.seconds - self.low_word() as i32 as i64) >> 32;
         self.nanoseconds << 2 | (epoch & 3) as u32
     }

@@ -4,7 +4,7 @@
 //! The move does not wait once all nodes are in memory, so it is part of one transaction.
 
 use super::{
-    Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, PathNode, Place, Tree, check_child, cut,
+    Extent, Extents, FsError, FsResult, Handle, Index, Node, NodeMut, PathNode, Place, Tree, check_child, part_of,
 };
 use crate::block::BlockNo;
 
@@ -83,8 +83,8 @@ impl Extents<'_> {
             }
             let (start, middle, end) = (u64::from(whole.logical), u64::from(logical), whole.logical_end());
             return self.change_tree(handle, node, leaf, |tree| {
-                tree.set_extent(leaf.position - 1, cut(whole, start, middle));
-                let inserted = tree.insert_extent(leaf.position, cut(whole, middle, end));
+                tree.set_extent(leaf.position - 1, part_of(whole, start, middle));
+                let inserted = tree.insert_extent(leaf.position, part_of(whole, middle, end));
                 assert!(inserted, "there was room");
             });
         }

@@ -37,6 +37,8 @@ const VERSION: u8 = 1;
 const LZ4: u8 = 1;
 
 const _: () = {
+    // A chunk of the index is one word; the bit for raw chunks fits beside the length.
+    assert!(size_of::<StoredChunk>() == 2 * size_of::<u32>());
     // Header, versions and blocks of a chunk, UUID, time, three counts, two sizes, checksum, zeros.
     assert!(HEAD_SIZE == HEADER_SIZE + 4 + UUID_SIZE + 12 + 3 * 4 + 2 * 8 + 4 + 4);
     assert!(CHECKSUM_OFFSET == HEAD_SIZE - 8);
@@ -95,7 +97,7 @@ pub struct Extent {
 }
 
 /// Bytes of head and index.
-pub fn head_bytes(blocks: usize, revokes: usize) -> usize {
+pub(crate) fn head_bytes(blocks: usize, revokes: usize) -> usize {
     HEAD_SIZE + 4 * blocks.div_ceil(CHUNK_BLOCKS) + 8 * (blocks + revokes)
 }
 
@@ -108,7 +110,7 @@ pub fn pack(pages: &[Page]) -> Packed {
 }
 
 /// The blocks of a chunk; `None` if its bytes do not decompress to exactly `chunk.blocks` blocks.
-pub fn unpack(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Page>> {
+pub(crate) fn unpack(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Page>> {
     let length = chunk.blocks * PAGE_SIZE;
     let pages = |raw: &[u8]| raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect();
     if chunk.is_raw {
@@ -131,7 +133,7 @@ pub struct StoredChunk {
 impl Frame {
     /// Encodes head and index of a frame. `packed` has each chunk as it is stored.
     /// `chunks_sum` is the CRC32C register after the bytes of all chunks.
-    pub fn encode_head(&self, style: &Style, packed: &[StoredChunk], chunks_sum: u32) -> Vec<u8> {
+    pub(crate) fn encode_head(&self, style: &Style, packed: &[StoredChunk], chunks_sum: u32) -> Vec<u8> {
         let stored: usize = packed.iter().map(|chunk| chunk.bytes as usize).sum();
         let mut head = vec![0; HEAD_SIZE];
         super::put_header(&mut head, Kind::Frame, self.sequence);

@@ -44,10 +44,14 @@ const UUID_SIZE: usize = 16;
 const TAG_ESCAPED: u32 = 1;
 const TAG_SAME_UUID: u32 = 2;
 const TAG_LAST: u32 = 8;
+/// Bytes of the largest tag.
+const TAG_SIZE_MAX: usize = 16;
 const CRC32: u8 = 1;
 
 const _: () = {
-    assert!(HEADER_SIZE == 3 * size_of::<u32>());
+    assert!(HEADER_SIZE == 2 * size_of::<u32>() + size_of::<Sequence>());
+    // The tag of a version 3 log: home block, flags, checksum.
+    assert!(TAG_SIZE_MAX == size_of::<BlockNo>() + 2 * size_of::<u32>());
     // After the header: kind, size, two bytes of padding, then eight words of checksums.
     assert!(COMMIT_CHECKSUM_OFFSET == HEADER_SIZE + 4);
     assert!(COMMIT_TIME_OFFSET == COMMIT_CHECKSUM_OFFSET + size_of::<[u32; 8]>());
@@ -200,7 +204,7 @@ pub fn escape(page: &Page) -> (Page, bool) {
 }
 
 /// Undoes [`escape`].
-pub fn unescape(mut page: Page) -> Page {
+pub(crate) fn unescape(mut page: Page) -> Page {
     page.write(0, &MAGIC.to_be_bytes());
     page
 }
@@ -225,7 +229,7 @@ impl Style {
 
     fn tag_size(&self) -> usize {
         match (self.checksums, self.is_64bit) {
-            (Checksums::V3, _) => 16,
+            (Checksums::V3, _) => TAG_SIZE_MAX,
             (Checksums::V2, true) => 14,
             (Checksums::V2, false) => 10,
             (_, true) => 12,
@@ -234,12 +238,12 @@ impl Style {
     }
 
     /// Maximum number of blocks that one descriptor can name.
-    pub fn tags_max(&self) -> usize {
+    pub(crate) fn tags_max(&self) -> usize {
         (self.end() - HEADER_SIZE - UUID_SIZE) / self.tag_size()
     }
 
     /// Maximum number of blocks that one revoke block can name.
-    pub fn revokes_max(&self) -> usize {
+    pub(crate) fn revokes_max(&self) -> usize {
         (self.end() - HEADER_SIZE - 4) / self.number_size()
     }
 
@@ -338,7 +342,7 @@ impl Style {
     }
 
     /// Whether the checksum at the end of a descriptor or revoke block is right; true if the log has none.
-    pub fn tail_holds(&self, bytes: &PageBytes) -> bool {
+    pub(crate) fn tail_holds(&self, bytes: &PageBytes) -> bool {
         if !self.has_tail() {
             return true;
         }
@@ -364,7 +368,7 @@ impl Style {
     }
 
     /// The blocks that a revoke block names.
-    pub fn revoked(&self, bytes: &PageBytes) -> Vec<BlockNo> {
+    pub(crate) fn revoked(&self, bytes: &PageBytes) -> Vec<BlockNo> {
         let used = (be32(bytes, HEADER_SIZE) as usize).min(self.end());
         let numbers = bytes.get(HEADER_SIZE + 4..used).unwrap_or_default();
         let size = self.number_size();
@@ -395,7 +399,7 @@ impl Style {
 
     /// Whether the checksum of a commit block is right. In a version 1 log it covers the transaction too (`sum` as for
     /// [`Style::commit`]).
-    pub fn commit_holds(&self, bytes: &PageBytes, sum: VersionOneSum) -> bool {
+    pub(crate) fn commit_holds(&self, bytes: &PageBytes, sum: VersionOneSum) -> bool {
         let stored = be32(bytes, COMMIT_CHECKSUM_OFFSET);
         match self.checksums {
             Checksums::No => true,

@@ -19,7 +19,7 @@ impl Sequence {
     }
 
     /// Whether this transaction comes after `other`. Both are of one log, which holds fewer than 2³¹ transactions.
-    pub const fn is_after(self, other: Sequence) -> bool {
+    pub(crate) const fn is_after(self, other: Sequence) -> bool {
         (self.0.wrapping_sub(other.0) as i32) > 0
     }
 }

@@ -37,6 +37,8 @@ const CRC32C: u8 = 4;
 
 const _: () = {
     assert!(USERS_OFFSET == SUPERBLOCK_CHECKSUM_OFFSET + 4);
+    // Nine words and the UUID: a new field needs a place in `decode` and in `encode_into`.
+    assert!(size_of::<JournalSuperblock>() == 9 * size_of::<u32>() + UUID_SIZE);
     // The UUIDs of 48 users fill the rest.
     assert!(USERS_OFFSET + 48 * UUID_SIZE == SUPERBLOCK_SIZE);
 };
@@ -71,7 +73,7 @@ impl JournalSuperblock {
     ///
     /// # Errors
     /// What is wrong with it, with the number found.
-    pub fn decode_sized(bytes: &PageBytes, block_size: usize) -> Result<JournalSuperblock, String> {
+    pub(crate) fn decode_sized(bytes: &PageBytes, block_size: usize) -> Result<JournalSuperblock, String> {
         match (be32(bytes, 0), be32(bytes, 4)) {
             (MAGIC, 4) => (),
             (MAGIC, 3) => return Err("superblock of version 1, which Linux has not written since 2000".into()),
@@ -94,7 +96,7 @@ impl JournalSuperblock {
     }
 
     /// Why this version cannot replay the log, with the feature's name and the cure; `None` if it can.
-    pub fn replay_refusal(&self) -> Option<String> {
+    pub(crate) fn replay_refusal(&self) -> Option<String> {
         let fast = "a log that holds fast commits (feature fast_commit); e2fsck replays it, or a mount by Linux";
         (self.start != 0 && self.incompat & incompat::FAST_COMMIT != 0).then(|| fast.into())
     }

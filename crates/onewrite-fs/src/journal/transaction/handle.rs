@@ -152,7 +152,7 @@ impl Journal {
 
 impl Handle {
     /// The transaction.
-    pub fn tid(&self) -> TransactionId {
+    pub(crate) fn tid(&self) -> TransactionId {
         self.tid
     }
 

@@ -56,7 +56,7 @@ impl Entry<'_> {
     }
 
     /// Whether the record is the block's checksum tail.
-    pub fn is_tail(&self) -> bool {
+    pub(crate) fn is_tail(&self) -> bool {
         self.inode.is_none() && self.record_length == TAIL && self.name.is_empty() && self.kind == TAIL_KIND
     }
 
@@ -67,7 +67,7 @@ impl Entry<'_> {
 }
 
 /// Bytes that an entry needs for a name of `name_length` bytes.
-pub const fn record_length(name_length: usize) -> usize {
+pub(crate) const fn record_length(name_length: usize) -> usize {
     (RECORD_HEADER + name_length).next_multiple_of(4)
 }
 
@@ -247,7 +247,7 @@ pub fn init_first(block: &mut [u8], dots: Dots, layout: &Layout) {
 }
 
 /// The kind to store for a file of kind `kind`; `None` if the image does not keep kinds.
-pub fn entry_kind(kind: FileKind, layout: &Layout) -> Option<FileKind> {
+pub(crate) fn entry_kind(kind: FileKind, layout: &Layout) -> Option<FileKind> {
     layout.features.incompat.contains(Incompat::FILETYPE).then_some(kind)
 }
 

@@ -43,7 +43,7 @@ impl HashVersion {
     }
 
     /// The number to write into a new tree's root; it leaves the signedness to the superblock's flag.
-    pub const fn root_number(self) -> u8 {
+    pub(crate) const fn root_number(self) -> u8 {
         match self.function {
             Function::Legacy => 0,
             Function::HalfMd4 => 1,

@@ -259,7 +259,7 @@ impl<'a> IndexMut<'a> {
     ///
     /// # Panics
     /// If the block is no root.
-    pub fn set_levels(&mut self, levels: u8) {
+    pub(crate) fn set_levels(&mut self, levels: u8) {
         assert_eq!(self.header, ROOT_HEADER, "levels are kept in the root");
         self.block[INFO + 6] = levels;
     }
