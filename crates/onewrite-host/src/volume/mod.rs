@@ -24,16 +24,18 @@
 mod core;
 mod error;
 mod file;
+mod image;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, FsError, NewNode, RenameManner, Space};
+use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, FsError, Ino, NewNode, RenameManner, Space};
 
 pub use error::VolumeError;
 pub use file::File;
+pub use image::make_image;
 
 use self::core::Core;
 
@@ -60,8 +62,8 @@ impl Volume {
     ///
     /// # Errors
     /// A missing or wrong path, a damaged image.
-    pub fn open_file(&self, path: &str) -> Result<File, VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn open_file(&self, path: impl AsRef<[u8]>) -> Result<File, VolumeError> {
+        let path = path.as_ref().to_vec();
         let ino = self.core.call(async move |fs| {
             let ino = resolve(&*fs, &followed(&*fs, path).await?).await?;
             fs.open(ino).await.map(|()| ino)
@@ -73,13 +75,30 @@ impl Volume {
     ///
     /// # Errors
     /// If there is one, and as [`Volume::open_file`].
-    pub fn create(&self, path: &str) -> Result<File, VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn create(&self, path: impl AsRef<[u8]>) -> Result<File, VolumeError> {
+        self.create_as(path, NewNode::FILE)
+    }
+
+    /// Makes `node` and opens it.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn create_as(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<File, VolumeError> {
+        let path = path.as_ref().to_vec();
         let ino = self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            let ino = fs.create(resolve(&*fs, directory).await?, name, NewNode::FILE).await?;
+            let ino = made(&*fs, &path, node).await?;
             fs.open(ino).await.map(|()| ino)
         })?;
+        Ok(File::new(Arc::clone(&self.core), ino))
+    }
+
+    /// Opens what lies at `path`, or makes `node` there. A symbolic link is followed, also to where nothing is yet.
+    ///
+    /// # Errors
+    /// As [`Volume::open_file`].
+    pub fn open_or_create(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<File, VolumeError> {
+        let path = path.as_ref().to_vec();
+        let ino = self.core.call(async move |fs| found_or_made(&*fs, path, node).await)?;
         Ok(File::new(Arc::clone(&self.core), ino))
     }
 
@@ -87,11 +106,28 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::create`].
-    pub fn create_directory(&self, path: &str) -> Result<(), VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn create_directory(&self, path: impl AsRef<[u8]>) -> Result<(), VolumeError> {
+        self.make(path, NewNode::DIRECTORY)
+    }
+
+    /// Makes `node`.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn make(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<(), VolumeError> {
+        let path = path.as_ref().to_vec();
+        self.core.call(async move |fs| made(&*fs, &path, node).await.map(drop))
+    }
+
+    /// Gives what lies at `path` a second name `link`; a symbolic link is not followed.
+    ///
+    /// # Errors
+    /// A directory, a name that is taken, and as [`Volume::open_file`].
+    pub fn link(&self, path: impl AsRef<[u8]>, link: impl AsRef<[u8]>) -> Result<(), VolumeError> {
+        let (path, link) = (path.as_ref().to_vec(), link.as_ref().to_vec());
         self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            fs.create(resolve(&*fs, directory).await?, name, NewNode::DIRECTORY).await.map(drop)
+            let (directory, name) = split_path(&link)?;
+            fs.link(resolve(&*fs, &path).await?, resolve(&*fs, directory).await?, name).await
         })
     }
 
@@ -99,20 +135,29 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::create`].
-    pub fn symlink(&self, path: &str, target: &str) -> Result<(), VolumeError> {
-        let (path, target) = (path.as_bytes().to_vec(), target.as_bytes().to_vec());
+    pub fn symlink(&self, path: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> Result<(), VolumeError> {
+        let (path, target) = (path.as_ref().to_vec(), target.as_ref().to_vec());
         self.core.call(async move |fs| {
             let (directory, name) = split_path(&path)?;
             fs.symlink(resolve(&*fs, directory).await?, name, &target).await.map(drop)
         })
     }
 
+    /// The content of the symbolic link at `path`.
+    ///
+    /// # Errors
+    /// A missing path, something that is no symbolic link.
+    pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, VolumeError> {
+        let path = path.as_ref().to_vec();
+        self.core.call(async move |fs| fs.read_link(resolve(&*fs, &path).await?).await)
+    }
+
     /// Removes a name of anything but a directory; the content goes when no name and no open file is left.
     ///
     /// # Errors
     /// A missing path, a directory.
-    pub fn remove(&self, path: &str) -> Result<(), VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn remove(&self, path: impl AsRef<[u8]>) -> Result<(), VolumeError> {
+        let path = path.as_ref().to_vec();
         self.core.call(async move |fs| {
             let (directory, name) = split_path(&path)?;
             fs.unlink(resolve(&*fs, directory).await?, name).await
@@ -123,8 +168,8 @@ impl Volume {
     ///
     /// # Errors
     /// A missing path, a directory that holds names.
-    pub fn remove_directory(&self, path: &str) -> Result<(), VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<(), VolumeError> {
+        let path = path.as_ref().to_vec();
         self.core.call(async move |fs| {
             let (directory, name) = split_path(&path)?;
             fs.remove_directory(resolve(&*fs, directory).await?, name).await
@@ -135,8 +180,8 @@ impl Volume {
     ///
     /// # Errors
     /// Missing paths, and what rename(2) refuses.
-    pub fn rename(&self, from: &str, to: &str, manner: RenameManner) -> Result<(), VolumeError> {
-        let (from, to) = (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+    pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, manner: RenameManner) -> Result<(), VolumeError> {
+        let (from, to) = (from.as_ref().to_vec(), to.as_ref().to_vec());
         self.core.call(async move |fs| {
             let (from_directory, from_name) = split_path(&from)?;
             let (to_directory, to_name) = split_path(&to)?;
@@ -150,19 +195,28 @@ impl Volume {
     ///
     /// # Errors
     /// A missing path.
-    pub fn metadata(&self, path: &str) -> Result<Metadata, VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn metadata(&self, path: impl AsRef<[u8]>) -> Result<Metadata, VolumeError> {
+        let path = path.as_ref().to_vec();
         self.core.call(async move |fs| fs.attributes(resolve(&*fs, &path).await?).await)
     }
 
-    /// The names in a directory, without `.` and `..`, in the order of the directory.
+    /// What is known of what lies at `path`; symbolic links are followed.
+    ///
+    /// # Errors
+    /// A missing path.
+    pub fn metadata_followed(&self, path: impl AsRef<[u8]>) -> Result<Metadata, VolumeError> {
+        let path = path.as_ref().to_vec();
+        self.core.call(async move |fs| fs.attributes(resolve(&*fs, &followed(&*fs, path).await?).await?).await)
+    }
+
+    /// The names in a directory, without `.` and `..`, in the order of the directory. Symbolic links are followed.
     ///
     /// # Errors
     /// A missing path, something that is no directory.
-    pub fn read_directory(&self, path: &str) -> Result<Vec<DirectoryEntry>, VolumeError> {
-        let path = path.as_bytes().to_vec();
+    pub fn read_directory(&self, path: impl AsRef<[u8]>) -> Result<Vec<DirectoryEntry>, VolumeError> {
+        let path = path.as_ref().to_vec();
         self.core.call(async move |fs| {
-            let directory = resolve(&*fs, &path).await?;
+            let directory = resolve(&*fs, &followed(&*fs, path).await?).await?;
             let (mut entries, mut cursor) = (Vec::new(), 0);
             loop {
                 let some = fs.read_directory(directory, cursor).await?;
@@ -198,10 +252,46 @@ impl Volume {
     }
 }
 
-/// The path with a symbolic link at its end replaced by where that leads, up to 40 times.
+/// How often [`Volume::open_or_create`] looks again after another call was quicker. On a damaged image a name may be
+/// absent for a lookup and taken for a creation for ever.
+const FOUND_OR_MADE_TURNS: u32 = 100;
+
+/// Makes `node` at `path`.
+async fn made<F: FileSystem>(fs: &F, path: &[u8], node: NewNode) -> Result<Ino, FsError> {
+    let (directory, name) = split_path(path)?;
+    fs.create(resolve(fs, directory).await?, name, node).await
+}
+
+/// Opens what lies at `path`, or makes `node` there and opens that.
+async fn found_or_made<F: FileSystem>(fs: &F, path: Vec<u8>, node: NewNode) -> Result<Ino, FsError> {
+    let mut turns = 0..FOUND_OR_MADE_TURNS;
+    loop {
+        let target = followed(fs, path.clone()).await?;
+        let opened = match resolve(fs, &target).await {
+            Ok(ino) => fs.open(ino).await.map(|()| ino),
+            Err(FsError::NotFound(_)) => match made(fs, &target, node).await {
+                Ok(ino) => fs.open(ino).await.map(|()| ino),
+                // A directory of the path is missing, too: no further turn would find it.
+                Err(FsError::NotFound(what)) => return Err(FsError::NotFound(what)),
+                refused => refused,
+            },
+            refused => refused,
+        };
+        match opened {
+            // Another call made or removed it meanwhile.
+            Err(FsError::Exists(_) | FsError::NotFound(_)) if turns.next().is_some() => (),
+            opened => return opened,
+        }
+    }
+}
+
+/// The path with a symbolic link at its end replaced by where that leads, up to 40 times, or up to where nothing is.
 async fn followed<F: FileView>(fs: &F, mut path: Vec<u8>) -> Result<Vec<u8>, FsError> {
     for _ in 0..40 {
-        let ino = resolve(fs, &path).await?;
+        let ino = match resolve(fs, &path).await {
+            Err(FsError::NotFound(_)) => return Ok(path),
+            found => found?,
+        };
         if fs.attributes(ino).await?.kind != onewrite_fs::FileKind::Symlink {
             return Ok(path);
         }

@@ -1,0 +1,296 @@
+/* Onewrite for C: an image in the process of the program, by calls in the manner of POSIX; see docs/c.md.
+ *
+ * cbindgen made this file of crates/onewrite-c/src; do not edit it.
+ *
+ * What fails returns -1 or NULL, sets errno, and leaves a text for ow_last_error(). Any thread may call at any time;
+ * only a struct ow_dir belongs to one thread at a time. A pointer that must not be NULL and is gives EFAULT. Use of
+ * what was closed is undefined, as after free(3).
+ */
+
+#ifndef ONEWRITE_H
+#define ONEWRITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/**
+ * Longest name in a directory, in bytes.
+ */
+#define OW_NAME_MAX 255
+
+/**
+ * An open directory. One thread at a time may use it.
+ */
+struct ow_dir;
+
+/**
+ * An open file. Any thread may use it, many at once.
+ */
+struct ow_file;
+
+/**
+ * An open image. Any thread may use it, many at once.
+ */
+struct ow_fs;
+
+/**
+ * A point in time.
+ */
+struct ow_time {
+  /**
+   * Seconds since 1970-01-01T00:00:00Z.
+   */
+  int64_t seconds;
+  /**
+   * 0 to 999999999.
+   */
+  uint32_t nanoseconds;
+};
+
+/**
+ * What is known of a file.
+ */
+struct ow_stat {
+  /**
+   * Inode number.
+   */
+  uint64_t ino;
+  /**
+   * Bytes.
+   */
+  uint64_t size;
+  /**
+   * Space taken, in units of 512 bytes.
+   */
+  uint64_t blocks;
+  /**
+   * Type and permissions, as st_mode of stat(2): S_ISDIR(mode) and the like work.
+   */
+  uint32_t mode;
+  /**
+   * Number of names.
+   */
+  uint32_t nlink;
+  /**
+   * Owner.
+   */
+  uint32_t uid;
+  /**
+   * Group.
+   */
+  uint32_t gid;
+  /**
+   * Of a device node: number of the driver.
+   */
+  uint32_t device_major;
+  /**
+   * Of a device node: number of the device among those of the driver.
+   */
+  uint32_t device_minor;
+  /**
+   * Last read.
+   */
+  struct ow_time atime;
+  /**
+   * Last change of content.
+   */
+  struct ow_time mtime;
+  /**
+   * Last change of anything.
+   */
+  struct ow_time ctime;
+  /**
+   * Creation.
+   */
+  struct ow_time btime;
+};
+
+/**
+ * A name in a directory.
+ */
+struct ow_dirent {
+  /**
+   * Inode number.
+   */
+  uint64_t ino;
+  /**
+   * Type, as d_type of readdir(3): DT_REG, DT_DIR, DT_LNK, ...
+   */
+  uint8_t kind;
+  /**
+   * The name, with a zero byte at its end. Any other bytes are possible in it but a slash.
+   */
+  char name[256];
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Makes an image of `size` bytes at `path`, which must not exist, with an empty file system in it. At least 8 MiB.
+ * Returns 0, or -1 with errno.
+ */
+int ow_mkfs(const char *path,
+            uint64_t size);
+
+/**
+ * Opens the image or disk at `path`, with nobody beside; what a crash left in its log is replayed.
+ *
+ * `options` are items between commas, as of `onewrite mount -o`: data=MODE, ro, rw, cache=SIZE, commit=SECONDS. NULL
+ * or "" are the defaults: data=ordered,rw,cache=64M,commit=5. Returns NULL with errno after a failure: EBUSY if the
+ * image is in use, EINVAL for an option that is wrong or an image that holds no file system.
+ *
+ * The image has a thread of its own in this process. A child of fork(2) must not use it.
+ */
+struct ow_fs *ow_open(const char *path,
+                      const char *options);
+
+/**
+ * Makes everything durable, leaves the image clean and ends `fs`, also after a failure. Files and directories that
+ * are still open must be closed all the same; other calls on such files fail with EBADF. NULL is no error.
+ * Returns 0, or -1 with errno.
+ */
+int ow_close(struct ow_fs *fs);
+
+/**
+ * Makes everything durable. Returns 0, or -1 with errno.
+ */
+int ow_sync(const struct ow_fs *fs);
+
+/**
+ * Why the last call of this thread that failed did so, in words with place and cure; "" if none did. Valid until the
+ * next failure in this thread.
+ */
+const char *ow_last_error(void);
+
+/**
+ * Opens a file, as open(2). Paths begin at the root of the image. Flags: O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL,
+ * O_TRUNC, O_APPEND, O_DIRECTORY, O_CLOEXEC; others are EINVAL. A new file gets the permissions `mode` as they are
+ * and belongs to root; permissions are kept, not checked. A directory opens for reading, so that ow_fsync can have it.
+ * Returns NULL with errno after a failure.
+ */
+struct ow_file *ow_file_open(const struct ow_fs *fs,
+                             const char *path,
+                             int flags,
+                             uint32_t mode);
+
+/**
+ * Closes a file; its content goes if it has no name any more. Does not make it durable. NULL is no error. Returns 0.
+ */
+int ow_file_close(struct ow_file *file);
+
+/**
+ * Reads up to `count` bytes from `offset` into `buffer`, as pread(2). Returns their number, 0 at the end of the file,
+ * or -1 with errno.
+ */
+ssize_t ow_pread(const struct ow_file *file,
+                 void *buffer,
+                 size_t count,
+                 int64_t offset);
+
+/**
+ * Writes `count` bytes of `buffer` at `offset`, as pwrite(2); with O_APPEND behind the end, whatever the offset.
+ * Up to 64 KiB are one step in modes that keep content in the log. Returns how many were written, or -1 with errno.
+ */
+ssize_t ow_pwrite(const struct ow_file *file,
+                  const void *buffer,
+                  size_t count,
+                  int64_t offset);
+
+/**
+ * Makes content, attributes and name of a file durable; of a directory, its names. Returns 0, or -1 with errno: what
+ * was written since the last sync may be lost then.
+ */
+int ow_fsync(const struct ow_file *file);
+
+/**
+ * As ow_fsync, without attributes that reading the content does not need.
+ */
+int ow_fdatasync(const struct ow_file *file);
+
+/**
+ * Cuts a file to `size` bytes, or extends it with zeros. Returns 0, or -1 with errno.
+ */
+int ow_ftruncate(const struct ow_file *file, int64_t size);
+
+/**
+ * Tells what is known of an open file. Returns 0, or -1 with errno.
+ */
+int ow_fstat(const struct ow_file *file, struct ow_stat *stat);
+
+/**
+ * Tells what is known of what lies at `path`; symbolic links are followed. Returns 0, or -1 with errno.
+ */
+int ow_stat(const struct ow_fs *fs, const char *path, struct ow_stat *stat);
+
+/**
+ * As ow_stat, but of a symbolic link itself.
+ */
+int ow_lstat(const struct ow_fs *fs, const char *path, struct ow_stat *stat);
+
+/**
+ * Makes a directory with the permissions `mode` as they are. Returns 0, or -1 with errno.
+ */
+int ow_mkdir(const struct ow_fs *fs, const char *path, uint32_t mode);
+
+/**
+ * Removes an empty directory. Returns 0, or -1 with errno.
+ */
+int ow_rmdir(const struct ow_fs *fs, const char *path);
+
+/**
+ * Removes a name of anything but a directory. The content goes when no name and no open file is left. Returns 0, or
+ * -1 with errno.
+ */
+int ow_unlink(const struct ow_fs *fs,
+              const char *path);
+
+/**
+ * Moves a name, and replaces what has the new one, as rename(2). One step: after a power cut the old or the new state
+ * is there. Returns 0, or -1 with errno.
+ */
+int ow_rename(const struct ow_fs *fs,
+              const char *from,
+              const char *to);
+
+/**
+ * Gives what lies at `path` a second name `link`; a symbolic link is not followed. Returns 0, or -1 with errno.
+ */
+int ow_link(const struct ow_fs *fs,
+            const char *path,
+            const char *link);
+
+/**
+ * Makes a symbolic link at `path` that leads to `target`. Returns 0, or -1 with errno.
+ */
+int ow_symlink(const struct ow_fs *fs, const char *target, const char *path);
+
+/**
+ * Stores where a symbolic link leads in `buffer`, without a zero byte behind it and cut to `size` bytes, as
+ * readlink(2). Returns the number of bytes stored, or -1 with errno.
+ */
+ssize_t ow_readlink(const struct ow_fs *fs, const char *path, char *buffer, size_t size);
+
+/**
+ * Opens a directory: the names that it has now, without "." and "..". Returns NULL with errno after a failure.
+ */
+struct ow_dir *ow_opendir(const struct ow_fs *fs,
+                          const char *path);
+
+/**
+ * The next name, valid until the next call for this directory. Returns NULL at the end, errno as it was.
+ */
+const struct ow_dirent *ow_readdir(struct ow_dir *directory);
+
+/**
+ * Closes a directory. NULL is no error. Returns 0.
+ */
+int ow_closedir(struct ow_dir *directory);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ONEWRITE_H */
