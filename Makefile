@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install paper-ts-clock
+.PHONY: demo test check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -100,13 +100,25 @@ kill-deep: deps
 kills: deps
 	ONEWRITE_KILLS=$(or $(KILLS),100) $(CARGO) test --release --package onewrite --test mount -- --nocapture what_was_synced
 
-## install: the program and the helpers of mount(8) and umount(8), as root (PREFIX=/usr/local)
-install:
+## install: the program, the helpers of mount(8) and umount(8), and the library for C, as root (PREFIX=/usr/local)
+install: install-c
 	$(CARGO) build --release --package onewrite
 	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/onewrite
 	mkdir -p $(DESTDIR)/sbin
 	ln -sf $(or $(PREFIX),/usr/local)/bin/onewrite $(DESTDIR)/sbin/mount.fuse.onewrite
 	ln -sf $(or $(PREFIX),/usr/local)/bin/onewrite $(DESTDIR)/sbin/umount.fuse.onewrite
+
+## install-c: the library for C alone: libonewrite.so, libonewrite.a, onewrite.h, onewrite.pc (PREFIX=/usr/local)
+install-c: PLACE = $(or $(PREFIX),/usr/local)
+install-c:
+	$(CARGO) build --release --package onewrite-c
+	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/libonewrite.so" $(DESTDIR)$(PLACE)/lib/libonewrite.so.0
+	ln -sf libonewrite.so.0 $(DESTDIR)$(PLACE)/lib/libonewrite.so
+	install -D -m 644 "$${CARGO_TARGET_DIR:-target}/release/libonewrite.a" $(DESTDIR)$(PLACE)/lib/libonewrite.a
+	install -D -m 644 crates/onewrite-c/include/onewrite.h $(DESTDIR)$(PLACE)/include/onewrite.h
+	mkdir -p $(DESTDIR)$(PLACE)/lib/pkgconfig
+	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml); sed "s|@PREFIX@|$(PLACE)|;s|@VERSION@|$$version|" \
+	  crates/onewrite-c/onewrite.pc.in > $(DESTDIR)$(PLACE)/lib/pkgconfig/onewrite.pc
 
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps

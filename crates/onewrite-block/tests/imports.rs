@@ -8,8 +8,9 @@ use std::fs;
 use std::path::Path;
 
 /// Crates that hold to the rule as a whole.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "onewrite-block",
+    "onewrite-c",
     "onewrite-cache",
     "onewrite-crash",
     "onewrite-device",

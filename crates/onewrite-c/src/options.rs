@@ -79,8 +79,10 @@ mod tests {
         assert!(told("ro,acl").contains("option acl: no such option; there are data=MODE"));
         assert!(told("data=journal").contains("option data=journal: "));
         assert!(told("cache=8K").contains("at least 1024K"));
-        assert!(["cache=", "cache=M", "cache=-1", "cache=lots", "cache=99999999999999999999G", "commit=0", "data"]
-            .iter()
-            .all(|text| parse(text.as_bytes()).is_err()));
+        assert!(
+            ["cache=", "cache=M", "cache=-1", "cache=lots", "cache=99999999999999999999G", "commit=0", "data"]
+                .iter()
+                .all(|text| parse(text.as_bytes()).is_err())
+        );
     }
 }

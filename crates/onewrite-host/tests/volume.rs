@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::{FileKind, FsError, RenameManner};
-use onewrite_host::{Volume, VolumeError};
+use onewrite_fs::{FileKind, FsError, NewNode, RenameManner};
+use onewrite_host::{Volume, VolumeError, make_image};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -145,4 +145,43 @@ fn a_read_only_volume_refuses_changes() {
     assert_eq!(volume.read_directory("/").unwrap().len(), 1);
     volume.close().unwrap();
     assert!(std::fs::read(&image.0).unwrap() == before, "the image changed");
+}
+
+#[test]
+fn an_image_is_made_once_and_opens() {
+    let image = Image(std::env::temp_dir().join(format!("onewrite-volume-{}-made.img", std::process::id())));
+    assert_eq!(make_image(&image.0, 4 << 20).unwrap_err().errno(), 22);
+    assert!(!image.0.exists());
+    make_image(&image.0, 8 << 20).unwrap();
+    assert_eq!(make_image(&image.0, 8 << 20).unwrap_err().errno(), 17);
+    image.open(Mode::DataAsync).close().unwrap();
+    image.check();
+}
+
+#[test]
+fn a_file_is_found_or_made_also_through_links() {
+    let image = Image::new();
+    let volume = image.open(Mode::Ordered);
+    let node = NewNode { permissions: 0o600, ..NewNode::FILE };
+    volume.symlink("/link", "file").unwrap();
+    volume.open_or_create("/link", node).unwrap().append(b"one").unwrap();
+    assert_eq!(volume.metadata("/file").unwrap().permissions, 0o600);
+    assert_eq!(volume.open_or_create("/link", NewNode::FILE).unwrap().read_at(0, 9).unwrap(), b"one");
+    assert_eq!(volume.metadata_followed("/link").unwrap().ino, volume.metadata("/file").unwrap().ino);
+    volume.link("/file", b"/\xff").unwrap();
+    assert_eq!((volume.metadata("/file").unwrap().links, volume.read_link("/link").unwrap()), (2, b"file".to_vec()));
+    assert_eq!(volume.open_or_create("/absent/file", node).map(drop).unwrap_err().errno(), 2);
+    assert_eq!(volume.create_as("/link", node).map(drop).unwrap_err().errno(), 17);
+    assert_eq!(volume.read_link("/file").unwrap_err().errno(), 22);
+    volume.close().unwrap();
+    image.check();
+}
+
+#[test]
+fn the_number_of_an_image_that_does_not_open_says_why() {
+    let image = Image::new();
+    let volume = image.open(Mode::Ordered);
+    let number = |path: &Path| Volume::open(path, MountOptions::new(Mode::Ordered)).map(drop).unwrap_err().errno();
+    assert_eq!((number(&image.0), number(Path::new("/nowhere/x"))), (16, 2));
+    volume.close().unwrap();
 }

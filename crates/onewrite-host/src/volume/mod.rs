@@ -25,19 +25,21 @@ mod core;
 mod error;
 mod file;
 mod image;
+mod paths;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, FsError, Ino, NewNode, RenameManner, Space};
+use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
 
 pub use error::VolumeError;
 pub use file::File;
 pub use image::make_image;
 
 use self::core::Core;
+use self::paths::{followed, found_or_made, made};
 
 /// What `stat` tells.
 pub type Metadata = Attributes;
@@ -180,7 +182,12 @@ impl Volume {
     ///
     /// # Errors
     /// Missing paths, and what rename(2) refuses.
-    pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, manner: RenameManner) -> Result<(), VolumeError> {
+    pub fn rename(
+        &self,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        manner: RenameManner,
+    ) -> Result<(), VolumeError> {
         let (from, to) = (from.as_ref().to_vec(), to.as_ref().to_vec());
         self.core.call(async move |fs| {
             let (from_directory, from_name) = split_path(&from)?;
@@ -250,56 +257,4 @@ impl Volume {
     pub fn close(self) -> Result<(), VolumeError> {
         self.core.close()
     }
-}
-
-/// How often [`Volume::open_or_create`] looks again after another call was quicker. On a damaged image a name may be
-/// absent for a lookup and taken for a creation for ever.
-const FOUND_OR_MADE_TURNS: u32 = 100;
-
-/// Makes `node` at `path`.
-async fn made<F: FileSystem>(fs: &F, path: &[u8], node: NewNode) -> Result<Ino, FsError> {
-    let (directory, name) = split_path(path)?;
-    fs.create(resolve(fs, directory).await?, name, node).await
-}
-
-/// Opens what lies at `path`, or makes `node` there and opens that.
-async fn found_or_made<F: FileSystem>(fs: &F, path: Vec<u8>, node: NewNode) -> Result<Ino, FsError> {
-    let mut turns = 0..FOUND_OR_MADE_TURNS;
-    loop {
-        let target = followed(fs, path.clone()).await?;
-        let opened = match resolve(fs, &target).await {
-            Ok(ino) => fs.open(ino).await.map(|()| ino),
-            Err(FsError::NotFound(_)) => match made(fs, &target, node).await {
-                Ok(ino) => fs.open(ino).await.map(|()| ino),
-                // A directory of the path is missing, too: no further turn would find it.
-                Err(FsError::NotFound(what)) => return Err(FsError::NotFound(what)),
-                refused => refused,
-            },
-            refused => refused,
-        };
-        match opened {
-            // Another call made or removed it meanwhile.
-            Err(FsError::Exists(_) | FsError::NotFound(_)) if turns.next().is_some() => (),
-            opened => return opened,
-        }
-    }
-}
-
-/// The path with a symbolic link at its end replaced by where that leads, up to 40 times, or up to where nothing is.
-async fn followed<F: FileView>(fs: &F, mut path: Vec<u8>) -> Result<Vec<u8>, FsError> {
-    for _ in 0..40 {
-        let ino = match resolve(fs, &path).await {
-            Err(FsError::NotFound(_)) => return Ok(path),
-            found => found?,
-        };
-        if fs.attributes(ino).await?.kind != onewrite_fs::FileKind::Symlink {
-            return Ok(path);
-        }
-        let target = fs.read_link(ino).await?;
-        path = match target.first() {
-            Some(b'/') => target,
-            _ => [split_path(&path)?.0, b"/", &target].concat(),
-        };
-    }
-    Err(FsError::Loop(String::from_utf8_lossy(&path).into_owned()))
 }
