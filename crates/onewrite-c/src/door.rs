@@ -256,11 +256,12 @@ pub unsafe extern "C" fn ow_lstat(fs: *const ow_fs, path: *const c_char, stat: *
 /// `place` is NULL or has room.
 unsafe fn put(place: *mut ow_stat, tell: impl FnOnce() -> Result<ow_stat, Failure>) -> Result<(), Failure> {
     let told = tell()?;
-    match place.is_null() {
-        true => Err(null()),
-        // SAFETY: as the caller says.
-        false => Ok(unsafe { place.write(told) }),
+    if place.is_null() {
+        return Err(null());
     }
+    // SAFETY: as the caller says.
+    unsafe { place.write(told) };
+    Ok(())
 }
 
 /// Makes a directory with the permissions `mode` as they are. Returns 0, or -1 with errno.

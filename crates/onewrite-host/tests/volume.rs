@@ -96,7 +96,7 @@ fn threads_share_a_volume_and_syncs_of_all_are_kept() {
     let write = |number: u8| {
         let volume = volume.clone();
         in_thread(move || {
-            let file = volume.create(&format!("/f{number}")).unwrap();
+            let file = volume.create(format!("/f{number}")).unwrap();
             for turn in 0..50 {
                 file.write_at(turn * 1000, &[number; 1000]).unwrap();
                 file.sync_data().unwrap();
@@ -106,7 +106,7 @@ fn threads_share_a_volume_and_syncs_of_all_are_kept() {
     let threads: Vec<_> = (0..THREADS).map(write).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     for number in 0..THREADS {
-        let file = volume.open_file(&format!("/f{number}")).unwrap();
+        let file = volume.open_file(format!("/f{number}")).unwrap();
         assert_eq!(file.read_at(0, 100_000).unwrap(), vec![number; 50_000]);
     }
     drop(volume);
