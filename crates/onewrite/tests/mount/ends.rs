@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Mounted, refusal, text};
+use crate::support::{Mounted, patiently, refusal, text};
 
 fn helper(place: &Mounted, name: &str, arguments: &[&str]) -> Output {
     let mut helper = Command::new(env!("CARGO_BIN_EXE_onewrite"));
@@ -30,7 +30,7 @@ fn when_umount_of_onewrite_returns_the_image_is_clean_and_free() {
     for _ in 0..5 {
         let Some(place) = Mounted::new(64, "data=data") else { return };
         fs::write(place.at("f"), vec![7; 4 << 20]).unwrap();
-        text(&place.onewrite(&["umount", "mnt"]));
+        patiently(|| place.onewrite(&["umount", "mnt"]));
         place.check();
         assert_eq!(text(&place.onewrite(&["cat", "image:/f"])).len(), 4 << 20);
     }
@@ -43,7 +43,7 @@ fn a_mount_right_after_umount_waits_for_the_one_that_ends() {
     for round in 0..5 {
         let here = place.take().unwrap();
         fs::write(here.at("f"), vec![round; 4 << 20]).unwrap();
-        text(&Command::new("umount").args(["-i"]).arg(here.at("")).output().unwrap());
+        patiently(|| Command::new("umount").arg("-i").arg(here.at("")).output().unwrap());
         place = here.mounted("data=data");
     }
     place.unwrap().unmount();
@@ -74,7 +74,7 @@ fn a_dead_mount_is_detached_by_the_next_and_by_umount() {
     assert_eq!(fs::read(place.at("f")).unwrap(), b"synced");
     assert!(fs::read_to_string(place.beside("log")).unwrap().contains("a dead mount was detached"));
     kill(&place);
-    text(&place.onewrite(&["umount", "mnt"]));
+    patiently(|| place.onewrite(&["umount", "mnt"]));
     assert!(!is_mounted(&place));
     text(&place.onewrite(&["fsck", "-p", "image"]));
     place.check();
@@ -86,7 +86,7 @@ fn a_mount_that_hides_another_says_so() {
     let second = place.onewrite(&["mount", "nvme-share", "mnt", "--log", "log2", "-o", "size=64M"]);
     text(&second);
     assert!(String::from_utf8_lossy(&second.stderr).contains("is hidden now"), "{second:?}");
-    text(&place.onewrite(&["umount", "mnt"]));
+    patiently(|| place.onewrite(&["umount", "mnt"]));
     assert_eq!(place.stats()["mode"], "ordered");
 }
 
@@ -96,7 +96,7 @@ fn a_directory_is_judged_before_the_image_is_replayed() {
     fs::write(place.at("f"), b"synced").unwrap();
     fs::File::open(place.at("f")).unwrap().sync_all().unwrap();
     kill(&place);
-    text(&place.onewrite(&["umount", "mnt"]));
+    patiently(|| place.onewrite(&["umount", "mnt"]));
     let before = fs::read(place.beside("image")).unwrap();
     refusal(&place.onewrite(&["mount", "image", "nowhere", "--log", "log"]), 2);
     refusal(&place.onewrite(&["mount", "image", "mnt", "--log", "image"]), 2);

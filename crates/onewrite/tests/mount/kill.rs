@@ -115,5 +115,5 @@ fn mounts_in_the_kernel(place: &Mounted) {
         return;
     }
     assert!(place.at("records").exists());
-    text(&Command::new("umount").arg(place.at("")).output().unwrap());
+    place.umount();
 }

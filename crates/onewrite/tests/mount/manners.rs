@@ -85,7 +85,7 @@ fn a_read_only_mount_changes_no_byte_and_replays_in_memory() {
     place = place.mounted("ro").unwrap();
     assert_eq!(fs::read(place.at("f")).unwrap(), b"synced");
     assert_eq!(fs::write(place.at("f"), b"").unwrap_err().raw_os_error(), Some(30));
-    text(&Command::new("umount").arg(place.at("")).output().unwrap());
+    place.umount();
     place.wait_for_end();
     assert!(fs::read(place.beside("image")).unwrap() == before, "the image changed");
 }
@@ -99,9 +99,9 @@ fn an_emulated_device_works_in_real_time_and_forgets() {
     let stats = place.stats();
     assert_eq!((&stats["source"], &stats["mode"]), (&"nvme-share".into(), &"sdj".into()));
     assert!(stats["device"]["flash_program_bytes"].as_u64() > Some(1 << 20), "{stats}");
-    text(&Command::new("umount").arg(place.at("")).output().unwrap());
+    place.umount();
     pause(300);
     text(&place.mount("nvme-share", "data=sdj,size=128M"));
     assert!(!place.at("f").exists());
-    text(&Command::new("umount").arg(place.at("")).output().unwrap());
+    place.umount();
 }

@@ -79,7 +79,7 @@ fn trees_are_copied_packed_and_unpacked_without_a_difference() {
     place.unmount();
     place = place.mounted("ro").unwrap();
     place.shell(&format!("diff -r --no-dereference {source} tree"));
-    text(&std::process::Command::new("umount").arg(place.at("")).output().unwrap());
+    place.umount();
     place.wait_for_end();
 }
 

@@ -110,10 +110,14 @@ impl Mounted {
         panic!("the process of the mount did not end within two minutes");
     }
 
+    /// Runs umount(8).
+    pub fn umount(&self) {
+        patiently(|| Command::new("umount").arg(self.at("")).output().unwrap());
+    }
+
     /// Unmounts; asserts that e2fsck finds nothing wrong with the image.
     pub fn unmount(&mut self) {
-        let ended = Command::new("umount").arg(self.at("")).output().unwrap();
-        text(&ended);
+        self.umount();
         self.wait_for_end();
         self.process = 0;
         self.check();
@@ -146,6 +150,20 @@ pub fn text(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{:?}\n{out}{err}", output.status);
     out.into_owned()
+}
+
+/// Runs a program that ends a mount, again while the mount is busy: a process that another test has just started keeps
+/// our open files until it becomes its program.
+pub fn patiently(end: impl Fn() -> Output) {
+    for _ in 0..500 {
+        let ended = end();
+        if ended.status.success() || !String::from_utf8_lossy(&ended.stderr).contains("busy") {
+            text(&ended);
+            return;
+        }
+        pause(20);
+    }
+    panic!("the mount stays busy: {:?}", end());
 }
 
 /// Standard error of a program that must have ended with `code`.
