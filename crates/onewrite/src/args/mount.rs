@@ -35,8 +35,8 @@ fn wrapped(text: &str) -> String {
 
 /// The other options; the indent of the first stands before them.
 const OPTIONS: &str = "\
-  ro, rw           refuse changes (a log is replayed in memory), or not; of two
-                   options that contradict each other the last one counts
+  ro, rw           refuse changes (a log is replayed in memory), or not; the
+                   last of two options that contradict each other counts
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
   commit=SECONDS   age at which a transaction commits by itself [5]
@@ -46,12 +46,13 @@ const OPTIONS: &str = "\
   noexec, sync, dirsync
                    as mount(8) has them
   size=SIZE        of an emulated device, which is formatted [1GiB]
+  nofail           a missing image is no error, and nothing is mounted
   debug            log every refusal
 Times of reading are not kept (noatime). Options of fstab that mean nothing
-here (defaults, noauto, user, nofail, _netdev, x-...) are ignored.
+here (defaults, noauto, user, _netdev, x-...) are ignored.
 
 fstab: IMAGE DIR fuse.onewrite data=ordered,allow_other 0 0
-(`make install` puts the helper mount.fuse.onewrite beside mount's others).";
+(`make install` puts the helpers of mount and umount beside the others).";
 
 /// `onewrite mount`
 #[derive(Debug, Args)]

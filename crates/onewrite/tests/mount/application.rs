@@ -1,7 +1,8 @@
 //! Application: `onewrite crash --run … --check …` on programs whose losses are known.
 
 use std::fs;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::support::{Mounted, refusal, text};
 
@@ -141,7 +142,15 @@ fn the_kernels_ext4_is_judged_by_the_same_means() {
     assert_eq!(explore(&place, &wrong, WHOLE, &["--kernel", "data=journal"]), None);
     let refused = place.onewrite(&["crash", "--kernel", "data=nonsense", "--run", "true", "--check", "true"]);
     assert!(refusal(&refused, 2).contains("--kernel data=nonsense"));
-    assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains("onewrite-recorded"));
+    for options in ["data=ordered", "data=nonsense"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        program.args(["crash", "--kernel", options, "--run", "true", "--check", "true"]).stderr(Stdio::null());
+        let mut explorer = program.spawn().unwrap();
+        explorer.wait().unwrap();
+        let room = format!("onewrite-crash-{}", explorer.id());
+        assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(&room), "{options}: a mount stays");
+        assert!(!Path::new("/dev/shm").join(room).exists(), "{options}: its directory stays");
+    }
 }
 
 #[test]
@@ -153,4 +162,9 @@ fn what_cannot_be_judged_is_refused() {
     assert!(told(&["random:5", "--run", "true", "--check", "true"]).contains("cannot be used with"));
     assert!(told(&["--run", "true", "--check", "true", "--keep", "mnt"]).contains("--keep mnt: it exists"));
     assert!(told(&[]).contains("required"));
+    for check in ["no-such-program", "/dev/null"] {
+        assert!(told(&["--run", "echo x > f", "--check", check]).contains("it did not judge"), "{check}");
+    }
+    let silent = place.onewrite(&["crash", "--run", "echo x > f", "--check", "true"]);
+    assert!(String::from_utf8_lossy(&silent.stderr).contains("without an acknowledgement"), "{silent:?}");
 }

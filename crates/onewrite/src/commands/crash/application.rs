@@ -59,6 +59,11 @@ pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wan
         application.requests(),
         application.tokens().len()
     );
+    if application.tokens().is_empty() {
+        note!("without an acknowledgement nothing has to be there: --check judges only whether what is there is sound");
+    }
+    // The first signal lets the check under way end, so that its directory is removed.
+    let _changing = stop::Changing::begin()?;
     let bar = Bar::new("crash", "states");
     let mut check = |tree: &RecoveredTree, acked: &[String]| {
         let outside = |reason: String| CrashError::Tool { tool: "--check", reason };
@@ -203,10 +208,13 @@ fn judge(
     let output = check.stdin(Stdio::null()).output().context("sh, for --check")?;
     fs::remove_dir_all(&directory)?;
     let said = [output.stdout, output.stderr].concat();
-    Ok(match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{}\n{}", output.status, String::from_utf8_lossy(&said).trim_end())),
-    })
+    let said = String::from_utf8_lossy(&said).trim_end().to_owned();
+    match output.status.code() {
+        Some(0) => Ok(Ok(())),
+        // What a shell returns for a command that it cannot run.
+        Some(126 | 127) => bail!("it did not judge, but ended with {}: {said}", output.status),
+        _ => Ok(Err(format!("{}\n{said}", output.status))),
+    }
 }
 
 fn lines(tokens: &[String]) -> String {
