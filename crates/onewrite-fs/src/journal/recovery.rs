@@ -57,7 +57,7 @@ impl Prospect<'_> {
     /// Reads `count` blocks from `first` on; a copy in the log replaces the home block.
     ///
     /// # Errors
-    /// [`FsError::Damaged`] if a copy cannot be unpacked; device errors.
+    /// [`FsError::Damaged`](crate::FsError::Damaged) if a copy cannot be unpacked; device errors.
     pub async fn read(&self, first: BlockNo, count: u64) -> FsResult<Vec<Page>> {
         let (mut pages, mut block, end) = (Vec::new(), first, first + count);
         while block < end {
@@ -78,7 +78,8 @@ impl Prospect<'_> {
 /// is empty. Before the first write, `judge` examines the content that the replay would give.
 ///
 /// # Errors
-/// [`FsError::Damaged`] if the log names blocks outside the device or inside itself, or holds a damaged block; errors
+/// [`FsError::Damaged`](crate::FsError::Damaged) if the log names blocks outside the device or inside itself, or holds
+/// a damaged block; errors
 /// of `judge`; device errors.
 pub async fn recover(
     port: &DevicePort,
@@ -118,7 +119,7 @@ pub async fn recover(
 }
 
 /// # Errors
-/// [`FsError::Damaged`] if a home block lies outside the device or in the log.
+/// [`FsError::Damaged`](crate::FsError::Damaged) if a home block lies outside the device or in the log.
 fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()> {
     let pages = port.geometry().pages;
     if let Some((block, _)) = blocks.iter().find(|(block, _)| block.0 >= pages || map.contains(*block)) {

@@ -103,7 +103,7 @@ impl Allocator<'_> {
     /// Takes 1 to `wanted` contiguous blocks, as near behind `goal` as possible.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if every free block is kept for delayed pages; [`Groups::waiting_blocks`] says how many
+    /// [`FsError::NoSpace`] if every free block is kept for delayed pages; `waiting_blocks` says how many
     /// more a commit would free.
     pub(in crate::ext4) async fn allocate_blocks(
         &self,
