@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use onewrite_block::Choices;
 use onewrite_block::layer::RecordedEvent;
+use onewrite_block::{Choices, Lpn};
 use rustc_hash::FxHashSet;
 
 use super::{Application, ApplicationFailure, ApplicationReport, RecoveredTree};
@@ -29,8 +29,8 @@ pub type Verdict = Result<(), String>;
 /// Judges a recovered tree, given what was acknowledged before the cut. It fails only if it cannot judge.
 pub type Check<'c> = dyn FnMut(&RecoveredTree, &[String]) -> Result<Verdict, CrashError> + 'c;
 
-/// Recovers the states of a run and gives each new tree to `check`. `watch` hears the
-/// number of states taken and of checks made.
+/// Recovers the states of a run and gives each new tree to `check`. Calls `watch` with the numbers of states taken and of
+/// checks made.
 ///
 /// # Errors
 /// The first error of `check`.
@@ -46,7 +46,7 @@ pub fn explore_application<S: Subject>(
     let mut recoverer = Recoverer::new(&subject, options);
     recoverer.extended = Extended::Some;
     let possible =
-        walk(application, options, &log, |_, walker, place| Ok(choices(walker, place, options).len() as u64))?;
+        walk(application, options, &log, |walker, moment| Ok(choices(walker, moment, options).len() as u64))?;
     let mut exploration = Exploration {
         recoverer,
         application,
@@ -59,13 +59,13 @@ pub fn explore_application<S: Subject>(
     };
     let wanted = options.states_max.min(possible);
     let mut chance = Choices::new(options.seed).stream("application", 0);
-    walk(application, options, &log, |_, walker, place| {
-        for choice in choices(walker, place, options) {
+    walk(application, options, &log, |walker, moment| {
+        for choice in choices(walker, moment, options) {
             if exploration.is_done() {
                 break;
             }
             if chance.chance(wanted, possible.max(1)) {
-                exploration.take(walker, place, choice)?;
+                exploration.take(walker, moment, choice)?;
             }
         }
         Ok(0)
@@ -87,8 +87,8 @@ struct Moment {
 fn walk(
     application: &Application,
     options: &ExploreOptions,
-    log: &FxHashSet<onewrite_block::Lpn>,
-    mut visit: impl FnMut(usize, &Walker<'_>, Moment) -> Result<u64, CrashError>,
+    log: &FxHashSet<Lpn>,
+    mut visit: impl FnMut(&Walker<'_>, Moment) -> Result<u64, CrashError>,
 ) -> Result<u64, CrashError> {
     let mut walker = Walker::new(application.base.clone(), Sum::of_base(0), log, &options.geometry);
     let (mut acknowledged, mut sum) = (0, 0);
@@ -97,7 +97,7 @@ fn walk(
         let is_mark = matches!(entry, RecordedEvent::Mark(_));
         acknowledged += usize::from(is_mark);
         if joined > 0 || is_mark || event == 0 {
-            sum += visit(event, &walker, Moment { event, joined, acknowledged })?;
+            sum += visit(&walker, Moment { event, joined, acknowledged })?;
         }
     }
     Ok(sum)

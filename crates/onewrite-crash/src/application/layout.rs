@@ -1,7 +1,8 @@
 //! Layout: writes a recovered tree to a directory of the host, for a program that judges it.
 //!
-//! Names, links, content, holes, permissions and, as root, owners are those of the tree. Times and extended attributes
-//! are not laid out. Names that are not UTF-8 show replacement characters.
+//! Names, links, content, holes, permissions of files and, as root, their owners are those of the tree. Permissions and
+//! owners of directories, pipes, sockets, device nodes, times and extended attributes are not laid out. Names that are
+//! not UTF-8 show replacement characters.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -15,8 +16,8 @@ use super::RecoveredTree;
 use crate::model::{FileContent, ItemKind};
 
 impl RecoveredTree {
-    /// Writes the tree into the empty directory `room`. Directories of an empty file system (`lost+found`) are left out
-    /// by `leaves_out`.
+    /// Writes the tree into the empty directory `room`, without the names `leaves_out` of its root: those that every
+    /// new file system has.
     ///
     /// # Errors
     /// The host's error, with the path.

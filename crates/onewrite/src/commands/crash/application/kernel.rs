@@ -24,8 +24,6 @@ pub fn record(
     let (disk, directory) = (room.at("disk"), room.at("mnt"));
     fs::create_dir(&disk)?;
     fs::create_dir(&directory)?;
-    // The loop device writes to a file that this process serves, so memory reclaim must not wait for this process.
-    let _ = rustix::process::configure_io_flusher_behavior(true);
     let file = RecordedFile::new(&disk, base.clone()).context("--kernel: a FUSE mount for the recorded disk")?;
     let mark = file.marker();
     let ran = {
@@ -43,7 +41,13 @@ struct LoopDevice(String);
 impl LoopDevice {
     fn attach(file: &OsStr) -> anyhow::Result<LoopDevice> {
         let attached = tool("losetup", &["--direct-io=on".as_ref(), "-f".as_ref(), "--show".as_ref(), file])?;
-        Ok(LoopDevice(attached.trim().to_owned()))
+        let device = LoopDevice(attached.trim().to_owned());
+        let name = device.0.trim_start_matches("/dev/");
+        let direct = fs::read_to_string(format!("/sys/block/{name}/loop/dio"));
+        match direct.is_ok_and(|direct| direct.trim() == "1") {
+            true => Ok(device),
+            false => bail!("{}: the loop device uses the page cache, so the order of writes is not known", device.0),
+        }
     }
 }
 
