@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -15,9 +15,14 @@ demo: deps
 	@for image in $(OUT)/demo/*.img; do echo "e2fsck -fn $$image"; PATH="$$PATH:/usr/sbin:/sbin" e2fsck -fn $$image || exit 1; done
 	@echo "report: $(OUT)/demo.html"
 
-## test: all tests; those that need loop devices say loudly when they are skipped
+## test: all tests, of the Python package too; those that need loop devices or pip say loudly when they are skipped
 test: deps
 	PATH="$$PATH:/usr/sbin:/sbin" $(CARGO) test --workspace --no-fail-fast -- --show-output
+	scripts/python-test.sh
+
+## python-wheel: the Python package as its users install it, compiled for release, and its tests (minutes)
+python-wheel: deps
+	scripts/python-test.sh --wheel
 
 ## check: formatting, lints and documentation, warnings as errors
 check: deps

@@ -19,6 +19,7 @@ need setfacl acl
 need perl perl
 need git git
 need python3 python3
+python3 -c "import ensurepip" 2>/dev/null || missing="$missing python3-venv"
 need sqlite3 sqlite3
 need setpriv util-linux
 need fusermount3 fuse3

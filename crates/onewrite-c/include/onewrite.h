@@ -142,7 +142,7 @@ int ow_mkfs(const char *path,
  * or "" are the defaults: data=ordered,rw,cache=64M,commit=5. Returns NULL with errno after a failure: EBUSY if the
  * image is in use, EINVAL for an option that is wrong or an image that holds no file system.
  *
- * The image has a thread of its own in this process. A child of fork(2) must not use it.
+ * The image has a thread of its own in this process. In a child of fork(2) each call fails with EBADF.
  */
 struct ow_fs *ow_open(const char *path,
                       const char *options);

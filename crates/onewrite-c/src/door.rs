@@ -94,7 +94,7 @@ pub unsafe extern "C" fn ow_mkfs(path: *const c_char, size: u64) -> c_int {
 /// or "" are the defaults: data=ordered,rw,cache=64M,commit=5. Returns NULL with errno after a failure: EBUSY if the
 /// image is in use, EINVAL for an option that is wrong or an image that holds no file system.
 ///
-/// The image has a thread of its own in this process. A child of fork(2) must not use it.
+/// The image has a thread of its own in this process. In a child of fork(2) each call fails with EBADF.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ow_open(path: *const c_char, options: *const c_char) -> *mut ow_fs {
     // SAFETY: strings of the caller.

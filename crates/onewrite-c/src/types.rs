@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use onewrite_fs::{FileKind, Timestamp};
+use onewrite_fs::Timestamp;
 use onewrite_host::Metadata;
 
 /// Longest name in a directory, in bytes.
@@ -74,7 +74,7 @@ impl From<Metadata> for ow_stat {
             ino: metadata.ino.0,
             size: metadata.size,
             blocks: metadata.sectors,
-            mode: type_bits(metadata.kind) | u32::from(metadata.permissions),
+            mode: metadata.kind.type_bits() | u32::from(metadata.permissions),
             nlink: metadata.links,
             uid: metadata.uid,
             gid: metadata.gid,
@@ -91,18 +91,5 @@ impl From<Metadata> for ow_stat {
 impl From<Timestamp> for ow_time {
     fn from(time: Timestamp) -> ow_time {
         ow_time { seconds: time.seconds, nanoseconds: time.nanoseconds }
-    }
-}
-
-/// The bits of the type in `st_mode` (inode(7)).
-const fn type_bits(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Fifo => 0o010_000,
-        FileKind::CharacterDevice => 0o020_000,
-        FileKind::Directory => 0o040_000,
-        FileKind::BlockDevice => 0o060_000,
-        FileKind::Regular => 0o100_000,
-        FileKind::Symlink => 0o120_000,
-        FileKind::Socket => 0o140_000,
     }
 }

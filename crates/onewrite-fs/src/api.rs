@@ -44,6 +44,21 @@ pub enum FileKind {
     BlockDevice,
 }
 
+impl FileKind {
+    /// The bits of the type in `st_mode` (inode(7)).
+    pub const fn type_bits(self) -> u32 {
+        match self {
+            FileKind::Fifo => 0o010_000,
+            FileKind::CharacterDevice => 0o020_000,
+            FileKind::Directory => 0o040_000,
+            FileKind::BlockDevice => 0o060_000,
+            FileKind::Regular => 0o100_000,
+            FileKind::Symlink => 0o120_000,
+            FileKind::Socket => 0o140_000,
+        }
+    }
+}
+
 /// A point in civil time: seconds since 1970 and nanoseconds within the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {

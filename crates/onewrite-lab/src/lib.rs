@@ -17,6 +17,7 @@ pub mod probe;
 pub mod report;
 pub mod results;
 pub mod session;
+pub mod size;
 pub mod trace;
 pub mod transfer;
 pub mod workload;

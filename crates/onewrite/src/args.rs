@@ -21,7 +21,7 @@ pub use names::{Names, page_cache_policies, way};
 pub use paper::Paper;
 pub use traces::{Cache, Lines, Trace, TraceInput};
 
-use crate::size;
+use onewrite_lab::size;
 
 /// The exit codes in the help; `failure` chooses among them.
 const EXIT_CODES: &str = "\

@@ -13,7 +13,6 @@ mod failure;
 mod open;
 mod outputs;
 mod progress;
-mod size;
 mod stop;
 
 use std::ffi::OsString;

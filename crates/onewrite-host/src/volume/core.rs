@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::process;
 use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +23,8 @@ type Ready = Result<InboxSender<Letter<Ext4>>, VolumeError>;
 
 /// A running core.
 pub(super) struct Core {
+    /// The process that has the thread. A child of fork has none, and would wait for ever.
+    process: u32,
     letters: InboxSender<Letter<Ext4>>,
     thread: Mutex<Option<JoinHandle<Result<(), VolumeError>>>>,
 }
@@ -33,7 +36,7 @@ impl Core {
         #[expect(clippy::disallowed_methods, reason = "the core, which blocking calls wait for")]
         let thread = std::thread::spawn(move || run(&path, options, &tell));
         match told.recv() {
-            Ok(Ok(letters)) => Ok(Core { letters, thread: Mutex::new(Some(thread)) }),
+            Ok(Ok(letters)) => Ok(Core { process: process::id(), letters, thread: Mutex::new(Some(thread)) }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(VolumeError::Closed),
         }
@@ -45,6 +48,7 @@ impl Core {
         T: Send + 'static,
         Fut: Future<Output = FsResult<T>> + 'static,
     {
+        self.check_process()?;
         let (tell, told) = sync_channel(1);
         let letter = Letter::work("call", move |fs| {
             let result = work(fs);
@@ -59,10 +63,15 @@ impl Core {
 
     /// Ends the core: calls that have begun end, then it unmounts.
     pub(super) fn close(&self) -> Result<(), VolumeError> {
+        self.check_process()?;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = thread.ok_or(VolumeError::Closed)?;
         let _ = self.letters.send(Letter::stop());
         thread.join().unwrap_or(Err(VolumeError::Closed))
+    }
+
+    fn check_process(&self) -> Result<(), VolumeError> {
+        if self.process == process::id() { Ok(()) } else { Err(VolumeError::Closed) }
     }
 }
 

@@ -19,6 +19,7 @@
 //!
 //! # Invariants
 //! - The image is locked while the volume is open.
+//! - In a child of fork every call says [`VolumeError::Closed`]: the core stays with the parent.
 //! - When the last handle of a volume goes, the core unmounts; [`Volume::close`] tells whether that worked.
 
 mod core;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
+use onewrite_fs::{AttributeChanges, Attributes, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
 
 pub use error::VolumeError;
 pub use file::File;
@@ -214,6 +215,16 @@ impl Volume {
     pub fn metadata_followed(&self, path: impl AsRef<[u8]>) -> Result<Metadata, VolumeError> {
         let path = path.as_ref().to_vec();
         self.core.call(async move |fs| fs.attributes(resolve(&*fs, &followed(&*fs, path).await?).await?).await)
+    }
+
+    /// Changes attributes of what lies at `path`; symbolic links are followed.
+    ///
+    /// # Errors
+    /// A missing path, a volume that is read-only, no space.
+    pub fn set_attributes(&self, path: impl AsRef<[u8]>, changes: AttributeChanges) -> Result<(), VolumeError> {
+        let path = path.as_ref().to_vec();
+        self.core
+            .call(async move |fs| fs.set_attributes(resolve(&*fs, &followed(&*fs, path).await?).await?, changes).await)
     }
 
     /// The names in a directory, without `.` and `..`, in the order of the directory. Symbolic links are followed.

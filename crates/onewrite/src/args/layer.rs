@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::size;
+use onewrite_lab::size;
 
 /// A translation layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

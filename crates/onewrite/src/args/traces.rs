@@ -8,7 +8,7 @@ use onewrite_lab::trace::{Action, Format};
 
 use super::names::policy_help;
 use super::{Ftl, parsed};
-use crate::size::{self, SizeOrShare};
+use onewrite_lab::size::{self, SizeOrShare};
 
 /// How to read a trace.
 #[derive(Clone, Debug, Args)]

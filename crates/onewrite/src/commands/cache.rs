@@ -18,7 +18,7 @@ use crate::args::{Cache, TraceInput};
 use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
-use crate::size::SizeOrShare;
+use onewrite_lab::size::SizeOrShare;
 
 /// Runs a trace through policies and sizes.
 pub fn cache(args: &Cache) -> anyhow::Result<()> {

@@ -14,7 +14,7 @@ use crate::open::wall_time;
 use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
-use crate::size;
+use onewrite_lab::size;
 
 /// Probes a device.
 pub fn probe(args: &Probe) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use onewrite_fs::PolicyKind;
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_host::fuse::{Access, MountFlag};
 
-use crate::size;
+use onewrite_lab::size;
 
 /// Options of fstab and mount(8) that do not concern a file system, or are always on.
 const IGNORED: [&str; 16] = [

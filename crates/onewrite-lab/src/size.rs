@@ -1,4 +1,4 @@
-//! Parses sizes and time spans on the command line: `64M`, `1GiB`, `500MB`, `60s`.
+//! Sizes and time spans as people write them, on the command line and from Python: `64M`, `1GiB`, `500MB`, `60s`.
 //!
 //! Single letters and `iB` are powers of 1024; a letter with `B` is a power of 1000, as in `ls --block-size` and
 //! `numfmt`.
