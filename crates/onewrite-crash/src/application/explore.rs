@@ -29,8 +29,8 @@ pub type Verdict = Result<(), String>;
 /// Judges a recovered tree, given what was acknowledged before the cut. It fails only if it cannot judge.
 pub type Check<'c> = dyn FnMut(&RecoveredTree, &[String]) -> Result<Verdict, CrashError> + 'c;
 
-/// Recovers the states of a run and gives each new tree to `check`. Calls `watch` with the numbers of states taken and of
-/// checks made.
+/// Recovers the states of a run and gives each new tree to `check`. Calls `watch` with the numbers of states taken and
+/// of checks made.
 ///
 /// # Errors
 /// The first error of `check`.

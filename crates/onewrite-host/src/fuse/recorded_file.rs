@@ -2,8 +2,9 @@
 //!
 //! Its one idea: a file system of the kernel runs on a loop device over this file. So its requests are seen as they
 //! reach a disk: writes, FLUSH (which arrives as `fsync`) and TRIM (which arrives as `fallocate` of a hole). A loop
-//! device has no FUA; the kernel sends a write and a FLUSH instead. One thread serves the file, and no page cache stands
-//! before it, so that a FLUSH covers exactly the writes that arrived before it: the loop device must use direct I/O.
+//! device has no FUA; the kernel sends a write and a FLUSH instead. One thread serves the file, and no page cache
+//! stands before it, so that a FLUSH covers exactly the writes that arrived before it: the loop device must use direct
+//! I/O.
 
 use std::ffi::OsStr;
 use std::io;
@@ -177,7 +178,7 @@ impl Filesystem for Disk {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // An allocation by this thread must not wait for writes that the thread itself must serve. Only root may set it.
+        // An allocation by this thread must not wait for writes that it must serve itself. Only root may set this.
         let _ = rustix::process::configure_io_flusher_behavior(true);
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH);
     }
