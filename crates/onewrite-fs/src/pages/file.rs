@@ -11,21 +11,86 @@ use crate::api::FsError;
 #[derive(Debug, Default)]
 pub struct FilePages {
     /// When its first dirty page became dirty; set while the file is in the line of dirty files.
-    pub(super) dirty_since: Cell<Option<Nanos>>,
+    dirty_since: Cell<Option<Nanos>>,
     /// Number of pages under way to the device.
-    pub(super) writing: Cell<usize>,
+    writing: Cell<usize>,
     /// The first write error that no `sync` has reported yet.
-    pub(super) write_error: RefCell<Option<FsError>>,
+    write_error: RefCell<Option<FsError>>,
     /// Pages being written directly: no task may read them into the page cache meanwhile.
-    pub(super) overwriting: RefCell<Vec<Range<u64>>>,
+    overwriting: RefCell<Vec<Range<u64>>>,
     /// Byte where the last buffered read ended, to detect sequential reads.
-    pub(super) read_end: Cell<u64>,
+    read_end: Cell<u64>,
 }
 
 impl FilePages {
     /// Whether the file is in the line of dirty files.
     pub fn is_dirty(&self) -> bool {
         self.dirty_since.get().is_some()
+    }
+
+    /// When its first dirty page became dirty; `None` if the file is not in the line of dirty files.
+    pub(super) fn dirty_since(&self) -> Option<Nanos> {
+        self.dirty_since.get()
+    }
+
+    /// Notes that the file is in the line of dirty files since `now`.
+    pub(super) fn enter_line(&self, now: Nanos) {
+        self.dirty_since.set(Some(now));
+    }
+
+    /// Notes that the file has left the line of dirty files, or leaves it when a task finds it there.
+    pub(super) fn leave_line(&self) {
+        self.dirty_since.set(None);
+    }
+
+    /// Whether pages are under way to the device.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing.get() > 0
+    }
+
+    /// Counts pages that are under way from now on.
+    pub(super) fn begin_writing(&self, page_count: usize) {
+        self.writing.set(self.writing.get() + page_count);
+    }
+
+    /// Counts pages that are no longer under way.
+    pub(super) fn end_writing(&self, page_count: usize) {
+        self.writing.set(self.writing.get() - page_count);
+    }
+
+    /// Keeps a write error for the next `sync`, unless an earlier one waits for it.
+    pub(super) fn note_write_error(&self, error: &FsError) {
+        self.write_error.borrow_mut().get_or_insert_with(|| error.clone());
+    }
+
+    /// Takes the first write error since the last call.
+    pub(super) fn take_write_error(&self) -> Option<FsError> {
+        self.write_error.take()
+    }
+
+    /// Whether a buffered read at byte `offset` continues the last one.
+    pub(super) fn reads_on(&self, offset: u64) -> bool {
+        self.read_end.get() == offset
+    }
+
+    /// Notes that a buffered read ended at byte `end`.
+    pub(super) fn note_read(&self, end: u64) {
+        self.read_end.set(end);
+    }
+
+    /// Marks pages as being written directly.
+    pub(super) fn begin_overwrite(&self, pages: Range<u64>) {
+        self.overwriting.borrow_mut().push(pages);
+    }
+
+    /// Undoes one [`FilePages::begin_overwrite`] of the same pages.
+    ///
+    /// # Panics
+    /// If there was none.
+    pub(super) fn end_overwrite(&self, pages: &Range<u64>) {
+        let mut overwriting = self.overwriting.borrow_mut();
+        let place = overwriting.iter().position(|other| other == pages).expect("it was put there");
+        overwriting.swap_remove(place);
     }
 
     /// Whether one of the pages is being written directly.

@@ -200,7 +200,7 @@ impl Pages {
         if is_in_memory || self.is_loading(file.number()) {
             return None;
         }
-        file.pages().overwriting.borrow_mut().push(pages.clone());
+        file.pages().begin_overwrite(pages.clone());
         Some(Overwriting { layer: self, file, pages })
     }
 }
@@ -214,9 +214,7 @@ pub struct Overwriting<'a, F: PagedFile> {
 
 impl<F: PagedFile> Drop for Overwriting<'_, F> {
     fn drop(&mut self) {
-        let mut overwriting = self.file.pages().overwriting.borrow_mut();
-        let place = overwriting.iter().position(|pages| *pages == self.pages).expect("it was put there");
-        overwriting.swap_remove(place);
+        self.file.pages().end_overwrite(&self.pages);
         if self.layer.is_loading(self.file.number()) {
             self.layer.progress.notify_all();
         }

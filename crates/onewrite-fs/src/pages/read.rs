@@ -48,9 +48,9 @@ impl Pages {
             check_direct(offset, bytes.end - offset)?;
             self.read_past_cache(backing, file, first..stop).await?
         } else {
-            let ahead = if file.pages().read_end.get() == offset { READ_AHEAD_PAGES } else { 0 };
+            let ahead = if file.pages().reads_on(offset) { READ_AHEAD_PAGES } else { 0 };
             let pages = self.read_through_cache(backing, file, first..stop, ahead).await?;
-            file.pages().read_end.set(end);
+            file.pages().note_read(end);
             pages
         };
         Ok(Data { pages, skip: (offset % PAGE_BYTES) as usize, length: (end - offset) as usize })

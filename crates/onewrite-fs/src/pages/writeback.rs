@@ -33,7 +33,7 @@ impl Pages {
         let mut next = Some(pages.start);
         while let Some(index) = next {
             if let Err(error) = backing.prepare(file, index..pages.end).await {
-                file.pages().write_error.borrow_mut().get_or_insert(error.clone());
+                file.pages().note_write_error(&error);
                 return Err(error);
             }
             next = self.write_batch(backing, file, index..pages.end).await?;
@@ -76,8 +76,9 @@ impl Pages {
         self.progress.notify_all();
         if let Err(error) = sent {
             self.dirty_files().note_dirty(file);
-            file.pages().write_error.borrow_mut().get_or_insert(FsError::Device(error.clone()));
-            return Err(error.into());
+            let error = FsError::Device(error);
+            file.pages().note_write_error(&error);
+            return Err(error);
         }
         Ok(())
     }
@@ -97,8 +98,7 @@ impl Pages {
             cache.end_write(key);
         }
         backing.finished(file, run, outcome);
-        let writing = &file.pages().writing;
-        writing.set(writing.get() - (run.pages.end - run.pages.start) as usize);
+        file.pages().end_writing((run.pages.end - run.pages.start) as usize);
     }
 
     /// Sends a batch of the dirty pages of the range.
@@ -175,14 +175,13 @@ impl Pages {
                 dirty.push(self.dirty_bytes.borrow_mut().remove(&key).unwrap_or_else(DirtyBytes::whole));
             }
         }
-        let writing = &file.pages().writing;
-        writing.set(writing.get() + content.len());
+        file.pages().begin_writing(content.len());
         (content, dirty)
     }
 
     /// Waits until no page of the file is under way.
     pub async fn wait_for_writes(&self, file: &impl PagedFile) {
-        self.progress.until(|| file.pages().writing.get() == 0).await;
+        self.progress.until(|| !file.pages().is_writing()).await;
     }
 
     /// Writes all dirty pages of the file and waits, also for pages that other tasks are writing.
@@ -193,7 +192,7 @@ impl Pages {
         let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
         self.wait_for_writes(file).await;
         let missed = self.write_pages(backing, file, 0..u64::MAX).await;
-        match file.pages().write_error.take() {
+        match file.pages().take_write_error() {
             Some(error) => Err(error),
             None => outcome.and(missed),
         }

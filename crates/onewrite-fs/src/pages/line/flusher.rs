@@ -17,7 +17,7 @@ impl DirtyFiles<'_> {
     /// Puts a file with dirty pages into the line, unless it is there.
     pub(in crate::pages) fn note_dirty(&self, file: &impl PagedFile) {
         if !file.pages().is_dirty() {
-            file.pages().dirty_since.set(Some(self.runtime.now()));
+            file.pages().enter_line(self.runtime.now());
             self.line.files.borrow_mut().push_back(file.number());
         }
     }
@@ -26,14 +26,14 @@ impl DirtyFiles<'_> {
     /// and waits.
     pub(in crate::pages) fn note_clean(&self, file: &impl PagedFile) {
         let is_dirty = self.cache.borrow().dirty_pages(file.number(), 0).next().is_some();
-        if !is_dirty && file.pages().writing.get() == 0 {
-            file.pages().dirty_since.set(None);
+        if !is_dirty && !file.pages().is_writing() {
+            file.pages().leave_line();
         }
     }
 
     /// Takes a file that is being deleted out of the line; its pages were all discarded.
     pub fn forget(&self, file: &impl PagedFile) {
-        file.pages().dirty_since.set(None);
+        file.pages().leave_line();
     }
 
     /// The file that became dirty first.
@@ -77,8 +77,7 @@ impl DirtyFiles<'_> {
         loop {
             self.runtime.sleep(FLUSH_INTERVAL).await;
             while let Some(file) = self.oldest_dirty(backing) {
-                let is_old =
-                    file.pages().dirty_since.get().is_some_and(|since| since + DIRTY_AGE <= self.runtime.now());
+                let is_old = file.pages().dirty_since().is_some_and(|since| since + DIRTY_AGE <= self.runtime.now());
                 if !is_old && !self.is_dirty_beyond(10) || self.write_out(backing, &file).await.is_err() {
                     break;
                 }
@@ -94,7 +93,7 @@ impl DirtyFiles<'_> {
         let mut files = self.line.files.borrow_mut();
         files.retain(|number| *number != file.number());
         files.push_back(file.number());
-        file.pages().dirty_since.set(Some(self.runtime.now()));
+        file.pages().enter_line(self.runtime.now());
     }
 
     /// Writes the dirty pages of a file and waits until none of its pages is under way, including those of other tasks.
