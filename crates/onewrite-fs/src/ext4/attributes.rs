@@ -14,7 +14,7 @@ use super::format::acl;
 use super::format::attribute::{self, AttributeList, Attributes};
 use super::format::inode::{attribute_area, attribute_area_mut};
 use super::format::{Layout, Place};
-use super::inodes::{Node, SECTORS_PER_BLOCK};
+use super::inodes::Node;
 use super::views::ExtendedAttributes;
 use super::volume::block_key;
 use crate::api::{AttributeManner, FsError, FsResult};
@@ -64,15 +64,15 @@ impl ExtendedAttributes<'_> {
     /// All attributes of the inode.
     async fn attribute_list(&self, node: &Node) -> FsResult<AttributeList> {
         let mut list = AttributeList::default();
-        self.load_inode_block(node.number).await?;
+        self.load_inode_block(node.number()).await?;
         {
-            let (block, offset) = self.inode_position(node.number);
+            let (block, offset) = self.inode_position(node.number());
             let page = self.pages.peek(block_key(block)).expect("just loaded");
             let bytes = page.bytes();
             let slot = &bytes[offset..offset + usize::from(self.layout.inode_size)];
-            list.read(Attributes::in_inode(attribute_area(slot, &node.inode.borrow()), Place::Inode(node.number)))?;
+            list.read(Attributes::in_inode(attribute_area(slot, &node.inode()), Place::Inode(node.number())))?;
         }
-        let home = node.inode.borrow().file_acl;
+        let home = node.inode().file_acl;
         if home.is_some() {
             let page = self.attribute_block(home).await?;
             list.read(Attributes::in_block(&page.bytes()[..], Place::Block(home))?)?;
@@ -130,7 +130,7 @@ impl ExtendedAttributes<'_> {
 
     async fn write_attributes(&self, node: &Rc<Node>, list: &AttributeList) -> FsResult<()> {
         let mut slot = vec![0; usize::from(self.layout.inode_size)];
-        let outside = list.write_in_inode(attribute_area_mut(&mut slot, &node.inode.borrow()));
+        let outside = list.write_in_inode(attribute_area_mut(&mut slot, &node.inode()));
         let mut bytes = [0; PAGE_SIZE];
         if !outside.is_empty() && !outside.write_in_block(&mut bytes) {
             let what = "bytes for extended attributes (the inode and one block hold them all)";
@@ -138,14 +138,14 @@ impl ExtendedAttributes<'_> {
         }
         let mut handle = self.journal.start(ATTRIBUTE_CREDITS).await?;
         self.replace_attribute_block(&mut handle, node, (!outside.is_empty()).then_some(bytes)).await?;
-        self.load_inode_block(node.number).await?;
-        let (block, offset) = self.inode_position(node.number);
+        self.load_inode_block(node.number()).await?;
+        let (block, offset) = self.inode_position(node.number());
         self.change(&mut handle, block, |bytes| {
-            let inode = node.inode.borrow();
+            let inode = node.inode();
             let area = attribute_area_mut(&mut bytes[offset..offset + slot.len()], &inode);
             area.copy_from_slice(attribute_area(&slot, &inode));
         });
-        node.inode.borrow_mut().ctime = self.timestamp();
+        node.inode_mut().ctime = self.timestamp();
         self.save(&mut handle, node);
         Ok(())
     }
@@ -158,7 +158,7 @@ impl ExtendedAttributes<'_> {
         node: &Node,
         content: Option<PageBytes>,
     ) -> FsResult<()> {
-        let old = node.inode.borrow().file_acl;
+        let old = node.inode().file_acl;
         let is_own = old.is_some() && references(&self.attribute_block(old).await?.bytes()) == 1;
         let fill = |home: BlockNo, mut bytes: PageBytes| {
             attribute::set_checksum(&mut bytes[..], home, &self.layout);
@@ -177,15 +177,14 @@ impl ExtendedAttributes<'_> {
             }
             Some(bytes) => {
                 self.make_room().await?;
-                let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number));
+                let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number()));
                 let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
                 if old.is_some() {
                     self.release_attribute_block(handle, node).await?;
                 }
                 self.create_block(handle, home, |block| *block = fill(home, bytes));
-                let mut inode = node.inode.borrow_mut();
-                inode.file_acl = home;
-                inode.sectors += SECTORS_PER_BLOCK;
+                node.inode_mut().file_acl = home;
+                node.add_blocks(1);
                 Ok(())
             }
         }
@@ -193,7 +192,7 @@ impl ExtendedAttributes<'_> {
 
     /// Detaches the attribute block from the inode: decrements its reference count and frees it at the last reference.
     pub(super) async fn release_attribute_block(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        let home = std::mem::take(&mut node.inode.borrow_mut().file_acl);
+        let home = std::mem::take(&mut node.inode_mut().file_acl);
         if home.is_none() {
             return Ok(());
         }

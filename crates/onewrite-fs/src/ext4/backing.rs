@@ -15,7 +15,7 @@ use super::volume::Volume;
 use crate::api::{FsResult, Ino};
 use crate::block::BlockNo;
 use crate::ext4::format::InodeNo;
-use crate::pages::{Backing, FilePages, Lookup, Outcome, PagedFile, Route, Run, Target};
+use crate::pages::{Backing, Lookup, Outcome, Route, Run, Target};
 
 /// The extent, or part of an extent, that receives dirty pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +25,6 @@ pub(super) struct Found {
     block: BlockNo,
     /// Whether the extent is unwritten: its blocks read as zeros.
     pub(super) is_unwritten: bool,
-}
-
-impl PagedFile for Node {
-    fn number(&self) -> u64 {
-        self.file_number()
-    }
-
-    fn size(&self) -> u64 {
-        Node::size(self)
-    }
-
-    fn pages(&self) -> &FilePages {
-        &self.pages
-    }
 }
 
 impl Backing for Volume {
@@ -74,9 +60,9 @@ impl Backing for Volume {
     }
 
     async fn target(&self, node: &Node, pages: Range<u64>) -> FsResult<Target<Found>> {
-        let version = node.map_version.get();
+        let version = node.map_version();
         let mapping = self.extents().map(node, pages.start as u32).await?;
-        if node.map_version.get() != version {
+        if node.map_version() != version {
             return Ok(Target::Changed);
         }
         // A hole has one of two causes. A truncation or deletion is removing the page, and its task drops the page. Or

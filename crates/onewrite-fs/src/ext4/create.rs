@@ -9,7 +9,7 @@ use super::format::features::RoCompat;
 use super::format::inode::flags;
 use super::format::{Extent, Inode};
 use super::ialloc::INODE_CREDITS;
-use super::inodes::{Node, SECTORS_PER_BLOCK, encode_device_number};
+use super::inodes::{Node, encode_device_number};
 use super::map::MAP_CREDITS;
 use super::ops::LINKS_MAX;
 use super::views::Directories;
@@ -54,13 +54,13 @@ impl Directories<'_> {
         target: &[u8],
     ) -> FsResult<Ino> {
         self.expect_absent(directory, name).await?;
-        let is_full = node.kind == FileKind::Directory && directory.inode.borrow().links >= LINKS_MAX;
+        let is_full = node.kind == FileKind::Directory && directory.inode().links >= LINKS_MAX;
         if is_full && !self.layout.features.ro_compat.contains(RoCompat::DIR_NLINK) {
             return Err(FsError::TooManyLinks(directory.ino()));
         }
         let mut handle = self.journal.start(CREATE_CREDITS).await?;
         let inode = self.new_inode(node);
-        let child = self.allocator().allocate_inode(&mut handle, directory.number, inode).await?;
+        let child = self.allocator().allocate_inode(&mut handle, directory.number(), inode).await?;
         let outcome = match self.fill(&mut handle, directory, &child, target).await {
             Ok(()) => self.add_entry(&mut handle, directory, name, (child.ino(), child.kind())).await,
             failed => failed,
@@ -70,7 +70,7 @@ impl Directories<'_> {
             return Err(error);
         }
         self.touch_directory(&mut handle, directory, i32::from(child.is_directory())).await?;
-        child.data_changed_in.set(handle.tid());
+        child.note_data_change(handle.tid());
         Ok(child.ino())
     }
 
@@ -88,12 +88,12 @@ impl Directories<'_> {
         let home = self.first_block(handle, child).await?;
         let seed = self.node_seed(child);
         self.create_block(handle, home, |bytes| {
-            let dots = Dots { own: child.number, parent: directory.number };
+            let dots = Dots { own: child.number(), parent: directory.number() };
             block::init_first(&mut bytes[..], dots, &self.layout);
             block::set_checksum(&mut bytes[..], seed, &self.layout);
         });
-        child.inode.borrow_mut().size = PAGE_BYTES;
-        self.load_inode_block(child.number).await?;
+        child.inode_mut().size = PAGE_BYTES;
+        self.load_inode_block(child.number()).await?;
         self.save(handle, child);
         Ok(())
     }
@@ -101,9 +101,9 @@ impl Directories<'_> {
     /// Allocates block 0 of a new inode.
     async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<BlockNo> {
         self.make_room().await?;
-        let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number));
+        let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number()));
         let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
-        child.inode.borrow_mut().sectors = SECTORS_PER_BLOCK;
+        child.add_blocks(1);
         let extent = Extent { logical: 0, physical: home, length: 1, unwritten: false };
         self.extents().insert_extent(handle, child, extent).await?;
         Ok(home)
@@ -112,29 +112,29 @@ impl Directories<'_> {
     async fn put_target(&self, handle: &mut Handle, child: &Node, target: &[u8]) -> FsResult<()> {
         if target.len() > FAST_LINK_MAX {
             {
-                let mut inode = child.inode.borrow_mut();
+                let mut inode = child.inode_mut();
                 inode.flags |= flags::EXTENTS;
                 NodeMut::init(&mut inode.block, 0);
             }
             let home = self.first_block(handle, child).await?;
             self.create_block(handle, home, |bytes| bytes[..target.len()].copy_from_slice(target));
         } else {
-            child.inode.borrow_mut().block[..target.len()].copy_from_slice(target);
+            child.inode_mut().block[..target.len()].copy_from_slice(target);
         }
-        child.inode.borrow_mut().size = target.len() as u64;
-        self.load_inode_block(child.number).await?;
+        child.inode_mut().size = target.len() as u64;
+        self.load_inode_block(child.number()).await?;
         self.save(handle, child);
         Ok(())
     }
 
     /// Frees the inode and its block after a failed creation.
     async fn undo_create(&self, handle: &mut Handle, child: &Rc<Node>) -> FsResult<()> {
-        if child.inode.borrow().has(flags::EXTENTS)
+        if child.inode().has(flags::EXTENTS)
             && let Some(taken) = self.extents().take_extent(handle, child, 0..1).await?
         {
             self.allocator().free_blocks(handle, taken.physical.alone()).await?;
         }
-        child.inode.borrow_mut().sectors = 0;
+        child.inode_mut().sectors = 0;
         self.allocator().free_inode(handle, child).await
     }
 }

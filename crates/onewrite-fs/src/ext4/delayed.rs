@@ -19,6 +19,8 @@
 //!
 //! Source: Linux's `delalloc` and `dioread_nolock`, its defaults; see `docs/decisions/006-delayed-allocation.md`.
 
+pub(super) mod pending;
+
 use std::ops::Range;
 
 use super::backing::Found;
@@ -29,7 +31,6 @@ use super::survey::Survey;
 use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
-use crate::ext4::format::InodeNo;
 use crate::pages::{PAGE_BYTES, Run};
 
 /// Blocks kept for extent trees while any block is reserved: this many, plus one for every [`RESERVED_PER_TREE_BLOCK`]
@@ -51,30 +52,27 @@ impl Contents<'_> {
     /// Reserves blocks for the holes in `survey`; their pages are about to become dirty. Does not wait. Returns false
     /// and reserves nothing if free space is scarce; the caller must then allocate the blocks at once.
     pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
-        let is_new = |page: &u64| !node.delayed.borrow().contains(*page);
+        let is_new = |page: &u64| !node.pending().is_delayed(*page);
         let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
         let reserved = self.groups.reserved_blocks() + holes.len() as u64;
         if kept(reserved) > self.groups.available_blocks() {
             return false;
         }
         self.groups.reserve(reserved);
-        let mut delayed = node.delayed.borrow_mut();
-        for page in holes {
-            delayed.insert(page..page + 1);
-        }
+        node.pending().delay(holes.into_iter());
         true
     }
 
     /// Ends the delay of `pages`, which were dropped or have blocks now; gives back their reserved blocks.
     pub(super) fn unreserve(&self, node: &Node, pages: Range<u64>) {
-        let unreserved = node.delayed.borrow_mut().remove(pages);
+        let unreserved = node.pending().end_delay(pages);
         self.groups.reserve(self.groups.reserved_blocks() - unreserved);
     }
 
     /// Gives up the content of pages `first..end`: it needs neither blocks nor conversion.
     pub(super) fn give_up(&self, node: &Node, first: u64, end: u64) {
         self.unreserve(node, first..end);
-        node.converting.borrow_mut().remove(first..end);
+        node.pending().end_converting(first..end);
     }
 
     /// Allocates unwritten blocks for the delayed pages in `pages`. The caller has no open handle and no page being
@@ -82,16 +80,16 @@ impl Contents<'_> {
     pub(super) async fn allocate_delayed(&self, node: &Node, pages: Range<u64>) -> FsResult<()> {
         let mut index = pages.start;
         loop {
-            let next = node.delayed.borrow().first_from(index).filter(|run| run.start < pages.end);
+            let next = node.pending().next_delayed(index).filter(|run| run.start < pages.end);
             let Some(run) = next else { return Ok(()) };
             let mut handle = self.journal.start(map_credits(8) + 1).await?;
-            let _map = node.map_lock.write().await;
+            let _map = node.map_lock().write().await;
             // A truncation may have come first.
-            let Some(stop) = node.delayed.borrow().end_at(run.start) else {
+            let Some(still) = node.pending().next_delayed(run.start).filter(|still| still.start == run.start) else {
                 index = run.start + 1;
                 continue;
             };
-            let stop = stop.min(run.start + ALLOCATION_STEP_BLOCKS);
+            let stop = still.end.min(run.start + ALLOCATION_STEP_BLOCKS);
             // The page may already have an unwritten block, from a preallocation.
             index = match self.extents().map(node, run.start as u32).await? {
                 Mapping::Mapped(extent) => stop.min(run.start + u64::from(extent.length)),
@@ -100,7 +98,7 @@ impl Contents<'_> {
                     self.allocate_extent(&mut handle, node, hole, NewBlocks::Unwritten).await?.logical_end()
                 }
             };
-            self.load_inode_block(node.number).await?;
+            self.load_inode_block(node.number()).await?;
             self.save(&mut handle, node);
         }
     }
@@ -111,19 +109,18 @@ impl Contents<'_> {
             return;
         }
         let end = run.file_size.min(run.pages.end * PAGE_BYTES);
-        node.arrived_to.set(node.arrived_to.get().max(end));
+        node.pending().note_arrived(end);
         if run.found.is_unwritten {
-            node.converting.borrow_mut().insert(run.pages.clone());
+            node.pending().begin_converting(run.pages.clone());
         }
-        if self.needs_conversion(node) && !node.is_in_conversion_line.replace(true) {
-            self.inodes.to_convert.borrow_mut().push_back(node.number);
-            self.conversions.notify_all();
+        if self.needs_conversion(node) {
+            self.conversions.join(node.number(), node.pending());
         }
     }
 
     pub(super) fn needs_conversion(&self, node: &Node) -> bool {
-        let arrived = node.arrived_to.get().min(node.size());
-        !node.converting.borrow().is_empty() || arrived > node.inode.borrow().size
+        let arrived = node.pending().arrived_to().min(node.size());
+        node.pending().is_converting() || arrived > node.inode().size
     }
 
     /// Updates the map and the size to the content that has arrived on the device. The caller has no open handle and no
@@ -131,8 +128,8 @@ impl Contents<'_> {
     pub(super) async fn convert(&self, node: &Node) -> FsResult<()> {
         while self.needs_conversion(node) {
             let mut handle = self.journal.start(2 * MAP_CREDITS + 1).await?;
-            let _map = node.map_lock.write().await;
-            let next = node.converting.borrow().first_from(0);
+            let _map = node.map_lock().write().await;
+            let next = node.pending().next_converting(0);
             if let Some(run) = next {
                 let (length, is_unwritten) = match self.extents().map_as_stored(node, run.start as u32).await? {
                     Mapping::Mapped(extent) => (u64::from(extent.length), extent.unwritten),
@@ -143,16 +140,15 @@ impl Contents<'_> {
                     self.extents().mark_written(&mut handle, node, run.start..stop).await?;
                     self.extents().flatten(&mut handle, node).await?;
                 }
-                node.converting.borrow_mut().remove(run.start..stop);
+                node.pending().end_converting(run.start..stop);
             }
-            self.load_inode_block(node.number).await?;
-            if node.converting.borrow().is_empty() {
-                let arrived = node.arrived_to.get().min(node.size());
-                let mut inode = node.inode.borrow_mut();
-                inode.size = inode.size.max(arrived);
+            self.load_inode_block(node.number()).await?;
+            if !node.pending().is_converting() {
+                let arrived = node.pending().arrived_to().min(node.size());
+                node.keep_size(arrived);
             }
             self.save(&mut handle, node);
-            node.data_changed_in.set(handle.tid());
+            node.note_data_change(handle.tid());
         }
         Ok(())
     }
@@ -184,12 +180,8 @@ impl Contents<'_> {
     /// Converts in the background, one file after another; ends when the journal is aborted.
     pub(super) async fn conversion_task(&self) {
         loop {
-            let next = self.inodes.to_convert.borrow().front().copied();
-            let Some(number) = next else {
-                self.conversions.wait().await;
-                continue;
-            };
             // The file stays in the line during its conversion, so that `sync` finds it there.
+            let number = self.conversions.first().await;
             let node = self.inodes.get(number);
             if let Some(node) = &node
                 && self.convert(node).await.is_err()
@@ -197,15 +189,13 @@ impl Contents<'_> {
             {
                 return;
             }
-            self.inodes.to_convert.borrow_mut().pop_front();
-            node.inspect(|node| node.is_in_conversion_line.set(false));
+            self.conversions.leave_first(node.as_ref().map(|node| node.pending()));
         }
     }
 
     /// Converts everything that has arrived.
     pub(super) async fn convert_everything(&self) -> FsResult<()> {
-        let numbers: Vec<InodeNo> = self.inodes.to_convert.borrow().iter().copied().collect();
-        for node in numbers.into_iter().filter_map(|number| self.inodes.get(number)) {
+        for node in self.conversions.files().into_iter().filter_map(|number| self.inodes.get(number)) {
             self.convert(&node).await?;
         }
         Ok(())

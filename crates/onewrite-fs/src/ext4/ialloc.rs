@@ -60,7 +60,7 @@ impl Allocator<'_> {
         let page = self.pages.peek(block_key(block)).expect("the block of a free inode was just loaded");
         let links = page.bytes()[offset + 0x1a..offset + 0x1c] != [0; 2];
         let node = self.inodes.get(number);
-        match links || node.is_some_and(|node| node.inode.borrow().links > 0 || node.openers.get() > 0) {
+        match links || node.is_some_and(|node| node.inode().links > 0 || node.is_open()) {
             false => Ok(()),
             true => Err(FsError::Damaged {
                 place: format!("inode bitmap of group {}", self.layout.group_of_inode(number)),
@@ -145,14 +145,14 @@ impl Allocator<'_> {
     /// # Errors
     /// [`FsError::Damaged`] if the bitmap already calls the inode free; device errors.
     pub(super) async fn free_inode(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        let group = self.layout.group_of_inode(node.number);
+        let group = self.layout.group_of_inode(node.number());
         let (bitmap_block, index) = loop {
             self.load_descriptor(group).await?;
-            self.load_inode_block(node.number).await?;
+            self.load_inode_block(node.number()).await?;
             let bitmap_block = self.load_inode_bitmap(group).await?;
-            let table_block = self.inode_position(node.number).0;
+            let table_block = self.inode_position(node.number()).0;
             if self.is_loaded(self.layout.position_of_descriptor(group).0) && self.is_loaded(table_block) {
-                break (bitmap_block, self.layout.position_of_inode(node.number).index);
+                break (bitmap_block, self.layout.position_of_inode(node.number()).index);
             }
         };
         let is_taken = {
@@ -161,23 +161,23 @@ impl Allocator<'_> {
         };
         if !is_taken {
             let place = format!("inode bitmap of group {group}");
-            return Err(FsError::Damaged { place, problem: format!("inode {} in use is marked free", node.number) });
+            return Err(FsError::Damaged { place, problem: format!("inode {} in use is marked free", node.number()) });
         }
         {
-            let mut inode = node.inode.borrow_mut();
+            let mut inode = node.inode_mut();
             inode.dtime = (self.runtime.civil_now().0 / 1_000_000_000) as u32;
             (inode.size, inode.links) = (0, 0);
         }
         self.save(handle, node);
-        self.mark_inode(handle, node.number, node.kind(), Bit::Free);
-        node.is_deleted.set(true);
-        self.inodes.remove(node.number);
+        self.mark_inode(handle, node.number(), node.kind(), Bit::Free);
+        node.note_deleted();
+        self.inodes.remove(node.number());
         Ok(())
     }
 
     /// Whether the node is on the orphan list.
     pub(super) fn is_orphan(&self, node: &Node) -> bool {
-        self.inodes.orphans.borrow().contains(&node.number)
+        self.inodes.orphans.borrow().contains(&node.number())
     }
 
     /// Puts the node on the orphan list, unless it is already there.
@@ -190,23 +190,23 @@ impl Allocator<'_> {
         }
         loop {
             self.load_superblock().await?;
-            self.load_inode_block(node.number).await?;
+            self.load_inode_block(node.number()).await?;
             if self.is_loaded(self.layout.superblock_block()) {
                 break;
             }
         }
         let head = self.superblock().last_orphan.get();
-        node.inode.borrow_mut().dtime = head;
+        node.inode_mut().dtime = head;
         self.save(handle, node);
-        self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number.0));
-        self.inodes.orphans.borrow_mut().push(node.number);
+        self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number().0));
+        self.inodes.orphans.borrow_mut().push(node.number());
         Ok(())
     }
 
     /// The orphan whose `dtime` names the node; `None` if the superblock names it.
     fn orphan_before(&self, node: &Node) -> Option<InodeNo> {
         let orphans = self.inodes.orphans.borrow();
-        let place = orphans.iter().position(|number| *number == node.number);
+        let place = orphans.iter().position(|number| *number == node.number());
         place.and_then(|place| orphans.get(place + 1).copied())
     }
 
@@ -220,35 +220,35 @@ impl Allocator<'_> {
         }
         let before = loop {
             self.load_superblock().await?;
-            self.load_inode_block(node.number).await?;
+            self.load_inode_block(node.number()).await?;
             let number = self.orphan_before(node);
             let before = match number {
                 Some(number) => Some(self.node_or_orphan(number.into()).await?),
                 None => None,
             };
             if let Some(before) = &before {
-                self.load_inode_block(before.number).await?;
+                self.load_inode_block(before.number()).await?;
             }
             // Other inodes may join or leave the list while these reads wait.
             let is_loaded = |number| self.is_loaded(self.inode_position(number).0);
             if number == self.orphan_before(node)
                 && self.is_loaded(self.layout.superblock_block())
-                && is_loaded(node.number)
+                && is_loaded(node.number())
                 && number.is_none_or(is_loaded)
             {
                 break before;
             }
         };
-        let next = std::mem::take(&mut node.inode.borrow_mut().dtime);
+        let next = std::mem::take(&mut node.inode_mut().dtime);
         self.save(handle, node);
         match before {
             Some(before) => {
-                before.inode.borrow_mut().dtime = next;
+                before.inode_mut().dtime = next;
                 self.save(handle, &before);
             }
             None => self.change_superblock(handle, |superblock| superblock.last_orphan.set(next)),
         }
-        self.inodes.orphans.borrow_mut().retain(|number| *number != node.number);
+        self.inodes.orphans.borrow_mut().retain(|number| *number != node.number());
         Ok(())
     }
 }

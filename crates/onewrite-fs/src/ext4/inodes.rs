@@ -10,7 +10,7 @@
 
 mod load;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -18,11 +18,11 @@ use onewrite_block::sync::RwLock;
 use onewrite_block::{PAGE_SIZE, Runtime};
 use rustc_hash::FxHashMap;
 
+use super::delayed::pending::Pending;
 use super::format::{FormatError, Inode, InodeNo};
-use super::runs::Runs;
-use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino};
+use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
 use crate::journal::TransactionId;
-use crate::pages::FilePages;
+use crate::pages::{FilePages, PagedFile};
 
 /// Number of nodes in memory above which unused nodes are dropped.
 const NODES_MAX: usize = 65_536;
@@ -31,37 +31,27 @@ const NODES_MAX: usize = 65_536;
 pub(super) type Verified = Result<(), FormatError>;
 
 /// Units of 512 bytes in a block, as an inode counts its blocks.
-pub(super) const SECTORS_PER_BLOCK: u64 = (PAGE_SIZE / 512) as u64;
+const SECTORS_PER_BLOCK: u64 = (PAGE_SIZE / 512) as u64;
 
 /// An inode in memory.
 pub(super) struct Node {
-    pub(super) number: InodeNo,
-    pub(super) inode: RefCell<Inode>,
-    pub(super) lock: RwLock,
+    number: InodeNo,
+    inode: RefCell<Inode>,
+    lock: RwLock,
     /// The last transaction that changed the inode or its content.
-    pub(super) changed_in: Cell<TransactionId>,
+    changed_in: Cell<TransactionId>,
     /// The last transaction that changed anything needed to read its content.
-    pub(super) data_changed_in: Cell<TransactionId>,
+    data_changed_in: Cell<TransactionId>,
     /// Number of openers; see `FileSystem::open`.
-    pub(super) openers: Cell<u32>,
+    openers: Cell<u32>,
     /// Its content in memory.
-    pub(super) pages: FilePages,
+    pages: FilePages,
     /// Increases with every change of the content map.
-    pub(super) map_version: Cell<u64>,
-    /// Held exclusively to change the file's content map; taken inside a handle.
-    pub(super) map_lock: RwLock,
-    /// Size in memory, if it is larger than the inode's; see `delayed`.
-    pub(super) grown_to: Cell<u64>,
-    /// Content up to this byte has reached the device.
-    pub(super) arrived_to: Cell<u64>,
-    /// Dirty pages over holes.
-    pub(super) delayed: RefCell<Runs>,
-    /// Pages over unwritten blocks whose content is on the device.
-    pub(super) converting: RefCell<Runs>,
-    /// Whether the node is in [`Inodes::to_convert`].
-    pub(super) is_in_conversion_line: Cell<bool>,
+    map_version: Cell<u64>,
+    map_lock: RwLock,
+    pending: Pending,
     /// Whether the inode was freed.
-    pub(super) is_deleted: Cell<bool>,
+    is_deleted: Cell<bool>,
 }
 
 impl Node {
@@ -76,13 +66,85 @@ impl Node {
             pages: FilePages::default(),
             map_version: Cell::new(0),
             map_lock: RwLock::new(runtime),
-            grown_to: Cell::new(0),
-            arrived_to: Cell::new(0),
-            delayed: RefCell::default(),
-            converting: RefCell::default(),
-            is_in_conversion_line: Cell::new(false),
+            pending: Pending::default(),
             is_deleted: Cell::new(false),
         })
+    }
+
+    pub(super) fn number(&self) -> InodeNo {
+        self.number
+    }
+
+    /// The inode as the next commit will have it.
+    pub(super) fn inode(&self) -> Ref<'_, Inode> {
+        self.inode.borrow()
+    }
+
+    /// The inode, to change it. The caller saves it in the same transaction ([`Volume::save`]).
+    ///
+    /// [`Volume::save`]: super::volume::Volume::save
+    pub(super) fn inode_mut(&self) -> RefMut<'_, Inode> {
+        self.inode.borrow_mut()
+    }
+
+    /// Held exclusively to change content, size or entries, and shared to rely on them.
+    pub(super) fn lock(&self) -> &RwLock {
+        &self.lock
+    }
+
+    /// Held exclusively to change the file's content map; taken inside a handle.
+    pub(super) fn map_lock(&self) -> &RwLock {
+        &self.map_lock
+    }
+
+    /// What the inode and the map do not show yet.
+    pub(super) fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    /// Whether the file has dirty pages, or pages under way.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.pages.is_dirty()
+    }
+
+    /// The last transaction that changed the inode or its content.
+    pub(super) fn changed_in(&self) -> TransactionId {
+        self.changed_in.get()
+    }
+
+    /// The last transaction that changed anything needed to read its content.
+    pub(super) fn data_changed_in(&self) -> TransactionId {
+        self.data_changed_in.get()
+    }
+
+    /// Notes that transaction `tid` changed something that is needed to read the content.
+    pub(super) fn note_data_change(&self, tid: TransactionId) {
+        self.data_changed_in.set(tid);
+    }
+
+    /// Whether somebody has it open.
+    pub(super) fn is_open(&self) -> bool {
+        self.openers.get() > 0
+    }
+
+    /// Counts one more opener.
+    pub(super) fn add_opener(&self) {
+        self.openers.set(self.openers.get() + 1);
+    }
+
+    /// Counts one opener less; no-op if there is none.
+    pub(super) fn drop_opener(&self) {
+        self.openers.set(self.openers.get().saturating_sub(1));
+    }
+
+    /// Whether the inode was freed.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.is_deleted.get()
+    }
+
+    /// Notes that the inode was freed.
+    pub(super) fn note_deleted(&self) {
+        self.is_deleted.set(true);
     }
 
     pub(super) fn ino(&self) -> Ino {
@@ -99,14 +161,13 @@ impl Node {
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.inode.borrow().size.max(self.grown_to.get())
+        self.inode.borrow().size.max(self.pending.grown_to())
     }
 
     /// Sets the size in memory and in the inode.
     pub(super) fn set_size(&self, size: u64) {
         self.inode.borrow_mut().size = size;
-        self.grown_to.set(0);
-        self.arrived_to.set(self.arrived_to.get().min(size));
+        self.pending.note_size(size);
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -135,7 +196,7 @@ impl Node {
     /// # Errors
     /// If the inode was deleted while the caller waited for its lock. Another inode may use its table slot by now.
     pub(super) fn expect_undeleted(&self) -> FsResult<()> {
-        match self.is_deleted.get() {
+        match self.is_deleted() {
             true => Err(FsError::NotFound(self.ino().to_string())),
             false => Ok(()),
         }
@@ -148,6 +209,29 @@ impl Node {
         inode.sectors = inode.sectors.saturating_sub(count * SECTORS_PER_BLOCK);
     }
 
+    /// Adds `count` blocks to the inode's block count.
+    pub(super) fn add_blocks(&self, count: u64) {
+        self.inode.borrow_mut().sectors += count * SECTORS_PER_BLOCK;
+    }
+
+    /// Stamps the file's content as modified.
+    pub(super) fn stamp_modified(&self, stamp: Timestamp) {
+        let mut inode = self.inode.borrow_mut();
+        (inode.mtime, inode.ctime) = (stamp, stamp);
+    }
+
+    /// Lets the inode's size grow to at least `end`.
+    pub(super) fn keep_size(&self, end: u64) {
+        let mut inode = self.inode.borrow_mut();
+        inode.size = inode.size.max(end);
+    }
+
+    /// Number that increases with every change of the content map.
+    pub(super) fn map_version(&self) -> u64 {
+        self.map_version.get()
+    }
+
+    /// Notes that the content map changes.
     pub(super) fn map_changed(&self) {
         self.map_version.set(self.map_version.get() + 1);
     }
@@ -162,8 +246,8 @@ impl Node {
             links: u32::from(inode.links),
             uid: inode.uid,
             gid: inode.gid,
-            size: inode.size.max(self.grown_to.get()),
-            sectors: inode.sectors + self.delayed.borrow().count() * SECTORS_PER_BLOCK,
+            size: inode.size.max(self.pending.grown_to()),
+            sectors: inode.sectors + self.pending.delayed_count() * SECTORS_PER_BLOCK,
             accessed: inode.atime,
             modified: inode.mtime,
             changed: inode.ctime,
@@ -171,6 +255,20 @@ impl Node {
             device: device_number(kind, &inode.block),
             generation: inode.generation,
         }
+    }
+}
+
+impl PagedFile for Node {
+    fn number(&self) -> u64 {
+        self.file_number()
+    }
+
+    fn size(&self) -> u64 {
+        Node::size(self)
+    }
+
+    fn pages(&self) -> &FilePages {
+        &self.pages
     }
 }
 
@@ -205,8 +303,6 @@ pub(super) struct Inodes {
     nodes: RefCell<FxHashMap<InodeNo, Rc<Node>>>,
     /// Inode numbers, in the order in which their nodes may be dropped.
     queue: RefCell<VecDeque<InodeNo>>,
-    /// Files with content on the device that their map or size does not show yet.
-    pub(super) to_convert: RefCell<VecDeque<InodeNo>>,
     /// The orphan list, its head last.
     pub(super) orphans: RefCell<Vec<InodeNo>>,
 }
@@ -225,7 +321,7 @@ impl Inodes {
 
     /// Delayed pages of all files.
     pub(super) fn delayed_pages(&self) -> u64 {
-        self.nodes.borrow().values().map(|node| node.delayed.borrow().count()).sum()
+        self.nodes.borrow().values().map(|node| node.pending.delayed_count()).sum()
     }
 
     pub(super) fn remove(&self, number: InodeNo) {
@@ -238,12 +334,8 @@ impl Inodes {
         for _ in 0..if nodes.len() > NODES_MAX { 8 } else { 0 } {
             let Some(number) = queue.pop_front() else { return };
             let in_use = nodes.get(&number).is_some_and(|node| {
-                let is_held = Rc::strong_count(node) > 1 || node.openers.get() > 0;
-                is_held
-                    || node.pages.is_dirty()
-                    || !node.converting.borrow().is_empty()
-                    || node.is_in_conversion_line.get()
-                    || !is_committed(node.changed_in.get())
+                let is_held = Rc::strong_count(node) > 1 || node.is_open();
+                is_held || node.is_dirty() || node.pending.is_needed() || !is_committed(node.changed_in.get())
             });
             if in_use {
                 queue.push_back(number);

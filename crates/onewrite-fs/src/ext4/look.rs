@@ -17,7 +17,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.read().await;
+        let _held = directory.lock().read().await;
         Ok(volume.expect_entry(&directory, name).await?.ino)
     }
 
@@ -25,7 +25,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.read().await;
+        let _held = directory.lock().read().await;
         let found = volume.expect_entry(&directory, name).await?;
         Ok(volume.node(found.ino).await?.attributes())
     }
@@ -42,11 +42,11 @@ impl FileView for Ext4 {
         if node.kind() != FileKind::Symlink {
             return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
         }
-        let _held = node.lock.read().await;
+        let _held = node.lock().read().await;
         node.expect_undeleted()?;
         let size = node.size() as usize;
-        if node.inode.borrow().sectors == 0 || !node.inode.borrow().has(flags::EXTENTS) {
-            let inode = node.inode.borrow();
+        if node.inode().sectors == 0 || !node.inode().has(flags::EXTENTS) {
+            let inode = node.inode();
             return Ok(inode.block[..size.min(inode.block.len())].to_vec());
         }
         match volume.extents().map(&node, 0).await? {
@@ -65,7 +65,7 @@ impl FileView for Ext4 {
         volume.syscall(length).await;
         let node = volume.node(ino).await?;
         node.expect_file()?;
-        let _held = node.lock.read().await;
+        let _held = node.lock().read().await;
         volume.pages.read(&**volume, &node, offset..offset.saturating_add(length), manner).await
     }
 
@@ -73,7 +73,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.read().await;
+        let _held = directory.lock().read().await;
         volume.directories().entries_from(&directory, cursor).await
     }
 
@@ -85,7 +85,7 @@ impl FileView for Ext4 {
         let volume = &self.volume;
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.read().await;
+        let _held = directory.lock().read().await;
         let mut entries = Vec::new();
         for entry in volume.directories().entries_from(&directory, cursor).await? {
             let node = volume.node(entry.ino).await;
@@ -97,7 +97,7 @@ impl FileView for Ext4 {
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
-        let _held = node.lock.read().await;
+        let _held = node.lock().read().await;
         node.expect_undeleted()?;
         self.volume.extended_attributes().get_attribute(&node, name).await
     }
@@ -105,7 +105,7 @@ impl FileView for Ext4 {
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
-        let _held = node.lock.read().await;
+        let _held = node.lock().read().await;
         node.expect_undeleted()?;
         self.volume.extended_attributes().list_attributes(&node).await
     }
@@ -114,8 +114,8 @@ impl FileView for Ext4 {
         self.volume.syscall(0).await;
         let node = self.volume.node(ino).await?;
         node.expect_file()?;
-        let _held = node.lock.read().await;
-        if self.volume.contents().delays() && node.pages.is_dirty() {
+        let _held = node.lock().read().await;
+        if self.volume.contents().delays() && node.is_dirty() {
             // Write dirty pages first, so that the map shows them. Unwritten blocks count as holes.
             self.volume.pages.write_pages(&*self.volume, &node, 0..u64::MAX).await?;
             self.volume.pages.wait_for_writes(&*node).await;

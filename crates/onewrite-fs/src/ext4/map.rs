@@ -17,7 +17,7 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 use super::balloc::ALLOCATION_CREDITS;
 use super::format::extent::{self, Index, Node as Tree, NodeMut, UNWRITTEN_LENGTH_MAX, WRITTEN_LENGTH_MAX};
 use super::format::{Extent, Place};
-use super::inodes::{Node, SECTORS_PER_BLOCK, Verified};
+use super::inodes::{Node, Verified};
 use super::views::Extents;
 use super::volume::block_key;
 use crate::api::{FsError, FsResult};
@@ -68,7 +68,7 @@ impl Extents<'_> {
     pub(super) async fn map(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
         let stored = self.map_as_stored(node, logical).await?;
         let Mapping::Mapped(extent) = stored else { return Ok(stored) };
-        let next = if extent.unwritten { node.converting.borrow().first_from(logical.into()) } else { None };
+        let next = if extent.unwritten { node.pending().next_converting(logical.into()) } else { None };
         let Some(run) = next.filter(|run| run.start < extent.logical_end()) else { return Ok(stored) };
         let has_arrived = run.start == u64::from(logical);
         let end = if has_arrived { run.end.min(extent.logical_end()) } else { run.start };
@@ -82,9 +82,9 @@ impl Extents<'_> {
     /// Device errors and damage.
     pub(super) async fn map_as_stored(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
         loop {
-            let version = node.map_version.get();
+            let version = node.map_version();
             let found = self.map_once(node, logical).await;
-            if node.map_version.get() == version {
+            if node.map_version() == version {
                 if let Ok(Mapping::Mapped(extent)) = found {
                     self.check_content(format_args!("extents of {}", node.ino()), extent.blocks())?;
                 }
@@ -96,8 +96,8 @@ impl Extents<'_> {
     async fn map_once(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
         #[cfg(test)]
         self.map_lookups.set(self.map_lookups.get() + 1);
-        let place = Place::Inode(node.number);
-        let root = node.inode.borrow().block;
+        let place = Place::Inode(node.number());
+        let root = node.inode().block;
         let tree = Tree::parse(&root, place)?;
         let mut end = 1 << 32;
         if tree.depth() == 0 {
@@ -135,8 +135,8 @@ impl Extents<'_> {
 
     /// The path, or its first block that is not in memory.
     fn path_in_memory(&self, node: &Node, logical: u32) -> FsResult<Result<Vec<PathNode>, BlockNo>> {
-        let root = node.inode.borrow().block;
-        let mut tree = Tree::parse(&root, Place::Inode(node.number))?;
+        let root = node.inode().block;
+        let mut tree = Tree::parse(&root, Place::Inode(node.number()))?;
         let (mut path, mut block, mut end) = (Vec::with_capacity(2), None, 1 << 32);
         let mut page;
         loop {
@@ -181,7 +181,7 @@ impl Extents<'_> {
     /// Reads a node of the path, which is in memory.
     fn with_tree<R>(&self, node: &Node, on_path: PathNode, read: impl FnOnce(Tree<'_>) -> R) -> FsResult<R> {
         match on_path.block {
-            None => Ok(read(Tree::parse(&node.inode.borrow().block, Place::Inode(node.number))?)),
+            None => Ok(read(Tree::parse(&node.inode().block, Place::Inode(node.number()))?)),
             Some(block) => {
                 let page = self.pages.peek(block_key(block)).expect("the path is in memory");
                 let bytes = page.bytes();
@@ -200,8 +200,8 @@ impl Extents<'_> {
     ) -> FsResult<R> {
         node.map_changed();
         let Some(block) = on_path.block else {
-            let mut inode = node.inode.borrow_mut();
-            return Ok(change(&mut NodeMut::parse(&mut inode.block, Place::Inode(node.number))?));
+            let mut inode = node.inode_mut();
+            return Ok(change(&mut NodeMut::parse(&mut inode.block, Place::Inode(node.number()))?));
         };
         let seed = self.node_seed(node);
         self.change(handle, block, |bytes| {
@@ -323,7 +323,7 @@ impl Extents<'_> {
         self.make_room().await?;
         let goal = self.goal(node, 0).await?;
         let range = self.allocator().allocate_kept_blocks(handle, goal, 1).await?;
-        node.inode.borrow_mut().sectors += SECTORS_PER_BLOCK;
+        node.add_blocks(1);
         Ok(range.start)
     }
 
@@ -331,8 +331,8 @@ impl Extents<'_> {
         node.map_changed();
         let (seed, mut bytes) = (self.node_seed(node), [0; PAGE_SIZE]);
         {
-            let mut inode = node.inode.borrow_mut();
-            let mut root = NodeMut::parse(&mut inode.block, Place::Inode(node.number))?;
+            let mut inode = node.inode_mut();
+            let mut root = NodeMut::parse(&mut inode.block, Place::Inode(node.number()))?;
             root.grow(new_block, &mut bytes);
         }
         extent::set_checksum(&mut bytes, seed, &self.layout);
@@ -451,7 +451,7 @@ impl Extents<'_> {
             }
             match on_path.block {
                 Some(block) => emptied.push(block),
-                None => drop(NodeMut::init(&mut node.inode.borrow_mut().block, 0)),
+                None => drop(NodeMut::init(&mut node.inode_mut().block, 0)),
             }
         }
         Ok(emptied)
@@ -469,7 +469,7 @@ impl Extents<'_> {
         }
         node.map_changed();
         {
-            let mut inode = node.inode.borrow_mut();
+            let mut inode = node.inode_mut();
             let mut root = NodeMut::init(&mut inode.block, 0);
             let fits = extents.into_iter().enumerate().all(|(at, extent)| root.insert_extent(at, extent));
             assert!(fits, "the inode has room for them");
@@ -485,7 +485,7 @@ impl Extents<'_> {
         let before = self.with_tree(node, leaf, |tree| leaf.position.checked_sub(1).map(|at| tree.extent(at)))?;
         Ok(match before {
             Some(extent) => extent.physical + (u64::from(logical) - u64::from(extent.logical)),
-            None => self.layout.first_block_of_group(self.layout.group_of_inode(node.number)),
+            None => self.layout.first_block_of_group(self.layout.group_of_inode(node.number())),
         })
     }
 }

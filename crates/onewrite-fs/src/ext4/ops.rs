@@ -39,7 +39,7 @@ impl Volume {
     /// # Errors
     /// If the directory was removed while the caller waited for its lock.
     fn expect_alive(&self, directory: &Node) -> FsResult<()> {
-        match directory.inode.borrow().links {
+        match directory.inode().links {
             0 => Err(FsError::NotFound(directory.ino().to_string())),
             _ => Ok(()),
         }
@@ -58,23 +58,23 @@ impl Volume {
 
     /// Stamps a directory after a change of its entries, adds `links` to its link count and saves it.
     pub(super) async fn touch_directory(&self, handle: &mut Handle, directory: &Node, links: i32) -> FsResult<()> {
-        self.load_inode_block(directory.number).await?;
+        self.load_inode_block(directory.number()).await?;
         let stamp = self.timestamp();
         {
-            let mut inode = directory.inode.borrow_mut();
-            (inode.mtime, inode.ctime) = (stamp, stamp);
+            directory.stamp_modified(stamp);
+            let mut inode = directory.inode_mut();
             inode.links = add_links(inode.links, links);
         }
         self.save(handle, directory);
         // A directory's names are its content: `fdatasync` has to make them durable, too.
-        directory.data_changed_in.set(handle.tid());
+        directory.note_data_change(handle.tid());
         Ok(())
     }
 
     pub(super) async fn touch(&self, handle: &mut Handle, node: &Node, links: i32) -> FsResult<()> {
-        self.load_inode_block(node.number).await?;
+        self.load_inode_block(node.number()).await?;
         {
-            let mut inode = node.inode.borrow_mut();
+            let mut inode = node.inode_mut();
             inode.ctime = self.timestamp();
             inode.links = (i32::from(inode.links) + links) as u16;
         }
@@ -86,14 +86,14 @@ impl Volume {
     /// inode if it has no name left and nobody has it open.
     pub(super) async fn drop_link(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         let is_directory = node.is_directory();
-        let links = if is_directory { -i32::from(node.inode.borrow().links) } else { -1 };
+        let links = if is_directory { -i32::from(node.inode().links) } else { -1 };
         self.touch(&mut handle, node, links).await?;
-        if node.inode.borrow().links > 0 {
+        if node.inode().links > 0 {
             return Ok(());
         }
-        match node.openers.get() {
-            0 => self.contents().delete(handle, node).await,
-            _ => self.allocator().add_orphan(&mut handle, node).await,
+        match node.is_open() {
+            true => self.allocator().add_orphan(&mut handle, node).await,
+            false => self.contents().delete(handle, node).await,
         }
     }
 
@@ -153,7 +153,7 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
-        let _held = node.lock.write().await;
+        let _held = node.lock().write().await;
         node.expect_undeleted()?;
         if let Some(size) = changes.size {
             node.expect_file()?;
@@ -161,9 +161,9 @@ impl FileSystem for Ext4 {
             volume.contents().set_size(&node, size).await?;
         }
         let mut handle = volume.journal.start(1).await?;
-        volume.load_inode_block(node.number).await?;
-        apply(&mut node.inode.borrow_mut(), changes);
-        node.inode.borrow_mut().ctime = volume.timestamp();
+        volume.load_inode_block(node.number()).await?;
+        apply(&mut node.inode_mut(), changes);
+        node.inode_mut().ctime = volume.timestamp();
         volume.save(&mut handle, &node);
         Ok(())
     }
@@ -177,7 +177,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid("a symbolic link is made by `symlink`".into()));
         }
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.write().await;
+        let _held = directory.lock().write().await;
         volume.expect_alive(&directory)?;
         with_space!(volume, volume.directories().create_node(&directory, name, node, b""))
     }
@@ -196,7 +196,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
         }
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.write().await;
+        let _held = directory.lock().write().await;
         volume.expect_alive(&directory)?;
         let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
         with_space!(volume, volume.directories().create_node(&directory, name, node, target))
@@ -209,15 +209,15 @@ impl FileSystem for Ext4 {
         volume.directories().check_name(name)?;
         let directory = volume.directory(directory).await?;
         let node = volume.node(ino).await?;
-        let _held = directory.lock.write().await;
+        let _held = directory.lock().write().await;
         volume.expect_alive(&directory)?;
         volume.expect_absent(&directory, name).await?;
         if node.is_directory() {
             return Err(FsError::NotPermitted(format!("a second name for the directory {ino}")));
         }
-        let _node_held = node.lock.write().await;
+        let _node_held = node.lock().write().await;
         volume.expect_alive(&node)?;
-        if node.inode.borrow().links >= LINKS_MAX {
+        if node.inode().links >= LINKS_MAX {
             return Err(FsError::TooManyLinks(ino));
         }
         let add = async || {
@@ -234,13 +234,13 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.write().await;
+        let _held = directory.lock().write().await;
         let found = volume.expect_entry(&directory, name).await?;
         let node = volume.node(found.ino).await?;
         if node.is_directory() {
             return Err(FsError::IsDirectory(display(name)));
         }
-        let _node_held = node.lock.write().await;
+        let _node_held = node.lock().write().await;
         let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.touch_directory(&mut handle, &directory, 0).await?;
@@ -255,13 +255,13 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("`{}` cannot be removed", display(name))));
         }
         let directory = volume.directory(directory).await?;
-        let _held = directory.lock.write().await;
+        let _held = directory.lock().write().await;
         let found = volume.expect_entry(&directory, name).await?;
         let node = volume.directory(found.ino).await.map_err(|error| match error {
             FsError::NotDirectory(_) => FsError::NotDirectory(display(name)),
             other => other,
         })?;
-        let _node_held = node.lock.write().await;
+        let _node_held = node.lock().write().await;
         if !volume.directories().is_empty_directory(&node).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
@@ -288,19 +288,19 @@ impl FileSystem for Ext4 {
 
     async fn open(&self, ino: Ino) -> FsResult<()> {
         let node = self.volume.node(ino).await?;
-        node.openers.set(node.openers.get() + 1);
+        node.add_opener();
         Ok(())
     }
 
     async fn release(&self, ino: Ino) -> FsResult<()> {
         let volume = &self.volume;
         let Some(node) = volume.inodes.get(InodeNo::from_ino(ino)) else { return Ok(()) };
-        node.openers.set(node.openers.get().saturating_sub(1));
-        if node.openers.get() > 0 || node.inode.borrow().links > 0 {
+        node.drop_opener();
+        if node.is_open() || node.inode().links > 0 {
             return Ok(());
         }
-        let _held = node.lock.write().await;
-        if node.is_deleted.get() || node.openers.get() > 0 {
+        let _held = node.lock().write().await;
+        if node.is_deleted() || node.is_open() {
             return Ok(());
         }
         let handle = volume.journal.start(DELETE_CREDITS).await?;
@@ -315,13 +315,13 @@ impl FileSystem for Ext4 {
         node.expect_file()?;
         if let (Position::At(offset), true) = (position, manner.direct && volume.scope != Scope::Full) {
             check_direct(offset, content.length())?;
-            let _held = node.lock.read().await;
+            let _held = node.lock().read().await;
             node.expect_undeleted()?;
             if volume.contents().overwrite_direct(&node, offset, content).await? {
                 return Ok(offset);
             }
         }
-        let _held = node.lock.write().await;
+        let _held = node.lock().write().await;
         node.expect_undeleted()?;
         let offset = match position {
             Position::At(offset) => offset,
@@ -343,7 +343,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid(format!("a range of no bytes at {offset}")));
         }
         volume.contents().check_end(&node, offset.saturating_add(length))?;
-        let _held = node.lock.write().await;
+        let _held = node.lock().write().await;
         node.expect_undeleted()?;
         with_space!(volume, volume.contents().allocate_file(&node, offset..offset + length, allocation))
     }
@@ -359,7 +359,7 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
-        let _held = node.lock.write().await;
+        let _held = node.lock().write().await;
         node.expect_undeleted()?;
         with_space!(volume, volume.extended_attributes().set_attribute(&node, name, value, manner))
     }
@@ -423,10 +423,10 @@ fn apply(inode: &mut Inode, changes: AttributeChanges) {
 
 /// Locks two directories exclusively, the lower inode number first; locks once if they are the same.
 async fn lock_both<'a>(one: &'a Node, other: &'a Node) -> (RwGuard<'a>, Option<RwGuard<'a>>) {
-    if one.number == other.number {
-        return (one.lock.write().await, None);
+    if one.number() == other.number() {
+        return (one.lock().write().await, None);
     }
-    let (first, second) = if one.number < other.number { (one, other) } else { (other, one) };
-    let held = first.lock.write().await;
-    (held, Some(second.lock.write().await))
+    let (first, second) = if one.number() < other.number() { (one, other) } else { (other, one) };
+    let held = first.lock().write().await;
+    (held, Some(second.lock().write().await))
 }

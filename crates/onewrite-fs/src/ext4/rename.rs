@@ -50,14 +50,14 @@ impl Directories<'_> {
     async fn expect_outside(&self, node: &Node, directory: &Rc<Node>) -> FsResult<()> {
         let (mut above, mut seen) = (Rc::clone(directory), FxHashSet::default());
         loop {
-            if !seen.insert(above.number) {
+            if !seen.insert(above.number()) {
                 let place = format!("`..` of directory {}", above.ino());
                 return Err(FsError::Damaged { place, problem: "leads back to it, not to the root".into() });
             }
-            if above.number == node.number {
+            if above.number() == node.number() {
                 return Err(FsError::Invalid(format!("{} cannot be moved into itself", node.ino())));
             }
-            if above.number == super::format::ROOT_INODE {
+            if above.number() == super::format::ROOT_INODE {
                 return Ok(());
             }
             above = self.parent_of(&above).await?;
@@ -73,14 +73,17 @@ impl Directories<'_> {
     }
 
     async fn move_name(&self, from: Name<'_>, to: Name<'_>, (node, found): (&Rc<Node>, Found)) -> FsResult<()> {
-        let _held = node.lock.write().await;
+        let _held = node.lock().write().await;
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.add_entry(&mut handle, to.0, to.1, (node.ino(), node.kind())).await?;
         // Adding may have split the block that held the old name.
-        let found =
-            if from.0.number == to.0.number { self.find_entry(from.0, from.1).await?.unwrap_or(found) } else { found };
+        let found = if from.0.number() == to.0.number() {
+            self.find_entry(from.0, from.1).await?.unwrap_or(found)
+        } else {
+            found
+        };
         self.remove_entry_of(&mut handle, from.0, found).await?;
-        let moved = i32::from(node.is_directory() && from.0.number != to.0.number);
+        let moved = i32::from(node.is_directory() && from.0.number() != to.0.number());
         self.finish(&mut handle, node, (from.0, -moved), (to.0, moved)).await
     }
 
@@ -106,15 +109,15 @@ impl Directories<'_> {
             (true, true) if !self.is_empty_directory(&victim).await? => return Err(FsError::NotEmpty(name())),
             _ => (),
         }
-        let (first, second) = if node.number < victim.number { (node, &victim) } else { (&victim, node) };
-        let _held = (first.lock.write().await, second.lock.write().await);
+        let (first, second) = if node.number() < victim.number() { (node, &victim) } else { (&victim, node) };
+        let _held = (first.lock().write().await, second.lock().write().await);
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, replaced, (node.ino(), node.kind())).await?;
         self.remove_entry_of(&mut handle, from.0, found).await?;
         // The `..` of a victim directory disappears; the `..` of a moved directory moves with it.
         let gone = i32::from(victim.is_directory());
-        let moved = i32::from(node.is_directory() && from.0.number != to.0.number);
-        let (source_links, target_links) = match from.0.number == to.0.number {
+        let moved = i32::from(node.is_directory() && from.0.number() != to.0.number());
+        let (source_links, target_links) = match from.0.number() == to.0.number() {
             true => (0, -gone),
             false => (-moved, moved - gone),
         };
@@ -133,12 +136,12 @@ impl Directories<'_> {
         if other.is_directory() {
             self.expect_outside(&other, from.0).await?;
         }
-        let (first, second) = if node.number < other.number { (node, &other) } else { (&other, node) };
-        let _held = (first.lock.write().await, second.lock.write().await);
+        let (first, second) = if node.number() < other.number() { (node, &other) } else { (&other, node) };
+        let _held = (first.lock().write().await, second.lock().write().await);
         let mut handle = self.journal.start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, other_found, (node.ino(), node.kind())).await?;
         self.replace_entry(&mut handle, from.0, found, (other.ino(), other.kind())).await?;
-        let crosses = from.0.number != to.0.number;
+        let crosses = from.0.number() != to.0.number();
         let (one, two) = (i32::from(node.is_directory() && crosses), i32::from(other.is_directory() && crosses));
         self.finish(&mut handle, node, (from.0, two - one), (to.0, one - two)).await?;
         if two == 1 {
@@ -155,7 +158,7 @@ impl Directories<'_> {
         source: (&Node, i32),
         target: (&Node, i32),
     ) -> FsResult<()> {
-        let crosses = source.0.number != target.0.number;
+        let crosses = source.0.number() != target.0.number();
         if crosses && node.is_directory() {
             self.set_parent(handle, node, target.0.ino()).await?;
         }

@@ -17,7 +17,7 @@ use super::map::shift::Shift;
 use super::mode::Scope;
 use super::views::Contents;
 use crate::api::{FsError, FsResult};
-use crate::pages::{PAGE_BYTES, PagedFile};
+use crate::pages::PAGE_BYTES;
 
 impl Contents<'_> {
     /// See `Allocation::CollapseRange`. The caller holds the node's lock exclusively.
@@ -58,23 +58,23 @@ impl Contents<'_> {
             // The running transaction knows its pages by their index in the file.
             self.commit_now().await?;
         }
-        self.pages.discard(node.number(), first..u64::MAX);
+        self.pages.discard(node.file_number(), first..u64::MAX);
         Ok(())
     }
 
     async fn shift_file(&self, node: &Rc<Node>, shift: Shift, size: u64) -> FsResult<()> {
         let nodes = self.extents().nodes_behind(node, shift.from).await?.len();
         let mut handle = self.journal.start(MAP_CREDITS + nodes + 2).await?;
-        let map = node.map_lock.write().await;
+        let map = node.map_lock().write().await;
         self.extents().split_extent(&mut handle, node, shift.from).await?;
         self.extents().shift_map(&mut handle, node, shift).await?;
         drop(map);
         node.set_size(size);
         let stamp = self.timestamp();
-        (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
-        self.load_inode_block(node.number).await?;
+        node.stamp_modified(stamp);
+        self.load_inode_block(node.number()).await?;
         self.save(&mut handle, node);
-        node.data_changed_in.set(handle.tid());
+        node.note_data_change(handle.tid());
         Ok(())
     }
 

@@ -6,7 +6,6 @@ use super::inodes::Node;
 use super::mode::Scope;
 use super::volume::Volume;
 use crate::api::FsResult;
-use crate::pages::PagedFile;
 
 /// What a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +21,13 @@ impl Volume {
     pub(super) async fn sync_file(&self, node: &Rc<Node>, what: Synced) -> FsResult<()> {
         if self.scope != Scope::Full {
             // The shared lock keeps truncations away: they would remove the blocks of pages that must be written.
-            let _held = node.lock.read().await;
+            let _held = node.lock().read().await;
             self.pages.sync(self, node).await?;
             self.contents().convert(node).await?;
         }
         let tid = match what {
-            Synced::Everything => node.changed_in.get(),
-            Synced::Data => node.data_changed_in.get(),
+            Synced::Everything => node.changed_in(),
+            Synced::Data => node.data_changed_in(),
         };
         if self.journal.is_committed(tid) {
             self.journal.check_aborted()?;
@@ -75,11 +74,11 @@ impl Volume {
     pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
         if !self.contents().delays()
             || node.is_directory()
-            || !node.pages().is_dirty() && !self.contents().needs_conversion(node)
+            || !node.is_dirty() && !self.contents().needs_conversion(node)
         {
             return;
         }
-        let _held = node.lock.read().await;
+        let _held = node.lock().read().await;
         let _ = self.write_and_convert(node).await;
     }
 }

@@ -100,10 +100,10 @@ impl Volume {
     /// [`FsError::Damaged`] if the list of orphans is wrong; device errors.
     pub(super) async fn finish_orphans(self: &Rc<Volume>) -> FsResult<()> {
         let nodes = self.read_orphans().await?;
-        *self.inodes.orphans.borrow_mut() = nodes.iter().rev().map(|node| node.number).collect();
+        *self.inodes.orphans.borrow_mut() = nodes.iter().rev().map(|node| node.number()).collect();
         for node in &nodes {
             let handle = self.journal.start(DELETE_CREDITS).await?;
-            if node.inode.borrow().links == 0 {
+            if node.inode().links == 0 {
                 self.contents().delete(handle, node).await?;
             } else {
                 drop(handle);
@@ -129,7 +129,7 @@ impl Volume {
                 }
                 outcome => outcome?,
             };
-            next = node.inode.borrow().next_orphan();
+            next = node.inode().next_orphan();
             nodes.push(node);
         }
         Ok(nodes)
@@ -137,7 +137,7 @@ impl Volume {
 
     /// Finishes an interrupted truncation: frees the blocks behind the end of the file.
     async fn truncate_behind_end(&self, node: &Rc<Node>) -> FsResult<()> {
-        let _held = node.lock.write().await;
+        let _held = node.lock().write().await;
         let first = node.size().div_ceil(PAGE_BYTES);
         self.contents().free_behind(node, first).await
     }

@@ -17,7 +17,7 @@ use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks};
 use crate::api::{Allocation, FsResult};
 use crate::block::BlockRange;
 use crate::journal::Handle;
-use crate::pages::{PAGE_BYTES, PagedFile, page_key};
+use crate::pages::{PAGE_BYTES, page_key};
 
 /// Blocks that freeing one extent may change: it may touch two groups.
 pub(super) const FREE_CREDITS: usize = MAP_CREDITS + 2 * ALLOCATION_CREDITS + 1;
@@ -39,19 +39,18 @@ impl Contents<'_> {
         {
             let stamp = self.timestamp();
             node.set_size(size);
-            let mut inode = node.inode.borrow_mut();
-            (inode.mtime, inode.ctime) = (stamp, stamp);
+            node.stamp_modified(stamp);
         }
         let first = size.div_ceil(PAGE_BYTES);
         if size < old {
-            self.pages.discard(node.number(), first..old.div_ceil(PAGE_BYTES));
+            self.pages.discard(node.file_number(), first..old.div_ceil(PAGE_BYTES));
             self.unreserve(node, first..u64::MAX);
             self.pages.wait_for_writes(&**node).await;
             self.give_up(node, first, u64::MAX);
         }
-        self.load_inode_block(node.number).await?;
+        self.load_inode_block(node.number()).await?;
         self.save(&mut handle, node);
-        node.data_changed_in.set(handle.tid());
+        node.note_data_change(handle.tid());
         if size < old {
             handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
         }
@@ -79,7 +78,7 @@ impl Contents<'_> {
     /// Frees the file's blocks from block `first` on: `steps` extents in this transaction, the rest in further
     /// transactions. Saves the inode with every step.
     async fn free_from(&self, mut handle: Handle, node: &Rc<Node>, first: u64, mut steps: usize) -> FsResult<Handle> {
-        if !node.inode.borrow().has(flags::EXTENTS) {
+        if !node.inode().has(flags::EXTENTS) {
             return Ok(handle);
         }
         loop {
@@ -92,7 +91,7 @@ impl Contents<'_> {
                 handle = self.journal.start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
                 steps = 1;
             }
-            let _map = node.map_lock.write().await;
+            let _map = node.map_lock().write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, first..1 << 32).await? else {
                 return Ok(handle);
             };
@@ -104,7 +103,7 @@ impl Contents<'_> {
     async fn free_taken(&self, handle: &mut Handle, node: &Node, range: BlockRange) -> FsResult<()> {
         self.allocator().free_blocks(handle, range).await?;
         node.drop_blocks(range.count);
-        self.load_inode_block(node.number).await?;
+        self.load_inode_block(node.number()).await?;
         self.save(handle, node);
         Ok(())
     }
@@ -124,7 +123,7 @@ impl Contents<'_> {
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         self.before_truncation(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
-        self.pages.discard(node.number(), 0..pages);
+        self.pages.discard(node.file_number(), 0..pages);
         self.unreserve(node, 0..u64::MAX);
         self.pages.wait_for_writes(&**node).await;
         self.give_up(node, 0, u64::MAX);
@@ -147,9 +146,9 @@ impl Contents<'_> {
             Allocation::Extend => self.reserve(node, offset..end, node.size().max(end)).await,
             Allocation::KeepSize => self.reserve(node, offset..end, node.size()).await,
             Allocation::PunchHole => {
-                let before = node.inode.borrow().mtime;
+                let before = node.inode().mtime;
                 self.punch(node, offset, end).await?;
-                if node.inode.borrow().mtime == before { self.stamp_modified(node).await } else { Ok(()) }
+                if node.inode().mtime == before { self.stamp_modified(node).await } else { Ok(()) }
             }
             Allocation::ZeroRange => {
                 self.punch(node, offset, end).await?;
@@ -163,9 +162,9 @@ impl Contents<'_> {
     /// Stamps the file as modified although no content changed.
     async fn stamp_modified(&self, node: &Rc<Node>) -> FsResult<()> {
         let mut handle = self.journal.start(1).await?;
-        self.load_inode_block(node.number).await?;
+        self.load_inode_block(node.number()).await?;
         let stamp = self.timestamp();
-        (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
+        node.stamp_modified(stamp);
         self.save(&mut handle, node);
         Ok(())
     }
@@ -175,7 +174,7 @@ impl Contents<'_> {
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
-            let map = node.map_lock.write().await;
+            let map = node.map_lock().write().await;
             let survey = self.extents().survey(node, first..next).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
@@ -184,12 +183,11 @@ impl Contents<'_> {
                 if size > node.size() {
                     node.set_size(size);
                 }
-                let mut inode = node.inode.borrow_mut();
-                (inode.mtime, inode.ctime) = (stamp, stamp);
+                node.stamp_modified(stamp);
             }
-            self.load_inode_block(node.number).await?;
+            self.load_inode_block(node.number()).await?;
             self.save(&mut handle, node);
-            node.data_changed_in.set(handle.tid());
+            node.note_data_change(handle.tid());
             allocated.outcome?;
             first = next;
         }
@@ -203,7 +201,7 @@ impl Contents<'_> {
         if offset >= end.min(size) {
             return Ok(());
         }
-        if end >= size && size > node.inode.borrow().size {
+        if end >= size && size > node.inode().size {
             // The size in the inode waits for content that the punch would drop: write that content first.
             self.write_and_convert(node).await?;
         }
@@ -226,22 +224,22 @@ impl Contents<'_> {
         // time, so the pages stay in memory until then, too.
         if self.scope != Scope::Full {
             self.pages.write_ready(self.volume, node, first..stop).await?;
-            self.pages.discard(node.number(), first..stop);
+            self.pages.discard(node.file_number(), first..stop);
         }
         self.unreserve(node, first..stop);
         self.pages.wait_for_writes(&**node).await;
         self.give_up(node, first, stop);
         loop {
             let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
-            let _map = node.map_lock.write().await;
+            let _map = node.map_lock().write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, first..stop).await? else {
                 return Ok(());
             };
-            self.pages.discard(node.number(), taken.logical.into()..taken.logical_end());
+            self.pages.discard(node.file_number(), taken.logical.into()..taken.logical_end());
             let stamp = self.timestamp();
-            (node.inode.borrow_mut().mtime, node.inode.borrow_mut().ctime) = (stamp, stamp);
+            node.stamp_modified(stamp);
             self.free_taken(&mut handle, node, taken.blocks()).await?;
-            node.data_changed_in.set(handle.tid());
+            node.note_data_change(handle.tid());
         }
     }
 

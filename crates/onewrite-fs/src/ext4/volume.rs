@@ -16,6 +16,7 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page, PageBytes, Request, Runtime
 use onewrite_cache::PageKey;
 
 use super::balloc::Groups;
+use super::delayed::pending::ConversionLine;
 use super::format::error::located;
 use super::format::{FormatError, InodeNo, Layout, ROOT_INODE, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use super::guard::SystemZone;
@@ -45,8 +46,7 @@ pub(super) struct Volume {
     pub(super) groups: Groups,
     pub(super) system_zone: SystemZone,
     pub(super) inodes: Inodes,
-    /// Notified when there is something to convert.
-    pub(super) conversions: Signal,
+    pub(super) conversions: ConversionLine,
     /// Notified once, at unmount.
     pub(super) stopped: Signal,
     is_unmounted: Cell<bool>,
@@ -83,7 +83,7 @@ impl Volume {
         let runtime = parts.port.runtime().clone();
         Rc::new(Volume {
             stopped: Signal::new(&runtime),
-            conversions: Signal::new(&runtime),
+            conversions: ConversionLine::new(&runtime),
             runtime,
             port: parts.port,
             layout: parts.layout,

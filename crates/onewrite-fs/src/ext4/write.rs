@@ -17,7 +17,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 use super::balloc::{ALLOCATION_CREDITS, GrowthRequest, Source};
 use super::format::Extent;
 use super::guard::SIZE_MAX;
-use super::inodes::{Node, SECTORS_PER_BLOCK};
+use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
 use super::survey::{Part, Survey};
@@ -25,7 +25,7 @@ use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner, WRITE_STEP_BYTES};
 use crate::content::Content;
 use crate::journal::Handle;
-use crate::pages::{PAGE_BYTES, PagedFile, Step, check_direct, page_key};
+use crate::pages::{PAGE_BYTES, Step, check_direct, page_key};
 
 /// Largest step of an allocation without content, in blocks.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
@@ -97,7 +97,7 @@ impl Contents<'_> {
         let needs_map = needs_map && !delays;
         let grows = end > node.size() && !delays;
         let stamp = self.timestamp();
-        let stamps = node.inode.borrow().mtime != stamp || node.inode.borrow().ctime != stamp;
+        let stamps = node.inode().mtime != stamp || node.inode().ctime != stamp;
         if self.scope != Scope::Full && !needs_map && !grows && !stamps {
             return self.put_delayed(node, first..last + 1, end, &mut step).await;
         }
@@ -113,7 +113,7 @@ impl Contents<'_> {
         let mut reached = last + 1;
         let mut outcome = Ok(());
         if needs_map {
-            let _map = node.map_lock.write().await;
+            let _map = node.map_lock().write().await;
             if self.delays() {
                 // Others may have given blocks to delayed pages meanwhile.
                 survey = self.extents().survey(node, first..last + 1).await?;
@@ -138,16 +138,13 @@ impl Contents<'_> {
 
     /// Stamps the inode, lets it grow to `end`, and saves it.
     async fn finish_write(&self, handle: &mut Handle, node: &Node, (is_needed, end): (bool, u64)) -> FsResult<()> {
-        self.load_inode_block(node.number).await?;
+        self.load_inode_block(node.number()).await?;
         let stamp = self.timestamp();
-        {
-            let mut inode = node.inode.borrow_mut();
-            (inode.mtime, inode.ctime) = (stamp, stamp);
-            inode.size = inode.size.max(end);
-        }
+        node.stamp_modified(stamp);
+        node.keep_size(end);
         self.save(handle, node);
         if is_needed || self.scope == Scope::Full {
-            node.data_changed_in.set(handle.tid());
+            node.note_data_change(handle.tid());
         }
         Ok(())
     }
@@ -235,7 +232,7 @@ impl Contents<'_> {
         let index = hole.start;
         let wanted = (hole.end - index).min(ALLOCATION_STEP_BLOCKS) as u32;
         let goal = self.extents().goal(node, index as u32).await?;
-        let is_delayed = node.delayed.borrow().contains(index);
+        let is_delayed = node.pending().is_delayed(index);
         let wanted = if is_delayed { wanted } else { self.until_delayed(node, index, wanted) };
         let from = if is_delayed { Source::KeptBlocks } else { Source::FreeBlocks };
         let request = GrowthRequest { logical: index as u32, wanted, from };
@@ -246,7 +243,7 @@ impl Contents<'_> {
             self.allocator().free_blocks(handle, range).await?;
             return Err(error);
         }
-        node.inode.borrow_mut().sectors += range.count * SECTORS_PER_BLOCK;
+        node.add_blocks(range.count);
         self.unreserve(node, index..index + range.count);
         Ok(extent)
     }
@@ -254,14 +251,14 @@ impl Contents<'_> {
     /// Number of pages from `index` on, at most `wanted`, before the next delayed page. That page has its own reserved
     /// block.
     fn until_delayed(&self, node: &Node, index: u64, wanted: u32) -> u32 {
-        let next = node.delayed.borrow().first_from(index);
+        let next = node.pending().next_delayed(index);
         next.map_or(wanted, |run| (run.start - index).min(wanted.into()) as u32)
     }
 
     /// Puts dirty pages into the cache; their blocks exist or are reserved. The size in memory grows to at least `end`.
     async fn put_delayed(&self, node: &Rc<Node>, pages: Range<u64>, end: u64, step: &mut Step<'_>) -> FsResult<()> {
-        if self.delays() && end > node.inode.borrow().size {
-            node.grown_to.set(node.grown_to.get().max(end));
+        if self.delays() && end > node.inode().size {
+            node.pending().grow_to(end);
         }
         self.pages.put_dirty(self.volume, node, pages, step).await
     }
@@ -325,27 +322,27 @@ impl Contents<'_> {
         }
         self.pages.write_pages(self.volume, node, first..stop).await?;
         self.pages.wait_for_writes(&**node).await;
-        self.pages.discard(node.number(), first..stop);
+        self.pages.discard(node.file_number(), first..stop);
         let needs_map = !self.is_written(node, first, stop).await?;
         let credits = map_credits((stop - first) as usize);
         if needs_map {
             let mut handle = self.journal.start(credits + 1).await?;
-            let map = node.map_lock.write().await;
+            let map = node.map_lock().write().await;
             let survey = self.extents().survey(node, first..stop).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
-            self.load_inode_block(node.number).await?;
+            self.load_inode_block(node.number()).await?;
             self.save(&mut handle, node);
             allocated.outcome?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
         self.pages.write_past_cache(self.volume, node, first, pages).await?;
         let stamp = self.timestamp();
-        let stamps = node.inode.borrow().mtime != stamp;
+        let stamps = node.inode().mtime != stamp;
         if needs_map || stamps || end > node.size() {
             let mut handle = self.journal.start(credits + 1).await?;
             if needs_map {
-                let _map = node.map_lock.write().await;
+                let _map = node.map_lock().write().await;
                 self.extents().mark_written(&mut handle, node, first..stop).await?;
             }
             self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;
@@ -364,7 +361,7 @@ impl Contents<'_> {
             return Ok(false);
         }
         let Some(_overwriting) = self.pages.begin_overwrite(&**node, first..stop) else { return Ok(false) };
-        if node.inode.borrow().mtime != self.timestamp() {
+        if node.inode().mtime != self.timestamp() {
             let mut handle = self.journal.start(1).await?;
             self.finish_write(&mut handle, node, (false, 0)).await?;
         }

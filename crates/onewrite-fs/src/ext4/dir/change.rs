@@ -9,7 +9,7 @@ use crate::ext4::format::directory::block::{self, record_length};
 use crate::ext4::format::directory::htree::IndexMut;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Extent, InodeNo, Place};
-use crate::ext4::inodes::{Node, SECTORS_PER_BLOCK};
+use crate::ext4::inodes::Node;
 use crate::ext4::views::Directories;
 use crate::journal::Handle;
 
@@ -145,12 +145,9 @@ impl Directories<'_> {
             self.allocator().free_blocks(handle, home.alone()).await?;
             return Err(error);
         }
-        {
-            let mut inode = directory.inode.borrow_mut();
-            inode.size += PAGE_SIZE as u64;
-            inode.sectors += SECTORS_PER_BLOCK;
-        }
-        self.load_inode_block(directory.number).await?;
+        directory.inode_mut().size += PAGE_SIZE as u64;
+        directory.add_blocks(1);
+        self.load_inode_block(directory.number()).await?;
         self.save(handle, directory);
         Ok(DirectoryBlock { logical, home })
     }

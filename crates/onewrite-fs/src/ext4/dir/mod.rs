@@ -67,7 +67,7 @@ impl Directories<'_> {
     }
 
     pub(super) fn is_indexed(&self, directory: &Node) -> bool {
-        directory.inode.borrow().has(flags::INDEX) && self.layout.features.compat.contains(Compat::DIR_INDEX)
+        directory.inode().has(flags::INDEX) && self.layout.features.compat.contains(Compat::DIR_INDEX)
     }
 
     /// Brings block `logical` of the directory into memory.
@@ -144,7 +144,7 @@ impl Directories<'_> {
             let entry = block::find(&bytes[..], name, place)?;
             Ok::<_, FormatError>(entry.map(|entry| (entry.inode, entry.offset)))
         })?;
-        let is_loop = |inode: InodeNo| inode == directory.number || inode == ROOT_INODE;
+        let is_loop = |inode: InodeNo| inode == directory.number() || inode == ROOT_INODE;
         if let Some((inode, _)) = found.filter(|(inode, _)| is_loop(*inode) && name != b"." && name != b"..") {
             let problem = format!("an entry names inode {inode}, the directory itself or the root");
             return Err(FsError::Damaged { place: place.to_string(), problem });
@@ -177,5 +177,5 @@ impl Directories<'_> {
 }
 
 pub(super) fn place(directory: &Node, logical: u32) -> Place {
-    Place::FileBlock { inode: directory.number, logical }
+    Place::FileBlock { inode: directory.number(), logical }
 }

@@ -159,8 +159,8 @@ impl Directories<'_> {
     /// Turns a directory of one block into a hash tree of a root and a leaf.
     pub(super) async fn make_tree(&self, handle: &mut Handle, directory: &Node) -> FsResult<()> {
         let leaf = self.append_block(handle, directory).await?;
-        directory.inode.borrow_mut().flags |= flags::INDEX;
-        self.load_inode_block(directory.number).await?;
+        directory.inode_mut().flags |= flags::INDEX;
+        self.load_inode_block(directory.number()).await?;
         self.save(handle, directory);
         let root = DirectoryBlock { logical: 0, home: self.directory_block_place(directory, 0).await?.home };
         let linear = |bytes: &PageBytes| {
@@ -186,7 +186,7 @@ impl Directories<'_> {
         });
         let version = self.layout.hash_version.root_number();
         self.change(handle, root.home, |bytes| {
-            let dots = Dots { own: directory.number, parent };
+            let dots = Dots { own: directory.number(), parent };
             IndexMut::init_root(&mut bytes[..], dots, version, leaf.logical, &self.layout)
                 .set_checksum(seed, &self.layout);
             debug_assert!(self.is_whole_index(directory, root, bytes), "a new root of {} is none", directory.ino());

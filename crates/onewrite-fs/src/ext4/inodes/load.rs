@@ -24,7 +24,7 @@ impl Volume {
     /// [`FsError::NotFound`] if the number is out of range or the inode is free or an orphan of an earlier mount.
     pub(in crate::ext4) async fn node(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let node = self.node_or_orphan(ino).await?;
-        let is_gone = node.inode.borrow().links == 0 && node.openers.get() == 0;
+        let is_gone = node.inode().links == 0 && !node.is_open();
         if is_gone { Err(FsError::NotFound(ino.to_string())) } else { Ok(node) }
     }
 
@@ -108,16 +108,16 @@ impl Volume {
     }
 
     fn save_with(&self, handle: &mut Handle, node: &Node, encode: fn(&Inode, &mut [u8], InodeNo, &Layout)) {
-        let (block, offset) = self.inode_position(node.number);
-        let inode = node.inode.borrow();
+        let (block, offset) = self.inode_position(node.number());
+        let inode = node.inode();
         let slot = offset..offset + self.slot_size();
-        self.change(handle, block, |bytes| encode(&inode, &mut bytes[slot], node.number, &self.layout));
+        self.change(handle, block, |bytes| encode(&inode, &mut bytes[slot], node.number(), &self.layout));
         node.changed_in.set(handle.tid());
     }
 
     /// Checksum seed of the blocks that belong to the node.
     pub(in crate::ext4) fn node_seed(&self, node: &Node) -> u32 {
-        self.layout.inode_seed(node.number, node.inode.borrow().generation)
+        self.layout.inode_seed(node.number(), node.inode().generation)
     }
 }
 

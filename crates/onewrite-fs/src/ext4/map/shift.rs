@@ -47,9 +47,9 @@ impl Extents<'_> {
     /// # Errors
     /// [`FsError::Unsupported`] if there are more nodes than one transaction can shift; damage; device errors.
     pub(in crate::ext4) async fn nodes_behind(&self, node: &Node, from: u32) -> FsResult<Vec<BlockNo>> {
-        let root = node.inode.borrow().block;
+        let root = node.inode().block;
         let mut found = Vec::new();
-        let mut pending = children(Tree::parse(&root, Place::Inode(node.number))?, from, 1 << 32);
+        let mut pending = children(Tree::parse(&root, Place::Inode(node.number()))?, from, 1 << 32);
         while let Some((index, depth, end)) = pending.pop() {
             self.check_content("extent node", index.node.alone())?;
             let page = self.block(index.node, |bytes| self.verify_node(node, index.node, bytes)).await?;
