@@ -67,9 +67,9 @@ impl ExtendedAttributes<'_> {
         self.load_inode_block(node.number()).await?;
         {
             let (block, offset) = self.inode_position(node.number());
-            let page = self.pages.peek(block_key(block)).expect("just loaded");
+            let page = self.pages().peek(block_key(block)).expect("just loaded");
             let bytes = page.bytes();
-            let slot = &bytes[offset..offset + usize::from(self.layout.inode_size)];
+            let slot = &bytes[offset..offset + usize::from(self.layout().inode_size)];
             list.read(Attributes::in_inode(attribute_area(slot, &node.inode()), Place::Inode(node.number())))?;
         }
         let home = node.inode().file_acl;
@@ -82,7 +82,7 @@ impl ExtendedAttributes<'_> {
 
     async fn attribute_block(&self, home: BlockNo) -> FsResult<onewrite_block::Page> {
         self.check_content("block of attributes", home.alone())?;
-        self.block(home, |bytes: &PageBytes| attribute::verify_checksum(&bytes[..], home, &self.layout)).await
+        self.block(home, |bytes: &PageBytes| attribute::verify_checksum(&bytes[..], home, self.layout())).await
     }
 
     /// See `FileSystem::extended_attribute`.
@@ -129,14 +129,14 @@ impl ExtendedAttributes<'_> {
     }
 
     async fn write_attributes(&self, node: &Rc<Node>, list: &AttributeList) -> FsResult<()> {
-        let mut slot = vec![0; usize::from(self.layout.inode_size)];
+        let mut slot = vec![0; usize::from(self.layout().inode_size)];
         let outside = list.write_in_inode(attribute_area_mut(&mut slot, &node.inode()));
         let mut bytes = [0; PAGE_SIZE];
         if !outside.is_empty() && !outside.write_in_block(&mut bytes) {
             let what = "bytes for extended attributes (the inode and one block hold them all)";
             return Err(FsError::NoSpace { what, needed: 1, free: 0 });
         }
-        let mut handle = self.journal.start(ATTRIBUTE_CREDITS).await?;
+        let mut handle = self.journal().start(ATTRIBUTE_CREDITS).await?;
         self.replace_attribute_block(&mut handle, node, (!outside.is_empty()).then_some(bytes)).await?;
         self.load_inode_block(node.number()).await?;
         let (block, offset) = self.inode_position(node.number());
@@ -161,9 +161,9 @@ impl ExtendedAttributes<'_> {
         let old = node.inode().file_acl;
         let is_own = old.is_some() && references(&self.attribute_block(old).await?.bytes()) == 1;
         let fill = |home: BlockNo, mut bytes: PageBytes| {
-            attribute::set_checksum(&mut bytes[..], home, &self.layout);
+            attribute::set_checksum(&mut bytes[..], home, self.layout());
             debug_assert!(
-                is_attribute_block(&bytes, home, &self.layout),
+                is_attribute_block(&bytes, home, self.layout()),
                 "block {home} would be refused as attributes"
             );
             bytes
@@ -177,7 +177,7 @@ impl ExtendedAttributes<'_> {
             }
             Some(bytes) => {
                 self.make_room().await?;
-                let goal = self.layout.first_block_of_group(self.layout.group_of_inode(node.number()));
+                let goal = self.layout().first_block_of_group(self.layout().group_of_inode(node.number()));
                 let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
                 if old.is_some() {
                     self.release_attribute_block(handle, node).await?;
@@ -202,10 +202,10 @@ impl ExtendedAttributes<'_> {
             return self.allocator().free_blocks(handle, home.alone()).await;
         }
         self.change(handle, home, |bytes| {
-            let was_whole = cfg!(debug_assertions) && is_attribute_block(bytes, home, &self.layout);
+            let was_whole = cfg!(debug_assertions) && is_attribute_block(bytes, home, self.layout());
             bytes[4..8].copy_from_slice(&(count - 1).to_le_bytes());
-            attribute::set_checksum(&mut bytes[..], home, &self.layout);
-            debug_assert!(!was_whole || is_attribute_block(bytes, home, &self.layout), "a count breaks block {home}");
+            attribute::set_checksum(&mut bytes[..], home, self.layout());
+            debug_assert!(!was_whole || is_attribute_block(bytes, home, self.layout()), "a count breaks block {home}");
         });
         Ok(())
     }

@@ -32,11 +32,11 @@ impl Backing for Volume {
     type Found = Found;
 
     fn file(&self, number: u64) -> Option<Rc<Node>> {
-        self.inodes.get(InodeNo::from_ino(Ino(number)))
+        self.inodes().get(InodeNo::from_ino(Ino(number)))
     }
 
     fn allows_direct(&self) -> bool {
-        self.scope != Scope::Full
+        self.scope() != Scope::Full
     }
 
     async fn lookup(&self, node: &Node, index: u64) -> FsResult<Lookup> {
@@ -48,11 +48,11 @@ impl Backing for Volume {
     }
 
     async fn newest(&self, block: BlockNo, count: u64) -> FsResult<Vec<Page>> {
-        self.journal.copies().newest_run(block, count).await
+        self.journal().copies().newest_run(block, count).await
     }
 
     fn has_newer(&self, block: BlockNo) -> bool {
-        self.journal.copies().has_newer(block)
+        self.journal().copies().has_newer(block)
     }
 
     async fn prepare(&self, node: &Node, pages: Range<u64>) -> FsResult<()> {
@@ -79,7 +79,7 @@ impl Backing for Volume {
     fn finished(&self, node: &Node, run: &Run<Found>, outcome: Outcome) {
         let count = run.pages.end - run.pages.start;
         if outcome == Outcome::Arrived || run.route == Route::Direct {
-            self.journal.note_data(run.block.run(count));
+            self.journal().note_data(run.block.run(count));
         }
         if outcome == Outcome::Arrived && run.route == Route::Buffered {
             self.contents().content_arrived(node, run);

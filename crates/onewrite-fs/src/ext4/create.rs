@@ -41,7 +41,7 @@ impl Directories<'_> {
             links: if node.kind == FileKind::Directory { 2 } else { 1 },
             flags: inode_flags,
             block,
-            ..Inode::new(node.kind.mode_bits() | node.permissions & 0o7777, stamp, &self.layout)
+            ..Inode::new(node.kind.mode_bits() | node.permissions & 0o7777, stamp, self.layout())
         }
     }
 
@@ -55,10 +55,10 @@ impl Directories<'_> {
     ) -> FsResult<Ino> {
         self.expect_absent(directory, name).await?;
         let is_full = node.kind == FileKind::Directory && directory.inode().links >= LINKS_MAX;
-        if is_full && !self.layout.features.ro_compat.contains(RoCompat::DIR_NLINK) {
+        if is_full && !self.layout().features.ro_compat.contains(RoCompat::DIR_NLINK) {
             return Err(FsError::TooManyLinks(directory.ino()));
         }
-        let mut handle = self.journal.start(CREATE_CREDITS).await?;
+        let mut handle = self.journal().start(CREATE_CREDITS).await?;
         let inode = self.new_inode(node);
         let child = self.allocator().allocate_inode(&mut handle, directory.number(), inode).await?;
         let outcome = match self.fill(&mut handle, directory, &child, target).await {
@@ -89,8 +89,8 @@ impl Directories<'_> {
         let seed = self.node_seed(child);
         self.create_block(handle, home, |bytes| {
             let dots = Dots { own: child.number(), parent: directory.number() };
-            block::init_first(&mut bytes[..], dots, &self.layout);
-            block::set_checksum(&mut bytes[..], seed, &self.layout);
+            block::init_first(&mut bytes[..], dots, self.layout());
+            block::set_checksum(&mut bytes[..], seed, self.layout());
         });
         child.inode_mut().size = PAGE_BYTES;
         self.load_inode_block(child.number()).await?;
@@ -101,7 +101,7 @@ impl Directories<'_> {
     /// Allocates block 0 of a new inode.
     async fn first_block(&self, handle: &mut Handle, child: &Node) -> FsResult<BlockNo> {
         self.make_room().await?;
-        let goal = self.layout.first_block_of_group(self.layout.group_of_inode(child.number()));
+        let goal = self.layout().first_block_of_group(self.layout().group_of_inode(child.number()));
         let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
         child.add_blocks(1);
         let extent = Extent { logical: 0, physical: home, length: 1, unwritten: false };

@@ -41,12 +41,12 @@ const RESERVED_PER_TREE_BLOCK: u64 = 64;
 impl Contents<'_> {
     /// Whether allocation waits for writeback.
     pub(super) fn delays(&self) -> bool {
-        self.scope != Scope::Full && self.options.delayed_allocation
+        self.scope() != Scope::Full && self.options().delayed_allocation
     }
 
     /// Free blocks kept for delayed pages and for the extent trees that will map them.
     pub(super) fn kept_blocks(&self) -> u64 {
-        kept(self.groups.reserved_blocks())
+        kept(self.groups().reserved_blocks())
     }
 
     /// Reserves blocks for the holes in `survey`; their pages are about to become dirty. Does not wait. Returns false
@@ -54,11 +54,11 @@ impl Contents<'_> {
     pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
         let is_new = |page: &u64| !node.pending().is_delayed(*page);
         let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
-        let reserved = self.groups.reserved_blocks() + holes.len() as u64;
-        if kept(reserved) > self.groups.available_blocks() {
+        let reserved = self.groups().reserved_blocks() + holes.len() as u64;
+        if kept(reserved) > self.groups().available_blocks() {
             return false;
         }
-        self.groups.reserve(reserved);
+        self.groups().reserve(reserved);
         node.pending().delay(holes.into_iter());
         true
     }
@@ -66,7 +66,7 @@ impl Contents<'_> {
     /// Ends the delay of `pages`, which were dropped or have blocks now; gives back their reserved blocks.
     pub(super) fn unreserve(&self, node: &Node, pages: Range<u64>) {
         let unreserved = node.pending().end_delay(pages);
-        self.groups.reserve(self.groups.reserved_blocks() - unreserved);
+        self.groups().reserve(self.groups().reserved_blocks() - unreserved);
     }
 
     /// Gives up the content of pages `first..end`: it needs neither blocks nor conversion.
@@ -82,7 +82,7 @@ impl Contents<'_> {
         loop {
             let next = node.pending().next_delayed(index).filter(|run| run.start < pages.end);
             let Some(run) = next else { return Ok(()) };
-            let mut handle = self.journal.start(map_credits(8) + 1).await?;
+            let mut handle = self.journal().start(map_credits(8) + 1).await?;
             let _map = node.map_lock().write().await;
             // A truncation may have come first.
             let Some(still) = node.pending().next_delayed(run.start).filter(|still| still.start == run.start) else {
@@ -114,7 +114,7 @@ impl Contents<'_> {
             node.pending().begin_converting(run.pages.clone());
         }
         if self.needs_conversion(node) {
-            self.conversions.join(node.number(), node.pending());
+            self.conversions().join(node.number(), node.pending());
         }
     }
 
@@ -127,7 +127,7 @@ impl Contents<'_> {
     /// page being written.
     pub(super) async fn convert(&self, node: &Node) -> FsResult<()> {
         while self.needs_conversion(node) {
-            let mut handle = self.journal.start(2 * MAP_CREDITS + 1).await?;
+            let mut handle = self.journal().start(2 * MAP_CREDITS + 1).await?;
             let _map = node.map_lock().write().await;
             let next = node.pending().next_converting(0);
             if let Some(run) = next {
@@ -158,7 +158,7 @@ impl Contents<'_> {
     /// # Errors
     /// A sentence with both numbers if they differ.
     pub(super) fn check_delayed(&self) -> Result<(), String> {
-        let (reserved, delayed) = (self.groups.reserved_blocks(), self.inodes.delayed_pages());
+        let (reserved, delayed) = (self.groups().reserved_blocks(), self.inodes().delayed_pages());
         if reserved != delayed {
             return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages"));
         }
@@ -181,21 +181,21 @@ impl Contents<'_> {
     pub(super) async fn conversion_task(&self) {
         loop {
             // The file stays in the line during its conversion, so that `sync` finds it there.
-            let number = self.conversions.first().await;
-            let node = self.inodes.get(number);
+            let number = self.conversions().first().await;
+            let node = self.inodes().get(number);
             if let Some(node) = &node
                 && self.convert(node).await.is_err()
-                && self.journal.abort_reason().is_some()
+                && self.journal().abort_reason().is_some()
             {
                 return;
             }
-            self.conversions.leave_first(node.as_ref().map(|node| node.pending()));
+            self.conversions().leave_first(node.as_ref().map(|node| node.pending()));
         }
     }
 
     /// Converts everything that has arrived.
     pub(super) async fn convert_everything(&self) -> FsResult<()> {
-        for node in self.conversions.files().into_iter().filter_map(|number| self.inodes.get(number)) {
+        for node in self.conversions().files().into_iter().filter_map(|number| self.inodes().get(number)) {
             self.convert(&node).await?;
         }
         Ok(())

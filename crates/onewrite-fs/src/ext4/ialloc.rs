@@ -1,10 +1,7 @@
-//! Inode allocation and the orphan list.
+//! Inode allocation.
 //!
 //! A new inode goes to its parent's group, so that files stay near their directory. A directory in the root goes to the
 //! group with the fewest directories, then the most free blocks, among groups with free inodes. So directories spread.
-//!
-//! The orphan list is a chain that starts in the superblock and continues through `dtime`. It holds inodes that lost
-//! their last name and inodes whose truncation is not finished. Mount finishes both.
 
 use std::rc::Rc;
 
@@ -19,8 +16,6 @@ use crate::journal::Handle;
 
 /// Blocks that taking or freeing an inode may change: bitmap, descriptors, table.
 pub(super) const INODE_CREDITS: usize = 3;
-/// Blocks that a change of the orphan list may change: superblock, own table block, predecessor's.
-pub(super) const ORPHAN_CREDITS: usize = 3;
 
 impl Allocator<'_> {
     /// Takes a free inode and puts `inode` into it, as part of a transaction.
@@ -35,21 +30,21 @@ impl Allocator<'_> {
     ) -> FsResult<Rc<Node>> {
         let kind = inode.kind().unwrap_or(FileKind::Regular);
         let first = self.preferred_group(parent, kind);
-        let groups = self.groups.len();
+        let groups = self.groups().len();
         for group in (first..groups).chain(0..first) {
-            if self.groups.descriptor(group).free_inodes() == 0 {
+            if self.groups().descriptor(group).free_inodes() == 0 {
                 continue;
             }
             let Some(number) = self.free_inode_in(group).await? else { continue };
             self.expect_unused(number)?;
-            inode.generation = self.runtime.civil_now().0 as u32 ^ number.0.rotate_left(16);
+            inode.generation = self.runtime().civil_now().0 as u32 ^ number.0.rotate_left(16);
             self.mark_inode(handle, number, kind, Bit::Taken);
-            let node = Node::new(&self.runtime, number, inode);
+            let node = Node::new(self.runtime(), number, inode);
             self.save_new(handle, &node);
-            self.inodes.insert(Rc::clone(&node), |tid| self.journal.is_committed(tid));
+            self.inodes().insert(Rc::clone(&node), |tid| self.journal().is_committed(tid));
             return Ok(node);
         }
-        Err(FsError::NoSpace { what: "inodes", needed: 1, free: self.groups.free_inodes() })
+        Err(FsError::NoSpace { what: "inodes", needed: 1, free: self.groups().free_inodes() })
     }
 
     /// # Errors
@@ -57,29 +52,29 @@ impl Allocator<'_> {
     /// in memory.
     fn expect_unused(&self, number: InodeNo) -> FsResult<()> {
         let (block, offset) = self.inode_position(number);
-        let page = self.pages.peek(block_key(block)).expect("the block of a free inode was just loaded");
+        let page = self.pages().peek(block_key(block)).expect("the block of a free inode was just loaded");
         let links = page.bytes()[offset + 0x1a..offset + 0x1c] != [0; 2];
-        let node = self.inodes.get(number);
+        let node = self.inodes().get(number);
         match links || node.is_some_and(|node| node.inode().links > 0 || node.is_open()) {
             false => Ok(()),
             true => Err(FsError::Damaged {
-                place: format!("inode bitmap of group {}", self.layout.group_of_inode(number)),
+                place: format!("inode bitmap of group {}", self.layout().group_of_inode(number)),
                 problem: format!("inode {number} in use is marked free"),
             }),
         }
     }
 
     fn preferred_group(&self, parent: InodeNo, kind: FileKind) -> u32 {
-        let parent_group = self.layout.group_of_inode(parent);
+        let parent_group = self.layout().group_of_inode(parent);
         if kind != FileKind::Directory || parent != ROOT_INODE {
             return parent_group;
         }
-        let roomy = |group: &u32| self.groups.descriptor(*group).free_inodes() > 0;
+        let roomy = |group: &u32| self.groups().descriptor(*group).free_inodes() > 0;
         let rank = |group: &u32| {
-            let descriptor = self.groups.descriptor(*group);
+            let descriptor = self.groups().descriptor(*group);
             (descriptor.used_directories(), std::cmp::Reverse(descriptor.free_blocks()))
         };
-        (0..self.groups.len()).filter(roomy).min_by_key(rank).unwrap_or(parent_group)
+        (0..self.groups().len()).filter(roomy).min_by_key(rank).unwrap_or(parent_group)
     }
 
     /// A free inode of `group`, if any. Afterwards all blocks that change when it is taken are in memory.
@@ -88,12 +83,12 @@ impl Allocator<'_> {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_inode_bitmap(group).await?;
             let index = {
-                let Some(bitmap) = self.pages.peek(block_key(bitmap_block)) else { continue };
-                let reserved = if group == 0 { self.layout.first_inode.0 - 1 } else { 0 };
-                next_clear(&bitmap.bytes(), reserved..self.layout.inodes_per_group)
+                let Some(bitmap) = self.pages().peek(block_key(bitmap_block)) else { continue };
+                let reserved = if group == 0 { self.layout().first_inode.0 - 1 } else { 0 };
+                next_clear(&bitmap.bytes(), reserved..self.layout().inodes_per_group)
             };
             let Some(index) = index else { return Ok(None) };
-            let number = self.layout.inode_at(group, index);
+            let number = self.layout().inode_at(group, index);
             self.load_inode_block(number).await?;
             if self.can_mark_inode(number) {
                 return Ok(Some(number));
@@ -103,27 +98,27 @@ impl Allocator<'_> {
 
     /// Whether all blocks that change when the inode is taken are in memory, and the inode is still free.
     fn can_mark_inode(&self, number: InodeNo) -> bool {
-        let group = self.layout.group_of_inode(number);
-        let bitmap_block = self.groups.descriptor(group).inode_bitmap();
-        let index = self.layout.position_of_inode(number).index;
-        let bitmap = self.pages.peek(block_key(bitmap_block));
+        let group = self.layout().group_of_inode(number);
+        let bitmap_block = self.groups().descriptor(group).inode_bitmap();
+        let index = self.layout().position_of_inode(number).index;
+        let bitmap = self.pages().peek(block_key(bitmap_block));
         bitmap.is_some_and(|page| page.bytes()[index as usize / 8] >> (index % 8) & 1 == 0)
-            && self.is_loaded(self.layout.position_of_descriptor(group).0)
+            && self.is_loaded(self.layout().position_of_descriptor(group).0)
             && self.is_loaded(self.inode_position(number).0)
     }
 
     /// Sets or clears the bit of an inode and updates its group's descriptor.
     fn mark_inode(&self, handle: &mut Handle, number: InodeNo, kind: FileKind, value: Bit) {
         let (taken, is_directory) = (value == Bit::Taken, kind == FileKind::Directory);
-        let position = self.layout.position_of_inode(number);
-        let bitmap_block = self.groups.descriptor(position.group).inode_bitmap();
+        let position = self.layout().position_of_inode(number);
+        let bitmap_block = self.groups().descriptor(position.group).inode_bitmap();
         let bitmap = self.change(handle, bitmap_block, |bitmap| {
             set_bits(bitmap, position.index..position.index + 1, value);
             *bitmap
         });
-        let per_group = self.layout.inodes_per_group;
+        let per_group = self.layout().inodes_per_group;
         self.change_descriptor(handle, position.group, |descriptor| {
-            let was_unused = descriptor.has(INODE_UNINIT, &self.layout);
+            let was_unused = descriptor.has(INODE_UNINIT, self.layout());
             let unused = if was_unused { per_group } else { descriptor.unused_inodes() };
             if taken {
                 descriptor.set_unused_inodes(unused.min(per_group - position.index - 1));
@@ -134,8 +129,8 @@ impl Allocator<'_> {
             if is_directory {
                 descriptor.set_used_directories(if taken { directories + 1 } else { directories.saturating_sub(1) });
             }
-            descriptor.update_inode_bitmap_checksum(&bitmap, &self.layout);
-            let verified = descriptor.verify_inode_bitmap(&bitmap, position.group, &self.layout);
+            descriptor.update_inode_bitmap_checksum(&bitmap, self.layout());
+            let verified = descriptor.verify_inode_bitmap(&bitmap, position.group, self.layout());
             debug_assert!(verified.is_ok(), "bitmap {bitmap_block}: {verified:?}");
         });
     }
@@ -145,18 +140,18 @@ impl Allocator<'_> {
     /// # Errors
     /// [`FsError::Damaged`] if the bitmap already calls the inode free; device errors.
     pub(super) async fn free_inode(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        let group = self.layout.group_of_inode(node.number());
+        let group = self.layout().group_of_inode(node.number());
         let (bitmap_block, index) = loop {
             self.load_descriptor(group).await?;
             self.load_inode_block(node.number()).await?;
             let bitmap_block = self.load_inode_bitmap(group).await?;
             let table_block = self.inode_position(node.number()).0;
-            if self.is_loaded(self.layout.position_of_descriptor(group).0) && self.is_loaded(table_block) {
-                break (bitmap_block, self.layout.position_of_inode(node.number()).index);
+            if self.is_loaded(self.layout().position_of_descriptor(group).0) && self.is_loaded(table_block) {
+                break (bitmap_block, self.layout().position_of_inode(node.number()).index);
             }
         };
         let is_taken = {
-            let bitmap = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
+            let bitmap = self.pages().peek(block_key(bitmap_block)).expect("just loaded");
             bitmap.bytes()[index as usize / 8] >> (index % 8) & 1 == 1
         };
         if !is_taken {
@@ -165,90 +160,13 @@ impl Allocator<'_> {
         }
         {
             let mut inode = node.inode_mut();
-            inode.dtime = (self.runtime.civil_now().0 / 1_000_000_000) as u32;
+            inode.dtime = (self.runtime().civil_now().0 / 1_000_000_000) as u32;
             (inode.size, inode.links) = (0, 0);
         }
         self.save(handle, node);
         self.mark_inode(handle, node.number(), node.kind(), Bit::Free);
         node.note_deleted();
-        self.inodes.remove(node.number());
-        Ok(())
-    }
-
-    /// Whether the node is on the orphan list.
-    pub(super) fn is_orphan(&self, node: &Node) -> bool {
-        self.inodes.orphans.borrow().contains(&node.number())
-    }
-
-    /// Puts the node on the orphan list, unless it is already there.
-    ///
-    /// # Errors
-    /// Device errors.
-    pub(super) async fn add_orphan(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        if self.is_orphan(node) {
-            return Ok(());
-        }
-        loop {
-            self.load_superblock().await?;
-            self.load_inode_block(node.number()).await?;
-            if self.is_loaded(self.layout.superblock_block()) {
-                break;
-            }
-        }
-        let head = self.superblock().last_orphan.get();
-        node.inode_mut().dtime = head;
-        self.save(handle, node);
-        self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number().0));
-        self.inodes.orphans.borrow_mut().push(node.number());
-        Ok(())
-    }
-
-    /// The orphan whose `dtime` names the node; `None` if the superblock names it.
-    fn orphan_before(&self, node: &Node) -> Option<InodeNo> {
-        let orphans = self.inodes.orphans.borrow();
-        let place = orphans.iter().position(|number| *number == node.number());
-        place.and_then(|place| orphans.get(place + 1).copied())
-    }
-
-    /// Removes the node from the orphan list, if it is there, and sets its `dtime` to zero.
-    ///
-    /// # Errors
-    /// Device errors.
-    pub(super) async fn remove_orphan(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        if !self.is_orphan(node) {
-            return Ok(());
-        }
-        let before = loop {
-            self.load_superblock().await?;
-            self.load_inode_block(node.number()).await?;
-            let number = self.orphan_before(node);
-            let before = match number {
-                Some(number) => Some(self.node_or_orphan(number.into()).await?),
-                None => None,
-            };
-            if let Some(before) = &before {
-                self.load_inode_block(before.number()).await?;
-            }
-            // Other inodes may join or leave the list while these reads wait.
-            let is_loaded = |number| self.is_loaded(self.inode_position(number).0);
-            if number == self.orphan_before(node)
-                && self.is_loaded(self.layout.superblock_block())
-                && is_loaded(node.number())
-                && number.is_none_or(is_loaded)
-            {
-                break before;
-            }
-        };
-        let next = std::mem::take(&mut node.inode_mut().dtime);
-        self.save(handle, node);
-        match before {
-            Some(before) => {
-                before.inode_mut().dtime = next;
-                self.save(handle, &before);
-            }
-            None => self.change_superblock(handle, |superblock| superblock.last_orphan.set(next)),
-        }
-        self.inodes.orphans.borrow_mut().retain(|number| *number != node.number());
+        self.inodes().remove(node.number());
         Ok(())
     }
 }

@@ -303,8 +303,6 @@ pub(super) struct Inodes {
     nodes: RefCell<FxHashMap<InodeNo, Rc<Node>>>,
     /// Inode numbers, in the order in which their nodes may be dropped.
     queue: RefCell<VecDeque<InodeNo>>,
-    /// The orphan list, its head last.
-    pub(super) orphans: RefCell<Vec<InodeNo>>,
 }
 
 impl Inodes {

@@ -14,7 +14,7 @@ impl FileView for Ext4 {
     }
 
     async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
         let _held = directory.lock().read().await;
@@ -22,7 +22,7 @@ impl FileView for Ext4 {
     }
 
     async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
         let _held = directory.lock().read().await;
@@ -31,12 +31,12 @@ impl FileView for Ext4 {
     }
 
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
-        self.volume.syscall(0).await;
-        Ok(self.volume.node(ino).await?.attributes())
+        self.volume().syscall(0).await;
+        Ok(self.volume().node(ino).await?.attributes())
     }
 
     async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         let node = volume.node(ino).await?;
         if node.kind() != FileKind::Symlink {
@@ -61,16 +61,16 @@ impl FileView for Ext4 {
     }
 
     async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(length).await;
         let node = volume.node(ino).await?;
         node.expect_file()?;
         let _held = node.lock().read().await;
-        volume.pages.read(&**volume, &node, offset..offset.saturating_add(length), manner).await
+        volume.pages().read(&**volume, &node, offset..offset.saturating_add(length), manner).await
     }
 
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
         let _held = directory.lock().read().await;
@@ -82,7 +82,7 @@ impl FileView for Ext4 {
         directory: Ino,
         cursor: u64,
     ) -> FsResult<Vec<(DirectoryEntry, Option<Attributes>)>> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         let directory = volume.directory(directory).await?;
         let _held = directory.lock().read().await;
@@ -95,42 +95,42 @@ impl FileView for Ext4 {
     }
 
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
+        self.volume().syscall(0).await;
+        let node = self.volume().node(ino).await?;
         let _held = node.lock().read().await;
         node.expect_undeleted()?;
-        self.volume.extended_attributes().get_attribute(&node, name).await
+        self.volume().extended_attributes().get_attribute(&node, name).await
     }
 
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
+        self.volume().syscall(0).await;
+        let node = self.volume().node(ino).await?;
         let _held = node.lock().read().await;
         node.expect_undeleted()?;
-        self.volume.extended_attributes().list_attributes(&node).await
+        self.volume().extended_attributes().list_attributes(&node).await
     }
 
     async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
+        self.volume().syscall(0).await;
+        let node = self.volume().node(ino).await?;
         node.expect_file()?;
         let _held = node.lock().read().await;
-        if self.volume.contents().delays() && node.is_dirty() {
+        if self.volume().contents().delays() && node.is_dirty() {
             // Write dirty pages first, so that the map shows them. Unwritten blocks count as holes.
-            self.volume.pages.write_pages(&*self.volume, &node, 0..u64::MAX).await?;
-            self.volume.pages.wait_for_writes(&*node).await;
+            self.volume().pages().write_pages(&**self.volume(), &node, 0..u64::MAX).await?;
+            self.volume().pages().wait_for_writes(&*node).await;
         }
-        self.volume.pages.seek(&*self.volume, &node, offset, target).await
+        self.volume().pages().seek(&**self.volume(), &node, offset, target).await
     }
 
     async fn space(&self) -> FsResult<Space> {
-        let volume = &self.volume;
-        let layout = &volume.layout;
+        let volume = self.volume();
+        let layout = volume.layout();
         Ok(Space {
             blocks: layout.block_count.saturating_sub(volume.overhead_blocks()),
-            blocks_free: volume.groups.free_blocks().saturating_sub(volume.groups.reserved_blocks()),
+            blocks_free: volume.groups().free_blocks().saturating_sub(volume.groups().reserved_blocks()),
             inodes: u64::from(layout.inode_count),
-            inodes_free: volume.groups.free_inodes(),
+            inodes_free: volume.groups().free_inodes(),
         })
     }
 }

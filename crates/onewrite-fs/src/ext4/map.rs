@@ -57,8 +57,8 @@ impl Extents<'_> {
     fn verify_node(&self, node: &Node, block: BlockNo, bytes: &PageBytes) -> Verified {
         let place = Place::Block(block);
         let tree = Tree::parse(&bytes[..], place)?;
-        extent::verify_checksum(&bytes[..], self.node_seed(node), &self.layout, place)?;
-        tree.check_entries(&self.layout, place)
+        extent::verify_checksum(&bytes[..], self.node_seed(node), self.layout(), place)?;
+        tree.check_entries(self.layout(), place)
     }
 
     /// The mapping of block `logical`. Content that has arrived on the device counts as written.
@@ -95,7 +95,7 @@ impl Extents<'_> {
 
     async fn map_once(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
         #[cfg(test)]
-        self.map_lookups.set(self.map_lookups.get() + 1);
+        self.count_map_lookup();
         let place = Place::Inode(node.number());
         let root = node.inode().block;
         let tree = Tree::parse(&root, place)?;
@@ -157,7 +157,7 @@ impl Extents<'_> {
                 end = u64::from(tree.index(position + 1).logical);
             }
             self.check_content("extent node", child.alone())?;
-            page = match self.pages.peek(block_key(child)) {
+            page = match self.pages().peek(block_key(child)) {
                 Some(page) => page.clone(),
                 None => return Ok(Err(child)),
             };
@@ -183,7 +183,7 @@ impl Extents<'_> {
         match on_path.block {
             None => Ok(read(Tree::parse(&node.inode().block, Place::Inode(node.number()))?)),
             Some(block) => {
-                let page = self.pages.peek(block_key(block)).expect("the path is in memory");
+                let page = self.pages().peek(block_key(block)).expect("the path is in memory");
                 let bytes = page.bytes();
                 Ok(read(Tree::parse(&bytes[..], Place::Block(block))?))
             }
@@ -208,7 +208,7 @@ impl Extents<'_> {
             let was_whole = cfg!(debug_assertions) && self.is_whole_node(bytes, block);
             let result = change(&mut NodeMut::parse(&mut bytes[..], Place::Block(block))?);
             debug_assert!(!was_whole || self.is_whole_node(bytes, block), "a change breaks the node in block {block}");
-            extent::set_checksum(&mut bytes[..], seed, &self.layout);
+            extent::set_checksum(&mut bytes[..], seed, self.layout());
             Ok(result)
         })
     }
@@ -216,7 +216,7 @@ impl Extents<'_> {
     /// Whether a later read would accept the block as a node of an extent tree.
     fn is_whole_node(&self, bytes: &[u8], block: BlockNo) -> bool {
         let place = Place::Block(block);
-        Tree::parse(bytes, place).is_ok_and(|tree| tree.check_entries(&self.layout, place).is_ok())
+        Tree::parse(bytes, place).is_ok_and(|tree| tree.check_entries(self.layout(), place).is_ok())
     }
 
     /// Adds an extent where the file has a hole; joins it to adjacent extents. The caller saves the inode.
@@ -335,7 +335,7 @@ impl Extents<'_> {
             let mut root = NodeMut::parse(&mut inode.block, Place::Inode(node.number()))?;
             root.grow(new_block, &mut bytes);
         }
-        extent::set_checksum(&mut bytes, seed, &self.layout);
+        extent::set_checksum(&mut bytes, seed, self.layout());
         self.create_block(handle, new_block, |block| *block = bytes);
         Ok(())
     }
@@ -359,7 +359,7 @@ impl Extents<'_> {
             let right = right.node();
             if right.depth() == 0 { right.extent(0).logical } else { right.index(0).logical }
         })?;
-        extent::set_checksum(&mut bytes, seed, &self.layout);
+        extent::set_checksum(&mut bytes, seed, self.layout());
         self.create_block(handle, new_block, |block| *block = bytes);
         let index = Index { logical, node: new_block };
         let inserted = self.change_tree(handle, node, parent, |tree| tree.insert_index(parent.position + 1, index))?;
@@ -382,7 +382,7 @@ impl Extents<'_> {
         // No longer than a group, so that the piece lies in at most two groups.
         let end = range.end.min(found.logical_end());
         let start =
-            range.start.max(u64::from(found.logical)).max(end.saturating_sub(self.layout.blocks_per_group.into()));
+            range.start.max(u64::from(found.logical)).max(end.saturating_sub(self.layout().blocks_per_group.into()));
         let taken = part_of(found, start, end);
         let (head, mut tail) = (start > u64::from(found.logical), end < found.logical_end());
         if head && tail {
@@ -485,7 +485,7 @@ impl Extents<'_> {
         let before = self.with_tree(node, leaf, |tree| leaf.position.checked_sub(1).map(|at| tree.extent(at)))?;
         Ok(match before {
             Some(extent) => extent.physical + (u64::from(logical) - u64::from(extent.logical)),
-            None => self.layout.first_block_of_group(self.layout.group_of_inode(node.number())),
+            None => self.layout().first_block_of_group(self.layout().group_of_inode(node.number())),
         })
     }
 }

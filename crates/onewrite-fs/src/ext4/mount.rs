@@ -33,8 +33,8 @@ const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// A mounted ext4; it implements the file-system API.
 pub struct Ext4 {
-    pub(super) volume: Rc<Volume>,
-    pub(super) rename_lock: RwLock,
+    volume: Rc<Volume>,
+    rename_lock: RwLock,
     recovered: Option<Recovered>,
 }
 
@@ -84,11 +84,21 @@ impl Ext4 {
         let (layout, superblock) = (opened.layout, opened.superblock);
         let pages = Pages::new(port.clone(), cache, PagesOptions::default());
         let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, system_zone });
-        let rename_lock = RwLock::new(&volume.runtime);
+        let rename_lock = RwLock::new(volume.runtime());
         start_tasks(&volume);
         let mounted = Ext4 { volume, rename_lock, recovered: opened.recovered };
-        mounted.volume.finish_orphans().await?;
+        mounted.volume.contents().finish_orphans().await?;
         Ok(mounted)
+    }
+
+    /// The volume that the operations work on.
+    pub(super) fn volume(&self) -> &Rc<Volume> {
+        &self.volume
+    }
+
+    /// Held during a rename.
+    pub(super) fn rename_lock(&self) -> &RwLock {
+        &self.rename_lock
     }
 
     /// Result of the log replay at mount; `None` if the log was empty.
@@ -98,18 +108,18 @@ impl Ext4 {
 
     /// Assumptions of the mode that do not hold on its device, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        self.volume.options.warnings(self.volume.port.geometry())
+        self.volume.options().warnings(self.volume.port().geometry())
     }
 
     /// Its mount options.
     pub fn options(&self) -> &MountOptions {
-        &self.volume.options
+        self.volume.options()
     }
 
     /// Calls `watcher` for every read and write of file content through the page cache, with the file and its pages.
     /// This is the before-cache trace. It contains neither metadata nor direct I/O.
     pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, Access) + 'static) {
-        self.volume.pages.watch(Box::new(watcher));
+        self.volume.pages().watch(Box::new(watcher));
     }
 
     /// Verifies the invariants of the state in memory, for tests.
@@ -117,9 +127,9 @@ impl Ext4 {
     /// # Errors
     /// The first broken invariant.
     pub fn check(&self) -> Result<(), String> {
-        self.volume.journal.check()?;
+        self.volume.journal().check()?;
         self.volume.allocator().check()?;
-        self.volume.pages.check(&*self.volume)?;
+        self.volume.pages().check(&*self.volume)?;
         self.volume.contents().check_delayed()
     }
 }
@@ -188,28 +198,29 @@ impl Volume {
     /// Writes everything home and marks the image clean.
     pub(super) async fn unmount(&self) -> FsResult<()> {
         self.check_mounted()?;
-        if self.scope != Scope::Full {
+        if self.scope() != Scope::Full {
             self.write_everything().await?;
         }
         // A transaction may still be committing although the running one is empty. Closing the log now would lose it.
         loop {
             self.commit_now().await?;
-            if self.journal.is_running_empty() && self.journal.is_committed(self.journal.running_tid().previous()) {
+            if self.journal().is_running_empty() && self.journal().is_committed(self.journal().running_tid().previous())
+            {
                 break;
             }
         }
-        self.journal.check_aborted()?;
+        self.journal().check_aborted()?;
         self.begin_unmount();
-        self.journal.close().await?;
+        self.journal().close().await?;
         let mut superblock = self.superblock().clone();
-        set_counts(&mut superblock, &self.groups);
+        set_counts(&mut superblock, self.groups());
         let features = superblock.features();
         let incompat = features.incompat.without(Incompat::RECOVER);
         superblock.set_features(super::format::Features { incompat, ..features });
         superblock.state.set(superblock.state.get() | STATE_CLEAN);
-        write_superblock(&self.port, &mut superblock).await?;
-        self.port.request(Request::flush(Cause::Metadata)).await?;
-        self.stopped.notify_all();
+        write_superblock(self.port(), &mut superblock).await?;
+        self.port().request(Request::flush(Cause::Metadata)).await?;
+        self.end_tasks();
         Ok(())
     }
 

@@ -99,23 +99,23 @@ impl Volume {
 
     /// Blocks of fixed metadata: superblocks, descriptors, bitmaps, inode tables, the log.
     pub(super) fn overhead_blocks(&self) -> u64 {
-        let layout = &self.layout;
+        let layout = self.layout();
         let base: u64 = (0..layout.group_count).map(|group| u64::from(layout.base_blocks(group))).sum();
         let tables = u64::from(layout.group_count) * (2 + u64::from(layout.inode_table_blocks()));
-        base + tables + self.journal.log_blocks()
+        base + tables + self.journal().log_blocks()
     }
 
     /// Commits after an operation ran out of space while freed blocks wait for their transaction. Returns whether a
     /// retry may help. `available` holds the free blocks after the previous wait of the same operation. If their number
     /// did not grow, only blocks that the operation itself took and gave back were waiting: a retry cannot help.
     async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
-        let waiting = self.groups.waiting_blocks();
+        let waiting = self.groups().waiting_blocks();
         if waiting == 0 {
             return Ok(false);
         }
         self.commit_now().await?;
-        self.pages.progress().until(|| self.groups.waiting_blocks() < waiting).await;
-        let now = self.groups.available_blocks();
+        self.pages().progress().until(|| self.groups().waiting_blocks() < waiting).await;
+        let now = self.groups().available_blocks();
         Ok(available.replace(now).is_none_or(|before| before < now))
     }
 }
@@ -149,7 +149,7 @@ macro_rules! with_space {
 
 impl FileSystem for Ext4 {
     async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
@@ -160,7 +160,7 @@ impl FileSystem for Ext4 {
             volume.contents().check_end(&node, size)?;
             volume.contents().set_size(&node, size).await?;
         }
-        let mut handle = volume.journal.start(1).await?;
+        let mut handle = volume.journal().start(1).await?;
         volume.load_inode_block(node.number()).await?;
         apply(&mut node.inode_mut(), changes);
         node.inode_mut().ctime = volume.timestamp();
@@ -169,7 +169,7 @@ impl FileSystem for Ext4 {
     }
 
     async fn create(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         volume.directories().check_name(name)?;
@@ -184,11 +184,11 @@ impl FileSystem for Ext4 {
 
     async fn create_attributes(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Attributes> {
         let ino = self.create(directory, name, node).await?;
-        Ok(self.volume.node(ino).await?.attributes())
+        Ok(self.volume().node(ino).await?.attributes())
     }
 
     async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         volume.directories().check_name(name)?;
@@ -203,7 +203,7 @@ impl FileSystem for Ext4 {
     }
 
     async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         volume.directories().check_name(name)?;
@@ -221,7 +221,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::TooManyLinks(ino));
         }
         let add = async || {
-            let mut handle = volume.journal.start(ENTRY_CREDITS + 2).await?;
+            let mut handle = volume.journal().start(ENTRY_CREDITS + 2).await?;
             volume.directories().add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
             volume.touch(&mut handle, &node, 1).await?;
             volume.touch_directory(&mut handle, &directory, 0).await
@@ -230,7 +230,7 @@ impl FileSystem for Ext4 {
     }
 
     async fn unlink(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         let directory = volume.directory(directory).await?;
@@ -241,14 +241,14 @@ impl FileSystem for Ext4 {
             return Err(FsError::IsDirectory(display(name)));
         }
         let _node_held = node.lock().write().await;
-        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
+        let mut handle = volume.journal().start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.touch_directory(&mut handle, &directory, 0).await?;
         volume.drop_link(handle, &node).await
     }
 
     async fn remove_directory(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         if name == b"." || name == b".." {
@@ -265,20 +265,20 @@ impl FileSystem for Ext4 {
         if !volume.directories().is_empty_directory(&node).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
-        let mut handle = volume.journal.start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
+        let mut handle = volume.journal().start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.touch_directory(&mut handle, &directory, -1).await?;
         volume.drop_link(handle, &node).await
     }
 
     async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         if [from.1, to.1].iter().any(|name| *name == b"." || *name == b"..") {
             return Err(FsError::Invalid("`.` and `..` cannot be renamed".into()));
         }
-        let _renames = self.rename_lock.write().await;
+        let _renames = self.rename_lock().write().await;
         let (source, target) = (volume.directory(from.0).await?, volume.directory(to.0).await?);
         let _directories = lock_both(&source, &target).await;
         volume.expect_alive(&target)?;
@@ -287,14 +287,14 @@ impl FileSystem for Ext4 {
     }
 
     async fn open(&self, ino: Ino) -> FsResult<()> {
-        let node = self.volume.node(ino).await?;
+        let node = self.volume().node(ino).await?;
         node.add_opener();
         Ok(())
     }
 
     async fn release(&self, ino: Ino) -> FsResult<()> {
-        let volume = &self.volume;
-        let Some(node) = volume.inodes.get(InodeNo::from_ino(ino)) else { return Ok(()) };
+        let volume = self.volume();
+        let Some(node) = volume.inodes().get(InodeNo::from_ino(ino)) else { return Ok(()) };
         node.drop_opener();
         if node.is_open() || node.inode().links > 0 {
             return Ok(());
@@ -303,17 +303,17 @@ impl FileSystem for Ext4 {
         if node.is_deleted() || node.is_open() {
             return Ok(());
         }
-        let handle = volume.journal.start(DELETE_CREDITS).await?;
+        let handle = volume.journal().start(DELETE_CREDITS).await?;
         volume.contents().delete(handle, &node).await
     }
 
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(content.length()).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
         node.expect_file()?;
-        if let (Position::At(offset), true) = (position, manner.direct && volume.scope != Scope::Full) {
+        if let (Position::At(offset), true) = (position, manner.direct && volume.scope() != Scope::Full) {
             check_direct(offset, content.length())?;
             let _held = node.lock().read().await;
             node.expect_undeleted()?;
@@ -334,7 +334,7 @@ impl FileSystem for Ext4 {
     }
 
     async fn allocate(&self, ino: Ino, offset: u64, length: u64, allocation: Allocation) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
@@ -355,7 +355,7 @@ impl FileSystem for Ext4 {
         value: Option<&[u8]>,
         manner: AttributeManner,
     ) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
         let node = volume.node(ino).await?;
@@ -365,48 +365,48 @@ impl FileSystem for Ext4 {
     }
 
     fn drop_cached(&self, ino: Ino) {
-        self.volume.pages.drop_clean(Some(ino.0));
+        self.volume().pages().drop_clean(Some(ino.0));
     }
 
     fn drop_caches(&self) {
-        self.volume.pages.drop_clean(None);
+        self.volume().pages().drop_clean(None);
     }
 
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
-        self.volume.sync_file(&node, Synced::Everything).await
+        self.volume().syscall(0).await;
+        let node = self.volume().node(ino).await?;
+        self.volume().sync_file(&node, Synced::Everything).await
     }
 
     async fn fdatasync(&self, ino: Ino) -> FsResult<()> {
-        self.volume.syscall(0).await;
-        let node = self.volume.node(ino).await?;
-        self.volume.sync_file(&node, Synced::Data).await
+        self.volume().syscall(0).await;
+        let node = self.volume().node(ino).await?;
+        self.volume().sync_file(&node, Synced::Data).await
     }
 
     async fn sync(&self) -> FsResult<()> {
-        let volume = &self.volume;
+        let volume = self.volume();
         volume.syscall(0).await;
-        if volume.scope != Scope::Full {
+        if volume.scope() != Scope::Full {
             volume.write_everything().await?;
         }
         volume.commit_now().await?;
-        volume.journal.settle().await
+        volume.journal().settle().await
     }
 
     fn counters(&self) -> FsCounters {
-        let direct = self.volume.pages.direct_reads();
-        let counters = self.volume.journal.counters();
+        let direct = self.volume().pages().direct_reads();
+        let counters = self.volume().journal().counters();
         FsCounters { direct_read_bytes: direct.bytes, direct_cached_bytes: direct.cached_bytes, ..counters }
     }
 
     fn reset_counters(&self) {
-        self.volume.pages.reset_counters();
-        self.volume.journal.reset_counters();
+        self.volume().pages().reset_counters();
+        self.volume().journal().reset_counters();
     }
 
     async fn unmount(&self) -> FsResult<()> {
-        self.volume.unmount().await
+        self.volume().unmount().await
     }
 }
 

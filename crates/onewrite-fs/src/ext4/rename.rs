@@ -74,7 +74,7 @@ impl Directories<'_> {
 
     async fn move_name(&self, from: Name<'_>, to: Name<'_>, (node, found): (&Rc<Node>, Found)) -> FsResult<()> {
         let _held = node.lock().write().await;
-        let mut handle = self.journal.start(RENAME_CREDITS).await?;
+        let mut handle = self.journal().start(RENAME_CREDITS).await?;
         self.add_entry(&mut handle, to.0, to.1, (node.ino(), node.kind())).await?;
         // Adding may have split the block that held the old name.
         let found = if from.0.number() == to.0.number() {
@@ -111,7 +111,7 @@ impl Directories<'_> {
         }
         let (first, second) = if node.number() < victim.number() { (node, &victim) } else { (&victim, node) };
         let _held = (first.lock().write().await, second.lock().write().await);
-        let mut handle = self.journal.start(RENAME_CREDITS).await?;
+        let mut handle = self.journal().start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, replaced, (node.ino(), node.kind())).await?;
         self.remove_entry_of(&mut handle, from.0, found).await?;
         // The `..` of a victim directory disappears; the `..` of a moved directory moves with it.
@@ -138,7 +138,7 @@ impl Directories<'_> {
         }
         let (first, second) = if node.number() < other.number() { (node, &other) } else { (&other, node) };
         let _held = (first.lock().write().await, second.lock().write().await);
-        let mut handle = self.journal.start(RENAME_CREDITS).await?;
+        let mut handle = self.journal().start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, other_found, (node.ino(), node.kind())).await?;
         self.replace_entry(&mut handle, from.0, found, (other.ino(), other.kind())).await?;
         let crosses = from.0.number() != to.0.number();

@@ -14,7 +14,7 @@ use crate::content::Content;
 
 /// Runs `work` on the volume of a new, mounted file system.
 fn on_volume<T: 'static>(work: impl AsyncFnOnce(&Rc<Volume>) -> T + 'static) -> T {
-    on_mount(Mode::Ordered, async |fs| work(&fs.volume).await)
+    on_mount(Mode::Ordered, async |fs| work(fs.volume()).await)
 }
 
 /// Runs `work` on a new, mounted file system.
@@ -37,7 +37,7 @@ fn on_mount<T: 'static>(mode: Mode, work: impl AsyncFnOnce(&Ext4) -> T + 'static
 fn told_of_bitmap(change: impl FnOnce(&mut onewrite_block::PageBytes) + 'static) -> String {
     on_volume(async move |volume| {
         let block = volume.allocator().load_block_bitmap(0).await.expect("bitmap");
-        let mut handle = volume.journal.start(1).await.expect("room");
+        let mut handle = volume.journal().start(1).await.expect("room");
         volume.change(&mut handle, block, change);
         volume.allocator().check().expect_err("the bitmap is another")
     })
@@ -46,11 +46,11 @@ fn told_of_bitmap(change: impl FnOnce(&mut onewrite_block::PageBytes) + 'static)
 /// Allocates a block of group 0 and frees it again. Returns its bit; the block waits for its transaction now.
 async fn waiting_bit(volume: &Rc<Volume>) -> u32 {
     let allocator = volume.allocator();
-    let mut handle = volume.journal.start(8).await.expect("room");
+    let mut handle = volume.journal().start(8).await.expect("room");
     let taken = allocator.allocate_blocks(&mut handle, BlockNo(1), 1).await.expect("a free block");
     allocator.free_blocks(&mut handle, taken).await.expect("it was taken");
     allocator.check().expect("a block that waits is no fault");
-    volume.layout.index_in_group(taken.start)
+    volume.layout().index_in_group(taken.start)
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_block_that_is_taken_while_it_waits_is_told() {
     let told = on_volume(async |volume| {
         let bit = waiting_bit(volume).await;
         let bitmap = volume.allocator().load_block_bitmap(0).await.expect("bitmap");
-        let mut handle = volume.journal.start(1).await.expect("room");
+        let mut handle = volume.journal().start(1).await.expect("room");
         volume.change(&mut handle, bitmap, |bytes| {
             set_bits(bytes, bit..bit + 1, Bit::Taken);
             // As many are free as before.
@@ -81,8 +81,8 @@ fn a_block_that_is_taken_while_it_waits_is_told() {
 fn a_descriptor_that_is_another_in_its_block_is_told() {
     let told = on_volume(async |volume| {
         volume.allocator().load_descriptor(0).await.expect("descriptors");
-        let (block, offset) = volume.layout.position_of_descriptor(0);
-        let mut handle = volume.journal.start(1).await.expect("room");
+        let (block, offset) = volume.layout().position_of_descriptor(0);
+        let mut handle = volume.journal().start(1).await.expect("room");
         volume.change(&mut handle, block, |bytes| bytes[offset + 0xc] ^= 1);
         volume.allocator().check().expect_err("the block says something else")
     });
@@ -94,7 +94,7 @@ fn a_descriptor_that_is_another_in_its_block_is_told() {
 fn a_superblock_that_would_be_refused_is_not_written() {
     on_volume(async |volume| {
         volume.load_superblock().await.expect("superblock");
-        let mut handle = volume.journal.start(1).await.expect("room");
+        let mut handle = volume.journal().start(1).await.expect("room");
         volume.change_superblock(&mut handle, |superblock| superblock.blocks_per_group.set(0));
     });
 }
@@ -105,8 +105,8 @@ fn a_descriptor_that_would_be_refused_is_not_written() {
     on_volume(async |volume| {
         let allocator = volume.allocator();
         allocator.load_descriptor(0).await.expect("descriptors");
-        let mut handle = volume.journal.start(1).await.expect("room");
-        let end = volume.layout.end();
+        let mut handle = volume.journal().start(1).await.expect("room");
+        let end = volume.layout().end();
         allocator.change_descriptor(&mut handle, 0, |descriptor| descriptor.set_inode_table(end));
     });
 }
@@ -116,7 +116,7 @@ fn a_descriptor_that_would_be_refused_is_not_written() {
 fn a_commit_sees_a_bit_that_the_descriptor_does_not_count() {
     on_volume(async |volume| {
         let block = volume.allocator().load_block_bitmap(0).await.expect("bitmap");
-        let mut handle = volume.journal.start(1).await.expect("room");
+        let mut handle = volume.journal().start(1).await.expect("room");
         volume.change(&mut handle, block, |bitmap| set_bits(bitmap, 0..1, Bit::Free));
         drop(handle);
         volume.commit_now().await.expect("a commit");
@@ -126,7 +126,7 @@ fn a_commit_sees_a_bit_that_the_descriptor_does_not_count() {
 #[test]
 fn reserved_blocks_that_no_page_needs_are_told() {
     let told = on_volume(async |volume| {
-        volume.groups.reserve(3);
+        volume.groups().reserve(3);
         volume.contents().check_delayed().expect_err("nothing is delayed")
     });
     assert_eq!(told, "3 blocks are reserved for 0 delayed pages");
@@ -137,10 +137,10 @@ fn reserved_blocks_that_no_page_needs_are_told() {
 fn a_commit_sees_reserved_blocks_that_no_page_needs() {
     on_volume(async |volume| {
         volume.allocator().load_superblock().await.expect("superblock");
-        let mut handle = volume.journal.start(1).await.expect("room");
+        let mut handle = volume.journal().start(1).await.expect("room");
         volume.change_superblock(&mut handle, |_| ());
         drop(handle);
-        volume.groups.reserve(1);
+        volume.groups().reserve(1);
         volume.commit_now().await.expect("a commit");
     });
 }
@@ -153,9 +153,9 @@ fn a_write_asks_the_map_once() {
             let content = Content::Pattern { seed: 1, compressible_percent: 0, length: 16 * PAGE_SIZE as u64 };
             let mut lookups = Vec::new();
             for _ in 0..2 {
-                let before = fs.volume.map_lookups.get();
+                let before = fs.volume().map_lookups();
                 fs.write(file, Position::At(0), content, Manner::default()).await.expect("write");
-                lookups.push(fs.volume.map_lookups.get() - before);
+                lookups.push(fs.volume().map_lookups() - before);
                 fs.fsync(file).await.expect("fsync");
             }
             lookups

@@ -54,17 +54,17 @@ impl Contents<'_> {
     /// memory.
     async fn quiesce(&self, node: &Node, first: u64) -> FsResult<()> {
         self.write_and_convert(node).await?;
-        if self.scope == Scope::Full {
+        if self.scope() == Scope::Full {
             // The running transaction knows its pages by their index in the file.
             self.commit_now().await?;
         }
-        self.pages.discard(node.file_number(), first..u64::MAX);
+        self.pages().discard(node.file_number(), first..u64::MAX);
         Ok(())
     }
 
     async fn shift_file(&self, node: &Rc<Node>, shift: Shift, size: u64) -> FsResult<()> {
         let nodes = self.extents().nodes_behind(node, shift.from).await?.len();
-        let mut handle = self.journal.start(MAP_CREDITS + nodes + 2).await?;
+        let mut handle = self.journal().start(MAP_CREDITS + nodes + 2).await?;
         let map = node.map_lock().write().await;
         self.extents().split_extent(&mut handle, node, shift.from).await?;
         self.extents().shift_map(&mut handle, node, shift).await?;

@@ -19,24 +19,24 @@ pub(super) enum Synced {
 impl Volume {
     /// See `FileSystem::fsync` and `fdatasync`.
     pub(super) async fn sync_file(&self, node: &Rc<Node>, what: Synced) -> FsResult<()> {
-        if self.scope != Scope::Full {
+        if self.scope() != Scope::Full {
             // The shared lock keeps truncations away: they would remove the blocks of pages that must be written.
             let _held = node.lock().read().await;
-            self.pages.sync(self, node).await?;
+            self.pages().sync(self, node).await?;
             self.contents().convert(node).await?;
         }
         let tid = match what {
             Synced::Everything => node.changed_in(),
             Synced::Data => node.data_changed_in(),
         };
-        if self.journal.is_committed(tid) {
-            self.journal.check_aborted()?;
-            return self.journal.settle().await;
+        if self.journal().is_committed(tid) {
+            self.journal().check_aborted()?;
+            return self.journal().settle().await;
         }
-        let is_late = self.journal.has_flushed(tid);
-        self.journal.request_commit(tid);
-        self.journal.wait_committed(tid).await?;
-        if is_late { self.journal.settle().await } else { Ok(()) }
+        let is_late = self.journal().has_flushed(tid);
+        self.journal().request_commit(tid);
+        self.journal().wait_committed(tid).await?;
+        if is_late { self.journal().settle().await } else { Ok(()) }
     }
 
     /// Writes all dirty pages of all files.
@@ -44,7 +44,7 @@ impl Volume {
     /// # Errors
     /// The first error. Tries to write all files, but stops converting at the first conversion error.
     pub(super) async fn write_everything(&self) -> FsResult<()> {
-        let outcome = self.pages.dirty_files().sync_all(self).await;
+        let outcome = self.pages().dirty_files().sync_all(self).await;
         outcome.and(self.contents().convert_everything().await)
     }
 
@@ -53,19 +53,19 @@ impl Volume {
     /// # Errors
     /// If the journal is aborted before or during the wait.
     pub(super) async fn commit_now(&self) -> FsResult<()> {
-        let tid = self.journal.running_tid();
-        if self.journal.is_running_empty() {
+        let tid = self.journal().running_tid();
+        if self.journal().is_running_empty() {
             let before = tid.previous();
-            return self.journal.wait_committed(before).await;
+            return self.journal().wait_committed(before).await;
         }
-        self.journal.request_commit(tid);
-        self.journal.wait_committed(tid).await
+        self.journal().request_commit(tid);
+        self.journal().wait_committed(tid).await
     }
 
     /// Writes the file's dirty pages, waits for them, and updates the map and the size.
     pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
-        self.pages.write_pages(self, node, 0..u64::MAX).await?;
-        self.pages.wait_for_writes(node).await;
+        self.pages().write_pages(self, node, 0..u64::MAX).await?;
+        self.pages().wait_for_writes(node).await;
         self.contents().convert(node).await
     }
 

@@ -8,10 +8,11 @@ use std::rc::Rc;
 
 use super::balloc::ALLOCATION_CREDITS;
 use super::format::inode::flags;
-use super::ialloc::{INODE_CREDITS, ORPHAN_CREDITS};
+use super::ialloc::INODE_CREDITS;
 use super::inodes::Node;
 use super::map::MAP_CREDITS;
 use super::mode::Scope;
+use super::orphans::ORPHAN_CREDITS;
 use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks};
 use crate::api::{Allocation, FsResult};
@@ -31,7 +32,7 @@ impl Contents<'_> {
     /// Sets the size. The caller holds the node's lock exclusively.
     pub(super) async fn set_size(&self, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let old = node.size();
-        let mut handle = self.journal.start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
+        let mut handle = self.journal().start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
         if size < old {
             self.before_truncation(node).await?;
         }
@@ -43,9 +44,9 @@ impl Contents<'_> {
         }
         let first = size.div_ceil(PAGE_BYTES);
         if size < old {
-            self.pages.discard(node.file_number(), first..old.div_ceil(PAGE_BYTES));
+            self.pages().discard(node.file_number(), first..old.div_ceil(PAGE_BYTES));
             self.unreserve(node, first..u64::MAX);
-            self.pages.wait_for_writes(&**node).await;
+            self.pages().wait_for_writes(&**node).await;
             self.give_up(node, first, u64::MAX);
         }
         self.load_inode_block(node.number()).await?;
@@ -61,16 +62,16 @@ impl Contents<'_> {
     /// the first time. The caller has an open handle: the committing transaction is an earlier one, and no later one
     /// begins to commit.
     async fn before_truncation(&self, node: &Node) -> FsResult<()> {
-        if self.scope == Scope::OrderedMetadata && self.journal.is_ordering(node.file_number()) {
-            self.pages.write_ready(self.volume, node, 0..u64::MAX).await?;
-            self.pages.wait_for_writes(node).await;
+        if self.scope() == Scope::OrderedMetadata && self.journal().is_ordering(node.file_number()) {
+            self.pages().write_ready(self.volume(), node, 0..u64::MAX).await?;
+            self.pages().wait_for_writes(node).await;
         }
         Ok(())
     }
 
     /// Finishes an interrupted truncation: frees blocks from block `first` on and takes the file off the orphan list.
     pub(super) async fn free_behind(&self, node: &Rc<Node>, first: u64) -> FsResult<()> {
-        let handle = self.journal.start(DELETE_CREDITS).await?;
+        let handle = self.journal().start(DELETE_CREDITS).await?;
         let mut handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
         self.allocator().remove_orphan(&mut handle, node).await
     }
@@ -88,7 +89,7 @@ impl Contents<'_> {
                 }
                 self.allocator().add_orphan(&mut handle, node).await?;
                 drop(handle);
-                handle = self.journal.start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
+                handle = self.journal().start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
                 steps = 1;
             }
             let _map = node.map_lock().write().await;
@@ -123,11 +124,11 @@ impl Contents<'_> {
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         self.before_truncation(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
-        self.pages.discard(node.file_number(), 0..pages);
+        self.pages().discard(node.file_number(), 0..pages);
         self.unreserve(node, 0..u64::MAX);
-        self.pages.wait_for_writes(&**node).await;
+        self.pages().wait_for_writes(&**node).await;
         self.give_up(node, 0, u64::MAX);
-        self.pages.dirty_files().forget(&**node);
+        self.pages().dirty_files().forget(&**node);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
         self.extended_attributes().release_attribute_block(&mut handle, node).await?;
         self.allocator().remove_orphan(&mut handle, node).await?;
@@ -161,7 +162,7 @@ impl Contents<'_> {
 
     /// Stamps the file as modified although no content changed.
     async fn stamp_modified(&self, node: &Rc<Node>) -> FsResult<()> {
-        let mut handle = self.journal.start(1).await?;
+        let mut handle = self.journal().start(1).await?;
         self.load_inode_block(node.number()).await?;
         let stamp = self.timestamp();
         node.stamp_modified(stamp);
@@ -173,7 +174,7 @@ impl Contents<'_> {
         let (mut first, stop) = (bytes.start / PAGE_BYTES, bytes.end.div_ceil(PAGE_BYTES));
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
-            let mut handle = self.journal.start(super::write::map_credits(8) * 2 + 1).await?;
+            let mut handle = self.journal().start(super::write::map_credits(8) * 2 + 1).await?;
             let map = node.map_lock().write().await;
             let survey = self.extents().survey(node, first..next).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
@@ -222,20 +223,20 @@ impl Contents<'_> {
         // Several transactions free the blocks. The map shows a block until the transaction that frees it, so the block
         // must hold what was written until then. In full scope a transaction that holds those pages may end at any
         // time, so the pages stay in memory until then, too.
-        if self.scope != Scope::Full {
-            self.pages.write_ready(self.volume, node, first..stop).await?;
-            self.pages.discard(node.file_number(), first..stop);
+        if self.scope() != Scope::Full {
+            self.pages().write_ready(self.volume(), node, first..stop).await?;
+            self.pages().discard(node.file_number(), first..stop);
         }
         self.unreserve(node, first..stop);
-        self.pages.wait_for_writes(&**node).await;
+        self.pages().wait_for_writes(&**node).await;
         self.give_up(node, first, stop);
         loop {
-            let mut handle = self.journal.start(FREE_CREDITS + MAP_CREDITS + 1).await?;
+            let mut handle = self.journal().start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock().write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, first..stop).await? else {
                 return Ok(());
             };
-            self.pages.discard(node.file_number(), taken.logical.into()..taken.logical_end());
+            self.pages().discard(node.file_number(), taken.logical.into()..taken.logical_end());
             let stamp = self.timestamp();
             node.stamp_modified(stamp);
             self.free_taken(&mut handle, node, taken.blocks()).await?;
@@ -250,7 +251,7 @@ impl Contents<'_> {
             super::map::Mapping::Mapped(extent) => !extent.unwritten,
             super::map::Mapping::Hole(_) => false,
         };
-        if !is_written && !self.pages.is_newer(page_key(&**node, index)) {
+        if !is_written && !self.pages().is_newer(page_key(&**node, index)) {
             return Ok(());
         }
         let content = crate::content::Content::Bytes(zeros);

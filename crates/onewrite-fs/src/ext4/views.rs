@@ -10,7 +10,7 @@ macro_rules! views {
         $($(#[$doc])*
         #[derive(Clone, Copy)]
         pub(super) struct $view<'a> {
-            pub(super) volume: &'a Volume,
+            volume: &'a Volume,
         }
 
         impl Deref for $view<'_> {
@@ -31,14 +31,21 @@ macro_rules! views {
 }
 
 views! {
-    /// Free blocks and inodes (`balloc`, `ialloc`).
+    /// Free blocks and inodes, and the orphan list (`balloc`, `ialloc`, `orphans`).
     Allocator by allocator;
     /// Files' extent trees (`map`, `survey`).
     Extents by extents;
     /// Names: directories and what happens to their entries (`dir`, `create`, `rename`).
     Directories by directories;
-    /// Content of files: write, truncate, shift, delayed allocation (`write`, `truncate`, `shift`, `delayed`).
+    /// Content of files: written, removed, shifted, delayed (`write`, `truncate`, `shift`, `delayed`, `orphans`).
     Contents by contents;
     /// Extended attributes (`attributes`).
     ExtendedAttributes by extended_attributes;
+}
+
+impl<'a> Contents<'a> {
+    /// The volume, for the page layer.
+    pub(super) fn volume(&self) -> &'a Volume {
+        self.volume
+    }
 }

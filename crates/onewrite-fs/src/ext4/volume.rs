@@ -23,6 +23,7 @@ use super::guard::SystemZone;
 use super::inodes::Inodes;
 use super::mode::Scope;
 use super::options::MountOptions;
+use super::orphans::Orphans;
 use crate::api::{FsError, FsResult, Timestamp};
 use crate::block::{BlockNo, BlockRange};
 use crate::journal::{Handle, Joined, Journal, Owner};
@@ -35,24 +36,25 @@ pub(super) const fn block_key(block: BlockNo) -> PageKey {
 }
 
 pub(super) struct Volume {
-    pub(super) runtime: Runtime,
-    pub(super) port: DevicePort,
-    pub(super) layout: Layout,
-    pub(super) scope: Scope,
-    pub(super) options: MountOptions,
-    pub(super) pages: Pages,
-    pub(super) journal: Rc<Journal>,
+    runtime: Runtime,
+    port: DevicePort,
+    layout: Layout,
+    scope: Scope,
+    options: MountOptions,
+    pages: Pages,
+    journal: Rc<Journal>,
     superblock: RefCell<RawSuperblock>,
-    pub(super) groups: Groups,
-    pub(super) system_zone: SystemZone,
-    pub(super) inodes: Inodes,
-    pub(super) conversions: ConversionLine,
+    groups: Groups,
+    system_zone: SystemZone,
+    inodes: Inodes,
+    orphans: Orphans,
+    conversions: ConversionLine,
     /// Notified once, at unmount.
-    pub(super) stopped: Signal,
+    stopped: Signal,
     is_unmounted: Cell<bool>,
     /// Lookups of content maps, counted for tests.
     #[cfg(test)]
-    pub(super) map_lookups: Cell<u64>,
+    map_lookups: Cell<u64>,
 }
 
 impl From<FormatError> for FsError {
@@ -95,10 +97,79 @@ impl Volume {
             groups: parts.groups,
             system_zone: parts.system_zone,
             inodes: Inodes::default(),
+            orphans: Orphans::default(),
             is_unmounted: Cell::new(false),
             #[cfg(test)]
             map_lookups: Cell::new(0),
         })
+    }
+
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub(super) fn port(&self) -> &DevicePort {
+        &self.port
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What its transactions hold.
+    pub(super) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    pub(super) fn options(&self) -> &MountOptions {
+        &self.options
+    }
+
+    pub(super) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    pub(super) fn journal(&self) -> &Rc<Journal> {
+        &self.journal
+    }
+
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(super) fn inodes(&self) -> &Inodes {
+        &self.inodes
+    }
+
+    pub(super) fn orphans(&self) -> &Orphans {
+        &self.orphans
+    }
+
+    /// Files whose content arrived on the device before their map or size shows it.
+    pub(super) fn conversions(&self) -> &ConversionLine {
+        &self.conversions
+    }
+
+    /// Waits for the end of the mount.
+    pub(super) async fn stopped(&self) {
+        self.stopped.wait().await;
+    }
+
+    /// Ends the background tasks.
+    pub(super) fn end_tasks(&self) {
+        self.stopped.notify_all();
+    }
+
+    /// Lookups of content maps so far.
+    #[cfg(test)]
+    pub(super) fn map_lookups(&self) -> u64 {
+        self.map_lookups.get()
+    }
+
+    /// Counts one more lookup of a content map.
+    #[cfg(test)]
+    pub(super) fn count_map_lookup(&self) {
+        self.map_lookups.set(self.map_lookups.get() + 1);
     }
 
     /// The current timestamp, in the granularity of the mount.

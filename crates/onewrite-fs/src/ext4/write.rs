@@ -70,17 +70,17 @@ impl Contents<'_> {
         let Some(end) = end else {
             return Err(FsError::TooLarge { ino: node.ino(), size: offset.saturating_add(length), size_max: SIZE_MAX });
         };
-        if manner.direct && self.scope != Scope::Full {
+        if manner.direct && self.scope() != Scope::Full {
             check_direct(offset, length)?;
             return self.write_past_cache(node, offset, content).await;
         }
         if length > 0 {
-            self.pages.note_write(&**node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
+            self.pages().note_write(&**node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
         }
         let mut start = offset;
         while start < end {
             let stop = step_end(start, end);
-            self.pages.dirty_files().throttle(self.volume).await?;
+            self.pages().dirty_files().throttle(self.volume()).await?;
             self.write_step(node, start..stop, (offset, content)).await?;
             start = stop;
         }
@@ -90,7 +90,7 @@ impl Contents<'_> {
     async fn write_step(&self, node: &Rc<Node>, bytes: Range<u64>, whole: (u64, Content<'_>)) -> FsResult<()> {
         let Range { start, end } = bytes;
         let (first, last) = (start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
-        let mut step = self.pages.begin_step(self.volume, node, first..last + 1, whole).await?;
+        let mut step = self.pages().begin_step(self.volume(), node, first..last + 1, whole).await?;
         let mut survey = self.extents().survey(node, first..last + 1).await?;
         let needs_map = !survey.is_written();
         let delays = self.delays() && (!needs_map || self.delay(node, &survey));
@@ -98,18 +98,18 @@ impl Contents<'_> {
         let grows = end > node.size() && !delays;
         let stamp = self.timestamp();
         let stamps = node.inode().mtime != stamp || node.inode().ctime != stamp;
-        if self.scope != Scope::Full && !needs_map && !grows && !stamps {
+        if self.scope() != Scope::Full && !needs_map && !grows && !stamps {
             return self.put_delayed(node, first..last + 1, end, &mut step).await;
         }
         let pages = (last - first + 1) as usize;
-        let content_credits = if self.scope == Scope::Full { pages } else { 0 };
+        let content_credits = if self.scope() == Scope::Full { pages } else { 0 };
         let map_credits = if needs_map { map_credits(pages) } else { 0 };
         if delays {
             self.put_delayed(node, first..last + 1, end, &mut step).await?;
-            let mut handle = self.journal.start(1).await?;
+            let mut handle = self.journal().start(1).await?;
             return self.finish_write(&mut handle, node, (false, 0)).await;
         }
-        let mut handle = self.journal.start(content_credits + map_credits + 1).await?;
+        let mut handle = self.journal().start(content_credits + map_credits + 1).await?;
         let mut reached = last + 1;
         let mut outcome = Ok(());
         if needs_map {
@@ -120,15 +120,15 @@ impl Contents<'_> {
             }
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Written).await;
             (survey, reached, outcome) = (allocated.survey, allocated.reached, allocated.outcome);
-            if self.scope == Scope::OrderedMetadata {
+            if self.scope() == Scope::OrderedMetadata {
                 handle.order(node.file_number());
             }
         }
         if reached > first {
             // On a full disk, pages with blocks are still written: their blocks must not show old content.
-            match self.scope {
+            match self.scope() {
                 Scope::Full => self.put_logged(&mut handle, node, first..reached, &survey, &mut step).await?,
-                _ => self.pages.put_dirty(self.volume, node, first..reached, &mut step).await?,
+                _ => self.pages().put_dirty(self.volume(), node, first..reached, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
             self.finish_write(&mut handle, node, (grows || needs_map, end)).await?;
@@ -143,7 +143,7 @@ impl Contents<'_> {
         node.stamp_modified(stamp);
         node.keep_size(end);
         self.save(handle, node);
-        if is_needed || self.scope == Scope::Full {
+        if is_needed || self.scope() == Scope::Full {
             node.note_data_change(handle.tid());
         }
         Ok(())
@@ -260,7 +260,7 @@ impl Contents<'_> {
         if self.delays() && end > node.inode().size {
             node.pending().grow_to(end);
         }
-        self.pages.put_dirty(self.volume, node, pages, step).await
+        self.pages().put_dirty(self.volume(), node, pages, step).await
     }
 
     async fn put_logged(
@@ -273,7 +273,7 @@ impl Contents<'_> {
     ) -> FsResult<()> {
         for index in pages {
             let block = survey.block_of(index).expect("pages before the one that was reached have blocks");
-            self.pages.put_page(self.volume, node, index, step).await?;
+            self.pages().put_page(self.volume(), node, index, step).await?;
             self.pin(handle, block, page_key(node, index));
         }
         Ok(())
@@ -288,23 +288,23 @@ impl Contents<'_> {
             Mapping::Mapped(extent) if !extent.unwritten => Some(extent.physical),
             _ => None,
         };
-        if used == 0 || written.is_none() && !self.pages.holds(key) {
+        if used == 0 || written.is_none() && !self.pages().holds(key) {
             return Ok(());
         }
-        let page = self.pages.file_page(self.volume, node, index, index + 1).await?;
+        let page = self.pages().file_page(self.volume(), node, index, index + 1).await?;
         if page.bytes()[used..].iter().all(|byte| *byte == 0) {
             return Ok(());
         }
         drop(page);
         let tail = used..PAGE_SIZE;
         match written {
-            Some(physical) if self.scope == Scope::Full => {
-                self.pages.change_used(&**node, index, tail, |bytes| bytes.fill(0));
+            Some(physical) if self.scope() == Scope::Full => {
+                self.pages().change_used(&**node, index, tail, |bytes| bytes.fill(0));
                 self.pin(handle, physical, key);
             }
             _ => {
-                self.pages.change_dirty(&**node, index, tail, |bytes| bytes.fill(0));
-                if written.is_some() && self.scope == Scope::OrderedMetadata {
+                self.pages().change_dirty(&**node, index, tail, |bytes| bytes.fill(0));
+                if written.is_some() && self.scope() == Scope::OrderedMetadata {
                     handle.order(node.file_number());
                 }
             }
@@ -320,13 +320,13 @@ impl Contents<'_> {
         if first == stop {
             return Ok(());
         }
-        self.pages.write_pages(self.volume, node, first..stop).await?;
-        self.pages.wait_for_writes(&**node).await;
-        self.pages.discard(node.file_number(), first..stop);
+        self.pages().write_pages(self.volume(), node, first..stop).await?;
+        self.pages().wait_for_writes(&**node).await;
+        self.pages().discard(node.file_number(), first..stop);
         let needs_map = !self.is_written(node, first, stop).await?;
         let credits = map_credits((stop - first) as usize);
         if needs_map {
-            let mut handle = self.journal.start(credits + 1).await?;
+            let mut handle = self.journal().start(credits + 1).await?;
             let map = node.map_lock().write().await;
             let survey = self.extents().survey(node, first..stop).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
@@ -336,11 +336,11 @@ impl Contents<'_> {
             allocated.outcome?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages.write_past_cache(self.volume, node, first, pages).await?;
+        self.pages().write_past_cache(self.volume(), node, first, pages).await?;
         let stamp = self.timestamp();
         let stamps = node.inode().mtime != stamp;
         if needs_map || stamps || end > node.size() {
-            let mut handle = self.journal.start(credits + 1).await?;
+            let mut handle = self.journal().start(credits + 1).await?;
             if needs_map {
                 let _map = node.map_lock().write().await;
                 self.extents().mark_written(&mut handle, node, first..stop).await?;
@@ -360,13 +360,13 @@ impl Contents<'_> {
         if !is_overwrite {
             return Ok(false);
         }
-        let Some(_overwriting) = self.pages.begin_overwrite(&**node, first..stop) else { return Ok(false) };
+        let Some(_overwriting) = self.pages().begin_overwrite(&**node, first..stop) else { return Ok(false) };
         if node.inode().mtime != self.timestamp() {
-            let mut handle = self.journal.start(1).await?;
+            let mut handle = self.journal().start(1).await?;
             self.finish_write(&mut handle, node, (false, 0)).await?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages.write_past_cache(self.volume, node, first, pages).await?;
+        self.pages().write_past_cache(self.volume(), node, first, pages).await?;
         Ok(true)
     }
 }

@@ -43,10 +43,10 @@ pub(in crate::ext4) struct GrowthRequest {
 impl Allocator<'_> {
     /// Brings the block bitmap of `group` into memory; computes it if it was never written. Returns its block.
     pub(in crate::ext4) async fn load_block_bitmap(&self, group: u32) -> FsResult<BlockNo> {
-        let descriptor = || self.groups.descriptor(group).clone();
+        let descriptor = || self.groups().descriptor(group).clone();
         let block = descriptor().block_bitmap();
-        let unused = || descriptor().has(BLOCK_UNINIT, &self.layout).then(|| self.initial_bitmap(group));
-        let verify = |bytes: &PageBytes| descriptor().verify_block_bitmap(bytes, group, &self.layout);
+        let unused = || descriptor().has(BLOCK_UNINIT, self.layout()).then(|| self.initial_bitmap(group));
+        let verify = |bytes: &PageBytes| descriptor().verify_block_bitmap(bytes, group, self.layout());
         self.load_or_make(block, unused, verify).await?;
         if cfg!(debug_assertions) {
             self.note_contradiction(group);
@@ -56,12 +56,12 @@ impl Allocator<'_> {
 
     /// The bitmap of a group that holds only metadata.
     fn initial_bitmap(&self, group: u32) -> Bitmap {
-        let layout = &self.layout;
+        let layout = self.layout();
         let mut bitmap = [0; PAGE_SIZE];
         let (first, blocks) = (layout.first_block_of_group(group), layout.blocks_in_group(group));
         set_bits(&mut bitmap, 0..layout.base_blocks(group), Bit::Taken);
         set_bits(&mut bitmap, blocks..8 * PAGE_SIZE as u32, Bit::Taken);
-        let groups = self.groups.all.borrow();
+        let groups = self.groups().all.borrow();
         let flex = layout.flex_group_size;
         let flex_start = group / flex * flex;
         for member in groups.iter().skip(flex_start as usize).take(flex as usize) {
@@ -77,7 +77,7 @@ impl Allocator<'_> {
 
     /// Brings the block with the descriptor of `group` into memory.
     pub(in crate::ext4) async fn load_descriptor(&self, group: u32) -> FsResult<()> {
-        self.load(self.layout.position_of_descriptor(group).0, |_| Ok(())).await
+        self.load(self.layout().position_of_descriptor(group).0, |_| Ok(())).await
     }
 
     /// Changes a descriptor whose block is in memory.
@@ -87,14 +87,14 @@ impl Allocator<'_> {
         group: u32,
         change: impl FnOnce(&mut RawGroupDescriptor),
     ) {
-        let mut groups = self.groups.all.borrow_mut();
+        let mut groups = self.groups().all.borrow_mut();
         let descriptor = &mut groups[group as usize].descriptor;
         change(descriptor);
-        let (block, offset) = self.layout.position_of_descriptor(group);
+        let (block, offset) = self.layout().position_of_descriptor(group);
         self.change(handle, block, |bytes| {
-            descriptor.write(&mut bytes[offset..], group, &self.layout);
+            descriptor.write(&mut bytes[offset..], group, self.layout());
             debug_assert!(
-                reads_as(&bytes[offset..], descriptor, group, &self.layout),
+                reads_as(&bytes[offset..], descriptor, group, self.layout()),
                 "the descriptor of group {group} would be refused when it is read again"
             );
         });
@@ -112,7 +112,7 @@ impl Allocator<'_> {
         wanted: u32,
     ) -> FsResult<BlockRange> {
         let kept = self.contents().kept_blocks();
-        let free = if kept == 0 { u64::MAX } else { self.groups.available_blocks().saturating_sub(kept) };
+        let free = if kept == 0 { u64::MAX } else { self.groups().available_blocks().saturating_sub(kept) };
         match free {
             0 => Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free }),
             _ => self.allocate_kept_blocks(handle, goal, wanted.min(free.min(u64::from(u32::MAX)) as u32)).await,
@@ -132,15 +132,15 @@ impl Allocator<'_> {
     ) -> FsResult<BlockRange> {
         let GrowthRequest { logical, wanted, from } = request;
         let kept = if from == Source::KeptBlocks { 0 } else { self.contents().kept_blocks() };
-        let is_ample = self.groups.available_blocks() > kept + u64::from(wanted);
-        if !is_ample || !self.layout.contains_block(goal) {
+        let is_ample = self.groups().available_blocks() > kept + u64::from(wanted);
+        if !is_ample || !self.layout().contains_block(goal) {
             return match from {
                 Source::KeptBlocks => self.allocate_kept_blocks(handle, goal, wanted).await,
                 Source::FreeBlocks => self.allocate_blocks(handle, goal, wanted).await,
             };
         }
-        let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
-        let from = self.layout.index_in_group(goal);
+        let (goal_group, groups) = (self.layout().group_of_block(goal), self.groups().len());
+        let from = self.layout().index_in_group(goal);
         let at_goal = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
             let limit = end.min(from + wanted);
             let stop = next_bit(bitmap, waiting, from..limit, Bit::Taken).unwrap_or(limit);
@@ -150,7 +150,7 @@ impl Allocator<'_> {
             return Ok(range);
         }
         let room = room_blocks(logical, wanted);
-        let is_roomy = |group: &u32| self.groups.available(*group) >= room;
+        let is_roomy = |group: &u32| self.groups().available(*group) >= room;
         let roomy_groups = (goal_group..groups).chain(0..goal_group).filter(is_roomy).take(ROOM_GROUPS_MAX);
         for group in roomy_groups {
             let roomy = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
@@ -174,14 +174,14 @@ impl Allocator<'_> {
         goal: BlockNo,
         wanted: u32,
     ) -> FsResult<BlockRange> {
-        let goal = if self.layout.contains_block(goal) { goal } else { BlockNo::FIRST };
-        let (goal_group, groups) = (self.layout.group_of_block(goal), self.groups.len());
+        let goal = if self.layout().contains_block(goal) { goal } else { BlockNo::FIRST };
+        let (goal_group, groups) = (self.layout().group_of_block(goal), self.groups().len());
         for least in [wanted.min(64), 1] {
             for group in (goal_group..groups).chain(0..goal_group) {
-                if self.groups.available(group) < least {
+                if self.groups().available(group) < least {
                     continue;
                 }
-                let from = if group == goal_group { self.layout.index_in_group(goal) } else { 0 };
+                let from = if group == goal_group { self.layout().index_in_group(goal) } else { 0 };
                 let run = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end| {
                     find_run(bitmap, waiting, from..end, Sizes { least, wanted })
                 };
@@ -190,7 +190,7 @@ impl Allocator<'_> {
                 }
             }
         }
-        let free = self.groups.available_blocks();
+        let free = self.groups().available_blocks();
         Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free })
     }
 
@@ -203,22 +203,22 @@ impl Allocator<'_> {
         loop {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_block_bitmap(group).await?;
-            if !self.is_loaded(self.layout.position_of_descriptor(group).0) {
+            if !self.is_loaded(self.layout().position_of_descriptor(group).0) {
                 continue;
             }
-            let end = self.layout.blocks_in_group(group);
+            let end = self.layout().blocks_in_group(group);
             let run = {
-                let page = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
-                let groups = self.groups.all.borrow();
+                let page = self.pages().peek(block_key(bitmap_block)).expect("just loaded");
+                let groups = self.groups().all.borrow();
                 let waiting = groups[group as usize].waiting.as_deref();
                 find(&page.bytes(), waiting, end)
             };
             let Some(run) = run else { return Ok(None) };
             let count = run.end - run.start;
-            if count > self.groups.available(group) {
-                return Err(wrong_count(group, self.groups.descriptor(group).free_blocks()));
+            if count > self.groups().available(group) {
+                return Err(wrong_count(group, self.groups().descriptor(group).free_blocks()));
             }
-            let first = self.layout.first_block_of_group(group) + u64::from(run.start);
+            let first = self.layout().first_block_of_group(group) + u64::from(run.start);
             self.check_content("free blocks of a bitmap", first.run(count.into()))?;
             self.mark_blocks(handle, group, run, Bit::Taken);
             return Ok(Some(first.run(count.into())));
@@ -227,13 +227,13 @@ impl Allocator<'_> {
 
     /// Whether a metadata block is in memory now.
     pub(in crate::ext4) fn is_loaded(&self, block: BlockNo) -> bool {
-        self.pages.holds(block_key(block))
+        self.pages().holds(block_key(block))
     }
 
     /// Sets or clears bits in the bitmap of `group` and updates its descriptor. Both must be in memory.
     fn mark_blocks(&self, handle: &mut Handle, group: u32, bits: Range<u32>, value: Bit) {
         let count = bits.end - bits.start;
-        let bitmap_block = self.groups.descriptor(group).block_bitmap();
+        let bitmap_block = self.groups().descriptor(group).block_bitmap();
         let bitmap = self.change(handle, bitmap_block, |bitmap| {
             set_bits(bitmap, bits, value);
             *bitmap
@@ -242,12 +242,12 @@ impl Allocator<'_> {
             let free = descriptor.free_blocks();
             let left = if value == Bit::Taken { free - count } else { free + count };
             descriptor.set_free_blocks(left);
-            self.groups.free.set(self.groups.free.get() + u64::from(left) - u64::from(free));
+            self.groups().free.set(self.groups().free.get() + u64::from(left) - u64::from(free));
             let flags = descriptor.flags.get();
             descriptor.flags.set(flags & !BLOCK_UNINIT);
-            descriptor.update_block_bitmap_checksum(&bitmap, &self.layout);
+            descriptor.update_block_bitmap_checksum(&bitmap, self.layout());
             debug_assert!(
-                descriptor.verify_block_bitmap(&bitmap, group, &self.layout).is_ok(),
+                descriptor.verify_block_bitmap(&bitmap, group, self.layout()).is_ok(),
                 "bitmap {bitmap_block}"
             );
         });
@@ -262,13 +262,13 @@ impl Allocator<'_> {
         let end = range.end();
         let mut start = range.start;
         while start < end {
-            let group = self.layout.group_of_block(start);
-            let index = self.layout.index_in_group(start);
-            let count = (end - start).min(u64::from(self.layout.blocks_in_group(group) - index)) as u32;
+            let group = self.layout().group_of_block(start);
+            let index = self.layout().index_in_group(start);
+            let count = (end - start).min(u64::from(self.layout().blocks_in_group(group) - index)) as u32;
             self.free_in_group(handle, group, index..index + count).await?;
             let freed = start.run(count.into());
             handle.free(freed);
-            self.pages.discard(0, start.0..freed.end().0);
+            self.pages().discard(0, start.0..freed.end().0);
             start = freed.end();
         }
         Ok(())
@@ -279,12 +279,12 @@ impl Allocator<'_> {
         let bitmap_block = loop {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_block_bitmap(group).await?;
-            if self.is_loaded(self.layout.position_of_descriptor(group).0) {
+            if self.is_loaded(self.layout().position_of_descriptor(group).0) {
                 break bitmap_block;
             }
         };
         let set = {
-            let page = self.pages.peek(block_key(bitmap_block)).expect("just loaded");
+            let page = self.pages().peek(block_key(bitmap_block)).expect("just loaded");
             count_set(&page.bytes(), bits.clone())
         };
         if set != count {
@@ -292,37 +292,37 @@ impl Allocator<'_> {
             let problem = format!("{} of them are free already", count - set);
             return Err(FsError::Damaged { place, problem });
         }
-        let free = self.groups.descriptor(group).free_blocks();
-        if free + count > self.layout.blocks_in_group(group) {
+        let free = self.groups().descriptor(group).free_blocks();
+        if free + count > self.layout().blocks_in_group(group) {
             return Err(wrong_count(group, free));
         }
         self.mark_blocks(handle, group, bits.clone(), Bit::Free);
-        let mut groups = self.groups.all.borrow_mut();
+        let mut groups = self.groups().all.borrow_mut();
         let group = &mut groups[group as usize];
         let waiting = group.waiting.get_or_insert_with(|| Box::new([0; PAGE_SIZE]));
         set_bits(waiting, bits, Bit::Taken);
         group.waiting_count += count;
-        self.groups.waiting.set(self.groups.waiting.get() + u64::from(count));
+        self.groups().waiting.set(self.groups().waiting.get() + u64::from(count));
         Ok(())
     }
 
     /// Makes `ranges` available again; the transaction that freed them is durable.
     pub(in crate::ext4) fn release_blocks(&self, ranges: &[BlockRange]) {
-        let mut groups = self.groups.all.borrow_mut();
+        let mut groups = self.groups().all.borrow_mut();
         for range in ranges {
-            let group = &mut groups[self.layout.group_of_block(range.start) as usize];
+            let group = &mut groups[self.layout().group_of_block(range.start) as usize];
             let waiting = group.waiting.as_mut().expect("freed blocks wait");
-            let (index, count) = (self.layout.index_in_group(range.start), range.count as u32);
+            let (index, count) = (self.layout().index_in_group(range.start), range.count as u32);
             set_bits(waiting, index..index + count, Bit::Free);
             group.waiting_count -= count;
-            self.groups.waiting.set(self.groups.waiting.get() - u64::from(count));
+            self.groups().waiting.set(self.groups().waiting.get() - u64::from(count));
             if group.waiting_count == 0 {
                 group.waiting = None;
             }
         }
         drop(groups);
         self.debug_check();
-        self.pages.progress().notify_all();
+        self.pages().progress().notify_all();
     }
 }
 

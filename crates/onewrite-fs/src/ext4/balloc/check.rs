@@ -36,8 +36,8 @@ impl Allocator<'_> {
     /// # Errors
     /// The first broken invariant.
     pub(in crate::ext4) fn check(&self) -> Result<(), String> {
-        self.groups.check()?;
-        let groups = self.groups.all.borrow();
+        self.groups().check()?;
+        let groups = self.groups().all.borrow();
         (0..).zip(groups.iter()).try_for_each(|(number, group)| self.check_group(number, group))
     }
 
@@ -48,7 +48,7 @@ impl Allocator<'_> {
     /// If an invariant does not hold.
     pub(in crate::ext4) fn debug_check(&self) {
         if cfg!(debug_assertions)
-            && let Err(broken) = self.groups.check().and_then(|()| self.check_changes())
+            && let Err(broken) = self.groups().check().and_then(|()| self.check_changes())
         {
             panic!("block allocation: {broken}");
         }
@@ -56,12 +56,12 @@ impl Allocator<'_> {
 
     /// Notes by how many blocks the bitmap of a group, which was just loaded, contradicts the descriptor.
     pub(super) fn note_contradiction(&self, number: u32) {
-        let mut groups = self.groups.all.borrow_mut();
+        let mut groups = self.groups().all.borrow_mut();
         let group = &mut groups[number as usize];
         if group.contradiction.is_some() {
             return;
         }
-        let Some(page) = self.pages.peek(block_key(group.descriptor.block_bitmap())) else { return };
+        let Some(page) = self.pages().peek(block_key(group.descriptor.block_bitmap())) else { return };
         let contradiction = self.contradiction(number, group, &page.bytes());
         group.contradiction = Some(contradiction);
     }
@@ -74,10 +74,10 @@ impl Allocator<'_> {
     /// # Errors
     /// The first group whose bitmap or descriptor the allocator changed without the other.
     fn check_changes(&self) -> Result<(), String> {
-        for (number, group) in (0..).zip(self.groups.all.borrow().iter()) {
+        for (number, group) in (0..).zip(self.groups().all.borrow().iter()) {
             let Some(before) = group.contradiction else { continue };
             self.check_descriptor(number, group)?;
-            let Some(page) = self.pages.peek(block_key(group.descriptor.block_bitmap())) else { continue };
+            let Some(page) = self.pages().peek(block_key(group.descriptor.block_bitmap())) else { continue };
             let now = self.contradiction(number, group, &page.bytes());
             if now != before {
                 return Err(format!("group {number} has {now} more free bits than it counts; {before} when loaded"));
@@ -87,7 +87,7 @@ impl Allocator<'_> {
     }
 
     fn clear_bits(&self, number: u32, bitmap: &Bitmap) -> u32 {
-        let blocks = self.layout.blocks_in_group(number);
+        let blocks = self.layout().blocks_in_group(number);
         let (whole, rest) = (blocks / 8 * 8, blocks / 8 * 8..blocks);
         let set: u32 = bitmap[..whole as usize / 8].iter().map(|byte| byte.count_ones()).sum();
         blocks - set - count_set(bitmap, rest)
@@ -95,15 +95,15 @@ impl Allocator<'_> {
 
     fn check_group(&self, number: u32, group: &Group) -> Result<(), String> {
         self.check_descriptor(number, group)?;
-        let Some(page) = self.pages.peek(block_key(group.descriptor.block_bitmap())) else { return Ok(()) };
+        let Some(page) = self.pages().peek(block_key(group.descriptor.block_bitmap())) else { return Ok(()) };
         self.check_bitmap(number, group, &page.bytes())
     }
 
     fn check_descriptor(&self, number: u32, group: &Group) -> Result<(), String> {
-        let (block, offset) = self.layout.position_of_descriptor(number);
-        if let Some(page) = self.pages.peek(block_key(block)) {
+        let (block, offset) = self.layout().position_of_descriptor(number);
+        if let Some(page) = self.pages().peek(block_key(block)) {
             let mut bytes = *page.bytes();
-            group.descriptor.clone().write(&mut bytes[offset..], number, &self.layout);
+            group.descriptor.clone().write(&mut bytes[offset..], number, self.layout());
             if bytes != *page.bytes() {
                 return Err(format!("the descriptor of group {number} is another in its block"));
             }

@@ -31,11 +31,11 @@ impl Directories<'_> {
             let result = change(&mut bytes[..], place);
             debug_assert!(!was_whole || is_whole(&bytes[..]), "a change breaks block {} of a directory", block.home);
             if is_root {
-                if let Ok(mut root) = IndexMut::root(&mut bytes[..], &self.layout, place) {
-                    root.set_checksum(seed, &self.layout);
+                if let Ok(mut root) = IndexMut::root(&mut bytes[..], self.layout(), place) {
+                    root.set_checksum(seed, self.layout());
                 }
             } else {
-                block::set_checksum(&mut bytes[..], seed, &self.layout);
+                block::set_checksum(&mut bytes[..], seed, self.layout());
             }
             result
         })
@@ -68,7 +68,7 @@ impl Directories<'_> {
         (ino, kind): (Ino, FileKind),
     ) -> FsResult<()> {
         self.load_directory_blocks(directory, &[found.block]).await?;
-        let kind = block::entry_kind(kind, &self.layout);
+        let kind = block::entry_kind(kind, self.layout());
         self.change_entries(handle, directory, found.block, |bytes, _| {
             block::replace(bytes, found.offset, InodeNo::from_ino(ino), kind);
         });
@@ -87,7 +87,7 @@ impl Directories<'_> {
         name: &[u8],
         (ino, kind): (Ino, FileKind),
     ) -> FsResult<()> {
-        let kind = block::entry_kind(kind, &self.layout);
+        let kind = block::entry_kind(kind, self.layout());
         let entry = (name, InodeNo::from_ino(ino), kind);
         if self.is_indexed(directory) {
             return self.add_to_tree(handle, directory, entry).await;
@@ -98,12 +98,12 @@ impl Directories<'_> {
                 return self.put_entry(handle, directory, block, entry);
             }
         }
-        if self.layout.features.compat.contains(Compat::DIR_INDEX) && self.block_count(directory) == 1 {
+        if self.layout().features.compat.contains(Compat::DIR_INDEX) && self.block_count(directory) == 1 {
             self.make_tree(handle, directory).await?;
             return self.add_to_tree(handle, directory, entry).await;
         }
         let block = self.append_block(handle, directory).await?;
-        self.create_block(handle, block.home, |bytes| block::init(&mut bytes[..], &self.layout));
+        self.create_block(handle, block.home, |bytes| block::init(&mut bytes[..], self.layout()));
         self.put_entry(handle, directory, block, entry)
     }
 

@@ -35,7 +35,7 @@ impl Directories<'_> {
     /// # Errors
     /// Device errors and damage.
     pub(in crate::ext4) async fn entries_from(&self, directory: &Node, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
-        let has_order = self.layout.features.compat.contains(Compat::DIR_INDEX);
+        let has_order = self.layout().features.compat.contains(Compat::DIR_INDEX);
         match has_order && (self.is_indexed(directory) || self.block_count(directory) == 1) {
             true => self.entries_by_hash(directory, cursor).await,
             false => self.entries_by_offset(directory, cursor).await,
@@ -65,7 +65,7 @@ impl Directories<'_> {
         }
         if !self.is_indexed(directory) {
             let block = self.load_directory_block(directory, 0).await?;
-            return self.leaf_by_hash(directory, block, self.layout.hash_version, cursor);
+            return self.leaf_by_hash(directory, block, self.layout().hash_version, cursor);
         }
         let (hash, levels) = self.tree_shape(directory).await?;
         let mut path: TreePath = self.tree_path_to(directory, (hash, levels), major_of(cursor)).await?;
@@ -92,7 +92,7 @@ impl Directories<'_> {
         hash: HashVersion,
         cursor: u64,
     ) -> FsResult<Vec<DirectoryEntry>> {
-        let place = |entry: &Entry<'_>| cursor_of(hash.hash(entry.name, self.layout.hash_seed));
+        let place = |entry: &Entry<'_>| cursor_of(hash.hash(entry.name, self.layout().hash_seed));
         let from = |entry: &Entry<'_>| !matches!(entry.name, b"." | b"..") && place(entry) >= cursor;
         let mut entries = self.used_entries(directory, leaf, from, |entry| place(entry) + 1)?;
         entries.sort_by(|one, other| (one.next, &one.name).cmp(&(other.next, &other.name)));

@@ -67,7 +67,7 @@ impl Directories<'_> {
     }
 
     pub(super) fn is_indexed(&self, directory: &Node) -> bool {
-        directory.inode().has(flags::INDEX) && self.layout.features.compat.contains(Compat::DIR_INDEX)
+        directory.inode().has(flags::INDEX) && self.layout().features.compat.contains(Compat::DIR_INDEX)
     }
 
     /// Brings block `logical` of the directory into memory.
@@ -97,19 +97,19 @@ impl Directories<'_> {
     pub(super) fn verify_directory_block(&self, directory: &Node, logical: u32, bytes: &PageBytes) -> Verified {
         let (seed, place) = (self.node_seed(directory), place(directory, logical));
         let index = match logical {
-            0 if self.is_indexed(directory) => Some(Index::root(&bytes[..], &self.layout, place)),
-            _ if self.is_indexed(directory) => Index::node(&bytes[..], &self.layout, place).ok().map(Ok),
+            0 if self.is_indexed(directory) => Some(Index::root(&bytes[..], self.layout(), place)),
+            _ if self.is_indexed(directory) => Index::node(&bytes[..], self.layout(), place).ok().map(Ok),
             _ => None,
         };
         match index {
-            Some(index) => index?.verify_checksum(seed, &self.layout, place),
-            None => block::verify_checksum(&bytes[..], seed, &self.layout, place),
+            Some(index) => index?.verify_checksum(seed, self.layout(), place),
+            None => block::verify_checksum(&bytes[..], seed, self.layout(), place),
         }
     }
 
     /// Reads a block that is in memory.
     pub(super) fn with_block<R>(&self, block: DirectoryBlock, read: impl FnOnce(&PageBytes) -> R) -> R {
-        let read = self.pages.read_in_place(block_key(block.home), |page| read(&page.bytes()));
+        let read = self.pages().read_in_place(block_key(block.home), |page| read(&page.bytes()));
         read.expect("the block was just loaded")
     }
 

@@ -62,7 +62,7 @@ impl Directories<'_> {
 
     async fn tree_path(&self, directory: &Node, name: &[u8]) -> FsResult<TreePath> {
         let (hash, levels) = self.tree_shape(directory).await?;
-        let major = hash.hash(name, self.layout.hash_seed).major;
+        let major = hash.hash(name, self.layout().hash_seed).major;
         self.tree_path_to(directory, (hash, levels), major).await
     }
 
@@ -115,8 +115,8 @@ impl Directories<'_> {
     ) -> Result<Index<'a>, FormatError> {
         let place = place(directory, block.logical);
         match block.logical {
-            0 => Index::root(&bytes[..], &self.layout, place),
-            _ => Index::node(&bytes[..], &self.layout, place),
+            0 => Index::root(&bytes[..], self.layout(), place),
+            _ => Index::node(&bytes[..], self.layout(), place),
         }
     }
 
@@ -164,7 +164,7 @@ impl Directories<'_> {
         self.save(handle, directory);
         let root = DirectoryBlock { logical: 0, home: self.directory_block_place(directory, 0).await?.home };
         let linear = |bytes: &PageBytes| {
-            block::verify_checksum(&bytes[..], self.node_seed(directory), &self.layout, place(directory, 0))
+            block::verify_checksum(&bytes[..], self.node_seed(directory), self.layout(), place(directory, 0))
         };
         self.load(root.home, linear).await?;
         let old = self.with_block(root, |bytes| *bytes);
@@ -181,14 +181,14 @@ impl Directories<'_> {
         }
         let seed = self.node_seed(directory);
         self.create_block(handle, leaf.home, |bytes| {
-            fill_leaf(&mut bytes[..], &entries, &self.layout);
-            block::set_checksum(&mut bytes[..], seed, &self.layout);
+            fill_leaf(&mut bytes[..], &entries, self.layout());
+            block::set_checksum(&mut bytes[..], seed, self.layout());
         });
-        let version = self.layout.hash_version.root_number();
+        let version = self.layout().hash_version.root_number();
         self.change(handle, root.home, |bytes| {
             let dots = Dots { own: directory.number(), parent };
-            IndexMut::init_root(&mut bytes[..], dots, version, leaf.logical, &self.layout)
-                .set_checksum(seed, &self.layout);
+            IndexMut::init_root(&mut bytes[..], dots, version, leaf.logical, self.layout())
+                .set_checksum(seed, self.layout());
             debug_assert!(self.is_whole_index(directory, root, bytes), "a new root of {} is none", directory.ino());
         });
         Ok(())
@@ -225,7 +225,7 @@ impl Directories<'_> {
         for entry in Entries::new(&old[..], place(directory, path.leaf.logical)) {
             let entry = entry?;
             if entry.is_used() {
-                let hash = path.hash.hash(entry.name, self.layout.hash_seed);
+                let hash = path.hash.hash(entry.name, self.layout().hash_seed);
                 entries.push((hash, (entry.name, entry.inode, FileKind::from_entry_byte(entry.kind))));
             }
         }
@@ -240,9 +240,9 @@ impl Directories<'_> {
         let pair = Pair { hash: first | u32::from(goes_on), block: new.logical };
         let (lower, upper): (Vec<_>, Vec<_>) =
             (lower.iter().map(|e| e.1).collect(), upper.iter().map(|e| e.1).collect());
-        self.create_block(handle, new.home, |bytes| fill_leaf(&mut bytes[..], &upper, &self.layout));
+        self.create_block(handle, new.home, |bytes| fill_leaf(&mut bytes[..], &upper, self.layout()));
         self.change_entries(handle, directory, new, |_, _| ());
-        self.change_entries(handle, directory, path.leaf, |bytes, _| fill_leaf(bytes, &lower, &self.layout));
+        self.change_entries(handle, directory, path.leaf, |bytes, _| fill_leaf(bytes, &lower, self.layout()));
         self.change_index(handle, directory, parent, |index| {
             let inserted = index.insert(position + 1, pair);
             assert!(inserted, "the index had room");
@@ -260,11 +260,11 @@ impl Directories<'_> {
         self.change(handle, block.home, |bytes| {
             let was_whole = cfg!(debug_assertions) && self.is_whole_index(directory, block, bytes);
             let mut index = match block.logical {
-                0 => IndexMut::root(&mut bytes[..], &self.layout, place)?,
-                _ => IndexMut::node(&mut bytes[..], &self.layout, place)?,
+                0 => IndexMut::root(&mut bytes[..], self.layout(), place)?,
+                _ => IndexMut::node(&mut bytes[..], self.layout(), place)?,
             };
             let result = change(&mut index);
-            index.set_checksum(seed, &self.layout);
+            index.set_checksum(seed, self.layout());
             debug_assert!(
                 !was_whole || self.is_whole_index(directory, block, bytes),
                 "a change breaks index block {} of {}",
@@ -280,7 +280,7 @@ impl Directories<'_> {
     fn is_whole_index(&self, directory: &Node, block: DirectoryBlock, bytes: &PageBytes) -> bool {
         let (seed, place) = (self.node_seed(directory), place(directory, block.logical));
         let index = self.parse_index(directory, block, bytes);
-        index.is_ok_and(|index| index.verify_checksum(seed, &self.layout, place).is_ok())
+        index.is_ok_and(|index| index.verify_checksum(seed, self.layout(), place).is_ok())
     }
 
     /// Makes room in a full index block: a full root gets a level below it, a full node is split in two.
@@ -292,7 +292,7 @@ impl Directories<'_> {
             let new = self.append_block(handle, directory).await?;
             self.load_directory_blocks(directory, &[root]).await?;
             self.change_index(handle, directory, root, |index| {
-                index.grow(new.logical, &mut bytes, &self.layout).set_checksum(seed, &self.layout);
+                index.grow(new.logical, &mut bytes, self.layout()).set_checksum(seed, self.layout());
             })?;
             self.create_block(handle, new.home, |block| *block = bytes);
             return Ok(());
@@ -310,8 +310,8 @@ impl Directories<'_> {
         self.load_directory_blocks(directory, &[root, node]).await?;
         let hash = self.change_index(handle, directory, node, |index| {
             let half = index.index().len() / 2;
-            let (hash, mut right) = index.split_into(half, &mut bytes, &self.layout);
-            right.set_checksum(seed, &self.layout);
+            let (hash, mut right) = index.split_into(half, &mut bytes, self.layout());
+            right.set_checksum(seed, self.layout());
             hash
         })?;
         self.create_block(handle, new.home, |block| *block = bytes);

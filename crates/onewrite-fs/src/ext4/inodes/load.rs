@@ -31,10 +31,10 @@ impl Volume {
     /// As [`Volume::node`], but also gives inodes that have lost their last name.
     pub(in crate::ext4) async fn node_or_orphan(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let number = InodeNo::from_ino(ino);
-        if let Some(node) = self.inodes.get(number) {
+        if let Some(node) = self.inodes().get(number) {
             return self.living(node);
         }
-        if !self.layout.contains_inode(number) {
+        if !self.layout().contains_inode(number) {
             return Err(FsError::NotFound(ino.to_string()));
         }
         self.check_number(number)?;
@@ -43,20 +43,20 @@ impl Volume {
             return Err(FsError::NotFound(ino.to_string()));
         }
         let page = self.block(block, |_| Ok(())).await?;
-        if let Some(node) = self.inodes.get(number) {
+        if let Some(node) = self.inodes().get(number) {
             return self.living(node);
         }
-        let inode = Inode::decode(&page.bytes()[offset..offset + self.slot_size()], number, &self.layout)?;
+        let inode = Inode::decode(&page.bytes()[offset..offset + self.slot_size()], number, self.layout())?;
         if inode.mode == 0 {
             return Err(FsError::NotFound(ino.to_string()));
         }
         check_supported(number, &inode)?;
-        check_size(number, &inode, &self.layout)?;
+        check_size(number, &inode, self.layout())?;
         if inode.has(flags::EXTENTS) {
-            Tree::parse(&inode.block, Place::Inode(number))?.check_entries(&self.layout, Place::Inode(number))?;
+            Tree::parse(&inode.block, Place::Inode(number))?.check_entries(self.layout(), Place::Inode(number))?;
         }
-        let node = Node::new(&self.runtime, number, inode);
-        self.inodes.insert(Rc::clone(&node), |tid| self.journal.is_committed(tid));
+        let node = Node::new(self.runtime(), number, inode);
+        self.inodes().insert(Rc::clone(&node), |tid| self.journal().is_committed(tid));
         Ok(node)
     }
 
@@ -66,20 +66,20 @@ impl Volume {
     }
 
     fn slot_size(&self) -> usize {
-        usize::from(self.layout.inode_size)
+        usize::from(self.layout().inode_size)
     }
 
     /// The inode's block in the inode table and its byte offset in that block.
     pub(in crate::ext4) fn inode_position(&self, number: InodeNo) -> (BlockNo, usize) {
-        let position = self.layout.position_of_inode(number);
-        let table = self.groups.descriptor(position.group).inode_table();
+        let position = self.layout().position_of_inode(number);
+        let table = self.groups().descriptor(position.group).inode_table();
         (table + u64::from(position.table_block), position.offset)
     }
 
     /// Whether the inode lies in the part of its table that was ever used.
     fn is_inode_scanned(&self, number: InodeNo) -> bool {
-        let position = self.layout.position_of_inode(number);
-        position.index < self.groups.descriptor(position.group).scanned_inodes(&self.layout)
+        let position = self.layout().position_of_inode(number);
+        position.index < self.groups().descriptor(position.group).scanned_inodes(self.layout())
     }
 
     /// Brings the inode-table block that holds `number` into memory. A block whose inodes were never used may hold
@@ -92,9 +92,9 @@ impl Volume {
 
     /// Whether the block of the inode table that holds `number` lies in the part that was ever used.
     fn is_inode_block_scanned(&self, number: InodeNo) -> bool {
-        let position = self.layout.position_of_inode(number);
-        let scanned = self.groups.descriptor(position.group).scanned_inodes(&self.layout);
-        scanned > position.table_block * self.layout.inodes_per_block()
+        let position = self.layout().position_of_inode(number);
+        let scanned = self.groups().descriptor(position.group).scanned_inodes(self.layout());
+        scanned > position.table_block * self.layout().inodes_per_block()
     }
 
     /// Writes the node to its table block as part of a transaction. The block must be in memory. Does not wait.
@@ -111,13 +111,13 @@ impl Volume {
         let (block, offset) = self.inode_position(node.number());
         let inode = node.inode();
         let slot = offset..offset + self.slot_size();
-        self.change(handle, block, |bytes| encode(&inode, &mut bytes[slot], node.number(), &self.layout));
+        self.change(handle, block, |bytes| encode(&inode, &mut bytes[slot], node.number(), self.layout()));
         node.changed_in.set(handle.tid());
     }
 
     /// Checksum seed of the blocks that belong to the node.
     pub(in crate::ext4) fn node_seed(&self, node: &Node) -> u32 {
-        self.layout.inode_seed(node.number(), node.inode().generation)
+        self.layout().inode_seed(node.number(), node.inode().generation)
     }
 }
 
@@ -144,15 +144,15 @@ fn check_supported(number: InodeNo, inode: &Inode) -> FsResult<()> {
 impl Volume {
     /// Loads or computes the inode bitmap of a group.
     pub(in crate::ext4) async fn load_inode_bitmap(&self, group: u32) -> FsResult<BlockNo> {
-        let descriptor = || self.groups.descriptor(group).clone();
+        let descriptor = || self.groups().descriptor(group).clone();
         let block = descriptor().inode_bitmap();
         let unused = || {
             let mut initial = [0; PAGE_SIZE];
-            let (inodes, bits) = (self.layout.inodes_per_group, 8 * PAGE_SIZE as u32);
+            let (inodes, bits) = (self.layout().inodes_per_group, 8 * PAGE_SIZE as u32);
             set_bits(&mut initial, inodes..bits, Bit::Taken);
-            descriptor().has(INODE_UNINIT, &self.layout).then_some(initial)
+            descriptor().has(INODE_UNINIT, self.layout()).then_some(initial)
         };
-        let verify = |bytes: &PageBytes| descriptor().verify_inode_bitmap(bytes, group, &self.layout);
+        let verify = |bytes: &PageBytes| descriptor().verify_inode_bitmap(bytes, group, self.layout());
         self.load_or_make(block, unused, verify).await?;
         Ok(block)
     }
