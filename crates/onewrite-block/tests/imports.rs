@@ -1,7 +1,8 @@
 //! Imports: no file imports another that imports it, by whatever way round.
 //!
-//! The test reads the `use` lines of each file, outside its tests. A `pub use` hands a name on, and is passed over. It
-//! does not see what a macro or a path inside an expression names.
+//! The test reads each file, outside its tests: its `use` lines, and the paths inside expressions, types and patterns
+//! (`crate::a::b`, `super::c::d`). A `pub use` hands a name on, and is passed over. It does not see what a macro makes,
+//! nor that a file calls a child of its own by `child::e`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,7 +42,7 @@ fn read(directory: &Path, path: &[String], modules: &mut Modules) {
 fn text(path: &Path) -> String {
     let whole = fs::read_to_string(path).expect("a source");
     let code = whole.split("#[cfg(test)]").next().unwrap_or_default();
-    code.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| line.to_owned() + "\n").collect()
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| "\n".to_owned() + line).collect()
 }
 
 /// The paths that a `use` names: `a::{b, c::d}` names two.
@@ -81,12 +82,32 @@ fn target(module: &[String], path: &str, modules: &Modules) -> Option<Vec<String
     (!whole.is_empty() && whole != module).then_some(whole)
 }
 
+/// Splits a statement into what stands before its `use`, if it is one, and what that imports. A `pub use` imports
+/// nothing.
+fn parts(statement: &str) -> (&str, Vec<String>) {
+    let found = ["\nuse ", "\npub use ", "\npub(super) use ", "\npub(crate) use "].iter();
+    match found.filter_map(|word| Some((statement.find(word)?, *word))).next() {
+        Some((at, word @ "\nuse ")) => (&statement[..at], named(&statement[at + word.len()..])),
+        Some((at, _)) => (&statement[..at], Vec::new()),
+        None => (statement, Vec::new()),
+    }
+}
+
+/// The paths in `code` from the crate's root or from a parent, other than the place in `pub(in crate::a)`.
+fn paths(code: &str) -> Vec<String> {
+    let words = code.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != ':');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let is_rooted = |word: &str| word.starts_with("crate::") || word.starts_with("super::");
+    let is_path = |at: &usize| is_rooted(words[*at]) && !words[..*at].ends_with(&["pub", "in"]);
+    (0..words.len()).filter(is_path).map(|at| words[at].trim_matches(':').to_owned()).collect()
+}
+
 fn imports(module: &[String], modules: &Modules) -> BTreeSet<Vec<String>> {
-    let statements = modules[module].split(';').filter_map(|statement| {
-        let start = statement.rfind("\nuse ").map(|at| at + 5).or(statement.starts_with("use ").then_some(4))?;
-        Some(&statement[start..])
+    let all = modules[module].split(';').flat_map(|statement| {
+        let (code, imported) = parts(statement);
+        [imported, paths(code)].concat()
     });
-    statements.flat_map(named).filter_map(|path| target(module, &path, modules)).collect()
+    all.filter_map(|path| target(module, &path, modules)).collect()
 }
 
 /// A module that imports itself by way of others, and that way.
@@ -127,4 +148,14 @@ fn a_circle_is_found() {
     assert_eq!(circle(&sound), None);
     let round = Modules::from([one, two, module("three", "\nuse crate::one::C;\n")]);
     assert_eq!(circle(&round).map(|way| way.len()), Some(3));
+}
+
+#[test]
+fn a_circle_through_an_expression_is_found() {
+    let module = |name: &str, text: &str| (vec![name.to_owned()], text.to_owned());
+    let one = module("one", "\nuse crate::two::A;\nfn f() {}\n");
+    let circles = |text: &str| circle(&Modules::from([one.clone(), module("two", text)])).is_some();
+    assert!(circles("\nfn g() {\n    super::one::f();\n}\n"));
+    assert!(circles("\nfn g(b: &crate::one::B<u8>) {}\n"));
+    assert!(!circles("\npub use super::one::f;\npub(in crate::one) fn g() -> u8 {\n    super::three::f()\n}\n"));
 }

@@ -19,8 +19,7 @@ use std::ops::Range;
 
 use onewrite_block::PageBytes;
 
-use super::format::{Layout, RawGroupDescriptor};
-use crate::api::FsResult;
+use super::format::RawGroupDescriptor;
 pub(super) use allocate::{GrowthRequest, Source};
 
 /// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
@@ -154,21 +153,6 @@ pub(super) fn set_bits(bitmap: &mut Bitmap, range: Range<u32>, value: Bit) {
 
 fn count_set(bitmap: &Bitmap, range: Range<u32>) -> u32 {
     range.map(|bit| u32::from(bitmap[bit as usize / 8] >> (bit % 8) & 1)).sum()
-}
-
-/// Decodes and verifies the descriptors of all groups; `table` holds their blocks.
-pub(super) fn decode_descriptors(layout: &Layout, table: &[onewrite_block::Page]) -> FsResult<Vec<RawGroupDescriptor>> {
-    let first = layout.superblock_block() + 1;
-    (0..layout.group_count)
-        .map(|group| {
-            let (block, offset) = layout.position_of_descriptor(group);
-            let bytes = table[(block - first) as usize].bytes();
-            let descriptor = RawGroupDescriptor::read(&bytes[offset..], group, layout)?;
-            descriptor.verify_checksum(group, layout)?;
-            super::guard::check_descriptor(&descriptor, group, layout)?;
-            Ok(descriptor)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
 
-use super::balloc::{Groups, decode_descriptors};
+use super::balloc::Groups;
 use super::format::extent::Node as Tree;
 use super::format::features::Compat;
 use super::format::{Extent, FormatError, Inode, Layout, Place, RawGroupDescriptor, RawSuperblock};
-use super::guard::SystemZone;
+use super::guard::{SystemZone, check_descriptor};
 use super::lost::expect_file_system;
 use super::volume::take_superblock;
 use crate::api::{FsError, FsResult};
@@ -101,6 +101,21 @@ pub(super) fn layout_of(port: &DevicePort, superblock: &RawSuperblock) -> FsResu
             Err(FsError::Damaged { place: "superblock".into(), problem })
         }
     }
+}
+
+/// Decodes and verifies the descriptors of all groups; `table` holds their blocks.
+fn decode_descriptors(layout: &Layout, table: &[Page]) -> FsResult<Vec<RawGroupDescriptor>> {
+    let first = layout.superblock_block() + 1;
+    (0..layout.group_count)
+        .map(|group| {
+            let (block, offset) = layout.position_of_descriptor(group);
+            let bytes = table[(block - first) as usize].bytes();
+            let descriptor = RawGroupDescriptor::read(&bytes[offset..], group, layout)?;
+            descriptor.verify_checksum(group, layout)?;
+            check_descriptor(&descriptor, group, layout)?;
+            Ok(descriptor)
+        })
+        .collect()
 }
 
 async fn read_descriptors(port: &DevicePort, layout: &Layout) -> FsResult<Vec<RawGroupDescriptor>> {
