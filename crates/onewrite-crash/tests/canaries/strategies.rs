@@ -54,7 +54,7 @@ impl Commit for NoRevokes {
         for page in record.runs.iter_mut().flat_map(|(_, pages)| pages) {
             let bytes: PageBytes = *page.bytes();
             if let Some((Kind::Revoke, sequence)) = header(&bytes) {
-                *page = Page::new(log.style.revoke(sequence, &[]));
+                *page = Page::new(log.style().revoke(sequence, &[]));
             }
         }
         Barrier.commit(log, record)
@@ -95,7 +95,7 @@ impl Commit for NoOrphans {
         while at < pages.len() {
             let bytes: PageBytes = *pages[at].bytes();
             at += match header(&bytes) {
-                Some((Kind::Descriptor, sequence)) => forget_orphans(&log.style, sequence, &mut pages[at..]),
+                Some((Kind::Descriptor, sequence)) => forget_orphans(&log.style(), sequence, &mut pages[at..]),
                 _ => 1,
             };
         }

@@ -25,7 +25,7 @@ use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
-use crate::journal::{CheckpointBy, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
+use crate::journal::{CheckpointBy, CheckpointPace, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
 use crate::pages::{Access, Pages, PagesOptions};
 
 /// Most bytes of log blocks that [`replay`] holds in memory.
@@ -72,8 +72,8 @@ impl Ext4 {
             commit,
             checkpoint: options.mode.checkpoint(),
             retained_pages_max: options.cache_pages / 2,
-            lazy: options.mode.is_lazy(),
-            self_trimming: options.self_trimming.unwrap_or(options.mode.trims_itself()),
+            checkpoint_pace: if options.mode.is_lazy() { CheckpointPace::Lazy } else { CheckpointPace::Eager },
+            reclaimed_space: options.reclaimed_space(),
             transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
             checkpoint_age: options.checkpoint_age,
             commit_interval: options.commit_interval,

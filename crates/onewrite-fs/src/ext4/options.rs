@@ -5,7 +5,7 @@ use onewrite_cache::{CacheShape, PageCache, PolicyKind};
 
 use super::mode::{Mode, Scope};
 use crate::api::{FsError, FsResult};
-use crate::journal::{CheckpointBy, EvictionSpot, padding_warnings};
+use crate::journal::{CheckpointBy, EvictionSpot, ReclaimedSpace, padding_warnings};
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,14 @@ impl MountOptions {
             self_trimming: None,
             read_only: false,
             eviction_spot: None,
+        }
+    }
+
+    /// What happens to log space before it is used again.
+    pub(super) fn reclaimed_space(&self) -> ReclaimedSpace {
+        match self.self_trimming.unwrap_or(self.mode.trims_itself()) {
+            true => ReclaimedSpace::Trimmed,
+            false => ReclaimedSpace::Kept,
         }
     }
 

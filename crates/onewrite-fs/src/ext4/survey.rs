@@ -21,10 +21,20 @@ pub(super) enum Part {
 /// The parts of a range, in order, without a gap. Valid as long as nobody else changes the map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
-    pub(super) parts: Vec<Part>,
+    parts: Vec<Part>,
 }
 
 impl Survey {
+    /// Adds an extent that begins where the survey ends.
+    pub(super) fn push(&mut self, extent: Extent) {
+        self.parts.push(Part::Mapped(extent));
+    }
+
+    /// The parts, in order.
+    pub(super) fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+
     /// Whether all pages have blocks with content.
     pub(super) fn is_written(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Mapped(extent) if !extent.unwritten))

@@ -21,6 +21,7 @@ use super::inodes::Node;
 use super::map::{MAP_CREDITS, Mapping};
 use super::mode::Scope;
 use super::survey::{Part, Survey};
+use super::sync::Synced;
 use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner, WRITE_STEP_BYTES};
 use crate::content::Content;
@@ -52,7 +53,7 @@ pub(super) struct Allocated {
 impl Allocated {
     fn add(&mut self, extent: Extent) {
         self.reached = extent.logical_end();
-        self.survey.parts.push(Part::Mapped(extent));
+        self.survey.push(extent);
     }
 }
 
@@ -107,7 +108,7 @@ impl Contents<'_> {
         if delays {
             self.put_delayed(node, first..last + 1, end, &mut step).await?;
             let mut handle = self.journal().start(1).await?;
-            return self.finish_write(&mut handle, node, (false, 0)).await;
+            return self.finish_write(&mut handle, node, 0, Synced::Everything).await;
         }
         let mut handle = self.journal().start(content_credits + map_credits + 1).await?;
         let mut reached = last + 1;
@@ -131,19 +132,20 @@ impl Contents<'_> {
                 _ => self.pages().put_dirty(self.volume(), node, first..reached, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
-            self.finish_write(&mut handle, node, (grows || needs_map, end)).await?;
+            let by = if grows || needs_map { Synced::Data } else { Synced::Everything };
+            self.finish_write(&mut handle, node, end, by).await?;
         }
         outcome
     }
 
-    /// Stamps the inode, lets it grow to `end`, and saves it.
-    async fn finish_write(&self, handle: &mut Handle, node: &Node, (is_needed, end): (bool, u64)) -> FsResult<()> {
+    /// Stamps the inode, lets it grow to `end`, and saves it. `by` is the least sync that has to make this durable.
+    async fn finish_write(&self, handle: &mut Handle, node: &Node, end: u64, by: Synced) -> FsResult<()> {
         self.load_inode_block(node.number()).await?;
         let stamp = self.timestamp();
         node.stamp_modified(stamp);
         node.keep_size(end);
         self.save(handle, node);
-        if is_needed || self.scope() == Scope::Full {
+        if by == Synced::Data || self.scope() == Scope::Full {
             node.note_data_change(handle.tid());
         }
         Ok(())
@@ -171,7 +173,7 @@ impl Contents<'_> {
         kind: NewBlocks,
     ) -> Allocated {
         let mut done = Allocated { survey: Survey::default(), reached: 0, outcome: Ok(()) };
-        for part in survey.parts {
+        for part in survey.into_parts() {
             done.outcome = match part {
                 Part::Mapped(extent) => self.take_mapped(handle, node, extent, kind, &mut done).await,
                 Part::Hole(pages) => self.fill_hole(handle, node, pages, kind, &mut done).await,
@@ -345,7 +347,8 @@ impl Contents<'_> {
                 let _map = node.map_lock().write().await;
                 self.extents().mark_written(&mut handle, node, first..stop).await?;
             }
-            self.finish_write(&mut handle, node, (needs_map || end > node.size(), end)).await?;
+            let by = if needs_map || end > node.size() { Synced::Data } else { Synced::Everything };
+            self.finish_write(&mut handle, node, end, by).await?;
         }
         Ok(())
     }
@@ -363,7 +366,7 @@ impl Contents<'_> {
         let Some(_overwriting) = self.pages().begin_overwrite(&**node, first..stop) else { return Ok(false) };
         if node.inode().mtime != self.timestamp() {
             let mut handle = self.journal().start(1).await?;
-            self.finish_write(&mut handle, node, (false, 0)).await?;
+            self.finish_write(&mut handle, node, 0, Synced::Everything).await?;
         }
         let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
         self.pages().write_past_cache(self.volume(), node, first, pages).await?;

@@ -16,7 +16,7 @@ impl Journal {
         let (running, committing, live) = (self.running.borrow(), self.committing.borrow(), self.live.borrow());
         running.check()?;
         self.check_order(&running, committing.as_ref(), &live)?;
-        live.check(committing.as_ref().map(|committing| committing.tid))?;
+        live.check(committing.as_ref().map(|committing| committing.tid()))?;
         self.check_trimming(&live)?;
         self.check_tail(&live, committing.as_ref())
     }
@@ -36,9 +36,9 @@ impl Journal {
     /// Invariant 1: at most one transaction runs and one commits, in the order of their numbers.
     fn check_order(&self, running: &Running, committing: Option<&Committing>, live: &Live) -> Result<(), String> {
         let (committed, newest) = (self.committed.get(), live.newest_transaction());
-        let last = committing.map_or(committed, |committing| committing.tid);
-        if last.next() != running.tid {
-            return Err(format!("{:?} runs after {last:?}", running.tid));
+        let last = committing.map_or(committed, |committing| committing.tid());
+        if last.next() != running.tid() {
+            return Err(format!("{:?} runs after {last:?}", running.tid()));
         }
         if committing.is_some() && committed.next() != last {
             return Err(format!("{last:?} commits after {committed:?}"));
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::block::BlockNo;
     use crate::journal::format::JournalSuperblock;
-    use crate::journal::{Barrier, CheckpointBy, JournalOptions, LogMap, Owner};
+    use crate::journal::{Barrier, CheckpointBy, CheckpointPace, JournalOptions, LogMap, Owner, ReclaimedSpace};
 
     /// Runs `change` on a journal with two committed transactions that share a block. Gives the result of the check.
     fn told(change: impl FnOnce(&Journal) + 'static) -> Result<(), String> {
@@ -111,8 +111,8 @@ mod tests {
             commit: Box::new(Barrier),
             checkpoint: CheckpointBy::Copy,
             retained_pages_max: 100,
-            lazy: false,
-            self_trimming: false,
+            checkpoint_pace: CheckpointPace::Eager,
+            reclaimed_space: ReclaimedSpace::Kept,
             transaction_blocks_max: 32,
             checkpoint_age: onewrite_block::Nanos::from_secs(30),
             commit_interval: onewrite_block::Nanos::from_secs(5),

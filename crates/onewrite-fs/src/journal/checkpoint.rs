@@ -21,6 +21,24 @@ pub enum CheckpointBy {
     Share,
 }
 
+/// When background checkpoints run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointPace {
+    /// For age and log space, and to free memory.
+    Eager,
+    /// Only for age and log space.
+    Lazy,
+}
+
+/// What happens to log space before the journal uses it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReclaimedSpace {
+    /// Nothing: it is overwritten.
+    Kept,
+    /// The journal trims it.
+    Trimmed,
+}
+
 /// Why blocks go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -59,8 +77,9 @@ impl Journal {
         if live.entry_count() == 0 {
             return None;
         }
+        let is_eager = self.options.checkpoint_pace == CheckpointPace::Eager;
         let is_full = live.burden_blocks() > (live.ring_blocks() - self.padding_blocks() as u32) / 2;
-        if is_full || !self.options.lazy && live.entry_count() > self.options.retained_pages_max / 2 {
+        if is_full || is_eager && live.entry_count() > self.options.retained_pages_max / 2 {
             return Some(Nanos::ZERO);
         }
         live.oldest_commit().map(|committed| committed + self.options.checkpoint_age)
@@ -158,7 +177,7 @@ impl Journal {
         let is_forced = urgency == Urgency::Forced;
         let may_flush = is_forced || self.padding_blocks() > 0;
         self.reclaim_if_flushed();
-        if self.live.borrow().pending_tail.is_some() {
+        if self.live.borrow().pending_flush().is_some() {
             if !may_flush {
                 return Ok(());
             }
@@ -195,11 +214,11 @@ impl Journal {
     /// instead.
     pub(super) fn reclaim_if_flushed(&self) {
         let mut live = self.live.borrow_mut();
-        if !live.pending_tail.as_ref().is_some_and(|pending| self.log.is_flushed(pending.flush)) {
+        if !live.pending_flush().is_some_and(|flush| self.log.is_flushed(flush)) {
             return;
         }
         let Some(reclaimed) = live.reclaim() else { return };
-        if self.options.self_trimming {
+        if self.options.reclaimed_space == ReclaimedSpace::Trimmed {
             self.to_trim.borrow_mut().push(reclaimed);
             self.work.notify_all();
         } else {

@@ -193,7 +193,7 @@ impl Journal {
 
     async fn write_blocks(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
-        let (style, sequence, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
+        let (style, sequence, civil_ns) = (self.log.style(), sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
         let bytes = (blocks.len() * PAGE_SIZE) as u64;
         let cost = JobCost::Checksum { bytes };

@@ -162,7 +162,7 @@ impl Packing<'_> {
         };
         let stored = |chunk: &Chunk| StoredChunk { bytes: chunk.stored as u32, is_raw: chunk.is_raw };
         let chunks: Vec<_> = building.chunks.iter().map(stored).collect();
-        frame.encode_head(&self.log.style, &chunks, building.sum)
+        frame.encode_head(&self.log.style(), &chunks, building.sum)
     }
 
     /// Splits pages for the log blocks from `offset` behind `start` into runs of the ring.
@@ -184,7 +184,7 @@ impl Packing<'_> {
     pub(super) async fn write_stream(&self, sealed: &Sealed) -> Result<Written, DeviceError> {
         let runtime = self.log.runtime();
         let begin = runtime.now();
-        let (style, sequence, civil_ns) = (self.log.style, sealed.tid.on_disk(), runtime.civil_now().0);
+        let (style, sequence, civil_ns) = (self.log.style(), sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
         let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
         let packed = move || {

@@ -61,8 +61,8 @@ pub(super) struct TailCandidate {
 }
 
 /// A tail in a superblock that is written but not durable until FLUSH number `flush` is done.
-pub(super) struct PendingTail {
-    pub(super) flush: u64,
+struct PendingTail {
+    flush: u64,
     transactions: usize,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Live {
     forgotten: TransactionId,
     /// For each block, the newest transaction in the log, live or committing, that logged it.
     logged: FxHashMap<BlockNo, TransactionId>,
-    pub(super) pending_tail: Option<PendingTail>,
+    pending_tail: Option<PendingTail>,
 }
 
 impl Live {
@@ -291,6 +291,11 @@ impl Live {
     /// Notes that the superblock names `candidate` and that FLUSH number `flush` makes it durable.
     pub(super) fn tail_written(&mut self, candidate: &TailCandidate, flush: u64) {
         self.pending_tail = Some(PendingTail { flush, transactions: candidate.transactions });
+    }
+
+    /// Number of the FLUSH after which the new tail is durable; `None` if no tail is pending.
+    pub(super) fn pending_flush(&self) -> Option<u64> {
+        self.pending_tail.as_ref().map(|pending| pending.flush)
     }
 
     /// Removes the transactions before the pending tail, which is durable now. Their log blocks stay in use until

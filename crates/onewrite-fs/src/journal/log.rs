@@ -27,8 +27,7 @@ struct DataWritten {
 pub struct Log {
     port: DevicePort,
     map: LogMap,
-    /// Layout of its blocks.
-    pub style: Style,
+    style: Style,
     flushes_started: Cell<u64>,
     flushes_done: Cell<u64>,
     has_flushed: Cell<bool>,
@@ -52,6 +51,11 @@ impl Log {
     /// The device.
     pub fn port(&self) -> &DevicePort {
         &self.port
+    }
+
+    /// Layout of its blocks.
+    pub fn style(&self) -> Style {
+        self.style
     }
 
     /// The runtime of the device.

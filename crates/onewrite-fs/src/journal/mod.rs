@@ -50,7 +50,7 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
 use crate::block::BlockRange;
-pub use checkpoint::{CheckpointBy, Urgency};
+pub use checkpoint::{CheckpointBy, CheckpointPace, ReclaimedSpace, Urgency};
 pub use commit::{
     Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait,
 };
@@ -79,10 +79,10 @@ pub struct JournalOptions {
     /// Maximum number of committed pages kept in memory until they are home. Pages of [`Streams`] do not count: the log
     /// cannot give them back.
     pub retained_pages_max: usize,
-    /// Background checkpoints run only for age or log space, not to free memory.
-    pub lazy: bool,
-    /// The journal trims log space before it reuses it.
-    pub self_trimming: bool,
+    /// When background checkpoints run.
+    pub checkpoint_pace: CheckpointPace,
+    /// What happens to log space before the journal uses it again.
+    pub reclaimed_space: ReclaimedSpace,
     /// Maximum number of blocks of one transaction; a quarter of the log is a second limit.
     pub transaction_blocks_max: usize,
     /// Age at which the background checkpoint brings a committed block home.
@@ -192,7 +192,7 @@ impl Journal {
         self.superblock.replace(plain);
         self.write_superblock(None, self.running_tid()).await?;
         self.log.flush().await?;
-        if self.options.self_trimming {
+        if self.options.reclaimed_space == ReclaimedSpace::Trimmed {
             self.trim_rest().await?;
         }
         Ok(())
@@ -200,7 +200,7 @@ impl Journal {
 
     /// The number of the running transaction.
     pub(crate) fn running_tid(&self) -> TransactionId {
-        self.running.borrow().tid
+        self.running.borrow().tid()
     }
 
     /// Whether the running transaction holds nothing.
@@ -220,12 +220,12 @@ impl Journal {
 
     /// Whether `tid` is committing and has started its last FLUSH. This FLUSH does not cover later writes.
     pub(crate) fn has_flushed(&self, tid: TransactionId) -> bool {
-        self.committing.borrow().as_ref().is_some_and(|committing| committing.tid == tid) && self.log.has_flushed()
+        self.committing.borrow().as_ref().is_some_and(|committing| committing.tid() == tid) && self.log.has_flushed()
     }
 
     /// Whether the committing transaction has to wait for data of `owner`.
     pub(crate) fn is_ordering(&self, owner: u64) -> bool {
-        self.committing.borrow().as_ref().is_some_and(|committing| committing.ordered.contains(&owner))
+        self.committing.borrow().as_ref().is_some_and(|committing| committing.orders(owner))
     }
 
     /// Asks the commit task to commit all transactions up to `tid`.
@@ -243,7 +243,7 @@ impl Journal {
     pub(crate) async fn wait_committed(&self, tid: TransactionId) -> FsResult<()> {
         let holds_nothing = || {
             let running = self.running.borrow();
-            running.tid == tid && running.is_empty()
+            running.tid() == tid && running.is_empty()
         };
         while !self.is_committed(tid) && !holds_nothing() {
             self.check_aborted()?;
@@ -257,11 +257,11 @@ impl Journal {
         loop {
             let due = {
                 let running = self.running.borrow();
-                let asked = self.commit_wanted.get().is_some_and(|wanted| wanted >= running.tid);
+                let asked = self.commit_wanted.get().is_some_and(|wanted| wanted >= running.tid());
                 if asked && !running.is_empty() {
                     return;
                 }
-                (!running.is_empty()).then(|| running.started + self.options.commit_interval)
+                (!running.is_empty()).then(|| running.started() + self.options.commit_interval)
             };
             let runtime = self.log.runtime();
             match due {

@@ -96,7 +96,7 @@ pub async fn recover(
     let mut scan = Scan::new(&log, superblock, options.kept_bytes_max);
     scan.run().await?;
     let (blocks, frames) = scan.newest();
-    let mut done = scan.done;
+    let mut done = scan.done();
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
     judge(Prospect { log: &log, blocks: &blocks, frames: &frames }).await?;
@@ -108,7 +108,7 @@ pub async fn recover(
     share_home(&log, shared).await?;
     port.request(Request::flush(Cause::Recovery)).await?;
     superblock.start = 0;
-    superblock.sequence = scan.sequence.next();
+    superblock.sequence = scan.sequence().next();
     *superblock = superblock.plain();
     superblock.encode_into(superblock_page.bytes_mut());
     let home = map.block_of(LogBlock::SUPERBLOCK);

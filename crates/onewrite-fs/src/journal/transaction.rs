@@ -51,9 +51,9 @@ pub enum Joined {
 
 /// The transaction that takes changes.
 pub(super) struct Running {
-    pub(super) tid: TransactionId,
-    pub(super) started: Nanos,
-    pub(super) blocks: BTreeMap<BlockNo, Owner>,
+    tid: TransactionId,
+    started: Nanos,
+    blocks: BTreeMap<BlockNo, Owner>,
     revokes: BTreeSet<BlockNo>,
     ordered: BTreeSet<u64>,
     freed: Vec<BlockRange>,
@@ -76,6 +76,15 @@ impl Running {
             credits: 0,
             is_locked: false,
         }
+    }
+
+    pub(super) fn tid(&self) -> TransactionId {
+        self.tid
+    }
+
+    /// When its first handle opened; before that, when it began.
+    pub(super) fn started(&self) -> Nanos {
+        self.started
     }
 
     /// Verifies the credits of the handles, and that no block is both logged and revoked.
@@ -106,8 +115,19 @@ impl Running {
 
 /// The committing transaction.
 pub(super) struct Committing {
-    pub(super) tid: TransactionId,
-    pub(super) ordered: BTreeSet<u64>,
+    tid: TransactionId,
+    ordered: BTreeSet<u64>,
+}
+
+impl Committing {
+    pub(super) fn tid(&self) -> TransactionId {
+        self.tid
+    }
+
+    /// Whether it has to wait for data of `owner`.
+    pub(super) fn orders(&self, owner: u64) -> bool {
+        self.ordered.contains(&owner)
+    }
 }
 
 /// A transaction that takes no more changes. Its content is frozen and ready for the log.

@@ -3,8 +3,8 @@
 use onewrite_block::{PAGE_SIZE, Page, PageBytes};
 use zerocopy::IntoBytes;
 
-use super::MkfsOptions;
 use super::geometry::Geometry;
+use super::options::MkfsOptions;
 use super::placement::{LOST_AND_FOUND_BLOCKS, Placement};
 use crate::api::{FileKind, Timestamp};
 use crate::block::BlockNo;

@@ -4,7 +4,7 @@ use onewrite_block::PAGE_SIZE;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U32;
 
-use super::{MkfsError, MkfsOptions, default_journal_blocks};
+use super::options::{MkfsError, MkfsOptions, default_journal_blocks};
 use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
 use crate::ext4::format::superblock::{CHECKSUM_CRC32C, FLAG_SIGNED_HASH, STATE_CLEAN, SUPERBLOCK_MAGIC};
 use crate::ext4::format::{FIRST_INODE, JOURNAL_INODE, Layout, RawSuperblock};

@@ -4,7 +4,8 @@
 //! and descriptors. Root directory and lost+found take the first free blocks. The journal takes free blocks from the
 //! middle of the device on, where seeks are shortest.
 
-use super::{MkfsError, MkfsOptions, geometry::Geometry};
+use super::geometry::Geometry;
+use super::options::{MkfsError, MkfsOptions};
 use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::extent::{ROOT_CAPACITY, WRITTEN_LENGTH_MAX};
 use crate::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT, INODE_ZEROED};

@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
     /// The block that is read next.
     to_read: LogBlock,
     left_to_read: u32,
-    pub(super) blocks_read: u64,
+    blocks_read: u64,
 }
 
 impl<'a> Reader<'a> {
@@ -47,6 +47,11 @@ impl<'a> Reader<'a> {
     /// The log block that [`Reader::next`] returns next.
     pub(super) fn block(&self) -> LogBlock {
         self.next
+    }
+
+    /// Number of blocks read so far, returned or not.
+    pub(super) fn blocks_read(&self) -> u64 {
+        self.blocks_read
     }
 
     /// The content of the next block; `None` after one round.

@@ -33,13 +33,13 @@ pub(super) struct Scan<'a> {
     log: &'a StoredLog<'a>,
     style: Style,
     is_streams: bool,
-    pub(super) sequence: Sequence,
+    sequence: Sequence,
     copies: FxHashMap<BlockNo, (Sequence, Copy)>,
     revoked: FxHashMap<BlockNo, Sequence>,
     frames: Frames,
     kept_bytes: usize,
     kept_bytes_max: usize,
-    pub(super) done: Recovered,
+    done: Recovered,
 }
 
 impl<'a> Scan<'a> {
@@ -59,6 +59,16 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Number of the transaction at which the scan stands; after [`Scan::run`], the first that is not whole.
+    pub(super) fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// What the scan found so far.
+    pub(super) fn done(&self) -> Recovered {
+        self.done
+    }
+
     pub(super) async fn run(&mut self) -> FsResult<()> {
         while let Some(transaction) = self.transaction().await? {
             if let Some(block) = transaction.damaged {
@@ -68,7 +78,7 @@ impl<'a> Scan<'a> {
             self.accept(transaction);
             self.sequence = self.sequence.next();
         }
-        self.done.log_blocks_read = self.reader.blocks_read;
+        self.done.log_blocks_read = self.reader.blocks_read();
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl LogView {
             let mut scan = Scan::new(&log, &superblock, kept_bytes_max);
             scan.run().await?;
             let (newest, frames) = scan.newest();
-            (newest, frames, scan.done)
+            (newest, frames, scan.done())
         };
         let blocks = port.geometry().pages.saturating_mul((PAGE_SIZE / superblock.block_size as usize) as u64);
         if let Some((block, _)) = newest.iter().find(|(block, _)| block.0 >= blocks || map.contains(*block)) {

@@ -79,7 +79,7 @@ impl Journal {
     /// Maximum number of log blocks of a transaction of `blocks` blocks, without revokes. A frame is never larger than
     /// plain blocks, since a chunk that does not shrink is stored raw. A stream may grow by one part in 255.
     pub(in crate::journal) fn log_blocks_of(&self, blocks: usize) -> usize {
-        let plain = blocks + blocks.div_ceil(self.log.style.tags_max()) + 2;
+        let plain = blocks + blocks.div_ceil(self.log.style().tags_max()) + 2;
         match self.options.commit.encoding() {
             Encoding::Blocks | Encoding::Frames => plain,
             Encoding::Streams => plain + plain / 255 + 1,
@@ -88,7 +88,7 @@ impl Journal {
 
     /// Maximum number of revoke blocks of one transaction: it revokes only blocks that lie in the log.
     pub(in crate::journal) fn revoke_blocks_max(&self) -> usize {
-        self.live.borrow().ring_blocks() as usize / self.log.style.revokes_max() + 1
+        self.live.borrow().ring_blocks() as usize / self.log.style().revokes_max() + 1
     }
 
     /// Whether the log has room for `needed` blocks. If not, requests a checkpoint, or a commit if no transaction is
