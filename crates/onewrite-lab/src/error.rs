@@ -112,9 +112,12 @@ pub enum LabError {
         /// How much is missing, and what helps.
         problem: String,
     },
-    /// The watcher stopped the transfer.
+    /// The watcher stopped the transfer or the run.
     #[error("stopped; what was copied by then is whole and stays")]
     Stopped,
+    /// Crash states could not be explored.
+    #[error(transparent)]
+    Crash(#[from] onewrite_crash::CrashError),
     /// The run stopped.
     #[error("the run stopped: {0}")]
     Halt(#[from] Halt),

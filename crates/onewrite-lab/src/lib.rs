@@ -8,6 +8,7 @@ mod cores;
 pub mod draw;
 pub mod driver;
 pub mod error;
+pub mod experiment;
 pub mod generate;
 pub mod host;
 pub mod job;

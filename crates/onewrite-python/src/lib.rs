@@ -9,7 +9,10 @@
 
 mod failure;
 mod file;
+mod lab;
 mod metadata;
+mod options;
+mod stop;
 mod volume;
 
 use pyo3::prelude::*;
@@ -19,6 +22,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::file::File;
+    #[pymodule_export]
+    use crate::lab::{cache, crash, run};
     #[pymodule_export]
     use crate::metadata::Metadata;
     #[pymodule_export]

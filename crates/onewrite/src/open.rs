@@ -1,26 +1,19 @@
 //! Images: opens and mounts an image, does one piece of work, and closes it again.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use anyhow::{Context, bail};
-use onewrite_block::{Device, DevicePort, Executor, HostProfile, Nanos, Runtime, Time};
+use onewrite_block::{Device, DevicePort, Executor, HostProfile, Runtime};
 use onewrite_device::loops_on;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::view::{ImageView, Losses, ViewOptions};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::Recovered;
+use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{open_disk, view_disk};
 use onewrite_lab::transfer::Left;
 
 use crate::stop::Changing;
-
-/// Wall time that starts now.
-pub fn wall_time() -> Time {
-    #[expect(clippy::disallowed_methods, reason = "files in an image carry the date")]
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time::Wall { civil_start: Nanos(since.as_nanos() as u64) }
-}
 
 /// Splits `IMAGE:/PATH`; without `:/` the path is the root of the image.
 pub fn image_place(place: &str) -> (PathBuf, String) {

@@ -48,6 +48,7 @@ impl Spinner {
                 bar.set_position((share * STEPS as f64) as u64);
             }
             bar.set_message(words(&progress));
+            Ok(())
         })
     }
 

@@ -72,9 +72,13 @@ impl DevicePlan {
     }
 
     /// Fills and ages the layer once; each cell takes a copy. None where each cell makes a device of its own.
-    pub(super) fn prepare(&self, end_bytes: u64, watch: &dyn Fn(StudyProgress)) -> Result<Option<Counted>, LabError> {
+    pub(super) fn prepare(
+        &self,
+        end_bytes: u64,
+        watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
+    ) -> Result<Option<Counted>, LabError> {
         let Some(layer) = self.layer else { return Ok(None) };
-        watch(StudyProgress::begin(Stage::Filling));
+        watch(StudyProgress::begin(Stage::Filling))?;
         let mut counted = Counted::open(&self.profile, layer, self.size(end_bytes)?, self.is_blank)?;
         self.age(&mut counted, watch)?;
         Ok(Some(counted))
@@ -86,12 +90,12 @@ impl DevicePlan {
         page_bytes: u64,
         end_bytes: u64,
         ready: Option<&Counted>,
-        watch: &dyn Fn(StudyProgress),
+        watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
     ) -> Result<Replayed, LabError> {
         let target: Box<dyn Target> = match ready {
             Some(counted) => Box::new(counted.fork()),
             None => {
-                watch(StudyProgress::begin(Stage::Filling));
+                watch(StudyProgress::begin(Stage::Filling))?;
                 let mut emulated = Emulated::open(&self.profile, self.size(end_bytes)?, self.is_blank)?;
                 self.age(&mut emulated, watch)?;
                 Box::new(emulated)
@@ -101,7 +105,11 @@ impl DevicePlan {
     }
 
     /// Ages a device and leaves it at rest.
-    fn age(&self, target: &mut dyn Target, watch: &dyn Fn(StudyProgress)) -> Result<(), LabError> {
+    fn age(
+        &self,
+        target: &mut dyn Target,
+        watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
         let mut choices = Choices::new(AGE_SEED).stream("age", 0);
         let total = self.age_bytes / PAGE_SIZE as u64;
         let (all, mut left) = (target.pages(), total);
@@ -112,7 +120,7 @@ impl DevicePlan {
             let single = run.min(left);
             (0..single).try_for_each(|_| submit(target, true, choices.below(all), 1))?;
             left -= single;
-            watch(StudyProgress { stage: Stage::Aging, done: run + single, total });
+            watch(StudyProgress { stage: Stage::Aging, done: run + single, total })?;
         }
         target.begin()
     }

@@ -174,8 +174,8 @@ impl CacheStudy {
     }
 
     /// Reads the trace once and gathers what the cells need to know beforehand.
-    fn gather(&self, watch: &(dyn Fn(StudyProgress) + Sync)) -> Result<Requests, LabError> {
-        watch(StudyProgress::begin(Stage::Reading));
+    fn gather(&self, watch: &(dyn Fn(StudyProgress) -> Result<(), LabError> + Sync)) -> Result<Requests, LabError> {
+        watch(StudyProgress::begin(Stage::Reading))?;
         let mut trace = Trace::open(&self.trace, &self.options)?;
         let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
         let (held, count, last_page, has_volumes) = (Some(Vec::new()), 0, 0, false);
@@ -192,18 +192,21 @@ impl CacheStudy {
                 told.map_err(LabError::Option)?;
             }
             requests.hold(&chunk, self.held_max);
-            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Reading) });
+            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Reading) })?;
         }
         requests.future = future.map(FutureBuilder::finish);
         requests.has_volumes = trace.seen().has_volumes;
         Ok(requests)
     }
 
-    /// Runs all cells and reports progress to `watch`.
+    /// Runs all cells and reports progress to `watch`, whose error stops them.
     ///
     /// # Errors
     /// The first error in the order of the cells.
-    pub fn run(&self, watch: &(dyn Fn(StudyProgress) + Sync)) -> Result<CacheFigures, LabError> {
+    pub fn run(
+        &self,
+        watch: &(dyn Fn(StudyProgress) -> Result<(), LabError> + Sync),
+    ) -> Result<CacheFigures, LabError> {
         self.check()?;
         self.check_after()?;
         let mut requests = self.gather(watch)?;
@@ -233,29 +236,23 @@ impl CacheStudy {
         &self,
         (policy, size): (PolicyKind, u64),
         requests: &Requests,
-        watch: &dyn Fn(StudyProgress),
+        watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
     ) -> Result<CacheCell, LabError> {
         let shape = self.shape(size)?;
         let mut cache = policy.simulation(shape, requests.future.clone());
         let mut after = After::new(self, (policy, size), (requests, shape), watch)?;
-        let mut failure = None;
         requests.for_each_chunk(self, |chunk, since| {
-            if let Some(since) = since
-                && let Err(error) = after.wait_until(since)
-            {
-                failure.get_or_insert(error);
-            }
+            since.map_or(Ok(()), |since| after.wait_until(since))?;
+            let mut failure = None;
             cache.feed(chunk, &mut |request| {
                 if let Err(error) = after.take(request) {
                     failure.get_or_insert(error);
                 }
             });
-            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Requests) });
+            failure.map_or(Ok(()), Err)?;
+            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Requests) })
         })?;
-        match failure {
-            Some(error) => Err(error),
-            None => after.finish(policy, size, cache.counts()),
-        }
+        after.finish(policy, size, cache.counts())
     }
 
     /// Refuses to write an after-cache trace over the trace that is read.
@@ -314,17 +311,16 @@ impl Requests {
     fn for_each_chunk(
         &self,
         study: &CacheStudy,
-        mut take: impl FnMut(&[PageRequest], Option<Nanos>),
+        mut take: impl FnMut(&[PageRequest], Option<Nanos>) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
         if let Some(held) = self.held.as_ref().filter(|_| !study.is_timed) {
-            held.chunks(CHUNK).for_each(|chunk| take(chunk, None));
-            return Ok(());
+            return held.chunks(CHUNK).try_for_each(|chunk| take(chunk, None));
         }
         let mut trace = Trace::open(&study.trace, &study.options)?;
         let mut chunk = Vec::with_capacity(CHUNK);
         if study.is_timed {
             while let Some(since) = trace.append_record(study.page_bytes, &mut chunk)? {
-                take(&chunk, Some(since));
+                take(&chunk, Some(since))?;
                 chunk.clear();
             }
             return Ok(());
@@ -333,7 +329,7 @@ impl Requests {
         while goes_on {
             chunk.clear();
             goes_on = trace.next_pages(study.page_bytes, CHUNK, &mut chunk)?;
-            take(&chunk, None);
+            take(&chunk, None)?;
         }
         Ok(())
     }
@@ -351,7 +347,7 @@ impl After {
         study: &CacheStudy,
         (policy, size): (PolicyKind, u64),
         (requests, shape): (&Requests, CacheShape),
-        watch: &dyn Fn(StudyProgress),
+        watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
     ) -> Result<After, LabError> {
         let path = study.after.as_deref().map(|after| study.after_path(after, policy, size));
         let end_bytes = study.end_bytes(requests);

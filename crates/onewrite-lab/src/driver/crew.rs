@@ -244,7 +244,10 @@ impl<T: Target> Crew<T> {
             && self.operations.get().is_multiple_of(WATCH_EVERY)
         {
             let now = self.runtime.now();
-            watcher(Progress { phase: Phase::Jobs, operations: self.operations.get(), now, share: self.share(now) });
+            let (operations, share) = (self.operations.get(), self.share(now));
+            if let Err(error) = watcher(Progress { phase: Phase::Jobs, operations, now, share }) {
+                self.fail(error);
+            }
         }
     }
 

@@ -340,6 +340,7 @@ impl<F: FileSystem> Target for Files<F> {
         self.ledger.replace(Rc::new(Ledger::new(files)));
         for (index, plan) in workload.files.iter().enumerate() {
             self.lay_out_file(FileId(index as u32), plan.layout, watch).await?;
+            watch.check()?;
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Layout: counts laid-out files and bytes, and reports them now and then.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use super::progress::{LaidOut, Phase};
+use crate::error::LabError;
 use crate::workload::{Layout, Workload};
 
 /// Bytes and files between two reports.
@@ -11,14 +12,19 @@ const FILES_EVERY: u64 = 256;
 
 /// Counts the files and bytes laid out.
 pub struct LayoutWatch<'w> {
-    watch: &'w dyn Fn(Phase),
+    watch: &'w dyn Fn(Phase) -> Result<(), LabError>,
+    /// The error by which the watcher stopped the run.
+    stopped: RefCell<Option<LabError>>,
     now: Cell<LaidOut>,
     told: Cell<LaidOut>,
 }
 
 impl<'w> LayoutWatch<'w> {
     /// Starts to count the layout of `workload`, and reports to `watch` that nothing is done.
-    pub(super) fn new(workload: &Workload, watch: &'w dyn Fn(Phase)) -> LayoutWatch<'w> {
+    pub(super) fn new(
+        workload: &Workload,
+        watch: &'w dyn Fn(Phase) -> Result<(), LabError>,
+    ) -> Result<LayoutWatch<'w>, LabError> {
         let mut begin = LaidOut::default();
         for file in &workload.files {
             begin.files_total += u64::from(file.layout != Layout::None);
@@ -26,8 +32,16 @@ impl<'w> LayoutWatch<'w> {
                 begin.bytes_total = begin.bytes_total.saturating_add(size);
             }
         }
-        watch(Phase::LayingOut(begin));
-        LayoutWatch { watch, now: Cell::new(begin), told: Cell::new(begin) }
+        watch(Phase::LayingOut(begin))?;
+        Ok(LayoutWatch { watch, stopped: RefCell::default(), now: Cell::new(begin), told: Cell::new(begin) })
+    }
+
+    /// Must be called between two files.
+    ///
+    /// # Errors
+    /// If the watcher stopped the run.
+    pub(super) fn check(&self) -> Result<(), LabError> {
+        self.stopped.borrow_mut().take().map_or(Ok(()), Err)
     }
 
     /// Counts `bytes` written to a file.
@@ -48,7 +62,9 @@ impl<'w> LayoutWatch<'w> {
         let is_last = now.files == now.files_total;
         if is_last || now.bytes - told.bytes >= BYTES_EVERY || now.files - told.files >= FILES_EVERY {
             self.told.set(now);
-            (self.watch)(Phase::LayingOut(now));
+            if let Err(error) = (self.watch)(Phase::LayingOut(now)) {
+                self.stopped.borrow_mut().get_or_insert(error);
+            }
         }
     }
 }

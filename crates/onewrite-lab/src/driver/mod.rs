@@ -54,8 +54,8 @@ pub async fn run<T: Target + 'static>(
     options: RunOptions,
 ) -> Result<Vec<JobMeasure>, LabError> {
     let watch = |phase| options.enter(phase, runtime.now());
-    target.lay_out(&workload, &LayoutWatch::new(&workload, &watch)).await?;
-    options.enter(Phase::Jobs, runtime.now());
+    target.lay_out(&workload, &LayoutWatch::new(&workload, &watch)?).await?;
+    options.enter(Phase::Jobs, runtime.now())?;
     let (jobs, groups) = (workload.jobs, workload.groups);
     let crew = Rc::new(Crew::new(runtime, target, jobs, groups.len(), options));
     for group in groups {

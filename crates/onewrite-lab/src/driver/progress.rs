@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use onewrite_block::Nanos;
 
+use crate::error::LabError;
+
 /// Files and bytes laid out so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaidOut {
@@ -45,8 +47,8 @@ pub struct Progress {
     pub share: Option<f64>,
 }
 
-/// Called now and then with the progress of a run.
-pub type Watcher = Rc<dyn Fn(Progress)>;
+/// Called now and then with the progress of a run. An error stops it.
+pub type Watcher = Rc<dyn Fn(Progress) -> Result<(), LabError>>;
 
 /// Operations between two calls of a [`Watcher`].
 pub(super) const WATCH_EVERY: u64 = 1024;
@@ -63,10 +65,9 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// Tells the watcher that a phase begins.
-    pub(crate) fn enter(&self, phase: Phase, now: Nanos) {
-        if let Some(watcher) = &self.watcher {
-            watcher(Progress { phase, now, ..Progress::default() });
-        }
+    /// Tells the watcher that a phase begins; it may stop the run.
+    pub(crate) fn enter(&self, phase: Phase, now: Nanos) -> Result<(), LabError> {
+        let told = |watcher: &Watcher| watcher(Progress { phase, now, ..Progress::default() });
+        self.watcher.as_ref().map_or(Ok(()), told)
     }
 }

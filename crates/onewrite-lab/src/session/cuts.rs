@@ -27,7 +27,8 @@ const OPERATIONS: u64 = 2000;
 /// Files of a personality in that run; a fio job keeps its own number.
 const FILES: u32 = 200;
 
-/// Cuts the power `count` times in runs of `spec`, and calls `watch` with the number of cuts tried. Each run gets a
+/// Cuts the power `count` times in runs of `spec`, and calls `watch`, whose error stops it, with the number
+/// of cuts tried. Each run gets a
 /// blank device from `device`, always the same.
 ///
 /// # Errors
@@ -36,7 +37,7 @@ pub fn try_cuts(
     spec: &RunSpec,
     device: impl Fn() -> Result<Box<dyn Device>, LabError>,
     count: u64,
-    watch: impl Fn(u64),
+    watch: impl Fn(u64) -> Result<(), LabError>,
 ) -> Result<CrashVerdict, LabError> {
     let Stack::Ext4(mode) = spec.stack else {
         return Err(LabError::Option("power cuts need a file system that promises something".to_owned()));
@@ -58,7 +59,7 @@ pub fn try_cuts(
             let place = format!("{loss} (seed {}, cut point {point} of {end})", spec.seed);
             verdict.first_loss.get_or_insert(place);
         }
-        watch(cut + 1);
+        watch(cut + 1)?;
     }
     Ok(verdict)
 }

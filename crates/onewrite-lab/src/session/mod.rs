@@ -226,7 +226,7 @@ async fn run_ext4(
     let mount = mount_options(spec, mode);
     mount.check_device(port.geometry())?;
     let run_options = RunOptions { watcher, drops_caches: spec.drop_caches, ..RunOptions::default() };
-    run_options.enter(Phase::Formatting, runtime.now());
+    run_options.enter(Phase::Formatting, runtime.now())?;
     let options = FormatOptions {
         journal_bytes: journal_bytes(spec, mode, &port),
         is_zeroed: runtime.is_virtual(),
@@ -247,7 +247,7 @@ async fn run_ext4(
     let files = Rc::new(Files::new(Rc::clone(&fs)));
     let measured = driver::run(&runtime, files, workload, run_options.clone()).await;
     let measures = measured.map_err(|error| spec.with_need(error, device_bytes(&port)))?;
-    run_options.enter(Phase::Unmounting, runtime.now());
+    run_options.enter(Phase::Unmounting, runtime.now())?;
     fs.unmount().await?;
     let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());
     let span = runtime.now() - begin;

@@ -42,7 +42,7 @@ fn study(trace: &Path, policies: &[PolicyKind]) -> CacheStudy {
 }
 
 fn run(study: &CacheStudy) -> CacheFigures {
-    study.run(&|_| ()).unwrap()
+    study.run(&|_| Ok(())).unwrap()
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_cannot_be_run_is_refused_with_the_cure() {
         (CacheStudy { page_bytes: 512, device: plan(None), ..base.clone() }, "--page-size"),
         (CacheStudy { trace: far.0.clone(), device: plan(Some(1 << 30)), ..base.clone() }, "--device-size"),
     ] {
-        let error = study.run(&|_| ()).unwrap_err().to_string();
+        let error = study.run(&|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
     }
 }

@@ -119,7 +119,10 @@ fn a_device_is_driven_without_a_file_system() {
 fn watched(text: &str) -> Vec<Progress> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let watcher = Rc::clone(&seen);
-    let watch: driver::Watcher = Rc::new(move |progress| watcher.borrow_mut().push(progress));
+    let watch: driver::Watcher = Rc::new(move |progress| {
+        watcher.borrow_mut().push(progress);
+        Ok(())
+    });
     run_on(planned(text), RunOptions { watcher: Some(watch), ..RunOptions::default() }, |_| ()).0.unwrap();
     seen.take()
 }

@@ -144,7 +144,7 @@ impl Device for Liar {
 fn power_cuts_take_nothing_that_was_synced() {
     for mode in Mode::ALL {
         let disk = || Ok(Box::new(RamDisk::volatile(64 * MIB / 4096)) as Box<dyn Device>);
-        let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(mode)), disk, 8, |_| ()).unwrap();
+        let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(mode)), disk, 8, |_| Ok(())).unwrap();
         assert_eq!((verdict.cuts, verdict.losses), (8, 0), "{mode}: {:?}", verdict.first_loss);
     }
 }
@@ -152,7 +152,7 @@ fn power_cuts_take_nothing_that_was_synced() {
 #[test]
 fn a_disk_that_lies_about_flushes_is_caught() {
     let disk = || Ok(Box::new(Liar(RamDisk::volatile(64 * MIB / 4096))) as Box<dyn Device>);
-    let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(Mode::Ordered)), disk, 8, |_| ()).unwrap();
+    let verdict = session::try_cuts(&spec(varmail(3000), Stack::Ext4(Mode::Ordered)), disk, 8, |_| Ok(())).unwrap();
     assert!(verdict.losses > 0);
     assert!(verdict.first_loss.unwrap().contains("seed 1, cut point"));
 }
@@ -269,7 +269,10 @@ fn what_is_read_before_a_job_is_in_memory_when_it_begins() {
 fn a_watcher_is_told_every_phase_and_how_much_is_laid_out() {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let sink = Rc::clone(&seen);
-    let watcher: Watcher = Rc::new(move |progress| sink.borrow_mut().push(progress.phase));
+    let watcher: Watcher = Rc::new(move |progress| {
+        sink.borrow_mut().push(progress.phase);
+        Ok(())
+    });
     let job = fio("[r]\nrw=read\nsize=16m\nnrfiles=2\n");
     run(&spec(job, Stack::Ext4(Mode::Ordered)), Extras { watcher: Some(watcher), ..Extras::default() }).unwrap();
     let phases = seen.take();

@@ -4,8 +4,10 @@
 >>> onewrite.mkfs("disk.img", "64MiB")
 >>> with onewrite.Fs("disk.img", mode="data+async") as fs:
 ...     fs.pipe("/greeting", b"hello")
+>>> onewrite.compare("varmail", modes=["ordered", "data+async"], runtime="1s")
 """
 
 from onewrite.filesystem import Fs, mkfs
+from onewrite.lab import cache, compare, crash, run
 
-__all__ = ["Fs", "mkfs"]
+__all__ = ["Fs", "cache", "compare", "crash", "mkfs", "run"]

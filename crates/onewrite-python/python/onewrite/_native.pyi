@@ -1,11 +1,20 @@
-"""The native part of the package: an image by blocking calls. Paths in the image are bytes."""
+"""The native part of the package: an image by blocking calls, runs of the laboratory. Paths in an image are bytes."""
 
 from os import PathLike
 from typing import final
 
-__all__ = ["File", "Metadata", "Volume", "mkfs"]
+__all__ = ["File", "Metadata", "Volume", "cache", "crash", "mkfs", "run"]
 
 def mkfs(path: str | PathLike[str], size: str) -> None: ...
+def run(
+    job: str,
+    job_text: str | None,
+    modes: list[str],
+    options: dict[str, list[str]],
+    page_trace: str | PathLike[str] | None,
+) -> str: ...
+def cache(trace: str | PathLike[str], options: dict[str, list[str]], after: str | PathLike[str] | None) -> str: ...
+def crash(workload: str, job_text: str | None, options: dict[str, list[str]]) -> str: ...
 
 @final
 class Metadata:

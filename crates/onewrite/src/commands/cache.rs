@@ -3,22 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use onewrite_block::Nanos;
-use onewrite_cache::PolicyKind;
-use onewrite_device::Profile;
-use onewrite_lab::cache::{
-    CacheCell, CacheFigures, CacheStudy, DevicePlan, HELD_MAX, LayerFigures, Stage, StudyProgress,
-};
+use onewrite_lab::cache::{CacheCell, CacheFigures, LayerFigures, Stage, StudyProgress};
+use onewrite_lab::experiment::{CacheExperiment, LayerChoice, TraceChoice};
 use onewrite_lab::results::Distribution;
-use onewrite_lab::trace::{Trace, TraceOptions, Volumes, summarise};
+use onewrite_lab::trace::{TraceOptions, Volumes};
 
-use super::layer::layer;
 use crate::args::{Cache, TraceInput};
 use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
-use onewrite_lab::size::SizeOrShare;
 
 /// Runs a trace through policies and sizes.
 pub fn cache(args: &Cache) -> anyhow::Result<()> {
@@ -62,7 +57,7 @@ fn each(args: &Cache) -> anyhow::Result<()> {
 }
 
 fn run(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheFigures> {
-    let study = study(args, options)?;
+    let study = experiment(args).study(options)?;
     if args.chart.is_some() && study.sizes.iter().all(|size| *size == study.sizes[0]) {
         bail!("--chart shows misses over sizes: give --size several that differ, as 1%,3%,10%,30%");
     }
@@ -77,6 +72,7 @@ fn run(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheFigures> {
         };
         let before = done[place].fetch_add(step.done, Ordering::Relaxed);
         bar.stage((name, "pages"), before + step.done, step.total);
+        Ok(())
     })?;
     bar.finish("requests");
     if let Some(path) = &args.chart {
@@ -88,53 +84,32 @@ fn run(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheFigures> {
     Ok(figures)
 }
 
-fn study(args: &Cache, options: TraceOptions) -> anyhow::Result<CacheStudy> {
-    let layer = layer(args.ftl, args.log_blocks, args.map_cache)?;
-    let plan = |name: &String| -> anyhow::Result<DevicePlan> {
-        Ok(DevicePlan {
-            profile: Profile::load(name)?,
-            layer,
-            size_bytes: args.device_size,
-            is_blank: args.blank,
-            age_bytes: args.age,
-        })
-    };
-    Ok(CacheStudy {
+fn experiment(args: &Cache) -> CacheExperiment {
+    CacheExperiment {
         trace: args.trace.clone(),
-        policies: policies(&args.policies)?,
-        sizes: sizes(args, &options)?,
-        options,
-        page_bytes: args.input.page_size,
-        flash_block_bytes: args.flash_block,
+        input: choice(&args.input),
+        policies: args.policies.clone(),
+        sizes: args.sizes.clone(),
+        flash_block: args.flash_block,
         after: args.after.clone(),
-        device: args.device.as_ref().map(plan).transpose()?,
+        device: args.device.clone(),
+        timed: args.timed,
+        layer: LayerChoice { ftl: Some(args.ftl.into()), log_blocks: args.log_blocks, map_cache: args.map_cache },
+        device_size: args.device_size,
+        blank: args.blank,
+        age: args.age,
         threads: args.threads,
-        held_max: HELD_MAX,
-        is_timed: args.timed,
-    })
+    }
 }
 
-/// Sizes in bytes. For percentages, reads the trace once beforehand.
-fn sizes(args: &Cache, options: &TraceOptions) -> anyhow::Result<Vec<u64>> {
-    let has_share = args.sizes.iter().any(|size| matches!(size, SizeOrShare::Share(_)));
-    let page_bytes = args.input.page_size.max(1);
-    let footprint = match has_share {
-        true => summarise(&mut Trace::open(&args.trace, options)?, page_bytes, |_| ())?.footprint_bytes,
-        false => 0,
-    };
-    Ok(args.sizes.iter().map(|size| size.bytes(footprint, page_bytes)).collect())
+fn choice(input: &TraceInput) -> TraceChoice {
+    let TraceInput { format, volume, pack, action, page_size } = input.clone();
+    TraceChoice { format, volume, pack, action, page_size }
 }
 
 /// How to read the trace at `path`. For packed volumes, reads it once beforehand.
 pub fn options(path: &Path, input: &TraceInput) -> anyhow::Result<TraceOptions> {
-    ensure!(input.page_size > 0, "--page-size 0 is no size; take 4096");
-    let plain =
-        TraceOptions { format: input.format.clone(), volume: input.volume, action: input.action, packing: None };
-    let packing = match (input.pack, input.volume) {
-        (true, _) => Some(Volumes::of(path, &plain, input.page_size)?.packed(input.page_size)?),
-        (false, volume) => volume.map(|volume| Volumes::alone(volume, input.page_size)),
-    };
-    Ok(TraceOptions { packing, ..plain })
+    Ok(choice(input).options(path)?)
 }
 
 /// Options for one volume, which begins at page 0.
@@ -149,13 +124,6 @@ pub fn of_volume(path: &Path, volume: u32) -> PathBuf {
     let (stem, rest) =
         name.split_once('.').map_or((name.as_str(), String::new()), |(stem, rest)| (stem, format!(".{rest}")));
     path.with_file_name(format!("{stem}-{volume}{rest}"))
-}
-
-fn policies(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
-    if names == ["all"] {
-        return Ok(PolicyKind::ALL.to_vec());
-    }
-    names.iter().map(|name| name.trim().parse().map_err(anyhow::Error::msg)).collect()
 }
 
 fn print(figures: &CacheFigures) {

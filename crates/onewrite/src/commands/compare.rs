@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use onewrite_fs::ext4::Mode;
 use onewrite_lab::Partial;
+use onewrite_lab::experiment::Experiment;
 use onewrite_lab::report::{Compared, Comparison};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, DeviceChoice, Extras, RunSpec, Stack, try_cuts};
@@ -29,14 +30,15 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
         std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     }
     outputs.check(&job::inputs(&args.job))?;
-    let choice = job::choice(&args.job)?;
+    let experiment = job::experiment(&args.job)?;
+    let choice = experiment.choice()?;
     if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
         bail!("on a real disk each mode formats it anew; --force compares all the same");
     }
     let modes = modes(&args.modes)?;
     let mut runs = Vec::new();
     for mode in &modes {
-        runs.push(one(args, &choice, *mode, &modes)?);
+        runs.push(one(args, (&experiment, &choice), *mode, &modes)?);
     }
     let comparison = Comparison { command: command(), runs };
     if !args.json.as_deref().is_some_and(is_stdout) {
@@ -66,33 +68,46 @@ fn modes(names: &[String]) -> anyhow::Result<Vec<Mode>> {
 }
 
 /// Runs one mode. `all` are the requested modes; what one of them lacks is reported before the first runs.
-fn one(args: &Compare, choice: &DeviceChoice, mode: Mode, all: &[Mode]) -> anyhow::Result<Compared> {
-    let spec = job::spec(&args.job, choice, Stack::Ext4(mode))?;
-    let (device, partial) = job::device(&args.job, &spec, choice, all)?;
+fn one(
+    args: &Compare,
+    (experiment, choice): (&Experiment, &DeviceChoice),
+    mode: Mode,
+    all: &[Mode],
+) -> anyhow::Result<Compared> {
+    let spec = experiment.spec(choice, Stack::Ext4(mode))?;
+    let (device, partial) = experiment.device(&spec, choice, all, &job::opened)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(mode.name());
     let extras = Extras { watcher: Some(spinner.watcher()), image: image(args, mode.name()), ..Extras::default() };
     let result = session::run(&spec, device, extras)?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| spec.device.clone())?;
     spinner.finish(mode.name(), operations(&result));
-    let crash = crash(args, choice, &spec)?;
+    let crash = crash(args, (experiment, choice), &spec)?;
     Ok(Compared { label: mode.name().to_owned(), result, crash })
 }
 
 /// Tries power cuts, if the device is emulated.
 fn crash(
     args: &Compare,
-    choice: &DeviceChoice,
+    (experiment, choice): (&Experiment, &DeviceChoice),
     spec: &RunSpec,
 ) -> anyhow::Result<Option<onewrite_lab::report::CrashVerdict>> {
     if args.cuts == 0 || !choice.is_emulated() {
         return Ok(None);
     }
-    let mut ready = job::opened(choice, job::size(&args.job, spec, choice)?)?;
+    let mut ready = job::opened(choice, experiment.device_bytes(spec, choice)?)?;
     let ready = ready.as_power_cut().context("an emulated device has a power switch")?;
     let bar = Bar::new(&format!("{} with power cuts", spec.job.name()), "cuts");
     bar.reach(0, args.cuts);
-    let verdict = try_cuts(spec, || Ok(ready.fork()), args.cuts, |done| bar.reach(done, args.cuts))?;
+    let verdict = try_cuts(
+        spec,
+        || Ok(ready.fork()),
+        args.cuts,
+        |done| {
+            bar.reach(done, args.cuts);
+            Ok(())
+        },
+    )?;
     bar.finish("power cuts");
     Ok(Some(verdict))
 }

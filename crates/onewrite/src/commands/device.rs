@@ -7,8 +7,8 @@ use onewrite_block::{Choices, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, 
 use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
 use onewrite_device::{Layer, OperationLatency, Profile, waf};
 use onewrite_lab::draw;
+use onewrite_lab::experiment::LayerChoice;
 
-use super::layer::layer;
 use crate::args::Device;
 use crate::output::{self, write_json};
 use crate::outputs::Outputs;
@@ -49,7 +49,8 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
     if !(4 << 20..=16 << 30).contains(&range) {
         bail!("--range is from 4MiB (a block) to 16GiB (the device)");
     }
-    let layer = layer(args.ftl, args.log_blocks, args.map_cache)?;
+    let layer =
+        LayerChoice { ftl: Some(args.ftl.into()), log_blocks: args.log_blocks, map_cache: args.map_cache }.layer()?;
     layer.map_or(Ok(()), |layer| layer.check(&waf::space()))?;
     let found = match layer {
         None => waf::run(percent, range, args.seed),

@@ -1,8 +1,7 @@
 //! `onewrite host`
 
-use onewrite_lab::host;
+use onewrite_lab::{experiment, host};
 
-use super::job;
 use crate::args::HostMeasure;
 
 /// Measures this machine and prints a host profile.
@@ -16,6 +15,6 @@ pub fn measure(args: &HostMeasure) -> anyhow::Result<()> {
 
 /// Prints a host profile.
 pub fn show(name: &str) -> anyhow::Result<()> {
-    out!("{}", toml::to_string(&job::host(name)?.1)?);
+    out!("{}", toml::to_string(&experiment::host(name)?.1)?);
     Ok(())
 }

@@ -9,14 +9,14 @@ use anyhow::{Context, bail};
 use onewrite_block::{Choices, DevicePort, Time};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FileView};
+use onewrite_lab::experiment::{disk, wall_time};
 use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, held_by};
 use onewrite_lab::transfer::{CopyIn, HostTree, Left, Transferred, weigh};
 use onewrite_lab::{LabError, Partial};
 
 use super::cp::tell_left;
-use super::job;
 use crate::args::Mkfs;
-use crate::open::{on_device, wall_time};
+use crate::open::on_device;
 use crate::progress::Copying;
 
 /// Makes a file system.
@@ -26,7 +26,7 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     {
         bail!("--from {}: not a directory", from.display());
     }
-    let (device, partial) = job::disk(&args.image, args.size)?;
+    let (device, partial) = disk(&args.image, args.size)?;
     let (device, first) = Unfinished::new(device);
     let is_new = partial.is_some();
     let name = args.image.display().to_string();

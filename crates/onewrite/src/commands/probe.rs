@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use onewrite_block::{Device, Executor, HostProfile, Nanos, Time};
 use onewrite_device::FileDisk;
-use onewrite_fs::journal::EvictionSpot;
+use onewrite_lab::experiment::wall_time;
 use onewrite_lab::probe::{self, ProbeOptions, Spread};
 use onewrite_lab::session::DeviceChoice;
 
 use crate::args::Probe;
-use crate::open::wall_time;
 use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
-use onewrite_lab::size;
 
 /// Probes a device.
 pub fn probe(args: &Probe) -> anyhow::Result<()> {
@@ -82,21 +80,4 @@ fn print(found: &probe::Probe) {
 fn print_spread(what: &str, spread: Spread) {
     let span = |nanos: u64| Nanos(nanos).to_string();
     outln!("  {what:20} {:>10} {:>10} {:>10}", span(spread.min_ns), span(spread.mean_ns), span(spread.max_ns));
-}
-
-/// Reads a size, or the result of a probe.
-pub fn eviction_spot(text: &str) -> anyhow::Result<EvictionSpot> {
-    if !Path::new(text).exists() {
-        let bytes = size::bytes(text).map_err(|error| {
-            anyhow::anyhow!(
-                "--eviction-spot {text}: neither a file that `onewrite probe --json` wrote nor a size: {error}"
-            )
-        })?;
-        return Ok(EvictionSpot { bytes, flash_read_min: None });
-    }
-    let json = std::fs::read_to_string(text).with_context(|| text.to_owned())?;
-    match probe::Probe::from_json(text, &json)?.eviction_spot() {
-        Some(spot) => Ok(spot),
-        None => bail!("{text}: this probe found no eviction spot; give a size"),
-    }
 }

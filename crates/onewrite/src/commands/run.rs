@@ -32,13 +32,14 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         force: args.job.force,
     };
     outputs.check(&job::inputs(&args.job))?;
-    let choice = job::choice(&args.job)?;
-    let spec = job::spec(&args.job, &choice, stack(args)?)?;
+    let experiment = job::experiment(&args.job)?;
+    let choice = experiment.choice()?;
+    let spec = experiment.spec(&choice, stack(args)?)?;
     let modes = match spec.stack {
         Stack::Ext4(mode) => vec![mode],
         Stack::Raw => Vec::new(),
     };
-    let (device, partial) = job::device(&args.job, &spec, &choice, &modes)?;
+    let (device, partial) = experiment.device(&spec, &choice, &modes, &job::opened)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(spec.job.name());
     let trace = trace.as_deref().map(RequestTrace::create).transpose()?;

@@ -297,7 +297,7 @@ impl TsClockStudy<'_> {
             device: subject.profile.name.clone(),
             ftl: subject.ftl(),
             flash_block_bytes: subject.block_bytes,
-            cells: study.run(&|_| ())?.cells,
+            cells: study.run(&|_| Ok(()))?.cells,
         })
     }
 
@@ -312,7 +312,7 @@ impl TsClockStudy<'_> {
         for policy in DRAWN {
             let after = directory.join(format!("after-{policy}.csv"));
             let study = self.study(trace, &[policy], &CARD_SIZES[..1], CARD_BLOCK);
-            CacheStudy { after: Some(after.clone()), ..study }.run(&|_| ())?;
+            CacheStudy { after: Some(after.clone()), ..study }.run(&|_| Ok(()))?;
             pictures.push(picture(policy.name(), &after)?);
         }
         Ok(pictures)

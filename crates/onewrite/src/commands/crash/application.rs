@@ -23,9 +23,9 @@ use onewrite_crash::{
 use onewrite_fs::ext4::Ext4;
 use onewrite_host::Letter;
 use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Server, serve};
+use onewrite_lab::experiment::wall_time;
 
 use crate::args::Crash;
-use crate::open::wall_time;
 use crate::output::write_json;
 use crate::progress::Bar;
 use crate::stop;

@@ -21,10 +21,11 @@ use onewrite_fs::ext4::{Ext4, MountOptions};
 use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
+use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{DeviceChoice, FormatOptions, format, lazy_journal_bytes, open_disk, view_disk};
 
 use crate::args::{Mount, Umount};
-use crate::open::{replayed, wall_time};
+use crate::open::replayed;
 use crate::stop;
 pub use helper::{Called, called_as};
 use options::Wanted;
