@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -15,9 +15,9 @@ demo: deps
 	@for image in $(OUT)/demo/*.img; do echo "e2fsck -fn $$image"; PATH="$$PATH:/usr/sbin:/sbin" e2fsck -fn $$image || exit 1; done
 	@echo "report: $(OUT)/demo.html"
 
-## test: all tests, of the Python package too; those that need loop devices or pip say loudly when they are skipped
+## test: all tests, of the Python package too; those that need loop devices, FUSE or pip say loudly when they are skipped (ARGS=--show-output for what they found)
 test: deps
-	PATH="$$PATH:/usr/sbin:/sbin" $(CARGO) test --workspace --no-fail-fast -- --show-output
+	PATH="$$PATH:/usr/sbin:/sbin" $(CARGO) test --workspace --no-fail-fast -- $(ARGS)
 	scripts/python-test.sh
 
 ## python-wheel: the Python package as its users install it, compiled for release, and its tests (minutes)
@@ -104,6 +104,16 @@ kill-deep: deps
 ## kills: the process of a mount killed a hundred times at random moments in each mode, as root (an hour)
 kills: deps
 	ONEWRITE_KILLS=$(or $(KILLS),100) $(CARGO) test --release --package onewrite --test mount -- --nocapture what_was_synced
+
+## databases: MariaDB and PostgreSQL on the mount, a minute of load and twenty kills each, as root (ten minutes; mariadb-server, sysbench, postgresql)
+databases: deps
+	ONEWRITE_LOAD_SECONDS=$(or $(LOAD_SECONDS),60) ONEWRITE_KILLS=$(or $(KILLS),20) \
+	  $(CARGO) test --release --package onewrite --test mount -- --nocapture --test-threads=1 databases
+
+## pjdfstest, xfstests: suites of others on the mount, as root (SUITE=their checkout, MODE=ordered; minutes, an hour)
+pjdfstest xfstests: deps
+	$(CARGO) build --release --package onewrite
+	MODE=$(or $(MODE),ordered) scripts/$@.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$(SUITE)" $(ARGS)
 
 ## install: the program, the helpers of mount(8) and umount(8), and the library for C, as root (PREFIX=/usr/local)
 install: install-c

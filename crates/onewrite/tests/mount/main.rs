@@ -4,6 +4,7 @@
 
 mod application;
 mod content;
+mod databases;
 mod ends;
 mod kill;
 mod manners;
