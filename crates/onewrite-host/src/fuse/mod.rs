@@ -28,6 +28,7 @@ mod files;
 mod inodes;
 mod kernel;
 mod known;
+mod line_file;
 mod names;
 mod point;
 mod recorded_file;
@@ -37,7 +38,8 @@ mod table;
 
 pub use error::MountError;
 pub use kernel::{Access, KernelMount, MountFlag, MountRequest};
-pub use point::{MountPoint, end_mount, read_stats};
+pub use line_file::LineFile;
+pub use point::{MountPoint, detach, end_mount, read_stats};
 pub use recorded_file::RecordedFile;
 pub use server::{Server, serve};
 pub use stats::{Latency, Stats};

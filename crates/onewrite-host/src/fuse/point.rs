@@ -106,6 +106,14 @@ pub(super) fn take_off(directory: &Path, flags: UnmountFlags) -> io::Result<()> 
     }
 }
 
+/// Takes the topmost mount, of whatever kind, off `directory`, even while programs use it.
+///
+/// # Errors
+/// The system's error.
+pub fn detach(directory: &Path) -> io::Result<()> {
+    take_off(directory, UnmountFlags::DETACH)
+}
+
 fn by_helper(directory: &Path, is_lazy: bool) -> io::Result<()> {
     let mut helper = std::process::Command::new("fusermount3");
     helper.arg("-u").args(is_lazy.then_some("-z")).arg("--").arg(directory);

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Mounted, refusal, text};
+use onewrite_testing::skipped;
+
+use crate::support::{Mounted, pause, refusal, text};
 
 /// What an exploration found: `None`, or what it printed.
 fn explore(place: &Mounted, run: &str, check: &str, options: &[&str]) -> Option<String> {
@@ -61,6 +63,51 @@ fn what_is_acknowledged_on_either_descriptor_has_to_be_there() {
         let told = explore(&place, &early, check, &["--commit-interval", "1s"]).unwrap();
         assert!(told.contains("no a") && told.contains("acknowledged: up to a"), "{told}");
     }
+}
+
+/// A token is noted before the write of its line returns.
+#[test]
+fn what_a_program_does_after_an_acknowledgement_is_never_there_without_it() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let check = r#"for name in *; do test "$name" = '*' || grep -qx $name "$ONEWRITE_ACKED" || exit 1; done"#;
+    for descriptor in ["", " >&3", " >/dev/stdout"] {
+        let program = format!("for i in $(seq 12); do echo 'onewrite: acked '$i{descriptor}; touch $i; sync .; done");
+        assert_eq!(explore(&place, &program, check, &[]), None, "{descriptor}");
+        let late = format!("touch 1; sync .; echo 'onewrite: acked 1'{descriptor}");
+        assert!(explore(&place, &late, check, &[]).is_some(), "{descriptor}");
+    }
+}
+
+/// The run lasts until the last process has closed its standard output.
+#[test]
+fn a_process_in_the_background_may_still_acknowledge() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let program = "touch a; sync .; (sleep 0.3; printf 'onewrite: acked a') & true";
+    let told = explore(&place, program, "! grep -q a \"$ONEWRITE_ACKED\"", &[]).unwrap();
+    assert!(told.contains("acknowledged: up to a"), "{told}");
+}
+
+#[test]
+fn the_next_run_removes_what_a_killed_run_left() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_onewrite"))
+        .args(["crash", "--run", "echo $$ > id; sleep 60", "--check", "true"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let room = Path::new("/dev/shm").join(format!("onewrite-crash-{}", killed.id()));
+    let id = (0..500).find_map(|_| {
+        pause(20);
+        fs::read_to_string(room.join("mnt/id")).ok().filter(|id| id.ends_with('\n'))
+    });
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(room.exists(), "it had no time to remove its directory");
+    assert_eq!(explore(&place, "true", "true", &[]), None);
+    assert!(!room.exists(), "{}", room.display());
+    let ended = Command::new("pkill").args(["-P", id.unwrap().trim()]).status().unwrap();
+    assert!(ended.success(), "the program of the killed run was still there");
 }
 
 const SQLITE: &str = r#"
@@ -132,7 +179,7 @@ fn sqlite_loses_what_its_documentation_admits_and_nothing_else() {
 fn the_kernels_ext4_is_judged_by_the_same_means() {
     let Some(place) = Mounted::unmounted(16) else { return };
     if !Command::new("losetup").arg("-f").output().is_ok_and(|found| found.status.success()) {
-        eprintln!("SKIPPED: this machine attaches no loop devices");
+        skipped!("this machine attaches no loop devices");
         return;
     }
     let wrong = RENAMES.replace("SYNC", "true");

@@ -5,9 +5,10 @@
 //! ```
 
 mod kernel;
+mod room;
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -22,9 +23,10 @@ use onewrite_crash::{
 };
 use onewrite_fs::ext4::Ext4;
 use onewrite_host::Letter;
-use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Server, serve};
+use onewrite_host::fuse::{Access, KernelMount, LineFile, MountPoint, MountRequest, Server, serve};
 use onewrite_lab::experiment::wall_time;
 
+use self::room::Room;
 use crate::args::Crash;
 use crate::output::write_json;
 use crate::progress::Bar;
@@ -89,36 +91,13 @@ pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wan
     Ok(ExitCode::FAILURE)
 }
 
-/// A private directory for the mount and the trees, removed when dropped.
-struct Room(PathBuf);
-
-impl Room {
-    fn new() -> anyhow::Result<Room> {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let room = Room(parent.join(format!("onewrite-crash-{}", std::process::id())));
-        DirBuilder::new().mode(0o700).create(&room.0).with_context(|| room.0.display().to_string())?;
-        Ok(room)
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Runs the program on a mount of a new image; returns the recording.
 fn record(subject: &Ext4Subject, options: &ExploreOptions, (line, room): (&str, &Room)) -> anyhow::Result<Application> {
     let (recorder, device) = Recorder::new(subject, options)?;
     let directory = room.at("mnt");
     fs::create_dir(&directory)?;
     let point = MountPoint::new(&directory)?;
-    let ran = run_on(subject, options, (line, point), (device, &recorder))?;
+    let ran = run_on(subject, options, (line, point, room.at("spoken")), (device, &recorder))?;
     Ok(recorder.finish(acknowledged(ran)?))
 }
 
@@ -135,7 +114,7 @@ type Ran = anyhow::Result<(Vec<String>, ExitStatus)>;
 fn run_on(
     subject: &Ext4Subject,
     options: &ExploreOptions,
-    (line, point): (&str, MountPoint),
+    (line, point, spoken): (&str, MountPoint, PathBuf),
     (device, recorder): (Box<dyn Device>, &Recorder),
 ) -> Ran {
     let _changing = stop::Changing::begin()?;
@@ -161,7 +140,7 @@ fn run_on(
     let (line, result) = (line.to_owned(), Arc::clone(&ran));
     #[expect(clippy::disallowed_methods, reason = "the program runs beside the core that serves it")]
     let beside = std::thread::spawn(move || {
-        let outcome = run_program(&line, &point.directory, acknowledge);
+        let outcome = run_program(&line, (&point.directory, &spoken), acknowledge);
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         unmount();
     });
@@ -172,24 +151,31 @@ fn run_on(
     outcome.unwrap_or_else(|| bail!("--run: the mount ended before the program"))
 }
 
-/// Runs a shell line in `directory`. Lines that acknowledge are taken, others go to standard error.
-fn run_program(line: &str, directory: &Path, acknowledge: impl Fn(u64)) -> Ran {
+/// Runs a shell line in `directory` until every process has closed its standard output. Lines that acknowledge are
+/// taken before the program goes on, others go to standard error.
+fn run_program(line: &str, (directory, spoken): (&Path, &Path), acknowledge: impl Fn(u64) + Send + 'static) -> Ran {
+    let tokens: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&tokens);
+    let hear = move |line: &[u8]| match line.strip_prefix(ACKNOWLEDGES.as_bytes()) {
+        Some(token) => {
+            let mut tokens = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            acknowledge(tokens.len() as u64);
+            tokens.push(String::from_utf8_lossy(token).into_owned());
+        }
+        None => errln!("{}", String::from_utf8_lossy(line)),
+    };
+    fs::create_dir(spoken)?;
+    let lines = LineFile::new(spoken, hear).context("--run: a FUSE mount for its standard output")?;
     let mut program = Command::new("sh");
     program.args(["-c", SHELL]).env("ONEWRITE_RUN", line).env("ONEWRITE_DIR", directory).current_dir(directory);
-    let mut child = program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("sh, for --run")?;
-    let mut tokens = Vec::new();
-    let lines = BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n');
-    for line in lines {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        match line.strip_prefix(ACKNOWLEDGES) {
-            Some(token) => {
-                acknowledge(tokens.len() as u64);
-                tokens.push(token.to_owned());
-            }
-            None => errln!("{line}"),
-        }
-    }
-    Ok((tokens, child.wait()?))
+    program.stdin(Stdio::null()).stdout(lines.open().context("--run: its standard output")?);
+    let ended = program.status();
+    // It holds an open file of the mount.
+    drop(program);
+    lines.wait_until_closed();
+    drop(lines);
+    let tokens = std::mem::take(&mut *tokens.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok((tokens, ended.context("sh, for --run")?))
 }
 
 /// Lays a tree out and runs the check on it.

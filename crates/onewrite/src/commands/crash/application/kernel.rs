@@ -9,7 +9,8 @@ use anyhow::{Context, bail};
 use onewrite_crash::{Application, ExploreOptions, Ext4Subject, Recorder};
 use onewrite_host::fuse::RecordedFile;
 
-use super::{Room, acknowledged, run_program};
+use super::room::Room;
+use super::{acknowledged, run_program};
 use crate::stop;
 
 /// Runs a shell line on the kernel's ext4, mounted with `mount_options`; returns the recording.
@@ -29,7 +30,7 @@ pub fn record(
     let ran = {
         let device = LoopDevice::attach(file.path().as_os_str())?;
         let _mounted = KernelMount::new(&device.0, mount_options, directory.clone())?;
-        run_program(line, &directory, mark)
+        run_program(line, (&directory, &room.at("spoken")), mark)
     };
     let events = file.finish().context("--kernel: the recorded disk")?;
     Ok(Application::recorded(base, events, acknowledged(ran?)?))
@@ -82,7 +83,7 @@ impl Drop for KernelMount {
 }
 
 /// Runs a program of the system; returns its output.
-fn tool(name: &str, arguments: &[&OsStr]) -> anyhow::Result<String> {
+pub(super) fn tool(name: &str, arguments: &[&OsStr]) -> anyhow::Result<String> {
     let output = Command::new(name).args(arguments).output().with_context(|| format!("{name}: it cannot be run"))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
