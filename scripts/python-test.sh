@@ -23,9 +23,9 @@ if [ ! -e "$room/ready" ]; then
     rm -rf "$room"
     python3 -m venv "$room" || skip "python3 makes no virtual environment (Debian: python3-venv)"
     # shellcheck disable=SC2086 # a list of words
-    "$room/bin/pip" install --quiet --disable-pip-version-check $needed || skip "pip cannot fetch $needed"
+    "$room/bin/pip" install --quiet --disable-pip-version-check --retries 1 $needed || skip "pip cannot fetch $needed"
     for package in $wanted; do
-        "$room/bin/pip" install --quiet --disable-pip-version-check "$package" ||
+        "$room/bin/pip" install --quiet --disable-pip-version-check --retries 1 "$package" ||
             echo "SKIPPED: what needs $package is NOT tested: pip cannot fetch it" >&2
     done
     touch "$room/ready"

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which of our other crates each crate may import. Tests and benchmarks may import everything.
-const IMPORTS: [(&str, &[&str]); 10] = [
+const IMPORTS: [(&str, &[&str]); 11] = [
     ("onewrite-block", &[]),
     ("onewrite-device", &["onewrite-block"]),
     ("onewrite-cache", &["onewrite-block"]),
@@ -13,6 +13,7 @@ const IMPORTS: [(&str, &[&str]); 10] = [
     ("onewrite-host", &["onewrite-block", "onewrite-device", "onewrite-fs"]),
     ("onewrite-c", &["onewrite-block", "onewrite-fs", "onewrite-host"]),
     ("onewrite-lab", LAB),
+    ("onewrite-testing", &[]),
     ("onewrite-python", &["*"]),
     ("onewrite", &["*"]),
 ];

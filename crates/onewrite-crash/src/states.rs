@@ -65,6 +65,14 @@ enum Progress {
     Failed,
 }
 
+/// When the pages of a request are certain to survive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durable {
+    /// FUA and SHARE.
+    OnCompletion,
+    AfterFlush,
+}
+
 /// Pages that survive together or not at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
@@ -74,7 +82,6 @@ pub(crate) struct Unit {
     /// The FLUSHes under way that were submitted after the unit completed.
     covered_by: Vec<Token>,
     progress: Progress,
-    /// True for FUA and SHARE.
     durable_on_completion: bool,
     is_share: bool,
 }
@@ -145,8 +152,8 @@ impl<'a> Walker<'a> {
         let before = self.pending.len();
         match event {
             RecordedEvent::Submitted(token, request) => self.submit(*token, request),
-            RecordedEvent::Completed(token, true) => self.complete(*token),
-            RecordedEvent::Completed(token, false) => self.fail(*token),
+            RecordedEvent::Completed(token) => self.complete(*token),
+            RecordedEvent::Failed(token) => self.fail(*token),
             RecordedEvent::Mark(_) => (),
         }
         self.pending.len().saturating_sub(before)
@@ -158,17 +165,18 @@ impl<'a> Walker<'a> {
             Operation::Write { start, pages, fua } => {
                 self.note_log(request.cause, start.0);
                 let pages: Vec<_> = (start.0..).map(Lpn).zip(pages.iter().cloned()).collect();
-                self.join(token, request.cause, &pages, *fua);
+                let durable = if *fua { Durable::OnCompletion } else { Durable::AfterFlush };
+                self.join(token, request.cause, &pages, durable);
             }
             Operation::Trim { start, count } => {
                 let pages: Vec<_> = (start.0..start.0 + count).map(|lpn| (Lpn(lpn), Page::ZEROS)).collect();
-                self.join(token, request.cause, &pages, false);
+                self.join(token, request.cause, &pages, Durable::AfterFlush);
             }
             Operation::Share(pairs) => {
                 let pages: Vec<_> = pairs.iter().map(|pair| (pair.target, self.newest(pair.source))).collect();
                 let together = if self.share_atomic { pages.len() } else { 1 };
                 for part in pages.chunks(together) {
-                    self.push(token, request.cause, part, true);
+                    self.push(token, request.cause, part, Durable::OnCompletion);
                     self.pending.last_mut().expect("just pushed").is_share = true;
                 }
             }
@@ -188,15 +196,15 @@ impl<'a> Walker<'a> {
     }
 
     /// Adds pages as units of the device's atomic size.
-    fn join(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], fua: bool) {
+    fn join(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], durable: Durable) {
         let atomic = self.atomic_pages;
         for part in pages.chunk_by(|one, next| one.0.0 / atomic == next.0.0 / atomic) {
-            self.push(token, cause, part, fua);
+            self.push(token, cause, part, durable);
         }
     }
 
-    fn push(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], durable_on_completion: bool) {
-        let durable_on_completion = durable_on_completion || self.keeps_completed;
+    fn push(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], durable: Durable) {
+        let durable_on_completion = durable == Durable::OnCompletion || self.keeps_completed;
         let pages = pages.iter().map(|(lpn, page)| (*lpn, page.clone(), page_hash(page))).collect();
         self.pending.push(Unit {
             pages,
@@ -442,7 +450,7 @@ mod tests {
         let log = FxHashSet::default();
         let mut walker = Walker::new(image, Sum::of_base(0), &log, &geometry(on_power_loss));
         walker.pass(&RecordedEvent::Submitted(TOKEN, Request::trim(Lpn(0), 1, Cause::Data)));
-        walker.pass(&RecordedEvent::Completed(TOKEN, false));
+        walker.pass(&RecordedEvent::Failed(TOKEN));
         for event in events {
             walker.pass(event);
         }
@@ -453,7 +461,7 @@ mod tests {
     fn a_request_that_failed_does_not_become_durable_with_a_later_one_of_its_token() {
         let flush = || RecordedEvent::Submitted(FLUSH, Request::flush(Cause::Data));
         // Another request on another part of the disk reuses the token; a walk along one part sees only its completion.
-        let events = [RecordedEvent::Completed(TOKEN, true), flush(), RecordedEvent::Completed(FLUSH, true)];
+        let events = [RecordedEvent::Completed(TOKEN), flush(), RecordedEvent::Completed(FLUSH)];
         assert!(is_kept_after_failed_trim(PowerLoss::AnySubset, &events));
         assert!(is_kept_after_failed_trim(PowerLoss::KeepsCompleted, &events));
     }

@@ -35,8 +35,8 @@ fn line(number: usize, event: &RecordedEvent, history: &History) -> String {
             };
             format!("#{} {}{place} ({})", token.0, request.operation.name(), request.cause.name())
         }
-        RecordedEvent::Completed(token, true) => format!("#{} done", token.0),
-        RecordedEvent::Completed(token, false) => format!("#{} failed", token.0),
+        RecordedEvent::Completed(token) => format!("#{} done", token.0),
+        RecordedEvent::Failed(token) => format!("#{} failed", token.0),
         RecordedEvent::Mark(mark) => match history.happenings[*mark as usize] {
             Happening::Begin(operation) => format!("begin `{}`", history.operations[operation].action),
             Happening::End(operation) => {

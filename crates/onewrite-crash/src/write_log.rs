@@ -109,7 +109,7 @@ pub(crate) fn written(events: &[RecordedEvent]) -> Vec<u8> {
             RecordedEvent::Submitted(token, request) => {
                 waiting.push(Waiting { token: *token, request, is_completed: false, covered_by: Vec::new() });
             }
-            RecordedEvent::Completed(token, true) => match flushes.remove(token) {
+            RecordedEvent::Completed(token) => match flushes.remove(token) {
                 Some(flush) => {
                     let (covered, rest) = waiting.into_iter().partition(|write| write.covered_by.contains(token));
                     waiting = rest;
@@ -119,7 +119,7 @@ pub(crate) fn written(events: &[RecordedEvent]) -> Vec<u8> {
                 }
                 None => complete(&mut writer, &mut waiting, *token),
             },
-            RecordedEvent::Completed(token, false) => drop(flushes.remove(token)),
+            RecordedEvent::Failed(token) => drop(flushes.remove(token)),
         }
     }
     waiting.iter().filter(|write| write.is_completed).for_each(|write| writer.request(write.request));
@@ -225,7 +225,7 @@ impl Reader<'_> {
     fn pass(&mut self, request: Request) {
         self.token += 1;
         let token = Token(self.token);
-        self.events.extend([RecordedEvent::Submitted(token, request), RecordedEvent::Completed(token, true)]);
+        self.events.extend([RecordedEvent::Submitted(token, request), RecordedEvent::Completed(token)]);
     }
 }
 
@@ -246,14 +246,14 @@ mod tests {
                 other => other.name().to_owned(),
             }),
             RecordedEvent::Mark(mark) => Some(format!("mark {mark}")),
-            RecordedEvent::Completed(..) => None,
+            RecordedEvent::Completed(_) | RecordedEvent::Failed(_) => None,
         };
         events.iter().filter_map(shown).collect()
     }
 
     #[test]
     fn a_flush_stands_behind_what_it_covers_and_before_what_it_does_not() {
-        let done = |token| RecordedEvent::Completed(Token(token), true);
+        let done = |token| RecordedEvent::Completed(Token(token));
         let flush = RecordedEvent::Submitted(Token(2), Request::flush(Cause::Data));
         let events = [
             write(0, 5, 1, false),
@@ -274,7 +274,7 @@ mod tests {
     fn what_is_no_log_is_refused() {
         let image = Image::new(16);
         assert!(read(b"short", &image).is_err());
-        let mut bytes = written(&[write(0, 5, 1, false), RecordedEvent::Completed(Token(0), true)]);
+        let mut bytes = written(&[write(0, 5, 1, false), RecordedEvent::Completed(Token(0))]);
         assert!(read(&bytes, &image).is_ok());
         assert!(read(&bytes, &Image::new(4)).unwrap_err().to_string().contains("beyond the image"));
         bytes.truncate(bytes.len() - 1);

@@ -3,7 +3,6 @@
 
 mod host_mount;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use host_mount::{Host, HostMount};
@@ -12,6 +11,7 @@ use onewrite_block::{
     Time,
 };
 use onewrite_device::{FileDisk, Submission};
+use onewrite_testing::skipped;
 
 const PAGES: u64 = 64;
 const BESIDE: [Submission; 2] = [Submission::Threads, Submission::Ring];
@@ -72,7 +72,7 @@ fn disk(path: &Path, is_direct: bool, way: Submission) -> FileDisk {
 
 fn has_direct(path: &Path) -> bool {
     std::fs::write(path, vec![0; PAGE_SIZE]).unwrap();
-    FileDisk::open_direct(path).inspect_err(|error| eprintln!("SKIPPED: no direct transfers here: {error}")).is_ok()
+    FileDisk::open_direct(path).inspect_err(|error| skipped!("no direct transfers here: {error}")).is_ok()
 }
 
 #[test]
@@ -101,8 +101,7 @@ fn a_disk_submits_as_asked_in_wall_time_and_blocks_in_virtual_time() {
             let mut disk = disk(&path, false, way);
             disk.attached(bell);
             if (expected, disk.submission()) == (Submission::Ring, Submission::Threads) {
-                // Past the test runner, which shows nothing of a test that passes.
-                let _ = writeln!(std::io::stderr(), "SKIPPED {way:?}: the kernel refuses io_uring");
+                skipped!("{way:?}: the kernel refuses io_uring");
                 continue;
             }
             assert_eq!(disk.submission(), expected);

@@ -12,6 +12,7 @@ use onewrite_fs::{
     Allocation, AttributeChanges, AttributeManner, Content, DeviceNumber, FileKind, FileSystem, FileView, FsError,
     FsResult, Ino, Manner, NewNode, Position, SeekTarget,
 };
+use onewrite_testing::skipped;
 use support::volume::{image, load, new_disk, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, output, run, text};
 
@@ -82,7 +83,7 @@ fn attributes_set_by_the_kernel_are_read_and_shared_blocks_copied() {
         let file = mount.path().join(name);
         let set = output("setfattr", &["-n", "user.shared", "-v", &value, text(&file)]);
         if !set.status.success() {
-            eprintln!("SKIPPED: setfattr (package attr) is not installed");
+            skipped!("setfattr (package attr) is not installed");
             return;
         }
     }

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Instant;
 
 use onewrite_block::sync::Signal;
 use onewrite_block::{Inbox, InboxSender, Nanos, Runtime};
@@ -18,8 +19,8 @@ type Work = Pin<Box<dyn Future<Output = ()>>>;
 pub struct Letter<S>(Content<S>);
 
 enum Content<S> {
-    /// Work of this kind.
-    Work(&'static str, Box<dyn FnOnce(Rc<S>) -> Work + Send>),
+    /// Work of this kind, sent at this moment.
+    Work(&'static str, Instant, Box<dyn FnOnce(Rc<S>) -> Work + Send>),
     /// Take nothing more.
     Stop,
 }
@@ -29,7 +30,9 @@ impl<S> Letter<S> {
     where
         Fut: Future<Output = ()> + 'static,
     {
-        Letter(Content::Work(kind, Box::new(move |state| Box::pin(work(state)))))
+        #[expect(clippy::disallowed_methods, reason = "programs wait from the moment at which a letter is sent")]
+        let sent = Instant::now();
+        Letter(Content::Work(kind, sent, Box::new(move |state| Box::pin(work(state)))))
     }
 
     pub(crate) const fn stop() -> Letter<S> {
@@ -69,15 +72,15 @@ impl UnderWay {
     }
 
     /// Carries out letters until one says stop or no sender is left, and ends when all work has ended. Each work's kind
-    /// and duration go to `note`.
+    /// and the time since its letter was sent go to `note`.
     pub(crate) async fn serve<S: 'static>(
         self: &Rc<UnderWay>,
         state: &Rc<S>,
         mut inbox: Inbox<Letter<S>>,
         note: fn(&S, &'static str, Nanos),
     ) {
-        while let Some(Letter(Content::Work(kind, work))) = inbox.receive().await {
-            self.begin((kind, work(Rc::clone(state))), state, note);
+        while let Some(Letter(Content::Work(kind, sent, work))) = inbox.receive().await {
+            self.begin((kind, sent, work(Rc::clone(state))), state, note);
         }
         drop(inbox);
         self.ended.until(|| self.count.get() == 0).await;
@@ -85,16 +88,15 @@ impl UnderWay {
 
     fn begin<S: 'static>(
         self: &Rc<UnderWay>,
-        (kind, work): (&'static str, Work),
+        (kind, sent, work): (&'static str, Instant, Work),
         state: &Rc<S>,
         note: fn(&S, &'static str, Nanos),
     ) {
         let (under_way, state) = (Rc::clone(self), Rc::clone(state));
-        let begin = self.runtime.now();
         self.count.set(self.count.get() + 1);
         self.runtime.spawn(async move {
             work.await;
-            note(&state, kind, under_way.runtime.now() - begin);
+            note(&state, kind, Nanos(sent.elapsed().as_nanos() as u64));
             under_way.count.set(under_way.count.get() - 1);
             if under_way.count.get() == 0 {
                 under_way.ended.notify_all();

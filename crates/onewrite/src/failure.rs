@@ -29,12 +29,14 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The first known cause decides; an error without a known cause is our own and about the input. If the command has
-    /// an option for the size (`sizes_device`), a full device is an error of the input.
-    pub fn of(error: &anyhow::Error, sizes_device: bool) -> Failure {
-        if sizes_device && error.chain().any(lacks_room) {
-            return Failure::Input;
-        }
+    /// As [`Failure::of`], for a command that has an option for the size of the device. There a full device is an error
+    /// of the input.
+    pub fn of_sized(error: &anyhow::Error) -> Failure {
+        if error.chain().any(lacks_room) { Failure::Input } else { Failure::of(error) }
+    }
+
+    /// The first known cause decides; an error without a known cause is our own and about the input.
+    pub fn of(error: &anyhow::Error) -> Failure {
         error.chain().find_map(known).unwrap_or(Failure::Input)
     }
 }
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_first_cause_that_knows_decides() {
-        let code = |error: anyhow::Error| Failure::of(&error, false);
+        let code = |error: anyhow::Error| Failure::of(&error);
         let full = io::Error::from(ErrorKind::StorageFull);
         assert_eq!(code(anyhow::Error::from(full).context("cannot write a")), Failure::Machine);
         assert_eq!(code(anyhow!("--modes is empty")), Failure::Input);
@@ -145,6 +147,6 @@ mod tests {
         let (path, medium) = ("a".to_owned(), io::Error::from_raw_os_error(5).to_string());
         assert_eq!(code(LabError::ReadFile { path, message: medium }.into()), Failure::Machine);
         let room = || LabError::Fs(FsError::NoSpace { what: "blocks", needed: 2, free: 0 }).into();
-        assert_eq!((code(room()), Failure::of(&room(), true)), (Failure::Machine, Failure::Input));
+        assert_eq!((code(room()), Failure::of_sized(&room())), (Failure::Machine, Failure::Input));
     }
 }

@@ -45,7 +45,11 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             errln!("onewrite: {}", told(&error));
-            ExitCode::from(if is_fsck { 8 } else { Failure::of(&error, sizes_device) as u8 })
+            ExitCode::from(match (is_fsck, sizes_device) {
+                (true, _) => 8,
+                (_, true) => Failure::of_sized(&error) as u8,
+                _ => Failure::of(&error) as u8,
+            })
         }
     };
     stop::end_if_asked();

@@ -13,8 +13,10 @@ use crate::units::Nanos;
 pub enum RecordedEvent {
     /// A request went in. Reads are not kept.
     Submitted(Token, Request),
-    /// The request completed; `true` if it succeeded. After a power cut between the two events it may be done or not.
-    Completed(Token, bool),
+    /// The request completed without error. After a power cut between the two events it may be done or not.
+    Completed(Token),
+    /// The request completed with an error.
+    Failed(Token),
     /// A mark of the caller, with a number of its own.
     Mark(u64),
 }
@@ -62,7 +64,8 @@ impl Device for Recorded {
         for completion in &completed[seen..] {
             match self.reads.iter().position(|token| *token == completion.token) {
                 Some(read) => drop(self.reads.swap_remove(read)),
-                None => recording.events.push(RecordedEvent::Completed(completion.token, completion.outcome.is_ok())),
+                None if completion.outcome.is_ok() => recording.events.push(RecordedEvent::Completed(completion.token)),
+                None => recording.events.push(RecordedEvent::Failed(completion.token)),
             }
         }
     }

@@ -343,7 +343,7 @@ impl Tree {
                 page.write(place, &bytes);
                 page
             });
-            touched.push(put(pages, node, index, page, allocates));
+            touched.push(Touched { allocates, ..put(pages, node, index, page) });
         }
         Some(touched)
     }
@@ -354,7 +354,7 @@ impl Tree {
         let Some((page, _)) = pages.get(&index) else { return Some(Vec::new()) };
         let mut page = page.clone();
         page.bytes_mut()[place..place + length as usize].fill(0);
-        Some(vec![put(pages, node, index, page, false)])
+        Some(vec![put(pages, node, index, page)])
     }
 
     fn truncate(&mut self, node: NodeId, to: u64) -> Option<Vec<Touched>> {
@@ -368,7 +368,7 @@ impl Tree {
         {
             let mut page = page.clone();
             page.bytes_mut()[used..].fill(0);
-            touched.push(put(pages, node, last, page, false));
+            touched.push(put(pages, node, last, page));
         }
         Some(touched)
     }
@@ -408,10 +408,11 @@ fn hole(node: NodeId, index: u64) -> Touched {
     Touched { node, index, page: Page::ZEROS, hash: ZEROS, allocates: false }
 }
 
-fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page, allocates: bool) -> Touched {
+/// Replaces the content of a page that has a block.
+fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page) -> Touched {
     let hash = page_hash(&page);
     pages.insert(index, (page.clone(), hash));
-    Touched { node, index, page, hash, allocates }
+    Touched { node, index, page, hash, allocates: false }
 }
 
 #[cfg(test)]

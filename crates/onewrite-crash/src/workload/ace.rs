@@ -95,13 +95,19 @@ fn all() -> Vec<Action> {
     all
 }
 
-/// The existing paths while a sequence is built; the value tells whether a path is a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Directory,
+}
+
+/// The existing paths while a sequence is built.
 #[derive(Clone)]
-struct Present(BTreeMap<String, bool>);
+struct Present(BTreeMap<String, Kind>);
 
 impl Present {
     fn new() -> Present {
-        Present(BTreeMap::from([("/A".to_owned(), true)]))
+        Present(BTreeMap::from([("/A".to_owned(), Kind::Directory)]))
     }
 
     /// The actions that `action` needs before it can succeed.
@@ -123,8 +129,8 @@ impl Present {
     fn absent(&self, path: &str) -> Vec<Action> {
         let mut actions = self.parent(path);
         match self.0.get(path) {
-            Some(true) => actions.extend(self.empty_directory(path).into_iter().chain([rmdir(path)])),
-            Some(false) => actions.push(Action::Unlink(path.into())),
+            Some(Kind::Directory) => actions.extend(self.empty_directory(path).into_iter().chain([rmdir(path)])),
+            Some(Kind::File) => actions.push(Action::Unlink(path.into())),
             None => (),
         }
         actions
@@ -136,7 +142,7 @@ impl Present {
     }
 
     fn file(&self, path: &str) -> Vec<Action> {
-        if self.0.get(path) == Some(&false) {
+        if self.0.get(path) == Some(&Kind::File) {
             return Vec::new();
         }
         let make = [
@@ -147,22 +153,22 @@ impl Present {
     }
 
     fn directory(&self, path: &str) -> Vec<Action> {
-        if self.0.get(path) == Some(&true) { Vec::new() } else { vec![Action::MakeDirectory(path.into())] }
+        if self.0.get(path) == Some(&Kind::Directory) { Vec::new() } else { vec![Action::MakeDirectory(path.into())] }
     }
 
     fn empty_directory(&self, path: &str) -> Vec<Action> {
         let inside = self.0.iter().rev().filter(|(name, _)| name.starts_with(&format!("{path}/")));
-        let emptied = inside.map(|(name, is_directory)| match is_directory {
-            true => rmdir(name),
-            false => Action::Unlink(name.clone()),
+        let emptied = inside.map(|(name, kind)| match kind {
+            Kind::Directory => rmdir(name),
+            Kind::File => Action::Unlink(name.clone()),
         });
         self.parent(path).into_iter().chain(self.directory(path)).chain(emptied).collect()
     }
 
     fn take(&mut self, action: &Action) {
         match action {
-            Action::Create(path) | Action::Symlink(_, path) | Action::Link(_, path) => self.add(path, false),
-            Action::MakeDirectory(path) => self.add(path, true),
+            Action::Create(path) | Action::Symlink(_, path) | Action::Link(_, path) => self.add(path, Kind::File),
+            Action::MakeDirectory(path) => self.add(path, Kind::Directory),
             Action::Unlink(path) | Action::RemoveDirectory(path) => self.0.retain(|name, _| name != path),
             Action::Rename(from, to) => self.rename(from, to),
             Action::Exchange(from, to) => {
@@ -174,20 +180,20 @@ impl Present {
         }
     }
 
-    fn add(&mut self, path: &str, is_directory: bool) {
-        self.0.insert(path.to_owned(), is_directory);
+    fn add(&mut self, path: &str, kind: Kind) {
+        self.0.insert(path.to_owned(), kind);
     }
 
     fn rename(&mut self, from: &str, to: &str) {
-        let moved: Vec<(String, bool)> = self
+        let moved: Vec<(String, Kind)> = self
             .0
             .iter()
             .filter(|(name, _)| *name == from || name.starts_with(&format!("{from}/")))
-            .map(|(name, is_directory)| (name.clone(), *is_directory))
+            .map(|(name, kind)| (name.clone(), *kind))
             .collect();
         self.0.retain(|name, _| !moved.iter().any(|(gone, _)| gone == name));
-        for (name, is_directory) in moved {
-            self.0.insert(format!("{to}{}", &name[from.len()..]), is_directory);
+        for (name, kind) in moved {
+            self.0.insert(format!("{to}{}", &name[from.len()..]), kind);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The file disk with scripted carriers, and the real carriers at their limits.
 
 use std::cell::RefCell;
-use std::io::Write as _;
 use std::rc::Rc;
 
 use onewrite_block::{Cause, Lpn, PAGE_SIZE, Page};
@@ -161,9 +160,9 @@ fn a_flush_that_fails_between_two_runs_is_remembered() {
     assert_eq!(told.completed(), [(0, false)]);
 }
 
-/// Says that a test of the ring did nothing, past the test runner, which shows nothing of a test that passes.
+/// Says that a test of the ring did nothing.
 pub(super) fn skipped(test: &str, reason: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel refuses io_uring: {reason}");
+    onewrite_testing::skipped!("{test}: the kernel refuses io_uring: {reason}");
 }
 
 /// Carriers that work beside the run, on a file of 64 pages of the byte 7: threads, and rings of few and many places.

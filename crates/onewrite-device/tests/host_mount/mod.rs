@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use onewrite_testing::skipped;
+
 /// File systems that can be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
@@ -68,7 +70,7 @@ impl HostMount {
         fs::File::create(mount.disk()).and_then(|disk| disk.set_len(BYTES)).expect("scratch file");
         let (program, options) = host.mkfs();
         if !has_room || !succeeds(tool(program).args(options).arg(mount.disk())) || !mount.mount() {
-            eprintln!("SKIPPED: {host:?} cannot be made and mounted here (root, loop devices, xfsprogs, btrfs-progs?)");
+            skipped!("{host:?} cannot be made and mounted here (root, loop devices, xfsprogs, btrfs-progs?)");
             return None;
         }
         Some(mount)

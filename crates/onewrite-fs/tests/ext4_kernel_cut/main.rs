@@ -16,10 +16,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use log::{Traps, set_start, traps};
-use onewrite_block::{Choices, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
+use onewrite_block::{Choices, Geometry, Image, Lpn, Operation, Page, RamDisk};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{FileView, Space};
-use recorder::{Event, Recorder};
+use recorder::Recorder;
 use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, make_image, output, run, text};
@@ -91,17 +91,15 @@ fn unlinked_while_open(root: &Path, round: u8) {
     file.write_all(b"more").expect("write");
 }
 
-fn apply(image: &mut Image, event: &Event) {
-    let Event::Write { offset, bytes } = event else { return };
-    let mut at = 0;
-    while at < bytes.len() {
-        let place = offset + at as u64;
-        let (lpn, within) = (Lpn(place / PAGE_SIZE as u64), (place % PAGE_SIZE as u64) as usize);
-        let length = (PAGE_SIZE - within).min(bytes.len() - at);
-        let mut page = image.page(lpn).clone();
-        page.write(within, &bytes[at..at + length]);
-        image.set(lpn, Page::new(page.bytes().into_owned()));
-        at += length;
+fn apply(image: &mut Image, operation: &Operation) {
+    match operation {
+        Operation::Write { start, pages, .. } => {
+            (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page.clone()));
+        }
+        Operation::Trim { start, count } => {
+            (start.0..start.0 + count).for_each(|lpn| image.set(Lpn(lpn), Page::ZEROS));
+        }
+        _ => (),
     }
 }
 
@@ -169,8 +167,8 @@ fn judge(scratch: &Scratch, state: &Image, asks_kernel: bool, what: &str) -> Tra
 }
 
 /// A subset of the writes since the last flush; each is in it with probability 1/2.
-fn some_of<'a>(events: &'a [Event], choices: &mut Choices) -> Vec<&'a Event> {
-    events.iter().filter(|_| choices.chance(1, 2)).collect()
+fn some_of<'a>(requests: &'a [Operation], choices: &mut Choices) -> Vec<&'a Operation> {
+    requests.iter().filter(|_| choices.chance(1, 2)).collect()
 }
 
 /// Records the kernel's work with the mount options `options`, cuts the recording, and checks every state.
@@ -179,19 +177,20 @@ fn cut(options: &str) -> Option<Traps> {
     let scratch = Scratch::new(&format!("cut-{name}"));
     let base = scratch.path("base");
     make_image(&base, None, "32M", &["-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
-    let (start, mut image) = (fs::read(&base).expect("image"), load(&base));
-    let recorder = Recorder::new(&scratch.path(""), start, options)?;
-    let mounted = recorder.event_count();
+    let mut image = load(&base);
+    let recorder = Recorder::new(&scratch.path(""), image.clone(), options)?;
+    recorder.mark();
     change(recorder.path(), 7);
-    let events = recorder.finish();
+    let (before, events) = recorder.finish();
+    before.iter().for_each(|request| apply(&mut image, request));
     let mut choices = Choices::new(11);
     let count: usize = std::env::var("ONEWRITE_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
-    let span = events.len() - mounted;
-    let mut points: Vec<usize> = (0..count).map(|_| mounted + choices.index(span)).collect();
+    let mut points: Vec<usize> = (0..count).map(|_| choices.index(events.len())).collect();
     points.sort_unstable();
     let (mut applied, mut all, mut states) = (0, Traps::default(), 0);
     for point in points {
-        let flushed = events[..point].iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |at| at + 1);
+        let flushed =
+            events[..point].iter().rposition(|event| matches!(event, Operation::Flush)).map_or(0, |at| at + 1);
         events[applied..flushed.max(applied)].iter().for_each(|event| apply(&mut image, event));
         applied = applied.max(flushed);
         let unflushed = &events[applied..point.max(applied)];

@@ -8,6 +8,7 @@ use std::path::Path;
 use onewrite_block::{Executor, Geometry, RamDisk};
 use onewrite_fs::FsError;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_testing::skipped;
 
 use crate::seen::{assert_same, by_kernel, by_view};
 use crate::support::volume::load;
@@ -42,7 +43,7 @@ fn judge(kind: &str, arguments: &str, options: &str) {
     make(&image, arguments, "64M");
     let mount = match Mounted::new(&image, options) {
         Ok(mount) => mount,
-        Err(refusal) => return eprintln!("SKIPPED: {kind}: {refusal}"),
+        Err(refusal) => return skipped!("{kind}: {refusal}"),
     };
     fill(mount.path(), 20 << 20);
     change(mount.path());
@@ -84,7 +85,7 @@ fn a_log_with_fast_commits_is_refused_by_its_name() {
     make(&image, "-t ext4 -b 4096 -O fast_commit", "64M");
     let mount = match Mounted::new(&image, "rw") {
         Ok(mount) => mount,
-        Err(refusal) => return eprintln!("SKIPPED: {refusal}"),
+        Err(refusal) => return skipped!("{refusal}"),
     };
     fs::write(mount.path().join("before"), b"before").expect("write");
     run("sync", &["-f", text(mount.path())]);
@@ -117,7 +118,7 @@ fn a_log_on_another_device_is_refused_by_its_name_if_it_waits() {
     make(&log, "-O journal_dev -b 4096", "8M");
     let device = output("losetup", &["-f", "--show", text(&log)]);
     if !device.status.success() {
-        return eprintln!("SKIPPED: no loop device");
+        return skipped!("no loop device");
     }
     let device = String::from_utf8_lossy(&device.stdout).trim().to_owned();
     make(&image, &format!("-t ext4 -b 4096 -J device={device}"), "32M");

@@ -14,6 +14,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use onewrite_testing::skipped;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, XattrFlags, fallocate, makedev, mknodat, setxattr};
 use seen::{assert_same, by_kernel, by_view};
 use support::{Scratch, many, output, run, text};
@@ -189,7 +190,7 @@ fn filled_by_mke2fs(scratch: &Scratch, image: &Path, arguments: &str) -> Vec<see
 #[test]
 fn every_kind_of_image_reads_as_the_kernel_reads_it() {
     if Mounted::new(Path::new("/nonexistent"), "rw").is_err_and(|said| said.contains("permission")) {
-        eprintln!("SKIPPED: not root, so nothing can be mounted");
+        skipped!("not root, so nothing can be mounted");
         return;
     }
     let wanted = std::env::var("ONEWRITE_KIND").ok();

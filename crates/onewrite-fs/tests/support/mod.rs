@@ -10,6 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use onewrite_testing::skipped;
+
 /// A directory; dropping it removes it.
 pub struct Scratch(PathBuf);
 
@@ -156,7 +158,7 @@ impl LoopMount {
     pub fn with_options(image: &Path, options: &str) -> Option<LoopMount> {
         let attached = output("losetup", &["-f", "--show", text(image)]);
         if !attached.status.success() {
-            eprintln!("SKIPPED: no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
+            skipped!("no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
             return None;
         }
         let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
@@ -174,7 +176,7 @@ impl LoopMount {
     pub fn refusal(image: &Path) -> Option<String> {
         let attached = output("losetup", &["-f", "--show", text(image)]);
         if !attached.status.success() {
-            eprintln!("SKIPPED: no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
+            skipped!("no loop device (not root?): {}", String::from_utf8_lossy(&attached.stderr));
             return None;
         }
         let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();

@@ -18,7 +18,7 @@ use onewrite_block::{InboxSender, PAGE_SIZE};
 use onewrite_fs::{Attributes, DeviceNumber, FileKind, FileSystem};
 
 use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
-use super::inodes::Change;
+use super::inodes::{Change, Writer};
 use super::names::Wish;
 use super::server::Server;
 use crate::letters::Letter;
@@ -329,9 +329,12 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         reply: ReplyWrite,
     ) {
         let bytes = data.to_vec();
-        let manner = (flags.0, write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID));
+        let writer = match write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            true => Writer::DropsSetId,
+            false => Writer::KeepsSetId,
+        };
         self.ask("write", async move |server| {
-            written(reply, server.write(server.numbers.inside(ino), offset, &bytes, manner).await);
+            written(reply, server.write(server.numbers.inside(ino), offset, &bytes, (flags.0, writer)).await);
         });
     }
 

@@ -5,6 +5,7 @@ use onewrite_block::PAGE_SIZE;
 use onewrite_fs::{Allocation, Content, FileSystem, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
+use super::inodes::Writer;
 use super::server::Server;
 
 /// `O_DIRECT` of open(2).
@@ -45,15 +46,15 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.fs.read(ino, offset, length, manner(flags, offset, length)).await?.to_vec())
     }
 
-    /// Writes; returns the bytes written. With `drops_set_id`, the writer may not keep the set-ID bits of the file.
+    /// Writes; returns the bytes written.
     pub(super) async fn write(
         &self,
         ino: Ino,
         offset: u64,
         bytes: &[u8],
-        (flags, drops_set_id): (i32, bool),
+        (flags, writer): (i32, Writer),
     ) -> Answer<u32> {
-        self.drop_privileges(ino, drops_set_id).await?;
+        self.drop_privileges(ino, writer).await?;
         let manner = manner(flags, offset, bytes.len() as u64);
         self.fs.write(ino, Position::At(offset), Content::Bytes(bytes), manner).await?;
         Ok(bytes.len() as u32)
@@ -111,7 +112,7 @@ impl<F: FileSystem + 'static> Server<F> {
         if content.is_empty() {
             return Ok(0);
         }
-        self.write(to.0, to.1, &content, (0, true)).await
+        self.write(to.0, to.1, &content, (0, Writer::DropsSetId)).await
     }
 }
 

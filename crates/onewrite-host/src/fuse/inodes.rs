@@ -30,9 +30,16 @@ pub(super) struct Change {
     pub(super) caller: u32,
 }
 
+/// Whether who writes to a file may keep its set-ID bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writer {
+    KeepsSetId,
+    DropsSetId,
+}
+
 impl<F: FileSystem + 'static> Server<F> {
     pub(super) async fn set_attributes(&self, ino: Ino, change: Change) -> Answer<Attributes> {
-        self.known.set_plain(ino, false);
+        self.known.forget_plain(ino);
         let now = self.civil_now();
         let time = |wanted: TimeOrNow| match wanted {
             TimeOrNow::SpecificTime(time) => timestamp(time),
@@ -65,14 +72,14 @@ impl<F: FileSystem + 'static> Server<F> {
         Timestamp::from_nanos(self.civil_nanos())
     }
 
-    /// The permission bits of a regular file without set-user-ID and set-group-ID; `None` if neither is set.
+    /// The permission bits of what is no directory without set-user-ID and set-group-ID; `None` if neither is set.
     /// Set-group-ID without group execution is not a privilege.
     async fn without_set_id(&self, ino: Ino) -> Answer<Option<u16>> {
         let found = self.fs.attributes(ino).await?;
         let before = found.permissions;
         let group = if before & 0o010 != 0 { 0o2000 } else { 0 };
         let after = before & !(0o4000 | group);
-        Ok((found.kind == FileKind::Regular && after != before).then_some(after))
+        Ok((found.kind != FileKind::Directory && after != before).then_some(after))
     }
 
     /// Removes file capabilities, as a change of content or owner must; returns false if there were none.
@@ -84,20 +91,21 @@ impl<F: FileSystem + 'static> Server<F> {
         }
     }
 
-    /// Before a write: removes the file's capabilities, and its set-ID bits if `set_id`: the writer may not keep them.
-    /// The kernel leaves this to the file system (`FUSE_HANDLE_KILLPRIV_V2`).
-    pub(super) async fn drop_privileges(&self, ino: Ino, set_id: bool) -> Answer<()> {
+    /// Before a write: removes the file's capabilities, and its set-ID bits if the writer may not keep them. The kernel
+    /// leaves this to the file system (`FUSE_HANDLE_KILLPRIV_V2`).
+    pub(super) async fn drop_privileges(&self, ino: Ino, writer: Writer) -> Answer<()> {
         if self.known.is_plain(ino) {
             return Ok(());
         }
         let without = self.without_set_id(ino).await?;
-        if set_id && without.is_some() {
+        let removes = writer == Writer::DropsSetId;
+        if removes && without.is_some() {
             let changes = AttributeChanges { permissions: without, ..AttributeChanges::default() };
             self.fs.set_attributes(ino, changes).await?;
         }
         self.drop_capability(ino).await?;
-        if set_id || without.is_none() {
-            self.known.set_plain(ino, true);
+        if removes || without.is_none() {
+            self.known.note_plain(ino);
         }
         Ok(())
     }
@@ -140,7 +148,7 @@ impl<F: FileSystem + 'static> Server<F> {
             _ => return Err(Errno::EINVAL.into()),
         };
         if name == CAPABILITY {
-            self.known.set_plain(ino, false);
+            self.known.forget_plain(ino);
         }
         if name == ACCESS {
             return self.set_access(ino, value, caller).await;

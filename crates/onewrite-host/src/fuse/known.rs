@@ -54,15 +54,22 @@ impl Known {
         !std::mem::replace(&mut knowledge.is_held, true)
     }
 
-    /// Whether [`Known::set_plain`] was last called with true.
+    /// Whether [`Known::note_plain`] was called, and no [`Known::forget_plain`] after it.
     pub(super) fn is_plain(&self, ino: Ino) -> bool {
         self.0.borrow().get(&ino).is_some_and(|knowledge| knowledge.is_plain)
     }
 
-    /// Notes whether the inode certainly has nothing that a write would remove.
-    pub(super) fn set_plain(&self, ino: Ino, is_plain: bool) {
+    /// Notes that the inode has nothing that a write would remove.
+    pub(super) fn note_plain(&self, ino: Ino) {
         if let Some(knowledge) = self.0.borrow_mut().get_mut(&ino) {
-            knowledge.is_plain = is_plain;
+            knowledge.is_plain = true;
+        }
+    }
+
+    /// Notes that the inode may have something that a write would remove.
+    pub(super) fn forget_plain(&self, ino: Ino) {
+        if let Some(knowledge) = self.0.borrow_mut().get_mut(&ino) {
+            knowledge.is_plain = false;
         }
     }
 

@@ -90,7 +90,7 @@ impl Recording {
         let token = Token(self.requests);
         self.requests = self.requests.wrapping_add(1);
         let request = DiskRequest::new(operation, Cause::Data);
-        self.events.extend([RecordedEvent::Submitted(token, request), RecordedEvent::Completed(token, true)]);
+        self.events.extend([RecordedEvent::Submitted(token, request), RecordedEvent::Completed(token)]);
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) {

@@ -22,7 +22,7 @@ pub struct Stats {
     pub pid: u32,
     /// Seconds since the mount began to serve.
     pub seconds: f64,
-    /// Latencies of the kernel's requests in the core, by kind.
+    /// Latencies of the kernel's requests, by kind.
     pub requests: BTreeMap<String, Latency>,
     /// Requests that are not answered yet, without the one that asks for statistics.
     pub in_flight: u64,
@@ -32,7 +32,7 @@ pub struct Stats {
     pub device: Counters,
 }
 
-/// Latencies of requests of one kind, from the core's receipt to the reply.
+/// Latencies of requests of one kind, from the moment at which the kernel's request was read to the reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of requests.

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn the_file_server_matches_the_table_where_dbench_is_installed() {
         if !Path::new(LOAD_FILE).exists() {
-            eprintln!("SKIPPED: {LOAD_FILE} is not there; install Debian's package dbench");
+            onewrite_testing::skipped!("{LOAD_FILE} is not there; install Debian's package dbench");
             return;
         }
         let trace = generate(generation(TraceKind::FileServer, 1, 0.02)).unwrap();

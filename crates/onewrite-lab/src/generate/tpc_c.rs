@@ -115,28 +115,28 @@ impl Database {
 
     fn new_order(&mut self, warehouse: u64) {
         let customer = self.uneven(1023, 3000);
-        self.touch(self.unit(WAREHOUSE, warehouse as f64 / WAREHOUSES as f64), true);
-        self.touch(self.row(CUSTOMER, warehouse, customer), false);
+        self.change(self.unit(WAREHOUSE, warehouse as f64 / WAREHOUSES as f64));
+        self.read(self.row(CUSTOMER, warehouse, customer));
         for _ in 0..5 + self.choices.below(11) {
             let item = self.uneven(8191, 100_000);
             // One order line in a hundred comes from another warehouse.
             let from = if self.choices.chance(1, 100) { self.choices.below(WAREHOUSES) } else { warehouse };
-            self.touch(self.unit(ITEM, item), false);
-            self.touch(self.row(STOCK, from, item), true);
+            self.read(self.unit(ITEM, item));
+            self.change(self.row(STOCK, from, item));
         }
         for table in [ORDERS, ORDER_LINE] {
             let unit = self.end(warehouse, table);
-            self.touch(unit, true);
+            self.change(unit);
         }
         self.commit();
     }
 
     fn payment(&mut self, warehouse: u64) {
         let customer = self.uneven(1023, 3000);
-        self.touch(self.unit(WAREHOUSE, warehouse as f64 / WAREHOUSES as f64), true);
-        self.touch(self.row(CUSTOMER, warehouse, customer), true);
+        self.change(self.unit(WAREHOUSE, warehouse as f64 / WAREHOUSES as f64));
+        self.change(self.row(CUSTOMER, warehouse, customer));
         let unit = self.end(warehouse, HISTORY);
-        self.touch(unit, true);
+        self.change(unit);
         self.commit();
     }
 
@@ -145,9 +145,9 @@ impl Database {
             let customer = self.uneven(1023, 3000);
             let order = self.choices.fraction();
             for table in [ORDERS, ORDER_LINE] {
-                self.touch(self.row(table, warehouse, order), true);
+                self.change(self.row(table, warehouse, order));
             }
-            self.touch(self.row(CUSTOMER, warehouse, customer), true);
+            self.change(self.row(CUSTOMER, warehouse, customer));
         }
         self.commit();
     }
@@ -155,22 +155,29 @@ impl Database {
     fn order_status(&mut self, warehouse: u64) {
         let (customer, order) = (self.uneven(1023, 3000), self.choices.fraction());
         for (table, place) in [(CUSTOMER, customer), (ORDERS, order), (ORDER_LINE, order)] {
-            self.touch(self.row(table, warehouse, place), false);
+            self.read(self.row(table, warehouse, place));
         }
     }
 
     fn stock_level(&mut self, warehouse: u64) {
         for _ in 0..20 {
             let item = self.uneven(8191, 100_000);
-            self.touch(self.row(STOCK, warehouse, item), false);
+            self.read(self.row(STOCK, warehouse, item));
         }
     }
 
-    /// Uses a unit through the buffer pool.
-    fn touch(&mut self, unit: u64, is_write: bool) {
+    fn read(&mut self, unit: u64) {
+        self.request(&[PageRequest::read(unit)]);
+    }
+
+    fn change(&mut self, unit: u64) {
+        self.request(&[PageRequest::read(unit), PageRequest::write(unit)]);
+    }
+
+    /// Uses units through the buffer pool.
+    fn request(&mut self, requests: &[PageRequest]) {
         let (pool, tally, dirty, tables) = (&mut self.pool, &mut self.tally, &mut self.dirty, self.tables);
-        let requests = [PageRequest::read(unit), PageRequest::write(unit)];
-        pool.feed(&requests[..1 + usize::from(is_write)], &mut |request| match request.is_write() {
+        pool.feed(requests, &mut |request| match request.is_write() {
             true => dirty.push(request.page()),
             false => pages(tables, request.page()).for_each(|page| tally.read(page)),
         });

@@ -54,20 +54,20 @@ pub const KEYS: &[Key] = &[
         set(&mut o.io_size, text(v).and_then(value::amount).map(Some))
     }),
     key("filesize", "a size, or 1m-4m", |o, v| set(&mut o.file_size, text(v).and_then(file_size).map(Some))),
-    key("direct", "0 or 1", |o, v| set(&mut o.direct, value::switch(v, false))),
+    key("direct", "0 or 1", |o, v| set(&mut o.direct, value::switch(v))),
     key("sync", "none, sync or dsync", |o, v| set(&mut o.sync, text(v).and_then(sync))),
     key("fsync", "a number of writes", |o, v| set(&mut o.fsync_every, text(v).and_then(value::number))),
     key("fdatasync", "a number of writes", |o, v| set(&mut o.fdatasync_every, text(v).and_then(value::number))),
-    key("end_fsync", "0 or 1", |o, v| set(&mut o.end_fsync, value::switch(v, false))),
+    key("end_fsync", "0 or 1", |o, v| set(&mut o.end_fsync, value::switch(v))),
     alias("runtime", "timeout", "a span: 10s, 2m", |o, v| set(&mut o.runtime, seconds(v).map(nonzero))),
-    key("time_based", "nothing, 0 or 1", |o, v| set(&mut o.time_based, value::switch(v, true))),
+    key("time_based", "nothing, 0 or 1", |o, v| set(&mut o.time_based, value::flag(v))),
     key("ramp_time", "a span: 10s, 2m", |o, v| set(&mut o.ramp_time, seconds(v))),
     key("thinktime", "a span: 100us, 5ms", |o, v| set(&mut o.think.span, micros(v))),
     key("thinktime_blocks", "1 or more", |o, v| set(&mut o.think.accesses, at_least_one(v))),
     key("thinktime_blocks_type", "complete or issue", |_, v| one_of(v, &["complete", "issue"])),
     key("thinktime_iotime", "a span: 100us, 5ms", |o, v| set(&mut o.think.busy, seconds(v))),
     key("randseed", "a number", |o, v| set(&mut o.seed, text(v).and_then(value::bytes).map(Some))),
-    key("norandommap", "nothing, 0 or 1", |o, v| set(&mut o.random_map, value::switch(v, true).map(|off| !off))),
+    key("norandommap", "nothing, 0 or 1", |o, v| set(&mut o.random_map, value::flag(v).map(|off| !off))),
     key(
         "random_distribution",
         "random, zipf[:theta[:center]], pareto[:h[:center]], normal[:deviation[:center]], zoned:50/10:50/90 or \
@@ -78,33 +78,31 @@ pub const KEYS: &[Key] = &[
     key("verify", "0, or the name of a checksum that fio has: crc32c, md5, …", |o, v| {
         set(&mut o.verify, text(v).and_then(verify))
     }),
-    key("overwrite", "0 or 1", |o, v| set(&mut o.overwrite, value::switch(v, false))),
+    key("overwrite", "0 or 1", |o, v| set(&mut o.overwrite, value::switch(v))),
     key("fallocate", "none, native, posix, keep or truncate", |o, v| {
         set(&mut o.fallocate, text(v).and_then(fallocate))
     }),
-    key("invalidate", "0 or 1", |o, v| set(&mut o.invalidate, value::switch(v, false))),
-    key("pre_read", "0 or 1", |o, v| set(&mut o.pre_read, value::switch(v, false))),
-    key("create_on_open", "0 or 1", |o, v| set(&mut o.create_on_open, value::switch(v, false))),
-    alias("stonewall", "wait_for_previous", "nothing, 0 or 1", |o, v| set(&mut o.stonewall, value::switch(v, true))),
-    key("group_reporting", "nothing, 0 or 1", |o, v| set(&mut o.group_reporting, value::switch(v, true))),
-    key("new_group", "nothing, 0 or 1", |o, v| set(&mut o.new_group, value::switch(v, true))),
+    key("invalidate", "0 or 1", |o, v| set(&mut o.invalidate, value::switch(v))),
+    key("pre_read", "0 or 1", |o, v| set(&mut o.pre_read, value::switch(v))),
+    key("create_on_open", "0 or 1", |o, v| set(&mut o.create_on_open, value::switch(v))),
+    alias("stonewall", "wait_for_previous", "nothing, 0 or 1", |o, v| set(&mut o.stonewall, value::flag(v))),
+    key("group_reporting", "nothing, 0 or 1", |o, v| set(&mut o.group_reporting, value::flag(v))),
+    key("new_group", "nothing, 0 or 1", |o, v| set(&mut o.new_group, value::flag(v))),
     key("rwmixwrite", "0 to 100", |o, v| set(&mut o.read_percent, percent(v).map(|writes| 100 - writes))),
-    key("buffered", "0 or 1", |o, v| set(&mut o.direct, value::switch(v, false).map(|buffered| !buffered))),
+    key("buffered", "0 or 1", |o, v| set(&mut o.direct, value::switch(v).map(|buffered| !buffered))),
     key("loops", "1 or more", |o, v| set(&mut o.loops, at_least_one(v))),
     key("number_ios", "a number of accesses", |o, v| set(&mut o.accesses_max, text(v).and_then(value::bytes))),
     key("offset", "a size, or N%", |o, v| set(&mut o.offset, text(v).and_then(value::amount))),
     key("offset_increment", "a size, or N%", |o, v| set(&mut o.offset_increment, text(v).and_then(value::amount))),
     key("offset_align", "a size", |o, v| set(&mut o.offset_align, text(v).and_then(value::bytes))),
-    alias("bs_unaligned", "blocksize_unaligned", "nothing, 0 or 1", |o, v| {
-        set(&mut o.unaligned, value::switch(v, true))
-    }),
+    alias("bs_unaligned", "blocksize_unaligned", "nothing, 0 or 1", |o, v| set(&mut o.unaligned, value::flag(v))),
     alias("blockalign", "ba", "a size, or read,write,trim", |o, v| {
         let mut sizes = PerDirection::all(0);
         rates(&mut sizes, v)?;
         o.align = Some(sizes);
         Ok(())
     }),
-    key("bs_is_seq_rand", "0 or 1", |o, v| set(&mut o.sizes_by_order, value::switch(v, false))),
+    key("bs_is_seq_rand", "0 or 1", |o, v| set(&mut o.sizes_by_order, value::switch(v))),
     key("percentage_random", "0 to 100, or read,write,trim", |o, v| percents(&mut o.random_percent, v)),
     key("rw_sequencer", "sequential or identical", |o, v| set(&mut o.identical, text(v).and_then(identical))),
     key("file_service_type", "roundrobin[:N], sequential[:N] or random[:N]", |o, v| file_service(o, text(v)?)),
@@ -118,11 +116,11 @@ pub const KEYS: &[Key] = &[
     key("rate_iops_min", "accesses a second, or read,write,trim", |o, v| rates(&mut o.pace.accesses_least, v)),
     key("rate_process", "linear or poisson", |o, v| set(&mut o.pace.poisson, text(v).and_then(rate_process))),
     alias("rate_cycle", "ratecycle", "milliseconds", |o, v| set(&mut o.pace.cycle, millis(v))),
-    key("rate_ignore_thinktime", "0 or 1", |o, v| set(&mut o.pace.ignores_thinking, value::switch(v, false))),
+    key("rate_ignore_thinktime", "0 or 1", |o, v| set(&mut o.pace.ignores_thinking, value::switch(v))),
     key("latency_target", "a span: 500us, 10ms", |o, v| set(&mut o.latency.target, micros(v))),
     key("latency_window", "a span: 100ms, 5s", |o, v| set(&mut o.latency.window, micros(v))),
     key("latency_percentile", "0 to 100", |o, v| set(&mut o.latency.percentile, text(v).and_then(real_percent))),
-    key("latency_run", "0 or 1", |o, v| set(&mut o.latency.goes_on, value::switch(v, false))),
+    key("latency_run", "0 or 1", |o, v| set(&mut o.latency.goes_on, value::switch(v))),
     key("max_latency", "a span, or read,write,trim", |o, v| spans(&mut o.latency_most, v)),
     alias("steadystate", "ss", "iops, iops_slope, bw or bw_slope, each with :N or :N%", |o, v| {
         set(&mut o.steadiness.criterion, text(v).and_then(criterion).map(Some))
@@ -133,7 +131,7 @@ pub const KEYS: &[Key] = &[
     alias("steadystate_ramp_time", "ss_ramp", "a span: 10s, 2m", |o, v| set(&mut o.steadiness.ramp, seconds(v))),
     alias("startdelay", "start_delay", "a span, or 1s-5s", |o, v| set(&mut o.start_delay, text(v).and_then(delay))),
     key("wait_for", "a job before", |o, v| set(&mut o.wait_for, text(v).map(|name| Some(name.to_owned())))),
-    key("exitall", "nothing, 0 or 1", |o, v| set(&mut o.ends_others, value::switch(v, true))),
+    key("exitall", "nothing, 0 or 1", |o, v| set(&mut o.ends_others, value::flag(v))),
     key("exit_what", "group, stonewall or all", |o, v| set(&mut o.exit_scope, text(v).and_then(exit_scope))),
     key("flow_id", "a number", |o, v| set(&mut o.flow.id, text(v).and_then(value::bytes))),
     key("flow", "a number", |o, v| set(&mut o.flow.weight, text(v).and_then(value::bytes))),
@@ -142,23 +140,23 @@ pub const KEYS: &[Key] = &[
         continue_on_error(&mut o.tolerance, text(v)?)
     }),
     key("ignore_error", "ENOSPC:EIO, or read,write,verify", |o, v| ignored_errors(&mut o.tolerance, text(v)?)),
-    key("do_verify", "0 or 1", |o, v| set(&mut o.checking.reads_back, value::switch(v, false))),
+    key("do_verify", "0 or 1", |o, v| set(&mut o.checking.reads_back, value::switch(v))),
     key("verify_backlog", "a number of writes", |o, v| set(&mut o.checking.backlog, text(v).and_then(value::bytes))),
     key("verify_backlog_batch", "a number of blocks", |o, v| {
         set(&mut o.checking.batch, text(v).and_then(value::bytes))
     }),
-    key("unlink", "0 or 1", |o, v| set(&mut o.unlink, value::switch(v, false))),
-    key("fsync_on_close", "0 or 1", |o, v| set(&mut o.fsync_on_close, value::switch(v, false))),
-    key("create_only", "0 or 1", |o, v| set(&mut o.create_only, value::switch(v, false))),
-    key("allow_file_create", "0 or 1", |o, v| set(&mut o.may_create, value::switch(v, false))),
-    alias("fill_device", "fill_fs", "0 or 1", |o, v| set(&mut o.fill_device, value::switch(v, false))),
+    key("unlink", "0 or 1", |o, v| set(&mut o.unlink, value::switch(v))),
+    key("fsync_on_close", "0 or 1", |o, v| set(&mut o.fsync_on_close, value::switch(v))),
+    key("create_only", "0 or 1", |o, v| set(&mut o.create_only, value::switch(v))),
+    key("allow_file_create", "0 or 1", |o, v| set(&mut o.may_create, value::switch(v))),
+    alias("fill_device", "fill_fs", "0 or 1", |o, v| set(&mut o.fill_device, value::switch(v))),
     key("filename_format", "a name with $jobname, $jobnum, $filenum or $clientuid", |o, v| {
         set(&mut o.file_name_format, text(v).map(|format| Some(format.to_owned())))
     }),
     key("read_iolog", "iologs of fio, `:` between them", |o, v| {
         set(&mut o.iolog_paths, text(v).and_then(value::names))
     }),
-    key("replay_no_stall", "0 or 1", |o, v| set(&mut o.replay_unpaced, value::switch(v, false))),
+    key("replay_no_stall", "0 or 1", |o, v| set(&mut o.replay_unpaced, value::switch(v))),
     key("replay_redirect", "a file", |o, v| set(&mut o.replay_redirect, text(v).map(|name| Some(name.to_owned())))),
     key("replay_time_scale", "percent, 1 or more", |o, v| set(&mut o.replay_time_percent, at_least_one(v))),
     key("replay_scale", "1 or more", |o, v| set(&mut o.replay_divisor, at_least_one(v))),

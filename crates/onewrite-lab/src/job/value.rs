@@ -112,10 +112,14 @@ pub(crate) fn in_time(text: &str, nanos: Option<u64>) -> ValueResult<Nanos> {
 /// Longest time span of a job; sums of several stay far from overflow.
 const SPAN_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 
-/// `0` or `1`; no value means one if `flag` is set.
-pub fn switch(text: Option<&str>, flag: bool) -> ValueResult<bool> {
+/// `0` or `1`; no value means one.
+pub fn flag(text: Option<&str>) -> ValueResult<bool> {
+    if text.is_none() { Ok(true) } else { switch(text) }
+}
+
+/// `0` or `1`.
+pub fn switch(text: Option<&str>) -> ValueResult<bool> {
     match text.map(str::trim) {
-        None if flag => Ok(true),
         None => Err("needs a value: 0 or 1".to_owned()),
         Some("0") => Ok(false),
         Some("1") => Ok(true),

@@ -7,6 +7,7 @@ use onewrite_device::micro::{self, Bench, Load};
 
 use super::entry::DeviceFigure;
 use crate::error::LabError;
+use crate::job::Direction;
 
 const DEVICE_BYTES: u64 = 256 * MIB;
 /// Requests of a throughput measurement.
@@ -22,8 +23,8 @@ pub(super) fn figure(profile: &str, figure: DeviceFigure) -> Result<f64, LabErro
         DeviceFigure::EvictionBegins => megabytes(buffer()?.eviction_begins_bytes),
         DeviceFigure::EvictionCertain => megabytes(buffer()?.eviction_certain_bytes),
         DeviceFigure::SyncDrop => micro::sync_drop(&profile, DEVICE_BYTES)?.times,
-        DeviceFigure::RandomWrites => random_kiops(&profile, true)?,
-        DeviceFigure::RandomReads => random_kiops(&profile, false)?,
+        DeviceFigure::RandomWrites => random_kiops(&profile, Direction::Write)?,
+        DeviceFigure::RandomReads => random_kiops(&profile, Direction::Read)?,
     })
 }
 
@@ -33,10 +34,11 @@ fn megabytes(bytes: Option<u64>) -> f64 {
 }
 
 /// Thousands of random 4 KiB reads or writes a second, 64 under way.
-fn random_kiops(profile: &Profile, is_write: bool) -> Result<f64, LabError> {
+fn random_kiops(profile: &Profile, direction: Direction) -> Result<f64, LabError> {
     let mut bench = Bench::new(profile.device(Some(DEVICE_BYTES))?, 1);
     let pages = bench.device().geometry().pages / 2;
     bench.fill(pages);
+    let is_write = direction == Direction::Write;
     let load = Load { is_random: true, is_write, request_bytes: PAGE_SIZE as u64, depth: 64, flush_every: 0 };
     Ok(bench.run(load, REQUESTS, pages).iops / 1e3)
 }

@@ -37,27 +37,37 @@ pub(crate) struct FalseRecoveries {
     pub believed: u64,
 }
 
+/// How a log is written.
+#[derive(Clone, Copy)]
+struct Log {
+    mode: Mode,
+    /// As [`FalseRecoveries::trimmed`].
+    trimmed: bool,
+}
+
 /// Measures all four kinds.
 ///
 /// # Errors
 /// If a run fails.
 pub(crate) fn false_recoveries() -> Result<Vec<FalseRecoveries>, LabError> {
-    let kinds = [(Mode::LdjPaper, false), (Mode::LdjPaper, true), (Mode::Ldj, false), (Mode::Ldj, true)];
-    kinds.into_iter().map(|(mode, trimmed)| measure(mode, trimmed)).collect()
+    let logs =
+        [Mode::LdjPaper, Mode::Ldj].into_iter().flat_map(|mode| [false, true].map(|trimmed| Log { mode, trimmed }));
+    logs.map(measure).collect()
 }
 
 /// The kind that the papers claim to be safe: with self-trimming.
 pub(super) fn with_self_trimming() -> Result<f64, LabError> {
-    Ok(measure(Mode::LdjPaper, true)?.believed as f64)
+    Ok(measure(Log { mode: Mode::LdjPaper, trimmed: true })?.believed as f64)
 }
 
 fn geometry() -> Geometry {
     Geometry { trim_read: TrimRead::Zeros, ..Geometry::plain("ram", DISK_BYTES / PAGE_SIZE as u64) }
 }
 
-fn measure(mode: Mode, trimmed: bool) -> Result<FalseRecoveries, LabError> {
-    let (base, events) = recorded(mode, trimmed)?;
-    let mut found = FalseRecoveries { by_checksum: mode == Mode::Ldj, trimmed, states: 0, believed: 0 };
+fn measure(log: Log) -> Result<FalseRecoveries, LabError> {
+    let (base, events) = recorded(log)?;
+    let by_checksum = log.mode == Mode::Ldj;
+    let mut found = FalseRecoveries { by_checksum, trimmed: log.trimmed, states: 0, believed: 0 };
     let mut image = base;
     let mut commit: Vec<(Lpn, Page)> = Vec::new();
     let mut chance = Choices::new(9);
@@ -125,13 +135,13 @@ fn recovered<'a>(image: &Image, blocks: impl Iterator<Item = &'a (Lpn, Page)>) -
 }
 
 /// A formatted disk, and the requests that it then receives.
-fn recorded(mode: Mode, trimmed: bool) -> Result<(Image, Vec<RecordedEvent>), LabError> {
+fn recorded(log: Log) -> Result<(Image, Vec<RecordedEvent>), LabError> {
     let base = formatted(DISK_BYTES, LOG_BYTES)?;
     let executor = Executor::ideal();
     let recording = Rc::new(RefCell::new(Recording::default()));
     let disk = Box::new(RamDisk::with_image(base.clone(), geometry()));
     let port = executor.runtime().attach(Box::new(Recorded::new(disk, Rc::clone(&recording))));
-    executor.block_on(async move { work(port, mode, trimmed).await })??;
+    executor.block_on(async move { work(port, log).await })??;
     let events = std::mem::take(&mut recording.borrow_mut().events);
     Ok((base, events))
 }
@@ -146,12 +156,12 @@ pub(super) fn formatted(disk_bytes: u64, log_bytes: u64) -> Result<Image, LabErr
     Ok(image)
 }
 
-async fn work(port: DevicePort, mode: Mode, trimmed: bool) -> Result<(), LabError> {
+async fn work(port: DevicePort, log: Log) -> Result<(), LabError> {
     let runtime = port.runtime().clone();
     let options = MountOptions {
-        self_trimming: Some(trimmed),
+        self_trimming: Some(log.trimmed),
         checkpoint_age: Nanos::from_millis(20),
-        ..MountOptions::new(mode)
+        ..MountOptions::new(log.mode)
     };
     let fs = Ext4::mount(port, options).await?;
     let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;

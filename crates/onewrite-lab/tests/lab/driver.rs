@@ -10,6 +10,7 @@ use onewrite_lab::driver::{self, JobMeasure, Progress, Raw, RunOptions};
 use onewrite_lab::job::JobFile;
 use onewrite_lab::workload::filebench::Personality;
 use onewrite_lab::workload::fio::{self, Target};
+use onewrite_testing::skipped;
 
 use crate::memory::MemoryFs;
 use crate::support::{planned, run_job, run_on, run_personality};
@@ -282,7 +283,7 @@ fn fio_counts_the_same() {
     for settings in COUNTED {
         let text = format!("[a]\nioengine=psync\n{settings}\n");
         let Some(expected) = counts_of_fio(&text) else {
-            eprintln!("SKIPPED: fio is not installed, so it cannot judge the driver");
+            skipped!("fio is not installed, so it cannot judge the driver");
             return;
         };
         let ours = counts_of_ours(&text);

@@ -8,6 +8,7 @@ use onewrite_lab::job::{Amount, JobFile, Reading, Variables};
 use onewrite_lab::session::{DeviceChoice, Extras, JobSpec, RunSpec, Stack, run};
 use onewrite_lab::workload::Ended;
 use onewrite_lab::workload::fio::{self, Target};
+use onewrite_testing::skipped;
 
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 
@@ -69,7 +70,7 @@ const FEATURES: &[(&str, &str)] = &[
 
 fn examples() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(EXAMPLES) else {
-        eprintln!("SKIPPED: {EXAMPLES} is not there (Debian package fio-examples), so its jobs cannot be tried");
+        skipped!("{EXAMPLES} is not there (Debian package fio-examples), so its jobs cannot be tried");
         return Vec::new();
     };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

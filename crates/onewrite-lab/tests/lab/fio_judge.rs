@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use onewrite_lab::job::JobFile;
+use onewrite_testing::skipped;
 
 /// Settings that both accept.
 const TAKEN: &[&str] = &[
@@ -75,7 +76,7 @@ fn fio_is_there() -> bool {
     let found =
         Command::new("fio").arg("--version").output().is_ok_and(|output| output.stdout.starts_with(b"fio-3.33"));
     if !found {
-        eprintln!("SKIPPED: fio 3.33 is not installed, so it cannot judge the parser");
+        skipped!("fio 3.33 is not installed, so it cannot judge the parser");
     }
     found
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use onewrite_block::Nanos;
 use onewrite_lab::LabError;
 use onewrite_lab::driver::{JobMeasure, RunOptions};
+use onewrite_testing::skipped;
 
 use crate::memory::{Access, MemoryFs};
 use crate::support::{planned, run_job, run_on};
@@ -231,7 +232,7 @@ fn fio_writes_the_same_places() {
     for settings in PLACED {
         let text = format!("[a]\nioengine=psync\nrw=write\n{settings}\n");
         let Some(expected) = places_of_fio(&text) else {
-            eprintln!("SKIPPED: fio is not installed, so it cannot judge the places");
+            skipped!("fio is not installed, so it cannot judge the places");
             return;
         };
         let ours: Vec<(u64, u64)> =

@@ -16,6 +16,7 @@ use onewrite_lab::job::JobFile;
 use onewrite_lab::results::{DeviceSetup, RunResult};
 use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
+use onewrite_testing::skipped;
 
 fn spec(job: JobSpec, stack: Stack) -> RunSpec {
     RunSpec {
@@ -59,7 +60,7 @@ fn varmail_runs_in_every_mode_and_leaves_a_clean_image() {
         assert!(result.onewrite.fs.as_ref().unwrap().commits > 0 && result.operations_per_second() > 0.0, "{mode}");
         match Command::new("e2fsck").args(["-fn"]).arg(&image).output() {
             Ok(judged) => assert!(judged.status.success(), "{mode}: {}", String::from_utf8_lossy(&judged.stdout)),
-            Err(_) => eprintln!("SKIPPED: e2fsck is not installed, so it cannot judge the image"),
+            Err(_) => skipped!("e2fsck is not installed, so it cannot judge the image"),
         }
         std::fs::remove_file(image).unwrap();
     }
@@ -230,7 +231,7 @@ fn json_has_the_keys_of_a_real_fio() {
     let ours = run(&spec(fio(text), Stack::Ext4(Mode::Ordered)), Extras::default()).unwrap().to_json();
     let ours: serde_json::Value = serde_json::from_str(&ours).unwrap();
     let Some(theirs) = json_of_fio(text) else {
-        eprintln!("SKIPPED: fio is not installed, so it cannot judge the shape of the results");
+        skipped!("fio is not installed, so it cannot judge the shape of the results");
         return;
     };
     let (mine, other) = (&ours["jobs"][0], &theirs["jobs"][0]);
@@ -249,7 +250,7 @@ fn json_has_the_keys_of_a_real_fio() {
             foreign(&ours["disk_util"][0], disk, "disk_util", &mut found);
             assert_eq!(found, Vec::<String>::new());
         }
-        _ => eprintln!("SKIPPED: fio knows no disk under the temporary directory, so it cannot judge disk_util"),
+        _ => skipped!("fio knows no disk under the temporary directory, so it cannot judge disk_util"),
     }
 }
 

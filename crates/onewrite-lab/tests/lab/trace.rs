@@ -11,6 +11,7 @@ use onewrite_lab::trace::{
     Action, Drawing, Extent, Format, Record, Trace, TraceOptions, TraceWriter, VOLUME_PAGES, WriteFormat, draw,
     summarise,
 };
+use onewrite_testing::skipped;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -271,7 +272,7 @@ fn blkparse_agrees_on_a_binary_trace() {
     let file = Scratch::new("trace.blktrace.0", &blktrace_file(true));
     let run = Command::new("blkparse").args(["-q", "-i", "trace"]).current_dir(file.0.parent().unwrap()).output();
     let Ok(output) = run else {
-        eprintln!("SKIPPED: blkparse is not installed (Debian package blktrace)");
+        skipped!("blkparse is not installed (Debian package blktrace)");
         return;
     };
     let text = Scratch::new("text", &output.stdout);
@@ -289,7 +290,7 @@ fn a_log_that_fio_wrote_is_read() {
     let mut fio = Command::new("fio");
     let run = fio.args(["job.fio", "--output-format=json"]).current_dir(job.0.parent().unwrap()).output();
     let Ok(output) = run else {
-        eprintln!("SKIPPED: fio is not installed");
+        skipped!("fio is not installed");
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use onewrite_testing::skipped;
+
 use crate::support::{Outcome, Scratch, names};
 
 /// A loop device, detached when dropped; `None`, with a message, if the machine has none.
@@ -16,7 +18,7 @@ impl LoopDevice {
     fn attach(scratch: &Scratch, image: &str) -> Option<LoopDevice> {
         let attached = scratch.other("losetup", &format!("-f --show {image}")).filter(|attached| attached.code() == 0);
         if attached.is_none() {
-            eprintln!("SKIPPED: this machine attaches no loop devices");
+            skipped!("this machine attaches no loop devices");
         }
         Some(LoopDevice(attached?.ok().trim().to_owned()))
     }
@@ -36,7 +38,7 @@ impl Mounted {
         let place = scratch.path(directory);
         std::fs::create_dir_all(&place).unwrap();
         if scratch.other("mount", &format!("{options} {directory}")).is_none_or(|mounted| mounted.code() != 0) {
-            eprintln!("SKIPPED: this machine mounts no images");
+            skipped!("this machine mounts no images");
             return None;
         }
         Some(Mounted(place))
@@ -127,7 +129,7 @@ fn a_disk_with_a_mounted_partition_is_refused() {
     let Some(whole) = LoopDevice::attach(&scratch, "-P disk.img") else { return };
     let part = format!("{}p1", whole.0);
     if !Path::new(&part).exists() {
-        eprintln!("SKIPPED: this machine makes no device for a partition of a loop device");
+        skipped!("this machine makes no device for a partition of a loop device");
         return;
     }
     let Some(_mounted) = Mounted::mount(&scratch, &part, "mnt") else { return };
@@ -519,7 +521,7 @@ fn on_a_terminal(scratch: &Scratch, arguments: &str) -> Option<String> {
     match script.output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) => {
-            eprintln!("SKIPPED: script: {error}");
+            skipped!("script: {error}");
             None
         }
     }

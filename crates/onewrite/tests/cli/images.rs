@@ -7,6 +7,7 @@ use onewrite_block::{Executor, HostProfile, Nanos, Time};
 use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileSystem, FileView, Manner, NewNode, Position};
+use onewrite_testing::skipped;
 
 use crate::support::Scratch;
 
@@ -212,7 +213,7 @@ fn the_kernel_reads_what_was_copied_in_and_is_read_back() {
     std::fs::create_dir(scratch.path("mnt")).unwrap();
     let mounted = scratch.other("mount", "-o loop a.img mnt");
     if mounted.is_none_or(|mounted| mounted.code() != 0) {
-        eprintln!("SKIPPED: this machine does not mount images");
+        skipped!("this machine does not mount images");
         return;
     }
     let compared = scratch.other("diff", "-r --no-dereference --exclude=lost+found tree mnt");

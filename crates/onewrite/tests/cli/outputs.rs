@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use onewrite_testing::skipped;
+
 use crate::support::{Scratch, names};
 
 const TRACE: &str = "w,0\nr,0\nw,1\nw,2\nr,5\n";
@@ -80,7 +82,7 @@ fn as_nobody(scratch: &Scratch, arguments: &str) -> Option<(i32, String)> {
             Some((output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned()))
         }
         other => {
-            eprintln!("SKIPPED: setpriv: {other:?}");
+            skipped!("setpriv: {other:?}");
             None
         }
     }
@@ -92,7 +94,7 @@ fn a_place_without_permission_is_told_before_the_work() {
     let scratch = Scratch::new();
     let program = Path::new(env!("CARGO_BIN_EXE_onewrite"));
     if !program.ancestors().skip(1).all(|above| std::fs::metadata(above).is_ok_and(|found| found.mode_others_enter())) {
-        eprintln!("SKIPPED: nobody but root may run {}", program.display());
+        skipped!("nobody but root may run {}", program.display());
         return;
     }
     std::fs::set_permissions(scratch.as_path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -161,7 +163,7 @@ fn what_does_not_fit_on_the_host_is_not_left_half() {
     scratch.write("t.csv", (0..400_000).map(line).collect::<String>());
     std::fs::create_dir(scratch.path("full")).unwrap();
     if scratch.other("mount", "-t tmpfs -o size=1M none full").is_none_or(|mounted| mounted.code() != 0) {
-        eprintln!("SKIPPED: this machine does not mount file systems in memory");
+        skipped!("this machine does not mount file systems in memory");
         return;
     }
     let commands = [

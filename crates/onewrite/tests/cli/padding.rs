@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use onewrite_testing::skipped;
 use serde_json::Value;
 
 use crate::support::Scratch;
@@ -54,7 +55,7 @@ fn probing_a_real_file_needs_force_and_says_what_it_could_not_find() {
     assert!(scratch.onewrite("probe ./disk --force").fails_with(2).contains("--max smaller"));
     let ended = scratch.onewrite("probe ./disk --force --max 1MiB --json -");
     if ended.err().contains("direct transfers") {
-        eprintln!("SKIPPED: files in the temporary directory cannot be read past the page cache");
+        skipped!("files in the temporary directory cannot be read past the page cache");
         return;
     }
     let found = json(&ended.ok());
@@ -89,7 +90,7 @@ fn a_block_device_is_probed_with_force_only() {
     let scratch = Scratch::new();
     scratch.write("disk", vec![0; 16 << 20]);
     let Some(device) = Loop::over(&scratch.path("disk")) else {
-        eprintln!("SKIPPED: no loop devices here (root, util-linux?)");
+        skipped!("no loop devices here (root, util-linux?)");
         return;
     };
     assert!(scratch.onewrite(&format!("probe {}", device.0)).fails_with(2).contains("--force"));

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
+use onewrite_testing::skipped;
+
 use crate::support::Scratch;
 
 /// The result of e2fsck's replay of an image whose fast commits hold `/after`; `None` if the file is missing then.
@@ -20,7 +22,7 @@ fn fast_commits(scratch: &Scratch) -> Option<()> {
     std::fs::create_dir(scratch.path("mnt")).unwrap();
     let mounted = scratch.other("mount", "-o loop a.img mnt")?;
     if mounted.code() != 0 {
-        eprintln!("SKIPPED: this machine does not mount images");
+        skipped!("this machine does not mount images");
         return None;
     }
     std::fs::write(scratch.path("mnt/before"), b"before").unwrap();

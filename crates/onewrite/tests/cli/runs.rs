@@ -1,5 +1,7 @@
 //! Runs and comparisons: figures, files and refusals.
 
+use onewrite_testing::skipped;
+
 use crate::support::Scratch;
 
 const SMALL: &str = "varmail --operations 1500 --files 100 --size 256M";
@@ -124,7 +126,7 @@ fn this_machine_can_be_measured() {
     let scratch = Scratch::new();
     let measured = scratch.onewrite("host measure");
     if measured.code() != 0 && measured.err().contains("O_DIRECT") {
-        eprintln!("SKIPPED: no O_DIRECT in the temporary directory");
+        skipped!("no O_DIRECT in the temporary directory");
         return;
     }
     scratch.write("host.toml", measured.ok());

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use onewrite_testing::skipped;
+
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A directory that is removed in the end.
@@ -57,7 +59,7 @@ impl Scratch {
         match command.args(arguments.split_whitespace()).current_dir(&self.0).output() {
             Ok(output) => Some(Outcome(output)),
             Err(error) => {
-                eprintln!("SKIPPED: {program}: {error}");
+                skipped!("{program}: {error}");
                 None
             }
         }

@@ -3,6 +3,8 @@
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 
+use onewrite_testing::skipped;
+
 use crate::support::Scratch;
 
 fn e2fsck_is_content(scratch: &Scratch, image: &str) {
@@ -15,7 +17,7 @@ fn e2fsck_is_content(scratch: &Scratch, image: &str) {
 /// not root.
 fn everything(scratch: &Scratch) -> bool {
     if scratch.as_path().metadata().unwrap().uid() != 0 {
-        eprintln!("SKIPPED: only root makes device nodes and gives files away");
+        skipped!("only root makes device nodes and gives files away");
         return false;
     }
     scratch.write("tree/d/file", "content");
@@ -93,7 +95,7 @@ fn everything_is_kept_into_an_image_and_out_of_it() {
         .ok();
     std::fs::create_dir(scratch.path("mnt")).unwrap();
     if scratch.other("mount", "-o loop a.img mnt").is_none_or(|mounted| mounted.code() != 0) {
-        eprintln!("SKIPPED: this machine does not mount images");
+        skipped!("this machine does not mount images");
         return;
     }
     let seen = std::panic::catch_unwind(|| inventory(&scratch, "mnt"));
@@ -208,7 +210,7 @@ fn a_copy_that_finds_the_host_full_leaves_what_was_there() {
     scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
     std::fs::create_dir(scratch.path("full")).unwrap();
     if scratch.other("mount", "-t tmpfs -o size=1M none full").is_none_or(|mounted| mounted.code() != 0) {
-        eprintln!("SKIPPED: this machine does not mount file systems in memory");
+        skipped!("this machine does not mount file systems in memory");
         return;
     }
     std::fs::write(scratch.path("full/b"), "old").unwrap();

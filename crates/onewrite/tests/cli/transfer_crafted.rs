@@ -3,6 +3,8 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use onewrite_testing::skipped;
+
 use crate::support::Scratch;
 
 /// Makes an image without checksums; each line is a debugfs command. False, with a message, if e2fsprogs is missing.
@@ -128,7 +130,7 @@ fn rights_are_only_kept_on_purpose() {
     let Some(kept) = scratch.other("getfattr", "-d -m - plain/tool") else { return };
     assert!(kept.ok().contains("user.colour=\"blue\"") && !kept.ok().contains("security.capability"), "{}", kept.ok());
     if tool.uid() != 0 {
-        eprintln!("SKIPPED: only root keeps owners");
+        skipped!("only root keeps owners");
         return;
     }
     scratch.onewrite("cp -p a.img:/ whole").ok();
@@ -208,7 +210,7 @@ fn a_terminal_sees_names_escaped_and_a_pipe_sees_them_raw() {
         let mut terminal = std::process::Command::new("script");
         terminal.args(["-qec", &command, "/dev/null"]).current_dir(scratch.as_path());
         let Ok(seen) = terminal.output() else {
-            eprintln!("SKIPPED: script (util-linux) is not installed");
+            skipped!("script (util-linux) is not installed");
             return;
         };
         let seen = String::from_utf8(seen.stdout).unwrap();

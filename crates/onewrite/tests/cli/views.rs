@@ -4,6 +4,8 @@
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
 
+use onewrite_testing::skipped;
+
 use crate::support::Scratch;
 
 /// An image by mke2fs with a small tree; `None`, with a message, without e2fsprogs.
@@ -46,10 +48,10 @@ fn as_nobody(scratch: &Scratch, arguments: &str) -> Option<std::process::Output>
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
     let output = command.args(arguments.split_whitespace()).current_dir(scratch.as_path()).output();
-    output.map_err(|error| eprintln!("SKIPPED: setpriv: {error}")).ok().filter(|output| {
+    output.map_err(|error| skipped!("setpriv: {error}")).ok().filter(|output| {
         let is_possible = !String::from_utf8_lossy(&output.stderr).contains("setpriv:");
         if !is_possible {
-            eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+            skipped!("{}", String::from_utf8_lossy(&output.stderr));
         }
         is_possible
     })
@@ -76,7 +78,7 @@ fn a_read_only_block_device_is_read() {
     let Some(()) = foreign(&scratch, "-t ext4 -b 1024") else { return };
     let attached = scratch.other("losetup", "-r -f --show a.img");
     let Some(attached) = attached.filter(|attached| attached.code() == 0) else {
-        return eprintln!("SKIPPED: no loop device");
+        return skipped!("no loop device");
     };
     let device = attached.ok().trim().to_owned();
     let listed = scratch.onewrite(&format!("ls {device}"));

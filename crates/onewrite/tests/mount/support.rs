@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use onewrite_testing::skipped;
 use serde_json::Value;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -26,7 +27,7 @@ impl Mounted {
     /// A new image of `megabytes` MiB, not mounted yet; `None` if mounting is impossible.
     pub fn unmounted(megabytes: u32) -> Option<Mounted> {
         if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-            eprintln!("SKIPPED: a mount needs root and /dev/fuse");
+            skipped!("a mount needs root and /dev/fuse");
             return None;
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl Mounted {
         match found {
             Ok(output) => Some(output),
             Err(error) => {
-                eprintln!("SKIPPED: {program}: {error}");
+                skipped!("{program}: {error}");
                 None
             }
         }
