@@ -415,6 +415,18 @@ pub trait FileView {
     /// Attributes of `ino`.
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes>;
 
+    /// Attributes of an inode that a number from outside names, as in a file handle of NFS.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if no name leads to it, or if it is for the file system's own use.
+    async fn attributes_by_number(&self, ino: Ino) -> FsResult<Attributes> {
+        match self.attributes(ino).await {
+            Ok(found) if found.links > 0 => Ok(found),
+            Ok(_) => Err(FsError::NotFound(ino.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
     /// [`FileView::lookup`] and [`FileView::attributes`] in one call, for FUSE's lookup.
     async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
         self.attributes(self.lookup(directory, name).await?).await

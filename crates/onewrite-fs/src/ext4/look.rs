@@ -1,6 +1,7 @@
 //! Looks: the read operations of the file-system API on a mounted ext4. Each takes a shared lock on the inode whose
 //! content or entries it reads.
 
+use super::format::InodeNo;
 use super::format::inode::flags;
 use super::map::Mapping;
 use super::mount::Ext4;
@@ -28,6 +29,13 @@ impl FileView for Ext4 {
         let _held = directory.lock().read().await;
         let found = volume.expect_entry(&directory, name).await?;
         Ok(volume.node(found.ino).await?.attributes())
+    }
+
+    async fn attributes_by_number(&self, ino: Ino) -> FsResult<Attributes> {
+        let gone = || FsError::NotFound(ino.to_string());
+        self.volume().check_number(InodeNo::from_ino(ino)).map_err(|_| gone())?;
+        let found = self.attributes(ino).await?;
+        if found.links > 0 { Ok(found) } else { Err(gone()) }
     }
 
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {

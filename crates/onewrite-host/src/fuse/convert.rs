@@ -8,6 +8,13 @@ use onewrite_fs::{Attributes, DeviceNumber, FileKind, FsError, Ino, Timestamp};
 /// How long the kernel may cache a reply: a day, because nobody else changes the file system.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
 
+/// How long the kernel may cache these attributes. It does not learn that a write took set-ID bits away
+/// (`FUSE_HANDLE_KILLPRIV_V2`), so it must ask for those of a file that has any.
+pub(super) fn time_to_live(attributes: &Attributes) -> Duration {
+    let may_lose = attributes.kind == FileKind::Regular && attributes.permissions & 0o6000 != 0;
+    if may_lose { Duration::ZERO } else { TIME_TO_LIVE }
+}
+
 /// The refusal of a request: the error number that the program gets.
 #[derive(Debug)]
 pub(super) struct Refusal(pub(super) Errno);

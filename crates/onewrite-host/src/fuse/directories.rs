@@ -7,7 +7,7 @@ use std::time::Duration;
 use fuser::{ReplyDirectory, ReplyDirectoryPlus};
 use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FsResult, Ino};
 
-use super::convert::{Answer, TIME_TO_LIVE, file_type, generation};
+use super::convert::{Answer, file_type, generation, time_to_live};
 use super::server::Server;
 
 impl<F: FileSystem + 'static> Server<F> {
@@ -60,7 +60,7 @@ impl<F: FileSystem + 'static> Server<F> {
     async fn attributes_of(&self, directory: Ino, entry: &DirectoryEntry) -> FsResult<(Attributes, Duration)> {
         let ino = if entry.name == b".." { directory } else { entry.ino };
         match self.fs.attributes(ino).await {
-            Ok(found) => Ok((Attributes { ino: entry.ino, ..found }, TIME_TO_LIVE)),
+            Ok(found) => Ok((Attributes { ino: entry.ino, ..found }, time_to_live(&found))),
             Err(error) => {
                 tracing::error!("{}: {error}", String::from_utf8_lossy(&entry.name));
                 let stand_in = self.fs.attributes(directory).await?;

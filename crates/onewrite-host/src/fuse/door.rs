@@ -17,7 +17,7 @@ use fuser::{
 use onewrite_block::{InboxSender, PAGE_SIZE};
 use onewrite_fs::{Attributes, DeviceNumber, FileKind, FileSystem};
 
-use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
+use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, time_to_live, unpack_device};
 use super::inodes::{Change, Writer};
 use super::names::Wish;
 use super::server::Server;
@@ -30,7 +30,7 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
 
 /// The kernel features that the mount requests, if the kernel has them.
-const CAPABILITIES: [InitFlags; 8] = [
+const CAPABILITIES: [InitFlags; 9] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
@@ -39,6 +39,8 @@ const CAPABILITIES: [InitFlags; 8] = [
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     InitFlags::FUSE_CACHE_SYMLINKS,
+    // `lookup` takes `.` of any inode, so that file handles (open_by_handle_at, NFS) outlive the kernel's caches.
+    InitFlags::FUSE_EXPORT_SUPPORT,
 ];
 
 /// Sends the kernel's requests to the core.
@@ -67,14 +69,14 @@ impl<F: FileSystem + 'static> Door<F> {
 
 fn named(reply: ReplyEntry, numbers: Numbers, answer: Answer<Attributes>) {
     match answer {
-        Ok(found) => reply.entry(&TIME_TO_LIVE, &numbers.attributes(&found), generation(&found)),
+        Ok(found) => reply.entry(&time_to_live(&found), &numbers.attributes(&found), generation(&found)),
         Err(Refusal(error)) => reply.error(error),
     }
 }
 
 fn told(reply: ReplyAttr, numbers: Numbers, answer: Answer<Attributes>) {
     match answer {
-        Ok(found) => reply.attr(&TIME_TO_LIVE, &numbers.attributes(&found)),
+        Ok(found) => reply.attr(&time_to_live(&found), &numbers.attributes(&found)),
         Err(Refusal(error)) => reply.error(error),
     }
 }
@@ -284,7 +286,8 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         self.ask("create", async move |server| match server.make_open(parent, &name, wish).await {
             Ok(made) => {
                 let attr = server.numbers.attributes(&made);
-                reply.created(&TIME_TO_LIVE, &attr, generation(&made), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+                let lives = time_to_live(&made);
+                reply.created(&lives, &attr, generation(&made), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
             }
             Err(Refusal(error)) => reply.error(error),
         });
@@ -449,9 +452,10 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         reply.error(Errno::ENOTTY);
     }
 
+    /// The kernel does not say here whether the caller may keep set-ID bits; of root it says so in `write`.
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -459,8 +463,9 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let writer = if request.uid() == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
         self.ask("fallocate", async move |server| {
-            done(reply, server.allocate(server.numbers.inside(ino), offset, length, mode).await);
+            done(reply, server.allocate(server.numbers.inside(ino), (offset, length), mode, writer).await);
         });
     }
 

@@ -68,9 +68,16 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(synced?)
     }
 
-    pub(super) async fn allocate(&self, ino: Ino, offset: u64, length: u64, mode: i32) -> Answer<()> {
+    pub(super) async fn allocate(
+        &self,
+        ino: Ino,
+        (offset, length): (u64, u64),
+        mode: i32,
+        writer: Writer,
+    ) -> Answer<()> {
         const PUNCH: i32 = PUNCH_HOLE | KEEP_SIZE;
         const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
+        self.drop_privileges(ino, writer).await?;
         let allocation = match mode {
             0 => Allocation::Extend,
             KEEP_SIZE => Allocation::KeepSize,

@@ -29,7 +29,11 @@ pub(super) struct Wish {
 impl<F: FileSystem + 'static> Server<F> {
     /// Looks up a name; `None` if it does not exist. The kernel may cache that too.
     pub(super) async fn lookup(&self, directory: Ino, name: &[u8]) -> Answer<Option<Attributes>> {
-        match self.fs.lookup_attributes(directory, name).await {
+        let found = match name {
+            b"." => self.fs.attributes_by_number(directory).await,
+            _ => self.fs.lookup_attributes(directory, name).await,
+        };
+        match found {
             Ok(found) => Ok(Some(self.tell(found))),
             Err(FsError::NotFound(_)) => Ok(None),
             Err(error) => Err(error.into()),

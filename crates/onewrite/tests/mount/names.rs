@@ -156,3 +156,47 @@ fn a_large_directory_lists_every_name_once_while_others_come_and_go() {
     fs::remove_dir(place.at("d")).unwrap();
     place.unmount();
 }
+
+/// `take PATH` prints a file handle; `open HANDLE` prints the content of its file, or the error.
+const HANDLES: &str = "
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Handle(ctypes.Structure):
+    _fields_ = [('length', ctypes.c_uint), ('kind', ctypes.c_int), ('bytes', ctypes.c_ubyte * 128)]
+handle, mount = Handle(), ctypes.c_int()
+if sys.argv[1] == 'take':
+    handle.length = 128
+    assert libc.name_to_handle_at(-100, sys.argv[2].encode(), ctypes.byref(handle), ctypes.byref(mount), 0) == 0
+    print(handle.kind, bytes(handle.bytes[:handle.length]).hex())
+else:
+    taken = bytes.fromhex(sys.argv[3])
+    handle.kind, handle.length = int(sys.argv[2]), len(taken)
+    handle.bytes[:len(taken)] = taken
+    fd = libc.open_by_handle_at(os.open('.', os.O_RDONLY), ctypes.byref(handle), os.O_RDONLY)
+    print(os.read(fd, 100).decode() if fd >= 0 else errno.errorcode[ctypes.get_errno()])
+";
+
+/// As an NFS server uses them: handles of FUSE hold the inode's number and generation.
+#[test]
+fn file_handles_outlive_the_mount_and_open_only_what_has_a_name() {
+    let Some(mut place) = Mounted::new(64, "") else { return };
+    let call = |place: &Mounted, arguments: &[&str]| {
+        let arguments = [&["-c", HANDLES][..], arguments].concat();
+        text(&place.run("python3", &arguments).unwrap()).trim().to_owned()
+    };
+    place.shell("mkdir d; echo kept > d/kept; echo gone > gone");
+    let (kept, gone) = (call(&place, &["take", "d/kept"]), call(&place, &["take", "gone"]));
+    fs::remove_file(place.at("gone")).unwrap();
+    place.unmount();
+    place = place.mounted("").unwrap();
+    let open = |handle: &str| call(&place, &[&["open"], &*handle.split(' ').collect::<Vec<_>>()].concat());
+    assert_eq!(open(&kept), "kept");
+    assert_eq!(open(&gone), "ESTALE");
+    // The log is inode 8.
+    let (kind, bytes) = kept.split_once(' ').unwrap();
+    let log = format!("{kind} {}08000000{}", &bytes[..8], "0".repeat(bytes.len() - 16));
+    assert_eq!(open(&log), "ESTALE");
+    place.shell("echo other > other");
+    assert_eq!(open(&gone), "ESTALE", "the number may be another file's now");
+    place.unmount();
+}

@@ -65,10 +65,22 @@ fn privileges_go_when_owner_or_content_change() {
     // So it is with what is no file; a directory keeps its bits.
     place.shell("mkfifo -m 6777 pipe; mknod -m 6777 null c 1 3; mkdir -m 6777 dir; chown 1000 pipe null dir");
     assert_eq!(["pipe", "null", "dir"].map(|name| mode(&place, name)), [0o777, 0o777, 0o6777]);
-    for (name, line) in [("b", "echo x >> b"), ("c", "truncate -s 3 c"), ("d", "echo y > d")] {
+    for (name, line) in [
+        ("b", "echo x >> b"),
+        ("c", "truncate -s 3 c"),
+        ("d", "echo y > d"),
+        ("i", "fallocate -l 9000 i"),
+        ("j", "fallocate -p -o 0 -l 4 j"),
+    ] {
         program(name);
         place.shell(&format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -ec '{line}'"));
         assert_eq!(mode(&place, name), 0o777, "{line}");
+    }
+    for (name, mode_before, after) in [("f", 0o6644, 0o2644), ("g", 0o6755, 0o755), ("h", 0o2644, 0o2644)] {
+        program(name);
+        place.shell(&format!("chown 65534:65534 {name}; chmod {mode_before:o} {name}; stat {name}"));
+        place.shell(&format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -ec 'echo x >> {name}'"));
+        assert_eq!(mode(&place, name), after, "what its owner wrote, {mode_before:o}");
     }
     program("e");
     place.shell("echo x >> e; truncate -s 3 e");

@@ -35,7 +35,9 @@ fn mount(arguments: &[OsString]) -> Called {
         return Called::Fake;
     }
     let sloppy: &[&str] = if letters.contains(&b's') { &["-o", "sloppy"] } else { &[] };
-    Called::Helper(["onewrite", "mount"].iter().chain(sloppy).map(OsString::from).chain(rest).collect())
+    // mount(8) does not pass on what it takes as the default of every mount.
+    let defaults: &[&str] = if rustix::process::geteuid().is_root() { &["-o", "dev,suid"] } else { &[] };
+    Called::Helper(["onewrite", "mount"].iter().chain(defaults).chain(sloppy).map(OsString::from).chain(rest).collect())
 }
 
 fn umount(arguments: &[OsString]) -> Called {
@@ -76,10 +78,11 @@ mod tests {
     #[test]
     fn the_helpers_of_mount_and_umount_are_understood() {
         let mount = "/sbin/mount.fuse.onewrite a.img /mnt";
-        let plain = "onewrite mount a.img /mnt -o rw,data=ordered";
-        assert_eq!(called(&format!("{mount} -n -o rw,data=ordered")), helper(plain));
-        assert_eq!(called(&format!("{mount} -v -t fuse.onewrite -o rw")), helper("onewrite mount a.img /mnt -o rw"));
-        assert_eq!(called(&format!("{mount} -sn")), helper("onewrite mount -o sloppy a.img /mnt"));
+        let ours = if rustix::process::geteuid().is_root() { "onewrite mount -o dev,suid" } else { "onewrite mount" };
+        let helps = |rest: &str| helper(&format!("{ours} {rest}"));
+        assert_eq!(called(&format!("{mount} -n -o rw,data=ordered")), helps("a.img /mnt -o rw,data=ordered"));
+        assert_eq!(called(&format!("{mount} -v -t fuse.onewrite -o rw")), helps("a.img /mnt -o rw"));
+        assert_eq!(called(&format!("{mount} -sn")), helps("-o sloppy a.img /mnt"));
         assert_eq!(called(&format!("{mount} -sfnv -o rw")), Called::Fake);
         assert_eq!(called("umount.fuse.onewrite /mnt -lv"), helper("onewrite umount --lazy /mnt"));
         assert_eq!(called("onewrite mount a.img /mnt"), Called::Itself);
