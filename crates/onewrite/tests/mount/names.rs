@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 
-use crate::support::Mounted;
+use crate::support::{Mounted, text};
 
 #[test]
 fn an_open_file_lives_without_a_name_and_gives_its_space_back() {

@@ -63,7 +63,7 @@ fn privileges_go_when_owner_or_content_change() {
     chown(place.at("a"), Some(1000), None).unwrap();
     assert_eq!(mode(&place, "a"), 0o777);
     // So it is with what is no file; a directory keeps its bits.
-    place.shell("mkfifo -m 6777 pipe; mknod -m 6777 null c 1 3; mkdir -m 6777 dir; chown 1000 pipe null dir");
+    place.shell("mkfifo pipe; mknod null c 1 3; mkdir dir; chmod 6777 pipe null dir; chown 1000 pipe null dir");
     assert_eq!(["pipe", "null", "dir"].map(|name| mode(&place, name)), [0o777, 0o777, 0o6777]);
     for (name, line) in [
         ("b", "echo x >> b"),
