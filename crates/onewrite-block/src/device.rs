@@ -14,11 +14,11 @@
 
 use thiserror::Error;
 
+use crate::bell::Bell;
 use crate::choices::Choices;
 use crate::counters::Counters;
 use crate::page::Page;
 use crate::request::{Operation, Request, Token};
-use crate::runtime::Bell;
 use crate::units::{Lpn, Nanos};
 
 /// What trimmed pages read as.

@@ -5,6 +5,7 @@
 //!
 //! Nothing here knows a file system or a flash cell.
 
+mod bell;
 mod checksum;
 mod choices;
 mod counters;

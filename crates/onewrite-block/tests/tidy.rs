@@ -1,5 +1,8 @@
 //! Tidy: a test over the sources. It checks the import rules of the crates and the size of files.
 
+#[path = "sources/mod.rs"]
+mod shipped;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -107,10 +110,7 @@ fn all_drawing_is_in_one_room() {
     let room = crates().join("onewrite-lab/src/draw");
     assert!(sources(&room).len() > 5, "the room {} is empty", room.display());
     for path in sources(&crates()).into_iter().filter(|path| is_product(path) && !path.starts_with(&room)) {
-        let whole = text(&path);
-        let code = whole.split("#[cfg(test)]").next().unwrap_or_default();
-        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for line in code {
+        for line in shipped::shipped(&text(&path)).lines() {
             let mark = MARKS.iter().find(|mark| line.contains(**mark));
             assert!(mark.is_none(), "{} draws: {line}", path.display());
         }

@@ -1,8 +1,8 @@
 //! Background: a load on the same emulated device, behind the image, as on another partition.
 //!
-//! A device with nothing but a small image never collects garbage, and no file system here uses SHARE yet. So the
-//! region behind the image is aged until the device moves pages. While the workload runs, four tasks write, trim, share
-//! and flush there. The device's promises hold in this region too: every page reads as its last durable content or a
+//! A device with nothing but a small image never collects garbage, and most modes never use SHARE. So the region
+//! behind the image is aged until the device moves pages. While the workload runs, four tasks write, trim, share and
+//! flush there. The device's promises hold in this region too: every page reads as its last durable content or a
 //! newer one, and a SHARE under way takes effect whole or not at all.
 //!
 //! Each task has a quarter of the region. One half of the quarter always holds written pages and gives the sources of

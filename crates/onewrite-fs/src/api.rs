@@ -401,9 +401,7 @@ impl FsError {
 /// The result of an operation.
 pub type FsResult<T> = Result<T, FsError>;
 
-/// Read access to a file system: all that `ls`, `cat` and a copy out of an image need.
-///
-/// Mounted file systems implement it, and so do read-only views of images.
+/// Read access to a mounted file system or a view of an image: all that `ls`, `cat` and a copy out of it need.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait FileView {
     /// The root directory.
@@ -415,16 +413,10 @@ pub trait FileView {
     /// Attributes of `ino`.
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes>;
 
-    /// Attributes of an inode that a number from outside names, as in a file handle of NFS.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if no name leads to it, or if it is for the file system's own use.
+    /// Attributes of an inode that a file handle names; [`FsError::NotFound`] if it has no name or is reserved.
     async fn attributes_by_number(&self, ino: Ino) -> FsResult<Attributes> {
-        match self.attributes(ino).await {
-            Ok(found) if found.links > 0 => Ok(found),
-            Ok(_) => Err(FsError::NotFound(ino.to_string())),
-            Err(error) => Err(error),
-        }
+        let found = self.attributes(ino).await?;
+        if found.links > 0 { Ok(found) } else { Err(FsError::NotFound(ino.to_string())) }
     }
 
     /// [`FileView::lookup`] and [`FileView::attributes`] in one call, for FUSE's lookup.

@@ -24,7 +24,7 @@ macro_rules! pass_on {
             self.inner.geometry()
         }
 
-        fn attached(&mut self, bell: Option<crate::runtime::Bell>) {
+        fn attached(&mut self, bell: Option<crate::bell::Bell>) {
             self.inner.attached(bell);
         }
 

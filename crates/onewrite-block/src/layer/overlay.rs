@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::device::{Completion, Device, Geometry, NextEvent, TrimRead};
 use crate::page::Page;
 use crate::request::{Operation, Request, Token};
-use crate::runtime::Bell;
 use crate::units::{Lpn, Nanos};
 
 /// A layer that passes no write on. Its writes live as long as the layer.

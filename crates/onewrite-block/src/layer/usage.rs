@@ -91,7 +91,7 @@ impl Device for Gauged {
         self.inner.as_power_cut()
     }
 
-    fn attached(&mut self, bell: Option<crate::runtime::Bell>) {
+    fn attached(&mut self, bell: Option<crate::bell::Bell>) {
         self.inner.attached(bell);
     }
 

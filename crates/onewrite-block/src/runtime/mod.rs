@@ -21,7 +21,6 @@
 //! - No waker is needed. A future that waits stores its task's number where the event finds it; it accepts polls
 //!   without need.
 
-mod bell;
 mod clock;
 mod cores;
 mod host;
@@ -41,7 +40,7 @@ use std::task::{Context, Poll};
 
 use thiserror::Error;
 
-pub use bell::Bell;
+pub use crate::bell::Bell;
 pub use clock::Time;
 pub use host::{HostError, HostProfile};
 pub use inbox::{Inbox, InboxSender};

@@ -56,7 +56,7 @@ static void make(const char *image) {
 static void files(struct ow_fs *fs) {
     uint8_t buffer[100];
     struct ow_stat stat;
-    struct ow_file *file = ow_file_open(fs, "/f", O_RDWR | O_CREAT | O_EXCL, 0640);
+    struct ow_file *file = ow_file_open(fs, "/f", O_RDWR | O_CREAT | O_EXCL, 0666);
     CHECK(file);
     CHECK(ow_pwrite(file, "hello world", 11, 0) == 11);
     CHECK(ow_pwrite(file, "J", 1, 0) == 1);
@@ -64,7 +64,7 @@ static void files(struct ow_fs *fs) {
     CHECK(ow_pread(file, buffer, sizeof buffer, 0) == 11 && !memcmp(buffer, "Jello world", 11));
     CHECK(ow_pread(file, buffer, 3, 4) == 3 && !memcmp(buffer, "o w", 3));
     CHECK(ow_pread(file, buffer, sizeof buffer, 11) == 0);
-    CHECK(ow_fstat(file, &stat) == 0 && stat.size == 11 && S_ISREG(stat.mode) && (stat.mode & 07777) == 0640);
+    CHECK(ow_fstat(file, &stat) == 0 && stat.size == 11 && S_ISREG(stat.mode) && (stat.mode & 07777) == 0666);
     CHECK(stat.nlink == 1 && stat.mtime.seconds > 1700000000 && stat.mtime.nanoseconds < 1000000000);
     CHECK(ow_ftruncate(file, 5) == 0 && ow_fsync(file) == 0 && ow_fdatasync(file) == 0);
     CHECK(ow_pread(file, buffer, sizeof buffer, 0) == 5);
@@ -128,8 +128,8 @@ static void large(struct ow_fs *fs) {
 static void names(struct ow_fs *fs) {
     struct ow_stat stat, other;
     char target[100];
-    CHECK(ow_mkdir(fs, "/d", 0750) == 0 && ow_stat(fs, "/d", &stat) == 0);
-    CHECK(S_ISDIR(stat.mode) && (stat.mode & 07777) == 0750);
+    CHECK(ow_mkdir(fs, "/d", 0777) == 0 && ow_stat(fs, "/d", &stat) == 0);
+    CHECK(S_ISDIR(stat.mode) && (stat.mode & 07777) == 0777);
     REFUSED(ow_mkdir(fs, "/d", 0755), EEXIST);
     REFUSED(ow_mkdir(fs, "/x/y", 0755), ENOENT);
     REFUSED(ow_mkdir(fs, "/", 0755), EINVAL);
@@ -281,6 +281,7 @@ static void after(const char *image) {
 }
 
 int main(int argc, char **argv) {
+    umask(027); // The library has none: the modes below stay as they are.
     const struct {
         const char *name;
         void (*part)(const char *);

@@ -1,8 +1,8 @@
 //! Databases: MariaDB under sysbench, with and without its double-write buffer, and PostgreSQL under pgbench. Their own
 //! checkers judge, also after the process of the mount was killed while they committed.
 //!
-//! They are skipped where the servers are not installed. `ONEWRITE_LOAD_SECONDS` sets the time of each load (default 2),
-//! `ONEWRITE_KILLS` the number of kills (default 1); `make databases` takes more of both.
+//! They are skipped where the servers are not installed. `ONEWRITE_LOAD_SECONDS` sets the time of each load (default
+//! 2), `ONEWRITE_KILLS` the number of kills (default 1); `make databases` takes more of both.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};

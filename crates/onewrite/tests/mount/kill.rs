@@ -12,10 +12,7 @@ use onewrite_block::Choices;
 use onewrite_testing::skipped;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Mounted, pause, text};
-
-const MODES: [&str; 9] =
-    ["writeback", "ordered", "data", "data+async", "data+lazy", "data+cmp", "ldj", "zp", "zp-data"];
+use crate::support::{Mounted, modes, pause, text};
 
 /// Writes records of 4 KiB, each full of its own number, syncs each and prints its number. Also renames one file over
 /// another.
@@ -38,7 +35,7 @@ while True:
 #[test]
 fn what_was_synced_is_there_after_the_process_was_killed() {
     let kills: u64 = std::env::var("ONEWRITE_KILLS").map_or(2, |text| text.parse().unwrap());
-    for mode in MODES {
+    for mode in modes() {
         let choices = Choices::new(7);
         let mut moments = choices.stream(mode, 0);
         let Some(mut place) = Mounted::unmounted(64) else { return };

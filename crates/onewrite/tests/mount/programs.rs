@@ -4,14 +4,11 @@ use std::fs;
 
 use onewrite_testing::skipped;
 
-use crate::support::{Mounted, pause, text};
-
-const MODES: [&str; 9] =
-    ["writeback", "ordered", "data", "data+async", "data+lazy", "data+cmp", "ldj", "zp", "zp-data"];
+use crate::support::{Mounted, modes, pause, text};
 
 #[test]
 fn fio_finds_again_what_it_wrote_in_every_mode() {
-    for mode in MODES {
+    for mode in modes() {
         let Some(mut place) = Mounted::new(128, &format!("data={mode},cache=8M")) else { return };
         for (engine, sizes) in [("psync", "512-64k"), ("mmap", "4k-64k")] {
             let job = format!(

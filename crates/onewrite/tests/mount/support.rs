@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use onewrite_fs::ext4::Mode;
+use onewrite_fs::journal::CheckpointBy;
 use onewrite_testing::skipped;
 use serde_json::Value;
 
@@ -129,6 +131,12 @@ impl Mounted {
         let checked = Command::new("e2fsck").args(["-fn"]).arg(self.beside("image")).output().unwrap();
         text(&checked);
     }
+}
+
+/// Every mode that needs no SHARE, which a plain file on this host may lack.
+pub fn modes() -> impl Iterator<Item = &'static str> {
+    let plain = Mode::ALL.into_iter().filter(|mode| mode.checkpoint() != CheckpointBy::Share);
+    plain.map(|mode| mode.name())
 }
 
 fn is_zombie(process: u32) -> bool {

@@ -5,13 +5,14 @@
 //! ```
 
 mod kernel;
+mod program;
 mod room;
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,20 +24,15 @@ use onewrite_crash::{
 };
 use onewrite_fs::ext4::Ext4;
 use onewrite_host::Letter;
-use onewrite_host::fuse::{Access, KernelMount, LineFile, MountPoint, MountRequest, Server, serve};
+use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Server, serve};
 use onewrite_lab::experiment::wall_time;
 
+use self::program::{Ran, acknowledged, run_program};
 use self::room::Room;
 use crate::args::Crash;
 use crate::output::write_json;
 use crate::progress::Bar;
 use crate::stop;
-
-/// What a line of the program begins with that acknowledges a token.
-const ACKNOWLEDGES: &str = "onewrite: acked ";
-
-/// The shell line that runs a program: descriptor 3 takes acknowledgements, too.
-const SHELL: &str = "exec 3>&1; eval \"$ONEWRITE_RUN\"";
 
 /// What to run and how to judge it.
 pub struct Wanted<'a> {
@@ -101,16 +97,6 @@ fn record(subject: &Ext4Subject, options: &ExploreOptions, (line, room): (&str, 
     Ok(recorder.finish(acknowledged(ran)?))
 }
 
-/// What a program acknowledged that ended well.
-fn acknowledged((tokens, status): (Vec<String>, ExitStatus)) -> anyhow::Result<Vec<String>> {
-    match status.success() {
-        true => Ok(tokens),
-        false => bail!("--run ended with {status}; a program under test must end well when no power is cut"),
-    }
-}
-
-type Ran = anyhow::Result<(Vec<String>, ExitStatus)>;
-
 fn run_on(
     subject: &Ext4Subject,
     options: &ExploreOptions,
@@ -149,33 +135,6 @@ fn run_on(
     drop(beside.join());
     let outcome = ran.lock().unwrap_or_else(PoisonError::into_inner).take();
     outcome.unwrap_or_else(|| bail!("--run: the mount ended before the program"))
-}
-
-/// Runs a shell line in `directory` until every process has closed its standard output. Lines that acknowledge are
-/// taken before the program goes on, others go to standard error.
-fn run_program(line: &str, (directory, spoken): (&Path, &Path), acknowledge: impl Fn(u64) + Send + 'static) -> Ran {
-    let tokens: Arc<Mutex<Vec<String>>> = Arc::default();
-    let heard = Arc::clone(&tokens);
-    let hear = move |line: &[u8]| match line.strip_prefix(ACKNOWLEDGES.as_bytes()) {
-        Some(token) => {
-            let mut tokens = heard.lock().unwrap_or_else(PoisonError::into_inner);
-            acknowledge(tokens.len() as u64);
-            tokens.push(String::from_utf8_lossy(token).into_owned());
-        }
-        None => errln!("{}", String::from_utf8_lossy(line)),
-    };
-    fs::create_dir(spoken)?;
-    let lines = LineFile::new(spoken, hear).context("--run: a FUSE mount for its standard output")?;
-    let mut program = Command::new("sh");
-    program.args(["-c", SHELL]).env("ONEWRITE_RUN", line).env("ONEWRITE_DIR", directory).current_dir(directory);
-    program.stdin(Stdio::null()).stdout(lines.open().context("--run: its standard output")?);
-    let ended = program.status();
-    // It holds an open file of the mount.
-    drop(program);
-    lines.wait_until_closed();
-    drop(lines);
-    let tokens = std::mem::take(&mut *tokens.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok((tokens, ended.context("sh, for --run")?))
 }
 
 /// Lays a tree out and runs the check on it.

@@ -3,14 +3,13 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, bail};
 use onewrite_crash::{Application, ExploreOptions, Ext4Subject, Recorder};
 use onewrite_host::fuse::RecordedFile;
 
+use super::program::{acknowledged, run_program, tool};
 use super::room::Room;
-use super::{acknowledged, run_program};
 use crate::stop;
 
 /// Runs a shell line on the kernel's ext4, mounted with `mount_options`; returns the recording.
@@ -79,14 +78,5 @@ impl Drop for KernelMount {
         if let Err(error) = tool("umount", &[self.0.as_ref()]) {
             errln!("onewrite: {error:#}");
         }
-    }
-}
-
-/// Runs a program of the system; returns its output.
-pub(super) fn tool(name: &str, arguments: &[&OsStr]) -> anyhow::Result<String> {
-    let output = Command::new(name).args(arguments).output().with_context(|| format!("{name}: it cannot be run"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()),
     }
 }

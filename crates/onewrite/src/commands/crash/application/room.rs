@@ -8,6 +8,8 @@ use anyhow::Context;
 use onewrite_host::fuse::detach;
 use rustix::fs::{FlockOperation, flock};
 
+use super::program::tool;
+
 const PREFIX: &str = "onewrite-crash-";
 /// Held locked while the run goes on.
 const LOCK: &str = "lock";
@@ -55,8 +57,8 @@ fn remove_left(parent: &Path) {
     }
 }
 
-/// Whether a directory is a room of this user, and neither its process nor its lock's holder lives. The process tells in
-/// the moment before a new room is locked, the lock tells of runs in other containers.
+/// Whether a directory is a room of this user, and neither its process nor its lock's holder lives. The process tells
+/// in the moment before a new room is locked, the lock tells of runs in other containers.
 fn was_killed(room: &Path, process: u32) -> bool {
     let is_ours = fs::symlink_metadata(room).is_ok_and(|room| {
         room.is_dir() && room.uid() == rustix::process::geteuid().as_raw() && room.mode() & 0o077 == 0
@@ -85,7 +87,7 @@ fn free_loop_devices(room: &Path) {
         let backing = fs::read_to_string(block.path().join("loop/backing_file")).unwrap_or_default();
         if Path::new(backing.trim_end()).starts_with(room) {
             let device = Path::new("/dev").join(block.file_name());
-            let _ = super::kernel::tool("losetup", &["-d".as_ref(), device.as_ref()]);
+            let _ = tool("losetup", &["-d".as_ref(), device.as_ref()]);
         }
     }
 }
