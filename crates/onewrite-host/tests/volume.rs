@@ -185,3 +185,16 @@ fn the_number_of_an_image_that_does_not_open_says_why() {
     assert_eq!((number(&image.0), number(Path::new("/nowhere/x"))), (16, 2));
     volume.close().unwrap();
 }
+
+#[path = "../examples/shared_log.rs"]
+mod shared_log;
+
+#[test]
+fn the_example_of_threads_that_share_a_log_loses_no_line() {
+    let image = std::env::temp_dir().join(format!("onewrite-shared-log-{}", std::process::id()));
+    let _ = std::fs::remove_file(&image);
+    assert_eq!(shared_log::run(&image).unwrap(), 100);
+    let again = shared_log::run(&image);
+    assert!(again.is_err_and(|error| error.to_string().contains(&*image.to_string_lossy())), "it exists now");
+    std::fs::remove_file(&image).unwrap();
+}

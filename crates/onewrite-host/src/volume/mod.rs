@@ -14,6 +14,8 @@
 //! # }
 //! ```
 //!
+//! `examples/shared_log.rs` has several threads on one file.
+//!
 //! A volume starts a thread of its own, the core, which has the file system on it. Calls send work there and wait for
 //! its result; calls of several threads overlap, and their syncs share commits.
 //!
