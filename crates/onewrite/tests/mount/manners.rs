@@ -1,6 +1,7 @@
 //! Manners: how a mount begins, what it refuses, what it reports, and how it ends.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -88,6 +89,38 @@ fn a_read_only_mount_changes_no_byte_and_replays_in_memory() {
     place.umount();
     place.wait_for_end();
     assert!(fs::read(place.beside("image")).unwrap() == before, "the image changed");
+}
+
+/// Each sync on the emulated disk takes about 13 ms, beside which what lies between a program and the core is little.
+#[test]
+fn the_statistics_are_what_a_program_measured() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    text(&place.mount("sata-850pro", "size=64M"));
+    let mut file = fs::File::create(place.at("f")).unwrap();
+    let mut spans: Vec<f64> =
+        (0..20).map(|_| timed(|| file.write_all(&[1; 4096]).and_then(|()| file.sync_all()))).collect();
+    spans.sort_by(f64::total_cmp);
+    let stats = place.stats();
+    let syncs = &stats["requests"]["fsync"];
+    assert_eq!(syncs["count"], 20);
+    let (median, longest) = (syncs["p50_us"].as_f64().unwrap(), syncs["max_us"].as_f64().unwrap());
+    assert!((0.5..=1.01).contains(&(median / spans[10])), "{median} us told, {spans:?} measured");
+    assert!(longest <= spans[19] * 1.01 && median >= 5_000.0, "{longest} us told, {spans:?} measured");
+    // A FLUSH for the data and one for the commit, and those of the mount; a timer may add a commit.
+    let device = &stats["device"];
+    assert!((42..=46).contains(&device["flushes"].as_u64().unwrap()), "{stats}");
+    let by_cause = &device["host_write_bytes_by_cause"];
+    assert_eq!((by_cause[0].as_u64(), &by_cause[2]), (Some(20 * 4096), &stats["fs"]["journal_bytes"]), "{stats}");
+    drop(file);
+    place.umount();
+}
+
+/// Microseconds that `work` takes.
+#[expect(clippy::disallowed_methods, reason = "what programs measure")]
+fn timed(work: impl FnOnce() -> std::io::Result<()>) -> f64 {
+    let begin = std::time::Instant::now();
+    work().unwrap();
+    begin.elapsed().as_secs_f64() * 1e6
 }
 
 #[test]
