@@ -15,6 +15,19 @@ pub(super) fn time_to_live(attributes: &Attributes) -> Duration {
     if may_lose { Duration::ZERO } else { TIME_TO_LIVE }
 }
 
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Caller {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+impl Caller {
+    pub(super) fn of(request: &fuser::Request) -> Caller {
+        Caller { uid: request.uid(), gid: request.gid() }
+    }
+}
+
 /// The refusal of a request: the error number that the program gets.
 #[derive(Debug)]
 pub(super) struct Refusal(pub(super) Errno);

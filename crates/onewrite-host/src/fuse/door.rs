@@ -17,7 +17,9 @@ use fuser::{
 use onewrite_block::{InboxSender, PAGE_SIZE};
 use onewrite_fs::{Attributes, DeviceNumber, FileKind, FileSystem};
 
-use super::convert::{Answer, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, time_to_live, unpack_device};
+use super::convert::{
+    Answer, Caller, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, time_to_live, unpack_device,
+};
 use super::inodes::{Change, Writer};
 use super::names::Wish;
 use super::server::Server;
@@ -238,7 +240,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let (name, target) = (name.as_bytes().to_vec(), target.as_os_str().as_bytes().to_vec());
-        let owner = (request.uid(), request.gid());
+        let owner = Caller::of(request);
         self.ask("symlink", async move |server| {
             let made = server.symlink(server.numbers.inside(parent), &name, &target, owner).await;
             named(reply, server.numbers, made);
@@ -410,7 +412,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let (name, value, caller) = (name.as_bytes().to_vec(), value.to_vec(), (request.uid(), request.gid()));
+        let (name, value, caller) = (name.as_bytes().to_vec(), value.to_vec(), Caller::of(request));
         self.ask("setxattr", async move |server| {
             let ino = server.numbers.inside(ino);
             done(reply, server.set_extended_attribute(ino, &name, &value, flags, caller).await);

@@ -7,7 +7,7 @@ use onewrite_fs::{
 
 use super::STATS_ATTRIBUTE;
 use super::acl::{ACCESS, Acl, DEFAULT};
-use super::convert::{Answer, timestamp};
+use super::convert::{Answer, Caller, timestamp};
 use super::server::Server;
 
 /// `XATTR_CREATE` and `XATTR_REPLACE` of setxattr(2).
@@ -139,7 +139,7 @@ impl<F: FileSystem + 'static> Server<F> {
         name: &[u8],
         value: &[u8],
         flags: i32,
-        caller: (u32, u32),
+        caller: Caller,
     ) -> Answer<()> {
         let manner = match flags {
             0 => AttributeManner::Either,
@@ -161,14 +161,14 @@ impl<F: FileSystem + 'static> Server<F> {
 
     /// Sets the access list of an inode: always as permission bits, and as a list only if permission bits alone cannot
     /// express it.
-    async fn set_access(&self, ino: Ino, value: &[u8], (uid, gid): (u32, u32)) -> Answer<()> {
+    async fn set_access(&self, ino: Ino, value: &[u8], caller: Caller) -> Answer<()> {
         let acl = Acl::parse(value).ok_or(Errno::EINVAL)?;
         match acl.is_minimal() {
             true => self.remove_access(ino).await?,
             false => self.fs.set_extended_attribute(ino, ACCESS, Some(value), AttributeManner::Either).await?,
         }
         let found = self.fs.attributes(ino).await?;
-        let keeps_group = uid == 0 || gid == found.gid;
+        let keeps_group = caller.uid == 0 || caller.gid == found.gid;
         let upper = found.permissions & if keeps_group { 0o7000 } else { 0o5000 };
         let permissions = Some(upper | acl.permissions());
         Ok(self.fs.set_attributes(ino, AttributeChanges { permissions, ..AttributeChanges::default() }).await?)

@@ -41,7 +41,7 @@ pub use kernel::{Access, KernelMount, MountFlag, MountRequest};
 pub use line_file::LineFile;
 pub use point::{MountPoint, detach, end_mount, read_stats};
 pub use recorded_file::RecordedFile;
-pub use server::{Server, serve};
+pub use server::{Names, Server, serve};
 pub use stats::{Latency, Stats};
 pub use table::is_mounted;
 

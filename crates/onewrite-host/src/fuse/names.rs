@@ -7,7 +7,7 @@ use onewrite_fs::{
 };
 
 use super::acl::{ACCESS, Acl, DEFAULT};
-use super::convert::Answer;
+use super::convert::{Answer, Caller};
 use super::server::Server;
 
 /// Set-group-ID, a permission bit: new inodes in such a directory get its group.
@@ -87,13 +87,13 @@ impl<F: FileSystem + 'static> Server<F> {
         directory: Ino,
         name: &[u8],
         target: &[u8],
-        (uid, gid): (u32, u32),
+        owner: Caller,
     ) -> Answer<Attributes> {
         let ino = self.fs.symlink(directory, name, target).await?;
         let parent = self.fs.attributes(directory).await?;
-        let gid = if parent.permissions & SET_GROUP != 0 { parent.gid } else { gid };
-        if (uid, gid) != (0, 0) {
-            let changes = AttributeChanges { uid: Some(uid), gid: Some(gid), ..AttributeChanges::default() };
+        let gid = if parent.permissions & SET_GROUP != 0 { parent.gid } else { owner.gid };
+        if (owner.uid, gid) != (0, 0) {
+            let changes = AttributeChanges { uid: Some(owner.uid), gid: Some(gid), ..AttributeChanges::default() };
             self.fs.set_attributes(ino, changes).await?;
         }
         Ok(self.tell(self.fs.attributes(ino).await?))

@@ -35,22 +35,25 @@ impl<F: FileSystem + 'static> Letter<Server<F>> {
     }
 }
 
+/// What the statistics call a mount.
+pub struct Names {
+    /// The image, disk or profile.
+    pub source: String,
+    /// The journal mode.
+    pub mode: String,
+}
+
 impl<F: FileSystem + 'static> Server<F> {
-    /// A server of `fs`. The statistics contain `source`, `mode` and the counters of `device`.
-    pub fn new(
-        fs: F,
-        runtime: &Runtime,
-        (source, mode): (String, String),
-        device: impl Fn() -> Counters + 'static,
-    ) -> Server<F> {
+    /// A server of `fs`. The statistics contain `names` and the counters of `device`.
+    pub fn new(fs: F, runtime: &Runtime, names: Names, device: impl Fn() -> Counters + 'static) -> Server<F> {
         Server {
             numbers: Numbers { root: fs.root() },
             fs,
             known: Known::default(),
             owner: rustix::process::geteuid().as_raw(),
             runtime: runtime.clone(),
-            source,
-            mode,
+            source: names.source,
+            mode: names.mode,
             device: Box::new(device),
             begin: runtime.now(),
             latencies: Latencies::default(),

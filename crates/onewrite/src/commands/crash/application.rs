@@ -24,7 +24,7 @@ use onewrite_crash::{
 };
 use onewrite_fs::ext4::Ext4;
 use onewrite_host::Letter;
-use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Server, serve};
+use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Names, Server, serve};
 use onewrite_lab::experiment::wall_time;
 
 use self::program::{Ran, acknowledged, run_program};
@@ -110,7 +110,7 @@ fn run_on(
     let (owned, mount_port, mounting) = (*subject, port.clone(), options.mounting(Purpose::Run));
     let fs = executor.block_on(async move { owned.mount(mount_port, mounting).await })??;
     let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
-    let names = ("recorded disk".to_owned(), subject.mode.name().to_owned());
+    let names = Names { source: "recorded disk".to_owned(), mode: subject.mode.name().to_owned() };
     let server = Server::new(fs, &runtime, names, move || port.device().counters()).with_marker(recorder.marker());
     let request = MountRequest {
         point: point.clone(),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::{Ext4, MountOptions};
-use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Server, end_mount, is_mounted, serve};
+use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
 use onewrite_lab::experiment::wall_time;
@@ -101,8 +101,8 @@ fn serve_until_the_end(
     let fs = mounted.with_context(|| source.clone())?;
     tell_recovered(&fs, &source);
     let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
-    let mode = wanted.fs.mode.name().to_owned();
-    let server = Rc::new(Server::new(fs, &runtime, (source.clone(), mode), move || port.device().counters()));
+    let names = Names { source: source.clone(), mode: wanted.fs.mode.name().to_owned() };
+    let server = Rc::new(Server::new(fs, &runtime, names, move || port.device().counters()));
     let request = MountRequest {
         point,
         source: source.clone(),
