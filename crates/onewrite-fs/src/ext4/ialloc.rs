@@ -112,10 +112,9 @@ impl Allocator<'_> {
         let (taken, is_directory) = (value == Bit::Taken, kind == FileKind::Directory);
         let position = self.layout().position_of_inode(number);
         let bitmap_block = self.groups().descriptor(position.group).inode_bitmap();
-        let bitmap = self.change(handle, bitmap_block, |bitmap| {
-            set_bits(bitmap, position.index..position.index + 1, value);
-            *bitmap
-        });
+        self.change(handle, bitmap_block, |bitmap| set_bits(bitmap, position.index..position.index + 1, value));
+        let page = self.pages().peek(block_key(bitmap_block)).expect("it has just been changed").clone();
+        let bitmap = &page.bytes()[..];
         let per_group = self.layout().inodes_per_group;
         self.change_descriptor(handle, position.group, |descriptor| {
             let was_unused = descriptor.has(INODE_UNINIT, self.layout());
@@ -129,9 +128,11 @@ impl Allocator<'_> {
             if is_directory {
                 descriptor.set_used_directories(if taken { directories + 1 } else { directories.saturating_sub(1) });
             }
-            descriptor.update_inode_bitmap_checksum(&bitmap, self.layout());
-            let verified = descriptor.verify_inode_bitmap(&bitmap, position.group, self.layout());
-            debug_assert!(verified.is_ok(), "bitmap {bitmap_block}: {verified:?}");
+            descriptor.update_inode_bitmap_checksum(bitmap, self.layout());
+            debug_assert!(
+                descriptor.verify_inode_bitmap(bitmap, position.group, self.layout()).is_ok(),
+                "bitmap {bitmap_block}"
+            );
         });
     }
 

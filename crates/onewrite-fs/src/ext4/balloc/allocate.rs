@@ -234,10 +234,9 @@ impl Allocator<'_> {
     fn mark_blocks(&self, handle: &mut Handle, group: u32, bits: Range<u32>, value: Bit) {
         let count = bits.end - bits.start;
         let bitmap_block = self.groups().descriptor(group).block_bitmap();
-        let bitmap = self.change(handle, bitmap_block, |bitmap| {
-            set_bits(bitmap, bits, value);
-            *bitmap
-        });
+        self.change(handle, bitmap_block, |bitmap| set_bits(bitmap, bits, value));
+        let page = self.pages().peek(block_key(bitmap_block)).expect("it has just been changed").clone();
+        let bitmap = &page.bytes()[..];
         self.change_descriptor(handle, group, |descriptor| {
             let free = descriptor.free_blocks();
             let left = if value == Bit::Taken { free - count } else { free + count };
@@ -245,9 +244,9 @@ impl Allocator<'_> {
             self.groups().free.set(self.groups().free.get() + u64::from(left) - u64::from(free));
             let flags = descriptor.flags.get();
             descriptor.flags.set(flags & !BLOCK_UNINIT);
-            descriptor.update_block_bitmap_checksum(&bitmap, self.layout());
+            descriptor.update_block_bitmap_checksum(bitmap, self.layout());
             debug_assert!(
-                descriptor.verify_block_bitmap(&bitmap, group, self.layout()).is_ok(),
+                descriptor.verify_block_bitmap(bitmap, group, self.layout()).is_ok(),
                 "bitmap {bitmap_block}"
             );
         });
