@@ -4,6 +4,7 @@
 //! system.
 
 pub mod api;
+mod atomic;
 mod block;
 pub mod check;
 pub mod content;
@@ -19,6 +20,7 @@ pub use api::{
     FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
     Timestamp, WRITE_STEP_BYTES,
 };
+pub use atomic::{AtomicFiles, DraftId};
 pub use block::{BlockNo, BlockRange};
 pub use content::{Content, Data, pattern_page};
 pub use devices::Devices;

@@ -12,6 +12,7 @@ use super::ialloc::INODE_CREDITS;
 use super::inodes::{Node, encode_device_number};
 use super::map::MAP_CREDITS;
 use super::ops::LINKS_MAX;
+use super::orphans::ORPHAN_CREDITS;
 use super::views::Directories;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::block::BlockNo;
@@ -72,6 +73,20 @@ impl Directories<'_> {
         self.touch_directory(&mut handle, directory, i32::from(child.is_directory())).await?;
         child.note_data_change(handle.tid());
         Ok(child.ino())
+    }
+
+    /// Creates a regular file without a name. It is on the orphan list, and opened once.
+    pub(super) async fn create_unnamed(&self, directory: &Node, node: NewNode) -> FsResult<Rc<Node>> {
+        let mut handle = self.journal().start(INODE_CREDITS + ORPHAN_CREDITS + INODE_CREDITS).await?;
+        let inode = Inode { links: 0, ..self.new_inode(node) };
+        let child = self.allocator().allocate_inode(&mut handle, directory.number(), inode).await?;
+        child.add_opener();
+        if let Err(error) = self.allocator().add_orphan(&mut handle, &child).await {
+            self.allocator().free_inode(&mut handle, &child).await?;
+            return Err(error);
+        }
+        child.note_data_change(handle.tid());
+        Ok(child)
     }
 
     /// Gives a new inode its first content, if its kind has any.

@@ -54,13 +54,17 @@ impl Contents<'_> {
     pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
         let is_new = |page: &u64| !node.pending().is_delayed(*page);
         let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
-        let reserved = self.groups().reserved_blocks() + holes.len() as u64;
-        if kept(reserved) > self.groups().available_blocks() {
+        if !self.can_reserve(holes.len() as u64) {
             return false;
         }
-        self.groups().reserve(reserved);
+        self.groups().reserve(self.groups().reserved_blocks() + holes.len() as u64);
         node.pending().delay(holes.into_iter());
         true
+    }
+
+    /// Whether `more` blocks can be reserved.
+    pub(super) fn can_reserve(&self, more: u64) -> bool {
+        kept(self.groups().reserved_blocks() + more) <= self.groups().available_blocks()
     }
 
     /// Ends the delay of `pages`, which were dropped or have blocks now; gives back their reserved blocks.
@@ -153,14 +157,15 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Verifies that the number of reserved blocks equals the number of delayed pages.
+    /// Verifies that the number of reserved blocks equals the number of delayed pages and what drafts need.
     ///
     /// # Errors
     /// A sentence with both numbers if they differ.
     pub(super) fn check_delayed(&self) -> Result<(), String> {
         let (reserved, delayed) = (self.groups().reserved_blocks(), self.inodes().delayed_pages());
-        if reserved != delayed {
-            return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages"));
+        let drafted = self.drafts().reserved_blocks();
+        if reserved != delayed + drafted {
+            return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages and {drafted} in drafts"));
         }
         Ok(())
     }

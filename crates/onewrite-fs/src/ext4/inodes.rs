@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 use super::delayed::pending::Pending;
 use super::format::{FormatError, Inode, InodeNo};
 use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
+use crate::atomic::DraftId;
 use crate::journal::TransactionId;
 use crate::pages::{FilePages, PagedFile};
 
@@ -52,6 +53,8 @@ pub(super) struct Node {
     pending: Pending,
     /// Whether the inode was freed.
     is_deleted: Cell<bool>,
+    /// The draft that alone may change its content.
+    claimant: Cell<Option<DraftId>>,
 }
 
 impl Node {
@@ -68,6 +71,7 @@ impl Node {
             map_lock: RwLock::new(runtime),
             pending: Pending::default(),
             is_deleted: Cell::new(false),
+            claimant: Cell::new(None),
         })
     }
 
@@ -145,6 +149,16 @@ impl Node {
     /// Notes that the inode was freed.
     pub(super) fn note_deleted(&self) {
         self.is_deleted.set(true);
+    }
+
+    /// The draft that alone may change its content.
+    pub(super) fn claimant(&self) -> Option<DraftId> {
+        self.claimant.get()
+    }
+
+    /// Gives the right to change its content to a draft, or to everybody.
+    pub(super) fn set_claimant(&self, draft: Option<DraftId>) {
+        self.claimant.set(draft);
     }
 
     pub(super) fn ino(&self) -> Ino {

@@ -8,6 +8,7 @@
 //! the page layer. `mount`, `open`, `tasks` and `sync` handle mount, background work, sync and unmount. [`view`] is a
 //! separate read-only path that accepts more images.
 
+mod atomic;
 mod attributes;
 mod backing;
 mod balloc;

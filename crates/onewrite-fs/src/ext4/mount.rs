@@ -82,7 +82,9 @@ impl Ext4 {
         let journal =
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
         let (layout, superblock) = (opened.layout, opened.superblock);
-        let pages = Pages::new(port.clone(), cache, PagesOptions::default());
+        let pages_options =
+            PagesOptions { owned_pages_max: journal.transaction_blocks_max(), ..PagesOptions::default() };
+        let pages = Pages::new(port.clone(), cache, pages_options);
         let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, system_zone });
         let rename_lock = RwLock::new(volume.runtime());
         start_tasks(&volume);
@@ -198,6 +200,7 @@ impl Volume {
     /// Writes everything home and marks the image clean.
     pub(super) async fn unmount(&self) -> FsResult<()> {
         self.check_mounted()?;
+        self.atomics().end_all().await?;
         if self.scope() != Scope::Full {
             self.write_everything().await?;
         }

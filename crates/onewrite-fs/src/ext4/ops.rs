@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use onewrite_block::sync::RwGuard;
 
+use super::atomic::claimed;
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
 use super::format::Inode;
 use super::inodes::Node;
@@ -38,7 +39,7 @@ impl Volume {
 
     /// # Errors
     /// If the directory was removed while the caller waited for its lock.
-    fn expect_alive(&self, directory: &Node) -> FsResult<()> {
+    pub(super) fn expect_alive(&self, directory: &Node) -> FsResult<()> {
         match directory.inode().links {
             0 => Err(FsError::NotFound(directory.ino().to_string())),
             _ => Ok(()),
@@ -108,7 +109,7 @@ impl Volume {
     /// Commits after an operation ran out of space while freed blocks wait for their transaction. Returns whether a
     /// retry may help. `available` holds the free blocks after the previous wait of the same operation. If their number
     /// did not grow, only blocks that the operation itself took and gave back were waiting: a retry cannot help.
-    async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
+    pub(super) async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
         let waiting = self.groups().waiting_blocks();
         if waiting == 0 {
             return Ok(false);
@@ -147,6 +148,8 @@ macro_rules! with_space {
     }};
 }
 
+pub(super) use with_space;
+
 impl FileSystem for Ext4 {
     async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
         let volume = self.volume();
@@ -157,6 +160,7 @@ impl FileSystem for Ext4 {
         node.expect_undeleted()?;
         if let Some(size) = changes.size {
             node.expect_file()?;
+            expect_unclaimed(&node)?;
             volume.contents().check_end(&node, size)?;
             volume.contents().set_size(&node, size).await?;
         }
@@ -294,17 +298,10 @@ impl FileSystem for Ext4 {
 
     async fn release(&self, ino: Ino) -> FsResult<()> {
         let volume = self.volume();
-        let Some(node) = volume.inodes().get(InodeNo::from_ino(ino)) else { return Ok(()) };
-        node.drop_opener();
-        if node.is_open() || node.inode().links > 0 {
-            return Ok(());
+        match volume.inodes().get(InodeNo::from_ino(ino)) {
+            Some(node) => volume.contents().release(&node).await,
+            None => Ok(()),
         }
-        let _held = node.lock().write().await;
-        if node.is_deleted() || node.is_open() {
-            return Ok(());
-        }
-        let handle = volume.journal().start(DELETE_CREDITS).await?;
-        volume.contents().delete(handle, &node).await
     }
 
     async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64> {
@@ -317,12 +314,14 @@ impl FileSystem for Ext4 {
             check_direct(offset, content.length())?;
             let _held = node.lock().read().await;
             node.expect_undeleted()?;
+            expect_unclaimed(&node)?;
             if volume.contents().overwrite_direct(&node, offset, content).await? {
                 return Ok(offset);
             }
         }
         let _held = node.lock().write().await;
         node.expect_undeleted()?;
+        expect_unclaimed(&node)?;
         let offset = match position {
             Position::At(offset) => offset,
             Position::End => node.size(),
@@ -345,6 +344,7 @@ impl FileSystem for Ext4 {
         volume.contents().check_end(&node, offset.saturating_add(length))?;
         let _held = node.lock().write().await;
         node.expect_undeleted()?;
+        expect_unclaimed(&node)?;
         with_space!(volume, volume.contents().allocate_file(&node, offset..offset + length, allocation))
     }
 
@@ -407,6 +407,15 @@ impl FileSystem for Ext4 {
 
     async fn unmount(&self) -> FsResult<()> {
         self.volume().unmount().await
+    }
+}
+
+/// # Errors
+/// [`FsError::Busy`] if a draft has the file: only its owner may change the content.
+fn expect_unclaimed(node: &Node) -> FsResult<()> {
+    match node.claimant() {
+        Some(draft) => Err(claimed(node, draft)),
+        None => Ok(()),
     }
 }
 

@@ -20,6 +20,25 @@ impl Runs {
         self.count
     }
 
+    /// How many runs they form.
+    pub(super) fn run_count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The runs, in ascending order.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Range<u64>> {
+        self.runs.iter().map(|(start, end)| *start..*end)
+    }
+
+    /// The numbers that `other` lacks.
+    pub(super) fn without(&self, other: &Runs) -> Runs {
+        let mut rest = self.clone();
+        for run in other.runs() {
+            rest.remove(run);
+        }
+        rest
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

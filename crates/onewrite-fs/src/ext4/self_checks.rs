@@ -129,7 +129,7 @@ fn reserved_blocks_that_no_page_needs_are_told() {
         volume.groups().reserve(3);
         volume.contents().check_delayed().expect_err("nothing is delayed")
     });
-    assert_eq!(told, "3 blocks are reserved for 0 delayed pages");
+    assert_eq!(told, "3 blocks are reserved for 0 delayed pages and 0 in drafts");
 }
 
 #[test]

@@ -135,6 +135,35 @@ impl Contents<'_> {
         self.allocator().free_inode(&mut handle, node).await
     }
 
+    /// Ends one open of the node. Deletes the inode if it has no other opener and no name.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn release(&self, node: &Rc<Node>) -> FsResult<()> {
+        node.drop_opener();
+        if node.is_open() || node.inode().links > 0 {
+            return Ok(());
+        }
+        let _held = node.lock().write().await;
+        if node.is_deleted() || node.is_open() {
+            return Ok(());
+        }
+        let handle = self.journal().start(DELETE_CREDITS).await?;
+        self.delete(handle, node).await
+    }
+
+    /// Frees the blocks of `pages` in this transaction, with [`FREE_CREDITS`] for each extent, and drops the pages from
+    /// the cache. The caller holds the node's lock exclusively.
+    pub(super) async fn free_range(&self, handle: &mut Handle, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
+        let _map = node.map_lock().write().await;
+        while let Some(taken) = self.extents().take_extent(handle, node, pages.clone()).await? {
+            self.pages().discard(node.file_number(), taken.logical.into()..taken.logical_end());
+            self.free_taken(handle, node, taken.blocks()).await?;
+        }
+        self.pages().discard(node.file_number(), pages);
+        Ok(())
+    }
+
     /// See `FileSystem::allocate`. The caller holds the node's lock exclusively.
     pub(super) async fn allocate_file(
         &self,

@@ -39,8 +39,17 @@ views! {
     Directories by directories;
     /// Content of files: written, removed, shifted, delayed (`write`, `truncate`, `shift`, `delayed`, `orphans`).
     Contents by contents;
+    /// Drafts of atomic files (`atomic`).
+    Atomics by atomics;
     /// Extended attributes (`attributes`).
     ExtendedAttributes by extended_attributes;
+}
+
+impl<'a> Atomics<'a> {
+    /// The volume, for the page layer.
+    pub(super) fn volume(&self) -> &'a Volume {
+        self.volume
+    }
 }
 
 impl<'a> Contents<'a> {

@@ -15,6 +15,7 @@ use onewrite_block::sync::Signal;
 use onewrite_block::{Cause, DevicePort, Nanos, Page, PageBytes, Request, Runtime};
 use onewrite_cache::PageKey;
 
+use super::atomic::Drafts;
 use super::balloc::Groups;
 use super::delayed::pending::ConversionLine;
 use super::format::error::located;
@@ -49,6 +50,7 @@ pub(super) struct Volume {
     inodes: Inodes,
     orphans: Orphans,
     conversions: ConversionLine,
+    drafts: Drafts,
     /// Notified once, at unmount.
     stopped: Signal,
     is_unmounted: Cell<bool>,
@@ -98,6 +100,7 @@ impl Volume {
             system_zone: parts.system_zone,
             inodes: Inodes::default(),
             orphans: Orphans::default(),
+            drafts: Drafts::default(),
             is_unmounted: Cell::new(false),
             #[cfg(test)]
             map_lookups: Cell::new(0),
@@ -143,6 +146,11 @@ impl Volume {
 
     pub(super) fn orphans(&self) -> &Orphans {
         &self.orphans
+    }
+
+    /// Changes of atomic files that are not committed.
+    pub(super) fn drafts(&self) -> &Drafts {
+        &self.drafts
     }
 
     /// Files whose content arrived on the device before their map or size shows it.

@@ -312,7 +312,7 @@ impl Journal {
 
     /// Maximum number of blocks that one transaction may hold. The transaction fits into an empty log together with its
     /// descriptors, revokes and padding.
-    fn transaction_blocks_max(&self) -> usize {
+    pub(crate) fn transaction_blocks_max(&self) -> usize {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
         let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max).min(TRANSACTION_BLOCKS_MAX);
         let around = self.log_blocks_of(most) - most + self.revoke_blocks_max();

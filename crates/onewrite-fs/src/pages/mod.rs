@@ -217,7 +217,7 @@ impl Pages {
     }
 
     /// Calls the watcher, if there is one.
-    fn tell(&self, file: &impl PagedFile, pages: Range<u64>, access: Access) {
+    pub(crate) fn tell(&self, file: &impl PagedFile, pages: Range<u64>, access: Access) {
         if let Some(watcher) = &mut *self.watcher.borrow_mut() {
             watcher(Ino(file.number()), pages, access);
         }

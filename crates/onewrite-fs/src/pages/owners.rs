@@ -12,6 +12,7 @@
 mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use onewrite_block::Page;
 use onewrite_cache::PageKey;
@@ -57,6 +58,12 @@ impl Owners {
 
     fn private_keys(&self, owner: OwnerId) -> Vec<PageKey> {
         self.private.range((owner, FIRST_KEY)..=(owner, LAST_KEY)).map(|((_, key), _)| *key).collect()
+    }
+
+    /// Indexes of the owner's private pages among `pages` of a file.
+    fn private_indexes(&self, owner: OwnerId, file: u64, pages: Range<u64>) -> Vec<u64> {
+        let key = |index| (owner, PageKey { file, index });
+        self.private.range(key(pages.start)..key(pages.end)).map(|((_, key), _)| key.index).collect()
     }
 
     fn take_private(&mut self, owner: OwnerId) -> Vec<(PageKey, Page)> {

@@ -1,5 +1,7 @@
 //! What owners do with pages.
 
+use std::ops::Range;
+
 use onewrite_block::{PAGE_SIZE, Page};
 use onewrite_cache::PageKey;
 
@@ -72,6 +74,14 @@ impl OwnedPages<'_> {
     /// Drops the owner's private pages. Nobody else ever saw them.
     pub fn drop_private(&self, owner: OwnerId) {
         self.owners.borrow_mut().take_private(owner);
+    }
+
+    /// Drops the owner's private versions of these pages of a file.
+    pub fn drop_private_range(&self, owner: OwnerId, file: u64, pages: Range<u64>) {
+        let mut owners = self.owners.borrow_mut();
+        for index in owners.private_indexes(owner, file, pages) {
+            owners.private.remove(&(owner, PageKey { file, index }));
+        }
     }
 
     /// Number of pages that owners keep or hold privately.

@@ -1,0 +1,245 @@
+//! Commits of drafts: everything that they changed goes into one transaction of the journal.
+//!
+//! Lock order: directories by inode number, then files by inode number. All checks that can fail for a reason of the
+//! caller come before the first change. What fails after it aborts the journal: the transaction, which holds a part of
+//! the changes, never becomes durable.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::names::{Directories, NameChange};
+use super::{Atomics, DraftFile, Origin};
+use crate::api::{FsError, FsResult};
+use crate::atomic::DraftId;
+use crate::ext4::format::InodeNo;
+use crate::ext4::inodes::Node;
+use crate::ext4::survey::Part;
+use crate::ext4::sync::Synced;
+use crate::ext4::write::NewBlocks;
+use crate::journal::Handle;
+use crate::pages::page_key;
+
+/// What one commit takes.
+struct Work {
+    drafts: Vec<DraftId>,
+    names: Vec<NameChange>,
+    directories: Directories,
+    /// The files that change or lose a name, in lock order.
+    nodes: BTreeMap<InodeNo, Rc<Node>>,
+}
+
+/// Marks drafts as being committed, until dropped.
+struct Committing<'a> {
+    atomics: Atomics<'a>,
+    drafts: &'a [DraftId],
+}
+
+impl<'a> Committing<'a> {
+    /// # Errors
+    /// If a draft has ended or is being committed already.
+    fn begin(atomics: Atomics<'a>, drafts: &'a [DraftId]) -> FsResult<Committing<'a>> {
+        for (place, id) in drafts.iter().enumerate() {
+            let marked = match drafts[..place].contains(id) {
+                true => Err(FsError::Invalid(format!("draft {} is named twice", id.0))),
+                false => atomics.drafts().change(*id, |draft| draft.is_committing = true),
+            };
+            if let Err(error) = marked {
+                drop(Committing { atomics, drafts: &drafts[..place] });
+                return Err(error);
+            }
+        }
+        Ok(Committing { atomics, drafts })
+    }
+}
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        let mut all = self.atomics.drafts().all.borrow_mut();
+        for id in self.drafts {
+            all.get_mut(id).expect("a draft cannot end while it commits").is_committing = false;
+        }
+    }
+}
+
+impl Atomics<'_> {
+    /// See [`AtomicFiles::commit_drafts`](crate::AtomicFiles::commit_drafts).
+    pub(super) async fn commit(&self, drafts: &[DraftId]) -> FsResult<()> {
+        self.check_writable()?;
+        let committing = Committing::begin(*self, drafts)?;
+        if !self.any(drafts, super::Draft::is_changed)? {
+            drop(committing);
+            return self.sync_files(drafts).await;
+        }
+        let mut work = self.work(drafts).await?;
+        let directories: Vec<_> = work.directories.values().cloned().collect();
+        let mut directories_held = Vec::with_capacity(directories.len());
+        for directory in &directories {
+            directories_held.push(directory.lock().write().await);
+        }
+        for node in self.check_names(&work.directories, &work.names).await? {
+            work.nodes.insert(node.number(), node);
+        }
+        let nodes: Vec<_> = work.nodes.values().cloned().collect();
+        let mut nodes_held = Vec::with_capacity(nodes.len());
+        for node in &nodes {
+            node.add_opener();
+            nodes_held.push(node.lock().write().await);
+        }
+        let outcome = self.publish(&work).await;
+        drop((nodes_held, directories_held, committing));
+        for node in &nodes {
+            self.contents().release(node).await?;
+        }
+        let tid = outcome?;
+        self.journal().request_commit(tid);
+        self.journal().wait_committed(tid).await
+    }
+
+    fn any(&self, drafts: &[DraftId], is: impl Fn(&super::Draft) -> bool) -> FsResult<bool> {
+        let mut any = false;
+        for id in drafts {
+            any |= self.drafts().read(*id, &is)?;
+        }
+        Ok(any)
+    }
+
+    /// Makes the files of drafts without changes durable.
+    async fn sync_files(&self, drafts: &[DraftId]) -> FsResult<()> {
+        for id in drafts {
+            let nodes = self
+                .drafts()
+                .read(*id, |draft| draft.files.values().map(|file| Rc::clone(&file.node)).collect::<Vec<_>>())?;
+            for node in nodes {
+                self.sync_file(&node, Synced::Everything).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn work(&self, drafts: &[DraftId]) -> FsResult<Work> {
+        let mut work = Work {
+            drafts: drafts.to_vec(),
+            names: Vec::new(),
+            directories: Directories::new(),
+            nodes: BTreeMap::new(),
+        };
+        for id in drafts {
+            self.drafts().read(*id, |draft| {
+                work.names.extend(draft.names.iter().cloned());
+                work.nodes.extend(draft.files.iter().map(|(number, file)| (*number, Rc::clone(&file.node))));
+            })?;
+        }
+        work.directories = self.directories_of(&work.names).await?;
+        Ok(work)
+    }
+
+    /// Makes all changes in one transaction, which it returns. The caller holds all locks.
+    ///
+    /// # Errors
+    /// Before the first change: the drafts are as they were. After it: the journal is aborted.
+    async fn publish(&self, work: &Work) -> FsResult<crate::journal::TransactionId> {
+        let mut credits = 0;
+        for id in &work.drafts {
+            credits += self.drafts().read(*id, |draft| draft.credits(self.group_count()))?;
+        }
+        let mut handle = self.journal().start(credits).await?;
+        if let Err(error) = self.make_changes(&mut handle, work).await {
+            self.journal().abort(&error);
+            return Err(error);
+        }
+        Ok(handle.tid())
+    }
+
+    async fn make_changes(&self, handle: &mut Handle, work: &Work) -> FsResult<()> {
+        for id in &work.drafts {
+            let count = self.take_names(*id)?;
+            self.groups().reserve(self.groups().reserved_blocks() - count as u64 * super::NAME_BLOCKS);
+        }
+        for change in &work.names {
+            self.make_change(handle, &work.directories, change).await?;
+        }
+        for id in &work.drafts {
+            let files = self.drafts().read(*id, |draft| draft.files.values().cloned().collect::<Vec<_>>())?;
+            for file in files.into_iter().filter(DraftFile::is_changed) {
+                self.publish_file(handle, *id, &file).await?;
+            }
+            self.pages().owned_pages().drop_private(id.owner());
+            self.note_committed(*id);
+        }
+        Ok(())
+    }
+
+    /// Takes the changes of names out of a draft that commits; returns how many there were.
+    fn take_names(&self, id: DraftId) -> FsResult<usize> {
+        let mut all = self.drafts().all.borrow_mut();
+        Ok(all.get_mut(&id).map_or(0, |draft| std::mem::take(&mut draft.names).len()))
+    }
+
+    /// Makes the draft's files those that were just committed.
+    fn note_committed(&self, id: DraftId) {
+        let mut all = self.drafts().all.borrow_mut();
+        let files = all.get_mut(&id).into_iter().flat_map(|draft| draft.files.values_mut());
+        files.for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
+    }
+
+    /// Makes the draft's content of a file the file's content.
+    async fn publish_file(&self, handle: &mut Handle, id: DraftId, file: &DraftFile) -> FsResult<()> {
+        let node = &file.node;
+        for run in file.cut.runs() {
+            self.contents().free_range(handle, node, run).await?;
+        }
+        for run in file.new.runs() {
+            self.hand_over(id, node, run);
+        }
+        for run in file.private.runs() {
+            self.map_pages(handle, node, run.clone()).await?;
+            self.publish_pages(handle, id, node, run).await?;
+        }
+        self.load_inode_block(node.number()).await?;
+        let stamp = self.timestamp();
+        if file.size != node.size() {
+            node.set_size(file.size);
+        }
+        node.stamp_modified(stamp);
+        self.save(handle, node);
+        node.note_data_change(handle.tid());
+        Ok(())
+    }
+
+    /// Lets the reserved blocks of new pages be those of the node: allocation takes them from there. Does not wait.
+    fn hand_over(&self, id: DraftId, node: &Node, pages: Range<u64>) {
+        let mut all = self.drafts().all.borrow_mut();
+        if let Some(file) = all.get_mut(&id).and_then(|draft| draft.files.get_mut(&node.number())) {
+            file.new.remove(pages.clone());
+            node.pending().delay(pages);
+        }
+    }
+
+    /// Gives all of `pages` blocks that the map calls written.
+    async fn map_pages(&self, handle: &mut Handle, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
+        let _map = node.map_lock().write().await;
+        let survey = self.extents().survey(node, pages).await?;
+        match survey.is_written() {
+            true => Ok(()),
+            false => self.contents().allocate_range(handle, node, survey, NewBlocks::Written).await.outcome,
+        }
+    }
+
+    /// Moves private pages into the cache and the transaction.
+    async fn publish_pages(&self, handle: &mut Handle, id: DraftId, node: &Node, pages: Range<u64>) -> FsResult<()> {
+        for part in self.extents().survey(node, pages).await?.into_parts() {
+            let Part::Mapped(extent) = part else {
+                let place = format!("{}, a page of draft {}", node.ino(), id.0);
+                return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
+            };
+            for index in u64::from(extent.logical)..extent.logical_end() {
+                let key = page_key(node, index);
+                let page = self.pages().owned_pages().private_page(id.owner(), key);
+                self.pages().insert(key, page.expect("the page layer keeps what `private` names"));
+                self.pin(handle, extent.physical + (index - u64::from(extent.logical)), key);
+            }
+        }
+        Ok(())
+    }
+}

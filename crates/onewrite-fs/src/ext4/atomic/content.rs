@@ -1,0 +1,231 @@
+//! Content of files in drafts: read, written, cut off.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use super::{Atomics, DraftFile};
+use crate::api::{FsResult, Ino, Position};
+use crate::atomic::DraftId;
+use crate::content::{Content, Data};
+use crate::ext4::inodes::Node;
+use crate::ext4::map::Mapping;
+use crate::ext4::survey::Part;
+use crate::pages::{Access, PAGE_BYTES, page_key};
+
+/// The first page that no file can have.
+const PAGES_END: u64 = 1 << 32;
+
+impl Atomics<'_> {
+    /// See [`AtomicFiles::draft_read`](crate::AtomicFiles::draft_read).
+    pub(super) async fn read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
+        let node = self.file(draft, ino)?.node;
+        let _held = node.lock().read().await;
+        let file = self.file(draft, ino)?;
+        let end = file.size.min(offset.saturating_add(length));
+        if offset >= end {
+            return Ok(Data::default());
+        }
+        let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        self.pages().tell(&*node, pages.clone(), Access::Read);
+        let mut read = Vec::with_capacity((pages.end - pages.start) as usize);
+        for index in pages {
+            read.push(self.page(draft, &file, index).await?);
+        }
+        Ok(Data { pages: read, skip: (offset % PAGE_BYTES) as usize, length: (end - offset) as usize })
+    }
+
+    /// A page as the draft has it. The caller holds the node's lock.
+    async fn page(&self, draft: DraftId, file: &DraftFile, index: u64) -> FsResult<Page> {
+        let committed = file.node.size();
+        if file.private.contains(index) {
+            let key = page_key(&*file.node, index);
+            let page = self.pages().owned_pages().private_page(draft.owner(), key);
+            return Ok(page.expect("the page layer keeps what `private` names"));
+        }
+        if file.cut.contains(index) || index * PAGE_BYTES >= committed {
+            return Ok(Page::ZEROS);
+        }
+        let limit = committed.div_ceil(PAGE_BYTES).min(index + 1);
+        let mut page = self.pages().file_page(self.volume(), &file.node, index, limit).await?;
+        clear(&mut page, (committed - index * PAGE_BYTES).min(PAGE_BYTES) as usize..PAGE_SIZE);
+        Ok(page)
+    }
+
+    /// See [`AtomicFiles::draft_write`](crate::AtomicFiles::draft_write).
+    pub(super) async fn write(
+        &self,
+        draft: DraftId,
+        ino: Ino,
+        position: Position,
+        content: Content<'_>,
+    ) -> FsResult<u64> {
+        let node = self.file(draft, ino)?.node;
+        let _held = node.lock().write().await;
+        let mut file = self.file(draft, ino)?;
+        let offset = match position {
+            Position::At(offset) => offset,
+            Position::End => file.size,
+        };
+        let end = offset.saturating_add(content.length());
+        self.contents().check_end(&node, end)?;
+        if content.length() == 0 {
+            return Ok(offset);
+        }
+        let indexes = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        self.pages().tell(&*node, indexes.clone(), Access::Write);
+        let mut pages = self.last_page_if_passed(draft, &file, indexes.start).await?;
+        for index in indexes {
+            let page = match content.whole_page(offset, index) {
+                Some(page) => page,
+                None => {
+                    let mut page = self.page(draft, &file, index).await?;
+                    let (place, bytes) = content.part_of_page(offset, index);
+                    page.write(place, &bytes);
+                    page
+                }
+            };
+            pages.push((index, page));
+        }
+        file.size = file.size.max(end);
+        self.put_pages(draft, file, pages).await?;
+        Ok(offset)
+    }
+
+    /// See [`AtomicFiles::draft_set_size`](crate::AtomicFiles::draft_set_size).
+    pub(super) async fn set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
+        let node = self.file(draft, ino)?.node;
+        let _held = node.lock().write().await;
+        let mut file = self.file(draft, ino)?;
+        self.contents().check_end(&node, size)?;
+        let pages = if size >= file.size {
+            self.last_page_if_passed(draft, &file, size / PAGE_BYTES).await?
+        } else {
+            self.zeroed(draft, &file, size..size.next_multiple_of(PAGE_BYTES)).await?
+        };
+        if size < file.size {
+            self.cut(&mut file, size.div_ceil(PAGE_BYTES)..PAGES_END).await?;
+        }
+        file.size = size;
+        self.put_pages(draft, file, pages).await
+    }
+
+    /// See [`AtomicFiles::draft_punch`](crate::AtomicFiles::draft_punch).
+    pub(super) async fn punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
+        let node = self.file(draft, ino)?.node;
+        let _held = node.lock().write().await;
+        let mut file = self.file(draft, ino)?;
+        let end = offset.saturating_add(length).min(file.size);
+        if offset >= end {
+            return Ok(());
+        }
+        let end = if end < file.size { end } else { end.next_multiple_of(PAGE_BYTES) };
+        let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
+        let mut pages = self.zeroed(draft, &file, offset..end.min(first * PAGE_BYTES)).await?;
+        if stop >= first {
+            pages.extend(self.zeroed(draft, &file, stop * PAGE_BYTES..end).await?);
+            self.cut(&mut file, first..stop).await?;
+        }
+        self.put_pages(draft, file, pages).await
+    }
+
+    /// The page of the draft's last byte, with zeros behind the end of the file, if the file is about to grow beyond
+    /// it and it is not private yet. Its block may hold anything behind the end.
+    async fn last_page_if_passed(&self, draft: DraftId, file: &DraftFile, next: u64) -> FsResult<Vec<(u64, Page)>> {
+        let last = file.size / PAGE_BYTES;
+        let is_whole = file.size.is_multiple_of(PAGE_BYTES);
+        if is_whole || next <= last || file.private.contains(last) || file.cut.contains(last) {
+            return Ok(Vec::new());
+        }
+        Ok(vec![(last, self.page(draft, file, last).await?)])
+    }
+
+    /// The page of `bytes`, which lie in one page, with zeros there; nothing if it has zeros there already.
+    async fn zeroed(&self, draft: DraftId, file: &DraftFile, bytes: Range<u64>) -> FsResult<Vec<(u64, Page)>> {
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let index = bytes.start / PAGE_BYTES;
+        let mut page = self.page(draft, file, index).await?;
+        let start = (bytes.start % PAGE_BYTES) as usize;
+        let changed = clear(&mut page, start..start + (bytes.end - bytes.start) as usize);
+        Ok(if changed { vec![(index, page)] } else { Vec::new() })
+    }
+
+    /// Cuts `pages` out of a file. The caller puts the file.
+    async fn cut(&self, file: &mut DraftFile, pages: Range<u64>) -> FsResult<()> {
+        for runs in [&mut file.private, &mut file.new, &mut file.unwritten] {
+            runs.remove(pages.clone());
+        }
+        file.cut.insert(pages);
+        file.cut_extents = 0;
+        let mut index = 0;
+        while let Some(run) = file.cut.first_from(index) {
+            file.cut_extents += self.extents_in(&file.node, run.clone()).await?;
+            index = run.end;
+        }
+        Ok(())
+    }
+
+    /// Extents of the committed file that have blocks in `pages`; a group's worth of blocks at most counts as one.
+    async fn extents_in(&self, node: &Node, pages: Range<u64>) -> FsResult<usize> {
+        let (mut count, mut index) = (0, pages.start);
+        while index < pages.end {
+            index += match self.extents().map(node, index as u32).await? {
+                Mapping::Hole(length) => length,
+                Mapping::Mapped(extent) => {
+                    let length = u64::from(extent.length).min(pages.end - index);
+                    count += length.div_ceil(self.layout().blocks_per_group.into()) as usize;
+                    length
+                }
+            };
+        }
+        Ok(count)
+    }
+
+    /// Puts a changed file and the new content of some of its pages into the draft, all or nothing.
+    async fn put_pages(&self, draft: DraftId, mut file: DraftFile, pages: Vec<(u64, Page)>) -> FsResult<()> {
+        for (index, _) in &pages {
+            if !file.private.contains(*index) {
+                self.classify(&mut file, *index).await?;
+            }
+        }
+        let node = Rc::clone(&file.node);
+        let dropped = {
+            let before = self.file(draft, node.ino())?;
+            before.private.without(&file.private)
+        };
+        self.put_file(draft, file)?;
+        let owned = self.pages().owned_pages();
+        dropped.runs().for_each(|run| owned.drop_private_range(draft.owner(), node.file_number(), run));
+        for (index, page) in pages {
+            let put = owned.put_private(draft.owner(), page_key(&*node, index), page);
+            put.expect("all drafts together fit into one transaction, and that into the bound of owned pages");
+        }
+        Ok(())
+    }
+
+    /// Adds a page to the private ones, by what its block is now.
+    async fn classify(&self, file: &mut DraftFile, index: u64) -> FsResult<()> {
+        let alone = index..index + 1;
+        let parts = self.extents().survey(&file.node, alone.clone()).await?.into_parts();
+        match parts.first() {
+            _ if file.cut.contains(index) => file.new.insert(alone.clone()),
+            Some(Part::Mapped(extent)) if extent.unwritten => file.unwritten.insert(alone.clone()),
+            Some(Part::Mapped(_)) => 0,
+            _ => file.new.insert(alone.clone()),
+        };
+        file.private.insert(alone);
+        Ok(())
+    }
+}
+
+/// Sets bytes of a page to zero; returns whether one was not.
+fn clear(page: &mut Page, bytes: Range<usize>) -> bool {
+    let changes = page.bytes()[bytes.clone()].iter().any(|byte| *byte != 0);
+    if changes {
+        page.bytes_mut()[bytes].fill(0);
+    }
+    changes
+}

@@ -1,0 +1,87 @@
+//! The API of atomic files on a mounted ext4.
+
+use super::names::{Name, NameChange};
+use crate::api::{FsError, FsResult, Ino, NewNode, Position};
+use crate::atomic::{AtomicFiles, DraftId};
+use crate::content::{Content, Data};
+use crate::ext4::mount::Ext4;
+use crate::ext4::ops::with_space;
+
+impl AtomicFiles for Ext4 {
+    fn begin_draft(&self) -> FsResult<DraftId> {
+        self.volume().atomics().begin_draft()
+    }
+
+    async fn claim(&self, draft: DraftId, ino: Ino) -> FsResult<()> {
+        self.volume().syscall(0).await;
+        self.volume().atomics().claim(draft, ino).await
+    }
+
+    async fn claimant(&self, ino: Ino) -> FsResult<Option<DraftId>> {
+        Ok(self.volume().node(ino).await?.claimant())
+    }
+
+    fn draft_size(&self, draft: DraftId, ino: Ino) -> FsResult<u64> {
+        Ok(self.volume().atomics().file(draft, ino)?.size)
+    }
+
+    async fn draft_read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
+        self.volume().syscall(length).await;
+        self.volume().atomics().read(draft, ino, offset, length).await
+    }
+
+    async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64> {
+        let volume = self.volume();
+        volume.syscall(content.length()).await;
+        volume.check_writable()?;
+        with_space!(volume, volume.atomics().write(draft, ino, position, content))
+    }
+
+    async fn draft_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        with_space!(volume, volume.atomics().set_size(draft, ino, size))
+    }
+
+    async fn draft_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        with_space!(volume, volume.atomics().punch(draft, ino, offset, length))
+    }
+
+    async fn draft_create(&self, draft: DraftId, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        with_space!(volume, volume.atomics().create(draft, directory, name, node))
+    }
+
+    async fn draft_unlink(&self, draft: DraftId, directory: Ino, name: &[u8]) -> FsResult<()> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let change = NameChange::Unlink(Name::new((directory, name)));
+        with_space!(volume, volume.atomics().change_name(draft, change.clone()))
+    }
+
+    async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let change = NameChange::Rename(Name::new(from), Name::new(to));
+        with_space!(volume, volume.atomics().change_name(draft, change.clone()))
+    }
+
+    async fn commit_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
+        self.volume().syscall(0).await;
+        self.volume().atomics().commit(drafts).await
+    }
+
+    async fn abort_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
+        self.volume().syscall(0).await;
+        self.volume().atomics().abort(drafts).await
+    }
+
+    async fn end_draft(&self, draft: DraftId) -> FsResult<()> {
+        self.volume().atomics().end(draft).await
+    }
+}
