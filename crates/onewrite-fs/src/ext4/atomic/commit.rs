@@ -8,16 +8,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::names::{Directories, NameChange};
-use super::{Atomics, DraftFile, Origin};
+use super::change::NameChange;
+use super::drafts::{Draft, DraftFile, NAME_BLOCKS, Origin};
+use super::names::Directories;
 use crate::api::{FsError, FsResult};
 use crate::atomic::DraftId;
 use crate::ext4::format::InodeNo;
 use crate::ext4::inodes::Node;
 use crate::ext4::survey::Part;
 use crate::ext4::sync::Synced;
+use crate::ext4::views::Atomics;
 use crate::ext4::write::NewBlocks;
-use crate::journal::Handle;
+use crate::journal::{Handle, TransactionId};
 use crate::pages::page_key;
 
 /// What one commit takes.
@@ -55,9 +57,8 @@ impl<'a> Committing<'a> {
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {
-        let mut all = self.atomics.drafts().all.borrow_mut();
         for id in self.drafts {
-            all.get_mut(id).expect("a draft cannot end while it commits").is_committing = false;
+            self.atomics.drafts().change_committing(*id, |draft| draft.is_committing = false);
         }
     }
 }
@@ -67,7 +68,7 @@ impl Atomics<'_> {
     pub(super) async fn commit(&self, drafts: &[DraftId]) -> FsResult<()> {
         self.check_writable()?;
         let committing = Committing::begin(*self, drafts)?;
-        if !self.any(drafts, super::Draft::is_changed)? {
+        if !self.any(drafts, Draft::is_changed)? {
             drop(committing);
             return self.sync_files(drafts).await;
         }
@@ -96,7 +97,7 @@ impl Atomics<'_> {
         self.journal().wait_committed(tid).await
     }
 
-    fn any(&self, drafts: &[DraftId], is: impl Fn(&super::Draft) -> bool) -> FsResult<bool> {
+    fn any(&self, drafts: &[DraftId], is: impl Fn(&Draft) -> bool) -> FsResult<bool> {
         let mut any = false;
         for id in drafts {
             any |= self.drafts().read(*id, &is)?;
@@ -138,7 +139,7 @@ impl Atomics<'_> {
     ///
     /// # Errors
     /// Before the first change: the drafts are as they were. After it: the journal is aborted.
-    async fn publish(&self, work: &Work) -> FsResult<crate::journal::TransactionId> {
+    async fn publish(&self, work: &Work) -> FsResult<TransactionId> {
         let mut credits = 0;
         for id in &work.drafts {
             credits += self.drafts().read(*id, |draft| draft.credits(self.group_count()))?;
@@ -153,8 +154,8 @@ impl Atomics<'_> {
 
     async fn make_changes(&self, handle: &mut Handle, work: &Work) -> FsResult<()> {
         for id in &work.drafts {
-            let count = self.take_names(*id)?;
-            self.groups().reserve(self.groups().reserved_blocks() - count as u64 * super::NAME_BLOCKS);
+            let names = self.drafts().change_committing(*id, |draft| std::mem::take(&mut draft.names));
+            self.groups().reserve(self.groups().reserved_blocks() - names.len() as u64 * NAME_BLOCKS);
         }
         for change in &work.names {
             self.make_change(handle, &work.directories, change).await?;
@@ -170,17 +171,11 @@ impl Atomics<'_> {
         Ok(())
     }
 
-    /// Takes the changes of names out of a draft that commits; returns how many there were.
-    fn take_names(&self, id: DraftId) -> FsResult<usize> {
-        let mut all = self.drafts().all.borrow_mut();
-        Ok(all.get_mut(&id).map_or(0, |draft| std::mem::take(&mut draft.names).len()))
-    }
-
     /// Makes the draft's files those that were just committed.
     fn note_committed(&self, id: DraftId) {
-        let mut all = self.drafts().all.borrow_mut();
-        let files = all.get_mut(&id).into_iter().flat_map(|draft| draft.files.values_mut());
-        files.for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
+        self.drafts().change_committing(id, |draft| {
+            draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
+        });
     }
 
     /// Makes the draft's content of a file the file's content.
@@ -209,11 +204,11 @@ impl Atomics<'_> {
 
     /// Lets the reserved blocks of new pages be those of the node: allocation takes them from there. Does not wait.
     fn hand_over(&self, id: DraftId, node: &Node, pages: Range<u64>) {
-        let mut all = self.drafts().all.borrow_mut();
-        if let Some(file) = all.get_mut(&id).and_then(|draft| draft.files.get_mut(&node.number())) {
+        self.drafts().change_committing(id, |draft| {
+            let file = draft.files.get_mut(&node.number()).expect("a file stays in its draft while it commits");
             file.new.remove(pages.clone());
-            node.pending().delay(pages);
-        }
+        });
+        node.pending().delay(pages);
     }
 
     /// Gives all of `pages` blocks that the map calls written.

@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{Atomics, DraftFile};
+use super::drafts::DraftFile;
 use crate::api::{FsResult, Ino, Position};
 use crate::atomic::DraftId;
 use crate::content::{Content, Data};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
 use crate::ext4::survey::Part;
+use crate::ext4::views::Atomics;
 use crate::pages::{Access, PAGE_BYTES, page_key};
 
 /// The first page that no file can have.

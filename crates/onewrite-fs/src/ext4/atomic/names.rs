@@ -3,49 +3,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Atomics, Origin};
+use super::change::{Name, NameChange};
+use super::drafts::{NAME_BLOCKS, NAME_CREDITS, Origin};
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
 use crate::ext4::inodes::Node;
+use crate::ext4::views::Atomics;
 use crate::journal::Handle;
-
-/// A name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    pub(super) directory: Ino,
-    pub(super) name: Vec<u8>,
-}
-
-impl Name {
-    pub(super) fn new((directory, name): (Ino, &[u8])) -> Name {
-        Name { directory, name: name.to_vec() }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.name).into_owned()
-    }
-}
-
-/// A change of names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NameChange {
-    /// A file that the draft created gets its name.
-    Link(Ino, Name),
-    /// A file loses a name.
-    Unlink(Name),
-    /// A file's name moves; the target is replaced.
-    Rename(Name, Name),
-}
-
-impl NameChange {
-    fn names(&self) -> impl Iterator<Item = &Name> {
-        let (first, second) = match self {
-            NameChange::Link(_, name) | NameChange::Unlink(name) => (name, None),
-            NameChange::Rename(from, to) => (from, Some(to)),
-        };
-        std::iter::once(first).chain(second)
-    }
-}
 
 /// The directories of some changes of names, in lock order.
 pub(super) type Directories = BTreeMap<Ino, Rc<Node>>;
@@ -85,9 +49,9 @@ impl Atomics<'_> {
     }
 
     fn add_change(&self, draft: DraftId, change: NameChange) -> FsResult<()> {
-        self.check_room(super::NAME_CREDITS, super::NAME_BLOCKS)?;
+        self.check_room(NAME_CREDITS, NAME_BLOCKS)?;
         self.drafts().change(draft, |draft| draft.names.push(change))?;
-        self.groups().reserve(self.groups().reserved_blocks() + super::NAME_BLOCKS);
+        self.groups().reserve(self.groups().reserved_blocks() + NAME_BLOCKS);
         Ok(())
     }
 
@@ -107,9 +71,7 @@ impl Atomics<'_> {
     pub(super) async fn directories_of(&self, changes: &[NameChange]) -> FsResult<Directories> {
         let mut directories = Directories::new();
         for name in changes.iter().flat_map(NameChange::names) {
-            if !directories.contains_key(&name.directory) {
-                directories.insert(name.directory, self.directory(name.directory).await?);
-            }
+            directories.insert(name.directory, self.directory(name.directory).await?);
         }
         Ok(directories)
     }

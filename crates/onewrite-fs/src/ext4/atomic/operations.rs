@@ -1,6 +1,6 @@
 //! The API of atomic files on a mounted ext4.
 
-use super::names::{Name, NameChange};
+use super::change::{Name, NameChange};
 use crate::api::{FsError, FsResult, Ino, NewNode, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};

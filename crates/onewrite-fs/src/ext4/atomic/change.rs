@@ -1,0 +1,41 @@
+//! Changes of names that wait for the commit of their draft.
+
+use crate::api::Ino;
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    pub(super) directory: Ino,
+    pub(super) name: Vec<u8>,
+}
+
+impl Name {
+    pub(super) fn new((directory, name): (Ino, &[u8])) -> Name {
+        Name { directory, name: name.to_vec() }
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+}
+
+/// A change of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NameChange {
+    /// A file that the draft created gets its name.
+    Link(Ino, Name),
+    /// A file loses a name.
+    Unlink(Name),
+    /// A file's name moves; the target is replaced.
+    Rename(Name, Name),
+}
+
+impl NameChange {
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        let (first, second) = match self {
+            NameChange::Link(_, name) | NameChange::Unlink(name) => (name, None),
+            NameChange::Rename(from, to) => (from, Some(to)),
+        };
+        std::iter::once(first).chain(second)
+    }
+}

@@ -1,0 +1,173 @@
+//! The drafts of a volume: what each changed, and what its commit needs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::change::NameChange;
+use crate::api::{FsError, FsResult};
+use crate::atomic::DraftId;
+use crate::ext4::balloc::ALLOCATION_CREDITS;
+use crate::ext4::dir::{ENTRY_CREDITS, REMOVE_CREDITS};
+use crate::ext4::format::InodeNo;
+use crate::ext4::inodes::Node;
+use crate::ext4::map::MAP_CREDITS;
+use crate::ext4::orphans::ORPHAN_CREDITS;
+use crate::ext4::runs::Runs;
+use crate::ext4::truncate::FREE_CREDITS;
+
+/// Blocks that a directory may need for one more entry.
+pub(super) const NAME_BLOCKS: u64 = 3;
+/// Credits of one change of a name: an entry added, another removed, two inodes and two directories, an orphan.
+pub(super) const NAME_CREDITS: usize = ENTRY_CREDITS + REMOVE_CREDITS + 4 + 2 * ORPHAN_CREDITS;
+
+/// How a file came to a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It existed.
+    Claimed,
+    /// The draft created it; it has no name before the commit.
+    Created,
+}
+
+/// A file as a draft has it.
+#[derive(Clone)]
+pub(super) struct DraftFile {
+    pub(super) node: Rc<Node>,
+    pub(super) origin: Origin,
+    /// Its size in the draft.
+    pub(super) size: u64,
+    /// Pages that hold nothing of the committed content.
+    pub(super) cut: Runs,
+    /// Extents that the commit frees for `cut`.
+    pub(super) cut_extents: usize,
+    /// Pages with private content.
+    pub(super) private: Runs,
+    /// Private pages that need a block.
+    pub(super) new: Runs,
+    /// Private pages whose block the map calls unwritten.
+    pub(super) unwritten: Runs,
+}
+
+impl DraftFile {
+    /// The file as it was committed.
+    pub(super) fn new(node: Rc<Node>, origin: Origin) -> DraftFile {
+        let size = node.size();
+        let (cut, private, new, unwritten) = <(Runs, Runs, Runs, Runs)>::default();
+        DraftFile { node, origin, size, cut, cut_extents: 0, private, new, unwritten }
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.size != self.node.size() || !self.cut.is_empty() || !self.private.is_empty()
+    }
+
+    /// Blocks that its commit may change in `group_count` groups.
+    pub(super) fn credits(&self, group_count: usize) -> usize {
+        if !self.is_changed() {
+            return 0;
+        }
+        let (private, new) = (self.private.count() as usize, self.new.count() as usize);
+        let mapped_anew = new + self.unwritten.count() as usize;
+        let runs = self.new.run_count() + self.unwritten.run_count();
+        let map = runs * MAP_CREDITS + mapped_anew.div_ceil(64);
+        1 + private + map + ALLOCATION_CREDITS * new.min(group_count) + self.cut_extents * FREE_CREDITS
+    }
+}
+
+/// The changes of one owner.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) files: BTreeMap<InodeNo, DraftFile>,
+    /// In the order in which they were made.
+    pub(super) names: Vec<NameChange>,
+    /// Whether a commit has begun: nothing changes until it has ended.
+    pub(super) is_committing: bool,
+}
+
+impl Draft {
+    pub(super) fn is_changed(&self) -> bool {
+        !self.names.is_empty() || self.files.values().any(DraftFile::is_changed)
+    }
+
+    pub(super) fn credits(&self, group_count: usize) -> usize {
+        let files: usize = self.files.values().map(|file| file.credits(group_count)).sum();
+        files + self.names.len() * NAME_CREDITS
+    }
+
+    pub(super) fn reserved_blocks(&self) -> u64 {
+        let files: u64 = self.files.values().map(|file| file.new.count()).sum();
+        files + self.names.len() as u64 * NAME_BLOCKS
+    }
+}
+
+/// All drafts of a volume.
+#[derive(Default)]
+pub(in crate::ext4) struct Drafts {
+    last: Cell<u64>,
+    all: RefCell<BTreeMap<DraftId, Draft>>,
+}
+
+impl Drafts {
+    /// Blocks reserved for drafts.
+    pub(in crate::ext4) fn reserved_blocks(&self) -> u64 {
+        self.all.borrow().values().map(Draft::reserved_blocks).sum()
+    }
+
+    /// Blocks that the commit of all drafts together may change.
+    pub(super) fn credits(&self, group_count: usize) -> usize {
+        self.all.borrow().values().map(|draft| draft.credits(group_count)).sum()
+    }
+
+    pub(super) fn begin(&self) -> DraftId {
+        let id = DraftId(self.last.get() + 1);
+        self.last.set(id.0);
+        self.all.borrow_mut().insert(id, Draft::default());
+        id
+    }
+
+    pub(super) fn ids(&self) -> Vec<DraftId> {
+        self.all.borrow().keys().copied().collect()
+    }
+
+    /// Reads a draft.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if it has ended.
+    pub(super) fn read<R>(&self, id: DraftId, read: impl FnOnce(&Draft) -> R) -> FsResult<R> {
+        self.all.borrow().get(&id).map(read).ok_or_else(|| ended(id))
+    }
+
+    /// Changes a draft.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if it has ended; [`FsError::Busy`] while it commits.
+    pub(super) fn change<R>(&self, id: DraftId, change: impl FnOnce(&mut Draft) -> R) -> FsResult<R> {
+        let mut all = self.all.borrow_mut();
+        let draft = all.get_mut(&id).ok_or_else(|| ended(id))?;
+        match draft.is_committing {
+            true => Err(FsError::Busy(format!("draft {} is being committed; wait for that", id.0))),
+            false => Ok(change(draft)),
+        }
+    }
+
+    /// Changes a draft that is being committed.
+    ///
+    /// # Panics
+    /// If it has ended: it cannot while it commits.
+    pub(super) fn change_committing<R>(&self, id: DraftId, change: impl FnOnce(&mut Draft) -> R) -> R {
+        let mut all = self.all.borrow_mut();
+        change(all.get_mut(&id).expect("a draft cannot end while it commits"))
+    }
+
+    /// Removes a draft.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if it has ended.
+    pub(super) fn remove(&self, id: DraftId) -> FsResult<Draft> {
+        self.all.borrow_mut().remove(&id).ok_or_else(|| ended(id))
+    }
+}
+
+fn ended(id: DraftId) -> FsError {
+    FsError::NotFound(format!("draft {}: it has ended", id.0))
+}
