@@ -14,7 +14,8 @@
 //! # }
 //! ```
 //!
-//! `examples/shared_log.rs` has several threads on one file.
+//! `examples/shared_log.rs` has several threads on one file; `examples/atomic_transfer.rs` changes two files together
+//! ([`Volume::atomic`]).
 //!
 //! A volume starts a thread of its own, the core, which has the file system on it. Calls send work there and wait for
 //! its result; calls of several threads overlap, and their syncs share commits.
@@ -25,6 +26,7 @@
 //! - When the last handle of a volume goes, the core unmounts; [`Volume::close`] tells whether that worked.
 
 mod core;
+mod draft;
 mod error;
 mod file;
 mod image;
@@ -37,6 +39,7 @@ use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::{AttributeChanges, Attributes, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
 
+pub use draft::{Draft, DraftFile};
 pub use error::VolumeError;
 pub use file::File;
 pub use image::make_image;
@@ -245,6 +248,22 @@ impl Volume {
                 entries.extend(some.into_iter().filter(|entry| entry.name != b"." && entry.name != b".."));
             }
         })
+    }
+
+    /// Begins a draft: changes of several files and names that become visible and durable together, or never.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP in modes that write content in place, a volume that is read-only.
+    pub fn atomic(&self) -> Result<Draft, VolumeError> {
+        Draft::begin(&self.core)
+    }
+
+    /// Commits several drafts of this volume as one step. Each is empty then and keeps its files.
+    ///
+    /// # Errors
+    /// As [`Draft::commit`]: nothing has changed. EINVAL if a draft is named twice, or is one of another volume.
+    pub fn commit_together(&self, drafts: &[&Draft]) -> Result<(), VolumeError> {
+        draft::commit(&self.core, drafts)
     }
 
     /// How much room there is.

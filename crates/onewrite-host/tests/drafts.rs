@@ -1,0 +1,182 @@
+//! Drafts of a volume: changes of several files, whole or not at all.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_host::{Volume, VolumeError, make_image};
+
+#[path = "../examples/atomic_transfer.rs"]
+mod atomic_transfer;
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A path for an image. Drop removes the image.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Place(std::env::temp_dir().join(format!("onewrite-drafts-{}-{number}.img", std::process::id())))
+    }
+
+    fn volume(&self, mode: Mode) -> Volume {
+        if !self.0.exists() {
+            make_image(&self.0, 64 << 20).unwrap();
+        }
+        Volume::open(&self.0, MountOptions::new(mode)).unwrap()
+    }
+
+    /// e2fsck finds nothing.
+    fn check(&self) {
+        let output = Command::new("e2fsck").arg("-fn").arg(&self.0).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn content(volume: &Volume, path: &str) -> Vec<u8> {
+    volume.open_file(path).unwrap().read_at(0, u64::MAX).unwrap()
+}
+
+fn number<T>(refused: Result<T, VolumeError>) -> i32 {
+    refused.map(drop).unwrap_err().errno()
+}
+
+#[test]
+fn a_draft_is_private_until_its_commit_and_usable_after_it() {
+    let place = Place::new();
+    let volume = place.volume(Mode::Data);
+    volume.create("/one").unwrap().append(b"one").unwrap();
+    volume.symlink("/link", "one").unwrap();
+    let draft = volume.atomic().unwrap();
+    let (one, two) = (draft.claim("/link").unwrap(), draft.create("/two").unwrap());
+    assert_eq!(one.append(b" and more").unwrap(), 3);
+    two.write_at(5_000, b"end").unwrap();
+    two.punch(0, 5_001).unwrap();
+    one.set_size(7).unwrap();
+    assert_eq!((one.read_at(0, 99).unwrap(), two.size().unwrap()), (b"one and".to_vec(), 5_003));
+    assert_eq!((content(&volume, "/one"), number(volume.open_file("/two"))), (b"one".to_vec(), 2));
+    draft.commit().unwrap();
+    assert_eq!(content(&volume, "/one"), b"one and");
+    assert_eq!(content(&volume, "/two"), [vec![0; 5_001], b"nd".to_vec()].concat());
+    draft.rename("/two", "/three").unwrap();
+    draft.remove("/link").unwrap();
+    one.write_at(0, b"O").unwrap();
+    draft.commit().unwrap();
+    assert_eq!((content(&volume, "/one"), content(&volume, "/three").len()), (b"One and".to_vec(), 5_003));
+    assert_eq!((number(volume.metadata("/two")), number(volume.metadata("/link"))), (2, 2));
+    drop(draft);
+    volume.close().unwrap();
+    place.check();
+}
+
+#[test]
+fn what_is_aborted_or_dropped_nobody_sees() {
+    let place = Place::new();
+    let volume = place.volume(Mode::DataAsync);
+    volume.create("/one").unwrap().append(b"one").unwrap();
+    let draft = volume.atomic().unwrap();
+    let (one, made) = (draft.claim("/one").unwrap(), draft.create("/made").unwrap());
+    one.write_at(0, b"changed").unwrap();
+    draft.abort().unwrap();
+    assert_eq!((one.read_at(0, 99).unwrap(), number(made.size())), (b"one".to_vec(), 22));
+    one.write_at(0, b"again").unwrap();
+    draft.remove("/one").unwrap();
+    drop(draft);
+    assert_eq!((content(&volume, "/one"), number(one.read_at(0, 99))), (b"one".to_vec(), 2));
+    volume.open_file("/one").unwrap().write_at(0, b"two").unwrap();
+    assert_eq!(volume.read_directory("/").unwrap().len(), 2, "lost+found and one");
+    volume.close().unwrap();
+    place.check();
+}
+
+#[test]
+fn a_file_has_one_draft_and_drafts_are_committed_together() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let (volume, other) = (place.volume(Mode::Data), elsewhere.volume(Mode::Data));
+    let file = volume.create("/one").unwrap();
+    let (first, second) = (volume.atomic().unwrap(), volume.atomic().unwrap());
+    let (one, two) = (first.claim("/one").unwrap(), second.create("/two").unwrap());
+    assert_eq!((number(second.claim("/one")), number(file.append(b"x")), number(file.set_size(1))), (16, 16, 16));
+    assert_eq!((number(first.claim("/two")), number(first.claim("/"))), (2, 21));
+    one.append(b"1").unwrap();
+    two.append(b"2").unwrap();
+    let stranger = other.atomic().unwrap();
+    assert_eq!(number(volume.commit_together(&[&first, &stranger])), 22);
+    assert_eq!(number(volume.commit_together(&[&first, &first])), 22);
+    assert_eq!(content(&volume, "/one"), b"");
+    volume.commit_together(&[&first, &second]).unwrap();
+    assert_eq!((content(&volume, "/one"), content(&volume, "/two")), (b"1".to_vec(), b"2".to_vec()));
+}
+
+#[test]
+fn modes_that_write_content_in_place_refuse_and_name_others() {
+    let place = Place::new();
+    let refused = place.volume(Mode::Ordered).atomic().map(drop).unwrap_err();
+    assert!(refused.errno() == 95 && refused.to_string().contains("mount with data"), "{refused}");
+}
+
+#[test]
+fn the_example_moves_coins_and_loses_none() {
+    let place = Place::new();
+    let coins = atomic_transfer::COINS;
+    assert_eq!(atomic_transfer::run(&place.0, 10, |_| ()).unwrap(), (coins - 10, 10));
+    assert_eq!(atomic_transfer::run(&place.0, 600, |_| ()).unwrap(), (coins / 2, coins / 2));
+    place.check();
+}
+
+/// Names the image to the process that [`coins_survive_kills`] starts.
+const IMAGE: &str = "ONEWRITE_TRANSFERS_ON";
+
+/// Not a test of its own: [`coins_survive_kills`] starts it in a process and kills that.
+#[test]
+fn transfers_until_it_is_killed() {
+    let Some(image) = std::env::var_os(IMAGE) else { return };
+    let tell = |count| {
+        let mut out = std::io::stdout();
+        writeln!(out, "\ntransfer {count}").and_then(|()| out.flush()).expect("the parent reads");
+    };
+    atomic_transfer::run(Path::new(&image), u64::MAX, tell).unwrap();
+}
+
+#[test]
+fn coins_survive_kills() {
+    let place = Place::new();
+    for round in 1..=5 {
+        let durable = transfers_before_kill(&place.0, round * 30);
+        assert!(durable >= round * 30, "transfers before the kill: {durable}");
+        let (alice, bob) = atomic_transfer::run(&place.0, 0, |_| ()).unwrap();
+        assert_eq!(alice + bob, atomic_transfer::COINS, "round {round}");
+        place.check();
+    }
+}
+
+/// Starts transfers in another process, kills it after `count` of them, and returns how many it told of.
+fn transfers_before_kill(image: &Path, count: u64) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "transfers_until_it_is_killed", "--nocapture"])
+        .env(IMAGE, image)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut told = 0;
+    for line in lines {
+        if let Some(number) = line.strip_prefix("transfer ") {
+            told = number.parse().unwrap();
+            if told == count {
+                child.kill().unwrap();
+            }
+        }
+    }
+    child.wait().unwrap();
+    told
+}
