@@ -126,6 +126,12 @@ impl Node {
         self.data_changed_in.set(tid);
     }
 
+    /// Notes that transaction `tid` changed the content, perhaps without the inode.
+    pub(super) fn note_content_change(&self, tid: TransactionId) {
+        self.changed_in.set(tid);
+        self.data_changed_in.set(tid);
+    }
+
     /// Whether somebody has it open.
     pub(super) fn is_open(&self) -> bool {
         self.openers.get() > 0

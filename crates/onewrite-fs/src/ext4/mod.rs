@@ -1,12 +1,12 @@
 //! The ext4 file system: real images, real logs, the modes of [`Mode`].
 //!
 //! [`Ext4::mount`] gives the file-system API on a device. [`mkfs`] makes an image. [`format`](mod@format) is the
-//! layout. The layers of a mounted image, from the top: `ops` and `look` (operations); five views of a volume
+//! layout. The layers of a mounted image, from the top: `ops` and `look` (operations); six views of a volume
 //! (`views`): directories (`dir`, `create`, `rename`), contents (`write`, `truncate`, `shift`, `delayed`), extents
-//! (`map`, `survey`), the allocator (`balloc`, `ialloc`, `orphans`), extended attributes (`attributes`); then `inodes`,
-//! `volume` (metadata blocks) and `guard` (which blocks a reference may name). `backing` connects the file system to
-//! the page layer. `mount`, `open`, `tasks` and `sync` handle mount, background work, sync and unmount. [`view`] is a
-//! separate read-only path that accepts more images.
+//! (`map`, `survey`), the allocator (`balloc`, `ialloc`, `orphans`), drafts of atomic files (`atomic`),
+//! extended attributes (`attributes`); then `inodes`, `volume` (metadata blocks) and `guard` (which blocks a reference
+//! may name). `backing` connects the file system to the page layer. `mount`, `open`, `tasks` and `sync` handle mount,
+//! background work, sync and unmount. [`view`] is a separate read-only path that accepts more images.
 
 mod atomic;
 mod attributes;

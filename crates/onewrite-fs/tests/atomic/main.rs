@@ -337,3 +337,25 @@ fn an_unlinked_file_keeps_its_draft_until_the_end() {
         Ok(())
     });
 }
+
+#[test]
+fn an_overwrite_within_a_tick_logs_the_pages_and_two_blocks() {
+    on("bytes", Mode::DataAsync, |fs, port| async move {
+        let one = file(&fs, b"one", &[1; 40_960]).await?;
+        fs.sync().await?;
+        let draft = fs.begin_draft()?;
+        fs.claim(draft, one).await?;
+        for pages in [1, 3] {
+            let (bytes, flushes) = (fs.counters().journal_bytes, port.device().counters().flushes);
+            fs.draft_write(draft, one, Position::At(0), Content::Bytes(&vec![2; pages * PAGE as usize])).await?;
+            fs.commit_drafts(&[draft]).await?;
+            assert_eq!(
+                fs.counters().journal_bytes - bytes,
+                (pages as u64 + 2) * PAGE,
+                "descriptor, pages, commit block"
+            );
+            assert_eq!(port.device().counters().flushes - flushes, 1);
+        }
+        fs.end_draft(draft).await
+    });
+}

@@ -191,14 +191,24 @@ impl Atomics<'_> {
             self.map_pages(handle, node, run.clone()).await?;
             self.publish_pages(handle, id, node, run).await?;
         }
-        self.load_inode_block(node.number()).await?;
-        let stamp = self.timestamp();
-        if file.size != node.size() {
-            node.set_size(file.size);
+        self.publish_inode(handle, file).await
+    }
+
+    /// Gives the inode the draft's size and the time of the commit, unless that leaves it as it is: an overwrite within
+    /// one tick of the clock logs no inode.
+    async fn publish_inode(&self, handle: &mut Handle, file: &DraftFile) -> FsResult<()> {
+        let (node, stamp) = (&file.node, self.timestamp());
+        let changes_map = !(file.cut.is_empty() && file.new.is_empty() && file.unwritten.is_empty());
+        let is_stamped = node.inode().mtime == stamp && node.inode().ctime == stamp;
+        if changes_map || file.size != node.size() || !is_stamped {
+            self.load_inode_block(node.number()).await?;
+            if file.size != node.size() {
+                node.set_size(file.size);
+            }
+            node.stamp_modified(stamp);
+            self.save(handle, node);
         }
-        node.stamp_modified(stamp);
-        self.save(handle, node);
-        node.note_data_change(handle.tid());
+        node.note_content_change(handle.tid());
         Ok(())
     }
 
