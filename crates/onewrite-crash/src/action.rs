@@ -117,6 +117,15 @@ pub enum Action {
     Fdatasync(String),
     /// Makes everything durable.
     Sync,
+    /// Makes a change in a draft of the task: create, write, append, truncate, punch, unlink or rename. Begins the draft
+    /// if there is none of this number, and claims the file.
+    Draft(u32, Box<Action>),
+    /// Commits drafts, as one step.
+    Commit(Vec<u32>),
+    /// Drops all changes of drafts; they keep their files.
+    Abort(Vec<u32>),
+    /// Ends a draft; its changes are dropped.
+    EndDraft(u32),
     /// Waits for this many milliseconds of virtual time; commits and checkpoints that are due by age happen.
     Pause(u64),
 }
@@ -187,6 +196,17 @@ impl Blocks {
 }
 
 impl Action {
+    /// Whether a draft can make this change.
+    pub(crate) fn fits_a_draft(&self) -> bool {
+        match self {
+            Action::Write { direct, .. } => !direct,
+            Action::Allocate { how, .. } => *how == Blocks::Punch,
+            Action::Create(_) | Action::Append { .. } | Action::Truncate { .. } => true,
+            Action::Unlink(_) | Action::Rename(..) => true,
+            _ => false,
+        }
+    }
+
     /// The waiting time of a `Pause`; `None` for every other action.
     pub fn pause(&self) -> Option<Nanos> {
         match self {
@@ -229,9 +249,18 @@ impl fmt::Display for Action {
             Action::Fsync(file) => write!(f, "fsync {file}"),
             Action::Fdatasync(file) => write!(f, "fdatasync {file}"),
             Action::Sync => write!(f, "sync"),
+            Action::Draft(slot, change) => write!(f, "draft {slot} {change}"),
+            Action::Commit(slots) => write!(f, "commit {}", spaced(slots)),
+            Action::Abort(slots) => write!(f, "abort {}", spaced(slots)),
+            Action::EndDraft(slot) => write!(f, "end {slot}"),
             Action::Pause(millis) => write!(f, "pause {millis}"),
         }
     }
+}
+
+/// Numbers of drafts, as words.
+fn spaced(slots: &[u32]) -> String {
+    slots.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
 impl FromStr for Action {
@@ -242,6 +271,7 @@ impl FromStr for Action {
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().map_err(|_| refuse("a number is needed"));
         let word = |at: usize| words[at].to_owned();
+        let slots = || (1..words.len()).map(|at| number(at).map(|slot| slot as u32)).collect::<Result<Vec<_>, _>>();
         Ok(match (words.first().copied().unwrap_or(""), words.len()) {
             ("create", 2) => Action::Create(word(1)),
             ("write", 5 | 6) => {
@@ -289,6 +319,16 @@ impl FromStr for Action {
             ("fsync", 2) => Action::Fsync(word(1)),
             ("fdatasync", 2) => Action::Fdatasync(word(1)),
             ("sync", 1) => Action::Sync,
+            ("draft", 4..) => {
+                let change: Action = words[2..].join(" ").parse()?;
+                match change.fits_a_draft() {
+                    true => Action::Draft(number(1)? as u32, Box::new(change)),
+                    false => return Err(refuse("a draft can create, write, append, truncate, punch, unlink, rename")),
+                }
+            }
+            ("commit", 2..) => Action::Commit(slots()?),
+            ("abort", 2..) => Action::Abort(slots()?),
+            ("end", 2) => Action::EndDraft(number(1)? as u32),
             ("pause", 2) => Action::Pause(number(1)?),
             _ => return Err(refuse("no such action, or the wrong number of words")),
         })
@@ -360,9 +400,10 @@ mod tests {
                     read /a; truncate /a 3; open /a 1; close 1; fsync /a | link /a /b; rename /b /d/c; \
                     exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; sync; punch /a 100 5000; \
                     zero /a 0 9; extend /a 4096 1; pause 5; collapse /a 4096 4096; insert /a 0 8192; chmod /a 640; \
-                    chown /a 3 4; utimes /a 86400; setxattr /a user.x 300 5; removexattr /a user.x; read /a direct";
+                    chown /a 3 4; utimes /a 86400; setxattr /a user.x 300 5; removexattr /a user.x; read /a direct; \
+                    draft 0 write /a 0 100 7; draft 1 create /n; draft 0 punch #1 0 9; commit 0 1; abort 1; end 0";
         let workload: Workload = text.parse().unwrap();
-        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 28));
+        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 34));
         assert_eq!(workload.warm_up.len(), 2);
         assert_eq!(workload.to_string().parse(), Ok(workload));
         let workload: Workload = " >> create /w >> sync".parse().unwrap();

@@ -10,6 +10,9 @@
 //! its beginning and its end, any part of its steps may be done. An operation that frees many pieces may continue in
 //! later transactions after its last step. Operations that end meanwhile come before it in this order, though their
 //! transactions may be later.
+//!
+//! A commit of drafts waits after it dropped its handle, so it is two operations: the first ends when the drafts are
+//! empty, the second when the commit returns.
 
 use onewrite_fs::FsError;
 
@@ -32,6 +35,8 @@ pub(crate) enum Syncs {
     /// The content of a file, and the metadata needed to read it.
     Content(NodeId),
     Everything,
+    /// The steps of this operation, which ended before.
+    Operation(usize),
 }
 
 /// One operation of a run.

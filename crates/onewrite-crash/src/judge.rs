@@ -11,6 +11,8 @@
 //! 4. *Delayed allocation*, outside full scope: sizes follow the content (see `sizes`). A page that had no block at the
 //!    last sync of its file holds zeros or content written since, in `writeback` too.
 //!
+//! A commit of drafts is one step, and its return a sync of it. What no commit took is no step: it must never be seen.
+//!
 //! The order of steps is the order in which the operations ended; `history` says why.
 
 use std::cell::RefCell;
@@ -287,6 +289,11 @@ impl<'a> Judge<'a> {
                         let now = Rc::make_mut(&mut current);
                         (now.prefix, now.all) = (now.prefix.max(known), now.all.max(known));
                     }
+                    Syncs::Operation(first) => {
+                        let place = ended.iter().position(|other| *other == first).expect("it ended before");
+                        let now = Rc::make_mut(&mut current);
+                        now.prefix = now.prefix.max(place + 1);
+                    }
                     Syncs::Node(node) | Syncs::Content(node) => {
                         let now = Rc::make_mut(&mut current);
                         let is_asked = |step: &Step| entry.syncs == Syncs::Node(node) || !is_beside_content(step);
@@ -519,6 +526,7 @@ fn changes(step: &Step, node: NodeId) -> bool {
         | Step::SetExtended { node: written, .. } => *written == node,
         Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
         Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
+        Step::Atomic(steps) => steps.iter().any(|step| changes(step, node)),
     }
 }
 

@@ -28,6 +28,7 @@ mod capturing;
 mod crash;
 mod cut;
 mod disk;
+mod drafting;
 mod enter;
 mod error;
 mod explore;
@@ -77,7 +78,8 @@ pub use options::ExploreOptions;
 pub use plan::{CrashPlan, MakeDevice, Stage};
 pub use report::{Report, StatesByKind, Violation};
 pub use subject::{
-    Alter, Altered, Ext4Subject, Flag, Keeps, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject,
+    Alter, Altered, DraftChange, DraftChanged, Ext4Subject, Flag, Keeps, Mounting, Name, Promises, Purpose, Replayed,
+    Steps, Subject,
 };
 pub use trace::trace;
 pub use workload::{Operations, WorkloadSpec};

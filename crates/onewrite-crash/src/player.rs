@@ -15,12 +15,20 @@ use onewrite_fs::{
 };
 
 use crate::action::{Action, AttributeChange, Workload, content, extended_value};
+use crate::drafting::Drafts;
 use crate::hash::bytes_hash;
 use crate::history::{History, Syncs};
 use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
 use crate::subject::Subject;
 
 type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
+
+/// What a task has open.
+#[derive(Default)]
+pub(crate) struct Opened {
+    files: Descriptors,
+    pub(crate) drafts: Drafts,
+}
 
 struct State {
     history: History,
@@ -32,8 +40,8 @@ struct State {
 
 /// See the module's head.
 pub(crate) struct Player<S: Subject> {
-    subject: Rc<S>,
-    fs: Rc<S::Fs>,
+    pub(crate) subject: Rc<S>,
+    pub(crate) fs: Rc<S::Fs>,
     runtime: Runtime,
     state: RefCell<State>,
     recording: Rc<RefCell<Recording>>,
@@ -41,10 +49,10 @@ pub(crate) struct Player<S: Subject> {
 
 /// The steps and syncs of an action, and the inode that it makes.
 #[derive(Default)]
-struct Plan {
-    steps: Vec<Step>,
-    syncs: Option<Syncs>,
-    made: Option<(Ino, NodeId)>,
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) syncs: Option<Syncs>,
+    pub(crate) made: Option<(Ino, NodeId)>,
 }
 
 impl<S: Subject> Player<S> {
@@ -119,7 +127,7 @@ impl<S: Subject> Player<S> {
     /// Performs the actions of one task in order. Stops when there is no space, so that a half-done action stays the
     /// last change of its files.
     async fn play(&self, actions: Vec<Action>) {
-        let mut open = Descriptors::new();
+        let mut open = Opened::default();
         for action in actions {
             if let Some(span) = action.pause() {
                 self.runtime.sleep(span).await;
@@ -129,18 +137,33 @@ impl<S: Subject> Player<S> {
                 break;
             }
         }
-        for (ino, _) in open.into_values() {
+        for (ino, _) in open.files.into_values() {
             // Recovery frees a file that cannot be released; the history does not depend on it.
             let _ = self.fs.release(ino).await;
         }
+        self.end_drafts(open.drafts).await;
     }
 
     /// Performs one action; returns whether there was space for it.
-    async fn perform(&self, action: Action, open: &mut Descriptors) -> bool {
-        let operation = self.state.borrow_mut().history.begin(action.clone());
-        self.mark();
+    async fn perform(&self, action: Action, open: &mut Opened) -> bool {
+        let operation = self.begin(&action);
+        if let Action::Commit(slots) = &action {
+            return self.commit(operation, slots, open).await;
+        }
         let mut plan = Plan::default();
         let outcome = self.carry_out(&action, open, &mut plan).await;
+        self.settle(operation, outcome, plan)
+    }
+
+    /// Begins an operation.
+    pub(crate) fn begin(&self, action: &Action) -> usize {
+        let operation = self.state.borrow_mut().history.begin(action.clone());
+        self.mark();
+        operation
+    }
+
+    /// Ends an operation; returns whether there was space for it.
+    pub(crate) fn settle(&self, operation: usize, outcome: FsResult<()>, plan: Plan) -> bool {
         let mut state = self.state.borrow_mut();
         let entry = &mut state.history.operations[operation];
         entry.syncs = if outcome.is_ok() { plan.syncs.unwrap_or(Syncs::Nothing) } else { Syncs::Nothing };
@@ -159,6 +182,7 @@ impl<S: Subject> Player<S> {
         }
         if outcome.is_ok() {
             let possible = plan.steps.iter().all(|step| state.tree.apply(step).is_some());
+            let action = &state.history.operations[operation].action;
             assert!(possible, "`{action}` succeeded, but the model cannot follow: {:?}", plan.steps);
             if let Some((ino, node)) = plan.made {
                 state.bound.insert(ino, node);
@@ -170,6 +194,11 @@ impl<S: Subject> Player<S> {
         true
     }
 
+    /// The tree after the last operation that ended.
+    pub(crate) fn tree(&self) -> Tree {
+        self.state.borrow().tree.clone()
+    }
+
     fn mark(&self) {
         let mut state = self.state.borrow_mut();
         let mark = state.history.last_mark();
@@ -178,9 +207,9 @@ impl<S: Subject> Player<S> {
     }
 
     /// The inode and node of a path or a descriptor (`#3`).
-    async fn target(&self, text: &str, open: &Descriptors) -> FsResult<(Ino, NodeId)> {
+    pub(crate) async fn target(&self, text: &str, open: &Opened) -> FsResult<(Ino, NodeId)> {
         if let Some(slot) = text.strip_prefix('#') {
-            let known = slot.parse().ok().and_then(|slot: u32| open.get(&slot));
+            let known = slot.parse().ok().and_then(|slot: u32| open.files.get(&slot));
             return known.copied().ok_or_else(|| FsError::NotFound(text.into()));
         }
         let ino = onewrite_fs::api::resolve(&*self.fs, text.as_bytes()).await?;
@@ -189,21 +218,21 @@ impl<S: Subject> Player<S> {
     }
 
     /// The directory of a path, and the last name.
-    async fn place<'a>(&self, path: &'a str) -> FsResult<(Ino, NodeId, &'a str)> {
+    pub(crate) async fn place<'a>(&self, path: &'a str) -> FsResult<(Ino, NodeId, &'a str)> {
         let (directory, name) = split_path(path.as_bytes())?;
         let name = std::str::from_utf8(name).map_err(|_| FsError::Invalid(path.into()))?;
         let directory = std::str::from_utf8(directory).map_err(|_| FsError::Invalid(path.into()))?;
-        let (ino, node) = self.target(directory, &Descriptors::new()).await?;
+        let (ino, node) = self.target(directory, &Opened::default()).await?;
         Ok((ino, node, name))
     }
 
-    fn new_node(&self) -> NodeId {
+    pub(crate) fn new_node(&self) -> NodeId {
         let mut state = self.state.borrow_mut();
         state.next_node += 1;
         NodeId(state.next_node)
     }
 
-    async fn carry_out(&self, action: &Action, open: &mut Descriptors, plan: &mut Plan) -> FsResult<()> {
+    async fn carry_out(&self, action: &Action, open: &mut Opened, plan: &mut Plan) -> FsResult<()> {
         let fs = &*self.fs;
         match action {
             Action::Create(path) => self.make(path, NewKind::File, plan).await,
@@ -276,12 +305,12 @@ impl<S: Subject> Player<S> {
             Action::Open(path, slot) => {
                 let target = self.target(path, open).await?;
                 fs.open(target.0).await?;
-                match open.insert(*slot, target) {
+                match open.files.insert(*slot, target) {
                     Some((before, _)) => fs.release(before).await,
                     None => Ok(()),
                 }
             }
-            Action::Close(slot) => match open.remove(slot) {
+            Action::Close(slot) => match open.files.remove(slot) {
                 Some((ino, _)) => fs.release(ino).await,
                 None => Err(FsError::NotFound(format!("#{slot}"))),
             },
@@ -299,7 +328,11 @@ impl<S: Subject> Player<S> {
                 plan.syncs = Some(Syncs::Everything);
                 fs.sync().await
             }
-            Action::Pause(_) => Ok(()),
+            Action::Draft(slot, change) => self.draft(*slot, change, open, plan).await,
+            Action::Abort(slots) => self.abort(slots, &mut open.drafts).await,
+            Action::EndDraft(slot) => self.end_draft(*slot, &mut open.drafts).await,
+            // `perform` carries commits out.
+            Action::Commit(_) | Action::Pause(_) => Ok(()),
         }
     }
 

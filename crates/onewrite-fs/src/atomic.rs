@@ -45,6 +45,10 @@ pub trait AtomicFiles: FileSystem {
     /// The draft that claimed the file, if there is one.
     async fn claimant(&self, ino: Ino) -> FsResult<Option<DraftId>>;
 
+    /// Whether the draft holds changes that are neither committed nor aborted. During a commit this ends at one moment:
+    /// while the commit holds its place among the transactions.
+    fn is_draft_changed(&self, draft: DraftId) -> FsResult<bool>;
+
     /// Size of a claimed file as the draft has it.
     ///
     /// # Errors

@@ -370,8 +370,9 @@ pub struct Probe {
 /// `onewrite crash`
 #[derive(Debug, Args)]
 pub struct Crash {
-    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, a fio job file, `varmail`,
-    /// `fileserver`, `webserver`, `webproxy`, `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
+    /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
+    /// atomic files, in modes that log content), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
+    /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     #[arg(required_unless_present = "run")]
     pub workload: Option<String>,
     /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a

@@ -95,6 +95,8 @@ pub(crate) enum Step {
         directory: NodeId,
         name: String,
     },
+    /// All of these or none: the commit of drafts. Only for file systems that keep versions.
+    Atomic(Vec<Step>),
 }
 
 /// The steps into which the file system divides one `write()`.
@@ -245,8 +247,31 @@ impl Tree {
                 let node = *node;
                 self.names(*directory)?.insert(name.clone(), node);
             }
+            Step::Atomic(steps) => {
+                let mut changed = self.clone();
+                let touched = steps.iter().map(|step| changed.apply(step)).collect::<Option<Vec<_>>>()?;
+                *self = changed;
+                return Some(touched.concat());
+            }
         }
         Some(Vec::new())
+    }
+
+    /// The steps without those that change nothing here.
+    pub(crate) fn effective(&self, steps: &[Step]) -> Vec<Step> {
+        let mut tree = self.clone();
+        let mut changes = |step: &&Step| match step {
+            Step::Truncate { node, .. } | Step::Zero { node, .. } | Step::Free { node, .. } => {
+                let before = tree.size(*node);
+                let touched = tree.apply(step);
+                touched.is_none_or(|pages| !pages.is_empty()) || tree.size(*node) != before
+            }
+            _ => {
+                tree.apply(step);
+                true
+            }
+        };
+        steps.iter().filter(|step| changes(step)).cloned().collect()
     }
 
     fn names(&mut self, directory: NodeId) -> Option<&mut BTreeMap<String, NodeId>> {
@@ -532,6 +557,27 @@ mod tests {
         let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
         assert_eq!((content.size, content.pages.len()), (5000, 1));
         assert!(content.pages[0].1.bytes()[100..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn the_steps_of_a_commit_are_done_together_or_not_at_all() {
+        let (mut tree, node) = file_tree();
+        let before = tree.listing().full_hash();
+        let write = Step::Write { node, offset: 0, length: 5000, seed: 3 };
+        let remove = |name: &str| Step::Remove { directory: Tree::ROOT, name: name.into() };
+        assert!(tree.apply(&Step::Atomic(vec![write.clone(), remove("b")])).is_none(), "there is no b");
+        assert_eq!(tree.listing().full_hash(), before);
+        let touched = tree.apply(&Step::Atomic(vec![write, remove("a")])).unwrap();
+        assert_eq!((touched.len(), tree.size(node), tree.child(Tree::ROOT, "a")), (2, 5000, None));
+    }
+
+    #[test]
+    fn steps_without_effect_are_left_out() {
+        let (mut tree, node) = file_tree();
+        tree.apply(&Step::Write { node, offset: 0, length: 5000, seed: 3 }).unwrap();
+        let cut = |size| Step::Truncate { node, size };
+        let steps = [cut(5000), Step::Free { node, index: 3 }, cut(100), cut(100), Step::Free { node, index: 0 }];
+        assert_eq!(tree.effective(&steps), [cut(100), Step::Free { node, index: 0 }]);
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! is replaced.
 
 use onewrite_block::{Choices, Device, DevicePort, Image};
-use onewrite_fs::{FsResult, Ino, RenameManner};
+use onewrite_fs::{DraftId, FsResult, Ino, RenameManner};
 
-use super::{Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
+use super::{DraftChange, DraftChanged, Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
 use crate::error::CrashError;
 
 /// The parts that can be replaced. By default, each does the same as the sound subject.
@@ -25,6 +25,27 @@ pub trait Alter<S: Subject>: 'static {
     /// See [`Subject::rename`].
     async fn rename(&self, fs: &S::Fs, sound: &S, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
         sound.rename(fs, from, to, manner).await
+    }
+
+    /// See [`Subject::change_draft`].
+    async fn change_draft(
+        &self,
+        fs: &S::Fs,
+        sound: &S,
+        draft: DraftId,
+        change: DraftChange<'_>,
+    ) -> FsResult<DraftChanged> {
+        sound.change_draft(fs, draft, change).await
+    }
+
+    /// See [`Subject::commit_drafts`].
+    async fn commit_drafts(&self, fs: &S::Fs, sound: &S, drafts: &[DraftId]) -> FsResult<()> {
+        sound.commit_drafts(fs, drafts).await
+    }
+
+    /// See [`Subject::abort_drafts`].
+    async fn abort_drafts(&self, fs: &S::Fs, sound: &S, drafts: &[DraftId]) -> FsResult<()> {
+        sound.abort_drafts(fs, drafts).await
     }
 
     /// See [`Subject::layer`].
@@ -103,6 +124,30 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
 
     async fn rename(&self, fs: &S::Fs, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
         self.change.rename(fs, &self.sound, from, to, manner).await
+    }
+
+    fn begin_draft(&self, fs: &S::Fs) -> FsResult<DraftId> {
+        self.sound.begin_draft(fs)
+    }
+
+    async fn change_draft(&self, fs: &S::Fs, draft: DraftId, change: DraftChange<'_>) -> FsResult<DraftChanged> {
+        self.change.change_draft(fs, &self.sound, draft, change).await
+    }
+
+    fn is_draft_changed(&self, fs: &S::Fs, draft: DraftId) -> FsResult<bool> {
+        self.sound.is_draft_changed(fs, draft)
+    }
+
+    async fn commit_drafts(&self, fs: &S::Fs, drafts: &[DraftId]) -> FsResult<()> {
+        self.change.commit_drafts(fs, &self.sound, drafts).await
+    }
+
+    async fn abort_drafts(&self, fs: &S::Fs, drafts: &[DraftId]) -> FsResult<()> {
+        self.change.abort_drafts(fs, &self.sound, drafts).await
+    }
+
+    async fn end_draft(&self, fs: &S::Fs, draft: DraftId) -> FsResult<()> {
+        self.sound.end_draft(fs, draft).await
     }
 
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {

@@ -2,13 +2,13 @@
 
 use onewrite_block::{Choices, DevicePort, Image, PAGE_SIZE, Page};
 use onewrite_fs::BlockNo;
-use onewrite_fs::FsResult;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope, replay, step_end};
 use onewrite_fs::journal::EvictionSpot;
+use onewrite_fs::{AtomicFiles, DraftId, FsResult};
 
-use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, e2fsck};
+use super::{DraftChange, DraftChanged, Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, e2fsck};
 use crate::error::CrashError;
 
 /// Most checker findings reported for one image.
@@ -133,6 +133,30 @@ impl Subject for Ext4Subject {
         }
         flags.extend(self.eviction_spot.map(|spot| ("--eviction-spot", Some(spot.bytes.to_string()))));
         flags
+    }
+
+    fn begin_draft(&self, fs: &Ext4) -> FsResult<DraftId> {
+        fs.begin_draft()
+    }
+
+    async fn change_draft(&self, fs: &Ext4, draft: DraftId, change: DraftChange<'_>) -> FsResult<DraftChanged> {
+        change.make(fs, draft).await
+    }
+
+    fn is_draft_changed(&self, fs: &Ext4, draft: DraftId) -> FsResult<bool> {
+        fs.is_draft_changed(draft)
+    }
+
+    async fn commit_drafts(&self, fs: &Ext4, drafts: &[DraftId]) -> FsResult<()> {
+        fs.commit_drafts(drafts).await
+    }
+
+    async fn abort_drafts(&self, fs: &Ext4, drafts: &[DraftId]) -> FsResult<()> {
+        fs.abort_drafts(drafts).await
+    }
+
+    async fn end_draft(&self, fs: &Ext4, draft: DraftId) -> FsResult<()> {
+        fs.end_draft(draft).await
     }
 }
 

@@ -5,13 +5,15 @@
 //! part replaced: see [`Altered`].
 
 mod altered;
+mod draft_change;
 mod e2fsck;
 mod ext4;
 
 use onewrite_block::{Choices, Device, DevicePort, Image, Nanos};
-use onewrite_fs::{FileSystem, FsResult, Ino, PolicyKind, RenameManner};
+use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner};
 
 pub use altered::{Alter, Altered};
+pub use draft_change::{DraftChange, DraftChanged};
 pub use ext4::Ext4Subject;
 
 use crate::error::CrashError;
@@ -149,6 +151,39 @@ pub trait Subject: 'static {
         fs.rename(from, to, manner).await
     }
 
+    /// Begins a draft of atomic files.
+    ///
+    /// # Errors
+    /// By default, as in a file system without atomic files.
+    fn begin_draft(&self, _: &Self::Fs) -> FsResult<DraftId> {
+        Err(no_drafts())
+    }
+
+    /// Makes a change in a draft; claims its file first.
+    async fn change_draft(&self, _: &Self::Fs, _: DraftId, _: DraftChange<'_>) -> FsResult<DraftChanged> {
+        Err(no_drafts())
+    }
+
+    /// Whether a draft holds changes that are neither committed nor aborted.
+    fn is_draft_changed(&self, _: &Self::Fs, _: DraftId) -> FsResult<bool> {
+        Err(no_drafts())
+    }
+
+    /// Commits drafts, as one step; durable when it returns.
+    async fn commit_drafts(&self, _: &Self::Fs, _: &[DraftId]) -> FsResult<()> {
+        Err(no_drafts())
+    }
+
+    /// Drops the changes of drafts, which keep their files.
+    async fn abort_drafts(&self, _: &Self::Fs, _: &[DraftId]) -> FsResult<()> {
+        Err(no_drafts())
+    }
+
+    /// Ends a draft and drops its changes.
+    async fn end_draft(&self, _: &Self::Fs, _: DraftId) -> FsResult<()> {
+        Err(no_drafts())
+    }
+
     /// Puts a layer between file system and disk during the run; the recording is below it.
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         disk
@@ -158,4 +193,8 @@ pub trait Subject: 'static {
     fn recovery_layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         disk
     }
+}
+
+fn no_drafts() -> FsError {
+    FsError::Unsupported("this file system has no atomic files; leave the actions of drafts out".into())
 }

@@ -24,7 +24,8 @@ pub(super) fn more(action: &Action, seed: u64, chance: &mut Choices) -> Option<A
     }
 }
 
-fn file_of(action: &Action) -> Option<&str> {
+/// The file that an action is about.
+pub(super) fn file_of(action: &Action) -> Option<&str> {
     match action {
         Action::Create(file) | Action::Read(file) | Action::Fsync(file) | Action::Fdatasync(file) => Some(file),
         Action::Write { file, .. } | Action::Append { file, .. } | Action::Truncate { file, .. } => Some(file),

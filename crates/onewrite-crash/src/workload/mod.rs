@@ -6,6 +6,7 @@
 
 mod ace;
 mod beside;
+mod drafts;
 mod random;
 
 use std::fmt;
@@ -59,6 +60,7 @@ impl fmt::Display for WorkloadSpec {
             WorkloadSpec::Ace(length) => write!(f, "ace:{length}"),
             WorkloadSpec::Random(Operations::Plain, actions) => write!(f, "random:{actions}"),
             WorkloadSpec::Random(Operations::All, actions) => write!(f, "random-all:{actions}"),
+            WorkloadSpec::Random(Operations::Atomic, actions) => write!(f, "atomic:{actions}"),
             WorkloadSpec::Script(workload) => write!(f, "script:{workload}"),
         }
     }
@@ -75,8 +77,12 @@ impl FromStr for WorkloadSpec {
                 Ok(length @ 1..=3) => Ok(WorkloadSpec::Ace(length)),
                 _ => Err(refuse("a length of 1, 2 or 3 is needed")),
             },
-            "random" | "random-all" => {
-                let operations = if kind == "random" { Operations::Plain } else { Operations::All };
+            "random" | "random-all" | "atomic" => {
+                let operations = match kind {
+                    "random" => Operations::Plain,
+                    "random-all" => Operations::All,
+                    _ => Operations::Atomic,
+                };
                 match rest.parse() {
                     Ok(actions) if actions > 0 => Ok(WorkloadSpec::Random(operations, actions)),
                     _ => Err(refuse("a number of operations is needed")),
@@ -95,17 +101,17 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for name in ["ace:1", "ace:3", "random:200", "random-all:80", "script:create /a; sync"] {
+        for name in ["ace:1", "ace:3", "random:200", "random-all:80", "atomic:80", "script:create /a; sync"] {
             assert_eq!(name.parse::<WorkloadSpec>().unwrap().to_string(), name);
         }
-        for name in ["ace:4", "random:0", "random-all:x", "tree", "script:frob"] {
+        for name in ["ace:4", "random:0", "random-all:x", "atomic:0", "tree", "script:frob"] {
             assert!(name.parse::<WorkloadSpec>().is_err(), "{name}");
         }
     }
 
     #[test]
     fn workloads_are_the_same_for_a_seed() {
-        for name in ["ace:1", "ace:3", "random:50", "random-all:50"] {
+        for name in ["ace:1", "ace:3", "random:50", "random-all:50", "atomic:50"] {
             let spec: WorkloadSpec = name.parse().unwrap();
             let subject = Ext4Subject::new("data".parse().unwrap());
             let take = |seed| spec.workloads(&subject, seed).take(20).collect::<Vec<_>>();

@@ -9,7 +9,7 @@
 
 use onewrite_block::Choices;
 
-use super::beside;
+use super::{beside, drafts};
 use crate::action::{Action, Blocks, Workload};
 
 /// The kinds of operation in a random workload.
@@ -19,6 +19,8 @@ pub enum Operations {
     Plain,
     /// All operations: `random-all`.
     All,
+    /// The basic operations, and drafts of atomic files: `atomic`.
+    Atomic,
 }
 
 /// The shape of a random workload.
@@ -70,8 +72,10 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
     let choices = Choices::new(seed).stream("random workload", round);
     let mut setup = vec![Action::MakeDirectory("/shared".into())];
     setup.extend((0..shape.tasks).map(|task| Action::MakeDirectory(format!("/t{task}"))));
-    if shape.operations == Operations::All {
-        setup.extend(beside::COMMON.map(|file| Action::Create(file.into())));
+    match shape.operations {
+        Operations::Plain => (),
+        Operations::All => setup.extend(beside::COMMON.map(|file| Action::Create(file.into()))),
+        Operations::Atomic => setup.extend(drafts::setup(shape.tasks)),
     }
     let tasks = (0..shape.tasks).map(|task| {
         let chance = choices.stream("task", task as u64);
@@ -86,6 +90,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
         match shape.operations {
             Operations::Plain => actions.collect(),
             Operations::All => with_more(actions, seed, &mut choices.stream("more", task as u64)),
+            Operations::Atomic => drafts::with_drafts(actions, (task, seed), choices.stream("drafts", task as u64)),
         }
     });
     Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Ext4Subject, MakeDevice, Report, Stage, Subject, Workload, WorkloadSpec,
+    CrashPlan, ExploreOptions, Ext4Subject, Keeps, MakeDevice, Report, Stage, Subject, Workload, WorkloadSpec,
 };
 use onewrite_device::Profile;
 use onewrite_fs::ext4::PolicyKind;
@@ -18,7 +18,7 @@ use crate::workload::filebench::Personality;
 use crate::workload::postmark;
 
 /// Names of workloads that begin like this are the explorer's own.
-const OWN: [&str; 4] = ["ace:", "random:", "random-all:", "script:"];
+const OWN: [&str; 5] = ["ace:", "random:", "random-all:", "atomic:", "script:"];
 
 /// The fields are the options of `onewrite crash`.
 #[derive(Clone, Debug)]
@@ -183,6 +183,13 @@ impl CrashExperiment {
         if let Some(option) = for_files.filter(|_| is_own || personality.is_some() || is_postmark) {
             return refused(format!("{option} is for job files, and {name} is none"));
         }
+        if name.starts_with("atomic:") && subject.promises().keeps != Keeps::Version {
+            return refused(format!(
+                "{name} commits drafts of atomic files, and {} writes content in place; take a mode that logs content, \
+                 such as --mode data",
+                subject.mode
+            ));
+        }
         if is_own {
             return Ok(name.parse::<WorkloadSpec>()?.workloads(subject, self.seed));
         }
@@ -196,7 +203,7 @@ impl CrashExperiment {
             None => {
                 return refused(format!(
                     "{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
-                     script:ACTIONS, {}",
+                     atomic:OPERATIONS, script:ACTIONS, {}",
                     known()
                 ));
             }

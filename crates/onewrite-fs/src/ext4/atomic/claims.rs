@@ -48,6 +48,11 @@ impl Atomics<'_> {
         Ok(())
     }
 
+    /// See [`AtomicFiles::is_draft_changed`](crate::AtomicFiles::is_draft_changed).
+    pub(super) fn is_changed(&self, draft: DraftId) -> FsResult<bool> {
+        self.drafts().read(draft, Draft::is_changed)
+    }
+
     /// The file as the draft has it.
     ///
     /// # Errors

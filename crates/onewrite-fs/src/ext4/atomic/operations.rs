@@ -21,6 +21,10 @@ impl AtomicFiles for Ext4 {
         Ok(self.volume().node(ino).await?.claimant())
     }
 
+    fn is_draft_changed(&self, draft: DraftId) -> FsResult<bool> {
+        self.volume().atomics().is_changed(draft)
+    }
+
     fn draft_size(&self, draft: DraftId, ino: Ino) -> FsResult<u64> {
         Ok(self.volume().atomics().file(draft, ino)?.size)
     }
