@@ -1,6 +1,6 @@
 #!/bin/sh
 # Deep crash runs: twice 126,000 distinct states in each mode, a seed for each run, so many runs at a time as there are cores (JOBS); and 20,000
-# states of workloads of every operation in each mode.
+# states of workloads of every operation in each mode, and of drafts of atomic files in each mode that logs content.
 # Usage: crash-deep.sh ONEWRITE DIRECTORY [MODE...]   What each run said is left in DIRECTORY/MODE-DEVICE-SEED.txt.
 set -eu
 binary=$1 directory=$2
@@ -51,3 +51,11 @@ explore() {
 runs 300 | wanted "$@" > "$directory/runs"
 explore random:80 126000 "" < "$directory/runs"
 explore random-all:80 20000 -all < "$directory/runs"
+
+# Modes that write content in place refuse drafts of atomic files, as a wrong use: exit code 2.
+while read -r mode device seed; do
+    status=0
+    "$binary" crash atomic:2 --jobs 1 --mode "$mode" --device "$device" --states 1 > "$directory/refused" 2>&1 || status=$?
+    [ $status = 2 ] || echo "$mode $device $seed"
+done < "$directory/runs" > "$directory/atomic"
+explore atomic:80 20000 -atomic < "$directory/atomic"

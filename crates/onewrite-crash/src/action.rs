@@ -117,8 +117,8 @@ pub enum Action {
     Fdatasync(String),
     /// Makes everything durable.
     Sync,
-    /// Makes a change in a draft of the task: create, write, append, truncate, punch, unlink or rename. Begins the draft
-    /// if there is none of this number, and claims the file.
+    /// Makes a change in a draft of the task: create, write, append, truncate, punch, unlink or rename. Begins the
+    /// draft if there is none of this number, and claims the file.
     Draft(u32, Box<Action>),
     /// Commits drafts, as one step.
     Commit(Vec<u32>),

@@ -6,7 +6,7 @@
 //! A commit returns long after its transaction got the changes, and other operations end meanwhile. It is therefore two
 //! operations: the first has the step and ends when the drafts turn empty, the second is a sync of the first.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -15,27 +15,16 @@ use onewrite_fs::{DraftId, FsError, FsResult, Ino, Position};
 use crate::action::{Action, Blocks, content};
 use crate::history::Syncs;
 use crate::model::{NewKind, NodeId, Step, steps_of_allocation};
-use crate::player::{Opened, Plan, Player};
+use crate::opened::{Draft, Drafts, Opened};
+use crate::player::{Plan, Player};
 use crate::subject::{DraftChange, DraftChanged, Subject};
-
-/// A draft of a task.
-pub(crate) struct Draft {
-    id: DraftId,
-    /// Files under names that they have only in the draft.
-    paths: BTreeMap<String, (Ino, NodeId)>,
-    /// What the next commit does.
-    steps: Vec<Step>,
-}
-
-/// The drafts of a task, by number.
-pub(crate) type Drafts = BTreeMap<u32, Draft>;
 
 impl<S: Subject> Player<S> {
     /// Makes a change in a draft; begins the draft if it is new.
     pub(crate) async fn draft(&self, slot: u32, change: &Action, open: &mut Opened, plan: &mut Plan) -> FsResult<()> {
-        if !open.drafts.contains_key(&slot) {
+        if let Entry::Vacant(vacant) = open.drafts.entry(slot) {
             let id = self.subject.begin_draft(&self.fs)?;
-            open.drafts.insert(slot, Draft { id, paths: BTreeMap::new(), steps: Vec::new() });
+            vacant.insert(Draft::new(id));
         }
         match change {
             Action::Create(path) => self.draft_create(path, open.draft(slot), plan).await,
@@ -189,21 +178,6 @@ impl<S: Subject> Player<S> {
             // The unmount ends what cannot be ended here; the history does not depend on it.
             let _ = self.subject.end_draft(&self.fs, draft.id).await;
         }
-    }
-}
-
-impl Opened {
-    /// The draft of this number, which exists.
-    fn draft(&mut self, slot: u32) -> &mut Draft {
-        self.drafts.get_mut(&slot).expect("the action has begun it")
-    }
-}
-
-impl Draft {
-    /// Forgets what waited.
-    fn forget(&mut self) {
-        self.paths.clear();
-        self.steps.clear();
     }
 }
 

@@ -45,6 +45,7 @@ mod minimise;
 mod model;
 mod nested;
 mod one;
+mod opened;
 mod options;
 mod plan;
 mod player;

@@ -15,20 +15,11 @@ use onewrite_fs::{
 };
 
 use crate::action::{Action, AttributeChange, Workload, content, extended_value};
-use crate::drafting::Drafts;
 use crate::hash::bytes_hash;
 use crate::history::{History, Syncs};
 use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
+use crate::opened::Opened;
 use crate::subject::Subject;
-
-type Descriptors = BTreeMap<u32, (Ino, NodeId)>;
-
-/// What a task has open.
-#[derive(Default)]
-pub(crate) struct Opened {
-    files: Descriptors,
-    pub(crate) drafts: Drafts,
-}
 
 struct State {
     history: History,

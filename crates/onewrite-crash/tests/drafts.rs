@@ -1,7 +1,7 @@
 //! Atomic files: a commit of drafts is there as a whole or not at all, in every state.
 
 use onewrite_block::Nanos;
-use onewrite_crash::{CrashPlan, ExploreOptions, Ext4Subject, Report, Workload, WorkloadSpec, crash, explore};
+use onewrite_crash::{CrashPlan, ExploreOptions, Ext4Subject, Report, Workload, WorkloadSpec, crash, explore, trace};
 use onewrite_fs::ext4::{Mode, Scope};
 
 /// The modes that log content.
@@ -33,10 +33,10 @@ fn explored(text: &str, mode: Mode) -> Report {
 #[test]
 fn commits_of_random_drafts_are_whole_or_absent_in_every_mode_that_logs_content() {
     for mode in modes() {
-        let options = ExploreOptions { e2fsck_every: 250, ..options(1_500) };
+        let options = ExploreOptions { e2fsck_every: 200, ..options(400) };
         let report = random(mode, &options);
-        assert!(report.is_sound() && report.states >= 1_500, "{mode}: {:#?}", report.violations);
-        assert!(report.e2fsck_runs >= 4, "{mode}: {report:?}");
+        assert!(report.is_sound() && report.states >= 400, "{mode}: {:#?}", report.violations);
+        assert!(report.e2fsck_runs >= 2, "{mode}: {report:?}");
     }
 }
 
@@ -58,8 +58,8 @@ fn a_group_is_whole_or_absent_beside_the_syncs_of_another_task() {
 
 #[test]
 fn a_file_created_in_a_draft_leaves_nothing_without_a_commit() {
-    for mode in modes() {
-        let options = ExploreOptions { e2fsck_every: 1, ..ExploreOptions::default() };
+    for mode in [Mode::Data, Mode::Ldj, Mode::Sdj] {
+        let options = ExploreOptions { e2fsck_every: 2, ..options(80) };
         let workload: Workload =
             "draft 0 create /n; draft 0 append /n 9000 1; sync; create /a; fsync /a; abort 0; sync"
                 .parse()
@@ -73,4 +73,23 @@ fn a_file_created_in_a_draft_leaves_nothing_without_a_commit() {
 fn a_mode_that_writes_content_in_place_refuses_drafts_and_nothing_of_them_appears() {
     let report = explored("create /a; sync >> draft 0 append /a 5000 1; commit 0; create /b; sync", Mode::Ordered);
     assert!(report.is_sound(), "{:#?}", report.violations);
+}
+
+/// A search that never commits a group has proved nothing about groups.
+#[test]
+fn random_drafts_are_committed_aborted_and_refused() {
+    let (spec, subject): (WorkloadSpec, _) = ("atomic:80".parse().expect("workload"), Ext4Subject::new(Mode::Data));
+    let workloads = spec.workloads(&subject, 1).take(4);
+    let lines: Vec<String> =
+        workloads.flat_map(|workload| trace(subject, &workload, &options(1)).expect("the run")).collect();
+    let ended = |what: &str| lines.iter().filter(|line| line.contains(&format!("end `{what}"))).collect::<Vec<_>>();
+    let done = |what: &str| ended(what).into_iter().filter(|line| line.ends_with('`')).count();
+    for what in ["create", "write", "append", "truncate", "punch", "unlink", "rename"] {
+        let draft = [0, 1].map(|slot| done(&format!("draft {slot} {what}")));
+        assert!(draft.iter().sum::<usize>() > 0, "no `{what}` in a draft");
+    }
+    let (commits, groups, aborts) = (done("commit"), done("commit 0 1"), done("abort"));
+    assert!(commits > 50 && groups > 10 && aborts > 5, "{commits} commits, {groups} of groups, {aborts} aborts");
+    let is_refused = |line: &&String| line.contains("belongs to draft") && !line.contains("`draft");
+    assert!(lines.iter().any(|line| is_refused(&line)), "no ordinary operation on a claimed file");
 }

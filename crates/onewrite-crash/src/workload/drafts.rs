@@ -1,9 +1,9 @@
 //! Drafts: what `atomic` adds to the operations of `random`.
 //!
 //! Each task has up to two drafts of atomic files under way. They change files of the task, in its own directory and in
-//! the shared one, files that its ordinary operations use, and a file that all tasks use. Ordinary operations on claimed
-//! files are refused, as they should be. Only the task itself changes the names of its files, so a commit is refused
-//! only for what the task did.
+//! the shared one, files that its ordinary operations use, and a file that all tasks use. Ordinary operations on
+//! claimed files are refused, as they should be. Only the task itself changes the names of its files, so a commit is
+//! refused only for what the task did.
 
 use onewrite_block::Choices;
 

@@ -2,8 +2,9 @@
 //! seeds, and the sound file system passes the same states.
 //!
 //! They are injected only through public traits: ways to commit (`strategies`), devices that disobey between file
-//! system and disk (`layers`, `skipper`), and wrong operations (`wrapped`).
+//! system and disk (`layers`, `skipper`), and wrong operations (`wrapped`, `drafts`).
 
+mod drafts;
 mod layers;
 mod skipper;
 mod strategies;
@@ -23,7 +24,7 @@ use onewrite_fs::journal::{Commit, Streams};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Number of canaries.
-const CANARIES: usize = 14;
+const CANARIES: usize = 18;
 
 /// A row for each canary that was caught; printed when all were.
 static CAUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -283,4 +284,50 @@ fn truncate_without_orphan_entry() {
     let text = format!("{} >> {cuts} | {}", setup.join("; "), syncs.join("; "));
     let canary = Canary { commit: Some(|| Box::new(strategies::NoOrphans)), ..Canary::default() };
     assert_caught("truncate without orphan entry", &canary, at_once(Mode::Ordered), &script(&text));
+}
+
+/// Content of two files in two drafts that are committed together; a draft that is aborted.
+const DRAFTING: &str = "create /a; append /a 9000 1; create /b; append /b 20000 2; sync >> \
+                        draft 0 write /a 4096 12000 3; draft 1 truncate /b 100; create /p; fsync /p; commit 0 1; \
+                        draft 0 write /a 0 4096 4; draft 1 append /b 9000 5; append /p 5000 6; fsync /p; abort 0 1; \
+                        append /p 5000 7; fsync /p; draft 0 append /a 7000 8; draft 1 write /b 0 50 9; commit 1 0; \
+                        sync";
+
+#[test]
+fn a_group_split_over_two_transactions() {
+    let (sound, spec) = (Ext4Subject::new(Mode::Data), script(DRAFTING));
+    assert_caught("a group of drafts split over two transactions", &drafts::SplitGroup, sound, &spec);
+}
+
+#[test]
+fn a_size_changed_before_the_commit_of_its_draft() {
+    let (sound, spec) = (Ext4Subject::new(Mode::Data), script(DRAFTING));
+    assert_caught("a size changed before the commit of its draft", &drafts::EarlySize, sound, &spec);
+}
+
+#[test]
+fn an_aborted_page_written_back() {
+    let (sound, spec) = (Ext4Subject::new(Mode::Ldj), script(DRAFTING));
+    assert_caught("an aborted page written back", &drafts::WrittenAborts, sound, &spec);
+}
+
+#[test]
+fn a_commit_of_drafts_that_returns_early() {
+    let (sound, spec) = (Ext4Subject::new(Mode::Sdj), script(DRAFTING));
+    assert_caught("a commit of drafts that returns early", &drafts::EarlyCommit, sound, &spec);
+}
+
+/// Random workloads find each of them, too.
+#[test]
+fn random_drafts_catch_what_a_script_catches() {
+    fn caught<A: Alter<Ext4Subject>>(change: A) -> Option<Promise> {
+        broken(Altered { sound: Ext4Subject::new(Mode::Data), change }, &atomic(40), &options(1)).0
+    }
+    assert_eq!(caught(drafts::SplitGroup), Some(Promise::Steps));
+    assert_eq!(caught(drafts::EarlySize), Some(Promise::Steps));
+    assert_eq!(caught(drafts::WrittenAborts), Some(Promise::Steps));
+}
+
+fn atomic(actions: usize) -> WorkloadSpec {
+    format!("atomic:{actions}").parse().expect("workload")
 }
