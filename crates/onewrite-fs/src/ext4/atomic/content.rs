@@ -31,14 +31,14 @@ impl Atomics<'_> {
         let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
         self.pages().tell(&*node, pages.clone(), Access::Read);
         let mut read = Vec::with_capacity((pages.end - pages.start) as usize);
-        for index in pages {
-            read.push(self.page(draft, &file, index).await?);
+        for index in pages.clone() {
+            read.push(self.page(draft, &file, index, pages.end).await?);
         }
         Ok(Data { pages: read, skip: (offset % PAGE_BYTES) as usize, length: (end - offset) as usize })
     }
 
-    /// A page as the draft has it. The caller holds the node's lock.
-    async fn page(&self, draft: DraftId, file: &DraftFile, index: u64) -> FsResult<Page> {
+    /// A page as the draft has it; reads the pages behind it, before `stop`, with it. The caller holds the node's lock.
+    async fn page(&self, draft: DraftId, file: &DraftFile, index: u64, stop: u64) -> FsResult<Page> {
         let committed = file.node.size();
         if file.private.contains(index) {
             let key = page_key(&*file.node, index);
@@ -48,7 +48,7 @@ impl Atomics<'_> {
         if file.cut.contains(index) || index * PAGE_BYTES >= committed {
             return Ok(Page::ZEROS);
         }
-        let limit = committed.div_ceil(PAGE_BYTES).min(index + 1);
+        let limit = committed.div_ceil(PAGE_BYTES).min(stop);
         let mut page = self.pages().file_page(self.volume(), &file.node, index, limit).await?;
         clear(&mut page, (committed - index * PAGE_BYTES).min(PAGE_BYTES) as usize..PAGE_SIZE);
         Ok(page)
@@ -81,7 +81,7 @@ impl Atomics<'_> {
             let page = match content.whole_page(offset, index) {
                 Some(page) => page,
                 None => {
-                    let mut page = self.page(draft, &file, index).await?;
+                    let mut page = self.page(draft, &file, index, index + 1).await?;
                     let (place, bytes) = content.part_of_page(offset, index);
                     page.write(place, &bytes);
                     page
@@ -139,7 +139,7 @@ impl Atomics<'_> {
         if is_whole || next <= last || file.private.contains(last) || file.cut.contains(last) {
             return Ok(Vec::new());
         }
-        Ok(vec![(last, self.page(draft, file, last).await?)])
+        Ok(vec![(last, self.page(draft, file, last, last + 1).await?)])
     }
 
     /// The page of `bytes`, which lie in one page, with zeros there; nothing if it has zeros there already.
@@ -148,7 +148,7 @@ impl Atomics<'_> {
             return Ok(Vec::new());
         }
         let index = bytes.start / PAGE_BYTES;
-        let mut page = self.page(draft, file, index).await?;
+        let mut page = self.page(draft, file, index, index + 1).await?;
         let start = (bytes.start % PAGE_BYTES) as usize;
         let changed = clear(&mut page, start..start + (bytes.end - bytes.start) as usize);
         Ok(if changed { vec![(index, page)] } else { Vec::new() })
