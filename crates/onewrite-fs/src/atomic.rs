@@ -28,6 +28,9 @@ impl DraftId {
 /// A call fails with [`FsError::NotFound`](crate::FsError::NotFound) if the draft has ended.
 #[expect(async_fn_in_trait, reason = "single-threaded: no caller needs a Send bound")]
 pub trait AtomicFiles: FileSystem {
+    /// Whether [`AtomicFiles::begin_draft`] can succeed: the mode commits content, and changes are allowed.
+    fn has_drafts(&self) -> bool;
+
     /// Begins an empty draft.
     ///
     /// # Errors

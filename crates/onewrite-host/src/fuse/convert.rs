@@ -2,8 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, FileType, Generation, INodeNo};
+use fuser::{Errno, FileAttr, FileHandle, FileType, Generation, INodeNo};
 use onewrite_fs::{Attributes, DeviceNumber, FileKind, FsError, Ino, Timestamp};
+
+use super::handles::Open;
 
 /// How long the kernel may cache a reply: a day, because nobody else changes the file system.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
@@ -118,6 +120,11 @@ impl Numbers {
 
     pub(super) fn inside(self, number: INodeNo) -> Ino {
         if number == INodeNo::ROOT { self.root } else { Ino(number.0) }
+    }
+
+    /// The open file that a request names.
+    pub(super) fn open(self, number: INodeNo, handle: FileHandle) -> Open {
+        Open { ino: self.inside(number), handle: handle.0 }
     }
 
     pub(super) fn attributes(self, attributes: &Attributes) -> FileAttr {

@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use fuser::{ReplyDirectory, ReplyDirectoryPlus};
-use onewrite_fs::{Attributes, DirectoryEntry, FileSystem, FsResult, Ino};
+use onewrite_fs::{AtomicFiles, Attributes, DirectoryEntry, FsResult, Ino};
 
-use super::convert::{Answer, file_type, generation, time_to_live};
+use super::convert::{Answer, file_type, generation};
 use super::server::Server;
 
-impl<F: FileSystem + 'static> Server<F> {
+impl<F: AtomicFiles + 'static> Server<F> {
     /// Fills `reply` with entries from `cursor` on.
     pub(super) async fn list(&self, directory: Ino, mut cursor: u64, reply: &mut ReplyDirectory) -> Answer<()> {
         loop {
@@ -60,7 +60,10 @@ impl<F: FileSystem + 'static> Server<F> {
     async fn attributes_of(&self, directory: Ino, entry: &DirectoryEntry) -> FsResult<(Attributes, Duration)> {
         let ino = if entry.name == b".." { directory } else { entry.ino };
         match self.fs.attributes(ino).await {
-            Ok(found) => Ok((Attributes { ino: entry.ino, ..found }, time_to_live(&found))),
+            Ok(found) => {
+                let (time_to_live, found) = self.shown(&found);
+                Ok((Attributes { ino: entry.ino, ..found }, time_to_live))
+            }
             Err(error) => {
                 tracing::error!("{}: {error}", String::from_utf8_lossy(&entry.name));
                 let stand_in = self.fs.attributes(directory).await?;

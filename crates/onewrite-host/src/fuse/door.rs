@@ -6,20 +6,21 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use onewrite_block::{InboxSender, PAGE_SIZE};
-use onewrite_fs::{Attributes, DeviceNumber, FileKind, FileSystem};
+use onewrite_fs::{AtomicFiles, Attributes, DeviceNumber, FileKind, Ino};
 
-use super::convert::{
-    Answer, Caller, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, time_to_live, unpack_device,
-};
+use super::atomic::{AtomicRequest, Outcome};
+use super::convert::{Answer, Caller, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
+use super::handles::{Caching, Opened};
 use super::inodes::{Change, Writer};
 use super::names::Wish;
 use super::server::Server;
@@ -48,9 +49,11 @@ const CAPABILITIES: [InitFlags; 9] = [
 /// Sends the kernel's requests to the core.
 pub(super) struct Door<F> {
     pub(super) core: InboxSender<Letter<Server<F>>>,
+    /// The way to the kernel's caches; there before the first request.
+    pub(super) notifier: Arc<OnceLock<Notifier>>,
 }
 
-impl<F: FileSystem + 'static> Door<F> {
+impl<F: AtomicFiles + 'static> Door<F> {
     /// Sends a request to the core. If the core is gone, the letter is dropped with its reply, and the kernel gets EIO.
     fn ask<Fut>(&self, kind: &'static str, answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static)
     where
@@ -64,22 +67,52 @@ impl<F: FileSystem + 'static> Door<F> {
         let name = name.as_bytes().to_vec();
         self.ask("create", async move |server| {
             let made = server.make(server.numbers.inside(parent), &name, wish).await;
-            named(reply, server.numbers, made);
+            named(reply, &server, made);
         });
     }
+
+    /// A function that takes the pages of inodes out of the kernel's cache and then calls another. That waits for reads
+    /// that are under way, so it has a thread of its own: the core must answer them.
+    fn forgetter(&self) -> impl FnOnce(Vec<INodeNo>, Box<dyn FnOnce() + Send>) + Send + 'static {
+        let notifier = Arc::clone(&self.notifier);
+        #[expect(clippy::disallowed_methods, reason = "waits for the kernel, which waits for the core")]
+        move |inodes, then| {
+            std::thread::spawn(move || {
+                for ino in inodes {
+                    if let Some(Err(error)) = notifier.get().map(|notifier| notifier.inval_inode(ino, 0, 0)) {
+                        tracing::error!("{ino}: the kernel keeps pages of an aborted draft: {error}");
+                    }
+                }
+                then();
+            });
+        }
+    }
 }
 
-fn named(reply: ReplyEntry, numbers: Numbers, answer: Answer<Attributes>) {
+fn named<F: AtomicFiles + 'static>(reply: ReplyEntry, server: &Server<F>, answer: Answer<Attributes>) {
     match answer {
-        Ok(found) => reply.entry(&time_to_live(&found), &numbers.attributes(&found), generation(&found)),
+        Ok(found) => {
+            let (lives, found) = server.shown(&found);
+            reply.entry(&lives, &server.numbers.attributes(&found), generation(&found));
+        }
         Err(Refusal(error)) => reply.error(error),
     }
 }
 
-fn told(reply: ReplyAttr, numbers: Numbers, answer: Answer<Attributes>) {
+fn told<F: AtomicFiles + 'static>(reply: ReplyAttr, server: &Server<F>, answer: Answer<Attributes>) {
     match answer {
-        Ok(found) => reply.attr(&time_to_live(&found), &numbers.attributes(&found)),
+        Ok(found) => {
+            let (lives, found) = server.shown(&found);
+            reply.attr(&lives, &server.numbers.attributes(&found));
+        }
         Err(Refusal(error)) => reply.error(error),
+    }
+}
+
+fn flags(opened: Opened) -> FopenFlags {
+    match opened.caching {
+        Caching::Cached => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH,
+        Caching::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH,
     }
 }
 
@@ -135,7 +168,7 @@ fn wish(request: &Request, kind: FileKind, mode: u32, umask: u32, device: Device
     Wish { kind, permissions, umask, uid: request.uid(), gid: request.gid(), device }
 }
 
-impl<F: FileSystem + 'static> Filesystem for Door<F> {
+impl<F: AtomicFiles + 'static> Filesystem for Door<F> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for capability in CAPABILITIES {
             if config.add_capabilities(capability).is_err() {
@@ -155,7 +188,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.as_bytes().to_vec();
         self.ask("lookup", async move |server| match server.lookup(server.numbers.inside(parent), &name).await {
-            Ok(Some(found)) => named(reply, server.numbers, Ok(found)),
+            Ok(Some(found)) => named(reply, &server, Ok(found)),
             Ok(None) => reply.entry(&TIME_TO_LIVE, &absent(server.numbers), Generation(0)),
             Err(Refusal(error)) => reply.error(error),
         });
@@ -168,7 +201,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.ask("getattr", async move |server| {
             let found = server.fs.attributes(server.numbers.inside(ino)).await;
-            told(reply, server.numbers, found.map_err(Refusal::from));
+            told(reply, &server, found.map_err(Refusal::from));
         });
     }
 
@@ -183,17 +216,18 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         accessed: Option<TimeOrNow>,
         modified: Option<TimeOrNow>,
         _: Option<SystemTime>,
-        _: Option<FileHandle>,
+        handle: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let change = Change { mode, uid, gid, size, accessed, modified, caller: request.uid() };
+        let handle = handle.map_or(0, |handle| handle.0);
+        let change = Change { mode, uid, gid, size, accessed, modified, handle, caller: request.uid() };
         self.ask("setattr", async move |server| {
             let changed = server.set_attributes(server.numbers.inside(ino), change).await;
-            told(reply, server.numbers, changed);
+            told(reply, &server, changed);
         });
     }
 
@@ -243,7 +277,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         let owner = Caller::of(request);
         self.ask("symlink", async move |server| {
             let made = server.symlink(server.numbers.inside(parent), &name, &target, owner).await;
-            named(reply, server.numbers, made);
+            named(reply, &server, made);
         });
     }
 
@@ -269,7 +303,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         self.ask("link", async move |server| {
             let numbers = server.numbers;
             let linked = server.link(numbers.inside(ino), numbers.inside(parent), &name).await;
-            named(reply, numbers, linked);
+            named(reply, &server, linked);
         });
     }
 
@@ -280,24 +314,24 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         name: &OsStr,
         mode: u32,
         umask: u32,
-        _: i32,
+        open_flags: i32,
         reply: ReplyCreate,
     ) {
         let name = name.as_bytes().to_vec();
         let wish = wish(request, FileKind::Regular, mode, umask, DeviceNumber::NONE);
-        self.ask("create", async move |server| match server.make_open(parent, &name, wish).await {
-            Ok(made) => {
+        self.ask("create", async move |server| match server.make_open(parent, &name, (wish, open_flags)).await {
+            Ok((made, opened)) => {
+                let (lives, made) = server.shown(&made);
                 let attr = server.numbers.attributes(&made);
-                let lives = time_to_live(&made);
-                reply.created(&lives, &attr, generation(&made), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+                reply.created(&lives, &attr, generation(&made), FileHandle(opened.handle), flags(opened));
             }
             Err(Refusal(error)) => reply.error(error),
         });
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.ask("open", async move |server| match server.open(server.numbers.inside(ino)).await {
-            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH),
+    fn open(&self, _: &Request, ino: INodeNo, open_flags: OpenFlags, reply: ReplyOpen) {
+        self.ask("open", async move |server| match server.open(server.numbers.inside(ino), open_flags.0).await {
+            Ok(opened) => reply.opened(FileHandle(opened.handle), flags(opened)),
             Err(Refusal(error)) => reply.error(error),
         });
     }
@@ -306,7 +340,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         size: u32,
         flags: OpenFlags,
@@ -314,7 +348,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         reply: ReplyData,
     ) {
         self.ask("read", async move |server| {
-            match server.read(server.numbers.inside(ino), offset, size, flags.0).await {
+            match server.read(server.numbers.open(ino, handle), offset, size, flags.0).await {
                 Ok(bytes) => reply.data(&bytes),
                 Err(Refusal(error)) => reply.error(error),
             }
@@ -325,7 +359,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -333,13 +367,18 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let bytes = data.to_vec();
+        let (bytes, forget) = (data.to_vec(), self.forgetter());
         let writer = match write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             true => Writer::DropsSetId,
             false => Writer::KeepsSetId,
         };
         self.ask("write", async move |server| {
-            written(reply, server.write(server.numbers.inside(ino), offset, &bytes, (flags.0, writer)).await);
+            let wrote = server.write(server.numbers.open(ino, handle), offset, &bytes, (flags.0, writer)).await;
+            let is_elsewhere = wrote.as_ref().is_ok_and(|place| *place != offset);
+            written(reply, wrote.map(|_| bytes.len() as u32));
+            if is_elsewhere {
+                forget(vec![ino], Box::new(|| ()));
+            }
         });
     }
 
@@ -352,13 +391,17 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.ask("release", async move |server| done(reply, server.release(server.numbers.inside(ino)).await));
+        let forget = self.forgetter();
+        self.ask("release", async move |server| match server.release(server.numbers.open(ino, handle)).await {
+            Ok(true) => forget(vec![ino], Box::new(move || reply.ok())),
+            closed => done(reply, closed.map(drop)),
+        });
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, is_data_only: bool, reply: ReplyEmpty) {
@@ -442,16 +485,30 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
 
     fn ioctl(
         &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
+        request: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
         _: IoctlFlags,
-        _: u32,
-        _: &[u8],
+        number: u32,
+        argument: &[u8],
         _: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        let asked = match AtomicRequest::parse(number, argument) {
+            Ok(asked) => asked,
+            Err(Refusal(error)) => return reply.error(error),
+        };
+        let (uid, forget) = (request.uid(), self.forgetter());
+        self.ask("ioctl", async move |server| {
+            match server.atomic(asked, server.numbers.open(ino, handle), uid).await {
+                Ok(Outcome { value, stale }) if stale.is_empty() => reply.ioctl(0, &value),
+                Ok(Outcome { value, stale }) => {
+                    let stale = stale.into_iter().map(|ino: Ino| server.numbers.outside(ino)).collect();
+                    forget(stale, Box::new(move || reply.ioctl(0, &value)));
+                }
+                Err(Refusal(error)) => reply.error(error),
+            }
+        });
     }
 
     /// The kernel does not say here whether the caller may keep set-ID bits; of root it says so in `write`.
@@ -459,7 +516,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         &self,
         request: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
@@ -467,7 +524,7 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
     ) {
         let writer = if request.uid() == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
         self.ask("fallocate", async move |server| {
-            done(reply, server.allocate(server.numbers.inside(ino), (offset, length), mode, writer).await);
+            done(reply, server.allocate(server.numbers.open(ino, handle), (offset, length), mode, writer).await);
         });
     }
 
@@ -482,17 +539,17 @@ impl<F: FileSystem + 'static> Filesystem for Door<F> {
         &self,
         _: &Request,
         from: INodeNo,
-        _: FileHandle,
+        from_handle: FileHandle,
         from_offset: u64,
         to: INodeNo,
-        _: FileHandle,
+        to_handle: FileHandle,
         to_offset: u64,
         length: u64,
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
         self.ask("copy", async move |server| {
-            let (from, to) = (server.numbers.inside(from), server.numbers.inside(to));
+            let (from, to) = (server.numbers.open(from, from_handle), server.numbers.open(to, to_handle));
             written(reply, server.copy_range((from, from_offset), (to, to_offset), length).await);
         });
     }

@@ -2,14 +2,18 @@
 
 use fuser::Errno;
 use onewrite_block::PAGE_SIZE;
-use onewrite_fs::{Allocation, Content, FileSystem, Ino, Manner, Position, SeekTarget};
+use onewrite_fs::{Allocation, AtomicFiles, Content, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
+use super::handles::{Caching, Manners, Open, Opened};
 use super::inodes::Writer;
 use super::server::Server;
 
 /// `O_DIRECT` of open(2).
 const DIRECT: i32 = 0o40_000;
+/// `O_APPEND`, and the mask of what a program may do.
+const APPEND: i32 = 0o2_000;
+const ACCESS_MODE: i32 = 0o3;
 /// Modes of fallocate(2).
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
@@ -27,37 +31,55 @@ const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
     Manner { direct: flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64) }
 }
 
-impl<F: FileSystem + 'static> Server<F> {
-    pub(super) async fn open(&self, ino: Ino) -> Answer<()> {
+impl<F: AtomicFiles + 'static> Server<F> {
+    pub(super) async fn open(&self, ino: Ino, flags: i32) -> Answer<Opened> {
         self.fs.open(ino).await?;
         self.known.opened(ino);
-        Ok(())
+        let caching = if self.known.is_atomic(ino) { Caching::Direct } else { Caching::Cached };
+        Ok(self.handles.open(ino, Manners { caching, can_write: flags & ACCESS_MODE != 0 }))
     }
 
-    pub(super) async fn release(&self, ino: Ino) -> Answer<()> {
-        match self.known.released(ino) {
-            true => Ok(self.fs.release(ino).await?),
-            false => Ok(()),
+    /// Closes a file. Its draft, if it owns one, is aborted; returns whether it did.
+    pub(super) async fn release(&self, open: Open) -> Answer<bool> {
+        let draft = self.handles.close(open);
+        if let Some(draft) = draft {
+            self.fs.end_draft(draft).await?;
         }
+        if self.known.released(open.ino) {
+            self.fs.release(open.ino).await?;
+        }
+        Ok(draft.is_some())
     }
 
-    pub(super) async fn read(&self, ino: Ino, offset: u64, size: u32, flags: i32) -> Answer<Vec<u8>> {
+    /// Reads as the handle sees the file: its draft, or what was committed.
+    pub(super) async fn read(&self, open: Open, offset: u64, size: u32, flags: i32) -> Answer<Vec<u8>> {
         let length = u64::from(size);
-        Ok(self.fs.read(ino, offset, length, manner(flags, offset, length)).await?.to_vec())
+        let read = match self.handles.draft(open) {
+            Some(draft) => self.fs.draft_read(draft, open.ino, offset, length).await?,
+            None => self.fs.read(open.ino, offset, length, manner(flags, offset, length)).await?,
+        };
+        Ok(read.to_vec())
     }
 
-    /// Writes; returns the bytes written.
+    /// Writes into the handle's draft, or into the file; returns where the bytes went.
     pub(super) async fn write(
         &self,
-        ino: Ino,
+        open: Open,
         offset: u64,
         bytes: &[u8],
         (flags, writer): (i32, Writer),
-    ) -> Answer<u32> {
+    ) -> Answer<u64> {
+        let ino = open.ino;
         self.drop_privileges(ino, writer).await?;
+        // The kernel may take the size of an aborted draft for the end of the file.
+        let is_at_end = flags & APPEND != 0 && self.known.is_atomic(ino);
+        let position = if is_at_end { Position::End } else { Position::At(offset) };
+        let content = Content::Bytes(bytes);
         let manner = manner(flags, offset, bytes.len() as u64);
-        self.fs.write(ino, Position::At(offset), Content::Bytes(bytes), manner).await?;
-        Ok(bytes.len() as u32)
+        Ok(match self.handles.draft(open) {
+            Some(draft) => self.fs.draft_write(draft, ino, position, content).await?,
+            None => self.fs.write(ino, position, content, manner).await?,
+        })
     }
 
     pub(super) async fn sync(&self, ino: Ino, is_data_only: bool) -> Answer<()> {
@@ -70,14 +92,21 @@ impl<F: FileSystem + 'static> Server<F> {
 
     pub(super) async fn allocate(
         &self,
-        ino: Ino,
+        open: Open,
         (offset, length): (u64, u64),
         mode: i32,
         writer: Writer,
     ) -> Answer<()> {
         const PUNCH: i32 = PUNCH_HOLE | KEEP_SIZE;
         const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
+        let ino = open.ino;
         self.drop_privileges(ino, writer).await?;
+        if let Some(draft) = self.handles.draft(open) {
+            return match mode {
+                PUNCH | ZERO_KEEP => Ok(self.fs.draft_punch(draft, ino, offset, length).await?),
+                _ => Err(Errno::EOPNOTSUPP.into()),
+            };
+        }
         let allocation = match mode {
             0 => Allocation::Extend,
             KEEP_SIZE => Allocation::KeepSize,
@@ -114,12 +143,13 @@ impl<F: FileSystem + 'static> Server<F> {
     }
 
     /// Copies a range; returns the bytes copied, 0 at the end of the source.
-    pub(super) async fn copy_range(&self, from: (Ino, u64), to: (Ino, u64), length: u64) -> Answer<u32> {
-        let content = self.fs.read(from.0, from.1, length.min(COPY_BYTES_MAX), Manner::default()).await?.to_vec();
+    pub(super) async fn copy_range(&self, from: (Open, u64), to: (Open, u64), length: u64) -> Answer<u32> {
+        let content = self.read(from.0, from.1, length.min(COPY_BYTES_MAX) as u32, 0).await?;
         if content.is_empty() {
             return Ok(0);
         }
-        self.write(to.0, to.1, &content, (0, Writer::DropsSetId)).await
+        self.write(to.0, to.1, &content, (0, Writer::DropsSetId)).await?;
+        Ok(content.len() as u32)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use fuser::{Errno, TimeOrNow};
 use onewrite_fs::{
-    AttributeChanges, AttributeManner, Attributes, FileKind, FileSystem, FsError, Ino, Space, Timestamp,
+    AtomicFiles, AttributeChanges, AttributeManner, Attributes, FileKind, FsError, Ino, Space, Timestamp,
 };
 
 use super::STATS_ATTRIBUTE;
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller, timestamp};
+use super::handles::Open;
 use super::server::Server;
 
 /// `XATTR_CREATE` and `XATTR_REPLACE` of setxattr(2).
@@ -26,6 +27,8 @@ pub(super) struct Change {
     pub(super) size: Option<u64>,
     pub(super) accessed: Option<TimeOrNow>,
     pub(super) modified: Option<TimeOrNow>,
+    /// The open file through which they are set; 0 if there is none.
+    pub(super) handle: u64,
     /// User id of the program that sets them.
     pub(super) caller: u32,
 }
@@ -37,7 +40,7 @@ pub(super) enum Writer {
     DropsSetId,
 }
 
-impl<F: FileSystem + 'static> Server<F> {
+impl<F: AtomicFiles + 'static> Server<F> {
     pub(super) async fn set_attributes(&self, ino: Ino, change: Change) -> Answer<Attributes> {
         self.known.forget_plain(ino);
         let now = self.civil_now();
@@ -56,7 +59,7 @@ impl<F: FileSystem + 'static> Server<F> {
         if let Some(permissions) = permissions.filter(|_| change.mode.is_some()) {
             self.carry_over(ino, permissions).await?;
         }
-        let changes = AttributeChanges {
+        let mut changes = AttributeChanges {
             permissions,
             uid: change.uid,
             gid: change.gid,
@@ -64,7 +67,13 @@ impl<F: FileSystem + 'static> Server<F> {
             accessed: change.accessed.map(time),
             modified: change.modified.map(time),
         };
-        self.fs.set_attributes(ino, changes).await?;
+        if let (Some(size), Some(draft)) = (change.size, self.handles.draft(Open { ino, handle: change.handle })) {
+            self.fs.draft_set_size(draft, ino, size).await?;
+            changes.size = None;
+        }
+        if changes != AttributeChanges::default() {
+            self.fs.set_attributes(ino, changes).await?;
+        }
         Ok(self.fs.attributes(ino).await?)
     }
 

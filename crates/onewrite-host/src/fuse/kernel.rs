@@ -8,11 +8,12 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use fuser::{Config, MountOption, Session, SessionACL};
 use onewrite_block::InboxSender;
-use onewrite_fs::FileSystem;
+use onewrite_fs::AtomicFiles;
 use rustix::mount::{MountFlags, UnmountFlags, mount};
 use rustix::process::{getegid, geteuid};
 
@@ -77,17 +78,19 @@ impl KernelMount {
     ///
     /// # Errors
     /// [`MountError`].
-    pub fn new<F: FileSystem + 'static>(
+    pub fn new<F: AtomicFiles + 'static>(
         request: &MountRequest,
         core: InboxSender<Letter<Server<F>>>,
     ) -> Result<KernelMount, MountError> {
         let path = request.point.directory.display().to_string();
         let directory = request.point.directory.clone();
-        let door = Door { core };
+        let notifier = Arc::<OnceLock<_>>::default();
+        let door = Door { core, notifier: Arc::clone(&notifier) };
         let session = match geteuid().is_root() {
             true => by_root(door, request, &directory)?,
             false => by_helper(door, request, &directory)?,
         };
+        let _ = notifier.set(session.notifier());
         #[expect(clippy::disallowed_methods, reason = "requests of other programs are read beside the core")]
         let reader = std::thread::Builder::new().name("fuse".into()).spawn(move || session.run());
         let reader = reader.map_err(|error| MountError::Refused { path, error, cure: "" })?;
@@ -133,7 +136,7 @@ fn read_further_ahead(mount: Option<&Entry>) {
     }
 }
 
-fn by_root<F: FileSystem + 'static>(
+fn by_root<F: AtomicFiles + 'static>(
     door: Door<F>,
     request: &MountRequest,
     directory: &Path,
@@ -161,7 +164,7 @@ fn by_root<F: FileSystem + 'static>(
     })
 }
 
-fn session<F: FileSystem + 'static>(
+fn session<F: AtomicFiles + 'static>(
     door: Door<F>,
     device: File,
     request: &MountRequest,
@@ -188,7 +191,7 @@ fn kernel_flags(request: &MountRequest) -> MountFlags {
     flags
 }
 
-fn by_helper<F: FileSystem + 'static>(
+fn by_helper<F: AtomicFiles + 'static>(
     door: Door<F>,
     request: &MountRequest,
     directory: &Path,

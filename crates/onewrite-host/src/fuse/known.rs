@@ -19,6 +19,8 @@ struct Knowledge {
     is_held: bool,
     /// Whether it certainly has neither set-ID bits nor capabilities that a write would remove.
     is_plain: bool,
+    /// Whether a program asked for atomic files on it.
+    is_atomic: bool,
 }
 
 /// The inodes that the kernel knows. Takes about 40 bytes for each inode in the kernel's cache.
@@ -57,6 +59,18 @@ impl Known {
     /// Whether [`Known::note_plain`] was called, and no [`Known::forget_plain`] after it.
     pub(super) fn is_plain(&self, ino: Ino) -> bool {
         self.0.borrow().get(&ino).is_some_and(|knowledge| knowledge.is_plain)
+    }
+
+    /// Whether [`Known::note_atomic`] was called.
+    pub(super) fn is_atomic(&self, ino: Ino) -> bool {
+        self.0.borrow().get(&ino).is_some_and(|knowledge| knowledge.is_atomic)
+    }
+
+    /// Notes that a program asked for atomic files on this inode.
+    pub(super) fn note_atomic(&self, ino: Ino) {
+        if let Some(knowledge) = self.0.borrow_mut().get_mut(&ino) {
+            knowledge.is_atomic = true;
+        }
     }
 
     /// Notes that the inode has nothing that a write would remove.

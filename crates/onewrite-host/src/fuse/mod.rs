@@ -13,18 +13,21 @@
 //! Only the kernel changes a mounted file system, so names, attributes and content stay in the kernel's caches until it
 //! drops them. The kernel does not cache writes: `write` returns when the file system has the bytes. So a mode's
 //! promise about the order of writes holds for programs too. Only stores to shared mappings wait in the kernel, until
-//! `msync`, `fsync`, `munmap` or its own writeback.
+//! `msync`, `fsync`, `munmap` or its own writeback. Files on which a program asked for atomic files pass the cache
+//! ([`handles`]).
 //!
 //! # Invariants
 //! - If an inode that the kernel knows loses its last name, it exists until the kernel forgets it ([`known`]).
 //! - When the mount ends, every request is answered, every such inode is released, and the file system is unmounted.
 
 mod acl;
+mod atomic;
 mod convert;
 mod directories;
 mod door;
 mod error;
 mod files;
+mod handles;
 mod inodes;
 mod kernel;
 mod known;

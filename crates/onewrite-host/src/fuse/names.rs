@@ -2,12 +2,13 @@
 
 use fuser::{Errno, INodeNo, RenameFlags};
 use onewrite_fs::{
-    AttributeChanges, AttributeManner, Attributes, DeviceNumber, FileKind, FileSystem, FsError, Ino, NewNode,
+    AtomicFiles, AttributeChanges, AttributeManner, Attributes, DeviceNumber, FileKind, FsError, Ino, NewNode,
     RenameManner,
 };
 
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller};
+use super::handles::Opened;
 use super::server::Server;
 
 /// Set-group-ID, a permission bit: new inodes in such a directory get its group.
@@ -26,7 +27,7 @@ pub(super) struct Wish {
     pub(super) device: DeviceNumber,
 }
 
-impl<F: FileSystem + 'static> Server<F> {
+impl<F: AtomicFiles + 'static> Server<F> {
     /// Looks up a name; `None` if it does not exist. The kernel may cache that too.
     pub(super) async fn lookup(&self, directory: Ino, name: &[u8]) -> Answer<Option<Attributes>> {
         let found = match name {
@@ -71,11 +72,16 @@ impl<F: FileSystem + 'static> Server<F> {
         Ok(self.tell(self.fs.attributes(made.ino).await?))
     }
 
-    /// Makes a file and opens it.
-    pub(super) async fn make_open(&self, directory: INodeNo, name: &[u8], wish: Wish) -> Answer<Attributes> {
+    /// Makes a file and opens it with `flags`.
+    pub(super) async fn make_open(
+        &self,
+        directory: INodeNo,
+        name: &[u8],
+        (wish, flags): (Wish, i32),
+    ) -> Answer<(Attributes, Opened)> {
         let made = self.make(self.numbers.inside(directory), name, wish).await?;
-        self.open(made.ino).await?;
-        Ok(made)
+        let opened = self.open(made.ino, flags).await?;
+        Ok((made, opened))
     }
 
     async fn set_acl(&self, ino: Ino, name: &[u8], acl: &Acl) -> Answer<()> {

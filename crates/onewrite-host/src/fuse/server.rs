@@ -1,12 +1,14 @@
 //! Server: the core's side of a mount. It takes letters, answers each in a task, and ends the mount.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use onewrite_block::{Counters, Inbox, Nanos, Runtime};
-use onewrite_fs::{Attributes, FileSystem, FsResult, Ino};
+use onewrite_fs::{AtomicFiles, Attributes, FsResult, Ino};
 
 use super::acl::Acl;
-use super::convert::Numbers;
+use super::convert::{Numbers, time_to_live};
+use super::handles::Handles;
 use super::known::Known;
 use super::stats::{Latencies, Stats};
 use crate::letters::{Letter, UnderWay};
@@ -16,6 +18,7 @@ pub struct Server<F> {
     pub(super) fs: F,
     pub(super) numbers: Numbers,
     pub(super) known: Known,
+    pub(super) handles: Handles,
     /// User id that may read the statistics, besides root.
     pub(super) owner: u32,
     runtime: Runtime,
@@ -28,7 +31,7 @@ pub struct Server<F> {
     marker: Box<dyn Fn(u64)>,
 }
 
-impl<F: FileSystem + 'static> Letter<Server<F>> {
+impl<F: AtomicFiles + 'static> Letter<Server<F>> {
     /// Calls the server's marker with `number`, after all work that reached the core before.
     pub fn mark(number: u64) -> Letter<Server<F>> {
         Letter::work("mark", async move |server: Rc<Server<F>>| (server.marker)(number))
@@ -43,13 +46,14 @@ pub struct Names {
     pub mode: String,
 }
 
-impl<F: FileSystem + 'static> Server<F> {
+impl<F: AtomicFiles + 'static> Server<F> {
     /// A server of `fs`. The statistics contain `names` and the counters of `device`.
     pub fn new(fs: F, runtime: &Runtime, names: Names, device: impl Fn() -> Counters + 'static) -> Server<F> {
         Server {
             numbers: Numbers { root: fs.root() },
             fs,
             known: Known::default(),
+            handles: Handles::default(),
             owner: rustix::process::geteuid().as_raw(),
             runtime: runtime.clone(),
             source: names.source,
@@ -111,6 +115,17 @@ impl<F: FileSystem + 'static> Server<F> {
         Acl::parse(&self.fs.extended_attribute(ino, name).await.ok()?)
     }
 
+    /// Attributes as programs see them, and how long the kernel may cache them. A file shows the size that its draft
+    /// gives it: the kernel has one size for all who have the file open, and the owner relies on it.
+    pub(super) fn shown(&self, attributes: &Attributes) -> (Duration, Attributes) {
+        let size =
+            self.handles.drafted(attributes.ino).and_then(|draft| self.fs.draft_size(draft, attributes.ino).ok());
+        match size {
+            Some(size) => (Duration::ZERO, Attributes { size, ..*attributes }),
+            None => (time_to_live(attributes), *attributes),
+        }
+    }
+
     /// Notes that a reply is going to name this inode.
     pub(super) fn tell(&self, attributes: Attributes) -> Attributes {
         self.known.looked_up(attributes.ino);
@@ -131,7 +146,7 @@ impl<F: FileSystem + 'static> Server<F> {
 ///
 /// # Errors
 /// The first error of unmounting.
-pub async fn serve<F: FileSystem + 'static>(server: Rc<Server<F>>, inbox: Inbox<Letter<Server<F>>>) -> FsResult<()> {
+pub async fn serve<F: AtomicFiles + 'static>(server: Rc<Server<F>>, inbox: Inbox<Letter<Server<F>>>) -> FsResult<()> {
     server.under_way.serve(&server, inbox, |server, kind, span| server.latencies.note(kind, span)).await;
     let released = server.let_all_go().await;
     server.fs.unmount().await.and(released)

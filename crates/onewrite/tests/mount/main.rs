@@ -3,6 +3,7 @@
 //! These tests need root and `/dev/fuse`; elsewhere each prints that it was skipped.
 
 mod application;
+mod atomic;
 mod content;
 mod databases;
 mod ends;
@@ -11,4 +12,5 @@ mod manners;
 mod names;
 mod owners;
 mod programs;
+mod sqlite;
 mod support;

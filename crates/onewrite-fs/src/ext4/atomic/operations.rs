@@ -4,10 +4,15 @@ use super::change::{Name, NameChange};
 use crate::api::{FsError, FsResult, Ino, NewNode, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};
+use crate::ext4::mode::Scope;
 use crate::ext4::mount::Ext4;
 use crate::ext4::ops::with_space;
 
 impl AtomicFiles for Ext4 {
+    fn has_drafts(&self) -> bool {
+        self.volume().check_writable().is_ok() && self.volume().scope() == Scope::Full
+    }
+
     fn begin_draft(&self) -> FsResult<DraftId> {
         self.volume().atomics().begin_draft()
     }

@@ -1,0 +1,159 @@
+//! Handles: which files programs have open, through the kernel's cache or past it, and which handles own drafts.
+//!
+//! # Invariants
+//! - An inode has at most one owner of a draft, and the owner is an open handle.
+//! - While a cached handle owns a draft, no other handle of its inode is cached: so the kernel's cache, which all
+//!   handles share, shows nobody else what the owner did not commit. A direct owner puts nothing into that cache.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use onewrite_fs::{DraftId, Ino};
+
+/// An open file of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    pub(super) ino: Ino,
+    pub(super) handle: u64,
+}
+
+/// Whether reads and writes of a handle go through the kernel's page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caching {
+    Cached,
+    Direct,
+}
+
+/// What `open` tells the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    pub(super) handle: u64,
+    pub(super) caching: Caching,
+}
+
+/// What is known of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Manners {
+    pub(super) caching: Caching,
+    pub(super) can_write: bool,
+}
+
+/// A handle that owns the draft of its file.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    handle: u64,
+    draft: DraftId,
+    /// The user who began it.
+    uid: u32,
+}
+
+/// The open files of a mount. 0 is the handle of directories.
+#[derive(Default)]
+pub(super) struct Handles {
+    last: Cell<u64>,
+    open: RefCell<BTreeMap<(Ino, u64), Manners>>,
+    owners: RefCell<BTreeMap<Ino, Owner>>,
+}
+
+impl Handles {
+    /// Counts an open file in.
+    pub(super) fn open(&self, ino: Ino, manners: Manners) -> Opened {
+        let handle = self.last.get() + 1;
+        self.last.set(handle);
+        self.open.borrow_mut().insert((ino, handle), manners);
+        Opened { handle, caching: manners.caching }
+    }
+
+    /// Counts an open file out; returns the draft that it owned.
+    pub(super) fn close(&self, open: Open) -> Option<DraftId> {
+        self.open.borrow_mut().remove(&(open.ino, open.handle));
+        self.disown(open)
+    }
+
+    /// `None` for a directory.
+    pub(super) fn manners(&self, open: Open) -> Option<Manners> {
+        self.open.borrow().get(&(open.ino, open.handle)).copied()
+    }
+
+    /// Whether another handle of the inode is cached.
+    pub(super) fn has_cached_beside(&self, open: Open) -> bool {
+        let handles = self.open.borrow();
+        let mut of_inode = handles.range((open.ino, 0)..=(open.ino, u64::MAX));
+        of_inode.any(|((_, handle), manners)| *handle != open.handle && manners.caching == Caching::Cached)
+    }
+
+    /// Makes a handle the owner of a draft.
+    ///
+    /// # Panics
+    /// If the inode has an owner: then the file system would have refused the claim.
+    pub(super) fn own(&self, open: Open, draft: DraftId, uid: u32) {
+        let owner = Owner { handle: open.handle, draft, uid };
+        let before = self.owners.borrow_mut().insert(open.ino, owner);
+        assert!(before.is_none(), "{} has two owners", open.ino);
+    }
+
+    /// Takes the draft away from its owner; `None` if the handle owns none.
+    pub(super) fn disown(&self, open: Open) -> Option<DraftId> {
+        let draft = self.draft(open)?;
+        self.owners.borrow_mut().remove(&open.ino);
+        Some(draft)
+    }
+
+    /// Takes the draft of an inode away from its owner, if it is still this one.
+    pub(super) fn disown_inode(&self, ino: Ino, draft: DraftId) {
+        self.owners.borrow_mut().retain(|other, owner| *other != ino || owner.draft != draft);
+    }
+
+    /// The draft that the handle owns.
+    pub(super) fn draft(&self, open: Open) -> Option<DraftId> {
+        let owners = self.owners.borrow();
+        owners.get(&open.ino).filter(|owner| owner.handle == open.handle).map(|owner| owner.draft)
+    }
+
+    /// The draft of the inode, whoever owns it.
+    pub(super) fn drafted(&self, ino: Ino) -> Option<DraftId> {
+        self.owners.borrow().get(&ino).map(|owner| owner.draft)
+    }
+
+    /// The handle that owns the inode's draft.
+    pub(super) fn owner(&self, ino: Ino) -> Option<Open> {
+        self.owners.borrow().get(&ino).map(|owner| Open { ino, handle: owner.handle })
+    }
+
+    /// The user who began the inode's draft.
+    pub(super) fn drafted_by(&self, ino: Ino) -> Option<u32> {
+        self.owners.borrow().get(&ino).map(|owner| owner.uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITER: Manners = Manners { caching: Caching::Cached, can_write: true };
+
+    #[test]
+    fn only_other_cached_handles_of_the_same_inode_count() {
+        let handles = Handles::default();
+        let first = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
+        handles.open(Ino(13), WRITER);
+        handles.open(Ino(12), Manners { caching: Caching::Direct, ..WRITER });
+        assert!(!handles.has_cached_beside(first));
+        let second = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
+        assert!(handles.has_cached_beside(first));
+        handles.close(second);
+        assert!(!handles.has_cached_beside(first));
+    }
+
+    #[test]
+    fn a_draft_belongs_to_its_handle_and_goes_with_it() {
+        let handles = Handles::default();
+        let owner = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
+        let other = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
+        handles.own(owner, DraftId(7), 1000);
+        assert_eq!((handles.draft(owner), handles.draft(other)), (Some(DraftId(7)), None));
+        assert_eq!((handles.drafted(Ino(12)), handles.drafted_by(Ino(12))), (Some(DraftId(7)), Some(1000)));
+        assert_eq!((handles.close(other), handles.close(owner)), (None, Some(DraftId(7))));
+        assert_eq!((handles.drafted(Ino(12)), handles.manners(owner)), (None, None));
+    }
+}

@@ -1,0 +1,169 @@
+//! SQLite, unmodified, built with batch atomic writes: on a mount with atomic files it commits without a journal.
+//!
+//! The first transaction of an empty database writes a journal file, so each test begins with one.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use onewrite_block::Choices;
+use rusqlite::{Connection, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Mounted, pause, text};
+
+/// Opens a database with a rollback journal.
+fn open(path: &Path) -> Result<Connection> {
+    let database = Connection::open(path)?;
+    database.busy_timeout(Duration::from_secs(10))?;
+    database.pragma_update(None, "journal_mode", "DELETE")?;
+    database.pragma_update(None, "synchronous", "FULL")?;
+    Ok(database)
+}
+
+/// A database of entries and their sum.
+fn make(path: &Path) -> Result<Connection> {
+    let database = open(path)?;
+    database.execute_batch(
+        "CREATE TABLE entry (number INTEGER PRIMARY KEY, value INTEGER, text TEXT);
+         CREATE TABLE total (value INTEGER); INSERT INTO total VALUES (0);",
+    )?;
+    Ok(database)
+}
+
+/// Adds entry `number` and its value to the sum, in one transaction.
+fn add(database: &Connection, number: i64) -> Result<()> {
+    let transaction = database.unchecked_transaction()?;
+    let text = format!("{number:05}").repeat(number as usize % 300);
+    transaction.execute("INSERT INTO entry VALUES (?1, ?1 * 3, ?2)", (number, text))?;
+    transaction.execute("UPDATE total SET value = value + ?1 * 3", [number])?;
+    transaction.commit()
+}
+
+/// The number of entries; asserts that SQLite finds nothing wrong and that the sum is that of the entries.
+fn judge(database: &Connection) -> i64 {
+    let check: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+    let sums = "SELECT count(*), ifnull(sum(value), 0) = (SELECT value FROM total), ifnull(max(number), 0) FROM entry";
+    let (count, is_even, last): (i64, bool, i64) =
+        database.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    assert!(is_even && count == last, "{count} entries up to {last}, sum right: {is_even}");
+    count
+}
+
+/// Requests of these kinds so far.
+fn requests(place: &Mounted, kinds: &[&str]) -> u64 {
+    let stats = place.stats();
+    kinds.iter().map(|kind| stats["requests"][kind]["count"].as_u64().unwrap_or(0)).sum()
+}
+
+#[test]
+fn it_commits_without_a_journal() {
+    for mode in ["data", "data+async"] {
+        let Some(mut place) = Mounted::new(64, &format!("data={mode}")) else { return };
+        let database = make(&place.at("db")).unwrap();
+        let (journals, ioctls) = (requests(&place, &["create", "unlink"]), requests(&place, &["ioctl"]));
+        let commits = place.stats()["fs"]["commits"].as_u64().unwrap();
+        (1..=200).for_each(|number| add(&database, number).unwrap());
+        assert_eq!(requests(&place, &["create", "unlink"]), journals, "{mode}: no journal file came or went");
+        assert_eq!(requests(&place, &["ioctl"]), ioctls + 400, "{mode}: a start and a commit each");
+        let commits = place.stats()["fs"]["commits"].as_u64().unwrap() - commits;
+        assert!((200..=220).contains(&commits), "{mode}: {commits} commits of the log for 200 transactions");
+        let reader = open(&place.at("db")).unwrap();
+        assert_eq!((judge(&database), judge(&reader)), (200, 200));
+        drop((database, reader));
+        place.unmount();
+    }
+}
+
+#[test]
+fn what_is_rolled_back_nobody_sees() {
+    let Some(mut place) = Mounted::new(64, "data=data") else { return };
+    let (database, reader) = (make(&place.at("db")).unwrap(), open(&place.at("db")).unwrap());
+    for number in 1..=20 {
+        add(&database, number).unwrap();
+        let transaction = database.unchecked_transaction().unwrap();
+        transaction.execute("UPDATE entry SET value = 0, text = 'lost'", []).unwrap();
+        transaction.rollback().unwrap();
+        assert_eq!((judge(&database), judge(&reader)), (number, number));
+    }
+    drop((database, reader));
+    place.unmount();
+}
+
+#[test]
+fn two_connections_in_turn_commit_without_a_journal() {
+    let Some(mut place) = Mounted::new(64, "data=data") else { return };
+    let (first, second) = (make(&place.at("db")).unwrap(), open(&place.at("db")).unwrap());
+    let journals = requests(&place, &["create", "unlink"]);
+    for number in 1..=40 {
+        add(if number % 2 == 0 { &first } else { &second }, number).unwrap();
+        assert_eq!((judge(&first), judge(&second)), (number, number));
+    }
+    assert_eq!(requests(&place, &["create", "unlink"]), journals);
+    drop((first, second));
+    place.unmount();
+}
+
+#[test]
+fn a_mode_without_atomic_files_gets_a_journal() {
+    let Some(mut place) = Mounted::new(64, "data=ordered") else { return };
+    let database = make(&place.at("db")).unwrap();
+    let journals = requests(&place, &["create"]);
+    (1..=10).for_each(|number| add(&database, number).unwrap());
+    assert_eq!((judge(&database), requests(&place, &["create"])), (10, journals + 10));
+    drop(database);
+    place.unmount();
+}
+
+#[test]
+fn what_was_committed_is_there_after_kills_of_the_mount() {
+    let kills: u64 = std::env::var("ONEWRITE_KILLS").map_or(4, |text| text.parse().unwrap());
+    let mut moments = Choices::new(17).stream("sqlite", 0);
+    let Some(mut place) = Mounted::unmounted(64) else { return };
+    place = place.mounted("data=data").unwrap();
+    drop(make(&place.at("db")).unwrap());
+    place.unmount();
+    let mut last = 0;
+    for round in 0..kills {
+        place = place.mounted("data=data").unwrap();
+        last = entries_before_kill(&place, last, moments.below(150));
+        text(&place.onewrite(&["fsck", "image"]));
+        place.check();
+        text(&place.onewrite(&["cp", "image:/db", "db"]));
+        let found = judge(&open(&place.beside("db")).unwrap());
+        std::fs::remove_file(place.beside("db")).unwrap();
+        assert!(found == last || found == last + 1, "kill {round}: {found} entries, {last} were committed");
+        assert!(!text(&place.onewrite(&["ls", "image:/"])).contains("journal"), "kill {round}");
+        last = found;
+    }
+}
+
+/// Adds entries until the mount is killed; returns the last that was committed.
+fn entries_before_kill(place: &Mounted, last: i64, after_milliseconds: u64) -> i64 {
+    let (tell, told) = channel();
+    let path = place.at("db");
+    #[expect(clippy::disallowed_methods, reason = "commits while the mount is killed")]
+    let adder = std::thread::spawn(move || add_until_killed(&path, last, &tell));
+    let first = told.recv().expect("an entry is committed");
+    pause(after_milliseconds);
+    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
+    adder.join().unwrap();
+    place.wait_for_end();
+    text(&std::process::Command::new("umount").arg("-l").arg(place.at("")).output().unwrap());
+    latest(&told, first)
+}
+
+fn add_until_killed(path: &Path, last: i64, tell: &Sender<i64>) {
+    let database = open(path).unwrap();
+    for number in last + 1.. {
+        match add(&database, number) {
+            Ok(()) => tell.send(number).unwrap(),
+            Err(_) => return,
+        }
+    }
+}
+
+fn latest(told: &Receiver<i64>, first: i64) -> i64 {
+    told.try_iter().last().unwrap_or(first)
+}
