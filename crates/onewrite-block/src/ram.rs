@@ -70,6 +70,27 @@ impl Image {
         Arc::make_mut(chunk)[lpn.0 as usize % CHUNK_PAGES] = page;
     }
 
+    /// Does what a device does with the content: writes, trims to zeros, or shares. Reads and FLUSHes change nothing.
+    ///
+    /// # Panics
+    /// If the operation names a page that does not exist.
+    pub fn apply(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Write { start, pages, .. } => {
+                (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| self.set(lpn, page.clone()));
+            }
+            Operation::Trim { start, count } => {
+                (start.0..start.0 + count).for_each(|lpn| self.set(Lpn(lpn), Page::ZEROS));
+            }
+            Operation::Share(pairs) => {
+                // All sources are read before any target changes.
+                let sources: Vec<Page> = pairs.iter().map(|pair| self.page(pair.source).clone()).collect();
+                pairs.iter().zip(sources).for_each(|(pair, page)| self.set(pair.target, page));
+            }
+            Operation::Read { .. } | Operation::Flush => (),
+        }
+    }
+
     /// The pages that may hold anything but zeros, in ascending order.
     pub fn written(&self) -> impl Iterator<Item = (Lpn, &Page)> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| {
@@ -333,6 +354,19 @@ mod tests {
             last
         });
         (port.unplug(), last)
+    }
+
+    #[test]
+    fn an_image_does_what_a_device_does() {
+        let mut image = Image::new(8);
+        image.apply(&write(0, 1).operation);
+        image.apply(&write(1, 2).operation);
+        let swap = |target, source| Remap { target: Lpn(target), source: Lpn(source) };
+        image.apply(&Operation::Share(vec![swap(0, 1), swap(1, 0), swap(5, 1)]));
+        image.apply(&Operation::Trim { start: Lpn(1), count: 1 });
+        image.apply(&Operation::Flush);
+        let found: Vec<Page> = [0, 1, 5].map(|lpn| image.page(Lpn(lpn)).clone()).to_vec();
+        assert_eq!(found, [page(2), Page::ZEROS, page(2)]);
     }
 
     #[test]

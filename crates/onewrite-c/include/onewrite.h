@@ -211,7 +211,7 @@ int ow_fsync(const struct ow_file *file);
 int ow_fdatasync(const struct ow_file *file);
 
 /**
- * Cuts a file to `size` bytes, or extends it with zeros. Returns 0, or -1 with errno.
+ * Truncates a file to `size` bytes, or extends it with zeros. Returns 0, or -1 with errno.
  */
 int ow_ftruncate(const struct ow_file *file, int64_t size);
 
@@ -268,7 +268,7 @@ int ow_link(const struct ow_fs *fs,
 int ow_symlink(const struct ow_fs *fs, const char *target, const char *path);
 
 /**
- * Stores where a symbolic link leads in `buffer`, without a zero byte behind it and cut to `size` bytes, as
+ * Stores where a symbolic link leads in `buffer`, without a zero byte behind it and truncated to `size` bytes, as
  * readlink(2). Returns the number of bytes stored, or -1 with errno.
  */
 ssize_t ow_readlink(const struct ow_fs *fs, const char *path, char *buffer, size_t size);

@@ -215,7 +215,7 @@ pub unsafe extern "C" fn ow_fdatasync(file: *const ow_file) -> c_int {
     status(|| file.ok_or_else(null)?.0.sync_data())
 }
 
-/// Cuts a file to `size` bytes, or extends it with zeros. Returns 0, or -1 with errno.
+/// Truncates a file to `size` bytes, or extends it with zeros. Returns 0, or -1 with errno.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ow_ftruncate(file: *const ow_file, size: i64) -> c_int {
     // SAFETY: a pointer of the caller.
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn ow_symlink(fs: *const ow_fs, target: *const c_char, pat
     status(|| Ok(changeable(fs.ok_or_else(null)?)?.symlink(path?, target?)?))
 }
 
-/// Stores where a symbolic link leads in `buffer`, without a zero byte behind it and cut to `size` bytes, as
+/// Stores where a symbolic link leads in `buffer`, without a zero byte behind it and truncated to `size` bytes, as
 /// readlink(2). Returns the number of bytes stored, or -1 with errno.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ow_readlink(

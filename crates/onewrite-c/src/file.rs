@@ -95,7 +95,7 @@ impl OpenFile {
         Ok(done)
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     ///
     /// # Errors
     /// EINVAL for a negative size or a file that is not open for writing; what the file system refuses.

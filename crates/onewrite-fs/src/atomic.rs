@@ -71,7 +71,7 @@ pub trait AtomicFiles: FileSystem {
     /// would exceed one transaction of the log; the draft is then as it was.
     async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64>;
 
-    /// Sets the size in the draft: cuts the file off or extends it with zeros.
+    /// Sets the size in the draft: truncates or extends it with zeros.
     ///
     /// # Errors
     /// As [`AtomicFiles::draft_write`].

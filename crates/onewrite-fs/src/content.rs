@@ -69,7 +69,7 @@ pub const fn pattern_page(seed: u64, compressible_percent: u8, page_index: u64) 
     Page::pattern(Pattern { seed, compressible_percent })
 }
 
-/// Result of a read: bytes cut from pages.
+/// Result of a read: some of the bytes of pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
     /// The pages that the bytes lie in.

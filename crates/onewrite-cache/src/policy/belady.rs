@@ -37,7 +37,9 @@ impl FutureBuilder {
     pub fn push(&mut self, page: PageNo) -> Result<(), String> {
         let now = self.next.len() as u32;
         if now == NEVER {
-            return Err(format!("Belady's optimum can look at {NEVER} requests, not more; cut the trace"));
+            return Err(format!(
+                "Belady's optimum can look at {NEVER} requests, not more; shorten the trace (onewrite trace cut)"
+            ));
         }
         self.next.push(NEVER);
         if let Some(earlier) = self.last_use.insert(page, now) {

@@ -153,7 +153,7 @@ impl<'a> StoredLog<'a> {
         Piece { count: run.count as u32, start: Lpn(first), pages, skip: (start % page) as usize }
     }
 
-    /// Cuts the log blocks of a piece out of the pages that hold them.
+    /// Takes the log blocks of a piece from the pages that hold them.
     fn log_blocks_in(&self, piece: Piece, pages: Vec<Page>) -> Vec<Page> {
         if self.block_size == PAGE_SIZE {
             return pages;

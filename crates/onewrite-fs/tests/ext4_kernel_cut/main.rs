@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use log::{Traps, set_start, traps};
-use onewrite_block::{Choices, Geometry, Image, Lpn, Operation, Page, RamDisk};
+use onewrite_block::{Choices, Geometry, Image, Operation, RamDisk};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{FileView, Space};
 use recorder::Recorder;
@@ -89,18 +89,6 @@ fn unlinked_while_open(root: &Path, round: u8) {
     let mut first = [0];
     file.read_at(&mut first, 0).expect("read");
     file.write_all(b"more").expect("write");
-}
-
-fn apply(image: &mut Image, operation: &Operation) {
-    match operation {
-        Operation::Write { start, pages, .. } => {
-            (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page.clone()));
-        }
-        Operation::Trim { start, count } => {
-            (start.0..start.0 + count).for_each(|lpn| image.set(Lpn(lpn), Page::ZEROS));
-        }
-        _ => (),
-    }
 }
 
 /// What a reader sees after replay.
@@ -182,7 +170,7 @@ fn cut(options: &str) -> Option<Traps> {
     recorder.mark();
     change(recorder.path(), 7);
     let (before, events) = recorder.finish();
-    before.iter().for_each(|request| apply(&mut image, request));
+    before.iter().for_each(|request| image.apply(request));
     let mut choices = Choices::new(11);
     let count: usize = std::env::var("ONEWRITE_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
     let mut points: Vec<usize> = (0..count).map(|_| choices.index(events.len())).collect();
@@ -191,12 +179,12 @@ fn cut(options: &str) -> Option<Traps> {
     for point in points {
         let flushed =
             events[..point].iter().rposition(|event| matches!(event, Operation::Flush)).map_or(0, |at| at + 1);
-        events[applied..flushed.max(applied)].iter().for_each(|event| apply(&mut image, event));
+        events[applied..flushed.max(applied)].iter().for_each(|event| image.apply(event));
         applied = applied.max(flushed);
         let unflushed = &events[applied..point.max(applied)];
         for kept in [unflushed.iter().collect(), some_of(unflushed, &mut choices)] {
             let mut state = image.clone();
-            kept.iter().for_each(|event| apply(&mut state, event));
+            kept.iter().for_each(|event| state.apply(event));
             let what = format!(
                 "{options}, cut at {point} of {}, {} of {} since the flush",
                 events.len(),

@@ -33,7 +33,7 @@ impl Acl {
     /// Decodes an attribute's value; `None` if it is not a list with an owner, a group and others.
     pub(super) fn parse(value: &[u8]) -> Option<Acl> {
         let (version, rest) = value.split_first_chunk()?;
-        let (entries, cut) = rest.as_chunks::<8>();
+        let (entries, remainder) = rest.as_chunks::<8>();
         let entry = |bytes: &[u8; 8]| {
             let [a, b, c, d, id @ ..] = *bytes;
             let (tag, permissions) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
@@ -41,7 +41,7 @@ impl Acl {
         };
         let acl = Acl(entries.iter().map(entry).collect());
         let is_whole = [OWNER, GROUP, OTHER].iter().all(|tag| acl.find(*tag).is_some());
-        (u32::from_le_bytes(*version) == VERSION && cut.is_empty() && is_whole).then_some(acl)
+        (u32::from_le_bytes(*version) == VERSION && remainder.is_empty() && is_whole).then_some(acl)
     }
 
     /// Encodes the list as an attribute's value.

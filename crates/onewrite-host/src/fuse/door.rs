@@ -524,7 +524,8 @@ impl<F: AtomicFiles + 'static> Filesystem for Door<F> {
     ) {
         let writer = if request.uid() == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
         self.ask("fallocate", async move |server| {
-            done(reply, server.allocate(server.numbers.open(ino, handle), (offset, length), mode, writer).await);
+            let bytes = offset..offset.saturating_add(length);
+            done(reply, server.allocate(server.numbers.open(ino, handle), bytes, mode, writer).await);
         });
     }
 

@@ -1,5 +1,7 @@
 //! Files: requests about content.
 
+use std::ops::Range;
+
 use fuser::Errno;
 use onewrite_block::PAGE_SIZE;
 use onewrite_fs::{Allocation, AtomicFiles, Content, Ino, Manner, Position, SeekTarget};
@@ -90,16 +92,10 @@ impl<F: AtomicFiles + 'static> Server<F> {
         Ok(synced?)
     }
 
-    pub(super) async fn allocate(
-        &self,
-        open: Open,
-        (offset, length): (u64, u64),
-        mode: i32,
-        writer: Writer,
-    ) -> Answer<()> {
+    pub(super) async fn allocate(&self, open: Open, bytes: Range<u64>, mode: i32, writer: Writer) -> Answer<()> {
         const PUNCH: i32 = PUNCH_HOLE | KEEP_SIZE;
         const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
-        let ino = open.ino;
+        let (ino, offset, length) = (open.ino, bytes.start, bytes.end - bytes.start);
         self.drop_privileges(ino, writer).await?;
         if let Some(draft) = self.handles.draft(open) {
             return match mode {

@@ -198,7 +198,7 @@ impl DraftFile {
         self.core.call(async move |fs| fs.draft_write(draft, ino, position, Content::Bytes(&bytes)).await)
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     ///
     /// # Errors
     /// As [`DraftFile::write_at`].

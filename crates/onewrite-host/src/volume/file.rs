@@ -49,7 +49,7 @@ impl File {
         self.core.call(async move |fs| fs.write(ino, position, Content::Bytes(&bytes), Manner::default()).await)
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     ///
     /// # Errors
     /// As [`File::write_at`].

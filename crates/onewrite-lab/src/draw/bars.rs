@@ -2,6 +2,7 @@
 //!
 //! All share one frame: labels of runs on the left, marks on the right, a line for each run.
 
+use super::point::{Point, at};
 use super::svg::{escape, write};
 
 /// Width of every chart, in its own units.
@@ -68,7 +69,7 @@ pub fn stacked(title: &str, stacks: &[Stack]) -> String {
         label(&mut svg, &stack.label, middle);
         let mut x = LABELS;
         for (class, value, title) in stack.parts.iter().filter(|(_, value, _)| *value > 0.0) {
-            part(&mut svg, class, (x, middle), value * scale, title);
+            part(&mut svg, class, at(x, middle), value * scale, title);
             x += value * scale;
         }
         write(
@@ -85,7 +86,7 @@ pub fn stacked(title: &str, stacks: &[Stack]) -> String {
 }
 
 /// Draws a part of a bar; a gap in the background colour separates it from the next.
-fn part(svg: &mut String, class: &str, (x, middle): (f64, f64), width: f64, title: &str) {
+fn part(svg: &mut String, class: &str, Point { x, y: middle }: Point, width: f64, title: &str) {
     let (y, shown) = (middle - BAR / 2.0, (width - 1.5).max(0.75));
     let title = escape(title);
     write(

@@ -12,6 +12,7 @@ mod bars;
 mod dies;
 mod grid;
 mod lines;
+mod point;
 mod probe;
 mod svg;
 mod terminal;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::point::{Point, at};
 use super::svg::escape;
 use crate::probe::Probe;
 
@@ -11,15 +12,36 @@ const HEIGHT: f64 = 560.0;
 /// Room for the axes.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-/// Top and bottom of the two panels.
-const READS: (f64, f64) = (48.0, 270.0);
-const PERSIST: (f64, f64) = (336.0, 500.0);
+/// The two panels.
+const READS: Panel = Panel { top: 48.0, bottom: 270.0 };
+const PERSIST: Panel = Panel { top: 336.0, bottom: 500.0 };
 const BUFFER: &str = "#2f6db3";
 const FLASH: &str = "#8a8a8a";
 const CERTAIN: &str = "#c23b3b";
 
-/// Maps a value between 0 and `most` to a coordinate between `from` and `to`.
-fn place(value: f64, most: f64, (from, to): (f64, f64)) -> f64 {
+/// A part of the picture, over its whole width.
+#[derive(Clone, Copy)]
+struct Panel {
+    top: f64,
+    bottom: f64,
+}
+
+impl Panel {
+    /// The height at which a value between 0 and `most` stands.
+    fn height_of(self, value: f64, most: f64) -> f64 {
+        place(value, most, Scale { from: self.bottom, to: self.top })
+    }
+}
+
+/// Where an axis begins and ends.
+#[derive(Clone, Copy)]
+struct Scale {
+    from: f64,
+    to: f64,
+}
+
+/// Maps a value between 0 and `most` to a coordinate of the axis.
+fn place(value: f64, most: f64, Scale { from, to }: Scale) -> f64 {
     from + (to - from) * (value / most.max(f64::MIN_POSITIVE)).min(1.0)
 }
 
@@ -29,11 +51,11 @@ pub fn probe(probe: &Probe) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"12\"><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
     );
-    text(&mut svg, (LEFT, 24.0), "start", &format!("{}: a 4 KiB read after so many bytes written", probe.device));
+    text(&mut svg, at(LEFT, 24.0), "start", &format!("{}: a 4 KiB read after so many bytes written", probe.device));
     draw_reads(&mut svg, probe);
     text(
         &mut svg,
-        (LEFT, PERSIST.0 - 24.0),
+        at(LEFT, PERSIST.top - 24.0),
         "start",
         "FLUSH (left) and eviction by padding (right), by bytes written before",
     );
@@ -41,25 +63,25 @@ pub fn probe(probe: &Probe) -> String {
     svg + "</svg>\n"
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
+fn text(svg: &mut String, Point { x, y }: Point, anchor: &str, words: &str) {
     let words = escape(words);
     let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
 }
 
-fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
+fn line(svg: &mut String, from: Point, to: Point, colour: &str) {
     let _ = write!(
         svg,
         "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>",
-        from.0, from.1, to.0, to.1
+        from.x, from.y, to.x, to.y
     );
 }
 
 /// Draws the axes, and the largest value beside the upper end.
-fn frame(svg: &mut String, (top, bottom): (f64, f64), most: &str) {
-    line(svg, (LEFT, top), (LEFT, bottom), "#444");
-    line(svg, (LEFT, bottom), (WIDTH - RIGHT, bottom), "#444");
-    text(svg, (LEFT - 6.0, top + 4.0), "end", most);
-    text(svg, (LEFT - 6.0, bottom + 4.0), "end", "0");
+fn frame(svg: &mut String, Panel { top, bottom }: Panel, most: &str) {
+    line(svg, at(LEFT, top), at(LEFT, bottom), "#444");
+    line(svg, at(LEFT, bottom), at(WIDTH - RIGHT, bottom), "#444");
+    text(svg, at(LEFT - 6.0, top + 4.0), "end", most);
+    text(svg, at(LEFT - 6.0, bottom + 4.0), "end", "0");
 }
 
 fn draw_reads(svg: &mut String, probe: &Probe) {
@@ -68,12 +90,11 @@ fn draw_reads(svg: &mut String, probe: &Probe) {
     // The scale ends at four times the mean flash read, because one slow read would flatten the rest.
     let most = all.max().unwrap_or(1).min(4 * probe.flash_read.mean_ns.max(1)) as f64;
     frame(svg, READS, &format!("{:.0} µs", most / 1e3));
-    let across = (LEFT, WIDTH - RIGHT);
-    let up = (READS.1, READS.0);
+    let across = Scale { from: LEFT, to: WIDTH - RIGHT };
     let border = u64::midpoint(probe.buffer_read.mean_ns, probe.flash_read.mean_ns);
     for size in &probe.sizes {
         for &read in &size.reads_ns {
-            let (x, y) = (place(size.bytes as f64, bytes_most, across), place(read as f64, most, up));
+            let (x, y) = (place(size.bytes as f64, bytes_most, across), READS.height_of(read as f64, most));
             let colour = if read > border { FLASH } else { BUFFER };
             let _ = write!(
                 svg,
@@ -89,10 +110,10 @@ fn draw_reads(svg: &mut String, probe: &Probe) {
     ] {
         let Some(bytes) = bytes else { continue };
         let x = place(bytes as f64, bytes_most, across);
-        line(svg, (x, READS.0), (x, READS.1), colour);
-        text(svg, (x - 4.0, READS.0 - 2.0 + row), "end", &format!("{what}: {:.2} MB", bytes as f64 / 1e6));
+        line(svg, at(x, READS.top), at(x, READS.bottom), colour);
+        text(svg, at(x - 4.0, READS.top - 2.0 + row), "end", &format!("{what}: {:.2} MB", bytes as f64 / 1e6));
     }
-    text(svg, (WIDTH - RIGHT, READS.1 + 16.0), "end", &format!("{:.1} MB written", bytes_most / 1e6));
+    text(svg, at(WIDTH - RIGHT, READS.bottom + 16.0), "end", &format!("{:.1} MB written", bytes_most / 1e6));
 }
 
 fn draw_persist(svg: &mut String, probe: &Probe) {
@@ -101,9 +122,9 @@ fn draw_persist(svg: &mut String, probe: &Probe) {
     let slot = (WIDTH - RIGHT - LEFT) / probe.persist.len().max(1) as f64;
     for (number, one) in probe.persist.iter().enumerate() {
         let x = LEFT + slot * number as f64;
-        for (at, (span, colour)) in [(one.flush, BUFFER), (one.eviction, FLASH)].into_iter().enumerate() {
-            let y = place(span.mean_ns as f64, longest, (PERSIST.1, PERSIST.0));
-            let (left, width, height) = (x + slot * (0.2 + 0.3 * at as f64), slot * 0.28, PERSIST.1 - y);
+        for (column, (span, colour)) in [(one.flush, BUFFER), (one.eviction, FLASH)].into_iter().enumerate() {
+            let y = PERSIST.height_of(span.mean_ns as f64, longest);
+            let (left, width, height) = (x + slot * (0.2 + 0.3 * column as f64), slot * 0.28, PERSIST.bottom - y);
             let _ = write!(
                 svg,
                 "<rect x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\">\
@@ -112,9 +133,9 @@ fn draw_persist(svg: &mut String, probe: &Probe) {
             );
         }
         let label = format!("{} KiB", one.dirty_bytes >> 10);
-        text(svg, (x + slot / 2.0, PERSIST.1 + 16.0), "middle", &label);
+        text(svg, at(x + slot / 2.0, PERSIST.bottom + 16.0), "middle", &label);
     }
     if probe.persist.is_empty() {
-        text(svg, (LEFT + 12.0, f64::midpoint(PERSIST.0, PERSIST.1)), "start", "no eviction spot was found");
+        text(svg, at(LEFT + 12.0, f64::midpoint(PERSIST.top, PERSIST.bottom)), "start", "no eviction spot was found");
     }
 }

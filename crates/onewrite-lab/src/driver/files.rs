@@ -90,7 +90,7 @@ impl<F: FileSystem> Files<F> {
         let ino = self.create_or_lookup(file).await?;
         self.change(file, self.reserve(file, ino, size, fallocate)).await?;
         if let Layout::Filled { chunk, seed, compressible_percent, synced, .. } = layout {
-            self.fill((file, ino), (size, chunk), Filling { seed, compressible_percent }, watch).await?;
+            self.fill((file, ino), size, chunk, Filling { seed, compressible_percent }, watch).await?;
             if synced {
                 self.sync((file, ino), false).await?;
             }
@@ -116,7 +116,8 @@ impl<F: FileSystem> Files<F> {
     async fn fill(
         &self,
         (file, ino): (FileId, Ino),
-        (size, chunk): (u64, u64),
+        size: u64,
+        chunk: u64,
         filling: Filling,
         watch: &LayoutWatch<'_>,
     ) -> FsResult<()> {
@@ -290,7 +291,7 @@ impl<F: FileSystem> Files<F> {
     async fn set_size(&self, (file, ino): (FileId, Ino), size: u64) -> FsResult<()> {
         let changes = AttributeChanges { size: Some(size), ..Default::default() };
         self.change(file, self.fs.set_attributes(ino, changes)).await?;
-        self.ledger().cut(file, size);
+        self.ledger().truncate(file, size);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ impl Ledger {
     }
 
     /// Notes that the file now ends at `size`.
-    pub fn cut(&self, file: FileId, size: u64) {
+    pub fn truncate(&self, file: FileId, size: u64) {
         self.forgotten(file, size, u64::MAX);
         self.with(file, |entry| entry.size = size);
     }

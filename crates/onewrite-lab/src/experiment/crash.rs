@@ -11,7 +11,7 @@ use onewrite_device::Profile;
 use onewrite_fs::ext4::PolicyKind;
 use onewrite_fs::journal::padding_warnings;
 
-use super::{FileChanges, LayerChoice, eviction_spot, job_file, known, mode, refused};
+use super::{FileChanges, LayerChoice, Machine, eviction_spot, job_file, known, mode, refused};
 use crate::error::LabError;
 use crate::session::{JobSpec, crash_workloads};
 use crate::workload::filebench::Personality;
@@ -197,7 +197,8 @@ impl CrashExperiment {
             Some(personality) => JobSpec::Personality(personality, personality.parameters()),
             None if is_postmark => JobSpec::PostMark(postmark::Parameters::default()),
             None if self.job_text.is_some() || Path::new(name).exists() => {
-                let machine = (HostProfile::default().cores as u64, self.cache_pages as u64 * PAGE_SIZE as u64);
+                let cache_bytes = self.cache_pages as u64 * PAGE_SIZE as u64;
+                let machine = Machine { cores: HostProfile::default().cores as u64, cache_bytes };
                 JobSpec::Fio(job_file((name, self.job_text.as_deref()), &self.file, self.runtime, machine)?)
             }
             None => {

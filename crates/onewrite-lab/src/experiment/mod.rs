@@ -207,7 +207,7 @@ impl Experiment {
         if let Some(option) = self.personality.given() {
             return refused(format!("{option} is for {}; a job file says such things itself", known()));
         }
-        let machine = (host.cores as u64, self.cache_size);
+        let machine = Machine { cores: host.cores as u64, cache_bytes: self.cache_size };
         let text = self.job_text.as_deref();
         Ok(JobSpec::Fio(job_file((name, text), &self.file, self.personality.runtime, machine)?))
     }
@@ -304,7 +304,16 @@ fn refused<T>(problem: impl Into<String>) -> Result<T, LabError> {
     Err(LabError::Option(problem.into()))
 }
 
-/// The job file at a path, or its text, with `changes`; `cores` and `cache_bytes` describe the machine.
+/// What variables of a job file say of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Cores.
+    pub cores: u64,
+    /// Bytes of the page cache; a job file takes them for the memory.
+    pub cache_bytes: u64,
+}
+
+/// The job file at a path, or its text, with `changes`, for a machine.
 ///
 /// # Errors
 /// A file that cannot be read; every fault in it.
@@ -312,7 +321,7 @@ pub fn job_file(
     (path, text): (&str, Option<&str>),
     changes: &FileChanges,
     runtime: Option<Duration>,
-    (cores, cache_bytes): (u64, u64),
+    Machine { cores, cache_bytes }: Machine,
 ) -> Result<JobFile, LabError> {
     let environment = |name: &str| std::env::var(name).ok();
     let runtime = runtime.map(|span| format!("runtime={}us", span.as_micros()));

@@ -82,21 +82,9 @@ fn measure(log: Log) -> Result<FalseRecoveries, LabError> {
             _ => (),
         }
         commit.drain(..).for_each(|(lpn, page)| image.set(lpn, page));
-        apply(&mut image, &request.operation);
+        image.apply(&request.operation);
     }
     Ok(found)
-}
-
-fn apply(image: &mut Image, operation: &Operation) {
-    match operation {
-        Operation::Write { start, pages, .. } => {
-            (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page.clone()));
-        }
-        Operation::Trim { start, count } => {
-            (start.0..start.0 + count).for_each(|lpn| image.set(Lpn(lpn), Page::ZEROS));
-        }
-        _ => (),
-    }
 }
 
 /// Recovers `image` with only some of the log blocks of `commit`.

@@ -14,7 +14,13 @@ use crate::error::LabError;
 
 const PICTURES: u64 = 24;
 /// Width and height in pixels.
-const SHAPE: (u16, u16) = (1536, 1024);
+#[derive(Clone, Copy)]
+struct Shape {
+    width: u16,
+    height: u16,
+}
+
+const SHAPE: Shape = Shape { width: 1536, height: 1024 };
 /// JPEG quality of a camera.
 const QUALITY: u8 = 92;
 /// Widths in pixels of light and shade and of sensor grain, each with its strength.
@@ -50,7 +56,7 @@ pub(super) fn compressed_size() -> Result<f64, LabError> {
 }
 
 /// Picture number `number` as a JPEG file.
-fn picture(number: u64, (width, height): (u16, u16)) -> Result<Vec<u8>, LabError> {
+fn picture(number: u64, Shape { width, height }: Shape) -> Result<Vec<u8>, LabError> {
     let mut chance = Choices::new(number).stream("photograph", 0);
     let mut light = vec![[100; 3]; usize::from(width) * usize::from(height)];
     for (scale, strength) in SCALES {
@@ -89,13 +95,15 @@ fn shade(light: &mut [[i64; 3]], columns: usize, (scale, strength): (usize, u64)
 mod tests {
     use super::*;
 
+    const SMALL: Shape = Shape { width: 96, height: 64 };
+
     #[test]
     fn a_picture_is_a_jpeg_file_and_the_same_each_time() {
-        let small = picture(1, (96, 64)).unwrap();
+        let small = picture(1, SMALL).unwrap();
         assert_eq!(small[..3], [0xff, 0xd8, 0xff]);
         assert_eq!(small[small.len() - 2..], [0xff, 0xd9]);
         assert!((1_000..20_000).contains(&small.len()), "{}", small.len());
-        assert_eq!(small, picture(1, (96, 64)).unwrap());
-        assert_ne!(small, picture(2, (96, 64)).unwrap());
+        assert_eq!(small, picture(1, SMALL).unwrap());
+        assert_ne!(small, picture(2, SMALL).unwrap());
     }
 }

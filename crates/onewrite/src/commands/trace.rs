@@ -32,10 +32,11 @@ pub fn trace(args: &Trace) -> anyhow::Result<()> {
             Ok(())
         }
         Trace::Convert { trace, output, input, to, no_times } => {
-            copy(trace, output, input, (*to, *no_times), (0, u64::MAX))
+            copy(trace, output, input, *to, Kept { skip: 0, take: u64::MAX, no_times: *no_times })
         }
         Trace::Cut { trace, output, input, skip, take, to, no_times } => {
-            copy(trace, output, input, (*to, *no_times), (*skip, take.unwrap_or(u64::MAX)))
+            let kept = Kept { skip: *skip, take: take.unwrap_or(u64::MAX), no_times: *no_times };
+            copy(trace, output, input, *to, kept)
         }
         Trace::Generate { name, output, seed, scale, load_file, clients } => {
             let load_file = load_file.as_deref();
@@ -107,17 +108,22 @@ fn makes(output: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
     Outputs { files: vec![&output.to_owned()], ..Outputs::default() }.check(inputs)
 }
 
-/// Copies `take` records from `skip` on. Times count from the first copied record.
-fn copy(
-    from: &Path,
-    to: &Path,
-    input: &TraceInput,
-    (lines, no_times): (Lines, bool),
-    (skip, take): (u64, u64),
-) -> anyhow::Result<()> {
+/// What is copied of a trace.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// Records left out first.
+    skip: u64,
+    /// Most records after them.
+    take: u64,
+    /// Whether times are left out.
+    no_times: bool,
+}
+
+/// Copies records. Times count from the first copied record.
+fn copy(from: &Path, to: &Path, input: &TraceInput, lines: Lines, kept: Kept) -> anyhow::Result<()> {
     makes(to, &[from])?;
     let options = options(from, input)?;
-    let has_times = !no_times && trace::Trace::has_times(from, &options)?;
+    let has_times = !kept.no_times && trace::Trace::has_times(from, &options)?;
     let mut open = trace::Trace::open(from, &options)?;
     let format = match lines {
         Lines::Bytes => WriteFormat::Bytes(input.page_size),
@@ -129,7 +135,7 @@ fn copy(
     }
     let (mut number, mut taken) = (0_u64, 0_u64);
     let (mut volume, mut begin) = (None, None);
-    while taken < take
+    while taken < kept.take
         && let Some(record) = open.next_record()?
     {
         if *volume.get_or_insert(record.volume) != record.volume {
@@ -139,7 +145,7 @@ fn copy(
                  or --pack"
             );
         }
-        if number >= skip {
+        if number >= kept.skip {
             let since = open.seen().since_first(record.time_ns);
             let time_ns = since.saturating_sub(*begin.get_or_insert(since));
             writer.record(&Record { time_ns, ..record }, format)?;
@@ -150,7 +156,7 @@ fn copy(
     if taken == 0 {
         let what =
             input.volume.map_or_else(|| "the trace".to_owned(), |volume| format!("volume {volume} of the trace"));
-        match take {
+        match kept.take {
             0 => anyhow::bail!("--take 0 takes nothing; leave it out, or take 1 or more"),
             _ => {
                 anyhow::bail!("{}: no record is left: {what} has {number}; pass over fewer with --skip", from.display())

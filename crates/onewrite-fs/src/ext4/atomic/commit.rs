@@ -181,7 +181,7 @@ impl Atomics<'_> {
     /// Makes the draft's content of a file the file's content.
     async fn publish_file(&self, handle: &mut Handle, id: DraftId, file: &DraftFile) -> FsResult<()> {
         let node = &file.node;
-        for run in file.cut.runs() {
+        for run in file.dropped.runs() {
             self.contents().free_range(handle, node, run).await?;
         }
         for run in file.new.runs() {
@@ -198,7 +198,7 @@ impl Atomics<'_> {
     /// one tick of the clock logs no inode.
     async fn publish_inode(&self, handle: &mut Handle, file: &DraftFile) -> FsResult<()> {
         let (node, stamp) = (&file.node, self.timestamp());
-        let changes_map = !(file.cut.is_empty() && file.new.is_empty() && file.unwritten.is_empty());
+        let changes_map = !(file.dropped.is_empty() && file.new.is_empty() && file.unwritten.is_empty());
         let is_stamped = node.inode().mtime == stamp && node.inode().ctime == stamp;
         if changes_map || file.size != node.size() || !is_stamped {
             self.load_inode_block(node.number()).await?;

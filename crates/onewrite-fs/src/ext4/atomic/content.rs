@@ -1,4 +1,4 @@
-//! Content of files in drafts: read, written, cut off.
+//! Content of files in drafts: read, written, truncated.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ impl Atomics<'_> {
             let page = self.pages().owned_pages().private_page(draft.owner(), key);
             return Ok(page.expect("the page layer keeps what `private` names"));
         }
-        if file.cut.contains(index) || index * PAGE_BYTES >= committed {
+        if file.dropped.contains(index) || index * PAGE_BYTES >= committed {
             return Ok(Page::ZEROS);
         }
         let limit = committed.div_ceil(PAGE_BYTES).min(stop);
@@ -106,7 +106,7 @@ impl Atomics<'_> {
             self.zeroed(draft, &file, size..size.next_multiple_of(PAGE_BYTES)).await?
         };
         if size < file.size {
-            self.cut(&mut file, size.div_ceil(PAGE_BYTES)..PAGES_END).await?;
+            self.drop_pages(&mut file, size.div_ceil(PAGE_BYTES)..PAGES_END).await?;
         }
         file.size = size;
         self.put_pages(draft, file, pages).await
@@ -126,7 +126,7 @@ impl Atomics<'_> {
         let mut pages = self.zeroed(draft, &file, offset..end.min(first * PAGE_BYTES)).await?;
         if stop >= first {
             pages.extend(self.zeroed(draft, &file, stop * PAGE_BYTES..end).await?);
-            self.cut(&mut file, first..stop).await?;
+            self.drop_pages(&mut file, first..stop).await?;
         }
         self.put_pages(draft, file, pages).await
     }
@@ -136,7 +136,7 @@ impl Atomics<'_> {
     async fn last_page_if_passed(&self, draft: DraftId, file: &DraftFile, next: u64) -> FsResult<Vec<(u64, Page)>> {
         let last = file.size / PAGE_BYTES;
         let is_whole = file.size.is_multiple_of(PAGE_BYTES);
-        if is_whole || next <= last || file.private.contains(last) || file.cut.contains(last) {
+        if is_whole || next <= last || file.private.contains(last) || file.dropped.contains(last) {
             return Ok(Vec::new());
         }
         Ok(vec![(last, self.page(draft, file, last, last + 1).await?)])
@@ -154,16 +154,16 @@ impl Atomics<'_> {
         Ok(if changed { vec![(index, page)] } else { Vec::new() })
     }
 
-    /// Cuts `pages` out of a file. The caller puts the file.
-    async fn cut(&self, file: &mut DraftFile, pages: Range<u64>) -> FsResult<()> {
+    /// Drops `pages` of a file: they read as zeros. The caller puts the file.
+    async fn drop_pages(&self, file: &mut DraftFile, pages: Range<u64>) -> FsResult<()> {
         for runs in [&mut file.private, &mut file.new, &mut file.unwritten] {
             runs.remove(pages.clone());
         }
-        file.cut.insert(pages);
-        file.cut_extents = 0;
+        file.dropped.insert(pages);
+        file.dropped_extents = 0;
         let mut index = 0;
-        while let Some(run) = file.cut.first_from(index) {
-            file.cut_extents += self.extents_in(&file.node, run.clone()).await?;
+        while let Some(run) = file.dropped.first_from(index) {
+            file.dropped_extents += self.extents_in(&file.node, run.clone()).await?;
             index = run.end;
         }
         Ok(())
@@ -193,13 +193,13 @@ impl Atomics<'_> {
             }
         }
         let node = Rc::clone(&file.node);
-        let dropped = {
+        let gone = {
             let before = self.file(draft, node.ino())?;
             before.private.without(&file.private)
         };
         self.put_file(draft, file)?;
         let owned = self.pages().owned_pages();
-        dropped.runs().for_each(|run| owned.drop_private_range(draft.owner(), node.file_number(), run));
+        gone.runs().for_each(|run| owned.drop_private_range(draft.owner(), node.file_number(), run));
         for (index, page) in pages {
             let put = owned.put_private(draft.owner(), page_key(&*node, index), page);
             put.expect("all drafts together fit into one transaction, and that into the bound of owned pages");
@@ -212,7 +212,7 @@ impl Atomics<'_> {
         let alone = index..index + 1;
         let parts = self.extents().survey(&file.node, alone.clone()).await?.into_parts();
         match parts.first() {
-            _ if file.cut.contains(index) => file.new.insert(alone.clone()),
+            _ if file.dropped.contains(index) => file.new.insert(alone.clone()),
             Some(Part::Mapped(extent)) if extent.unwritten => file.unwritten.insert(alone.clone()),
             Some(Part::Mapped(_)) => 0,
             _ => file.new.insert(alone.clone()),

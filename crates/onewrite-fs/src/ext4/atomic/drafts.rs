@@ -38,9 +38,9 @@ pub(super) struct DraftFile {
     /// Its size in the draft.
     pub(super) size: u64,
     /// Pages that hold nothing of the committed content.
-    pub(super) cut: Runs,
-    /// Extents that the commit frees for `cut`.
-    pub(super) cut_extents: usize,
+    pub(super) dropped: Runs,
+    /// Extents that the commit frees for `dropped`.
+    pub(super) dropped_extents: usize,
     /// Pages with private content.
     pub(super) private: Runs,
     /// Private pages that need a block.
@@ -53,12 +53,12 @@ impl DraftFile {
     /// The file as it was committed.
     pub(super) fn new(node: Rc<Node>, origin: Origin) -> DraftFile {
         let size = node.size();
-        let (cut, private, new, unwritten) = <(Runs, Runs, Runs, Runs)>::default();
-        DraftFile { node, origin, size, cut, cut_extents: 0, private, new, unwritten }
+        let (dropped, private, new, unwritten) = <(Runs, Runs, Runs, Runs)>::default();
+        DraftFile { node, origin, size, dropped, dropped_extents: 0, private, new, unwritten }
     }
 
     pub(super) fn is_changed(&self) -> bool {
-        self.size != self.node.size() || !self.cut.is_empty() || !self.private.is_empty()
+        self.size != self.node.size() || !self.dropped.is_empty() || !self.private.is_empty()
     }
 
     /// Blocks that its commit may change in `group_count` groups.
@@ -70,7 +70,7 @@ impl DraftFile {
         let mapped_anew = new + self.unwritten.count() as usize;
         let runs = self.new.run_count() + self.unwritten.run_count();
         let map = runs * MAP_CREDITS + mapped_anew.div_ceil(64);
-        1 + private + map + ALLOCATION_CREDITS * new.min(group_count) + self.cut_extents * FREE_CREDITS
+        1 + private + map + ALLOCATION_CREDITS * new.min(group_count) + self.dropped_extents * FREE_CREDITS
     }
 }
 

@@ -1,6 +1,6 @@
 //! Drafts: what owners of atomic files changed and did not commit yet.
 //!
-//! A draft keeps whole pages as private pages of the page layer, and here what surrounds them: sizes, pages cut off,
+//! A draft keeps whole pages as private pages of the page layer, and here what surrounds them: sizes, dropped pages,
 //! changes of names. Nothing of it is in shared metadata before the commit, so no other commit can carry it along. The
 //! commit (`commit`) takes all of it into one handle of the journal, that is, into one transaction.
 //!

@@ -33,9 +33,9 @@ pub fn from_disk(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut rest = behind_version(bytes, DISK)?;
     let mut value = ATTRIBUTE.to_le_bytes().to_vec();
     while !rest.is_empty() {
-        let (entry, more) = rest.split_at_checked(4).ok_or("its last entry is cut short")?;
+        let (entry, more) = rest.split_at_checked(4).ok_or("its last entry is truncated")?;
         let (id, more) = match named(entry)? {
-            true => more.split_at_checked(4).ok_or("its last entry is cut short")?,
+            true => more.split_at_checked(4).ok_or("its last entry is truncated")?,
             false => (&NO_ID.to_le_bytes()[..], more),
         };
         value.extend([entry, id].concat());
@@ -51,7 +51,7 @@ pub fn from_disk(bytes: &[u8]) -> Result<Vec<u8>, String> {
 pub(crate) fn to_disk(value: &[u8]) -> Result<Vec<u8>, String> {
     let (entries, rest) = behind_version(value, ATTRIBUTE)?.as_chunks::<8>();
     if !rest.is_empty() {
-        return Err("its last entry is cut short".into());
+        return Err("its last entry is truncated".into());
     }
     let mut bytes = DISK.to_le_bytes().to_vec();
     for entry in entries {

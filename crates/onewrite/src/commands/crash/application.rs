@@ -49,7 +49,7 @@ pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wan
         bail!("--keep {}: it exists; name a new directory", keep.display());
     }
     let application = match &wanted.args.kernel {
-        Some(mount_options) => kernel::record(subject, options, (wanted.run, mount_options), &room)?,
+        Some(mount_options) => kernel::record(subject, options, wanted.run, mount_options, &room)?,
         None => record(subject, options, (wanted.run, &room))?,
     };
     note!(
@@ -126,7 +126,7 @@ fn run_on(
     let (line, result) = (line.to_owned(), Arc::clone(&ran));
     #[expect(clippy::disallowed_methods, reason = "the program runs beside the core that serves it")]
     let beside = std::thread::spawn(move || {
-        let outcome = run_program(&line, (&point.directory, &spoken), acknowledge);
+        let outcome = run_program(&line, &point.directory, &spoken, acknowledge);
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         unmount();
     });

@@ -16,7 +16,8 @@ use crate::stop;
 pub fn record(
     subject: &Ext4Subject,
     options: &ExploreOptions,
-    (line, mount_options): (&str, &str),
+    line: &str,
+    mount_options: &str,
     room: &Room,
 ) -> anyhow::Result<Application> {
     let _changing = stop::Changing::begin()?;
@@ -29,7 +30,7 @@ pub fn record(
     let ran = {
         let device = LoopDevice::attach(file.path().as_os_str())?;
         let _mounted = KernelMount::new(&device.0, mount_options, directory.clone())?;
-        run_program(line, (&directory, &room.at("spoken")), mark)
+        run_program(line, &directory, &room.at("spoken"), mark)
     };
     let events = file.finish().context("--kernel: the recorded disk")?;
     Ok(Application::recorded(base, events, acknowledged(ran?)?))

@@ -28,7 +28,7 @@ pub type Ran = anyhow::Result<(Vec<String>, ExitStatus)>;
 
 /// Runs a shell line in `directory` until every process has closed its standard output. Lines that acknowledge are
 /// taken before the program goes on, others go to standard error.
-pub fn run_program(line: &str, (directory, spoken): (&Path, &Path), acknowledge: impl Fn(u64) + Send + 'static) -> Ran {
+pub fn run_program(line: &str, directory: &Path, spoken: &Path, acknowledge: impl Fn(u64) + Send + 'static) -> Ran {
     let tokens: Arc<Mutex<Vec<String>>> = Arc::default();
     let heard = Arc::clone(&tokens);
     let hear = move |line: &[u8]| match line.strip_prefix(ACKNOWLEDGES.as_bytes()) {
