@@ -5,11 +5,11 @@
 //! commit (`commit`) takes all of it into one handle of the journal, that is, into one transaction.
 //!
 //! # Invariants
-//! - A file has at most one draft ([`Node::claimant`]); while it has one, nobody else changes its content.
+//! - A file has at most one draft (`Node::claimant`); while it has one, nobody else changes its content.
 //! - `private` holds the pages that the page layer keeps for the owner. `new` and `unwritten` are parts of it: pages
 //!   that need a block, and pages whose block reads as zeros. All others have a written block that nobody can take.
-//! - Every page in `new` has one reserved block; so have [`NAME_BLOCKS`] blocks for each change of a name.
-//! - All drafts together fit into one transaction of the log ([`Drafts::credits`]).
+//! - Every page in `new` has one reserved block; so have `NAME_BLOCKS` blocks for each change of a name.
+//! - All drafts together fit into one transaction of the log (`Drafts::credits`).
 
 mod change;
 mod claims;
