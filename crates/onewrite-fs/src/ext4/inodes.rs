@@ -43,6 +43,8 @@ pub(super) struct Node {
     changed_in: Cell<TransactionId>,
     /// The last transaction that changed anything needed to read its content.
     data_changed_in: Cell<TransactionId>,
+    /// The last transaction of a draft whose commit has returned.
+    committed_in: Cell<TransactionId>,
     /// Number of openers; see `FileSystem::open`.
     openers: Cell<u32>,
     /// Its content in memory.
@@ -65,6 +67,7 @@ impl Node {
             lock: RwLock::new(runtime),
             changed_in: Cell::default(),
             data_changed_in: Cell::default(),
+            committed_in: Cell::default(),
             openers: Cell::new(0),
             pages: FilePages::default(),
             map_version: Cell::new(0),
@@ -130,6 +133,16 @@ impl Node {
     pub(super) fn note_content_change(&self, tid: TransactionId) {
         self.changed_in.set(tid);
         self.data_changed_in.set(tid);
+    }
+
+    /// Notes that transaction `tid` of a draft is durable.
+    pub(super) fn note_committed(&self, tid: TransactionId) {
+        self.committed_in.set(tid);
+    }
+
+    /// Whether nothing changed since the last commit of a draft, which is durable.
+    pub(super) fn is_as_committed(&self) -> bool {
+        self.committed_in.get() > TransactionId::default() && self.changed_in.get() <= self.committed_in.get()
     }
 
     /// Whether somebody has it open.

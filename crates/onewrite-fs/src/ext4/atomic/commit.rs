@@ -94,7 +94,9 @@ impl Atomics<'_> {
         }
         let tid = outcome?;
         self.journal().request_commit(tid);
-        self.journal().wait_committed(tid).await
+        self.journal().wait_committed(tid).await?;
+        nodes.iter().for_each(|node| node.note_committed(tid));
+        Ok(())
     }
 
     fn any(&self, drafts: &[DraftId], is: impl Fn(&Draft) -> bool) -> FsResult<bool> {
