@@ -67,8 +67,9 @@ pub trait AtomicFiles: FileSystem {
     /// Writes into the draft; returns the offset of the first byte. Reserves everything that the commit needs.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the disk is too full for the commit, or if all drafts together
-    /// would exceed one transaction of the log; the draft is then as it was.
+    /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the disk is too full for the commit;
+    /// [`FsError::TooManyChanges`](crate::FsError::TooManyChanges) if all drafts together would exceed one transaction
+    /// of the log. The draft is then as it was.
     async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64>;
 
     /// Sets the size in the draft: truncates or extends it with zeros.
@@ -110,7 +111,8 @@ pub trait AtomicFiles: FileSystem {
     /// [`FsError::ReadOnly`](crate::FsError::ReadOnly) and device errors, either all changes survive or none.
     async fn commit_drafts(&self, drafts: &[DraftId]) -> FsResult<()>;
 
-    /// Drops all changes of these drafts; they keep their files, as the last commit left them. Writes nothing.
+    /// Drops all changes of these drafts; they keep their files, as the last commit left them. Writes nothing,
+    /// unless they created files: those are freed.
     ///
     /// # Errors
     /// Device errors, when files that the draft created are freed.

@@ -113,8 +113,9 @@ impl FsError {
             FsError::NotDirectory(_) => 20,
             FsError::IsDirectory(_) => 21,
             FsError::Invalid(_) | FsError::NoFileSystem => 22,
-            FsError::TooLarge { .. } => 27,
-            FsError::NoSpace { .. } | FsError::TooManyChanges { .. } => 28,
+            // SQLite goes back to a journal after EFBIG, and gives up after ENOSPC.
+            FsError::TooLarge { .. } | FsError::TooManyChanges { .. } => 27,
+            FsError::NoSpace { .. } => 28,
             FsError::ReadOnly(_) => 30,
             FsError::NoData(_) => 61,
             FsError::TooManyLinks(_) => 31,

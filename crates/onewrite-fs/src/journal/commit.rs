@@ -173,6 +173,8 @@ impl Journal {
     /// # Errors
     /// Device errors; the journal is then aborted.
     pub async fn commit(&self, sealed: Sealed) -> FsResult<Sealed> {
+        // An operation that failed in the middle may have aborted the journal while this transaction was being sealed.
+        self.check_aborted()?;
         let written = match self.options.commit.encoding() {
             Encoding::Blocks => self.write_blocks(&sealed).await,
             Encoding::Frames => self.packing().write_frame(&sealed).await,

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use onewrite_block::Nanos;
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{AtomicFiles, Content, FileSystem, FileView, FsError, FsResult, NewNode, Position};
@@ -66,8 +67,10 @@ fn try_faults(kind: &str, fault: impl Fn(u64) -> Fault + Copy + 'static) {
             outcome.expect("nothing fails yet");
             let (during, acknowledged) = (Rc::clone(&plan), Rc::new(Cell::new(false)));
             let heard = Rc::clone(&acknowledged);
-            let (_, device) = with_mount(device, MountOptions::new(mode), move |fs, _| async move {
+            let (_, device) = with_mount(device, MountOptions::new(mode), move |fs, port| async move {
                 heard.set(change(fs, during, move |first| fault(first + survivors)).await.is_ok());
+                // Long enough for a commit by age: it must not take a part of the draft along.
+                port.runtime().sleep(Nanos::from_secs(6)).await;
                 Ok(())
             });
             plan.borrow_mut().faults.clear();

@@ -367,3 +367,39 @@ fn an_overwrite_within_a_tick_logs_the_pages_and_two_blocks() {
         Ok(())
     });
 }
+
+#[test]
+fn a_read_beside_an_abort_sees_the_draft_or_the_last_commit() {
+    for changes in [false, true] {
+        on("beside", Mode::Data, move |fs, port| async move {
+            let one = file(&fs, b"one", &[1; 40_960]).await?;
+            let draft = fs.begin_draft()?;
+            fs.claim(draft, one).await?;
+            fs.draft_write(draft, one, Position::At(36_864), Content::Bytes(&[2; 4_096])).await?;
+            fs.sync().await?;
+            fs.drop_caches();
+            let seen = Rc::new(std::cell::RefCell::new(None));
+            let (reader, found) = (Rc::clone(&fs), Rc::clone(&seen));
+            port.runtime().spawn(async move {
+                let found_now = match changes {
+                    // A write of a part of a cold page waits, too.
+                    true => reader.draft_write(draft, one, Position::At(10), Content::Bytes(b"x")).await.map(drop),
+                    false => Ok(()),
+                };
+                found_now.expect("it is drafted before the abort, or after it");
+                let data = reader.draft_read(draft, one, 0, u64::MAX).await.expect("read");
+                *found.borrow_mut() = Some(data.to_vec());
+            });
+            fs.abort_drafts(&[draft]).await?;
+            while seen.borrow().is_none() {
+                port.runtime().sleep(onewrite_block::Nanos::from_millis(1)).await;
+            }
+            let last = seen.borrow().as_ref().map(|bytes| bytes[40_000]).expect("it has read");
+            assert!(last == 1 || last == 2 && !changes, "{last}");
+            fs.end_draft(draft).await?;
+            assert!(content(&fs, one).await == vec![1; 40_960]);
+            fs.check().expect("invariants");
+            Ok(())
+        });
+    }
+}

@@ -9,7 +9,7 @@
 //! Who owns what, and what others see meanwhile, stands in `docs/mount.md`.
 
 use fuser::Errno;
-use onewrite_fs::{AtomicFiles, DraftId, Ino};
+use onewrite_fs::{AtomicFiles, DraftId, FsError, FsResult, Ino};
 
 use super::convert::Answer;
 use super::handles::{Caching, Open};
@@ -101,7 +101,7 @@ impl<F: AtomicFiles + 'static> Server<F> {
 
     /// Makes the handle the owner of a draft of its file; no-op if it is.
     async fn start(&self, open: Open, uid: u32) -> Answer<Outcome> {
-        if self.handles.draft(open).is_some() {
+        if self.handles.open_draft(open)?.is_some() {
             return Ok(Outcome::default());
         }
         let manners = self.handles.manners(open).filter(|manners| manners.can_write).ok_or(Errno::EBADF)?;
@@ -162,7 +162,18 @@ impl<F: AtomicFiles + 'static> Server<F> {
     /// Commits drafts as one step and ends them. After an error they are as they were.
     async fn commit_together(&self, owned: &[(Ino, DraftId)]) -> Answer<Outcome> {
         let drafts: Vec<DraftId> = owned.iter().map(|(_, draft)| *draft).collect();
-        self.fs.commit_drafts(&drafts).await?;
+        // A write beside the commit is refused: it would go into a draft that is about to end, and be lost.
+        self.handles.begin_end(owned)?;
+        if let Err(error) = self.fs.commit_drafts(&drafts).await {
+            self.handles.undo_end(owned);
+            for (ino, draft) in owned {
+                // The owner closed the file during the commit.
+                if self.handles.drafted(*ino) != Some(*draft) {
+                    self.end_if_there(*draft).await?;
+                }
+            }
+            return Err(error.into());
+        }
         // Cached handles beside a direct owner may have read, and so cached, what was committed before.
         let is_stale = |ino: &Ino| self.handles.owner(*ino).is_some_and(|owner| self.handles.has_cached_beside(owner));
         let stale = owned.iter().map(|(ino, _)| *ino).filter(is_stale).collect();
@@ -171,6 +182,7 @@ impl<F: AtomicFiles + 'static> Server<F> {
     }
 
     async fn abort_together(&self, owned: &[(Ino, DraftId)]) -> Answer<Outcome> {
+        self.handles.begin_end(owned)?;
         self.end(owned).await?;
         Ok(Outcome { value: Vec::new(), stale: owned.iter().map(|(ino, _)| *ino).collect() })
     }
@@ -180,9 +192,17 @@ impl<F: AtomicFiles + 'static> Server<F> {
     async fn end(&self, owned: &[(Ino, DraftId)]) -> Answer<()> {
         for (ino, draft) in owned {
             self.handles.disown_inode(*ino, *draft);
-            self.fs.end_draft(*draft).await?;
+            self.end_if_there(*draft).await?;
         }
         Ok(())
+    }
+
+    /// Ends a draft, unless somebody else has ended it, or commits it now and ends it then.
+    pub(super) async fn end_if_there(&self, draft: DraftId) -> FsResult<()> {
+        match self.fs.end_draft(draft).await {
+            Err(FsError::NotFound(_) | FsError::Busy(_)) => Ok(()),
+            ended => ended,
+        }
     }
 }
 

@@ -529,10 +529,12 @@ impl<F: AtomicFiles + 'static> Filesystem for Door<F> {
         });
     }
 
-    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        self.ask("lseek", async move |server| match server.seek(server.numbers.inside(ino), offset, whence).await {
-            Ok(found) => reply.offset(found),
-            Err(Refusal(error)) => reply.error(error),
+    fn lseek(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        self.ask("lseek", async move |server| {
+            match server.seek(server.numbers.open(ino, handle), offset, whence).await {
+                Ok(found) => reply.offset(found),
+                Err(Refusal(error)) => reply.error(error),
+            }
         });
     }
 

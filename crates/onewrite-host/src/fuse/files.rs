@@ -44,12 +44,14 @@ impl<F: AtomicFiles + 'static> Server<F> {
     /// Closes a file. Its draft, if it owns one, is aborted; returns whether it did.
     pub(super) async fn release(&self, open: Open) -> Answer<bool> {
         let draft = self.handles.close(open);
-        if let Some(draft) = draft {
-            self.fs.end_draft(draft).await?;
-        }
+        let ended = match draft {
+            Some(draft) => self.end_if_there(draft).await,
+            None => Ok(()),
+        };
         if self.known.released(open.ino) {
             self.fs.release(open.ino).await?;
         }
+        ended?;
         Ok(draft.is_some())
     }
 
@@ -78,7 +80,7 @@ impl<F: AtomicFiles + 'static> Server<F> {
         let position = if is_at_end { Position::End } else { Position::At(offset) };
         let content = Content::Bytes(bytes);
         let manner = manner(flags, offset, bytes.len() as u64);
-        Ok(match self.handles.draft(open) {
+        Ok(match self.handles.open_draft(open)? {
             Some(draft) => self.fs.draft_write(draft, ino, position, content).await?,
             None => self.fs.write(ino, position, content, manner).await?,
         })
@@ -97,7 +99,7 @@ impl<F: AtomicFiles + 'static> Server<F> {
         const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
         let (ino, offset, length) = (open.ino, bytes.start, bytes.end - bytes.start);
         self.drop_privileges(ino, writer).await?;
-        if let Some(draft) = self.handles.draft(open) {
+        if let Some(draft) = self.handles.open_draft(open)? {
             return match mode {
                 PUNCH | ZERO_KEEP => Ok(self.fs.draft_punch(draft, ino, offset, length).await?),
                 _ => Err(Errno::EOPNOTSUPP.into()),
@@ -128,14 +130,23 @@ impl<F: AtomicFiles + 'static> Server<F> {
         Ok(())
     }
 
-    pub(super) async fn seek(&self, ino: Ino, offset: i64, whence: i32) -> Answer<i64> {
+    /// The owner of a draft sees all of its file as data: holes of drafts are not looked for.
+    pub(super) async fn seek(&self, open: Open, offset: i64, whence: i32) -> Answer<i64> {
         let target = match whence {
             SEEK_DATA => SeekTarget::Data,
             SEEK_HOLE => SeekTarget::Hole,
             _ => return Err(Errno::EINVAL.into()),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-        Ok(self.fs.seek(ino, offset, target).await? as i64)
+        let Some(draft) = self.handles.draft(open) else {
+            return Ok(self.fs.seek(open.ino, offset, target).await? as i64);
+        };
+        let size = self.fs.draft_size(draft, open.ino)?;
+        match target {
+            _ if offset >= size => Err(Errno::ENXIO.into()),
+            SeekTarget::Data => Ok(offset as i64),
+            SeekTarget::Hole => Ok(size as i64),
+        }
     }
 
     /// Copies a range; returns the bytes copied, 0 at the end of the source.

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use fuser::Errno;
 use onewrite_fs::{DraftId, Ino};
 
 /// An open file of a request.
@@ -45,6 +46,16 @@ struct Owner {
     draft: DraftId,
     /// The user who began it.
     uid: u32,
+    phase: Phase,
+}
+
+/// What may happen to an owned draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It takes changes.
+    Open,
+    /// It is being committed or aborted, and then ends: a change now would be lost.
+    Ending,
 }
 
 /// The open files of a mount. 0 is the handle of directories.
@@ -87,7 +98,7 @@ impl Handles {
     /// # Panics
     /// If the inode has an owner: then the file system would have refused the claim.
     pub(super) fn own(&self, open: Open, draft: DraftId, uid: u32) {
-        let owner = Owner { handle: open.handle, draft, uid };
+        let owner = Owner { handle: open.handle, draft, uid, phase: Phase::Open };
         let before = self.owners.borrow_mut().insert(open.ino, owner);
         assert!(before.is_none(), "{} has two owners", open.ino);
     }
@@ -108,6 +119,45 @@ impl Handles {
     pub(super) fn draft(&self, open: Open) -> Option<DraftId> {
         let owners = self.owners.borrow();
         owners.get(&open.ino).filter(|owner| owner.handle == open.handle).map(|owner| owner.draft)
+    }
+
+    /// The draft that the handle owns, to change it.
+    ///
+    /// # Errors
+    /// EBUSY while it is being committed or aborted.
+    pub(super) fn open_draft(&self, open: Open) -> Result<Option<DraftId>, Errno> {
+        let owners = self.owners.borrow();
+        let owner = owners.get(&open.ino).filter(|owner| owner.handle == open.handle);
+        match owner {
+            Some(Owner { phase: Phase::Ending, .. }) => Err(Errno::EBUSY),
+            owner => Ok(owner.map(|owner| owner.draft)),
+        }
+    }
+
+    /// Begins the end of drafts: from now on they take no changes.
+    ///
+    /// # Errors
+    /// EBUSY if one is ending already; then nothing has changed.
+    pub(super) fn begin_end(&self, owned: &[(Ino, DraftId)]) -> Result<(), Errno> {
+        let mut owners = self.owners.borrow_mut();
+        let is_open = |owner: &Owner, draft| owner.draft == draft && owner.phase == Phase::Open;
+        if !owned.iter().all(|(ino, draft)| owners.get(ino).is_some_and(|owner| is_open(owner, *draft))) {
+            return Err(Errno::EBUSY);
+        }
+        for (ino, _) in owned {
+            owners.get_mut(ino).expect("just seen").phase = Phase::Ending;
+        }
+        Ok(())
+    }
+
+    /// Lets drafts take changes again: their commit failed.
+    pub(super) fn undo_end(&self, owned: &[(Ino, DraftId)]) {
+        let mut owners = self.owners.borrow_mut();
+        for (ino, draft) in owned {
+            if let Some(owner) = owners.get_mut(ino).filter(|owner| owner.draft == *draft) {
+                owner.phase = Phase::Open;
+            }
+        }
     }
 
     /// The draft of the inode, whoever owns it.
@@ -143,6 +193,21 @@ mod tests {
         assert!(handles.has_cached_beside(first));
         handles.close(second);
         assert!(!handles.has_cached_beside(first));
+    }
+
+    #[test]
+    fn a_draft_that_ends_takes_no_changes() {
+        let handles = Handles::default();
+        let owner = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
+        handles.own(owner, DraftId(7), 1000);
+        let owned = [(Ino(12), DraftId(7))];
+        let open_draft = || handles.open_draft(owner).map_err(|error| error.code());
+        assert_eq!(open_draft(), Ok(Some(DraftId(7))));
+        handles.begin_end(&owned).unwrap();
+        assert_eq!((open_draft(), handles.draft(owner)), (Err(Errno::EBUSY.code()), Some(DraftId(7))));
+        assert!(handles.begin_end(&owned).is_err(), "two ends at once");
+        handles.undo_end(&owned);
+        assert_eq!(open_draft(), Ok(Some(DraftId(7))));
     }
 
     #[test]

@@ -67,7 +67,9 @@ impl<F: AtomicFiles + 'static> Server<F> {
             accessed: change.accessed.map(time),
             modified: change.modified.map(time),
         };
-        if let (Some(size), Some(draft)) = (change.size, self.handles.draft(Open { ino, handle: change.handle })) {
+        if let Some(size) = change.size
+            && let Some(draft) = self.handles.open_draft(Open { ino, handle: change.handle })?
+        {
             self.fs.draft_set_size(draft, ino, size).await?;
             changes.size = None;
         }

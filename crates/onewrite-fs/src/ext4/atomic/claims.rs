@@ -10,6 +10,25 @@ use crate::ext4::inodes::Node;
 use crate::ext4::mode::Scope;
 use crate::ext4::views::Atomics;
 
+/// Files that a draft gave up.
+#[must_use]
+struct Left(Vec<Rc<Node>>);
+
+impl Left {
+    /// Ends the draft's open of each.
+    ///
+    /// # Errors
+    /// The first error; tries all files.
+    async fn release(self, atomics: &Atomics<'_>) -> FsResult<()> {
+        let mut outcome = Ok(());
+        for node in self.0 {
+            let released = atomics.contents().release(&node).await;
+            outcome = outcome.and(released);
+        }
+        outcome
+    }
+}
+
 impl Atomics<'_> {
     /// See [`AtomicFiles::begin_draft`](crate::AtomicFiles::begin_draft).
     pub(super) fn begin_draft(&self) -> FsResult<DraftId> {
@@ -100,9 +119,9 @@ impl Atomics<'_> {
         self.groups().len() as usize
     }
 
-    /// Drops the changes of a draft. Returns the files that it had created and that have no name: the caller releases
-    /// them. Does not wait.
-    pub(super) fn drop_changes(&self, id: DraftId) -> FsResult<Vec<Rc<Node>>> {
+    /// Drops the changes of a draft whose files the caller has locked. Returns the files that it had created and that
+    /// have no name. Does not wait.
+    fn drop_changes(&self, id: DraftId) -> FsResult<Left> {
         let reserved = self.drafts().read(id, Draft::reserved_blocks)?;
         let created = self.drafts().change(id, |draft| {
             draft.names.clear();
@@ -115,31 +134,50 @@ impl Atomics<'_> {
         self.pages().owned_pages().drop_private(id.owner());
         created.iter().for_each(|node| node.set_claimant(None));
         self.pages().progress().notify_all();
-        Ok(created)
+        Ok(Left(created))
     }
 
     /// See [`AtomicFiles::abort_drafts`](crate::AtomicFiles::abort_drafts).
     pub(super) async fn abort(&self, ids: &[DraftId]) -> FsResult<()> {
+        ids.iter().try_for_each(|id| self.drafts().read(*id, |_| ()))?;
         for id in ids {
-            for node in self.drop_changes(*id)? {
-                self.contents().release(&node).await?;
-            }
+            self.with_files_locked(*id, || self.drop_changes(*id)).await?.release(self).await?;
         }
         Ok(())
     }
 
     /// See [`AtomicFiles::end_draft`](crate::AtomicFiles::end_draft).
     pub(super) async fn end(&self, id: DraftId) -> FsResult<()> {
-        let mut nodes = self.drop_changes(id)?;
-        let ended = self.drafts().remove(id)?;
-        for file in ended.files.into_values() {
-            file.node.set_claimant(None);
-            nodes.push(file.node);
+        let end = || {
+            let mut left = self.drop_changes(id)?;
+            for file in self.drafts().remove(id)?.files.into_values() {
+                file.node.set_claimant(None);
+                left.0.push(file.node);
+            }
+            Ok(left)
+        };
+        self.with_files_locked(id, end).await?.release(self).await
+    }
+
+    /// Does something to a draft while no task reads or changes its files: a read or write under way relies on what the
+    /// draft had when it began.
+    async fn with_files_locked<R>(&self, id: DraftId, work: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
+        loop {
+            let nodes = self.nodes_of(id)?;
+            let mut held = Vec::with_capacity(nodes.len());
+            for node in &nodes {
+                held.push(node.lock().write().await);
+            }
+            let now = self.nodes_of(id)?;
+            if now.len() == nodes.len() && now.iter().zip(&nodes).all(|(one, other)| Rc::ptr_eq(one, other)) {
+                return work();
+            }
         }
-        for node in nodes {
-            self.contents().release(&node).await?;
-        }
-        Ok(())
+    }
+
+    /// The files of a draft, in lock order.
+    fn nodes_of(&self, id: DraftId) -> FsResult<Vec<Rc<Node>>> {
+        self.drafts().read(id, |draft| draft.files.values().map(|file| Rc::clone(&file.node)).collect())
     }
 
     /// Ends all drafts, at unmount.

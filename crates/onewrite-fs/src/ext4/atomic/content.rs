@@ -101,7 +101,8 @@ impl Atomics<'_> {
         let mut file = self.file(draft, ino)?;
         self.contents().check_end(&node, size)?;
         let pages = if size >= file.size {
-            self.last_page_if_passed(draft, &file, size / PAGE_BYTES).await?
+            let next = if size > file.size { u64::MAX } else { 0 };
+            self.last_page_if_passed(draft, &file, next).await?
         } else {
             self.zeroed(draft, &file, size..size.next_multiple_of(PAGE_BYTES)).await?
         };

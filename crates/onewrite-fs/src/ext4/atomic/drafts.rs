@@ -70,7 +70,11 @@ impl DraftFile {
         let mapped_anew = new + self.unwritten.count() as usize;
         let runs = self.new.run_count() + self.unwritten.run_count();
         let map = runs * MAP_CREDITS + mapped_anew.div_ceil(64);
-        1 + private + map + ALLOCATION_CREDITS * new.min(group_count) + self.dropped_extents * FREE_CREDITS
+        1 + private
+            + self.dropped.run_count()
+            + map
+            + ALLOCATION_CREDITS * new.min(group_count)
+            + self.dropped_extents * FREE_CREDITS
     }
 }
 
