@@ -271,7 +271,10 @@ int ow_symlink(const struct ow_fs *fs, const char *target, const char *path);
  * Stores where a symbolic link leads in `buffer`, without a zero byte behind it and truncated to `size` bytes, as
  * readlink(2). Returns the number of bytes stored, or -1 with errno.
  */
-ssize_t ow_readlink(const struct ow_fs *fs, const char *path, char *buffer, size_t size);
+ssize_t ow_readlink(const struct ow_fs *fs,
+                    const char *path,
+                    char *buffer,
+                    size_t size);
 
 /**
  * Opens a directory: the names that it has now, without "." and "..". Returns NULL with errno after a failure.
