@@ -302,3 +302,32 @@ fn round_on(place: &Mounted) -> u64 {
     assert!(rounds.iter().all(|round| round == &rounds[0]), "a group is torn: {rounds:?}");
     rounds[0]
 }
+
+/// A change that the mount accepted beside a commit must not be lost with the draft's end.
+#[test]
+fn a_write_beside_a_commit_is_there_or_refused() {
+    on_data(
+        "
+import threading
+os.close(file('f', bytes(8192)))
+owner = os.open('f', os.O_RDWR)
+assert features(owner) & 4
+accepted = refused = 0
+for turn in range(200):
+    mark = bytes([1 + turn % 255]) * 4096
+    fcntl.ioctl(owner, START)
+    os.pwrite(owner, mark, 0)
+    said = []
+    beside = threading.Thread(target=lambda: said.append(refusal(os.pwrite, owner, mark, 4096)))
+    beside.start()
+    fcntl.ioctl(owner, COMMIT)
+    beside.join()
+    found = os.pread(owner, 8192, 0)
+    equal(found[:4096], mark)
+    assert said[0] in ('allowed', 'EBUSY'), said
+    equal(found[4096:] == mark, said[0] == 'allowed')
+    accepted, refused = accepted + (said[0] == 'allowed'), refused + (said[0] == 'EBUSY')
+assert accepted > 0, (accepted, refused)
+",
+    );
+}
