@@ -1,5 +1,6 @@
 //! Atomic files: what a draft changes is seen by nobody before its commit, and whole after it.
 
+mod attacks;
 mod faults;
 mod model;
 #[path = "../support/mod.rs"]

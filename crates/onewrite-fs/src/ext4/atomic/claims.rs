@@ -10,16 +10,16 @@ use crate::ext4::inodes::Node;
 use crate::ext4::mode::Scope;
 use crate::ext4::views::Atomics;
 
-/// Files that a draft gave up.
+/// Files and directories that a draft gave up.
 #[must_use]
-struct Left(Vec<Rc<Node>>);
+pub(super) struct Left(pub(super) Vec<Rc<Node>>);
 
 impl Left {
     /// Ends the draft's open of each.
     ///
     /// # Errors
     /// The first error; tries all files.
-    async fn release(self, atomics: &Atomics<'_>) -> FsResult<()> {
+    pub(super) async fn release(self, atomics: &Atomics<'_>) -> FsResult<()> {
         let mut outcome = Ok(());
         for node in self.0 {
             let released = atomics.contents().release(&node).await;
@@ -90,8 +90,8 @@ impl Atomics<'_> {
         let before = self.file(id, file.node.ino())?;
         let groups = self.group_count();
         let more_credits = file.credits(groups).saturating_sub(before.credits(groups));
-        self.check_room(more_credits, file.new.count().saturating_sub(before.new.count()))?;
-        let (old, new) = (before.new.count(), file.new.count());
+        let (old, new) = (before.reserved_blocks(), file.reserved_blocks());
+        self.check_room(more_credits, new.saturating_sub(old))?;
         self.drafts().change(id, |draft| draft.files.insert(file.node.number(), file))?;
         self.groups().reserve(self.groups().reserved_blocks() + new - old);
         Ok(())
@@ -120,7 +120,7 @@ impl Atomics<'_> {
     }
 
     /// Drops the changes of a draft whose files the caller has locked. Returns the files that it had created and that
-    /// have no name. Does not wait.
+    /// have no name, and the directories that it kept. Does not wait.
     fn drop_changes(&self, id: DraftId) -> FsResult<Left> {
         let reserved = self.drafts().read(id, Draft::reserved_blocks)?;
         let created = self.drafts().change(id, |draft| {
@@ -130,11 +130,12 @@ impl Atomics<'_> {
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), file.origin));
             created
         })?;
+        let directories = self.drafts().change(id, |draft| std::mem::take(&mut draft.directories))?;
         self.groups().reserve(self.groups().reserved_blocks() - reserved);
         self.pages().owned_pages().drop_private(id.owner());
         created.iter().for_each(|node| node.set_claimant(None));
         self.pages().progress().notify_all();
-        Ok(Left(created))
+        Ok(Left([created, directories].concat()))
     }
 
     /// See [`AtomicFiles::abort_drafts`](crate::AtomicFiles::abort_drafts).

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::change::NameChange;
+use super::claims::Left;
 use super::drafts::{Draft, DraftFile, NAME_BLOCKS, Origin};
 use super::names::Directories;
 use crate::api::{FsError, FsResult};
@@ -88,11 +89,14 @@ impl Atomics<'_> {
             nodes_held.push(node.lock().write().await);
         }
         let outcome = self.publish(&work).await;
+        let kept = match &outcome {
+            Ok(_) => drafts.iter().flat_map(|id| self.take_directories(*id)).collect(),
+            Err(_) => Vec::new(),
+        };
         drop((nodes_held, directories_held, committing));
-        for node in &nodes {
-            self.contents().release(node).await?;
-        }
+        let released = Left([kept, nodes.clone()].concat()).release(self).await;
         let tid = outcome?;
+        released?;
         self.journal().request_commit(tid);
         self.journal().wait_committed(tid).await?;
         nodes.iter().for_each(|node| node.note_committed(tid));
@@ -173,8 +177,15 @@ impl Atomics<'_> {
         Ok(())
     }
 
-    /// Makes the draft's files those that were just committed.
+    /// The directories that a draft kept open for its changes of names, which are made now.
+    fn take_directories(&self, id: DraftId) -> Vec<Rc<Node>> {
+        self.drafts().change_committing(id, |draft| std::mem::take(&mut draft.directories))
+    }
+
+    /// Makes the draft's files those that were just committed, and gives back what their maps did not need.
     fn note_committed(&self, id: DraftId) {
+        let left = self.drafts().change_committing(id, |draft| draft.reserved_blocks());
+        self.groups().reserve(self.groups().reserved_blocks() - left);
         self.drafts().change_committing(id, |draft| {
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
         });

@@ -18,6 +18,8 @@ use crate::ext4::truncate::FREE_CREDITS;
 
 /// Blocks that a directory may need for one more entry.
 pub(super) const NAME_BLOCKS: u64 = 3;
+/// Nodes of a map that a split of an extent may add: a leaf and its parent.
+const SPLIT_BLOCKS: u64 = 2;
 /// Credits of one change of a name: an entry added, another removed, two inodes and two directories, an orphan.
 pub(super) const NAME_CREDITS: usize = ENTRY_CREDITS + REMOVE_CREDITS + 4 + 2 * ORPHAN_CREDITS;
 
@@ -57,6 +59,12 @@ impl DraftFile {
         DraftFile { node, origin, size, dropped, dropped_extents: 0, private, new, unwritten }
     }
 
+    /// Blocks that its commit takes: for new pages, and for nodes of the map where extents split.
+    pub(super) fn reserved_blocks(&self) -> u64 {
+        let splits = self.unwritten.run_count() + self.dropped_extents;
+        self.new.count() + splits as u64 * SPLIT_BLOCKS
+    }
+
     pub(super) fn is_changed(&self) -> bool {
         self.size != self.node.size() || !self.dropped.is_empty() || !self.private.is_empty()
     }
@@ -84,6 +92,8 @@ pub(super) struct Draft {
     pub(super) files: BTreeMap<InodeNo, DraftFile>,
     /// In the order in which they were made.
     pub(super) names: Vec<NameChange>,
+    /// Directories of `names`, kept open: their numbers cannot come to name others.
+    pub(super) directories: Vec<Rc<Node>>,
     /// Whether a commit has begun: nothing changes until it has ended.
     pub(super) is_committing: bool,
 }
@@ -99,7 +109,7 @@ impl Draft {
     }
 
     pub(super) fn reserved_blocks(&self) -> u64 {
-        let files: u64 = self.files.values().map(|file| file.new.count()).sum();
+        let files: u64 = self.files.values().map(DraftFile::reserved_blocks).sum();
         files + self.names.len() as u64 * NAME_BLOCKS
     }
 }

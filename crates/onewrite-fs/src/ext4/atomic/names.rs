@@ -23,13 +23,19 @@ impl Atomics<'_> {
         }
         self.directories().check_name(name)?;
         let name = Name::new((directory, name));
-        self.check_change(draft, NameChange::Link(Ino::default(), name.clone())).await?;
-        let parent = self.directory(directory).await?;
-        let created = self.directories().create_unnamed(&parent, node).await?;
+        let directories = self.check_change(draft, NameChange::Link(Ino::default(), name.clone())).await?;
+        self.check_room(NAME_CREDITS, NAME_BLOCKS)?;
+        let created = self.directories().create_unnamed(&directories[&directory], node).await?;
         let ino = created.ino();
-        let outcome = self.adopt(draft, &created, Origin::Created);
-        let outcome = outcome.and_then(|()| self.add_change(draft, NameChange::Link(ino, name)));
-        // The claim keeps the file from here on.
+        let adopted = self.adopt(draft, &created, Origin::Created);
+        let is_adopted = adopted.is_ok();
+        let outcome = adopted.and_then(|()| self.add_change(draft, NameChange::Link(ino, name), &directories));
+        if is_adopted && outcome.is_err() {
+            self.drafts().change(draft, |draft| drop(draft.files.remove(&created.number())))?;
+            created.set_claimant(None);
+            created.drop_opener();
+        }
+        // The claim keeps the file from here on, if there is one.
         self.contents().release(&created).await?;
         outcome.map(|()| ino)
     }
@@ -44,19 +50,26 @@ impl Atomics<'_> {
             b"." | b".." => Err(FsError::Invalid(format!("`{}` cannot be changed", name.text()))),
             name => self.directories().check_name(name),
         })?;
-        self.check_change(draft, change.clone()).await?;
-        self.add_change(draft, change)
+        let directories = self.check_change(draft, change.clone()).await?;
+        self.add_change(draft, change, &directories)
     }
 
-    fn add_change(&self, draft: DraftId, change: NameChange) -> FsResult<()> {
+    /// Adds a change that was checked, and keeps its directories open. Does not wait.
+    fn add_change(&self, draft: DraftId, change: NameChange, directories: &Directories) -> FsResult<()> {
         self.check_room(NAME_CREDITS, NAME_BLOCKS)?;
-        self.drafts().change(draft, |draft| draft.names.push(change))?;
+        let kept: Vec<Rc<Node>> = change.names().map(|name| Rc::clone(&directories[&name.directory])).collect();
+        kept.iter().try_for_each(|directory| self.expect_alive(directory))?;
+        self.drafts().change(draft, |draft| {
+            kept.iter().for_each(|directory| directory.add_opener());
+            draft.directories.extend(kept);
+            draft.names.push(change);
+        })?;
         self.groups().reserve(self.groups().reserved_blocks() + NAME_BLOCKS);
         Ok(())
     }
 
-    /// Checks that the draft's changes of names and one more can be made now.
-    async fn check_change(&self, draft: DraftId, more: NameChange) -> FsResult<()> {
+    /// Checks that the draft's changes of names and one more can be made now; returns their directories.
+    async fn check_change(&self, draft: DraftId, more: NameChange) -> FsResult<Directories> {
         let mut changes = self.drafts().read(draft, |draft| draft.names.clone())?;
         changes.push(more);
         let directories = self.directories_of(&changes).await?;
@@ -64,7 +77,9 @@ impl Atomics<'_> {
         for directory in directories.values() {
             held.push(directory.lock().read().await);
         }
-        self.check_names(&directories, &changes).await.map(drop)
+        let checked = self.check_names(&directories, &changes).await;
+        drop(held);
+        checked.map(|_| directories)
     }
 
     /// The directories that the changes name, in lock order.
