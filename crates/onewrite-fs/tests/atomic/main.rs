@@ -413,3 +413,21 @@ fn a_read_beside_an_abort_sees_the_draft_or_the_last_commit() {
         });
     }
 }
+
+#[test]
+fn a_commit_stamps_the_file_also_when_nothing_else_of_it_changes() {
+    on("stamp", Mode::Data, |fs, port| async move {
+        let one = file(&fs, b"one", &[1; 4096]).await?;
+        let before = fs.attributes(one).await?;
+        let draft = fs.begin_draft()?;
+        fs.claim(draft, one).await?;
+        port.runtime().sleep(onewrite_block::Nanos::from_secs(2)).await;
+        fs.draft_write(draft, one, Position::At(0), Content::Bytes(b"x")).await?;
+        assert_eq!(fs.attributes(one).await?.modified, before.modified, "nobody sees the draft");
+        fs.commit_drafts(&[draft]).await?;
+        let after = fs.attributes(one).await?;
+        assert_eq!(after.modified.seconds, before.modified.seconds + 2);
+        assert_eq!(after.changed, after.modified);
+        fs.end_draft(draft).await
+    });
+}
