@@ -575,9 +575,15 @@ mod tests {
     fn steps_without_effect_are_left_out() {
         let (mut tree, node) = file_tree();
         tree.apply(&Step::Write { node, offset: 0, length: 5000, seed: 3 }).unwrap();
-        let cut = |size| Step::Truncate { node, size };
-        let steps = [cut(5000), Step::Free { node, index: 3 }, cut(100), cut(100), Step::Free { node, index: 0 }];
-        assert_eq!(tree.effective(&steps), [cut(100), Step::Free { node, index: 0 }]);
+        let truncate = |size| Step::Truncate { node, size };
+        let steps = [
+            truncate(5000),
+            Step::Free { node, index: 3 },
+            truncate(100),
+            truncate(100),
+            Step::Free { node, index: 0 },
+        ];
+        assert_eq!(tree.effective(&steps), [truncate(100), Step::Free { node, index: 0 }]);
     }
 
     #[test]

@@ -148,8 +148,8 @@ pub(super) fn commit(core: &Arc<Core>, drafts: &[&Draft]) -> Result<(), VolumeEr
     core.call(async move |fs| fs.commit_drafts(&ids).await)
 }
 
-/// A file as its draft has it. Its calls fail with ENOENT after the draft was dropped, and with EINVAL if an abort took
-/// the file away.
+/// A file as its draft has it. Its calls fail with ENOENT after the draft was dropped, and with EINVAL after an abort
+/// took the file away; do not keep it then: a file that the draft creates later may have the same number.
 #[derive(Clone)]
 pub struct DraftFile {
     core: Arc<Core>,

@@ -2,14 +2,11 @@
 //! draft, and kills of the mount between and within commits.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
 
 use onewrite_block::Choices;
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Mounted, pause, text};
+use crate::support::{Mounted, lines_before_kill, text};
 
 /// The ioctls, for the scripts below.
 const CALLS: &str = "
@@ -265,25 +262,9 @@ fn a_commit_never_overtakes_writes_and_is_whole_after_kills() {
 }
 
 /// Kills the mount some time after a first round was committed; returns the last round that was.
-fn rounds_before_kill(place: &Mounted, mut last: u64, after_milliseconds: u64) -> u64 {
-    let mut load = Command::new("python3")
-        .args(["-c", &format!("{CALLS}{ROUNDS}"), &last.to_string()])
-        .current_dir(place.at(""))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(load.stdout.take().unwrap()).lines();
-    let first = lines.next().expect("a round is committed").unwrap();
-    pause(after_milliseconds);
-    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
-    for line in std::iter::once(first).chain(lines.map_while(Result::ok)) {
-        last = line.parse().unwrap();
-    }
-    load.wait().unwrap();
-    place.wait_for_end();
-    text(&Command::new("umount").arg("-l").arg(place.at("")).output().unwrap());
-    last
+fn rounds_before_kill(place: &Mounted, last: u64, after_milliseconds: u64) -> u64 {
+    let said = lines_before_kill(place, &format!("{CALLS}{ROUNDS}"), &last.to_string(), after_milliseconds);
+    said.last().expect("a round is committed").parse().unwrap()
 }
 
 /// The round that all pages of both files hold.

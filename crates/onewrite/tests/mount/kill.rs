@@ -4,15 +4,14 @@
 //! `ONEWRITE_KILLS` sets the number of kills in each mode (default 2; `make kills` uses 100).
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use onewrite_block::Choices;
 use onewrite_testing::skipped;
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Mounted, modes, pause, text};
+use crate::support::{Mounted, lines_before_kill, modes, text};
 
 /// Writes records of 4 KiB, each full of its own number, syncs each and prints its number. Also renames one file over
 /// another.
@@ -60,26 +59,12 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
 /// Kills the process some time after the first record was synced. Returns the last record and the last rename that were
 /// synced before the kill.
 fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), after_milliseconds: u64) -> (u64, u64) {
-    let mut load = Command::new("python3")
-        .args(["-c", LOAD, &last.to_string()])
-        .current_dir(place.at(""))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(load.stdout.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    pause(after_milliseconds);
-    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
-    for line in std::iter::once(first).chain(lines.map_while(Result::ok)) {
+    for line in lines_before_kill(place, LOAD, &last.to_string(), after_milliseconds) {
         match line.split_once(' ').unwrap() {
             ("record", number) => last = number.parse().unwrap(),
             (_, number) => current = number.parse().unwrap(),
         }
     }
-    load.wait().unwrap();
-    place.wait_for_end();
-    text(&Command::new("umount").arg("-l").arg(place.at("")).output().unwrap());
     (last, current)
 }
 

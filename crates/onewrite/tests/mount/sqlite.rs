@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use onewrite_block::Choices;
 use rusqlite::{Connection, Result};
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Mounted, pause, text};
+use crate::support::{Mounted, detach, kill, pause, text};
 
 /// Opens a database with a rollback journal.
 fn open(path: &Path) -> Result<Connection> {
@@ -151,10 +150,9 @@ fn entries_before_kill(place: &Mounted, last: i64, after_milliseconds: u64) -> i
     let adder = std::thread::spawn(move || add_until_killed(&path, last, &tell));
     let first = told.recv().expect("an entry is committed");
     pause(after_milliseconds);
-    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
+    kill(place);
     adder.join().unwrap();
-    place.wait_for_end();
-    text(&std::process::Command::new("umount").arg("-l").arg(place.at("")).output().unwrap());
+    detach(place);
     latest(&told, first)
 }
 

@@ -1,13 +1,15 @@
 //! Support: mounts an image in a scratch directory.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::CheckpointBy;
 use onewrite_testing::skipped;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -185,4 +187,34 @@ pub fn refusal(output: &Output, code: i32) -> String {
 #[expect(clippy::disallowed_methods, reason = "waits for another process")]
 pub fn pause(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// Kills the process of the mount.
+pub fn kill(place: &Mounted) {
+    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Detaches what a killed mount leaves.
+pub fn detach(place: &Mounted) {
+    place.wait_for_end();
+    text(&Command::new("umount").arg("-l").arg(place.at("")).output().unwrap());
+}
+
+/// Runs a Python script on the mount and kills the mount some time after the script's first line. Returns its lines.
+pub fn lines_before_kill(place: &Mounted, script: &str, argument: &str, after_milliseconds: u64) -> Vec<String> {
+    let mut load = Command::new("python3")
+        .args(["-c", script, argument])
+        .current_dir(place.at(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(load.stdout.take().unwrap()).lines();
+    let mut said = vec![lines.next().expect("the script says a line").unwrap()];
+    pause(after_milliseconds);
+    kill(place);
+    said.extend(lines.map_while(Result::ok));
+    load.wait().unwrap();
+    detach(place);
+    said
 }

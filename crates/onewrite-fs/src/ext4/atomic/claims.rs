@@ -122,15 +122,14 @@ impl Atomics<'_> {
     /// Drops the changes of a draft whose files the caller has locked. Returns the files that it had created and that
     /// have no name, and the directories that it kept. Does not wait.
     fn drop_changes(&self, id: DraftId) -> FsResult<Left> {
-        let reserved = self.drafts().read(id, Draft::reserved_blocks)?;
-        let created = self.drafts().change(id, |draft| {
+        let (reserved, created, directories) = self.drafts().change(id, |draft| {
+            let reserved = draft.reserved_blocks();
             draft.names.clear();
             let created = draft.files.extract_if(.., |_, file| file.origin == Origin::Created);
             let created: Vec<Rc<Node>> = created.map(|(_, file)| file.node).collect();
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), file.origin));
-            created
+            (reserved, created, std::mem::take(&mut draft.directories))
         })?;
-        let directories = self.drafts().change(id, |draft| std::mem::take(&mut draft.directories))?;
         self.groups().reserve(self.groups().reserved_blocks() - reserved);
         self.pages().owned_pages().drop_private(id.owner());
         created.iter().for_each(|node| node.set_claimant(None));
@@ -177,7 +176,7 @@ impl Atomics<'_> {
     }
 
     /// The files of a draft, in lock order.
-    fn nodes_of(&self, id: DraftId) -> FsResult<Vec<Rc<Node>>> {
+    pub(super) fn nodes_of(&self, id: DraftId) -> FsResult<Vec<Rc<Node>>> {
         self.drafts().read(id, |draft| draft.files.values().map(|file| Rc::clone(&file.node)).collect())
     }
 

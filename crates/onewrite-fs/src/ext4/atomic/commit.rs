@@ -1,8 +1,8 @@
 //! Commits of drafts: everything that they changed goes into one transaction of the journal.
 //!
-//! Lock order: directories by inode number, then files by inode number. All checks that can fail for a reason of the
-//! caller come before the first change. What fails after it aborts the journal: the transaction, which holds a part of
-//! the changes, never becomes durable.
+//! Lock order: directories by inode number, then files by inode number. Checks that can fail for a reason of the caller
+//! come before the first change, except one: a directory whose hash tree is full. What fails after the first change
+//! aborts the journal: the transaction, which holds a part of the changes, never becomes durable.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::change::NameChange;
 use super::claims::Left;
-use super::drafts::{Draft, DraftFile, NAME_BLOCKS, Origin};
+use super::drafts::{DraftFile, NAME_BLOCKS, Origin};
 use super::names::Directories;
 use crate::api::{FsError, FsResult};
 use crate::atomic::DraftId;
@@ -69,7 +69,8 @@ impl Atomics<'_> {
     pub(super) async fn commit(&self, drafts: &[DraftId]) -> FsResult<()> {
         self.check_writable()?;
         let committing = Committing::begin(*self, drafts)?;
-        if !self.any(drafts, Draft::is_changed)? {
+        let is_changed = drafts.iter().any(|id| self.is_changed(*id) == Ok(true));
+        if !is_changed {
             drop(committing);
             return self.sync_files(drafts).await;
         }
@@ -103,21 +104,10 @@ impl Atomics<'_> {
         Ok(())
     }
 
-    fn any(&self, drafts: &[DraftId], is: impl Fn(&Draft) -> bool) -> FsResult<bool> {
-        let mut any = false;
-        for id in drafts {
-            any |= self.drafts().read(*id, &is)?;
-        }
-        Ok(any)
-    }
-
     /// Makes the files of drafts without changes durable.
     async fn sync_files(&self, drafts: &[DraftId]) -> FsResult<()> {
         for id in drafts {
-            let nodes = self
-                .drafts()
-                .read(*id, |draft| draft.files.values().map(|file| Rc::clone(&file.node)).collect::<Vec<_>>())?;
-            for node in nodes {
+            for node in self.nodes_of(*id)? {
                 self.sync_file(&node, Synced::Everything).await?;
             }
         }
@@ -184,11 +174,12 @@ impl Atomics<'_> {
 
     /// Makes the draft's files those that were just committed, and gives back what their maps did not need.
     fn note_committed(&self, id: DraftId) {
-        let left = self.drafts().change_committing(id, |draft| draft.reserved_blocks());
-        self.groups().reserve(self.groups().reserved_blocks() - left);
-        self.drafts().change_committing(id, |draft| {
+        let left = self.drafts().change_committing(id, |draft| {
+            let left = draft.reserved_blocks();
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
+            left
         });
+        self.groups().reserve(self.groups().reserved_blocks() - left);
     }
 
     /// Makes the draft's content of a file the file's content.

@@ -8,7 +8,9 @@
 //! - A file has at most one draft (`Node::claimant`); while it has one, nobody else changes its content.
 //! - `private` holds the pages that the page layer keeps for the owner. `new` and `unwritten` are parts of it: pages
 //!   that need a block, and pages whose block reads as zeros. All others have a written block that nobody can take.
-//! - Every page in `new` has one reserved block; so have `NAME_BLOCKS` blocks for each change of a name.
+//! - Blocks are reserved for every page in `new`, for nodes of the map where extents may split
+//!   (`DraftFile::reserved_blocks`), and for each change of a name (`NAME_BLOCKS`).
+//! - Who drops the changes of a draft holds the locks of its files; who reads or changes a file holds the file's lock.
 //! - All drafts together fit into one transaction of the log (`Drafts::credits`).
 
 mod change;

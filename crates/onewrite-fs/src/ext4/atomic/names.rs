@@ -30,8 +30,8 @@ impl Atomics<'_> {
         let adopted = self.adopt(draft, &created, Origin::Created);
         let is_adopted = adopted.is_ok();
         let outcome = adopted.and_then(|()| self.add_change(draft, NameChange::Link(ino, name), &directories));
-        if is_adopted && outcome.is_err() {
-            self.drafts().change(draft, |draft| drop(draft.files.remove(&created.number())))?;
+        let give_up = || self.drafts().change(draft, |draft| drop(draft.files.remove(&created.number())));
+        if is_adopted && outcome.is_err() && give_up().is_ok() {
             created.set_claimant(None);
             created.drop_opener();
         }
