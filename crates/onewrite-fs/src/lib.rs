@@ -13,6 +13,7 @@ pub mod ext4;
 pub mod journal;
 pub mod pages;
 pub mod repair;
+mod share;
 mod transfer;
 
 pub use api::{
@@ -25,3 +26,4 @@ pub use block::{BlockNo, BlockRange};
 pub use content::{Content, Data, pattern_page};
 pub use devices::Devices;
 pub use onewrite_cache::PolicyKind;
+pub use share::{ShareBy, SharePages, ShareRange};

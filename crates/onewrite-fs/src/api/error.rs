@@ -50,6 +50,14 @@ pub enum FsError {
         /// Blocks that one transaction may have.
         blocks_max: usize,
     },
+    /// One call shares more pages than can change in one step.
+    #[error("{pages} pages in one call; one step takes {pages_max}; share them by several calls")]
+    TooManyPages {
+        /// Pages of all ranges.
+        pages: u64,
+        /// Pages that one SHARE of the device takes, or one transaction of the log.
+        pages_max: u64,
+    },
     /// No such extended attribute.
     #[error("no data: {0}")]
     NoData(String),
@@ -114,7 +122,7 @@ impl FsError {
             FsError::IsDirectory(_) => 21,
             FsError::Invalid(_) | FsError::NoFileSystem => 22,
             // SQLite goes back to a journal after EFBIG, and gives up after ENOSPC.
-            FsError::TooLarge { .. } | FsError::TooManyChanges { .. } => 27,
+            FsError::TooLarge { .. } | FsError::TooManyChanges { .. } | FsError::TooManyPages { .. } => 27,
             FsError::NoSpace { .. } => 28,
             FsError::ReadOnly(_) => 30,
             FsError::NoData(_) => 61,

@@ -33,6 +33,7 @@ mod rename;
 mod runs;
 #[cfg(test)]
 mod self_checks;
+mod share;
 mod shift;
 mod survey;
 mod sync;

@@ -412,7 +412,7 @@ impl FileSystem for Ext4 {
 
 /// # Errors
 /// [`FsError::Busy`] if a draft has the file: only its owner may change the content.
-fn expect_unclaimed(node: &Node) -> FsResult<()> {
+pub(super) fn expect_unclaimed(node: &Node) -> FsResult<()> {
     match node.claimant() {
         Some(draft) => Err(claimed(node, draft)),
         None => Ok(()),

@@ -11,6 +11,7 @@ use super::live::{CheckpointBlock, Reclaimed};
 use super::place::LogPlace;
 use super::{CheckpointBy as By, Journal};
 use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
 
 /// How a checkpoint brings committed blocks home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,30 @@ impl Journal {
             self.changed.notify_all();
         }
         Ok(home)
+    }
+
+    /// Brings `sources` home, and `targets` so that no recovery writes them any more: the log behind the durable tail
+    /// holds none of their versions. The running transaction must hold none of either, and nobody may add one meanwhile.
+    ///
+    /// # Errors
+    /// Device errors; the journal is then aborted. [`FsError::ReadOnly`] if it closes.
+    pub(crate) async fn bring_home_for_good(&self, targets: &[BlockNo], sources: &[BlockNo]) -> FsResult<()> {
+        let is_done = || {
+            let live = self.live.borrow();
+            !targets.iter().any(|block| live.is_logged(*block))
+                && sources.iter().all(|block| live.newest(*block).is_none())
+        };
+        while !is_done() {
+            self.check_aborted()?;
+            if self.is_closed.get() {
+                return Err(FsError::ReadOnly("it is being unmounted".into()));
+            }
+            if self.checkpoint(usize::MAX, Urgency::Forced).await? == 0 && !is_done() {
+                // A transaction that is committing holds one of them.
+                self.changed.wait().await;
+            }
+        }
+        Ok(())
     }
 
     fn count_round(&self, home: usize, urgency: Urgency) {

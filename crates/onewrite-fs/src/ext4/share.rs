@@ -1,0 +1,386 @@
+//! SHARE for applications: pages of files take the content of other pages.
+//!
+//! ext4 sees nothing of it. Each page keeps its own block, counted once; the device makes the block of the target read
+//! as the block of the source does. So the image stays plain, and a page that two files name costs no special care.
+//!
+//! A call that replaces content is one SHARE of the device, which is atomic and durable. A call that extends files
+//! shares into unwritten blocks, and one transaction then says that they are written: until then they read as zeros.
+//! A call that does both would have two such moments and is refused.
+//!
+//! # Invariants
+//! - While a call runs, it holds the locks of all files that it names, by inode number.
+//! - Before the SHARE, the log holds no version of a target block: a replay would bring it back. It holds none of a
+//!   source block that is newer than the block.
+//! - No target page is in memory when the locks are released.
+//!
+//! Without SHARE, a mode that logs content does it with a draft (`atomic`): the content is logged once more.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use onewrite_block::sync::RwGuard;
+use onewrite_block::{Cause, Remap, Request};
+
+use super::format::InodeNo;
+use super::inodes::Node;
+use super::mode::Scope;
+use super::mount::Ext4;
+use super::ops::{expect_unclaimed, with_space};
+use super::survey::Part;
+use super::views::Contents;
+use super::write::{NewBlocks, map_credits};
+use crate::api::{FsError, FsResult, Ino, Manner, Position};
+use crate::atomic::{AtomicFiles, DraftId};
+use crate::block::BlockNo;
+use crate::content::Content;
+use crate::pages::{Access, PAGE_BYTES};
+use crate::share::{ShareBy, SharePages, ShareRange};
+
+type Nodes = BTreeMap<InodeNo, Rc<Node>>;
+
+impl ShareRange {
+    fn source_pages(&self) -> Range<u64> {
+        pages(self.source_offset, self.length)
+    }
+
+    fn target_pages(&self) -> Range<u64> {
+        pages(self.target_offset, self.length)
+    }
+
+    fn target_end(&self) -> u64 {
+        self.target_offset + self.length
+    }
+}
+
+fn pages(offset: u64, length: u64) -> Range<u64> {
+    offset / PAGE_BYTES..(offset + length) / PAGE_BYTES
+}
+
+/// What a call finds at its targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Targets {
+    /// All pages have written blocks within the file.
+    Written,
+    /// No page has a written block.
+    New,
+    /// Some have, and the others are holes within the file.
+    WithHoles,
+}
+
+impl SharePages for Ext4 {
+    fn share_by(&self) -> FsResult<ShareBy> {
+        let volume = self.volume();
+        match (volume.port().geometry().share_atomic, volume.scope()) {
+            (true, _) => Ok(ShareBy::Remapping),
+            (false, Scope::Full) => Ok(ShareBy::Logging),
+            (false, _) => {
+                let device = &volume.port().geometry().name;
+                let message = format!("device {device} has no atomic SHARE, and this mode does not log content");
+                Err(FsError::Unsupported(message + "; mount with data=data+async, or copy the pages"))
+            }
+        }
+    }
+
+    async fn share(&self, ranges: &[ShareRange]) -> FsResult<()> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        volume.check_writable()?;
+        let by = self.share_by()?;
+        check_ranges(ranges)?;
+        volume.contents().check_count(ranges, by)?;
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        match by {
+            ShareBy::Remapping => with_space!(volume, volume.contents().share_by_remapping(ranges)),
+            ShareBy::Logging => self.share_by_logging(ranges).await,
+        }
+    }
+}
+
+impl Ext4 {
+    /// Writes the content of the sources into a draft of the targets and commits it.
+    async fn share_by_logging(&self, ranges: &[ShareRange]) -> FsResult<()> {
+        let contents = self.volume().contents().read_sources(ranges).await?;
+        let draft = self.begin_draft()?;
+        let outcome = self.write_and_commit(draft, ranges, &contents).await;
+        let ended = self.end_draft(draft).await;
+        outcome.and(ended)
+    }
+
+    async fn write_and_commit(&self, draft: DraftId, ranges: &[ShareRange], contents: &[Vec<u8>]) -> FsResult<()> {
+        for (range, bytes) in ranges.iter().zip(contents) {
+            self.claim(draft, range.target).await?;
+            let position = Position::At(range.target_offset);
+            self.draft_write(draft, range.target, position, Content::Bytes(bytes)).await?;
+        }
+        self.commit_drafts(&[draft]).await
+    }
+}
+
+impl Contents<'_> {
+    /// # Errors
+    /// [`FsError::TooManyPages`].
+    fn check_count(&self, ranges: &[ShareRange], by: ShareBy) -> FsResult<()> {
+        let pages = ranges.iter().map(|range| range.length / PAGE_BYTES).sum();
+        let pages_max = match by {
+            ShareBy::Remapping => self.port().geometry().share_pairs_max.into(),
+            ShareBy::Logging => self.journal().transaction_blocks_max() as u64,
+        };
+        if pages > pages_max { Err(FsError::TooManyPages { pages, pages_max }) } else { Ok(()) }
+    }
+
+    async fn share_by_remapping(&self, ranges: &[ShareRange]) -> FsResult<()> {
+        let nodes = self.nodes_of(ranges).await?;
+        let held = lock_all(&nodes).await;
+        let outcome = self.share_locked(&nodes, ranges).await;
+        drop(held);
+        outcome?;
+        for range in ranges {
+            let tid = nodes[&InodeNo::from_ino(range.target)].data_changed_in();
+            if !self.journal().is_committed(tid) {
+                self.journal().request_commit(tid);
+                self.journal().wait_committed(tid).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The content of all sources at one moment.
+    async fn read_sources(&self, ranges: &[ShareRange]) -> FsResult<Vec<Vec<u8>>> {
+        let nodes = self.nodes_of(ranges).await?;
+        let _held = lock_all(&nodes).await;
+        let mut contents = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.source)];
+            self.source_blocks(node, range).await?;
+            let pages = range.source_pages();
+            let mut bytes = Vec::with_capacity(range.length as usize);
+            for index in pages.clone() {
+                let page = self.pages().file_page(self.volume(), node, index, pages.end).await?;
+                bytes.extend_from_slice(&page.bytes()[..]);
+            }
+            contents.push(bytes);
+        }
+        Ok(contents)
+    }
+
+    async fn nodes_of(&self, ranges: &[ShareRange]) -> FsResult<Nodes> {
+        let mut nodes = Nodes::new();
+        for ino in ranges.iter().flat_map(|range| [range.source, range.target]) {
+            let node = self.node(ino).await?;
+            node.expect_file()?;
+            nodes.insert(node.number(), node);
+        }
+        Ok(nodes)
+    }
+
+    /// The caller holds all locks.
+    async fn share_locked(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
+        for node in nodes.values() {
+            node.expect_undeleted()?;
+        }
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.target)];
+            expect_unclaimed(node)?;
+            self.check_end(node, range.target_end())?;
+            self.pages().tell(&**node, range.target_pages(), Access::Write);
+            if range.target_end() > node.size() {
+                // What lies behind the end becomes readable.
+                let mut handle = self.journal().start(1).await?;
+                self.zero_tail(&mut handle, node, node.size()).await?;
+            }
+        }
+        self.write_out(nodes).await?;
+        let mut sources = Vec::new();
+        for range in ranges {
+            sources.extend(self.source_blocks(&nodes[&InodeNo::from_ino(range.source)], range).await?);
+        }
+        let kind = self.targets(nodes, ranges).await?;
+        match kind {
+            Targets::Written => {}
+            Targets::New => self.allocate_targets(nodes, ranges).await?,
+            Targets::WithHoles => self.fill_holes(nodes, ranges).await?,
+        }
+        let mut targets = Vec::new();
+        for range in ranges {
+            targets.extend(self.blocks(&nodes[&InodeNo::from_ino(range.target)], range.target_pages()).await?);
+        }
+        self.journal().bring_home_for_good(&targets, &sources).await?;
+        self.remap(&sources, &targets).await?;
+        for range in ranges {
+            self.pages().discard(nodes[&InodeNo::from_ino(range.target)].file_number(), range.target_pages());
+        }
+        self.note_shared(nodes, ranges, kind).await
+    }
+
+    /// Brings the content of the files to their blocks, or into the log.
+    async fn write_out(&self, nodes: &Nodes) -> FsResult<()> {
+        for node in nodes.values() {
+            self.write_and_convert(node).await?;
+        }
+        if self.scope() == Scope::Full { self.commit_now().await } else { Ok(()) }
+    }
+
+    /// Blocks of the pages whose content a range takes.
+    ///
+    /// # Errors
+    /// A range that is not within the file, or that touches a hole.
+    async fn source_blocks(&self, node: &Node, range: &ShareRange) -> FsResult<Vec<BlockNo>> {
+        node.expect_undeleted()?;
+        if range.source_offset + range.length > node.size() {
+            let end = range.source_offset + range.length;
+            let message = format!("the source ends at byte {end} of {}, which has {} bytes", node.ino(), node.size());
+            return Err(FsError::Invalid(message));
+        }
+        let survey = self.extents().survey(node, range.source_pages()).await?;
+        if !survey.is_written() {
+            let message = format!("a hole in {} bytes at {} of {}", range.length, range.source_offset, node.ino());
+            return Err(FsError::Invalid(message + " has no content to share; punch a hole in the target instead"));
+        }
+        self.blocks(node, range.source_pages()).await
+    }
+
+    async fn blocks(&self, node: &Node, pages: Range<u64>) -> FsResult<Vec<BlockNo>> {
+        let survey = self.extents().survey(node, pages.clone()).await?;
+        Ok(pages.map(|index| survey.block_of(index).expect("all pages have blocks")).collect())
+    }
+
+    /// # Errors
+    /// Targets that are partly written and partly beyond the end.
+    async fn targets(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<Targets> {
+        let (mut has_written, mut has_new, mut grows) = (false, false, None);
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.target)];
+            for part in self.extents().survey(node, range.target_pages()).await?.into_parts() {
+                let is_written = matches!(part, Part::Mapped(extent) if !extent.unwritten);
+                has_written |= is_written;
+                has_new |= !is_written;
+            }
+            if range.target_end() > node.size() {
+                grows = Some(node.ino());
+            }
+        }
+        match (has_written, has_new, grows) {
+            (false, ..) => Ok(Targets::New),
+            (true, false, None) => Ok(Targets::Written),
+            (true, true, None) => Ok(Targets::WithHoles),
+            (true, _, Some(ino)) => {
+                let message =
+                    format!("the call replaces pages and extends {ino}; that cannot be one step of the device");
+                Err(FsError::Invalid(message + ": set the size first, or share by two calls"))
+            }
+        }
+    }
+
+    /// Gives all target pages blocks, which read as zeros.
+    async fn allocate_targets(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.target)];
+            let pages = range.target_pages();
+            let mut handle = self.journal().start(map_credits((pages.end - pages.start) as usize) + 1).await?;
+            let map = node.map_lock().write().await;
+            let survey = self.extents().survey(node, pages).await?;
+            let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
+            drop(map);
+            self.load_inode_block(node.number()).await?;
+            self.save(&mut handle, node);
+            node.note_data_change(handle.tid());
+            allocated.outcome?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros where target pages are holes, durably: nobody sees a difference.
+    async fn fill_holes(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.target)];
+            for part in self.extents().survey(node, range.target_pages()).await?.into_parts() {
+                let pages = match part {
+                    Part::Mapped(extent) if !extent.unwritten => continue,
+                    Part::Mapped(extent) => u64::from(extent.logical)..extent.logical_end(),
+                    Part::Hole(pages) => pages,
+                };
+                let zeros = vec![0; ((pages.end - pages.start) * PAGE_BYTES) as usize];
+                self.write_file(node, pages.start * PAGE_BYTES, Content::Bytes(&zeros), Manner::default()).await?;
+            }
+        }
+        self.write_out(nodes).await?;
+        self.commit_now().await
+    }
+
+    async fn remap(&self, sources: &[BlockNo], targets: &[BlockNo]) -> FsResult<()> {
+        let pair = |(source, target): (&BlockNo, &BlockNo)| Remap { source: source.page(), target: target.page() };
+        let pairs: Vec<Remap> = sources.iter().zip(targets).map(pair).collect();
+        self.port().send(Request::share(pairs, Cause::Data)).await.await?;
+        Ok(())
+    }
+
+    /// Says in the maps, the sizes and the times of the targets what has happened.
+    async fn note_shared(&self, nodes: &Nodes, ranges: &[ShareRange], kind: Targets) -> FsResult<()> {
+        let is_new = kind == Targets::New;
+        let credits = |range: &ShareRange| map_credits((range.length / PAGE_BYTES) as usize) + 2;
+        let map_credits: usize = if is_new { ranges.iter().map(credits).sum() } else { 0 };
+        let mut handle = self.journal().start(map_credits + ranges.len()).await?;
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.target)];
+            if is_new {
+                let _map = node.map_lock().write().await;
+                self.extents().mark_written(&mut handle, node, range.target_pages()).await?;
+            }
+            self.load_inode_block(node.number()).await?;
+            if range.target_end() > node.size() {
+                node.set_size(range.target_end());
+            }
+            node.stamp_modified(self.timestamp());
+            self.save(&mut handle, node);
+            if is_new {
+                node.note_data_change(handle.tid());
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn lock_all(nodes: &Nodes) -> Vec<RwGuard<'_>> {
+    let mut held = Vec::with_capacity(nodes.len());
+    for node in nodes.values() {
+        held.push(node.lock().write().await);
+    }
+    held
+}
+
+/// # Errors
+/// Ranges that are not of whole pages, or targets that overlap each other or a source.
+fn check_ranges(ranges: &[ShareRange]) -> FsResult<()> {
+    let invalid = |message: String| Err(FsError::Invalid(message));
+    for range in ranges {
+        let is_whole = |bytes: u64| bytes.is_multiple_of(PAGE_BYTES);
+        if range.length == 0 || ![range.source_offset, range.target_offset, range.length].into_iter().all(is_whole) {
+            return invalid(format!(
+                "{range:?}: offsets and length must be multiples of {PAGE_BYTES}, the length not 0"
+            ));
+        }
+        if range.source_offset.checked_add(range.length).is_none()
+            || range.target_offset.checked_add(range.length).is_none()
+        {
+            return invalid(format!("{range:?} ends beyond the largest offset"));
+        }
+    }
+    let place = |ino: Ino, pages: Range<u64>| (ino.0, pages);
+    let mut targets: Vec<_> = ranges.iter().map(|range| place(range.target, range.target_pages())).collect();
+    targets.sort_by_key(|(ino, pages)| (*ino, pages.start));
+    if let Some(two) = targets.windows(2).find(|two| two[0].0 == two[1].0 && two[0].1.end > two[1].1.start) {
+        return invalid(format!("page {} of inode {} is a target twice", two[1].1.start, two[1].0));
+    }
+    for range in ranges {
+        let (ino, pages) = place(range.source, range.source_pages());
+        let overlap =
+            targets.iter().find(|(other, taken)| *other == ino && taken.start < pages.end && pages.start < taken.end);
+        if let Some((_, taken)) = overlap {
+            return invalid(format!("page {} of inode {ino} is source and target", taken.start.max(pages.start)));
+        }
+    }
+    Ok(())
+}
