@@ -26,4 +26,4 @@ pub use block::{BlockNo, BlockRange};
 pub use content::{Content, Data, pattern_page};
 pub use devices::Devices;
 pub use onewrite_cache::PolicyKind;
-pub use share::{ShareBy, SharePages, ShareRange};
+pub use share::{ShareBy, SharePages, ShareRange, Sharing};

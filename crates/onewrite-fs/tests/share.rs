@@ -274,7 +274,7 @@ fn a_share_on_a_device_that_fails_is_whole_or_absent() {
 #[test]
 fn without_share_the_content_goes_through_the_log_or_the_call_is_refused() {
     on("logged", Mode::DataAsync, plain_disk(), |fs, _| async move {
-        assert_eq!(fs.share_by(), Ok(ShareBy::Logging));
+        assert_eq!(fs.sharing().map(|sharing| sharing.by), Ok(ShareBy::Logging));
         double_write_area(&fs).await
     });
     on("refused", Mode::Ordered, plain_disk(), |fs, _| async move {
@@ -306,7 +306,7 @@ fn impossible_calls_are_refused_and_change_nothing() {
             (ShareRange { source_offset: 2 * PAGE + 1, ..good }, "multiples of 4096"),
             (ShareRange { length: 100, ..good }, "multiples of 4096"),
             (ShareRange { length: 0, ..good }, "multiples of 4096"),
-            (ShareRange { target_offset: u64::MAX - 4095, ..good }, "largest offset"),
+            (ShareRange { target_offset: u64::MAX - 4095, length: 8192, ..good }, "largest offset"),
             (range((one, 1), (two, 0), 1), "a hole in 4096 bytes at 4096"),
             (range((one, 8), (two, 0), 1), "which has 32868 bytes"),
             (range((one, 4), (two, 7), 2), "extends inode"),

@@ -30,32 +30,14 @@ use super::ops::{expect_unclaimed, with_space};
 use super::survey::Part;
 use super::views::Contents;
 use super::write::{NewBlocks, map_credits};
-use crate::api::{FsError, FsResult, Ino, Manner, Position};
+use crate::api::{FsError, FsResult, Manner, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::block::BlockNo;
 use crate::content::Content;
 use crate::pages::{Access, PAGE_BYTES};
-use crate::share::{ShareBy, SharePages, ShareRange};
+use crate::share::{ShareBy, SharePages, ShareRange, Sharing, check_ranges};
 
 type Nodes = BTreeMap<InodeNo, Rc<Node>>;
-
-impl ShareRange {
-    fn source_pages(&self) -> Range<u64> {
-        pages(self.source_offset, self.length)
-    }
-
-    fn target_pages(&self) -> Range<u64> {
-        pages(self.target_offset, self.length)
-    }
-
-    fn target_end(&self) -> u64 {
-        self.target_offset + self.length
-    }
-}
-
-fn pages(offset: u64, length: u64) -> Range<u64> {
-    offset / PAGE_BYTES..(offset + length) / PAGE_BYTES
-}
 
 /// What a call finds at its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,30 +51,43 @@ enum Targets {
 }
 
 impl SharePages for Ext4 {
-    fn share_by(&self) -> FsResult<ShareBy> {
-        let volume = self.volume();
-        match (volume.port().geometry().share_atomic, volume.scope()) {
-            (true, _) => Ok(ShareBy::Remapping),
-            (false, Scope::Full) => Ok(ShareBy::Logging),
+    fn sharing(&self) -> FsResult<Sharing> {
+        let geometry = self.volume().port().geometry();
+        match (geometry.share_atomic, self.volume().scope()) {
+            (true, _) => Ok(Sharing { by: ShareBy::Remapping, pages_max: geometry.share_pairs_max.into() }),
+            (false, Scope::Full) => {
+                let pages_max = self.volume().journal().transaction_blocks_max() as u64;
+                Ok(Sharing { by: ShareBy::Logging, pages_max })
+            }
             (false, _) => {
-                let device = &volume.port().geometry().name;
-                let message = format!("device {device} has no atomic SHARE, and this mode does not log content");
+                let message =
+                    format!("device {} has no atomic SHARE, and this mode does not log content", geometry.name);
                 Err(FsError::Unsupported(message + "; mount with data=data+async, or copy the pages"))
             }
         }
     }
 
     async fn share(&self, ranges: &[ShareRange]) -> FsResult<()> {
+        let nodes = self.volume().contents().nodes_of(ranges).await?;
+        self.share_lazily(ranges).await?;
+        let last = nodes.values().map(|node| node.data_changed_in()).max().unwrap_or_default();
+        self.volume().journal().request_commit(last);
+        self.volume().journal().wait_committed(last).await
+    }
+
+    async fn share_lazily(&self, ranges: &[ShareRange]) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        let by = self.share_by()?;
-        check_ranges(ranges)?;
-        volume.contents().check_count(ranges, by)?;
-        if ranges.is_empty() {
-            return Ok(());
+        let Sharing { by, pages_max } = self.sharing()?;
+        let count = |sum: u64, range: &ShareRange| sum.saturating_add((range.length / PAGE_BYTES).max(1));
+        let pages = ranges.iter().fold(0, count);
+        if pages > pages_max {
+            return Err(FsError::TooManyPages { pages, pages_max });
         }
+        check_ranges(ranges)?;
         match by {
+            _ if ranges.is_empty() => Ok(()),
             ShareBy::Remapping => with_space!(volume, volume.contents().share_by_remapping(ranges)),
             ShareBy::Logging => self.share_by_logging(ranges).await,
         }
@@ -120,31 +115,10 @@ impl Ext4 {
 }
 
 impl Contents<'_> {
-    /// # Errors
-    /// [`FsError::TooManyPages`].
-    fn check_count(&self, ranges: &[ShareRange], by: ShareBy) -> FsResult<()> {
-        let pages = ranges.iter().map(|range| range.length / PAGE_BYTES).sum();
-        let pages_max = match by {
-            ShareBy::Remapping => self.port().geometry().share_pairs_max.into(),
-            ShareBy::Logging => self.journal().transaction_blocks_max() as u64,
-        };
-        if pages > pages_max { Err(FsError::TooManyPages { pages, pages_max }) } else { Ok(()) }
-    }
-
     async fn share_by_remapping(&self, ranges: &[ShareRange]) -> FsResult<()> {
         let nodes = self.nodes_of(ranges).await?;
-        let held = lock_all(&nodes).await;
-        let outcome = self.share_locked(&nodes, ranges).await;
-        drop(held);
-        outcome?;
-        for range in ranges {
-            let tid = nodes[&InodeNo::from_ino(range.target)].data_changed_in();
-            if !self.journal().is_committed(tid) {
-                self.journal().request_commit(tid);
-                self.journal().wait_committed(tid).await?;
-            }
-        }
-        Ok(())
+        let _held = lock_all(&nodes).await;
+        self.share_locked(&nodes, ranges).await
     }
 
     /// The content of all sources at one moment.
@@ -349,38 +323,4 @@ async fn lock_all(nodes: &Nodes) -> Vec<RwGuard<'_>> {
         held.push(node.lock().write().await);
     }
     held
-}
-
-/// # Errors
-/// Ranges that are not of whole pages, or targets that overlap each other or a source.
-fn check_ranges(ranges: &[ShareRange]) -> FsResult<()> {
-    let invalid = |message: String| Err(FsError::Invalid(message));
-    for range in ranges {
-        let is_whole = |bytes: u64| bytes.is_multiple_of(PAGE_BYTES);
-        if range.length == 0 || ![range.source_offset, range.target_offset, range.length].into_iter().all(is_whole) {
-            return invalid(format!(
-                "{range:?}: offsets and length must be multiples of {PAGE_BYTES}, the length not 0"
-            ));
-        }
-        if range.source_offset.checked_add(range.length).is_none()
-            || range.target_offset.checked_add(range.length).is_none()
-        {
-            return invalid(format!("{range:?} ends beyond the largest offset"));
-        }
-    }
-    let place = |ino: Ino, pages: Range<u64>| (ino.0, pages);
-    let mut targets: Vec<_> = ranges.iter().map(|range| place(range.target, range.target_pages())).collect();
-    targets.sort_by_key(|(ino, pages)| (*ino, pages.start));
-    if let Some(two) = targets.windows(2).find(|two| two[0].0 == two[1].0 && two[0].1.end > two[1].1.start) {
-        return invalid(format!("page {} of inode {} is a target twice", two[1].1.start, two[1].0));
-    }
-    for range in ranges {
-        let (ino, pages) = place(range.source, range.source_pages());
-        let overlap =
-            targets.iter().find(|(other, taken)| *other == ino && taken.start < pages.end && pages.start < taken.end);
-        if let Some((_, taken)) = overlap {
-            return invalid(format!("page {} of inode {ino} is source and target", taken.start.max(pages.start)));
-        }
-    }
-    Ok(())
 }
