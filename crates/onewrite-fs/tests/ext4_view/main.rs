@@ -6,6 +6,7 @@ mod support;
 
 mod damage;
 mod dirty;
+mod foreign_log;
 mod fuzz;
 mod log;
 mod seen;

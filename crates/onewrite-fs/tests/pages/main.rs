@@ -197,6 +197,83 @@ fn what_the_device_refused_stays_dirty_and_is_told_once() {
     });
 }
 
+/// Runs `one` until it waits for the device, then `other`, then both to their ends.
+async fn beside<A: 'static, B: 'static>(
+    tiny: &Rc<TinyLog>,
+    one: impl Future<Output = A> + 'static,
+    other: impl Future<Output = B> + 'static,
+) -> (A, B) {
+    let (one, other) = (tiny.runtime().start(one), tiny.runtime().start(other));
+    (one.await, other.await)
+}
+
+#[test]
+fn bytes_written_beside_a_failing_write_are_dirty_with_those_that_it_carried() {
+    let options = PagesOptions { tracking: Tracking::DirtyBytes, ..PagesOptions::default() };
+    let plan = FaultPlan::of(Fault::Page(Lpn(1)));
+    run(Box::new(Faulty::new(disk(), Rc::clone(&plan))), options, |tiny| async move {
+        let file = tiny.make(1);
+        tiny.write(&file, 0, &[1; PAGE_SIZE]).await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        tiny.write(&file, 20, b"second").await?;
+        tiny.sent.take();
+        let (syncer, writer, [synced, written]) = (Rc::clone(&tiny), Rc::clone(&tiny), [(); 2].map(|()| file.clone()));
+        let sync = async move { syncer.pages.sync(&*syncer, &synced).await };
+        let write = async move { writer.write(&written, 30, b"third").await };
+        let (refused, taken) = beside(&tiny, sync, write).await;
+        assert!(matches!(refused, Err(FsError::Device(_))), "{refused:?}");
+        assert_eq!((taken, plan.borrow().failed), (Ok(()), 1));
+        // The second attempt of `sync` reached the device.
+        let (_, _, block, dirty) = tiny.sent.take().remove(0);
+        assert_eq!((block, dirty[0].ranges()), (BlockNo(2), &[20..26, 30..35][..]));
+        tiny.pages.drop_clean(None);
+        assert_eq!(tiny.read(&file, 20, 15, BUFFERED).await?, *b"second\x01\x01\x01\x01third");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_page_dropped_beside_its_failing_write_stays_gone() {
+    let options = PagesOptions { tracking: Tracking::DirtyBytes, ..PagesOptions::default() };
+    run(Box::new(Faulty::new(disk(), FaultPlan::of(Fault::Page(Lpn(0))))), options, |tiny| async move {
+        let file = tiny.make(1);
+        tiny.write(&file, 0, &[1; PAGE_SIZE]).await?;
+        let (syncer, dropper, synced) = (Rc::clone(&tiny), Rc::clone(&tiny), file.clone());
+        let sync = async move { syncer.pages.sync(&*syncer, &synced).await };
+        let drop = async move { dropper.pages.discard(1, 0..1) };
+        let (refused, ()) = beside(&tiny, sync, drop).await;
+        assert!(matches!(refused, Err(FsError::Device(_))), "{refused:?}");
+        assert!(!tiny.pages.holds(page_key(&*file, 0)));
+        tiny.write(&file, 50, b"kept").await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        let (_, _, _, dirty) = tiny.sent.take().remove(0);
+        assert_eq!(dirty[0].ranges(), [50..54]);
+        Ok(())
+    });
+}
+
+#[test]
+fn pages_read_ahead_do_not_replace_what_was_written_meanwhile() {
+    run(disk(), PagesOptions::default(), |tiny| async move {
+        let file = tiny.make(1);
+        tiny.write(&file, 0, &vec![1; 4 * PAGE_SIZE]).await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        tiny.pages.drop_clean(None);
+        let (reader, writer, [read, written]) = (Rc::clone(&tiny), Rc::clone(&tiny), [(); 2].map(|()| file.clone()));
+        let reading = async move { reader.read(&read, 0, PAGE_BYTES, BUFFERED).await };
+        let write = async move { writer.write(&written, 2 * PAGE_BYTES, &[2; PAGE_SIZE]).await };
+        let (first, taken) = beside(&tiny, reading, write).await;
+        assert_eq!((first?, taken), (vec![1; PAGE_SIZE], Ok(())));
+        assert!(tiny.pages.holds(page_key(&*file, 3)), "the pages behind the first were read ahead");
+        let whole = [[1; PAGE_SIZE], [1; PAGE_SIZE], [2; PAGE_SIZE], [1; PAGE_SIZE]].concat();
+        assert_eq!(tiny.read(&file, 0, u64::MAX, BUFFERED).await?, whole);
+        tiny.pages.sync(&*tiny, &file).await?;
+        tiny.pages.drop_clean(None);
+        assert_eq!(tiny.read(&file, 0, u64::MAX, BUFFERED).await?, whole, "on the device");
+        Ok(())
+    });
+}
+
 #[test]
 fn the_flusher_writes_old_files_and_a_throttled_writer_helps() {
     let executor = Executor::ideal();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::{Device, DevicePort, Executor, Page};
+use onewrite_block::{Device, DevicePort, Executor, Page, Runtime};
 use onewrite_cache::{CacheShape, PageCache, PolicyKind};
 use onewrite_fs::BlockNo;
 use onewrite_fs::pages::{
@@ -139,6 +139,11 @@ impl TinyLog {
 
     pub async fn read(&self, file: &Rc<TinyFile>, offset: u64, length: u64, manner: Manner) -> FsResult<Vec<u8>> {
         Ok(self.pages.read(self, file, offset..offset + length, manner).await?.to_vec())
+    }
+
+    /// The run's tasks and its clock.
+    pub fn runtime(&self) -> &Runtime {
+        self.port.runtime()
     }
 
     /// Number of log blocks assigned so far.
