@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use onewrite_block::{
@@ -150,6 +151,33 @@ fn only_an_inbox_at_which_a_task_waits_is_no_deadlock() {
     executor.run_until_idle().unwrap();
     drop(sender);
     assert_eq!(executor.block_on(waits), Ok(None));
+}
+
+#[test]
+fn a_receive_that_was_given_up_is_no_longer_waited_for() {
+    for time in [Time::Virtual, WALL] {
+        let executor = executor(time);
+        let (sender, mut inbox) = executor.runtime().inbox::<()>();
+        let (end, has_ended) = channel::<()>();
+        // Without this, a run that waits for nobody would never end.
+        beside(move || {
+            has_ended.recv_timeout(Duration::from_secs(20)).ok();
+            drop(sender);
+        });
+        let begin = now();
+        let halt = executor.block_on(async move {
+            let given_up = std::future::poll_fn(|context| {
+                let mut receive = std::pin::pin!(inbox.receive());
+                Poll::Ready(receive.as_mut().poll(context).is_pending())
+            });
+            assert!(given_up.await, "a letter was there");
+            std::future::pending::<()>().await;
+            drop(inbox);
+        });
+        assert_eq!(halt, Err(Halt::Deadlock), "{time:?}");
+        assert!(begin.elapsed() < Duration::from_secs(10), "{time:?}: the run waited for its senders");
+        drop(end);
+    }
 }
 
 #[test]

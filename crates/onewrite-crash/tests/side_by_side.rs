@@ -2,7 +2,7 @@
 
 use onewrite_block::{Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Name, Report, Subject, WorkloadSpec, crash,
+    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Name, Report, Subject, Workload, WorkloadSpec, crash,
 };
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Ext4, Mode};
@@ -28,7 +28,12 @@ fn explored<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<
 
 /// Asserts that one, two and three explorers give the same report; returns it.
 fn assert_same<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<'_>) -> Report {
-    let [one, two, three] = [1, 2, 3].map(|jobs| explored(subject, name, CrashPlan { jobs, ..plan }));
+    assert_same_by_jobs(name, |jobs| explored(subject, name, CrashPlan { jobs, ..plan }))
+}
+
+/// Asserts that `explored` gives the same report with one, two and three explorers; returns it.
+fn assert_same_by_jobs(name: &str, explored: impl Fn(usize) -> Report) -> Report {
+    let [one, two, three] = [1, 2, 3].map(explored);
     let json = |report: &Report| serde_json::to_string(report).expect("JSON");
     assert_eq!(json(&one), json(&two), "{name}: two explorers");
     assert_eq!(json(&one), json(&three), "{name}: three explorers");
@@ -57,6 +62,30 @@ fn cuts_inside_a_device_and_faults_are_counted_the_same() {
     let script = "script:create /a; write /a 0 9000 1; fsync /a";
     let report = assert_same(&Ext4Subject::new(Mode::Data), script, CrashPlan { faults: true, ..plan });
     assert!(report.is_sound() && report.judged > 20, "{report:?}");
+}
+
+/// Writes and syncs that leave many states; `also` is one more action of each round.
+fn rounds(count: u64, file: &str, also: impl Fn(u64) -> String) -> String {
+    let round = |at: u64| format!("write {file} {} 9000 {at}; {}; fsync {file}", at * 5000, also(at));
+    format!("create {file}; {}", (0..count).map(round).collect::<Vec<_>>().join("; "))
+}
+
+/// An explorer enters a short workload, which waited, in the middle of a long one.
+#[test]
+fn workloads_with_and_without_extended_attributes_mix() {
+    let plain = |count, file: &str| rounds(count, file, |_| format!("chmod {file} 600"));
+    let extended = |count, file: &str| rounds(count, file, |at| format!("setxattr {file} user.x 40 {at}"));
+    let mut texts = vec![plain(12, "/first")];
+    for at in 0..6 {
+        texts.extend([plain(1, &format!("/plain-{at}")), extended(12, &format!("/extended-{at}"))]);
+    }
+    let workloads: Vec<Workload> = texts.iter().map(|text| text.parse().expect("a workload")).collect();
+    let options = options(100_000);
+    let report = assert_same_by_jobs("a mix", |jobs| {
+        let plan = CrashPlan { jobs, ..CrashPlan::new(&options) };
+        crash(Ext4Subject::new(Mode::Ordered), workloads.clone(), plan, |_| ()).expect("the run")
+    });
+    assert!(report.is_sound() && report.workloads == 13 && report.states > 1_000, "{report:?}");
 }
 
 /// An fsync that does nothing.
